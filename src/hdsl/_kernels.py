@@ -1,0 +1,608 @@
+"""Every compiled loop: arrays in, arrays out; imports nothing of ours.
+
+Three index spaces, and each kernel crosses one border at most::
+
+    triplets (T)            pairs of rows (P)               features (d)
+    margins, slopes  ────►  w, one number a pair    ────►   C = Σ_s w_s x_a x_bᵀ, never formed:
+                            {a, b} that some triplet        its diagonal, rows of S = C + Cᵀ,
+                            compares                        or listed entries of S
+
+The caller allocates and has validated; a kernel trusts. Matrices come as their CSR or CSC arrays
+(``ptr`` int64, ``idx`` int32, ``val`` float64). Kernels that can run on several threads take
+``start, stop`` first: the range of items that the call owns. An item's arithmetic never depends on
+the range it came in, so any split gives the same bits.
+"""
+
+import numpy as np
+from numba import njit
+
+SMOOTHED_HINGE, SQUARED_HINGE, LOGISTIC, EXPONENTIAL = 0, 1, 2, 3
+
+#: Below this margin the exponential loss goes on as its tangent: e^(10^6) is no number.
+EXPONENTIAL_TAIL = -30.0
+
+#: Triplets summed one after the other; longer sums are made of such partial sums.
+CHUNK = 4096
+
+#: Rows of S computed side by side in one pass over X: one cache line of float64.
+WIDTH = 8
+
+
+# --- losses of one margin -------------------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _loss(code, m):
+    if code == SMOOTHED_HINGE:
+        if m >= 1.0:
+            return 0.0
+        if m <= 0.0:
+            return 0.5 - m
+        return 0.5 * (1.0 - m) * (1.0 - m)
+    if code == SQUARED_HINGE:
+        return (1.0 - m) * (1.0 - m) if m < 1.0 else 0.0
+    if code == LOGISTIC:
+        return np.log1p(np.exp(-m)) if m > 0.0 else np.log1p(np.exp(m)) - m
+    if m < EXPONENTIAL_TAIL:
+        return np.exp(-EXPONENTIAL_TAIL) * (1.0 + EXPONENTIAL_TAIL - m)
+    return np.exp(-m)
+
+
+@njit(cache=True, nogil=True)
+def _loss_derivative(code, m):
+    if code == SMOOTHED_HINGE:
+        return min(max(m, 0.0), 1.0) - 1.0
+    if code == SQUARED_HINGE:
+        return 2.0 * (m - 1.0) if m < 1.0 else 0.0
+    if code == LOGISTIC:
+        return -np.exp(-m) / (1.0 + np.exp(-m)) if m > 0.0 else -1.0 / (1.0 + np.exp(m))
+    return -np.exp(-max(m, EXPONENTIAL_TAIL))
+
+
+@njit(cache=True, nogil=True)
+def _loss_curvature(code, m):
+    if code == SMOOTHED_HINGE:
+        return 1.0 if 0.0 < m < 1.0 else 0.0
+    if code == SQUARED_HINGE:
+        return 2.0 if m < 1.0 else 0.0
+    if code == LOGISTIC:
+        e = np.exp(-abs(m))
+        return e / ((1.0 + e) * (1.0 + e))
+    return np.exp(-m) if m >= EXPONENTIAL_TAIL else 0.0
+
+
+@njit(cache=True, nogil=True)
+def loss_values(code, margins, out):
+    """Write the loss of each margin."""
+    for t in range(margins.size):
+        out[t] = _loss(code, margins[t])
+
+
+@njit(cache=True, nogil=True)
+def loss_derivatives(code, margins, out):
+    """Write the derivative of the loss at each margin."""
+    for t in range(margins.size):
+        out[t] = _loss_derivative(code, margins[t])
+
+
+@njit(cache=True, nogil=True)
+def loss_curvatures(code, margins, out):
+    """Write the second derivative of the loss at each margin (0 at a kink)."""
+    for t in range(margins.size):
+        out[t] = _loss_curvature(code, margins[t])
+
+
+# --- triplets -------------------------------------------------------------------------------------
+# `omega` holds the triplets' weights, summing to 1; one number where they are all equal, which
+# `omega_step` = 0 says.
+
+
+@njit(cache=True, nogil=True)
+def loss_sums(start, stop, code, margins, omega, omega_step, out):
+    """Write the weighted loss of each chunk of triplets in [start, stop)."""
+    for c in range(start, stop):
+        total = 0.0
+        for t in range(c * CHUNK, min((c + 1) * CHUNK, margins.size)):
+            total += omega[t * omega_step] * _loss(code, margins[t])
+        out[c] = total
+
+
+@njit(cache=True, nogil=True)
+def slopes(start, stop, code, margins, omega, omega_step, out):
+    """Write -omega * loss'(margin), the pull of each triplet, by chunks."""
+    for t in range(start * CHUNK, min(stop * CHUNK, margins.size)):
+        out[t] = -omega[t * omega_step] * _loss_derivative(code, margins[t])
+
+
+@njit(cache=True, nogil=True)
+def slopes_of(subset, code, margins, omega, omega_step, out):
+    """Write the pulls of the listed triplets only, their weights made to sum to 1 again."""
+    total = 0.0
+    for k in range(subset.size):
+        total += omega[subset[k] * omega_step]
+    for k in range(subset.size):
+        t = subset[k]
+        out[k] = -omega[t * omega_step] / total * _loss_derivative(code, margins[t])
+
+
+@njit(cache=True, nogil=True)
+def slopes_along(start, stop, code, margins, direction, step, omega, omega_step, first, second):
+    """Write, by chunks, the first two derivatives in `step` of the loss along `direction`."""
+    for c in range(start, stop):
+        one = 0.0
+        two = 0.0
+        for t in range(c * CHUNK, min((c + 1) * CHUNK, margins.size)):
+            m = margins[t] + step * direction[t]
+            weighted = omega[t * omega_step] * direction[t]
+            one += weighted * _loss_derivative(code, m)
+            two += weighted * direction[t] * _loss_curvature(code, m)
+        first[c] = one
+        second[c] = two
+
+
+@njit(cache=True, nogil=True)
+def dots(start, stop, a, b, out):
+    """Write the inner product of two vectors by chunks."""
+    for c in range(start, stop):
+        total = 0.0
+        for t in range(c * CHUNK, min((c + 1) * CHUNK, a.size)):
+            total += a[t] * b[t]
+        out[c] = total
+
+
+@njit(cache=True, nogil=True)
+def add_atom_margins(i, j, sign, factor, ptr, idx, val, anchor_ptr, positive, negative, u, out):
+    """Add factor * u[a] * (u[p] - u[q]) to each triplet, u = X[:, i] + sign * X[:, j] (X as CSC).
+
+    Only triplets whose anchor has one of the two features are visited. `u` is a work vector of
+    zeros, one number a row, and is left as zeros.
+    """
+    for k in range(ptr[i], ptr[i + 1]):
+        u[idx[k]] += val[k]
+    for k in range(ptr[j], ptr[j + 1]):
+        u[idx[k]] += sign * val[k]
+    k, q = ptr[i], ptr[j]
+    while k < ptr[i + 1] or q < ptr[j + 1]:
+        # The next row of the two columns merged.
+        if q == ptr[j + 1] or (k < ptr[i + 1] and idx[k] <= idx[q]):
+            a = idx[k]
+            if q < ptr[j + 1] and idx[q] == a:
+                q += 1
+            k += 1
+        else:
+            a = idx[q]
+            q += 1
+        pull = factor * u[a]
+        for t in range(anchor_ptr[a], anchor_ptr[a + 1]):
+            out[t] += pull * (u[positive[t]] - u[negative[t]])
+    for k in range(ptr[i], ptr[i + 1]):
+        u[idx[k]] = 0.0
+    for k in range(ptr[j], ptr[j + 1]):
+        u[idx[k]] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def sum_into_pairs(pulls, positive_pair, negative_pair, w):
+    """Add each triplet's pull to the pair it wants alike, take it from the pair it wants apart."""
+    for t in range(pulls.size):
+        g = pulls[t]
+        if g != 0.0:
+            w[positive_pair[t]] += g
+            w[negative_pair[t]] -= g
+
+
+@njit(cache=True, nogil=True)
+def sum_into_pairs_of(subset, pulls, positive_pair, negative_pair, w):
+    """Do the same for the listed triplets."""
+    for k in range(subset.size):
+        t = subset[k]
+        w[positive_pair[t]] += pulls[k]
+        w[negative_pair[t]] -= pulls[k]
+
+
+# --- pairs of rows, fixed for a set of triplets ---------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def count_into(keys, counts):
+    """Add to counts[k + 1] the number of times k occurs: the first half of a counting sort."""
+    for k in keys:
+        counts[k + 1] += 1
+
+
+@njit(cache=True, nogil=True)
+def link_rows(row_a, row_b, cursor, neighbor, pair):
+    """Fill the adjacency lists of the rows; `cursor` starts as their pointers.
+
+    A pair of a row with itself is listed twice, so that it counts twice in S = C + Cᵀ.
+    """
+    for s in range(row_a.size):
+        a, b = row_a[s], row_b[s]
+        neighbor[cursor[a]] = b
+        pair[cursor[a]] = s
+        cursor[a] += 1
+        neighbor[cursor[b]] = a
+        pair[cursor[b]] = s
+        cursor[b] += 1
+
+
+@njit(cache=True, nogil=True)
+def pair_products_count(row_a, row_b, ptr, idx, val, counts, inner):
+    """Count the shared features of each pair of rows (X as CSR), and write the inner products."""
+    for s in range(row_a.size):
+        k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
+        q, q_end = ptr[row_b[s]], ptr[row_b[s] + 1]
+        total = 0.0
+        while k < k_end and q < q_end:
+            if idx[k] < idx[q]:
+                k += 1
+            elif idx[k] > idx[q]:
+                q += 1
+            else:
+                counts[idx[k] + 1] += 1
+                total += val[k] * val[q]
+                k += 1
+                q += 1
+        inner[s] = total
+
+
+@njit(cache=True, nogil=True)
+def pair_products_fill(row_a, row_b, ptr, idx, val, cursor, pair, product):
+    """Write x_a ∘ x_b of every pair, feature by feature; `cursor` starts as the pointers."""
+    for s in range(row_a.size):
+        k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
+        q, q_end = ptr[row_b[s]], ptr[row_b[s] + 1]
+        while k < k_end and q < q_end:
+            if idx[k] < idx[q]:
+                k += 1
+            elif idx[k] > idx[q]:
+                q += 1
+            else:
+                at = cursor[idx[k]]
+                pair[at] = s
+                product[at] = val[k] * val[q]
+                cursor[idx[k]] += 1
+                k += 1
+                q += 1
+
+
+# --- pairs to features: the gradient --------------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def diagonal(start, stop, ptr, pair, product, w, out):
+    """Write C_jj for the features j in [start, stop) from the stored products."""
+    for j in range(start, stop):
+        total = 0.0
+        for k in range(ptr[j], ptr[j + 1]):
+            total += w[pair[k]] * product[k]
+        out[j] = total
+
+
+@njit(cache=True, nogil=True)
+def diagonal_of(features, ptr, pair, product, w, out):
+    """Write C_jj for the listed features."""
+    for f in range(features.size):
+        j = features[f]
+        total = 0.0
+        for k in range(ptr[j], ptr[j + 1]):
+            total += w[pair[k]] * product[k]
+        out[f] = total
+
+
+@njit(cache=True, nogil=True)
+def diagonal_by_pairs(pairs, row_a, row_b, ptr, idx, val, w, out):
+    """Add to `out` the diagonal of C that comes from the listed pairs (X as CSR)."""
+    for s in pairs:
+        k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
+        q, q_end = ptr[row_b[s]], ptr[row_b[s] + 1]
+        while k < k_end and q < q_end:
+            if idx[k] < idx[q]:
+                k += 1
+            elif idx[k] > idx[q]:
+                q += 1
+            else:
+                out[idx[k]] += w[s] * val[k] * val[q]
+                k += 1
+                q += 1
+
+
+@njit(cache=True, nogil=True)
+def spread(features, ptr, idx, val, link_ptr, neighbor, pair, w, R):
+    """Write column c of R (n × WIDTH, zeros) as (W + Wᵀ) X[:, features[c]] (X as CSC)."""
+    for c in range(features.size):
+        i = features[c]
+        for k in range(ptr[i], ptr[i + 1]):
+            a = idx[k]
+            for e in range(link_ptr[a], link_ptr[a + 1]):
+                R[neighbor[e], c] += w[pair[e]] * val[k]
+
+
+@njit(cache=True, nogil=True)
+def gather_rows(start, stop, m, ptr, idx, val, R, out):
+    """Write S[features, j] = X[:, j]ᵀ R for the features j in [start, stop) (X as CSC)."""
+    for j in range(start, stop):
+        for c in range(m):
+            total = 0.0
+            for k in range(ptr[j], ptr[j + 1]):
+                total += val[k] * R[idx[k], c]
+            out[c, j] = total
+
+
+@njit(cache=True, nogil=True)
+def _partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, partner, entry):
+    """Find the best partner j in [start, stop) of each of WIDTH features in one pass over X (CSC).
+
+    Best is the largest C_jj + |S_ij|, then the smallest j; `after` asks for j > i, else j ≠ i.
+    `best`, `partner` and `entry` (S_ij) hold what was found so far and are only improved.
+    Entries of `features` that are negative are padding.
+    """
+    for j in range(start, stop):
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        for k in range(ptr[j], ptr[j + 1]):
+            v = val[k]
+            r = R[idx[k]]
+            s0 += v * r[0]
+            s1 += v * r[1]
+            s2 += v * r[2]
+            s3 += v * r[3]
+            s4 += v * r[4]
+            s5 += v * r[5]
+            s6 += v * r[6]
+            s7 += v * r[7]
+        d = diag[j]
+        for c, s in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
+            value = d + abs(s)
+            if value > best[c]:
+                i = features[c]
+                if i >= 0 and (j > i if after else j != i):
+                    best[c] = value
+                    partner[c] = j
+                    entry[c] = s
+
+
+@njit(cache=True, nogil=True)
+def gather_partners(
+    start, stop, bounds, features, after, ptr, idx, val, R, diag, best, partner, entry
+):
+    """Do so for the parts [start, stop) of the features j between `bounds`, each its own result."""
+    for part in range(start, stop):
+        _partners_in(
+            bounds[part], bounds[part + 1], features, after, ptr, idx, val, R, diag,
+            best[part], partner[part], entry[part],
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def gather_blocks(
+    start, stop, features, after, ptr, idx, val, link_ptr, neighbor, pair, w, diag,
+    best, partner, entry,
+):  # fmt: skip
+    """Find the best partners of many features, WIDTH of them in a pass over X, block by block."""
+    R = np.zeros((link_ptr.size - 1, WIDTH))
+    for block in range(start, stop):
+        own = features[block * WIDTH : (block + 1) * WIDTH]
+        n_own = 0
+        while n_own < WIDTH and own[n_own] >= 0:
+            n_own += 1
+        R[:] = 0.0
+        spread(own[:n_own], ptr, idx, val, link_ptr, neighbor, pair, w, R)
+        _partners_in(
+            own[0] + 1 if after else 0, diag.size, own, after, ptr, idx, val, R, diag,
+            best[block * WIDTH : (block + 1) * WIDTH],
+            partner[block * WIDTH : (block + 1) * WIDTH],
+            entry[block * WIDTH : (block + 1) * WIDTH],
+        )  # fmt: skip
+
+
+@njit(cache=True, nogil=True)
+def scatter_partners(
+    start, stop, features, after, ptr, idx, val, row_ptr, row_idx, row_val, link_ptr, neighbor,
+    pair, w, diag, last, first, second, best, partner, entry,
+):  # fmt: skip
+    """Find the best partner of each feature in [start, stop) of the list, one row of S at a time.
+
+    Visits only the rows that the feature reaches, so it is the cheaper way for rare features.
+    A partner that shares no pair with i has S_ij = 0, and the best such is the one of largest
+    diagonal: `last[i]` of those after i where `after`, else `first`, or `second` where that is i.
+    """
+    n = row_ptr.size - 1
+    r = np.zeros(n)
+    reached = np.zeros(n, np.bool_)
+    rows = np.empty(n, np.int32)
+    s = np.zeros(diag.size)
+    seen = np.zeros(diag.size, np.bool_)
+    touched = np.empty(diag.size, np.int32)
+    for f in range(start, stop):
+        i = features[f]
+        n_rows = 0
+        for k in range(ptr[i], ptr[i + 1]):
+            a = idx[k]
+            for e in range(link_ptr[a], link_ptr[a + 1]):
+                b = neighbor[e]
+                if not reached[b]:
+                    reached[b] = True
+                    rows[n_rows] = b
+                    n_rows += 1
+                r[b] += w[pair[e]] * val[k]
+        # Rows in order, so that the sums have the same bits as those of `gather_partners`.
+        n_touched = 0
+        for b in np.sort(rows[:n_rows]):
+            x = r[b]
+            r[b] = 0.0
+            reached[b] = False
+            if x == 0.0:
+                continue
+            for k in range(row_ptr[b], row_ptr[b + 1]):
+                j = row_idx[k]
+                if not seen[j]:
+                    seen[j] = True
+                    touched[n_touched] = j
+                    n_touched += 1
+                s[j] += row_val[k] * x
+        if after:
+            j = last[i]
+        else:
+            j = first if first != i else second
+        if j >= 0:
+            best[f] = diag[j] + abs(s[j])
+            partner[f] = j
+            entry[f] = s[j]
+        for t in range(n_touched):
+            j = touched[t]
+            if j > i if after else j != i:
+                value = diag[j] + abs(s[j])
+                if value > best[f] or (value == best[f] and j < partner[f]):
+                    best[f] = value
+                    partner[f] = j
+                    entry[f] = s[j]
+            seen[j] = False
+            s[j] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def largest_after(diag, out):
+    """Write, for each i, which j > i has the largest diagonal (the first of them); -1 for the last.
+
+    Returns the place of the largest of all and of the second largest of all.
+    """
+    d = diag.size
+    out[d - 1] = -1
+    j = d - 1
+    for i in range(d - 2, -1, -1):
+        if diag[i + 1] >= diag[j]:
+            j = i + 1
+        out[i] = j
+    first = 0
+    for i in range(d):
+        if diag[i] > diag[first]:
+            first = i
+    second = 1 if first == 0 else 0
+    for i in range(d):
+        if i != first and diag[i] > diag[second]:
+            second = i
+    return first, second
+
+
+@njit(cache=True, nogil=True)
+def cross_terms(i, j, ptr, idx, val, link_ptr, neighbor, pair, v, out_pair, out_value):
+    """List the pairs of rows with i on one side and j on the other, and their products.
+
+    S_ij is the sum of w[out_pair] * out_value. `v` is a work vector of zeros, one number a row,
+    and is left as zeros. Returns how many were found; the lists must hold the links of all rows
+    that have feature i.
+    """
+    for k in range(ptr[j], ptr[j + 1]):
+        v[idx[k]] = val[k]
+    n = 0
+    for k in range(ptr[i], ptr[i + 1]):
+        a = idx[k]
+        for e in range(link_ptr[a], link_ptr[a + 1]):
+            x = v[neighbor[e]]
+            if x != 0.0:
+                out_pair[n] = pair[e]
+                out_value[n] = val[k] * x
+                n += 1
+    for k in range(ptr[j], ptr[j + 1]):
+        v[idx[k]] = 0.0
+    return n
+
+
+@njit(cache=True, nogil=True)
+def sparse_dots(start, stop, first, last, pair, value, w, out):
+    """Write the inner product of w with each of the listed runs of (pair, value)."""
+    for f in range(start, stop):
+        total = 0.0
+        for k in range(first[f], last[f]):
+            total += w[pair[k]] * value[k]
+        out[f] = total
+
+
+# --- search: the k largest inner products ---------------------------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def _sift(scores, rows, size, score, row):
+    """Offer (score, row) to a heap topped by the worst: lowest score, then largest row."""
+    if size < scores.size:
+        at = size
+        scores[at], rows[at] = score, row
+        while at > 0:
+            up = (at - 1) // 2
+            if scores[at] < scores[up] or (scores[at] == scores[up] and rows[at] > rows[up]):
+                scores[at], scores[up] = scores[up], scores[at]
+                rows[at], rows[up] = rows[up], rows[at]
+                at = up
+            else:
+                break
+        return size + 1
+    if scores.size == 0 or score < scores[0] or (score == scores[0] and row > rows[0]):
+        return size
+    at = 0
+    scores[0], rows[0] = score, row
+    while True:
+        down = 2 * at + 1
+        if down >= size:
+            return size
+        other = down + 1
+        if other < size and (
+            scores[other] < scores[down]
+            or (scores[other] == scores[down] and rows[other] > rows[down])
+        ):
+            down = other
+        if scores[down] < scores[at] or (scores[down] == scores[at] and rows[down] > rows[at]):
+            scores[at], scores[down] = scores[down], scores[at]
+            rows[at], rows[down] = rows[down], rows[at]
+            at = down
+        else:
+            return size
+
+
+@njit(cache=True, nogil=True)
+def _order(scores, rows):
+    """Sort by falling score, then rising row (insertion sort: the lists are short)."""
+    for i in range(1, scores.size):
+        score, row = scores[i], rows[i]
+        at = i
+        while at > 0 and (
+            scores[at - 1] < score or (scores[at - 1] == score and rows[at - 1] > row)
+        ):
+            scores[at], rows[at] = scores[at - 1], rows[at - 1]
+            at -= 1
+        scores[at], rows[at] = score, row
+
+
+@njit(cache=True, nogil=True)
+def top_by_label(
+    start, stop, row_ptr, row_idx, row_val, ptr, idx, val, labels, same_rows, same_size,
+    other_rows, other_size,
+):  # fmt: skip
+    """Find, for rows [start, stop), the nearest rows of the same and of other labels.
+
+    Inner products of row r with all rows are summed from the columns of X, feature by feature.
+    Row r itself is no neighbour of its own.
+    """
+    n = labels.size
+    acc = np.zeros(n)
+    same_scores = np.empty(same_rows.shape[1])
+    other_scores = np.empty(other_rows.shape[1])
+    for r in range(start, stop):
+        for k in range(row_ptr[r], row_ptr[r + 1]):
+            j = row_idx[k]
+            x = row_val[k]
+            for q in range(ptr[j], ptr[j + 1]):
+                acc[idx[q]] += x * val[q]
+        n_same = 0
+        n_other = 0
+        for b in range(n):
+            score = acc[b]
+            acc[b] = 0.0
+            if labels[b] == labels[r]:
+                if b != r:
+                    n_same = _sift(same_scores, same_rows[r], n_same, score, b)
+            else:
+                n_other = _sift(other_scores, other_rows[r], n_other, score, b)
+        _order(same_scores[:n_same], same_rows[r, :n_same])
+        _order(other_scores[:n_other], other_rows[r, :n_other])
+        same_size[r] = n_same
+        other_size[r] = n_other

@@ -1,0 +1,219 @@
+"""The one gate for user input: X, y, triplets, weights and parameters, and their error messages.
+
+What passes here is in the form that the rest of the library trusts. A message says what was
+expected, what came, and the way out where there is one.
+"""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn import get_config
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+INDEX_LIMIT = np.iinfo(np.int32).max
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def check_number(
+    owner: str,
+    name: str,
+    value: Any,
+    *,
+    low: float,
+    strict: bool = False,
+    integer: bool = False,
+    words: tuple[str | None, ...] = (),
+) -> None:
+    """Raise ValueError unless `value` is a number of the wanted kind, or one of `words`."""
+    if any(value is word or (isinstance(value, str) and value == word) for word in words):
+        return
+    kind = numbers.Integral if integer else numbers.Real
+    good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
+    if good and np.isfinite(value) and (value > low if strict else value >= low):
+        return
+    article = "an int" if integer else "a float"
+    wanted = f"{article} {'>' if strict else '>='} {low:g}"
+    others = "".join(f" or {word!r}" for word in words)
+    raise ValueError(
+        f"The {name!r} parameter of {owner} must be {wanted}{others}. Got {value!r} instead."
+    )
+
+
+def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") -> None:
+    """Raise ValueError unless `value` is one of the known words."""
+    if isinstance(value, str) and value in known:
+        return
+    listed = ", ".join(repr(word) for word in known)
+    raise ValueError(
+        f"The {name!r} parameter of {owner} must be one of {listed}{also}. Got {value!r} instead."
+    )
+
+
+def generator(random_state: Any) -> np.random.Generator:
+    """Return a NumPy generator seeded by a scikit-learn style ``random_state``."""
+    seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
+    return np.random.default_rng(seed.tolist())
+
+
+# --- data ----------------------------------------------------------------------------------------
+
+
+def check_matrix(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Return X as a finite 2-D array, or a canonical CSR array; float32 or float64 as it came."""
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+    )
+    X = canonical(X) if sp.issparse(X) else X
+    check_finite(X)
+    return X
+
+
+def canonical(X: Any) -> sp.csr_array:
+    """Return a sparse X as a CSR array with sorted indices, no duplicates and no stored zeros.
+
+    The user's matrix is left as it is; it is copied only where it has to change.
+    """
+    own = sp.csr_array(X)
+    if not own.has_canonical_format or not own.data.all():
+        own = own.copy()
+        own.sum_duplicates()
+        own.eliminate_zeros()
+    return own
+
+
+def as_user_sparse(X: sp.csr_array) -> Any:
+    """Return a sparse result in the interface that scikit-learn is set to: matrix or array."""
+    if get_config().get("sparse_interface", "spmatrix") == "spmatrix":
+        return sp.csr_matrix(X)
+    return X
+
+
+def check_finite(X: Any) -> None:
+    """Raise ValueError naming the first NaN or infinite value of X and its place."""
+    values = X.data if sp.issparse(X) else X
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):  # one pass and no memory in the good case
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sp.issparse(X):
+        k = int(np.flatnonzero(bad)[0])
+        row = int(np.searchsorted(X.indptr, k, side="right")) - 1
+        column, value = int(X.indices[k]), X.data[k]
+    else:
+        row, column = (int(part) for part in np.argwhere(bad)[0])
+        value = X[row, column]
+    what = "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
+    raise ValueError(
+        f"X[{row}, {column}] is {what} ({int(bad.sum())} such value(s) in X). All values must be "
+        "finite: impute or drop them first."
+    )
+
+
+def as_problem_matrix(X: Any) -> sp.csr_array:
+    """Return a checked X as the CSR array of float64 that a problem is made of."""
+    X = X if sp.issparse(X) else canonical(sp.csr_array(X))
+    if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
+        raise ValueError(
+            f"X has {X.shape[0]} rows and {X.nnz} stored values. At most {INDEX_LIMIT - 1} rows "
+            f"and {2 * INDEX_LIMIT - 1} values can be handled: fit on a sample of the rows."
+        )
+    live = np.unique(X.indices[: 1 << 16])
+    if live.size < 2:
+        live = np.unique(X.indices)
+    if live.size < 2:
+        raise ValueError(
+            f"X has {live.size} feature(s) with a non-zero value (n_features={X.shape[1]}), but "
+            "at least 2 are needed: an atom pairs two features."
+        )
+    with np.errstate(over="ignore"):
+        largest = float(np.abs(X.data).max())
+    if not 1e-70 < largest < 1e70:
+        raise ValueError(
+            f"The largest absolute value of X is {largest:.3g}: products of four values must be "
+            "ordinary numbers. Scale X, for example with sklearn.preprocessing.MaxAbsScaler."
+        )
+    return X.astype(np.float64, copy=False)
+
+
+def check_labels(y: Any, n_rows: int) -> np.ndarray:
+    """Return y as class numbers 0, 1, …; it must have two classes and one label a row."""
+    y = column_or_1d(y, warn=True)
+    if len(y) != n_rows:
+        raise ValueError(
+            f"y has {len(y)} labels, but X has {n_rows} rows: one label a row is expected."
+        )
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"No triplet can be built: y has one class, {classes[0]!r}. At least 2 classes are "
+            "needed; pass triplets= to give judgements directly."
+        )
+    return codes
+
+
+def check_triplets(triplets: Any, n_rows: int) -> np.ndarray:
+    """Return triplets as an int64 array of shape (n_triplets, 3) whose rows exist."""
+    array = np.asarray(triplets)
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise ValueError(
+            "triplets must have shape (n_triplets, 3): the row numbers of anchor, positive and "
+            f"negative. Got shape {array.shape}."
+        )
+    if len(array) == 0:
+        raise ValueError("triplets is empty: at least one triplet is needed.")
+    if not np.issubdtype(array.dtype, np.integer):
+        raise ValueError(
+            f"triplets must hold integers, row numbers of X. Got dtype {array.dtype}: convert "
+            "with .astype(int) if the values are whole."
+        )
+    outside = np.argwhere((array < 0) | (array >= n_rows))
+    if len(outside):
+        t, column = outside[0]
+        raise ValueError(
+            f"triplets[{t}] names row {array[t, column]}, but X has {n_rows} rows. Triplets "
+            "number the rows of X from 0."
+        )
+    same = np.flatnonzero(array[:, 1] == array[:, 2])
+    if len(same):
+        raise ValueError(
+            f"triplets[{same[0]}] has row {array[same[0], 1]} as both positive and negative "
+            f"({len(same)} such triplet(s)): drop them, they say nothing."
+        )
+    return array.astype(np.int64, copy=False)
+
+
+def check_weights(sample_weight: Any, n: int, of: str) -> np.ndarray | None:
+    """Return weights as a float64 vector of length n, non-negative and not all zero."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, dtype=np.float64)
+    if weights.ndim == 0:
+        weights = np.full(n, float(weights))
+    if weights.shape != (n,):
+        raise ValueError(
+            f"sample_weight must have shape ({n},), one weight a {of}. Got shape {weights.shape}."
+        )
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+    if len(bad):
+        raise ValueError(
+            f"sample_weight[{bad[0]}] is {weights[bad[0]]}: weights must be finite and >= 0."
+        )
+    if not weights.any():
+        raise ValueError("sample_weight is zero everywhere: at least one weight must be positive.")
+    return weights

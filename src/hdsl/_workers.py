@@ -1,0 +1,58 @@
+"""Run a compiled kernel over a range of items on several threads, same bits whatever their number.
+
+Kernels release the GIL, so plain threads do. A pool lives as long as one fit: no global state, no
+OpenMP to break after a fork, no thread layer that forbids two fits at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
+
+import joblib
+import numpy as np
+
+
+class Workers:
+    """A handful of threads; use as a context manager to let them go at the end."""
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.n_threads = int(joblib.effective_n_jobs(n_jobs))
+        self._pool = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
+
+    def __enter__(self) -> Workers:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown()
+
+    def run(self, kernel: Callable[..., Any], bounds: Sequence[int], *args: Any) -> None:
+        """Call ``kernel(start, stop, *args)`` for each range between neighbouring bounds."""
+        if self._pool is None or len(bounds) <= 2:
+            kernel(bounds[0], bounds[-1], *args)
+            return
+        jobs = [
+            self._pool.submit(kernel, bounds[k], bounds[k + 1], *args)
+            for k in range(1, len(bounds) - 1)
+        ]
+        try:
+            kernel(bounds[0], bounds[1], *args)
+        finally:
+            wait(jobs)  # also when interrupted: nobody may write to an array that has moved on
+        for job in jobs:
+            job.result()
+
+    def split(self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None) -> list[int]:
+        """Bounds that share out `n_items`, evenly or by their running `work`, none below `grain`.
+
+        `work` holds, for each item, the work of all items before it, and the total at the end.
+        """
+        total = n_items if work is None else int(work[-1])
+        n_parts = max(1, min(self.n_threads, total // max(grain, 1), n_items))
+        shares = [total * k // n_parts for k in range(n_parts + 1)]
+        if work is not None:
+            shares = [int(k) for k in np.searchsorted(work, shares)]
+            shares[-1] = n_items
+        return shares

@@ -1,0 +1,59 @@
+"""Atoms (i, j, sign) with i < j: λ(e_i + sign·e_j)(e_i + sign·e_j)ᵀ, as rows of int64 arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+
+class Atom(NamedTuple):
+    """One atom: features i < j, and sign +1 (the paper's P) or -1 (its N)."""
+
+    i: int
+    j: int
+    sign: int
+
+    @classmethod
+    def of(cls, i: int, j: int, sign: float) -> Atom:
+        """Return the canonical atom of two features in any order; a sign of 0 counts as +1."""
+        return cls(int(min(i, j)), int(max(i, j)), -1 if sign < 0 else 1)
+
+    @property
+    def order(self) -> tuple[int, int, int]:
+        """What ties are settled by: the smallest wins."""
+        return self.i, self.j, -self.sign
+
+
+def as_array(atoms: Sequence[Atom]) -> np.ndarray:
+    """Return atoms as an int64 array of shape (n_atoms, 3)."""
+    return np.array(atoms, dtype=np.int64).reshape(-1, 3)
+
+
+def n_features(atoms: np.ndarray) -> int:
+    """Return how many distinct features the atoms use."""
+    return int(np.unique(atoms[:, :2]).size)
+
+
+def factors(atoms: np.ndarray, scales: np.ndarray, n_features: int) -> sp.csr_array:
+    """Return the rows scales_k · (e_i + sign·e_j), shape (n_atoms, n_features)."""
+    n = len(atoms)
+    data = np.column_stack([scales, scales * atoms[:, 2]]).ravel()
+    indptr = np.arange(0, 2 * n + 1, 2, dtype=np.int64)
+    return sp.csr_array((data, atoms[:, :2].ravel(), indptr), shape=(n, n_features))
+
+
+def names(atoms: np.ndarray, feature_names: Sequence[str] | np.ndarray) -> np.ndarray:
+    """Return readable names, such as ``price+cost`` and ``price-goal``.
+
+    Examples
+    --------
+    >>> names(np.array([[0, 1, 1], [0, 2, -1]]), ["price", "cost", "goal"]).tolist()
+    ['price+cost', 'price-goal']
+    """
+    return np.array(
+        [f"{feature_names[i]}{'+' if sign > 0 else '-'}{feature_names[j]}" for i, j, sign in atoms],
+        dtype=object,
+    )

@@ -1,0 +1,548 @@
+"""The learning problem: X and triplets, a loss, a scale and a prior, behind four verbs.
+
+The solver asks a problem for ``atom_margins``, ``value``, ``gradient`` and ``slope_along`` and
+knows nothing else of it. Nothing here is ever d × d or T × d. A triplet (a, p, q) compares the
+pairs of rows {a, p} and {a, q}; with one number w_s for each distinct pair s = {a, b},
+
+    -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ± S_ij),
+
+where S = C + Cᵀ. ``PairGradient`` computes the diagonal of C, rows of S and entries of S on demand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import _kernels as kernels
+from ._workers import Workers
+from .atoms import Atom
+from .losses import Loss
+
+#: A thread is worth waking for this many multiplications, not for fewer.
+GRAIN = 40_000
+
+#: Most numbers kept to score the active atoms quickly (12 bytes each); past it they are recomputed.
+CROSS_TERMS_LIMIT = 1 << 26
+
+
+class TripletData:
+    """X and triplets in the forms that the kernels want; knows no loss, scale or prior.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_columns), float64
+        Canonical: sorted, no duplicates, no stored zeros.
+    triplets : ndarray of shape (n_triplets, 3)
+        Anchor, positive and negative rows.
+    workers : Workers
+        Threads to compute with.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n_features,)
+        The columns of X that are not empty. Everywhere below this class feature numbers are
+        positions in this list, so that nothing depends on the number of columns.
+    order : ndarray of shape (n_triplets,)
+        The triplets are kept sorted by anchor: ``triplets[order]``.
+    """
+
+    def __init__(self, X: sp.csr_array, triplets: np.ndarray, workers: Workers) -> None:
+        self.workers = workers
+        self.features, indices = _compress(X)
+        self.n_rows, self.n_features = X.shape[0], len(self.features)
+        self.rows = sp.csr_array((X.data, indices, X.indptr), shape=(self.n_rows, self.n_features))
+        self.row_ptr = X.indptr.astype(np.int64)
+        self.row_idx, self.row_val = indices, X.data
+        columns = self.rows.tocsc()
+        self.col_ptr = columns.indptr.astype(np.int64)
+        self.col_idx, self.col_val = columns.indices.astype(np.int32), columns.data
+        self.nnz = int(self.row_ptr[-1])
+
+        self.n_triplets = len(triplets)
+        self.order = np.argsort(triplets[:, 0], kind="stable")
+        anchors, self.positive, self.negative = (
+            np.ascontiguousarray(column, dtype=np.int32) for column in triplets[self.order].T
+        )
+        self.anchor_ptr = np.zeros(self.n_rows + 1, dtype=np.int64)
+        kernels.count_into(anchors, self.anchor_ptr)
+        np.cumsum(self.anchor_ptr, out=self.anchor_ptr)
+
+        self.positive_pair, self.negative_pair = self._number_pairs(anchors)
+        self.n_pairs = len(self.pair_a)
+        self._link()
+        self.chunks = -(-self.n_triplets // kernels.CHUNK)
+
+    def _number_pairs(self, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Find the distinct unordered pairs of rows that triplets compare, sorted; number them."""
+        n = np.int64(self.n_rows)
+        keys = np.concatenate(
+            [
+                np.minimum(anchors, other) * n + np.maximum(anchors, other)
+                for other in (self.positive, self.negative)
+            ]
+        )
+        distinct, number = np.unique(keys, return_inverse=True)
+        self.pair_a = (distinct // n).astype(np.int32)
+        self.pair_b = (distinct % n).astype(np.int32)
+        number = number.astype(np.int32)
+        return number[: len(anchors)].copy(), number[len(anchors) :].copy()
+
+    def _link(self) -> None:
+        """List, for each row, the rows it is compared with."""
+        self.link_ptr = np.zeros(self.n_rows + 1, dtype=np.int64)
+        kernels.count_into(self.pair_a, self.link_ptr)
+        kernels.count_into(self.pair_b, self.link_ptr)
+        np.cumsum(self.link_ptr, out=self.link_ptr)
+        self.link_row = np.empty(2 * self.n_pairs, dtype=np.int32)
+        self.link_pair = np.empty(2 * self.n_pairs, dtype=np.int32)
+        kernels.link_rows(
+            self.pair_a, self.pair_b, self.link_ptr[:-1].copy(), self.link_row, self.link_pair
+        )
+
+    @cached_property
+    def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
+        counts = np.zeros(self.n_features + 1, dtype=np.int64)
+        inner = np.empty(self.n_pairs)
+        kernels.pair_products_count(
+            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val, counts, inner
+        )
+        return np.cumsum(counts), inner
+
+    @cached_property
+    def products(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """x_a ∘ x_b of every pair, by feature: pointers, pair numbers, values, all fixed."""
+        ptr, _ = self._shared_features
+        pair = np.empty(ptr[-1], dtype=np.int32)
+        product = np.empty(ptr[-1])
+        kernels.pair_products_fill(
+            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val,
+            ptr[:-1].copy(), pair, product,
+        )  # fmt: skip
+        return ptr, pair, product
+
+    @cached_property
+    def dot_margins(self) -> np.ndarray:
+        """⟨x_a, x_p⟩ - ⟨x_a, x_q⟩ of every triplet."""
+        _, inner = self._shared_features
+        return inner[self.positive_pair] - inner[self.negative_pair]
+
+    @cached_property
+    def squared_norms(self) -> np.ndarray:
+        """‖x_a(x_p - x_q)ᵀ‖² of every triplet, the paper's ‖Aᵗ‖_F²."""
+        norm = np.zeros(self.n_rows)
+        np.add.at(norm, np.repeat(np.arange(self.n_rows), np.diff(self.row_ptr)), self.row_val**2)
+        anchors = np.repeat(np.arange(self.n_rows), np.diff(self.anchor_ptr))
+        between = (self.rows[self.positive] - self.rows[self.negative]).power(2).sum(axis=1)
+        return norm[anchors] * np.asarray(between).ravel()
+
+    @cached_property
+    def reach(self) -> np.ndarray:
+        """Stored entries of X that a row of S touches, feature by feature."""
+        length = np.diff(self.row_ptr)
+        by_row = np.add.reduceat(
+            np.append(length[self.link_row], 0), np.minimum(self.link_ptr[:-1], 2 * self.n_pairs)
+        )
+        by_row[np.diff(self.link_ptr) == 0] = 0
+        running = np.concatenate([[0], np.cumsum(by_row[self.col_idx])])
+        return running[self.col_ptr[1:]] - running[self.col_ptr[:-1]]
+
+    @cached_property
+    def feature_bounds(self) -> list[int]:
+        """Features shared out among the threads by the entries of X in them."""
+        return self.workers.split(self.n_features, grain=GRAIN, work=self.col_ptr)
+
+    @cached_property
+    def chunk_bounds(self) -> list[int]:
+        """Chunks of triplets shared out among the threads."""
+        return self.workers.split(self.chunks, grain=GRAIN // kernels.CHUNK)
+
+
+def _compress(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the non-empty columns of X, and X's column indices as positions among them."""
+    if X.shape[1] > 4 * X.nnz + 1000:  # arrays of the number of columns would be the leak
+        features, indices = np.unique(X.indices, return_inverse=True)
+        return features.astype(np.int64), indices.astype(np.int32)
+    used = np.zeros(X.shape[1], dtype=bool)
+    used[X.indices] = True
+    position = np.cumsum(used, dtype=np.int64) - 1
+    return np.flatnonzero(used), position[X.indices].astype(np.int32)
+
+
+class TripletProblem:
+    """Mean loss of the margins of a convex combination of atoms, over the triplets of `data`.
+
+    Margins are those of the whole similarity, prior included: with weights that sum to 1 the
+    margins of a model are the same combination of its atoms' margins.
+
+    Parameters
+    ----------
+    data : TripletData
+    loss : Loss
+    scale : float
+        λ of the domain.
+    prior : float, default=0.0
+        Weight of the plain dot product under the learned part.
+    weights : ndarray of shape (n_triplets,), default=None
+        Of the triplets as the user numbers them; only their ratios matter.
+    """
+
+    def __init__(
+        self,
+        data: TripletData,
+        loss: Loss,
+        scale: float,
+        prior: float = 0.0,
+        weights: np.ndarray | None = None,
+    ) -> None:
+        self.data, self.loss, self.scale, self.prior = data, loss, float(scale), float(prior)
+        self.n_triplets, self.n_features = data.n_triplets, data.n_features
+        if weights is None:
+            self.omega, self.omega_step = np.array([1.0 / data.n_triplets]), 0
+        else:
+            self.omega, self.omega_step = (weights / weights.sum())[data.order], 1
+        self.offset = prior * data.dot_margins if prior > 0 else None
+        self.cross_terms = _CrossTerms(data)
+        self._row_work = np.zeros(data.n_rows)
+        self._side_by_side = np.zeros((data.n_rows, kernels.WIDTH))
+
+    def atom_margins(self, atom: Atom) -> np.ndarray:
+        """Return the margins of the model that is this atom alone, shape (n_triplets,)."""
+        return self.margins(np.array([atom]), np.ones(1))
+
+    def margins(self, atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        """Return the margins of a convex combination of atoms, from scratch."""
+        out = np.zeros(self.n_triplets) if self.offset is None else self.offset.copy()
+        data = self.data
+        for (i, j, sign), weight in zip(atoms, weights, strict=True):
+            kernels.add_atom_margins(
+                i, j, float(sign), self.scale * weight, data.col_ptr, data.col_idx, data.col_val,
+                data.anchor_ptr, data.positive, data.negative, self._row_work, out,
+            )  # fmt: skip
+        return out
+
+    def value(self, margins: np.ndarray) -> float:
+        """Return the mean loss."""
+        out = np.empty(self.data.chunks)
+        self.data.workers.run(
+            kernels.loss_sums, self.data.chunk_bounds, self.loss.code, margins, self.omega,
+            self.omega_step, out,
+        )  # fmt: skip
+        return float(out.sum())
+
+    def slope_along(
+        self, margins: np.ndarray, direction: np.ndarray, step_size: float
+    ) -> tuple[float, float]:
+        """Return the first two derivatives of the value along a direction, at a step size."""
+        first, second = np.empty(self.data.chunks), np.empty(self.data.chunks)
+        self.data.workers.run(
+            kernels.slopes_along, self.data.chunk_bounds, self.loss.code, margins, direction,
+            step_size, self.omega, self.omega_step, first, second,
+        )  # fmt: skip
+        return float(first.sum()), float(second.sum())
+
+    def gradient(self, margins: np.ndarray, subset: np.ndarray | None = None) -> PairGradient:
+        """Return the lazy gradient at these margins, over all triplets or over a subset."""
+        data, w = self.data, np.zeros(self.data.n_pairs)
+        if subset is None:
+            pulls = np.empty(self.n_triplets)
+            data.workers.run(
+                kernels.slopes, data.chunk_bounds, self.loss.code, margins, self.omega,
+                self.omega_step, pulls,
+            )  # fmt: skip
+            kernels.sum_into_pairs(pulls, data.positive_pair, data.negative_pair, w)
+        else:
+            pulls = np.empty(len(subset))
+            kernels.slopes_of(subset, self.loss.code, margins, self.omega, self.omega_step, pulls)
+            kernels.sum_into_pairs_of(subset, pulls, data.positive_pair, data.negative_pair, w)
+        return PairGradient(self, pulls, subset, w)
+
+    def lipschitz(self) -> float:
+        """Return the Lipschitz constant of the gradient in Frobenius norm (Proposition 1)."""
+        if self.omega_step:
+            mean = float(self.omega @ self.data.squared_norms)
+        else:
+            mean = float(self.data.squared_norms.mean())
+        return self.loss.smoothness * mean
+
+
+@dataclass(frozen=True)
+class PairGradient:
+    """C = -∇f, known by one number a pair of rows, asked for what is needed and no more."""
+
+    problem: TripletProblem
+    pulls: np.ndarray
+    subset: np.ndarray | None
+    w: np.ndarray
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, empty columns left out."""
+        return self.problem.n_features
+
+    @property
+    def covers_all(self) -> bool:
+        """Whether this is the gradient over all triplets, not over a mini-batch."""
+        return self.subset is None
+
+    def is_zero(self) -> bool:
+        """Return whether no triplet pulls at all."""
+        return not self.pulls.any()
+
+    def dot(self, margins: np.ndarray) -> float:
+        """Return ⟨M, -∇f⟩ of the model with these margins."""
+        offset = self.problem.offset
+        if self.subset is not None:
+            margins = margins[self.subset]
+            offset = None if offset is None else offset[self.subset]
+        chunks = -(-margins.size // kernels.CHUNK)
+        out = np.empty(chunks)
+        kernels.dots(0, chunks, self.pulls, margins, out)
+        total = float(out.sum())
+        if offset is not None:
+            kernels.dots(0, chunks, self.pulls, offset, out)
+            total -= float(out.sum())
+        return total
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        """C_jj of every feature."""
+        data = self.problem.data
+        if self.subset is not None:
+            out = np.zeros(self.n_features)
+            pairs = np.unique(
+                np.concatenate([data.positive_pair[self.subset], data.negative_pair[self.subset]])
+            )
+            kernels.diagonal_by_pairs(
+                pairs, data.pair_a, data.pair_b, data.row_ptr, data.row_idx, data.row_val,
+                self.w, out,
+            )  # fmt: skip
+            return out
+        ptr, pair, product = data.products
+        out = np.empty(self.n_features)
+        bounds = data.workers.split(self.n_features, grain=GRAIN, work=ptr)
+        data.workers.run(kernels.diagonal, bounds, ptr, pair, product, self.w, out)
+        return out
+
+    def diagonal_at(self, features: np.ndarray) -> np.ndarray:
+        """Return C_jj of the listed features, without computing the others."""
+        if self.subset is not None or "diagonal" in self.__dict__:
+            return self.diagonal[features]
+        out = np.empty(len(features))
+        kernels.diagonal_of(features, *self.problem.data.products, self.w, out)
+        return out
+
+    def rows(self, features: np.ndarray) -> np.ndarray:
+        """Return the rows of S = C + Cᵀ for up to WIDTH features, shape (len(features), d)."""
+        data = self.problem.data
+        R = self._spread(features)
+        out = np.empty((len(features), self.n_features))
+        data.workers.run(
+            kernels.gather_rows, data.feature_bounds, len(features), data.col_ptr, data.col_idx,
+            data.col_val, R, out,
+        )  # fmt: skip
+        return out
+
+    def entries(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Return S_ij for listed pairs of features."""
+        return self.problem.cross_terms.entries(i, j, self.w)
+
+    def scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ of each atom B."""
+        i, j, sign = atoms.T
+        diagonal = self.diagonal_at(np.concatenate([i, j]))
+        return self.problem.scale * (
+            diagonal[: len(i)] + diagonal[len(i) :] + sign * self.entries(i, j)
+        )
+
+    def score(self, i: int, j: int, entry: float) -> float:
+        """Return the score of the better atom on features i and j whose S_ij is known."""
+        return float(self.problem.scale * (self.diagonal[i] + self.diagonal[j] + abs(entry)))
+
+    def partners(
+        self, features: np.ndarray, *, after: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals.
+
+        Returns
+        -------
+        value, partner, entry : ndarrays of the length of `features`
+            C_jj + |S_ij|, j and S_ij; -inf and -1 where `after` asks for j > i and there is none.
+        """
+        m = len(features)
+        value, partner, entry = np.full(m, -np.inf), np.full(m, -1, dtype=np.int64), np.zeros(m)
+        light = self._is_light(features)
+        for chosen, find in ((light, self._scatter), (~light, self._gather)):
+            if chosen.any():
+                value[chosen], partner[chosen], entry[chosen] = find(features[chosen], after)
+        return value, partner, entry
+
+    def _is_light(self, features: np.ndarray) -> np.ndarray:
+        """Decide which features are cheaper row by row than in a pass over X with WIDTH others."""
+        data = self.problem.data
+        if self.subset is not None and 40 * len(self.subset) < data.n_rows:
+            return np.ones(len(features), dtype=bool)
+        reach = data.reach[features]
+        if len(features) <= kernels.WIDTH:
+            return np.full(len(features), 2 * reach.sum() <= data.nnz)
+        return 20 * reach <= data.nnz
+
+    def _spread(self, features: np.ndarray) -> np.ndarray:
+        data, R = self.problem.data, self.problem._side_by_side
+        R[:] = 0.0
+        kernels.spread(
+            features, data.col_ptr, data.col_idx, data.col_val, data.link_ptr, data.link_row,
+            data.link_pair, self.w, R,
+        )  # fmt: skip
+        return R
+
+    def _gather(
+        self, features: np.ndarray, after: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        data, width = self.problem.data, kernels.WIDTH
+        n_blocks = -(-len(features) // width)
+        padded = np.full(n_blocks * width, -1, dtype=np.int64)
+        padded[: len(features)] = features
+        value = np.full(len(padded), -np.inf)
+        partner, entry = np.full(len(padded), -1, dtype=np.int64), np.zeros(len(padded))
+        if n_blocks == 1:
+            R, bounds = self._spread(features), data.feature_bounds
+            n_parts = len(bounds) - 1
+            found = (
+                np.full((n_parts, width), -np.inf),
+                np.full((n_parts, width), -1),
+                np.zeros((n_parts, width)),
+            )
+            data.workers.run(
+                kernels.gather_partners, range(n_parts + 1), np.array(bounds), padded, after,
+                data.col_ptr, data.col_idx, data.col_val, R, self.diagonal, *found,
+            )  # fmt: skip
+            for k in range(n_parts):
+                better = found[0][k] > value
+                for whole, part in zip((value, partner, entry), found, strict=True):
+                    whole[better] = part[k][better]
+        else:
+            bounds = data.workers.split(n_blocks)
+            bounds = list(
+                np.unique(np.linspace(0, n_blocks, 8 * (len(bounds) - 1) + 1).astype(int))
+            )
+            data.workers.run(
+                kernels.gather_blocks, bounds, padded, after, data.col_ptr, data.col_idx,
+                data.col_val, data.link_ptr, data.link_row, data.link_pair, self.w, self.diagonal,
+                value, partner, entry,
+            )  # fmt: skip
+        m = len(features)
+        return value[:m], partner[:m], entry[:m]
+
+    def _scatter(
+        self, features: np.ndarray, after: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        data, m = self.problem.data, len(features)
+        value, partner, entry = np.full(m, -np.inf), np.full(m, -1, dtype=np.int64), np.zeros(m)
+        last = np.empty(self.n_features, dtype=np.int64)
+        first, second = kernels.largest_after(self.diagonal, last)
+        n_parts = min(8 * data.workers.n_threads, m) if data.workers.n_threads > 1 else 1
+        bounds = [int(k) for k in np.linspace(0, m, n_parts + 1)]
+        data.workers.run(
+            kernels.scatter_partners, bounds, features, after, data.col_ptr, data.col_idx,
+            data.col_val, data.row_ptr, data.row_idx, data.row_val, data.link_ptr, data.link_row,
+            data.link_pair, self.w, self.diagonal, last, first, second, value, partner, entry,
+        )  # fmt: skip
+        return value, partner, entry
+
+
+class _CrossTerms:
+    """S_ij of the pairs of features that the active atoms are made of.
+
+    S_ij = Σ_s w_s v_s with a sparse v that depends on i and j alone, so v is kept from one
+    iteration to the next: the scores of all active atoms are then one pass over short lists.
+    """
+
+    def __init__(self, data: TripletData) -> None:
+        self.data = data
+        self.keys = np.empty(0, dtype=np.int64)  # sorted; int64 holds i * d + j up to d = 3e9
+        self.first = np.empty(0, dtype=np.int64)
+        self.last = np.empty(0, dtype=np.int64)
+        self.pair = np.empty(0, dtype=np.int32)
+        self.value = np.empty(0)
+        self.used = 0
+        self._work = np.zeros(data.n_rows)
+        degree = np.diff(data.link_ptr)[data.col_idx]
+        running = np.concatenate([[0], np.cumsum(degree)])
+        #: At most so many terms if the feature is the first of the pair.
+        self.bound = running[data.col_ptr[1:]] - running[data.col_ptr[:-1]]
+
+    def entries(self, i: np.ndarray, j: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Return S_ij for each listed pair."""
+        out = np.empty(len(i))
+        swap = self.bound[i] > self.bound[j]
+        i, j = np.where(swap, j, i), np.where(swap, i, j)
+        keys = i * np.int64(self.data.n_features) + j
+        self._learn(keys, i, j)
+        at = np.searchsorted(self.keys, keys)
+        known = at < len(self.keys)
+        known[known] = self.keys[at[known]] == keys[known]
+        at = at[known]
+        run, where = np.empty(len(at)), np.flatnonzero(known)
+        first, last = self.first[at], self.last[at]
+        bounds = self.data.workers.split(
+            len(at), grain=GRAIN, work=np.concatenate([[0], np.cumsum(last - first)])
+        )
+        self.data.workers.run(
+            kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, run
+        )
+        out[where] = run
+        for k in np.flatnonzero(~known):  # no room to keep them
+            pair, value = self._terms(i[k], j[k])
+            out[k] = np.add.reduce(w[pair] * value)
+        return out
+
+    def _terms(self, i: int, j: int) -> tuple[np.ndarray, np.ndarray]:
+        data = self.data
+        pair, value = np.empty(self.bound[i], dtype=np.int32), np.empty(self.bound[i])
+        n = kernels.cross_terms(
+            i, j, data.col_ptr, data.col_idx, data.col_val, data.link_ptr, data.link_row,
+            data.link_pair, self._work, pair, value,
+        )  # fmt: skip
+        return pair[:n], value[:n]
+
+    def _learn(self, keys: np.ndarray, i: np.ndarray, j: np.ndarray) -> None:
+        """Keep the terms of pairs not seen before; forget those no longer asked for when many."""
+        new = np.flatnonzero(~np.isin(keys, self.keys))
+        if not len(new):
+            return
+        _, once = np.unique(keys[new], return_index=True)
+        for k in new[np.sort(once)]:
+            pair, value = self._terms(i[k], j[k])
+            if self.used + len(pair) > CROSS_TERMS_LIMIT:
+                self._forget(keys)
+                if self.used + len(pair) > CROSS_TERMS_LIMIT:
+                    return
+            self._append(int(keys[k]), pair, value)
+
+    def _append(self, key: int, pair: np.ndarray, value: np.ndarray) -> None:
+        end = self.used + len(pair)
+        if end > len(self.pair):
+            self.pair, self.value = (
+                np.concatenate([a[: self.used], np.empty(max(end, 4096), dtype=a.dtype)])
+                for a in (self.pair, self.value)
+            )
+        self.pair[self.used : end], self.value[self.used : end] = pair, value
+        at = int(np.searchsorted(self.keys, key))
+        self.keys = np.insert(self.keys, at, key)
+        self.first = np.insert(self.first, at, self.used)
+        self.last = np.insert(self.last, at, end)
+        self.used = end
+
+    def _forget(self, keys: np.ndarray) -> None:
+        """Close the gaps left by pairs that are not in `keys`."""
+        keep = np.flatnonzero(np.isin(self.keys, keys))
+        runs = [np.arange(self.first[k], self.last[k]) for k in keep]
+        taken = np.concatenate([np.empty(0, dtype=np.int64), *runs])
+        length = self.last[keep] - self.first[keep]
+        self.pair, self.value, self.keys = self.pair[taken], self.value[taken], self.keys[keep]
+        self.last = np.cumsum(length)
+        self.first, self.used = self.last - length, len(taken)

@@ -1,0 +1,81 @@
+"""What was learned, as plain arrays: S(x, x') = prior·⟨x, x'⟩ + xᵀMx', M = Σ weight·atom."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import atoms as atoms_module
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """A similarity made of atoms.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n_atoms, 3)
+        Rows (i, j, sign), i < j.
+    weights : ndarray of shape (n_atoms,)
+        Positive, summing to 1.
+    scale : float
+        λ: M = Σ_k weights_k λ (e_i ± e_j)(e_i ± e_j)ᵀ.
+    prior : float
+        Weight of the plain dot product.
+    n_features : int
+    """
+
+    atoms: np.ndarray
+    weights: np.ndarray
+    scale: float
+    prior: float
+    n_features: int
+
+    @property
+    def components(self) -> sp.csr_array:
+        """L with M = LᵀL: rows sqrt(λ weight_k)(e_i ± e_j), shape (n_atoms, n_features)."""
+        return atoms_module.factors(self.atoms, np.sqrt(self.scale * self.weights), self.n_features)
+
+    def matrix(self) -> sp.csr_array:
+        """Return M, sparse, shape (n_features, n_features)."""
+        L = self.components
+        return sp.csr_array(L.T @ L)
+
+    def transform(self, X: Any) -> Any:
+        """Return rows whose dot products are the similarity: components, then sqrt(prior)·X."""
+        i, j, sign = self.atoms.T
+        root = np.sqrt(self.scale * self.weights)
+        if sp.issparse(X):
+            parts = [X @ self.components.astype(X.dtype).T]
+            if self.prior > 0:
+                parts.append(X * X.dtype.type(np.sqrt(self.prior)))
+            return sp.hstack(parts, format="csr", dtype=X.dtype) if len(parts) > 1 else parts[0]
+        learned = (X[:, i] + X[:, j] * sign.astype(X.dtype)) * root.astype(X.dtype)
+        if self.prior > 0:
+            return np.hstack([learned, X * X.dtype.type(np.sqrt(self.prior))])
+        return learned
+
+    def rewrite(self, X: Any) -> Any:
+        """Return prior·X + XM, the query side: its dot products with rows y are S(x, y)."""
+        M = self.matrix().astype(X.dtype)
+        if sp.issparse(X):
+            return sp.csr_array(X @ M + X * X.dtype.type(self.prior))
+        return np.asarray(X @ M) + X * X.dtype.type(self.prior)
+
+    def pairwise(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return S between all rows of X and all rows of Y, dense."""
+        A = self.transform(X)
+        B = A if Y is None else self.transform(Y)
+        product = A @ B.T
+        return product.toarray() if sp.issparse(product) else np.asarray(product)
+
+    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
+        """Return S(x, y) for the rows of X and Y side by side."""
+        A, B = self.transform(X), self.transform(Y)
+        if sp.issparse(A) or sp.issparse(B):
+            A, B = sp.csr_array(A), sp.csr_array(B)
+            return np.asarray(A.multiply(B).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", A, B)

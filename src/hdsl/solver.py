@@ -1,0 +1,561 @@
+"""The Frank-Wolfe loop: active set, step rules, line search, trace.
+
+What is fixed (the problem) and what moves (the state) are two objects. A step rule looks at the
+outlook of an iteration — gradient, scores of the active atoms, the oracle's vertex if it asks for
+it — and names a move. One loop serves all rules, losses and oracles; it neither prints nor scores,
+it calls ``callback(state)``, and True means stop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from . import atoms as atoms_module
+from .atoms import Atom
+from .oracle import ORACLES, Oracle, Vertex, exact
+from .problem import PairGradient, TripletProblem
+
+#: Lazy blended steps go on inside the active set while they promise this share of the gap.
+BLENDED_SHARE = 0.5
+
+#: An exact check of a gap that a heuristic oracle claims may cost so many multiplications; where
+#: it would cost more it is left out, and the status says so.
+EXACT_CHECK_LIMIT = 2e11
+
+#: Margins are rebuilt from the atoms when rounding may have moved them by this much.
+DRIFT_LIMIT = 1e-12
+
+TRACE_DTYPE = np.dtype(
+    [
+        ("objective", "f8"),
+        ("gap", "f8"),
+        ("gap_is_exact", "?"),
+        ("kind", "U8"),
+        ("step_size", "f8"),
+        ("i", "i8"),
+        ("j", "i8"),
+        ("sign", "i1"),
+        ("away_i", "i8"),
+        ("away_j", "i8"),
+        ("away_sign", "i1"),
+        ("drop", "?"),
+        ("n_atoms", "i8"),
+        ("n_features", "i8"),
+        ("seconds", "f8"),
+    ]
+)
+
+NO_ATOM = Atom(-1, -1, 0)
+
+
+class ActiveSet:
+    """Atoms with positive weights that sum to 1."""
+
+    def __init__(self, atom: Atom) -> None:
+        self.atoms = atoms_module.as_array([atom])
+        self.weights = np.ones(1)
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    def __getitem__(self, k: int) -> Atom:
+        return Atom(*(int(part) for part in self.atoms[k]))
+
+    def find(self, atom: Atom) -> int | None:
+        """Return the position of an atom, None where it is not active."""
+        at = np.flatnonzero((self.atoms == atom).all(axis=1))
+        return int(at[0]) if len(at) else None
+
+    def extreme(self, scores: np.ndarray, *, largest: bool) -> int:
+        """Return the atom of largest or smallest score, the smallest (i, j, -sign) of equals."""
+        candidates = np.flatnonzero(scores == (scores.max() if largest else scores.min()))
+        return min((int(k) for k in candidates), key=lambda k: self[k].order)
+
+    def move(self, toward: Atom | None, away: Atom | None, step_size: float, drop: bool) -> None:
+        """Move weight `step_size` toward one atom, from all (away is None) or from one.
+
+        toward alone: w ← (1 - γ)w + γe; away alone: w ← (1 + γ)w - γe; both: w ← w + γ(e - e').
+        `drop` says that the step was as long as could be, so the atom moved away from leaves.
+        """
+        atoms, weights = self.atoms, self.weights
+        if away is None:
+            weights = weights * (1.0 - step_size)
+        elif toward is None:
+            weights = weights * (1.0 + step_size)
+        else:
+            weights = weights.copy()
+        if away is not None:
+            k = self.find(away)
+            assert k is not None
+            weights[k] = 0.0 if drop else max(weights[k] - step_size, 0.0)
+        if toward is not None:
+            k = self.find(toward)
+            if k is None:
+                atoms = np.vstack([atoms, [toward]])
+                weights = np.append(weights, step_size)
+            else:
+                weights[k] += step_size
+        keep = weights > 0.0
+        if not keep.all():
+            atoms, weights = atoms[keep], weights[keep]
+        self.atoms, self.weights = atoms, weights / weights.sum()
+
+    def n_features(self) -> int:
+        """Return how many features the atoms use."""
+        return atoms_module.n_features(self.atoms)
+
+
+@dataclass
+class State:
+    """Everything that moves. Callbacks get it; they may look but not touch."""
+
+    n_iter: int
+    active: ActiveSet
+    margins: np.ndarray
+    objective: float
+    gap: float = np.nan
+    gap_is_exact: bool = False
+    seconds: float = 0.0
+    drift: float = 0.0
+    gap_estimate: float = np.inf  # of lazy blended steps
+    records: list[tuple] = field(default_factory=list)
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Active atoms, shape (n_atoms, 3), in the problem's feature numbers."""
+        return self.active.atoms
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the active atoms."""
+        return self.active.weights
+
+
+class Move(NamedTuple):
+    """What a step rule decided: toward an atom, away from one, or both."""
+
+    kind: str
+    toward: Atom | None
+    away: Atom | None
+    max_step: float
+
+
+class Outlook:
+    """What can be known before a step; each thing is computed when first asked for."""
+
+    def __init__(
+        self, state: State, gradient: PairGradient, oracle: Oracle, rng: np.random.Generator
+    ) -> None:
+        self.state, self.gradient, self.oracle, self.rng = state, gradient, oracle, rng
+        self.asked = False
+        self.is_exact = oracle is exact and gradient.covers_all
+
+    @cached_property
+    def scores(self) -> np.ndarray:
+        """⟨B, -∇f⟩ of the active atoms."""
+        return self.gradient.scores(self.state.active.atoms)
+
+    @cached_property
+    def score(self) -> float:
+        """⟨M, -∇f⟩."""
+        if "scores" in self.__dict__:
+            return float(self.state.active.weights @ self.scores)
+        return self.gradient.dot(self.state.margins)
+
+    @cached_property
+    def vertex(self) -> Vertex:
+        """The oracle's answer, or the best active atom where that is better."""
+        self.asked = True
+        vertex = self.oracle(self.gradient, self.rng)
+        if "scores" in self.__dict__ and not self.is_exact:
+            active = self.state.active
+            k = active.extreme(self.scores, largest=True)
+            own = Vertex(float(self.scores[k]), active[k])
+            vertex = own if own.beats(vertex) else vertex
+        return vertex
+
+    @property
+    def gap(self) -> float:
+        """⟨B - M, -∇f⟩ for the oracle's B: no less than f - f* if the oracle is exact."""
+        return self.vertex.score - self.score
+
+    def replace_vertex(self, vertex: Vertex) -> None:
+        """Go on with a better vertex than the oracle's."""
+        self.__dict__["vertex"] = vertex
+
+
+# --- step rules ----------------------------------------------------------------------------------
+
+
+def forward(look: Outlook) -> Move:
+    """Return a step toward the vertex (Algorithm 1)."""
+    return Move("forward", look.vertex.atom, None, 1.0)
+
+
+def away(look: Outlook) -> Move:
+    """Return the steeper of a forward step and a step away from the worst atom (Algorithm 3)."""
+    active = look.state.active
+    worst = active.extreme(look.scores, largest=False)
+    if len(active) == 1 or look.gap >= look.score - look.scores[worst]:
+        return forward(look)
+    weight = active.weights[worst]
+    return Move("away", None, active[worst], float(weight / (1.0 - weight)))
+
+
+def pairwise(look: Outlook) -> Move:
+    """Return a shift of weight from the worst active atom to the vertex."""
+    active = look.state.active
+    worst = active.extreme(look.scores, largest=False)
+    if active[worst] == look.vertex.atom:  # one atom only, and the best there is
+        return forward(look)
+    return Move("pairwise", look.vertex.atom, active[worst], float(active.weights[worst]))
+
+
+def blended(look: Outlook) -> Move:
+    """Return a shift of weight inside the active set while it is worth it, else a forward step.
+
+    Lazy blended pairwise steps (Tsuji, Tanaka and Pokutta, 2022): the oracle is asked only when no
+    shift between active atoms promises a share of the last known gap.
+    """
+    state, active = look.state, look.state.active
+    worst = active.extreme(look.scores, largest=False)
+    best = active.extreme(look.scores, largest=True)
+    local = look.scores[best] - look.scores[worst]
+    if not (local > 0.0 and local >= BLENDED_SHARE * state.gap_estimate):
+        gap = look.gap
+        if gap >= BLENDED_SHARE * state.gap_estimate:
+            return forward(look)
+        state.gap_estimate = max(gap, 0.0)
+        if not local > 0.0 or gap >= local:
+            return forward(look)
+    return Move("pairwise", active[best], active[worst], float(active.weights[worst]))
+
+
+Rule = Callable[[Outlook], Move]
+
+STEPS: dict[str, Rule] = {
+    "forward": forward,
+    "away": away,
+    "pairwise": pairwise,
+    "blended": blended,
+}
+
+
+# --- line search ---------------------------------------------------------------------------------
+
+
+def line_search(
+    problem: TripletProblem, margins: np.ndarray, direction: np.ndarray, max_step: float
+) -> float:
+    """Return the step in [0, max_step] that minimises the value along a direction.
+
+    Newton's method on the derivative, kept inside a bracket. For the hinge losses the derivative
+    is piecewise linear, so a Newton step from the right piece is exact; for the others it goes on
+    to a relative 1e-12.
+    """
+    low, high = 0.0, max_step
+    slope, curvature = problem.slope_along(margins, direction, 0.0)
+    if not slope < 0.0 or max_step <= 0.0:
+        return 0.0
+    tiny = 4e-16 * -slope
+    low_slope, high_slope = slope, np.nan
+    step = 0.0
+    for _ in range(200):
+        guess = step - slope / curvature if curvature > 0.0 else np.inf
+        if guess >= high and np.isnan(high_slope):
+            guess = high  # is the far end still downhill?
+        elif not low < guess < high:
+            guess = _between(low, high, low_slope, high_slope)
+        if not low < guess <= high or (guess == high and not np.isnan(high_slope)):
+            break  # no number left between the two
+        moved = abs(guess - step)
+        step = guess
+        slope, curvature = problem.slope_along(margins, direction, step)
+        if slope < 0.0:
+            low, low_slope = step, slope
+            if step == max_step:
+                return max_step
+        else:
+            high, high_slope = step, slope
+        if abs(slope) <= tiny or moved <= 1e-16 * step:
+            break
+    if abs(slope) <= tiny or np.isnan(high_slope):
+        return step
+    return low if -low_slope < high_slope else high
+
+
+def _between(low: float, high: float, low_slope: float, high_slope: float) -> float:
+    """Return where the chord crosses zero, kept off the ends."""
+    if np.isnan(high_slope):
+        return 0.5 * (low + high)
+    share = low_slope / (low_slope - high_slope)
+    return low + min(max(share, 0.05), 0.95) * (high - low)
+
+
+# --- the loop ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run learned, and how it went. Feature numbers are those of the user's X."""
+
+    atoms: np.ndarray
+    weights: np.ndarray
+    objective: float
+    gap: float
+    gap_is_exact: bool
+    n_iter: int
+    status: str
+    trace: np.ndarray
+    n_exact_checks: int
+
+
+def frank_wolfe(
+    problem: TripletProblem,
+    *,
+    oracle: str = "ascent",
+    step: str = "away",
+    step_size: str = "line_search",
+    init: str = "oracle",
+    batch_size: int | None = None,
+    max_iter: int = 1000,
+    tol: float = 1e-3,
+    callback: Callable[[State], bool | None] | None = None,
+    rng: np.random.Generator,
+) -> Result:
+    """Minimise the problem's value over convex combinations of atoms.
+
+    Parameters
+    ----------
+    problem : TripletProblem
+    oracle : {"exact", "heuristic", "ascent"}
+    step : {"forward", "away", "pairwise", "blended"}
+    step_size : {"line_search", "2/(k+2)"}
+        The second for forward steps only.
+    init : {"oracle", "random"}
+        Start from the atom that the oracle picks at M = 0, or from a random one.
+    batch_size : int, default=None
+        Triplets that the directions are chosen by, drawn anew at each iteration; None is all.
+    max_iter : int
+    tol : float
+        Stop when the gap is at most this.
+    callback : callable, default=None
+        Called with the state before each step; True stops the run.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Result
+    """
+    run = _Run(problem, ORACLES[oracle], STEPS[step], batch_size, tol, rng)
+    state = run.start(init)
+    status = "interrupted"
+    with suppress(KeyboardInterrupt):  # the model changes in one stroke, so it is always whole
+        status = run.iterate(state, max_iter, step_size, callback)
+    return run.finish(state, status)
+
+
+class _Run:
+    """One run of the loop: the fixed parts, and the steps it is made of."""
+
+    def __init__(
+        self,
+        problem: TripletProblem,
+        oracle: Oracle,
+        rule: Rule,
+        batch_size: int | None,
+        tol: float,
+        rng: np.random.Generator,
+    ) -> None:
+        self.problem, self.oracle, self.rule, self.tol, self.rng = problem, oracle, rule, tol, rng
+        self.batch_size = batch_size if batch_size and batch_size < problem.n_triplets else None
+        self.began = time.perf_counter()
+        self.n_checks, self.next_check, self.wait = 0, 0, 1
+        self.step_taken: tuple[Move, float, bool] | None = None
+
+    def start(self, init: str) -> State:
+        problem = self.problem
+        if init == "random":
+            i, j = self.rng.choice(problem.n_features, size=2, replace=False)
+            atom = Atom.of(i, j, self.rng.choice([-1, 1]))
+        else:
+            empty = problem.margins(np.empty((0, 3), dtype=np.int64), np.empty(0))
+            atom = self.oracle(self.gradient(empty), self.rng).atom
+        margins = problem.atom_margins(atom)
+        return State(0, ActiveSet(atom), margins, problem.value(margins))
+
+    def gradient(self, margins: np.ndarray) -> PairGradient:
+        subset = None
+        if self.batch_size is not None:
+            subset = np.sort(
+                self.rng.choice(self.problem.n_triplets, size=self.batch_size, replace=False)
+            )
+        return self.problem.gradient(margins, subset)
+
+    def iterate(
+        self,
+        state: State,
+        max_iter: int,
+        step_size: str,
+        callback: Callable[[State], bool | None] | None,
+    ) -> str:
+        idle = 0
+        while True:
+            look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng)
+            done = self.is_solved(state, look)
+            if done:
+                self.record(state, 0.0 if done == "no_violation" else look.gap, look.is_exact)
+                return done
+            move = self.rule(look)
+            if look.asked and look.gap <= self.tol:
+                verdict = self.check(state, look)
+                if verdict is not None:
+                    self.record(state, look.gap, look.is_exact)
+                    return verdict
+                move = self.rule(look)
+            self.record(state, look.gap if look.asked else np.nan, look.asked and look.is_exact)
+            if callback is not None and callback(state):
+                return "callback"
+            if state.n_iter >= max_iter:
+                return "max_iter"
+            moved = self.take(state, move, step_size)
+            idle = 0 if moved else idle + 1
+            if idle and self.is_stuck(look, idle):
+                return "stalled"
+
+    def is_solved(self, state: State, look: Outlook) -> str | None:
+        if look.gradient.is_zero() and (look.gradient.covers_all or state.objective == 0.0):
+            look.is_exact = True
+            return "no_violation"
+        return None
+
+    def check(self, state: State, look: Outlook) -> str | None:
+        """Decide whether a gap below tol is true: None means go on, with a better vertex."""
+        if look.is_exact:
+            return "optimal"
+        if state.n_iter < self.next_check:
+            return None
+        affordable = float(self.problem.data.reach.sum()) <= EXACT_CHECK_LIMIT
+        if not affordable and look.gradient.covers_all:
+            return "gap_not_certified"
+        self.rebuild(state)
+        checker = exact if affordable else self.oracle
+        full = Outlook(state, self.problem.gradient(state.margins), checker, self.rng)
+        self.n_checks += 1
+        # Each failure doubles the wait, so a run of k iterations makes at most log2(k) + 2 checks.
+        self.next_check, self.wait = state.n_iter + self.wait, 2 * self.wait
+        gap, full_gap_vertex = full.gap, full.vertex
+        if gap <= self.tol:
+            look.gradient, look.is_exact = full.gradient, full.is_exact
+            look.__dict__.update(score=full.score, vertex=full_gap_vertex)
+            return "optimal" if full.is_exact else "gap_not_certified"
+        look.__dict__.pop("scores", None)
+        look.gradient = full.gradient
+        look.__dict__.update(score=full.score, vertex=full_gap_vertex)
+        look.is_exact = full.is_exact
+        return None
+
+    def take(self, state: State, move: Move, step_size: str) -> bool:
+        """Carry out a move; return whether it went anywhere."""
+        problem, margins = self.problem, state.margins
+        if move.toward is None:
+            assert move.away is not None
+            direction = margins - problem.atom_margins(move.away)
+        elif move.away is None:
+            direction = problem.atom_margins(move.toward) - margins
+        else:
+            direction = problem.atom_margins(move.toward) - problem.atom_margins(move.away)
+        if step_size == "line_search":
+            size = line_search(problem, margins, direction, move.max_step)
+        else:
+            size = 2.0 / (state.n_iter + 2.0)
+        drop = move.away is not None and size >= move.max_step
+        if size > 0.0:
+            direction *= size
+            direction += margins
+            state.active.move(move.toward, move.away, size, drop)
+            state.margins = direction
+            # A step of size γ multiplies what rounding has done so far by at most 1 + γ.
+            away_only = move.toward is None
+            state.drift = state.drift * (1.0 + size if away_only else 1.0) + 1e-15
+            if state.drift > DRIFT_LIMIT:
+                self.rebuild(state)
+            state.objective = problem.value(state.margins)
+        state.n_iter += 1
+        self.step_taken = move, size, drop
+        return size > 0.0
+
+    def is_stuck(self, look: Outlook, idle: int) -> bool:
+        """Whether nothing new can be hoped for after steps of length 0."""
+        if look.is_exact:
+            return idle >= 2
+        # A random start or another batch may still find a way down.
+        return idle >= 1000
+
+    def rebuild(self, state: State) -> None:
+        """Compute the margins anew from the atoms, so that rounding does not add up."""
+        state.margins = self.problem.margins(state.active.atoms, state.active.weights)
+        state.drift = 0.0
+
+    def record(self, state: State, gap: float, gap_is_exact: bool) -> None:
+        """Write the line of the trace for the current model and the step that led to it."""
+        state.gap, state.gap_is_exact = float(gap), bool(gap_is_exact)
+        state.seconds = time.perf_counter() - self.began
+        if self.step_taken is None:
+            kind, size, drop = "start", 1.0, False
+            toward, gone = state.active[0], NO_ATOM
+        else:
+            move, size, drop = self.step_taken
+            kind, toward, gone = move.kind, move.toward or NO_ATOM, move.away or NO_ATOM
+        state.records.append(
+            (
+                state.objective, state.gap, state.gap_is_exact, kind, size, *toward, *gone, drop,
+                len(state.active), state.active.n_features(), state.seconds,
+            )
+        )  # fmt: skip
+
+    def finish(self, state: State, status: str) -> Result:
+        """Give the model back in the user's feature numbers, with an objective free of drift."""
+        self.rebuild(state)
+        features = self.problem.data.features
+        trace = np.array(state.records, dtype=TRACE_DTYPE)
+        for name in ("i", "j", "away_i", "away_j"):
+            given = trace[name] >= 0
+            trace[name][given] = features[trace[name][given]]
+        atoms = state.active.atoms.copy()
+        atoms[:, :2] = features[atoms[:, :2]]
+        return Result(
+            atoms=atoms,
+            weights=state.active.weights,
+            objective=self.problem.value(state.margins),
+            gap=state.gap,
+            gap_is_exact=state.gap_is_exact,
+            n_iter=len(trace) - 1,
+            status=status,
+            trace=trace,
+            n_exact_checks=self.n_checks,
+        )
+
+
+def replay(trace: np.ndarray, n_iter: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return atoms and weights as they were after `n_iter` iterations, from the steps alone."""
+    first = trace[0]
+    active = ActiveSet(Atom(int(first["i"]), int(first["j"]), int(first["sign"])))
+    for step in trace[1 : n_iter + 1]:
+        if step["step_size"] > 0.0:
+            toward = Atom(int(step["i"]), int(step["j"]), int(step["sign"]))
+            gone = Atom(int(step["away_i"]), int(step["away_j"]), int(step["away_sign"]))
+            active.move(
+                toward if toward.i >= 0 else None,
+                gone if gone.i >= 0 else None,
+                float(step["step_size"]),
+                bool(step["drop"]),
+            )
+    return active.atoms, active.weights
