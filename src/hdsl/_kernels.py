@@ -14,7 +14,10 @@ the range it came in, so any split gives the same bits.
 """
 
 import numpy as np
-from numba import njit
+from llvmlite import ir
+from numba import config, njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 SMOOTHED_HINGE, SQUARED_HINGE, LOGISTIC, EXPONENTIAL = 0, 1, 2, 3
 
@@ -318,15 +321,72 @@ def spread(features, ptr, idx, val, link_ptr, neighbor, pair, w, R):
                 R[neighbor[e], c] += w[pair[e]] * val[k]
 
 
+def _gather_column_plainly(idx, val, R, start, stop, shift, best, out):
+    """Write the WIDTH sums of val[k] * R[idx[k], :] over k in [start, stop).
+
+    Returns whether shift + |sum| is above `best` for any of them.
+    """
+    out[:] = 0.0
+    for k in range(start, stop):
+        out += val[k] * R[idx[k]]
+    return (shift + np.abs(out) > best).any()
+
+
+@intrinsic
+def _gather_column_in_registers(typing_context, idx, val, R, start, stop, shift, best, out):
+    """Do the same with one vector register for the WIDTH sums.
+
+    Numba does not make vectors of neighbouring scalars, so this says it in LLVM's words: eight rows
+    of S for the price of one. No operation is reordered or fused, so the bits are the plain ones.
+    """
+
+    def generate(context, builder, signature, args):
+        int64, lane = ir.IntType(64), ir.IntType(32)
+        vector = ir.VectorType(ir.DoubleType(), WIDTH)
+        undefined = ir.Constant(vector, ir.Undefined)
+        everywhere = ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH)
+
+        def pointer(k):
+            return context.make_array(signature.args[k])(context, builder, args[k]).data
+
+        def vector_at(pointer):
+            return builder.bitcast(pointer, vector.as_pointer())
+
+        def filled(value):
+            first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
+            return builder.shuffle_vector(first, undefined, everywhere)
+
+        idx_ptr, val_ptr, R_ptr, best_ptr, out_ptr = (pointer(k) for k in (0, 1, 2, 6, 7))
+        sums = cgutils.alloca_once(builder, vector)
+        builder.store(ir.Constant(vector, [0.0] * WIDTH), sums)
+        one = ir.Constant(int64, 1)
+        with cgutils.for_range_slice(builder, args[3], args[4], one, int64) as (k, _):
+            row = builder.sext(builder.load(builder.gep(idx_ptr, [k])), int64)
+            value = builder.load(builder.gep(val_ptr, [k]))
+            place = builder.gep(R_ptr, [builder.mul(row, ir.Constant(int64, WIDTH))])
+            term = builder.fmul(filled(value), builder.load(vector_at(place), align=8))
+            builder.store(builder.fadd(builder.load(sums), term), sums)
+        total = builder.load(sums)
+        builder.store(total, vector_at(out_ptr), align=8)
+        negative = builder.fcmp_ordered("<", total, ir.Constant(vector, [0.0] * WIDTH))
+        absolute = builder.select(negative, builder.fneg(total), total)
+        reached = builder.fadd(filled(args[5]), absolute)
+        above = builder.fcmp_ordered(">", reached, builder.load(vector_at(best_ptr), align=8))
+        lanes = builder.bitcast(above, ir.IntType(WIDTH))
+        return builder.icmp_unsigned("!=", lanes, ir.Constant(ir.IntType(WIDTH), 0))
+
+    signature = types.boolean(idx, val, R, types.int64, types.int64, types.float64, best, out)
+    return signature, generate
+
+
+_gather_column = _gather_column_plainly if config.DISABLE_JIT else _gather_column_in_registers
+
+
 @njit(cache=True, nogil=True)
-def gather_rows(start, stop, m, ptr, idx, val, R, out):
-    """Write S[features, j] = X[:, j]ᵀ R for the features j in [start, stop) (X as CSC)."""
+def gather_rows(start, stop, ptr, idx, val, R, out):
+    """Write S[j, features] = X[:, j]ᵀ R for the features j in [start, stop) (X as CSC)."""
     for j in range(start, stop):
-        for c in range(m):
-            total = 0.0
-            for k in range(ptr[j], ptr[j + 1]):
-                total += val[k] * R[idx[k], c]
-            out[c, j] = total
+        _gather_column(idx, val, R, ptr[j], ptr[j + 1], 0.0, R[0], out[j])
 
 
 @njit(cache=True, nogil=True)
@@ -337,28 +397,16 @@ def _partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, par
     `best`, `partner` and `entry` (S_ij) hold what was found so far and are only improved.
     Entries of `features` that are negative are padding.
     """
+    s = np.empty(WIDTH)
     for j in range(start, stop):
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for k in range(ptr[j], ptr[j + 1]):
-            v = val[k]
-            r = R[idx[k]]
-            s0 += v * r[0]
-            s1 += v * r[1]
-            s2 += v * r[2]
-            s3 += v * r[3]
-            s4 += v * r[4]
-            s5 += v * r[5]
-            s6 += v * r[6]
-            s7 += v * r[7]
-        d = diag[j]
-        for c, s in enumerate((s0, s1, s2, s3, s4, s5, s6, s7)):
-            value = d + abs(s)
-            if value > best[c]:
+        if _gather_column(idx, val, R, ptr[j], ptr[j + 1], diag[j], best, s):
+            for c in range(WIDTH):
+                value = diag[j] + abs(s[c])
                 i = features[c]
-                if i >= 0 and (j > i if after else j != i):
+                if value > best[c] and i >= 0 and (j > i if after else j != i):
                     best[c] = value
                     partner[c] = j
-                    entry[c] = s
+                    entry[c] = s[c]
 
 
 @njit(cache=True, nogil=True)
@@ -378,7 +426,10 @@ def gather_blocks(
     start, stop, features, after, ptr, idx, val, link_ptr, neighbor, pair, w, diag,
     best, partner, entry,
 ):  # fmt: skip
-    """Find the best partners of many features, WIDTH of them in a pass over X, block by block."""
+    """Find the best partners of many features, WIDTH of them in a pass over X, block by block.
+
+    The features come in rising order, -1 as padding at the end.
+    """
     R = np.zeros((link_ptr.size - 1, WIDTH))
     for block in range(start, stop):
         own = features[block * WIDTH : (block + 1) * WIDTH]
@@ -482,6 +533,22 @@ def largest_after(diag, out):
         if i != first and diag[i] > diag[second]:
             second = i
     return first, second
+
+
+@njit(cache=True, nogil=True)
+def largest(values, out):
+    """Write the places of the largest values, largest first, the first of equals first."""
+    n = 0
+    for j in range(values.size):
+        if n == out.size and not values[j] > values[out[n - 1]]:
+            continue
+        at = n if n < out.size else n - 1
+        while at > 0 and values[j] > values[out[at - 1]]:
+            if at < out.size:
+                out[at] = out[at - 1]
+            at -= 1
+        out[at] = j
+        n = min(n + 1, out.size)
 
 
 @njit(cache=True, nogil=True)

@@ -1,8 +1,8 @@
 """Oracles: a gradient in, the best atom out.
 
 An oracle maximises the score ⟨B, -∇f⟩ = λ (C_ii + C_jj + |S_ij|) over pairs of features i < j;
-the better sign of a pair is that of S_ij. It sees the gradient only through ``diagonal``,
-``partners`` and ``score``; whether it covers all triplets or a batch is not the oracle's business.
+the better sign of a pair is that of S_ij. It asks the gradient for ``partners``,
+``largest_diagonal`` and ``score``; whether that covers all triplets or a batch is not its business.
 Ties go to the smallest (i, j, -sign).
 """
 
@@ -56,25 +56,24 @@ def ascent(gradient: PairGradient, rng: np.random.Generator) -> Vertex:
     score no longer rises. The starts are the features of largest diagonal and a few at random;
     they move together, so their rows of S share one pass over X.
     """
-    diagonal, d = gradient.diagonal, gradient.n_features
-    top = min(ASCENT_TOP, d)
-    largest = np.argpartition(diagonal, d - top)[d - top :]
-    features = np.unique(np.append(largest, rng.integers(d, size=ASCENT_RANDOM)))
+    d = gradient.n_features
+    starts = [*gradient.largest_diagonal(ASCENT_TOP), *rng.integers(d, size=ASCENT_RANDOM)]
     best = Vertex(-np.inf, Atom(d, d, 1))
-    reached = np.full(len(features), -np.inf)
-    seen = set()
-    while len(features):
-        seen.update(features.tolist())
-        value, partner, entry = gradient.partners(features)
-        score = diagonal[features] + value
-        for k in range(len(features)):
-            vertex = _vertex(gradient, features[k], partner[k], entry[k])
+    reached = dict.fromkeys(map(int, starts), -np.inf)  # feature: score of the pair it came from
+    seen: set[int] = set()
+    while reached:
+        features = sorted(reached)
+        seen.update(features)
+        _, partner, entry = gradient.partners(np.array(features))
+        following: dict[int, float] = {}
+        for i, j, s in zip(features, partner.tolist(), entry.tolist(), strict=True):
+            vertex = _vertex(gradient, i, j, s)
             if vertex.beats(best):
                 best = vertex
-        # Go on where the score rose, to features whose row is not known yet.
-        rising = (score > reached) & ~np.isin(partner, list(seen))
-        features, first = np.unique(partner[rising], return_index=True)
-        reached = score[rising][first]
+            # Go on where the score rose, to a feature whose row is not known yet.
+            if vertex.score > reached[i] and j not in seen:
+                following[j] = max(vertex.score, following.get(j, -np.inf))
+        reached = following
     return best
 
 

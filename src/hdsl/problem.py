@@ -335,16 +335,22 @@ class PairGradient:
         kernels.diagonal_of(features, *self.problem.data.products, self.w, out)
         return out
 
+    def largest_diagonal(self, count: int) -> np.ndarray:
+        """Return the features of largest C_jj, largest first."""
+        out = np.empty(min(count, self.n_features), dtype=np.int64)
+        kernels.largest(self.diagonal, out)
+        return out
+
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S = C + Cᵀ for up to WIDTH features, shape (len(features), d)."""
         data = self.problem.data
         R = self._spread(features)
-        out = np.empty((len(features), self.n_features))
+        out = np.empty((self.n_features, kernels.WIDTH))
         data.workers.run(
-            kernels.gather_rows, data.feature_bounds, len(features), data.col_ptr, data.col_idx,
-            data.col_val, R, out,
+            kernels.gather_rows, data.feature_bounds, data.col_ptr, data.col_idx, data.col_val,
+            R, out,
         )  # fmt: skip
-        return out
+        return out[:, : len(features)].T.copy()
 
     def entries(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Return S_ij for listed pairs of features."""
@@ -477,28 +483,32 @@ class _CrossTerms:
 
     def entries(self, i: np.ndarray, j: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Return S_ij for each listed pair."""
-        out = np.empty(len(i))
         swap = self.bound[i] > self.bound[j]
         i, j = np.where(swap, j, i), np.where(swap, i, j)
         keys = i * np.int64(self.data.n_features) + j
-        self._learn(keys, i, j)
-        at = np.searchsorted(self.keys, keys)
-        known = at < len(self.keys)
-        known[known] = self.keys[at[known]] == keys[known]
-        at = at[known]
-        run, where = np.empty(len(at)), np.flatnonzero(known)
-        first, last = self.first[at], self.last[at]
+        at, known = self._find(keys)
+        if not known.all():
+            self._learn(keys, i, j, np.flatnonzero(~known))
+            at, known = self._find(keys)
+        out = np.empty(len(keys))
+        first, last = self.first[at], np.where(known, self.last[at], self.first[at])
         bounds = self.data.workers.split(
-            len(at), grain=GRAIN, work=np.concatenate([[0], np.cumsum(last - first)])
+            len(keys), grain=GRAIN, work=np.concatenate([[0], np.cumsum(last - first)])
         )
         self.data.workers.run(
-            kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, run
+            kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, out
         )
-        out[where] = run
         for k in np.flatnonzero(~known):  # no room to keep them
             pair, value = self._terms(i[k], j[k])
             out[k] = np.add.reduce(w[pair] * value)
         return out
+
+    def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return where each key is kept, and whether it is."""
+        if not len(self.keys):
+            return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
+        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return at, self.keys[at] == keys
 
     def _terms(self, i: int, j: int) -> tuple[np.ndarray, np.ndarray]:
         data = self.data
@@ -509,11 +519,8 @@ class _CrossTerms:
         )  # fmt: skip
         return pair[:n], value[:n]
 
-    def _learn(self, keys: np.ndarray, i: np.ndarray, j: np.ndarray) -> None:
+    def _learn(self, keys: np.ndarray, i: np.ndarray, j: np.ndarray, new: np.ndarray) -> None:
         """Keep the terms of pairs not seen before; forget those no longer asked for when many."""
-        new = np.flatnonzero(~np.isin(keys, self.keys))
-        if not len(new):
-            return
         _, once = np.unique(keys[new], return_index=True)
         for k in new[np.sort(once)]:
             pair, value = self._terms(i[k], j[k])

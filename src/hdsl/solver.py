@@ -22,8 +22,8 @@ from .atoms import Atom
 from .oracle import ORACLES, Oracle, Vertex, exact
 from .problem import PairGradient, TripletProblem
 
-#: Lazy blended steps go on inside the active set while they promise this share of the gap.
-BLENDED_SHARE = 0.5
+#: Lazy blended steps go on inside the active set while they promise so many times the last gap.
+BLENDED_SHARE = 1.5
 
 #: An exact check of a gap that a heuristic oracle claims may cost so many multiplications; where
 #: it would cost more it is left out, and the status says so.
@@ -151,10 +151,18 @@ class Outlook:
     """What can be known before a step; each thing is computed when first asked for."""
 
     def __init__(
-        self, state: State, gradient: PairGradient, oracle: Oracle, rng: np.random.Generator
+        self,
+        state: State,
+        gradient: PairGradient,
+        oracle: Oracle,
+        rng: np.random.Generator,
+        *,
+        lazy: bool = False,
     ) -> None:
         self.state, self.gradient, self.oracle, self.rng = state, gradient, oracle, rng
         self.asked = False
+        if not lazy:
+            _ = gradient.diagonal  # the oracle will want it whole: the scores then read it
         self.is_exact = oracle is exact and gradient.covers_all
 
     @cached_property
@@ -228,12 +236,9 @@ def blended(look: Outlook) -> Move:
     worst = active.extreme(look.scores, largest=False)
     best = active.extreme(look.scores, largest=True)
     local = look.scores[best] - look.scores[worst]
-    if not (local > 0.0 and local >= BLENDED_SHARE * state.gap_estimate):
-        gap = look.gap
-        if gap >= BLENDED_SHARE * state.gap_estimate:
-            return forward(look)
-        state.gap_estimate = max(gap, 0.0)
-        if not local > 0.0 or gap >= local:
+    if local < BLENDED_SHARE * state.gap_estimate:
+        state.gap_estimate = max(look.gap, 0.0)
+        if local <= look.gap:
             return forward(look)
     return Move("pairwise", active[best], active[worst], float(active.weights[worst]))
 
@@ -408,7 +413,9 @@ class _Run:
     ) -> str:
         idle = 0
         while True:
-            look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng)
+            gradient = self.gradient(state.margins)
+            lazy = self.rule is blended
+            look = Outlook(state, gradient, self.oracle, self.rng, lazy=lazy)
             done = self.is_solved(state, look)
             if done:
                 self.record(state, 0.0 if done == "no_violation" else look.gap, look.is_exact)

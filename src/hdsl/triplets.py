@@ -77,8 +77,8 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
 
     Examples
     --------
-    >>> random_triplets([0, 0, 1], n_per_row=1, random_state=0).tolist()
-    [[0, 1, 2], [1, 0, 2]]
+    >>> random_triplets(["a", "a", "b", "b"], n_per_row=1, random_state=0)[:, 1].tolist()
+    [1, 0, 3, 2]
     """
     codes = _validation.check_labels(y, len(np.asarray(y)))
     _warn_of_small_classes(y, codes, 1, 1)
@@ -171,7 +171,7 @@ def _matrix(X: Any) -> sp.csr_array:
 
 def _warn_of_small_classes(y: Any, codes: np.ndarray, n_targets: int, n_impostors: int) -> None:
     size = np.bincount(codes)
-    names = np.unique(np.asarray(y))
+    names = np.unique(np.asarray(y)).tolist()
     small = np.flatnonzero(size - 1 < n_targets)
     if len(small):
         shown = ", ".join(f"{names[c]!r} ({size[c]} rows)" for c in small[:5])
