@@ -13,16 +13,22 @@ The caller allocates and has validated; a kernel trusts. Matrices come as their 
 the range it came in, so any split gives the same bits.
 """
 
+from typing import Any
+
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
-from numba.core import cgutils
+from numba import njit, types
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 SMOOTHED_HINGE, SQUARED_HINGE, LOGISTIC, EXPONENTIAL = 0, 1, 2, 3
 
 #: Below this margin the exponential loss goes on as its tangent: e^(10^6) is no number.
 EXPONENTIAL_TAIL = -30.0
+
+#: Sums that may be taken in another order than written, so that they fill vector registers. The
+#: order is fixed when a kernel is compiled: same bits in every run, for any number of threads.
+REORDERED = {"reassoc", "nsz"}
 
 #: Triplets summed one after the other; longer sums are made of such partial sums.
 CHUNK = 4096
@@ -100,50 +106,53 @@ def loss_curvatures(code, margins, out):
 # `omega_step` = 0 says.
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=REORDERED)
 def loss_sums(start, stop, code, margins, omega, omega_step, out):
     """Write the weighted loss of each chunk of triplets in [start, stop)."""
     for c in range(start, stop):
+        first, last = c * CHUNK, min((c + 1) * CHUNK, margins.size)
         total = 0.0
-        for t in range(c * CHUNK, min((c + 1) * CHUNK, margins.size)):
-            total += omega[t * omega_step] * _loss(code, margins[t])
+        if code == SMOOTHED_HINGE and omega_step == 0:
+            for t in range(first, last):
+                m = margins[t]
+                y = m if m > 0.0 else 0.0
+                y = y if y < 1.0 else 1.0
+                total += 0.5 * (1.0 - y) * (1.0 - y) - (m if m < 0.0 else 0.0)
+            total *= omega[0]
+        else:
+            for t in range(first, last):
+                total += omega[t * omega_step] * _loss(code, margins[t])
         out[c] = total
 
 
-@njit(cache=True, nogil=True)
-def slopes(start, stop, code, margins, omega, omega_step, out):
-    """Write -omega * loss'(margin), the pull of each triplet, by chunks."""
-    for t in range(start * CHUNK, min(stop * CHUNK, margins.size)):
-        out[t] = -omega[t * omega_step] * _loss_derivative(code, margins[t])
-
-
-@njit(cache=True, nogil=True)
-def slopes_of(subset, code, margins, omega, omega_step, out):
-    """Write the pulls of the listed triplets only, their weights made to sum to 1 again."""
-    total = 0.0
-    for k in range(subset.size):
-        total += omega[subset[k] * omega_step]
-    for k in range(subset.size):
-        t = subset[k]
-        out[k] = -omega[t * omega_step] / total * _loss_derivative(code, margins[t])
-
-
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=REORDERED)
 def slopes_along(start, stop, code, margins, direction, step, omega, omega_step, first, second):
     """Write, by chunks, the first two derivatives in `step` of the loss along `direction`."""
     for c in range(start, stop):
+        m = margins[c * CHUNK : min((c + 1) * CHUNK, margins.size)]
+        d = direction[c * CHUNK : min((c + 1) * CHUNK, margins.size)]
         one = 0.0
         two = 0.0
-        for t in range(c * CHUNK, min((c + 1) * CHUNK, margins.size)):
-            m = margins[t] + step * direction[t]
-            weighted = omega[t * omega_step] * direction[t]
-            one += weighted * _loss_derivative(code, m)
-            two += weighted * direction[t] * _loss_curvature(code, m)
+        if code == SMOOTHED_HINGE and omega_step == 0:
+            for t in range(m.size):
+                x = m[t] + step * d[t]
+                y = x if x > 0.0 else 0.0
+                y = y if y < 1.0 else 1.0
+                one += d[t] * (y - 1.0)
+                two += d[t] * d[t] if y == x else 0.0
+            one *= omega[0]
+            two *= omega[0]
+        else:
+            for t in range(m.size):
+                x = m[t] + step * d[t]
+                weighted = omega[(c * CHUNK + t) * omega_step] * d[t]
+                one += weighted * _loss_derivative(code, x)
+                two += weighted * d[t] * _loss_curvature(code, x)
         first[c] = one
         second[c] = two
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=REORDERED)
 def dots(start, stop, a, b, out):
     """Write the inner product of two vectors by chunks."""
     for c in range(start, stop):
@@ -151,6 +160,39 @@ def dots(start, stop, a, b, out):
         for t in range(c * CHUNK, min((c + 1) * CHUNK, a.size)):
             total += a[t] * b[t]
         out[c] = total
+
+
+@njit(cache=True, nogil=True)
+def pull_pairs(
+    start, stop, bounds, code, margins, omega, omega_step, positive_pair, negative_pair, pulls, w
+):
+    """Write the pull -omega * loss'(margin) of each triplet, and sum the pulls by pairs of rows.
+
+    A triplet pulls at the pair it wants alike and pushes at the pair it wants apart. Part p of the
+    triplets, those between its `bounds`, is summed into w[p] (zeros), so parts can run at once.
+    """
+    for part in range(start, stop):
+        own = w[part]
+        for t in range(bounds[part], bounds[part + 1]):
+            g = -omega[t * omega_step] * _loss_derivative(code, margins[t])
+            pulls[t] = g
+            if g != 0.0:
+                own[positive_pair[t]] += g
+                own[negative_pair[t]] -= g
+
+
+@njit(cache=True, nogil=True)
+def pull_pairs_of(subset, code, margins, omega, omega_step, positive_pair, negative_pair, pulls, w):
+    """Do so for the listed triplets only, their weights made to sum to 1 again."""
+    total = 0.0
+    for t in subset:
+        total += omega[t * omega_step]
+    for k in range(subset.size):
+        t = subset[k]
+        g = -omega[t * omega_step] / total * _loss_derivative(code, margins[t])
+        pulls[k] = g
+        w[positive_pair[t]] += g
+        w[negative_pair[t]] -= g
 
 
 @njit(cache=True, nogil=True)
@@ -184,25 +226,6 @@ def add_atom_margins(i, j, sign, factor, ptr, idx, val, anchor_ptr, positive, ne
         u[idx[k]] = 0.0
 
 
-@njit(cache=True, nogil=True)
-def sum_into_pairs(pulls, positive_pair, negative_pair, w):
-    """Add each triplet's pull to the pair it wants alike, take it from the pair it wants apart."""
-    for t in range(pulls.size):
-        g = pulls[t]
-        if g != 0.0:
-            w[positive_pair[t]] += g
-            w[negative_pair[t]] -= g
-
-
-@njit(cache=True, nogil=True)
-def sum_into_pairs_of(subset, pulls, positive_pair, negative_pair, w):
-    """Do the same for the listed triplets."""
-    for k in range(subset.size):
-        t = subset[k]
-        w[positive_pair[t]] += pulls[k]
-        w[negative_pair[t]] -= pulls[k]
-
-
 # --- pairs of rows, fixed for a set of triplets ---------------------------------------------------
 
 
@@ -230,41 +253,43 @@ def link_rows(row_a, row_b, cursor, neighbor, pair):
 
 
 @njit(cache=True, nogil=True)
-def pair_products_count(row_a, row_b, ptr, idx, val, counts, inner):
-    """Count the shared features of each pair of rows (X as CSR), and write the inner products."""
-    for s in range(row_a.size):
+def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, counts, inner):
+    """Count the shared features of the pairs [start, stop) (X as CSR); write the inner products."""
+    for s in range(start, stop):
         k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
         q, q_end = ptr[row_b[s]], ptr[row_b[s] + 1]
         total = 0.0
+        shared = 0
         while k < k_end and q < q_end:
             if idx[k] < idx[q]:
                 k += 1
             elif idx[k] > idx[q]:
                 q += 1
             else:
-                counts[idx[k] + 1] += 1
+                shared += 1
                 total += val[k] * val[q]
                 k += 1
                 q += 1
+        counts[s + 1] = shared
         inner[s] = total
 
 
 @njit(cache=True, nogil=True)
-def pair_products_fill(row_a, row_b, ptr, idx, val, cursor, pair, product):
-    """Write x_a ∘ x_b of every pair, feature by feature; `cursor` starts as the pointers."""
-    for s in range(row_a.size):
+def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, at, feature, product):
+    """Write x_a ∘ x_b of the pairs [start, stop): the shared features and their products."""
+    for s in range(start, stop):
         k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
         q, q_end = ptr[row_b[s]], ptr[row_b[s] + 1]
+        n = at[s]
         while k < k_end and q < q_end:
             if idx[k] < idx[q]:
                 k += 1
             elif idx[k] > idx[q]:
                 q += 1
             else:
-                at = cursor[idx[k]]
-                pair[at] = s
-                product[at] = val[k] * val[q]
-                cursor[idx[k]] += 1
+                feature[n] = idx[k]
+                product[n] = val[k] * val[q]
+                n += 1
                 k += 1
                 q += 1
 
@@ -273,24 +298,15 @@ def pair_products_fill(row_a, row_b, ptr, idx, val, cursor, pair, product):
 
 
 @njit(cache=True, nogil=True)
-def diagonal(start, stop, ptr, pair, product, w, out):
-    """Write C_jj for the features j in [start, stop) from the stored products."""
-    for j in range(start, stop):
-        total = 0.0
-        for k in range(ptr[j], ptr[j + 1]):
-            total += w[pair[k]] * product[k]
-        out[j] = total
-
-
-@njit(cache=True, nogil=True)
-def diagonal_of(features, ptr, pair, product, w, out):
-    """Write C_jj for the listed features."""
-    for f in range(features.size):
-        j = features[f]
-        total = 0.0
-        for k in range(ptr[j], ptr[j + 1]):
-            total += w[pair[k]] * product[k]
-        out[f] = total
+def diagonal(start, stop, bounds, ptr, feature, product, w, out):
+    """Add the diagonal of C from stored products; pairs between bounds[p:p + 2] go to out[p]."""
+    for part in range(start, stop):
+        own = out[part]
+        for s in range(bounds[part], bounds[part + 1]):
+            x = w[s]
+            if x != 0.0:
+                for k in range(ptr[s], ptr[s + 1]):
+                    own[feature[k]] += x * product[k]
 
 
 @njit(cache=True, nogil=True)
@@ -326,9 +342,11 @@ def _gather_column_plainly(idx, val, R, start, stop, shift, best, out):
 
     Returns whether shift + |sum| is above `best` for any of them.
     """
+    odd = np.zeros(WIDTH)
     out[:] = 0.0
     for k in range(start, stop):
-        out += val[k] * R[idx[k]]
+        (odd if (k - start) % 2 else out)[:] += val[k] * R[idx[k]]
+    out += odd
     return (shift + np.abs(out) > best).any()
 
 
@@ -337,7 +355,7 @@ def _gather_column_in_registers(typing_context, idx, val, R, start, stop, shift,
     """Do the same with one vector register for the WIDTH sums.
 
     Numba does not make vectors of neighbouring scalars, so this says it in LLVM's words: eight rows
-    of S for the price of one. No operation is reordered or fused, so the bits are the plain ones.
+    of S for the price of one. Nothing is reordered or fused: the bits are those of the plain form.
     """
 
     def generate(context, builder, signature, args):
@@ -357,16 +375,28 @@ def _gather_column_in_registers(typing_context, idx, val, R, start, stop, shift,
             return builder.shuffle_vector(first, undefined, everywhere)
 
         idx_ptr, val_ptr, R_ptr, best_ptr, out_ptr = (pointer(k) for k in (0, 1, 2, 6, 7))
-        sums = cgutils.alloca_once(builder, vector)
-        builder.store(ir.Constant(vector, [0.0] * WIDTH), sums)
-        one = ir.Constant(int64, 1)
-        with cgutils.for_range_slice(builder, args[3], args[4], one, int64) as (k, _):
+
+        def add_term(sums, k):
             row = builder.sext(builder.load(builder.gep(idx_ptr, [k])), int64)
             value = builder.load(builder.gep(val_ptr, [k]))
             place = builder.gep(R_ptr, [builder.mul(row, ir.Constant(int64, WIDTH))])
             term = builder.fmul(filled(value), builder.load(vector_at(place), align=8))
             builder.store(builder.fadd(builder.load(sums), term), sums)
-        total = builder.load(sums)
+
+        # Two running sums, of even and of odd places: a sum must not wait for its last addition.
+        even, odd = (cgutils.alloca_once(builder, vector) for _ in range(2))
+        for sums in (even, odd):
+            builder.store(ir.Constant(vector, [0.0] * WIDTH), sums)
+        start, stop = args[3], args[4]
+        one, two = ir.Constant(int64, 1), ir.Constant(int64, 2)
+        last = builder.sub(stop, one)
+        with cgutils.for_range_slice(builder, start, last, two, int64) as (k, _):
+            add_term(even, k)
+            add_term(odd, builder.add(k, one))
+        is_odd = builder.trunc(builder.sub(stop, start), ir.IntType(1))
+        with builder.if_then(is_odd):
+            add_term(even, last)
+        total = builder.fadd(builder.load(even), builder.load(odd))
         builder.store(total, vector_at(out_ptr), align=8)
         negative = builder.fcmp_ordered("<", total, ir.Constant(vector, [0.0] * WIDTH))
         absolute = builder.select(negative, builder.fneg(total), total)
@@ -379,7 +409,8 @@ def _gather_column_in_registers(typing_context, idx, val, R, start, stop, shift,
     return signature, generate
 
 
-_gather_column = _gather_column_plainly if config.DISABLE_JIT else _gather_column_in_registers
+_JIT_IS_OFF = getattr(config, "DISABLE_JIT", 0)
+_gather_column: Any = _gather_column_plainly if _JIT_IS_OFF else _gather_column_in_registers
 
 
 @njit(cache=True, nogil=True)
@@ -476,9 +507,8 @@ def scatter_partners(
                     rows[n_rows] = b
                     n_rows += 1
                 r[b] += w[pair[e]] * val[k]
-        # Rows in order, so that the sums have the same bits as those of `gather_partners`.
         n_touched = 0
-        for b in np.sort(rows[:n_rows]):
+        for b in rows[:n_rows]:
             x = r[b]
             r[b] = 0.0
             reached[b] = False
@@ -509,6 +539,25 @@ def scatter_partners(
                     entry[f] = s[j]
             seen[j] = False
             s[j] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def pair_drift(w, other, row_a, row_b, size, out):
+    """Add |w - other| * size[b] to out[a], and the other way round, for each pair {a, b}."""
+    for s in range(w.size):
+        change = abs(w[s] - other[s])
+        out[row_a[s]] += change * size[row_b[s]]
+        out[row_b[s]] += change * size[row_a[s]]
+
+
+@njit(cache=True, nogil=True, fastmath=REORDERED)
+def absolute_sums(start, stop, ptr, idx, val, x, out):
+    """Write the sum of |X[:, j]| * x for the features j in [start, stop) (X as CSC)."""
+    for j in range(start, stop):
+        total = 0.0
+        for k in range(ptr[j], ptr[j + 1]):
+            total += abs(val[k]) * x[idx[k]]
+        out[j] = total
 
 
 @njit(cache=True, nogil=True)
@@ -575,7 +624,7 @@ def cross_terms(i, j, ptr, idx, val, link_ptr, neighbor, pair, v, out_pair, out_
     return n
 
 
-@njit(cache=True, nogil=True)
+@njit(cache=True, nogil=True, fastmath=REORDERED)
 def sparse_dots(start, stop, first, last, pair, value, w, out):
     """Write the inner product of w with each of the listed runs of (pair, value)."""
     for f in range(start, stop):

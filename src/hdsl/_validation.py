@@ -161,8 +161,8 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
-            f"No triplet can be built: y has one class, {classes.tolist()[0]!r}. At least 2 classes are "
-            "needed; pass triplets= to give judgements directly."
+            f"No triplet can be built: y has one class, {classes.tolist()[0]!r}. At least 2 "
+            "classes are needed; pass triplets= to give judgements directly."
         )
     return codes
 

@@ -8,16 +8,21 @@ Ties go to the smallest (i, j, -sign).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from .atoms import Atom
 from .problem import PairGradient
 
-#: Starts of `ascent`: that many largest diagonal entries, and as many features at random.
-ASCENT_TOP, ASCENT_RANDOM = 6, 2
+#: Starts of an ascent: the features of so many largest diagonal entries, of so many of the last
+#: vertices, and so many at random; together no more than share one pass over X.
+ASCENT_LARGEST, ASCENT_RECENT, ASCENT_RANDOM = 5, 1, 2
+
+#: The exact search looks at every row whose bound comes within this relative distance of the best.
+ROUNDING = 1e-10
 
 
 class Vertex(NamedTuple):
@@ -33,31 +38,129 @@ class Vertex(NamedTuple):
         )
 
 
-def exact(gradient: PairGradient, rng: np.random.Generator) -> Vertex:
-    """Return the best of all atoms: every pair is looked at, none is stored."""
-    value, partner, entry = gradient.partners(np.arange(gradient.n_features), after=True)
-    total = gradient.diagonal + value
-    i = int(np.argmax(total))  # the first of equals; its partner is the first of equals too
-    return _vertex(gradient, i, partner[i], entry[i])
+class Oracle(Protocol):
+    """What the solver asks for the next atom; one object a run, so it may remember."""
+
+    def __call__(self, gradient: PairGradient, rng: np.random.Generator) -> Vertex:
+        """Return a vertex of high score."""
 
 
-def heuristic(gradient: PairGradient, rng: np.random.Generator) -> Vertex:
-    """Return the paper's choice: a feature at random, its best partner, that one's best partner."""
-    i = rng.integers(gradient.n_features)
-    _, j, _ = gradient.partners(np.array([i]))
-    _, k, entry = gradient.partners(j)
-    return _vertex(gradient, j[0], k[0], entry[0])
+class Exact:
+    """The best of all atoms. No pair is stored, and few rows of S are looked at.
+
+    The best value of a row, V_i = max over j > i of C_jj + |S_ij|, is remembered, and how far it
+    can have risen since it was looked at: by no more than the largest rise of a diagonal entry plus
+    max_j |ΔS_ij| ≤ (|X|ᵀ |ΔW + ΔWᵀ| y)_i, where y_b = max_j |x_bj|. Steps change W little, so most
+    rows cannot hold the best pair and are skipped; the answer is that of a search of all rows.
+    Rises are counted from the last look at all rows, and step by step from the last look at the
+    row itself; the lower count holds. After as many looks as there are rows, all are looked at
+    anew.
+
+    Attributes
+    ----------
+    n_calls, n_rows : int
+        Calls so far over all triplets, and rows of S looked at in them.
+    """
+
+    def __init__(self) -> None:
+        self.n_calls = self.n_rows = 0
+        self._budget = 0
+        self._base: PairGradient | None = None
+        self._last: PairGradient | None = None
+        self._base_value = self._value = np.empty(0)
+
+    def __call__(self, gradient: PairGradient, rng: np.random.Generator) -> Vertex:
+        """Return the best of all atoms."""
+        if not gradient.covers_all:  # a batch is not like the one before
+            return _best(gradient, *_rows(gradient, np.arange(gradient.n_features)))
+        rows = self._candidates(gradient)
+        found = _rows(gradient, rows)
+        self._value[rows] = found[1]
+        if len(rows) == gradient.n_features:
+            self._base, self._base_value = gradient, found[1].copy()
+            self._budget = gradient.n_features
+        else:
+            self._budget -= len(rows)
+        self._last = gradient
+        self.n_calls += 1
+        self.n_rows += len(rows)
+        return _best(gradient, *found)
+
+    def _candidates(self, gradient: PairGradient) -> np.ndarray:
+        """Return the rows whose best pair may be the best of all."""
+        everything = np.arange(gradient.n_features)
+        if self._base is None or self._last is None:
+            self._value = np.empty(gradient.n_features)
+            return everything
+        self._value += _rise(gradient, self._last)
+        bound = np.minimum(self._value, self._base_value + _rise(gradient, self._base))
+        reached = climb(gradient, gradient.largest_diagonal(ASCENT_LARGEST)).score / gradient.scale
+        near = gradient.diagonal + bound >= reached - ROUNDING * abs(reached)
+        rows = np.flatnonzero(near)
+        return rows if len(rows) <= max(self._budget, 1) else everything
 
 
-def ascent(gradient: PairGradient, rng: np.random.Generator) -> Vertex:
-    """Return the best fixed point of alternating maximisation from several starts.
+def _rise(gradient: PairGradient, since: PairGradient) -> np.ndarray:
+    """Return how much each V_i can have risen since another gradient."""
+    diagonal = float((gradient.diagonal - since.diagonal).max())
+    return gradient.drift_since(since) + max(diagonal, 0.0)
+
+
+def _rows(
+    gradient: PairGradient, rows: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    return rows, *gradient.partners(rows, after=True)
+
+
+def _best(
+    gradient: PairGradient,
+    rows: np.ndarray,
+    value: np.ndarray,
+    partner: np.ndarray,
+    entry: np.ndarray,
+) -> Vertex:
+    """Return the best pair of the rows: the first of equals, as its partner is."""
+    k = int(np.argmax(gradient.diagonal[rows] + value))
+    return _vertex(gradient, int(rows[k]), int(partner[k]), float(entry[k]))
+
+
+class Heuristic:
+    """The paper's choice: a feature at random, its best partner, that one's best partner."""
+
+    def __call__(self, gradient: PairGradient, rng: np.random.Generator) -> Vertex:
+        """Return the vertex of a random start and two half steps."""
+        i = rng.integers(gradient.n_features)
+        _, j, _ = gradient.partners(np.array([i]))
+        _, k, entry = gradient.partners(j)
+        return _vertex(gradient, int(j[0]), int(k[0]), float(entry[0]))
+
+
+class Ascent:
+    """The best fixed point of alternating maximisation from several starts.
+
+    The starts are the features of largest diagonal, those of the last vertices found, and a few at
+    random: feature frequencies follow a power law, so random ones alone are poor.
+    """
+
+    def __init__(self) -> None:
+        self._recent: deque[int] = deque(maxlen=ASCENT_RECENT)
+
+    def __call__(self, gradient: PairGradient, rng: np.random.Generator) -> Vertex:
+        """Return the best fixed point found."""
+        random = rng.integers(gradient.n_features, size=ASCENT_RANDOM)
+        starts = [*gradient.largest_diagonal(ASCENT_LARGEST), *self._recent, *random]
+        vertex = climb(gradient, starts)
+        self._recent.append(vertex.atom.i)
+        return vertex
+
+
+def climb(gradient: PairGradient, starts: Iterable[int]) -> Vertex:
+    """Return the best vertex reached by alternating maximisation.
 
     Each start i moves to its best partner j, that one to its best partner, and so on until the
-    score no longer rises. The starts are the features of largest diagonal and a few at random;
-    they move together, so their rows of S share one pass over X.
+    score no longer rises. All move together, so their rows of S share one pass over X.
     """
     d = gradient.n_features
-    starts = [*gradient.largest_diagonal(ASCENT_TOP), *rng.integers(d, size=ASCENT_RANDOM)]
     best = Vertex(-np.inf, Atom(d, d, 1))
     reached = dict.fromkeys(map(int, starts), -np.inf)  # feature: score of the pair it came from
     seen: set[int] = set()
@@ -82,6 +185,8 @@ def _vertex(gradient: PairGradient, i: int, j: int, entry: float) -> Vertex:
     return Vertex(gradient.score(atom.i, atom.j, entry), atom)
 
 
-Oracle = Callable[[PairGradient, np.random.Generator], Vertex]
-
-ORACLES: dict[str, Oracle] = {"exact": exact, "heuristic": heuristic, "ascent": ascent}
+ORACLES: dict[str, Callable[[], Oracle]] = {
+    "exact": Exact,
+    "heuristic": Heuristic,
+    "ascent": Ascent,
+}

@@ -25,6 +25,9 @@ from .losses import Loss
 #: A thread is worth waking for this many multiplications, not for fewer.
 GRAIN = 40_000
 
+#: Sums that several threads add to are kept apart in so many parts, for any number of threads.
+PARTS = 2
+
 #: Most numbers kept to score the active atoms quickly (12 bytes each); past it they are recomputed.
 CROSS_TERMS_LIMIT = 1 << 26
 
@@ -105,24 +108,41 @@ class TripletData:
 
     @cached_property
     def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
-        counts = np.zeros(self.n_features + 1, dtype=np.int64)
+        counts = np.zeros(self.n_pairs + 1, dtype=np.int64)
         inner = np.empty(self.n_pairs)
-        kernels.pair_products_count(
-            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val, counts, inner
-        )
+        self.workers.run(
+            kernels.pair_products_count, self.workers.split(self.n_pairs, grain=GRAIN // 100),
+            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val, counts, inner,
+        )  # fmt: skip
         return np.cumsum(counts), inner
 
     @cached_property
     def products(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """x_a ∘ x_b of every pair, by feature: pointers, pair numbers, values, all fixed."""
+        """x_a ∘ x_b of every pair of rows, for good: pointers, features, values."""
         ptr, _ = self._shared_features
-        pair = np.empty(ptr[-1], dtype=np.int32)
+        feature = np.empty(ptr[-1], dtype=np.int32)
         product = np.empty(ptr[-1])
-        kernels.pair_products_fill(
-            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val,
-            ptr[:-1].copy(), pair, product,
+        self.workers.run(
+            kernels.pair_products_fill, self.workers.split(self.n_pairs, grain=GRAIN // 100),
+            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val, ptr, feature,
+            product,
         )  # fmt: skip
-        return ptr, pair, product
+        return ptr, feature, product
+
+    @cached_property
+    def pair_parts(self) -> np.ndarray:
+        """Bounds of the parts of the pairs whose diagonals are summed apart."""
+        ptr = self.products[0]
+        n_parts = PARTS if ptr[-1] > PARTS * GRAIN else 1
+        parts = np.searchsorted(ptr, [int(ptr[-1]) * k // n_parts for k in range(n_parts + 1)])
+        parts[0], parts[-1] = 0, self.n_pairs
+        return parts
+
+    @cached_property
+    def triplet_parts(self) -> np.ndarray:
+        """Bounds of the parts of the triplets whose pulls are summed apart."""
+        n_parts = PARTS if self.n_triplets > PARTS * GRAIN else 1
+        return np.array([self.n_triplets * k // n_parts for k in range(n_parts + 1)])
 
     @cached_property
     def dot_margins(self) -> np.ndarray:
@@ -149,6 +169,15 @@ class TripletData:
         by_row[np.diff(self.link_ptr) == 0] = 0
         running = np.concatenate([[0], np.cumsum(by_row[self.col_idx])])
         return running[self.col_ptr[1:]] - running[self.col_ptr[:-1]]
+
+    @cached_property
+    def largest_in_row(self) -> np.ndarray:
+        """max_j |x_bj| of each row b."""
+        out = np.zeros(self.n_rows)
+        np.maximum.at(
+            out, np.repeat(np.arange(self.n_rows), np.diff(self.row_ptr)), np.abs(self.row_val)
+        )
+        return out
 
     @cached_property
     def feature_bounds(self) -> list[int]:
@@ -246,19 +275,20 @@ class TripletProblem:
 
     def gradient(self, margins: np.ndarray, subset: np.ndarray | None = None) -> PairGradient:
         """Return the lazy gradient at these margins, over all triplets or over a subset."""
-        data, w = self.data, np.zeros(self.data.n_pairs)
-        if subset is None:
-            pulls = np.empty(self.n_triplets)
-            data.workers.run(
-                kernels.slopes, data.chunk_bounds, self.loss.code, margins, self.omega,
-                self.omega_step, pulls,
+        data, parts = self.data, self.data.triplet_parts
+        if subset is not None:
+            pulls, w = np.empty(len(subset)), np.zeros(data.n_pairs)
+            kernels.pull_pairs_of(
+                subset, self.loss.code, margins, self.omega, self.omega_step,
+                data.positive_pair, data.negative_pair, pulls, w,
             )  # fmt: skip
-            kernels.sum_into_pairs(pulls, data.positive_pair, data.negative_pair, w)
-        else:
-            pulls = np.empty(len(subset))
-            kernels.slopes_of(subset, self.loss.code, margins, self.omega, self.omega_step, pulls)
-            kernels.sum_into_pairs_of(subset, pulls, data.positive_pair, data.negative_pair, w)
-        return PairGradient(self, pulls, subset, w)
+            return PairGradient(self, pulls, subset, w)
+        pulls, w = np.empty(self.n_triplets), np.zeros((len(parts) - 1, data.n_pairs))
+        data.workers.run(
+            kernels.pull_pairs, range(len(parts)), parts, self.loss.code, margins, self.omega,
+            self.omega_step, data.positive_pair, data.negative_pair, pulls, w,
+        )  # fmt: skip
+        return PairGradient(self, pulls, None, w.sum(axis=0) if len(w) > 1 else w[0])
 
     def lipschitz(self) -> float:
         """Return the Lipschitz constant of the gradient in Frobenius norm (Proposition 1)."""
@@ -282,6 +312,11 @@ class PairGradient:
     def n_features(self) -> int:
         """Number of features, empty columns left out."""
         return self.problem.n_features
+
+    @property
+    def scale(self) -> float:
+        """λ, which every score carries."""
+        return self.problem.scale
 
     @property
     def covers_all(self) -> bool:
@@ -321,19 +356,10 @@ class PairGradient:
                 self.w, out,
             )  # fmt: skip
             return out
-        ptr, pair, product = data.products
-        out = np.empty(self.n_features)
-        bounds = data.workers.split(self.n_features, grain=GRAIN, work=ptr)
-        data.workers.run(kernels.diagonal, bounds, ptr, pair, product, self.w, out)
-        return out
-
-    def diagonal_at(self, features: np.ndarray) -> np.ndarray:
-        """Return C_jj of the listed features, without computing the others."""
-        if self.subset is not None or "diagonal" in self.__dict__:
-            return self.diagonal[features]
-        out = np.empty(len(features))
-        kernels.diagonal_of(features, *self.problem.data.products, self.w, out)
-        return out
+        parts = data.pair_parts
+        out = np.zeros((len(parts) - 1, self.n_features))
+        data.workers.run(kernels.diagonal, range(len(parts)), parts, *data.products, self.w, out)
+        return out.sum(axis=0) if len(out) > 1 else out[0]
 
     def largest_diagonal(self, count: int) -> np.ndarray:
         """Return the features of largest C_jj, largest first."""
@@ -352,6 +378,18 @@ class PairGradient:
         )  # fmt: skip
         return out[:, : len(features)].T.copy()
 
+    def drift_since(self, other: PairGradient) -> np.ndarray:
+        """Return, for each feature i, a bound of |S_ij - S_ij of the other gradient| for all j."""
+        data = self.problem.data
+        reached = np.zeros(data.n_rows)
+        kernels.pair_drift(self.w, other.w, data.pair_a, data.pair_b, data.largest_in_row, reached)
+        out = np.empty(self.n_features)
+        data.workers.run(
+            kernels.absolute_sums, data.feature_bounds, data.col_ptr, data.col_idx, data.col_val,
+            reached, out,
+        )  # fmt: skip
+        return out
+
     def entries(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Return S_ij for listed pairs of features."""
         return self.problem.cross_terms.entries(i, j, self.w)
@@ -359,10 +397,8 @@ class PairGradient:
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ of each atom B."""
         i, j, sign = atoms.T
-        diagonal = self.diagonal_at(np.concatenate([i, j]))
-        return self.problem.scale * (
-            diagonal[: len(i)] + diagonal[len(i) :] + sign * self.entries(i, j)
-        )
+        diagonal = self.diagonal
+        return self.problem.scale * (diagonal[i] + diagonal[j] + sign * self.entries(i, j))
 
     def score(self, i: int, j: int, entry: float) -> float:
         """Return the score of the better atom on features i and j whose S_ij is known."""

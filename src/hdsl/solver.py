@@ -19,7 +19,7 @@ import numpy as np
 
 from . import atoms as atoms_module
 from .atoms import Atom
-from .oracle import ORACLES, Oracle, Vertex, exact
+from .oracle import ORACLES, Exact, Oracle, Vertex
 from .problem import PairGradient, TripletProblem
 
 #: Lazy blended steps go on inside the active set while they promise so many times the last gap.
@@ -156,14 +156,10 @@ class Outlook:
         gradient: PairGradient,
         oracle: Oracle,
         rng: np.random.Generator,
-        *,
-        lazy: bool = False,
     ) -> None:
         self.state, self.gradient, self.oracle, self.rng = state, gradient, oracle, rng
         self.asked = False
-        if not lazy:
-            _ = gradient.diagonal  # the oracle will want it whole: the scores then read it
-        self.is_exact = oracle is exact and gradient.covers_all
+        self.is_exact = isinstance(oracle, Exact) and gradient.covers_all
 
     @cached_property
     def scores(self) -> np.ndarray:
@@ -359,7 +355,7 @@ def frank_wolfe(
     -------
     Result
     """
-    run = _Run(problem, ORACLES[oracle], STEPS[step], batch_size, tol, rng)
+    run = _Run(problem, ORACLES[oracle](), STEPS[step], batch_size, tol, rng)
     state = run.start(init)
     status = "interrupted"
     with suppress(KeyboardInterrupt):  # the model changes in one stroke, so it is always whole
@@ -382,6 +378,7 @@ class _Run:
         self.problem, self.oracle, self.rule, self.tol, self.rng = problem, oracle, rule, tol, rng
         self.batch_size = batch_size if batch_size and batch_size < problem.n_triplets else None
         self.began = time.perf_counter()
+        self.checker = Exact()  # kept, so that each check has less to look at than the one before
         self.n_checks, self.next_check, self.wait = 0, 0, 1
         self.step_taken: tuple[Move, float, bool] | None = None
 
@@ -413,9 +410,7 @@ class _Run:
     ) -> str:
         idle = 0
         while True:
-            gradient = self.gradient(state.margins)
-            lazy = self.rule is blended
-            look = Outlook(state, gradient, self.oracle, self.rng, lazy=lazy)
+            look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng)
             done = self.is_solved(state, look)
             if done:
                 self.record(state, 0.0 if done == "no_violation" else look.gap, look.is_exact)
@@ -453,7 +448,7 @@ class _Run:
         if not affordable and look.gradient.covers_all:
             return "gap_not_certified"
         self.rebuild(state)
-        checker = exact if affordable else self.oracle
+        checker = self.checker if affordable else self.oracle
         full = Outlook(state, self.problem.gradient(state.margins), checker, self.rng)
         self.n_checks += 1
         # Each failure doubles the wait, so a run of k iterations makes at most log2(k) + 2 checks.
