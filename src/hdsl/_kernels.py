@@ -688,37 +688,93 @@ def _order(scores, rows):
         scores[at], rows[at] = score, row
 
 
-@njit(cache=True, nogil=True)
-def top_by_label(
-    start, stop, row_ptr, row_idx, row_val, ptr, idx, val, labels, same_rows, same_size,
-    other_rows, other_size,
-):  # fmt: skip
-    """Find, for rows [start, stop), the nearest rows of the same and of other labels.
+# Two ways to the same answer. Queries and index rows carry labels: candidates of the query's label
+# and of other labels go to two lists. `own` says that query r is row r of the index, no candidate
+# of its own.
 
-    Inner products of row r with all rows are summed from the columns of X, feature by feature.
-    Row r itself is no neighbour of its own.
+
+@njit(cache=True, nogil=True)
+def top_by_columns(
+    start, stop, query_ptr, query_idx, query_val, query_labels, ptr, idx, val, labels, own,
+    same_scores, same_rows, same_size, other_scores, other_rows, other_size,
+):  # fmt: skip
+    """Find the rows of largest inner product with the queries [start, stop); the index as CSC.
+
+    A query's inner products with all rows are summed from the columns of its features: the cheaper
+    way where most rows share no feature.
     """
     n = labels.size
-    acc = np.zeros(n)
-    same_scores = np.empty(same_rows.shape[1])
-    other_scores = np.empty(other_rows.shape[1])
+    sums = np.zeros(n)
     for r in range(start, stop):
-        for k in range(row_ptr[r], row_ptr[r + 1]):
-            j = row_idx[k]
-            x = row_val[k]
+        for k in range(query_ptr[r], query_ptr[r + 1]):
+            j = query_idx[k]
+            x = query_val[k]
             for q in range(ptr[j], ptr[j + 1]):
-                acc[idx[q]] += x * val[q]
+                sums[idx[q]] += x * val[q]
         n_same = 0
         n_other = 0
         for b in range(n):
-            score = acc[b]
-            acc[b] = 0.0
-            if labels[b] == labels[r]:
-                if b != r:
-                    n_same = _sift(same_scores, same_rows[r], n_same, score, b)
+            score = sums[b]
+            sums[b] = 0.0
+            if own and b == r:
+                continue
+            if labels[b] == query_labels[r]:
+                n_same = _sift(same_scores[r], same_rows[r], n_same, score, b)
             else:
-                n_other = _sift(other_scores, other_rows[r], n_other, score, b)
-        _order(same_scores[:n_same], same_rows[r, :n_same])
-        _order(other_scores[:n_other], other_rows[r, :n_other])
+                n_other = _sift(other_scores[r], other_rows[r], n_other, score, b)
+        _order(same_scores[r, :n_same], same_rows[r, :n_same])
+        _order(other_scores[r, :n_other], other_rows[r, :n_other])
         same_size[r] = n_same
         other_size[r] = n_other
+
+
+@njit(cache=True, nogil=True)
+def top_by_rows(
+    start, stop, query_ptr, query_idx, query_val, query_labels, ptr, idx, val, labels, own,
+    n_features, same_scores, same_rows, same_size, other_scores, other_rows, other_size,
+):  # fmt: skip
+    """Do so for blocks of WIDTH queries, [start, stop) of the blocks; the index as CSR.
+
+    A block is spread out over the features and meets each row of the index once: the cheaper way
+    where most rows share some feature.
+    """
+    n = labels.size
+    Q = np.zeros((n_features, WIDTH))
+    s = np.empty(WIDTH)
+    enough = np.empty(WIDTH)
+    n_queries = query_labels.size
+    for block in range(start, stop):
+        first = block * WIDTH
+        width = min(WIDTH, n_queries - first)
+        for c in range(width):
+            for k in range(query_ptr[first + c], query_ptr[first + c + 1]):
+                Q[query_idx[k], c] = query_val[k]
+        n_same = np.zeros(WIDTH, np.int64)
+        n_other = np.zeros(WIDTH, np.int64)
+        enough[:] = -np.inf
+        enough[width:] = np.inf
+        for b in range(n):
+            if not _gather_column(idx, val, Q, ptr[b], ptr[b + 1], 0.0, enough, s):
+                continue  # |score| is no more than what both lists of every query have already
+            for c in range(width):
+                r = first + c
+                if own and b == r:
+                    continue
+                if labels[b] == query_labels[r]:
+                    n_same[c] = _sift(same_scores[r], same_rows[r], n_same[c], s[c], b)
+                else:
+                    n_other[c] = _sift(other_scores[r], other_rows[r], n_other[c], s[c], b)
+                if n_same[c] == same_scores.shape[1] and n_other[c] == other_scores.shape[1]:
+                    enough[c] = np.inf
+                    if n_same[c]:
+                        enough[c] = same_scores[r, 0]
+                    if n_other[c]:
+                        enough[c] = min(enough[c], other_scores[r, 0])
+        for c in range(width):
+            r = first + c
+            _order(same_scores[r, : n_same[c]], same_rows[r, : n_same[c]])
+            _order(other_scores[r, : n_other[c]], other_rows[r, : n_other[c]])
+            same_size[r] = n_same[c]
+            other_size[r] = n_other[c]
+            for k in range(query_ptr[r], query_ptr[r + 1]):
+                Q[query_idx[k], c] = 0.0

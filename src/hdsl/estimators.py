@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from . import _validation, losses
+from . import _memory, _validation, losses
 from . import atoms as atoms_module
 from . import triplets as triplets_module
 from .similarity import Similarity
@@ -84,6 +84,9 @@ class HDSL(TransformerMixin, BaseEstimator):
         Threads. Results do not depend on their number.
     verbose : int, default=0
         1 prints a line about every second.
+    memory_limit : "auto", float or None, default="auto"
+        GiB that the fit may take beyond X and the triplets; "auto" is what the system has left. A
+        fit that would take more is refused before the work, with the figure. None goes on anyway.
 
     Attributes
     ----------
@@ -151,6 +154,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        memory_limit: str | float | None = "auto",
     ) -> None:
         self.scale = scale
         self.prior = prior
@@ -169,6 +173,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.memory_limit = memory_limit
 
     # --- fitting ---------------------------------------------------------------------------------
 
@@ -200,6 +205,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         rng = _validation.generator(self.random_state)
         X = _validation.as_problem_matrix(_validation.check_matrix(self, X, reset=True))
         triplets, weights = self._triplets(X, y, triplets, sample_weight, rng)
+        self._check_memory(X, triplets)
         with Workers(self.n_jobs) as workers:
             data = problem.TripletData(X, triplets, workers)
             scale, prior = self._scale_and_prior(data)
@@ -237,6 +243,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         for parameter in ("n_targets", "n_impostors", "max_iter"):
             number(name, parameter, getattr(self, parameter), low=1, integer=True)
         number(name, "tol", self.tol, low=0)
+        number(name, "memory_limit", self.memory_limit, low=0, words=("auto", None))
         if self.step_size != "line_search" and self.step != "forward":
             raise ValueError(
                 f"The 'step_size' parameter of {name} can be {self.step_size!r} with "
@@ -284,6 +291,22 @@ class HDSL(TransformerMixin, BaseEstimator):
         )
         weight = weight[made[:, 0]]
         return rows[made], None if (weight == weight[0]).all() else weight
+
+    def _check_memory(self, X: sp.csr_array, triplets: np.ndarray) -> None:
+        """Refuse what cannot fit, before the work."""
+        if self.memory_limit is None:
+            return
+        auto = self.memory_limit == "auto"
+        limit = _memory.available() if auto else float(self.memory_limit) * 2**30
+        need = _memory.estimate(X, triplets, batch_size=self.batch_size, prior=self.prior != 0)
+        if limit is not None and need.total > limit:
+            there = "are free on this machine" if auto else "are allowed by memory_limit"
+            raise MemoryError(
+                f"{type(self).__name__} needs about {need} to fit {len(triplets)} triplets of "
+                f"{X.shape[0]} rows with {X.nnz} values, but only {_memory.format_bytes(limit)} "
+                f"{there}. Fit fewer triplets, set batch_size= (no products are stored then), or "
+                "pass memory_limit=None to go on anyway."
+            )
 
     def _scale_and_prior(self, data: TripletData) -> tuple[float, float]:
         """Return the two numbers as given, or from the typical margin of the dot product."""

@@ -52,12 +52,12 @@ def neighbor_triplets(
     X = _matrix(X)
     codes = _validation.check_labels(y, X.shape[0])
     _warn_of_small_classes(y, codes, n_targets, n_impostors)
-    found = search.neighbors_by_label(X, codes, n_targets, n_impostors, n_jobs=n_jobs)
-    valid = (np.arange(n_targets) < found.same_size[:, None])[:, :, None] & (
-        np.arange(n_impostors) < found.other_size[:, None]
+    same, other = search.neighbors_by_label(X, codes, n_targets, n_impostors, n_jobs=n_jobs)
+    valid = (np.arange(n_targets) < same.size[:, None])[:, :, None] & (
+        np.arange(n_impostors) < other.size[:, None]
     )[:, None, :]
     anchor, target, impostor = np.nonzero(valid)
-    triplets = np.column_stack([anchor, found.same[anchor, target], found.other[anchor, impostor]])
+    triplets = np.column_stack([anchor, same.rows[anchor, target], other.rows[anchor, impostor]])
     return _not_empty(triplets)
 
 

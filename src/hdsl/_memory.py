@@ -1,0 +1,129 @@
+"""How much memory a fit will take, and how much there is: said before the work, not after it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+#: Anchors looked at to guess how many pairs of rows, and products of rows, the triplets lead to.
+SAMPLE = 500
+
+
+class MemoryEstimate(NamedTuple):
+    """Bytes that a fit needs beyond X and the triplets themselves, by what they are for."""
+
+    matrix: int
+    triplets: int
+    pairs: int
+    products: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return sum(self)
+
+    def __str__(self) -> str:
+        parts = ", ".join(
+            f"{name} {format_bytes(size)}" for name, size in zip(self._fields, self, strict=True)
+        )
+        return f"{format_bytes(self.total)} ({parts})"
+
+
+def estimate(
+    X: sp.csr_array, triplets: np.ndarray, *, batch_size: int | None = None, prior: bool = True
+) -> MemoryEstimate:
+    """Return what a fit of these triplets will take, from a sample of them.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features)
+    triplets : ndarray of shape (n_triplets, 3)
+    batch_size : int, default=None
+        With a mini-batch the products of pairs are not stored.
+    prior : bool, default=True
+        Whether a prior's margins are kept.
+
+    Returns
+    -------
+    MemoryEstimate
+
+    Examples
+    --------
+    >>> X = sp.csr_array(np.eye(4))
+    >>> str(estimate(X, np.array([[0, 1, 2]])))
+    '... (matrix ..., triplets ..., pairs ..., products 0 B)'
+    """
+    n_rows, n_triplets = X.shape[0], len(triplets)
+    pairs, shared = _per_triplet(X, triplets)
+    n_pairs = int(pairs * n_triplets) + 1
+    return MemoryEstimate(
+        # Compressed rows (shared with X where it is float64) and columns, one work row a feature.
+        matrix=X.nnz * (24 + 4) + n_rows * 160,
+        # Row and pair numbers, margins, direction, pulls, offset; the numbering of the pairs.
+        triplets=n_triplets * (8 + 8 + 8 + 8 * (6 + prior)) + n_triplets * 2 * 8 * 4,
+        pairs=n_pairs * (8 + 16 + 8 * 5),
+        products=0 if batch_size else int(shared * n_pairs) * 12,
+    )
+
+
+def _per_triplet(X: sp.csr_array, triplets: np.ndarray) -> tuple[float, float]:
+    """Guess the distinct pairs of rows a triplet, and the shared features a pair."""
+    anchors = np.unique(triplets[:, 0])
+    if len(anchors) > SAMPLE:
+        anchors = anchors[np.linspace(0, len(anchors) - 1, SAMPLE).astype(int)]
+    sample = triplets[np.isin(triplets[:, 0], anchors)]
+    pairs = np.unique(np.concatenate([sample[:, :2], sample[:, ::2]]), axis=0)
+    few = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), 4 * SAMPLE)).astype(int)]
+    held = sp.csr_array((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
+    shared = held[few[:, 0]].multiply(held[few[:, 1]]).nnz
+    return len(pairs) / len(sample), shared / len(few)
+
+
+def available() -> int | None:
+    """Return the bytes that this process may still take, None where the system does not say."""
+    limits = [_meminfo(), _cgroup()]
+    known = [limit for limit in limits if limit is not None]
+    if known:
+        return min(known)
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _meminfo() -> int | None:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _cgroup() -> int | None:
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
+        return max(int(limit) - int(used), 0)
+    except (OSError, ValueError):  # no such group, or "max": no limit
+        return None
+
+
+def format_bytes(size: float) -> str:
+    """Return a size for people.
+
+    Examples
+    --------
+    >>> format_bytes(3_500_000)
+    '3.3 MiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("unreachable")
