@@ -7,7 +7,7 @@ OpenMP to break after a fork, no thread layer that forbids two fits at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import joblib
@@ -39,10 +39,11 @@ class Workers:
         ]
         try:
             kernel(bounds[0], bounds[1], *args)
-        finally:
-            wait(jobs)  # also when interrupted: nobody may write to an array that has moved on
-        for job in jobs:
-            job.result()
+        finally:  # also when interrupted: nobody may write to an array that has moved on
+            errors = [job.exception() for job in jobs]
+        for error in errors:
+            if error is not None:
+                raise error
 
     def split(self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None) -> list[int]:
         """Bounds that share out `n_items`, evenly or by their running `work`, none below `grain`.

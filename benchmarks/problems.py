@@ -1,0 +1,378 @@
+"""Named problems to measure on: the paper's four data sets where present, and generators.
+
+`load(name)` makes a problem. The real ones are read from the folder that the environment variable
+HDSL_DATA names, else from ``../shared/data`` beside the repository; `why_missing(name)` says what
+is not there. A name may carry a number after a colon: ``scaled:1e6``. With ``toy=True`` every name
+gives a problem of the same form that takes milliseconds and needs no data.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from hdsl import datasets, triplets
+
+ROOT = Path(__file__).resolve().parents[1]
+
+#: Features of rank r appear with a frequency in proportion to 1 / (r + SHIFT) ** EXPONENT. With 75
+#: draws a row the most frequent is in 45 % of the rows and the 100th in 10 %, as in rcv1.
+EXPONENT, SHIFT = 1.2, 30.0
+
+#: Rows of one topic take two fifths of their features from a list of so many; two sister topics,
+#: one of each class, have half of their lists in common. A tenth comes from a list of the class.
+TOPIC_WORDS, CLASS_WORDS, TOPIC_ROWS = 60, 100, 100
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a benchmark works on: X is a csr_array of float64, `triplets` are rows of it."""
+
+    name: str
+    X: sp.csr_array
+    triplets: np.ndarray
+    scale: float
+    description: str
+    y: np.ndarray | None = None
+    X_valid: sp.csr_array | None = None
+    y_valid: np.ndarray | None = None
+
+    @property
+    def size(self) -> dict[str, int]:
+        """Rows, columns, non-zeros and triplets."""
+        n_rows, n_columns = self.X.shape
+        return {
+            "n_rows": n_rows,
+            "n_columns": n_columns,
+            "nnz": int(self.X.nnz),
+            "n_triplets": len(self.triplets),
+        }
+
+
+def load(name: str, *, toy: bool = False) -> Problem:
+    """Make the problem of this name."""
+    kind, _, number = name.partition(":")
+    if kind in REAL:
+        problem = _toy_of(kind) if toy else REAL[kind]()
+    elif kind in MADE:
+        problem = MADE[kind](toy)
+    elif kind in NUMBERED and number:
+        problem = NUMBERED[kind](int(float(number)), toy)
+    else:
+        raise ValueError(f"No problem is named {name!r}. There are: {', '.join(names())}.")
+    return replace(problem, name=f"{name}-toy" if toy else name)
+
+
+def names() -> list[str]:
+    """Return the names that `load` knows; N stands for a number."""
+    return [*REAL, *MADE, *(f"{kind}:N" for kind in NUMBERED)]
+
+
+def data_folder() -> Path:
+    """Return where the real data sets are looked for."""
+    return Path(os.environ.get("HDSL_DATA") or ROOT.parent / "shared" / "data")
+
+
+def why_missing(name: str) -> str | None:
+    """Return why a problem cannot be loaded, None where it can."""
+    kind = name.partition(":")[0]
+    folder = data_folder() / kind
+    if kind in REAL and not (folder / "X_train.npz").is_file():
+        return f"no {kind}/X_train.npz in the data folder (set HDSL_DATA to where it is)"
+    return None
+
+
+# --- the paper's data sets -----------------------------------------------------------------------
+
+
+def _read(name: str) -> dict[str, sp.csr_array | np.ndarray]:
+    folder = data_folder() / name
+    return {
+        "X": _matrix(sp.load_npz(folder / "X_train.npz")),
+        "y": np.load(folder / "y_train.npy"),
+        "X_valid": _matrix(sp.load_npz(folder / "X_valid.npz")),
+        "y_valid": np.load(folder / "y_valid.npy"),
+    }
+
+
+def _matrix(X) -> sp.csr_array:
+    X = sp.csr_array(X).astype(np.float64)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    return X
+
+
+def dexter() -> Problem:
+    """Return dexter, each column divided by its largest train value, with the shared triplets."""
+    read = _read("dexter")
+    largest = read["X"].max(axis=0).toarray().ravel()
+    shrink = 1.0 / np.where(largest > 0, largest, 1.0)
+    for part in ("X", "X_valid"):
+        read[part].data *= shrink[read[part].indices]
+    return Problem(
+        name="dexter",
+        triplets=np.load(data_folder() / "dexter" / "triplets_random20.npy").astype(np.int64),
+        scale=100.0,
+        description="dexter, columns in [0, 1], 20 random triplets a row",
+        **read,
+    )
+
+
+def _with_neighbors(name: str, scale: float) -> Problem:
+    read = _read(name)
+    return Problem(
+        name=name,
+        triplets=triplets.neighbor_triplets(read["X"], read["y"], 3, 5, n_jobs=-1),
+        scale=scale,
+        description=f"{name}, 3 x 5 neighbour triplets a row",
+        **read,
+    )
+
+
+def dorothea() -> Problem:
+    """Return dorothea, 800 binary rows, with 12,000 neighbour triplets."""
+    return _with_neighbors("dorothea", 100.0)
+
+
+def rcv1_binary() -> Problem:
+    """Return rcv1_binary, 12,145 rows of TF-IDF, with 182,175 neighbour triplets."""
+    return _with_neighbors("rcv1_binary", 1000.0)
+
+
+def rcv1_4() -> Problem:
+    """Return rcv1_4, 3,850 rows of TF-IDF in 4 classes, with neighbour triplets."""
+    return _with_neighbors("rcv1_4", 1000.0)
+
+
+def _toy_of(name: str) -> Problem:
+    """Return a small made problem in the form of a real one: labels, validation rows, triplets."""
+    rows = _PowerLaw(180, 400, 20, seed=0)
+    X, y, n = rows.X, rows.topic % 2, 120
+    if name == "dexter":
+        made = triplets.random_triplets(y[:n], 20, random_state=0)
+    else:
+        made = triplets.neighbor_triplets(X[:n], y[:n], 3, 5)
+    return Problem(
+        name=name,
+        X=X[:n],
+        triplets=made,
+        scale=100.0,
+        description=f"a toy in the form of {name}",
+        y=y[:n],
+        X_valid=X[n:],
+        y_valid=y[n:],
+    )
+
+
+# --- made problems -------------------------------------------------------------------------------
+
+
+def recovery(n_rows: int = 5000, n_features: int = 2000, n_triplets: int = 30_000) -> Problem:
+    """Return the paper's recovery problem."""
+    small = n_features < 2000
+    made = datasets.make_recovery(
+        n_rows,
+        n_features,
+        n_triplets=n_triplets,
+        n_atoms=20 if small else 100,
+        block_size=n_features // 20,
+        random_state=0,
+    )
+    return Problem(
+        name="recovery",
+        X=made.X,
+        triplets=made.triplets,
+        scale=100.0,
+        description="a hidden similarity of 100 atoms in two blocks of features",
+    )
+
+
+def power_law(
+    n_rows: int = 20_000,
+    n_features: int = 50_000,
+    nnz_per_row: int = 75,
+    n_targets: int = 3,
+    n_impostors: int = 5,
+    seed: int = 0,
+) -> Problem:
+    """Return text-like rows: feature frequencies by a power law, neighbours by topic."""
+    rows = _PowerLaw(n_rows, n_features, nnz_per_row, seed)
+    return Problem(
+        name="power_law",
+        X=rows.X,
+        triplets=rows.triplets(n_targets, n_impostors),
+        scale=1000.0,
+        description=f"{n_rows} x {n_features}, {nnz_per_row} non-zeros a row, power law",
+        y=rows.topic % 2,
+    )
+
+
+def same_nonzeros(
+    n_features: int, *, n_rows: int = 20_000, n_live: int = 10_000, nnz_per_row: int = 75
+) -> Problem:
+    """Return the same rows and the same live columns spread over a wider range of columns."""
+    if n_features < n_live:
+        raise ValueError(f"{n_live} live columns do not fit in {n_features}.")
+    narrow = power_law(n_rows, n_live, nnz_per_row)
+    indices = narrow.X.indices * np.int32(n_features // n_live)
+    X = sp.csr_array((narrow.X.data, indices, narrow.X.indptr), shape=(n_rows, n_features))
+    X.has_canonical_format = True
+    return replace(
+        narrow,
+        name="same_nonzeros",
+        X=X,
+        description=f"{n_rows} rows, {n_live} columns at most alive out of {n_features}",
+    )
+
+
+def scaled(
+    n_triplets: int, *, n_features: int = 100_000, nnz_per_row: int = 75, seed: int = 0
+) -> Problem:
+    """Return a problem of about `n_triplets` triplets: 15 for each of its rows."""
+    problem = power_law(-(-n_triplets // 15), n_features, nnz_per_row, seed=seed)
+    return replace(problem, name="scaled")
+
+
+def million() -> Problem:
+    """Return 1,000,000 rows x 1,000,000 features, 75 non-zeros a row, 15,000,000 triplets."""
+    return replace(power_law(1_000_000, 1_000_000, 75), name="million")
+
+
+class _PowerLaw:
+    """Rows in topics; made by blocks of rows, so that little more than X is ever in memory."""
+
+    def __init__(self, n_rows: int, n_features: int, nnz_per_row: int, seed: int) -> None:
+        if 3 * nnz_per_row > n_features or n_rows < 16:
+            raise ValueError(
+                f"power_law needs 16 rows and 3 * nnz_per_row features at least. Got {n_rows} rows "
+                f"and {n_features} features for {nnz_per_row} non-zeros a row."
+            )
+        self.n_rows, self.n_features, self.width = n_rows, n_features, nnz_per_row
+        self.rng = np.random.default_rng(seed)
+        self._assign_topics()
+        self._name_features()
+        self.X = self._rows()
+
+    def _assign_topics(self) -> None:
+        """Deal rows out at random to topics of about TOPIC_ROWS rows; sisters are 2k and 2k + 1."""
+        self.n_topics = 2 * max(1, self.n_rows // (2 * TOPIC_ROWS))
+        self.members = self.rng.permutation(self.n_rows)
+        self.first = np.arange(self.n_topics + 1) * self.n_rows // self.n_topics
+        self.place = np.empty(self.n_rows, dtype=np.int64)
+        self.place[self.members] = np.arange(self.n_rows)
+        self.topic = np.searchsorted(self.first, self.place, side="right") - 1
+
+    def _name_features(self) -> None:
+        """Number the features at random and give the topics their lists, by rank of frequency."""
+        rank = self.rng.permutation(self.n_features).astype(np.int32)
+        self.feature_of = np.empty_like(rank)
+        self.feature_of[rank] = np.arange(self.n_features, dtype=np.int32)
+        self.rarity = np.log(rank + SHIFT)
+        self.words = self._ranks((self.n_topics, TOPIC_WORDS))
+        self.words[1::2, ::2] = self.words[::2, ::2]
+        self.class_words = self._ranks((2, CLASS_WORDS))
+
+    def _ranks(self, shape: tuple[int, ...]) -> np.ndarray:
+        """Draw ranks by the inverse of the (continuous) distribution function."""
+        power = 1.0 - EXPONENT
+        low, high = SHIFT**power, (self.n_features + SHIFT) ** power
+        drawn = (low + self.rng.random(shape) * (high - low)) ** (1.0 / power) - SHIFT
+        return np.clip(drawn.astype(np.int32), 0, self.n_features - 1)
+
+    def _rows(self, block: int = 20_000) -> sp.csr_array:
+        n, width = self.n_rows, self.width
+        indices = np.empty((n, width), dtype=np.int32)
+        values = np.empty((n, width))
+        for start in range(0, n, block):
+            stop = min(start + block, n)
+            columns = self._columns(self.topic[start:stop])
+            indices[start:stop] = columns
+            weight = self.rarity[columns] * (0.5 + self.rng.random(columns.shape))
+            weight /= np.sqrt(np.einsum("ij,ij->i", weight, weight))[:, None]
+            values[start:stop] = weight
+        indptr = np.arange(n + 1, dtype=np.int64) * width
+        if indptr[-1] <= np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)
+        X = sp.csr_array((values.ravel(), indices.ravel(), indptr), shape=(n, self.n_features))
+        X.has_canonical_format = True
+        return X
+
+    def _columns(self, topic: np.ndarray) -> np.ndarray:
+        """Draw the distinct, sorted features of some rows."""
+        ranks = self._ranks((len(topic), self.width))
+        own, shared = min(2 * self.width // 5, TOPIC_WORDS), -(-self.width // 10)
+        spread = np.arange(own) + self.rng.random((len(topic), own))
+        picked = (spread * (TOPIC_WORDS / own)).astype(np.int64)
+        ranks[:, :own] = self.words[topic[:, None], picked]
+        picked = self.rng.integers(CLASS_WORDS, size=(len(topic), shared))
+        ranks[:, own : own + shared] = self.class_words[topic[:, None] % 2, picked]
+        columns = np.sort(self.feature_of[ranks], axis=1)
+        again = np.arange(len(topic))
+        for attempt in range(100):
+            part = columns[again]
+            double = part[:, 1:] == part[:, :-1]
+            found = double.any(axis=1)
+            if not found.any():
+                break
+            again, part, double = again[found], part[found], double[found]
+            part[:, 1:][double] = self._replacements(int(double.sum()), attempt)
+            columns[again] = np.sort(part, axis=1)
+        return columns
+
+    def _replacements(self, count: int, attempt: int) -> np.ndarray:
+        """Draw features in place of doubles; evenly where the frequent ones are used up."""
+        if attempt < 5:
+            return self.feature_of[self._ranks((count,))]
+        return self.rng.integers(self.n_features, size=count, dtype=np.int32)
+
+    def triplets(self, n_targets: int, n_impostors: int) -> np.ndarray:
+        """Return for each row some of its topic's rows times some of the sister topic's."""
+        own, sister = self.topic, self.topic ^ 1
+        size = np.diff(self.first)
+        if size.min() <= max(n_targets, n_impostors):
+            raise ValueError(f"Topics of {size.min()} rows are too small: take more rows.")
+        # Steps from 1 to size - 1, so that no row is its own neighbour.
+        step = 1 + self._distinct(size[own] - 1, n_targets)
+        place = self.place[:, None] - self.first[own][:, None]
+        target = self.members[self.first[own][:, None] + (place + step) % size[own][:, None]]
+        place = self.first[sister][:, None] + self._distinct(size[sister], n_impostors)
+        impostor = self.members[place]
+        made = np.empty((self.n_rows, n_targets, n_impostors, 3), dtype=np.int64)
+        made[..., 0] = np.arange(self.n_rows)[:, None, None]
+        made[..., 1] = target[:, :, None]
+        made[..., 2] = impostor[:, None, :]
+        return made.reshape(-1, 3)
+
+    def _distinct(self, below: np.ndarray, count: int) -> np.ndarray:
+        """Draw `count` distinct numbers below each limit, one from each of `count` equal parts."""
+        edges = np.arange(count + 1) * below[:, None] // count
+        width = np.diff(edges, axis=1)
+        return edges[:, :-1] + (self.rng.random(width.shape) * width).astype(np.int64)
+
+
+REAL: dict[str, Callable[[], Problem]] = {
+    "dexter": dexter,
+    "dorothea": dorothea,
+    "rcv1_binary": rcv1_binary,
+    "rcv1_4": rcv1_4,
+}
+
+MADE: dict[str, Callable[[bool], Problem]] = {
+    "recovery": lambda toy: recovery(150, 200, 600) if toy else recovery(),
+    "power_law": lambda toy: power_law(200, 500, 15) if toy else power_law(),
+    "million": lambda toy: power_law(400, 1000, 15) if toy else million(),
+}
+
+NUMBERED: dict[str, Callable[[int, bool], Problem]] = {
+    "same_nonzeros": lambda d, toy: (
+        same_nonzeros(d, n_rows=200, n_live=400, nnz_per_row=15) if toy else same_nonzeros(d)
+    ),
+    "scaled": lambda count, toy: (
+        scaled(count // 100, n_features=500, nnz_per_row=15) if toy else scaled(count)
+    ),
+}

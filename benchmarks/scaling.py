@@ -1,0 +1,113 @@
+"""How cost grows: with the columns, with the triplets, and up to a million rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from .fits import load, timed_fit, warm_up
+from .measure import environment
+from .runner import say
+from .tasks import Record, Task, benchmark
+
+
+def _summary(records: list[Record], **extra) -> Record:
+    """Return a record about other records."""
+    first = records[0]
+    empty = dict.fromkeys(first)
+    return {
+        **empty,
+        **environment(),
+        "benchmark": f"{first['benchmark']}.summary",
+        "problem": first["problem"].partition(":")[0],
+        "threads": first["threads"],
+        "extra": extra,
+    }
+
+
+def _by_threads(records: list[Record]) -> Iterator[list[Record]]:
+    for count in sorted({record["threads"] for record in records}):
+        yield [record for record in records if record["threads"] == count]
+
+
+def _flatness(records: list[Record]) -> Iterator[Record]:
+    """Compare each number of columns with the first: the median iteration, and peak memory."""
+    for group in _by_threads(records):
+        ratios = {
+            "time": _to_first(record["extra"]["median_iteration"] for record in group),
+            "CPU": _to_first(record["extra"]["median_cpu"] for record in group),
+            "peak": _to_first(record["peak_mb"] for record in group),
+        }
+        shown = (f"{name} {' '.join(f'{x:.2f}' for x in of)}" for name, of in ratios.items())
+        note = f"of the first: {'; '.join(shown)}"
+        yield _summary(group, ratios=ratios, note=note)
+
+
+def _to_first(values: Iterable[float]) -> list[float]:
+    listed = list(values)
+    return [value / listed[0] for value in listed]
+
+
+@benchmark(
+    problems=tuple(f"same_nonzeros:1e{k}" for k in (4, 5, 6, 7)),
+    iterations=200,
+    threads=(1,),
+    summary=_flatness,
+)
+def dimension(task: Task) -> Iterator[Record]:
+    """Time and memory as the columns go from 10⁴ to 10⁷ at equal non-zeros."""
+    warm_up()
+    # No yardstick during the fit: its result has the length of the columns.
+    yield timed_fit(task, load(task), sampled=False)
+
+
+def _exponents(records: list[Record]) -> Iterator[Record]:
+    """Fit time = c · Tᵉ, for iterations and, to see what the caches do, for the yardstick."""
+    for group in _by_threads(records):
+        sizes = [record["extra"]["size"]["n_triplets"] for record in group]
+        if len(set(sizes)) < 2:
+            continue
+        iteration = _exponent(sizes, [record["seconds"] for record in group])
+        unit = _exponent(sizes, [record["yardstick_seconds"] for record in group])
+        note = f"exponent {iteration:.3f} (of the yardstick: {unit:.3f})"
+        yield _summary(group, exponent=iteration, yardstick_exponent=unit, note=note)
+
+
+def _exponent(sizes: list[int], seconds: list[float]) -> float:
+    return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])
+
+
+@benchmark(
+    problems=tuple(f"scaled:1e{k}" for k in (5, 6, 7)),
+    iterations=50,
+    threads=(None,),
+    summary=_exponents,
+)
+def triplets(task: Task) -> Iterator[Record]:
+    """Time of an iteration as triplets, rows and non-zeros grow from 10⁵ to 10⁷ triplets."""
+    warm_up()
+    yield timed_fit(task, load(task))
+
+
+@benchmark(problems=("million",), iterations=10, threads=(None,))
+def million(task: Task) -> Iterator[Record]:
+    """1,000,000 rows and features, 15,000,000 triplets: all of them, then 10,000 at a time."""
+    warm_up()
+    warm_up(batch_size=50)
+    say("million: making the problem")
+    problem = load(task)
+    say(f"million: {problem.size}")
+    yield _million(task, problem, "full", None)
+    more = Task(**{**task.__dict__, "iterations": 5 * task.iterations})
+    yield _million(more, problem, "minibatch", 100 if task.toy else 10_000)
+
+
+def _million(task: Task, problem, part: str, batch_size: int | None) -> Record:
+    line = timed_fit(task, problem, part, batch_size=batch_size)
+    say(f"million.{part}: {line['seconds']:.3f} s an iteration, {line['ratio']:.1f} yardsticks")
+    setup = line["extra"]["setup_seconds"]
+    gib = line["peak_mb"] / 1024 if line["peak_mb"] is not None else math.nan
+    line["extra"]["note"] = f"peak {gib:.2f} GiB, {setup:.1f} s before the first step"
+    return line

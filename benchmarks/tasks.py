@@ -1,0 +1,107 @@
+"""What there is to run: a benchmark by name, and a task, one run of it on one problem."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+#: The modules that register benchmarks when imported.
+MODULES = ("kernels", "fits", "scaling")
+
+#: A problem name for benchmarks that make their own.
+NO_PROBLEM = "-"
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run of one benchmark on one problem; None means the benchmark's own choice."""
+
+    benchmark: str
+    problem: str
+    threads: int = 1
+    iterations: int | None = None
+    oracles: tuple[str, ...] | None = None
+    steps: tuple[str, ...] | None = None
+    limit: float | None = None
+    target: float | None = None
+    prior: float | str | None = None
+    scale: float | None = None
+    toy: bool = False
+
+
+Record = dict
+Run = Callable[[Task], Iterator[Record]]
+Summary = Callable[[list[Record]], Iterator[Record]]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A function from a task to records, and what it is run with unless told otherwise."""
+
+    name: str
+    run: Run
+    problems: tuple[str, ...]
+    threads: tuple[int | None, ...]  # None is all processors
+    defaults: dict
+    summary: Summary | None
+
+    @property
+    def purpose(self) -> str:
+        """First line of the function's docstring."""
+        return (self.run.__doc__ or "").strip().splitlines()[0]
+
+    def complete(self, task: Task) -> Task:
+        """Fill in what the task leaves open."""
+        toy = {"iterations": 6} if task.toy and "iterations" in self.defaults else {}
+        given = {**self.defaults, **toy}
+        return replace(task, **{k: v for k, v in given.items() if getattr(task, k) is None})
+
+
+_REGISTERED: dict[str, Benchmark] = {}
+
+
+def benchmark(
+    *,
+    problems: tuple[str, ...] = (NO_PROBLEM,),
+    threads: tuple[int | None, ...] = (None,),
+    summary: Summary | None = None,
+    **defaults,
+) -> Callable[[Run], Run]:
+    """Register a function as a benchmark under its own name."""
+
+    def register(run: Run) -> Run:
+        name = run.__name__
+        _REGISTERED[name] = Benchmark(name, run, problems, threads, defaults, summary)
+        return run
+
+    return register
+
+
+def registered() -> dict[str, Benchmark]:
+    """Return all benchmarks by name."""
+    for module in MODULES:
+        importlib.import_module(f"{__package__}.{module}")
+    return _REGISTERED
+
+
+def plan(
+    names: Iterable[str],
+    *,
+    problems: tuple[str, ...] | None = None,
+    threads: tuple[int, ...] | None = None,
+    n_cores: int,
+    **options,
+) -> list[Task]:
+    """Return the tasks of some benchmarks: one for each problem and number of threads."""
+    tasks = []
+    for name in names:
+        known = registered()[name]
+        wanted = problems if problems and known.problems != (NO_PROBLEM,) else known.problems
+        counts = threads or tuple(dict.fromkeys(count or n_cores for count in known.threads))
+        tasks += [
+            known.complete(Task(name, problem, count, **options))
+            for problem in wanted
+            for count in counts
+        ]
+    return tasks
