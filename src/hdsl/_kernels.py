@@ -275,7 +275,7 @@ def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, counts, inner)
 
 
 @njit(cache=True, nogil=True)
-def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, at, feature, product):
+def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, at, pair, feature, product):
     """Write x_a ∘ x_b of the pairs [start, stop): the shared features and their products."""
     for s in range(start, stop):
         k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
@@ -287,6 +287,7 @@ def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, at, feature, pr
             elif idx[k] > idx[q]:
                 q += 1
             else:
+                pair[n] = s
                 feature[n] = idx[k]
                 product[n] = val[k] * val[q]
                 n += 1
@@ -298,15 +299,15 @@ def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, at, feature, pr
 
 
 @njit(cache=True, nogil=True)
-def diagonal(start, stop, bounds, ptr, feature, product, w, out):
-    """Add the diagonal of C from stored products; pairs between bounds[p:p + 2] go to out[p]."""
+def diagonal(start, stop, bounds, pair, feature, product, w, out):
+    """Add the diagonal of C from stored products; those between bounds[p:p + 2] go to out[p].
+
+    One flat loop: pairs share few features, and a loop for each would mostly mispredict its end.
+    """
     for part in range(start, stop):
         own = out[part]
-        for s in range(bounds[part], bounds[part + 1]):
-            x = w[s]
-            if x != 0.0:
-                for k in range(ptr[s], ptr[s + 1]):
-                    own[feature[k]] += x * product[k]
+        for k in range(bounds[part], bounds[part + 1]):
+            own[feature[k]] += w[pair[k]] * product[k]
 
 
 @njit(cache=True, nogil=True)
@@ -426,7 +427,7 @@ def _partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, par
 
     Best is the largest C_jj + |S_ij|, then the smallest j; `after` asks for j > i, else j ≠ i.
     `best`, `partner` and `entry` (S_ij) hold what was found so far and are only improved.
-    Entries of `features` that are negative are padding.
+    Padding has -1 for a feature and infinity for a best.
     """
     s = np.empty(WIDTH)
     for j in range(start, stop):
@@ -434,7 +435,7 @@ def _partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, par
             for c in range(WIDTH):
                 value = diag[j] + abs(s[c])
                 i = features[c]
-                if value > best[c] and i >= 0 and (j > i if after else j != i):
+                if value > best[c] and (j > i if after else j != i):
                     best[c] = value
                     partner[c] = j
                     entry[c] = s[c]

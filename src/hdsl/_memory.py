@@ -66,7 +66,7 @@ def estimate(
         # Row and pair numbers, margins, direction, pulls, offset; the numbering of the pairs.
         triplets=n_triplets * (8 + 8 + 8 + 8 * (6 + prior)) + n_triplets * 2 * 8 * 4,
         pairs=n_pairs * (8 + 16 + 8 * 5),
-        products=0 if batch_size else int(shared * n_pairs) * 12,
+        products=0 if batch_size else int(shared * n_pairs) * 16,
     )
 
 

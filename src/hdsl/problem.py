@@ -118,31 +118,26 @@ class TripletData:
 
     @cached_property
     def products(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """x_a ∘ x_b of every pair of rows, for good: pointers, features, values."""
+        """x_a ∘ x_b of every pair of rows, for good: the pairs, the features, the values."""
         ptr, _ = self._shared_features
-        feature = np.empty(ptr[-1], dtype=np.int32)
+        pair, feature = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=np.int32)
         product = np.empty(ptr[-1])
         self.workers.run(
             kernels.pair_products_fill, self.workers.split(self.n_pairs, grain=GRAIN // 100),
-            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val, ptr, feature,
-            product,
+            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val, ptr, pair,
+            feature, product,
         )  # fmt: skip
-        return ptr, feature, product
+        return pair, feature, product
 
     @cached_property
-    def pair_parts(self) -> np.ndarray:
-        """Bounds of the parts of the pairs whose diagonals are summed apart."""
-        ptr = self.products[0]
-        n_parts = PARTS if ptr[-1] > PARTS * GRAIN else 1
-        parts = np.searchsorted(ptr, [int(ptr[-1]) * k // n_parts for k in range(n_parts + 1)])
-        parts[0], parts[-1] = 0, self.n_pairs
-        return parts
+    def product_parts(self) -> np.ndarray:
+        """Bounds of the parts of the products whose diagonals are summed apart."""
+        return _parts(len(self.products[0]))
 
     @cached_property
     def triplet_parts(self) -> np.ndarray:
         """Bounds of the parts of the triplets whose pulls are summed apart."""
-        n_parts = PARTS if self.n_triplets > PARTS * GRAIN else 1
-        return np.array([self.n_triplets * k // n_parts for k in range(n_parts + 1)])
+        return _parts(self.n_triplets)
 
     @cached_property
     def dot_margins(self) -> np.ndarray:
@@ -188,6 +183,12 @@ class TripletData:
     def chunk_bounds(self) -> list[int]:
         """Chunks of triplets shared out among the threads."""
         return self.workers.split(self.chunks, grain=GRAIN // kernels.CHUNK)
+
+
+def _parts(n: int) -> np.ndarray:
+    """Return the bounds of PARTS equal parts, or of one where there is little to do."""
+    n_parts = PARTS if n > PARTS * GRAIN else 1
+    return np.array([n * k // n_parts for k in range(n_parts + 1)])
 
 
 def _compress(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
@@ -356,7 +357,7 @@ class PairGradient:
                 self.w, out,
             )  # fmt: skip
             return out
-        parts = data.pair_parts
+        parts = data.product_parts
         out = np.zeros((len(parts) - 1, self.n_features))
         data.workers.run(kernels.diagonal, range(len(parts)), parts, *data.products, self.w, out)
         return out.sum(axis=0) if len(out) > 1 else out[0]
@@ -414,27 +415,26 @@ class PairGradient:
         value, partner, entry : ndarrays of the length of `features`
             C_jj + |S_ij|, j and S_ij; -inf and -1 where `after` asks for j > i and there is none.
         """
-        m = len(features)
-        value, partner, entry = np.full(m, -np.inf), np.full(m, -1, dtype=np.int64), np.zeros(m)
-        light = self._is_light(features)
-        for chosen, find in ((light, self._scatter), (~light, self._gather)):
+        if len(features) <= kernels.WIDTH:
+            return (self._scatter if self._is_light(features) else self._gather)(features, after)
+        light = 20 * self.problem.data.reach[features] <= self.problem.data.nnz
+        found = np.empty(len(features)), np.empty(len(features), np.int64), np.empty(len(features))
+        for chosen, find in ((light, self._scatter), (~light, self._gather_many)):
             if chosen.any():
-                value[chosen], partner[chosen], entry[chosen] = find(features[chosen], after)
-        return value, partner, entry
+                for whole, part in zip(found, find(features[chosen], after), strict=True):
+                    whole[chosen] = part
+        return found
 
-    def _is_light(self, features: np.ndarray) -> np.ndarray:
-        """Decide which features are cheaper row by row than in a pass over X with WIDTH others."""
+    def _is_light(self, features: np.ndarray) -> bool:
+        """Whether a few features are cheaper row by row than side by side in a pass over X."""
         data = self.problem.data
         if self.subset is not None and 40 * len(self.subset) < data.n_rows:
-            return np.ones(len(features), dtype=bool)
-        reach = data.reach[features]
-        if len(features) <= kernels.WIDTH:
-            return np.full(len(features), 2 * reach.sum() <= data.nnz)
-        return 20 * reach <= data.nnz
+            return True
+        return bool(2 * data.reach[features].sum() <= data.nnz)
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
         data, R = self.problem.data, self.problem._side_by_side
-        R[:] = 0.0
+        R.fill(0.0)
         kernels.spread(
             features, data.col_ptr, data.col_idx, data.col_val, data.link_ptr, data.link_row,
             data.link_pair, self.w, R,
@@ -444,39 +444,38 @@ class PairGradient:
     def _gather(
         self, features: np.ndarray, after: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        data, width = self.problem.data, kernels.WIDTH
-        n_blocks = -(-len(features) // width)
-        padded = np.full(n_blocks * width, -1, dtype=np.int64)
-        padded[: len(features)] = features
-        value = np.full(len(padded), -np.inf)
-        partner, entry = np.full(len(padded), -1, dtype=np.int64), np.zeros(len(padded))
-        if n_blocks == 1:
-            R, bounds = self._spread(features), data.feature_bounds
-            n_parts = len(bounds) - 1
-            found = (
-                np.full((n_parts, width), -np.inf),
-                np.full((n_parts, width), -1),
-                np.zeros((n_parts, width)),
-            )
-            data.workers.run(
-                kernels.gather_partners, range(n_parts + 1), np.array(bounds), padded, after,
-                data.col_ptr, data.col_idx, data.col_val, R, self.diagonal, *found,
-            )  # fmt: skip
-            for k in range(n_parts):
-                better = found[0][k] > value
-                for whole, part in zip((value, partner, entry), found, strict=True):
-                    whole[better] = part[k][better]
-        else:
-            bounds = data.workers.split(n_blocks)
-            bounds = list(
-                np.unique(np.linspace(0, n_blocks, 8 * (len(bounds) - 1) + 1).astype(int))
-            )
-            data.workers.run(
-                kernels.gather_blocks, bounds, padded, after, data.col_ptr, data.col_idx,
-                data.col_val, data.link_ptr, data.link_row, data.link_pair, self.w, self.diagonal,
-                value, partner, entry,
-            )  # fmt: skip
-        m = len(features)
+        """Find the partners of up to WIDTH features in one pass over X that the threads share."""
+        data, m, bounds = self.problem.data, len(features), self.problem.data.feature_bounds
+        padded = np.full(kernels.WIDTH, -1)
+        padded[:m] = features
+        shape = (len(bounds) - 1, kernels.WIDTH)
+        value, partner, entry = np.full(shape, -np.inf), np.full(shape, -1), np.zeros(shape)
+        value[:, m:] = np.inf  # nothing is better than padding
+        data.workers.run(
+            kernels.gather_partners, range(len(bounds)), np.array(bounds), padded, after,
+            data.col_ptr, data.col_idx, data.col_val, self._spread(features), self.diagonal,
+            value, partner, entry,
+        )  # fmt: skip
+        if len(value) > 1:
+            best = value.argmax(axis=0), np.arange(kernels.WIDTH)  # the first part of equals
+            return value[best][:m], partner[best][:m], entry[best][:m]
+        return value[0, :m], partner[0, :m], entry[0, :m]
+
+    def _gather_many(
+        self, features: np.ndarray, after: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Find the partners of many features, WIDTH of them in a pass; each thread has its own."""
+        data, m = self.problem.data, len(features)
+        n_blocks = -(-m // kernels.WIDTH)
+        padded = np.full(n_blocks * kernels.WIDTH, -1)
+        padded[:m] = features
+        value, partner = np.full(len(padded), -np.inf), np.full(len(padded), -1)
+        value[m:], entry = np.inf, np.zeros(len(padded))  # nothing is better than padding
+        data.workers.run(
+            kernels.gather_blocks, data.workers.pieces(n_blocks), padded, after, data.col_ptr,
+            data.col_idx, data.col_val, data.link_ptr, data.link_row, data.link_pair, self.w,
+            self.diagonal, value, partner, entry,
+        )  # fmt: skip
         return value[:m], partner[:m], entry[:m]
 
     def _scatter(
@@ -486,10 +485,8 @@ class PairGradient:
         value, partner, entry = np.full(m, -np.inf), np.full(m, -1, dtype=np.int64), np.zeros(m)
         last = np.empty(self.n_features, dtype=np.int64)
         first, second = kernels.largest_after(self.diagonal, last)
-        n_parts = min(8 * data.workers.n_threads, m) if data.workers.n_threads > 1 else 1
-        bounds = [int(k) for k in np.linspace(0, m, n_parts + 1)]
         data.workers.run(
-            kernels.scatter_partners, bounds, features, after, data.col_ptr, data.col_idx,
+            kernels.scatter_partners, data.workers.pieces(m), features, after, data.col_ptr, data.col_idx,
             data.col_val, data.row_ptr, data.row_idx, data.row_val, data.link_ptr, data.link_row,
             data.link_pair, self.w, self.diagonal, last, first, second, value, partner, entry,
         )  # fmt: skip

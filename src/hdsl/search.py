@@ -97,12 +97,12 @@ def _search(
     with Workers(n_jobs) as workers:
         if by_columns <= by_rows:
             workers.run(
-                kernels.top_by_columns, _blocks(n, workers.n_threads), *_arrays(queries),
+                kernels.top_by_columns, workers.pieces(n), *_arrays(queries),
                 query_labels, *_arrays(index.tocsc()), labels, own, *found[0], *found[1],
             )  # fmt: skip
         else:
             workers.run(
-                kernels.top_by_rows, _blocks(n_blocks, workers.n_threads), *_arrays(queries),
+                kernels.top_by_rows, workers.pieces(n_blocks), *_arrays(queries),
                 query_labels, *_arrays(index), labels, own, index.shape[1], *found[0], *found[1],
             )  # fmt: skip
     return found[0], found[1]
@@ -134,9 +134,3 @@ def _renumber(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
 
 def _arrays(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return X.indptr.astype(np.int64), X.indices.astype(np.int32), X.data
-
-
-def _blocks(n: int, n_threads: int) -> list[int]:
-    """Cut n items into several blocks a thread, so that none waits long for the other."""
-    n_blocks = min(n, 8 * n_threads) if n_threads > 1 else 1
-    return [n * k // n_blocks for k in range(n_blocks + 1)]

@@ -1,0 +1,33 @@
+"""Settings for all tests: one BLAS thread a process, and the profiles of hypothesis.
+
+`default` is for every run; HYPOTHESIS_PROFILE=thorough searches long and at random, and
+HYPOTHESIS_PROFILE=quick reports a failure as it was found, without looking for a smaller one.
+"""
+
+import os
+
+import scipy.linalg  # noqa: F401  its BLAS must be there before it can be limited
+from hypothesis import HealthCheck, Phase, settings
+from threadpoolctl import threadpool_limits
+
+# Two test processes on two cores: more BLAS threads than cores wait for each other.
+threadpool_limits(1, user_api="blas")
+
+settings.register_profile(
+    "default",
+    max_examples=60,
+    deadline=None,  # the first call of a kernel may compile it
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile(
+    "thorough",
+    settings.get_profile("default"),
+    max_examples=2000,
+    derandomize=False,
+    print_blob=True,
+)
+settings.register_profile(
+    "quick", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))

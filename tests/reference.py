@@ -1,0 +1,259 @@
+"""The paper in dense matrices, slow and obvious: what every fast path is compared with.
+
+Nothing here knows the library. Matrices are formed whole, sums run over triplets, the best atom is
+found by trying all. Feature numbers are columns of X, margins come in the order of the triplets.
+"""
+
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+TAIL = -30.0  # where the exponential loss turns into its tangent
+
+# value, derivative and second derivative of each loss at an array of margins
+LOSSES = {
+    "smoothed_hinge": (
+        lambda m: np.where(m >= 1, 0, np.where(m <= 0, 0.5 - m, 0.5 * (1 - m) ** 2)),
+        lambda m: np.where(m >= 1, 0, np.where(m <= 0, -1, m - 1)),
+        lambda m: np.where((m > 0) & (m < 1), 1.0, 0.0),
+    ),
+    "squared_hinge": (
+        lambda m: np.maximum(0, 1 - m) ** 2,
+        lambda m: -2 * np.maximum(0, 1 - m),
+        lambda m: np.where(m < 1, 2.0, 0.0),
+    ),
+    "logistic": (
+        lambda m: np.logaddexp(0, -m),
+        lambda m: -np.exp(-np.logaddexp(0, m)),
+        lambda m: np.exp(-np.logaddexp(0, m) - np.logaddexp(0, -m)),
+    ),
+    "exponential": (
+        lambda m: np.exp(-np.maximum(m, TAIL)) * (1 + np.maximum(TAIL - m, 0)),
+        lambda m: -np.exp(-np.maximum(m, TAIL)),
+        lambda m: np.where(m >= TAIL, np.exp(-np.maximum(m, TAIL)), 0.0),
+    ),
+}
+SMOOTHNESS = {
+    "smoothed_hinge": 1.0,
+    "squared_hinge": 2.0,
+    "logistic": 0.25,
+    "exponential": np.exp(-TAIL),
+}
+
+
+def all_atoms(d):
+    """Return all d(d - 1) atoms, the smallest (i, j, -sign) first."""
+    return [(i, j, sign) for i, j in combinations(range(d), 2) for sign in (1, -1)]
+
+
+def atom_vector(atom, d):
+    """Return e_i + sign·e_j."""
+    i, j, sign = atom
+    vector = np.zeros(d)
+    vector[i], vector[j] = 1, sign
+    return vector
+
+
+def atom_matrix(atom, d, scale):
+    """Return λ(e_i + sign·e_j)(e_i + sign·e_j)ᵀ."""
+    vector = atom_vector(atom, d)
+    return scale * np.outer(vector, vector)
+
+
+def model_matrix(atoms, weights, d, scale):
+    """Return M, the combination of the atoms."""
+    M = np.zeros((d, d))
+    for atom, weight in zip(atoms, weights, strict=True):
+        M += weight * atom_matrix(atom, d, scale)
+    return M
+
+
+def is_psd(M):
+    """Return whether M is symmetric and positive semi-definite, but for rounding."""
+    return np.array_equal(M, M.T) and np.linalg.eigvalsh(M)[0] >= -1e-13 * np.abs(M).max()
+
+
+def bisect(slope, low, high):
+    """Return where a rising function crosses zero in [low, high], to the last bit."""
+    if slope(low) >= 0:
+        return low
+    if slope(high) <= 0:
+        return high
+    while low < (middle := 0.5 * (low + high)) < high:
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return high
+
+
+class Bounds(NamedTuple):
+    """The optimum: a value that is reached, and one that is proved not to be undercut."""
+
+    upper: float
+    lower: float
+
+
+@dataclass
+class Problem:
+    """Minimise the weighted mean loss of ⟨Aᵗ, prior·I + M⟩ over the hull of all atoms."""
+
+    X: np.ndarray = field(repr=False)
+    triplets: np.ndarray = field(repr=False)
+    loss: str
+    scale: float
+    prior: float = 0.0
+    weights: np.ndarray | None = field(default=None, repr=False)
+
+    def __post_init__(self):
+        self.d, self.T = self.X.shape[1], len(self.triplets)
+        weights = np.ones(self.T) if self.weights is None else self.weights
+        self.omega = weights / weights.sum()
+        self.ell, self.ell1, self.ell2 = LOSSES[self.loss]
+
+    def subproblem(self, subset):
+        """Return the problem of these triplets alone."""
+        weights = None if self.weights is None else self.weights[subset]
+        return Problem(self.X, self.triplets[subset], self.loss, self.scale, self.prior, weights)
+
+    @cached_property
+    def A(self):
+        """Aᵗ = x_a (x_p - x_q)ᵀ of every triplet."""
+        a, p, q = self.X[self.triplets.T]
+        return a[:, :, None] * (p - q)[:, None, :]
+
+    @cached_property
+    def offset(self):
+        """Margins of the prior alone."""
+        return self.prior * np.trace(self.A, axis1=1, axis2=2)
+
+    def margins(self, atoms, weights):
+        """Return the margins of prior·I + M."""
+        return self.offset + self.margins_of(model_matrix(atoms, weights, self.d, self.scale))
+
+    def margins_of(self, M):
+        """Return ⟨Aᵗ, M⟩."""
+        return (self.A * M).sum(axis=(1, 2))
+
+    def value(self, margins):
+        """Return f."""
+        return self.omega @ self.ell(margins)
+
+    def gradient(self, margins):
+        """Return ∇f, d × d."""
+        return np.tensordot(self.omega * self.ell1(margins), self.A, axes=1)
+
+    def scores(self, margins, atoms):
+        """Return ⟨B, -∇f⟩ of each atom B."""
+        G = self.gradient(margins)
+        vectors = np.array([atom_vector(atom, self.d) for atom in atoms])
+        return -self.scale * np.einsum("ni,ij,nj->n", vectors, G, vectors)
+
+    def best_atom(self, margins):
+        """Return the largest score and the first atom that has it, by trying all."""
+        atoms = all_atoms(self.d)
+        scores = self.scores(margins, atoms)
+        k = int(np.argmax(scores))
+        return scores[k], atoms[k]
+
+    def gap(self, M, margins):
+        """Return max over all atoms B of ⟨M - B, ∇f⟩."""
+        return self.best_atom(margins)[0] + (M * self.gradient(margins)).sum()
+
+    def lipschitz(self):
+        """Return L of Proposition 1."""
+        return SMOOTHNESS[self.loss] * (self.omega @ (self.A**2).sum(axis=(1, 2)))
+
+    @cached_property
+    def vertices(self):
+        """Margins of every atom, T × d(d - 1)."""
+        return np.column_stack([self.margins([atom], [1.0]) for atom in all_atoms(self.d)])
+
+    def margin_size(self):
+        """Return the largest margin there can be, at least 1: what rounding is relative to."""
+        return max(1.0, np.abs(self.vertices).max(), np.abs(self.offset).max())
+
+    def score_size(self, margins):
+        """Return the sum of the sizes of all that is added up in a score."""
+        a, p, q = np.abs(self.X[self.triplets.T]).max(axis=2)
+        return 4 * self.scale * (self.omega * np.abs(self.ell1(margins))) @ (a * (p + q))
+
+    def line_search(self, margins, direction, max_step):
+        """Return the best step by bisection of the slope, to the last bit."""
+
+        return bisect(partial(self.slope, margins, direction), 0.0, max_step)
+
+    def slope(self, margins, direction, step):
+        """Return the derivative of f along a direction, at a step size."""
+        return (self.omega * direction) @ self.ell1(margins + step * direction)
+
+    def curvature(self, margins, direction, step):
+        """Return the second derivative of f along a direction, at a step size."""
+        return (self.omega * direction**2) @ self.ell2(margins + step * direction)
+
+    def optimum(self):
+        """Return bounds on the least value, by a barrier method on the weights of all atoms.
+
+        The lower bound is f - max ⟨M - B, ∇f⟩ and so holds however well the method does.
+        """
+        V, omega = self.vertices, self.omega
+        n = V.shape[1]
+        alpha = np.full(n, 1 / n)
+        upper, lower = np.inf, 0.0
+        mu = max(1.0, self.value(V @ alpha))
+        for _ in range(150):
+            margins = V @ alpha
+            value, G = self.value(margins), V.T @ (omega * self.ell1(margins))
+            upper, lower = min(upper, value), max(lower, value - (G @ alpha - G.min()))
+            if upper - lower <= 1e-11 * max(1.0, upper):
+                break
+            # A Newton step on value - mu Σ log alpha with Σ alpha = 1, in units of alpha.
+            G -= G.min()  # as good a gradient on the simplex, and without cancellation
+            U = V * alpha
+            H = (U.T * (omega * self.ell2(margins))) @ U + mu * np.eye(n)
+            try:
+                free, price = np.linalg.solve(H, np.column_stack([mu - G * alpha, alpha])).T
+            except np.linalg.LinAlgError:  # floats hold no more
+                break
+            change = free - (free @ alpha) / (price @ alpha) * price
+            decrement = change @ (mu - G * alpha)
+            if decrement <= 1e-2 * mu:
+                mu /= 10
+                if mu < 1e-15 * max(1.0, upper):
+                    break
+                continue
+            slope = partial(self._barrier_slope, margins, U @ change, change, mu)
+            alpha *= 1 + bisect(slope, 0.0, min(1.0, 0.99 / max(-change.min(), 0.99))) * change
+            alpha /= alpha.sum()
+        return Bounds(upper, lower)
+
+    def _barrier_slope(self, margins, direction, change, mu, step):
+        return self.slope(margins, direction, step) - mu * (change / (1 + step * change)).sum()
+
+
+def frank_wolfe(problem, step, n_iter):
+    """Yield (value, {atom: weight}, step size) of the paper's Algorithm 1 (forward) or 3 (away)."""
+    atoms = all_atoms(problem.d)
+    column = dict(zip(atoms, problem.vertices.T, strict=True))
+    _, start = problem.best_atom(problem.offset)
+    weights, size = {start: 1.0}, 1.0
+    for _ in range(n_iter + 1):
+        margins = sum(weight * column[atom] for atom, weight in weights.items())
+        yield problem.value(margins), dict(weights), size
+        score = dict(zip(atoms, problem.scores(margins, atoms), strict=True))
+        toward = max(atoms, key=score.get)
+        worst = min(weights, key=score.get)
+        here = sum(weight * score[atom] for atom, weight in weights.items())
+        if step == "forward" or score[toward] - here >= here - score[worst]:
+            direction, max_step = column[toward] - margins, 1.0
+            change = {atom: -weight for atom, weight in weights.items()}
+            change[toward] = change.get(toward, 0.0) + 1.0
+        else:
+            alpha = weights[worst]
+            direction, max_step = margins - column[worst], alpha / (1 - alpha)
+            change = dict(weights)
+            change[worst] -= 1.0
+        size = problem.line_search(margins, direction, max_step)
+        for atom, rate in change.items():
+            weights[atom] = weights.get(atom, 0.0) + size * rate
+        weights = {atom: weight for atom, weight in weights.items() if weight > 1e-15}

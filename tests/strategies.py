@@ -1,0 +1,141 @@
+"""Random inputs: matrices, triplets and atoms, and problems built twice, dense and ours."""
+
+from dataclasses import dataclass, field
+
+import hypothesis.strategies as st
+import numpy as np
+import scipy.sparse as sp
+from hypothesis.extra.numpy import arrays
+
+import reference
+from hdsl import losses
+from hdsl._workers import Workers
+from hdsl.problem import TripletData, TripletProblem
+
+LOSSES = sorted(reference.LOSSES)
+INTEGERS = st.sampled_from([0.0, 1.0, 2.0, 3.0, -1.0])  # sums are exact and often tie
+FLOATS = st.floats(0.01, 3.0) | st.floats(-3.0, -0.01)
+SCALES = st.sampled_from([0.1, 1.0, 10.0, 100.0]) | st.floats(0.1, 100.0)
+PRIORS = st.just(0.0) | st.sampled_from([0.01, 0.5, 3.0])
+
+
+@dataclass(frozen=True)
+class Twin:
+    """One problem twice: `dense` has the features and the order of triplets that `ours` uses."""
+
+    X: np.ndarray
+    triplets: np.ndarray
+    weights: np.ndarray | None
+    ours: TripletProblem = field(repr=False)
+    dense: reference.Problem
+
+
+def make_twin(X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=None, n_jobs=1):
+    """Build a problem both ways from dense X and triplets in any order."""
+    X, triplets = np.asarray(X, dtype=float), np.asarray(triplets)
+    weights = None if weights is None else np.asarray(weights, dtype=float)
+    data = TripletData(sp.csr_array(X), triplets, Workers(n_jobs))
+    ours = TripletProblem(data, losses.get(loss), scale, prior, weights)
+    dense = reference.Problem(
+        X[:, X.any(axis=0)],
+        triplets[data.order],
+        loss,
+        scale,
+        prior,
+        None if weights is None else weights[data.order],
+    )
+    return Twin(X, triplets, weights, ours, dense)
+
+
+def random_arrays(seed, n=10, d=8, T=30, density=0.5):
+    """Return X with rows of length 1, no empty column and hardly a tie, and random triplets."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
+    X[rng.integers(n, size=d), np.arange(d)] += 1.0
+    X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
+    others = np.array([rng.choice(n, size=2, replace=False) for _ in range(T)])
+    return X, np.column_stack([rng.integers(n, size=T), others])
+
+
+def random_twin(seed, *, n=10, d=8, T=30, density=0.5, **parameters):
+    """Build a well-scaled problem both ways from a seed."""
+    return make_twin(*random_arrays(seed, n, d, T, density), **parameters)
+
+
+@st.composite
+def matrices(draw, elements=None, min_features=2, max_features=12):
+    """Dense arrays, mostly zeros: empty rows and columns, equal rows and columns, negatives."""
+    n, d = draw(st.integers(2, 10)), draw(st.integers(min_features, max_features))
+    elements = draw(st.sampled_from([INTEGERS, FLOATS])) if elements is None else elements
+    X = draw(arrays(np.float64, (n, d), elements=elements, fill=st.just(0.0)))
+    if draw(st.booleans()):
+        X = X[draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))]
+    if draw(st.booleans()):
+        X = X[:, draw(st.lists(st.integers(0, d - 1), min_size=d, max_size=d))]
+    if X.any(axis=0).sum() < min_features:  # what validation lets through has two at least
+        X[0, :min_features] = 1.0
+    return X
+
+
+@st.composite
+def triplets(draw, n, sizes=None):
+    """Triplets of n rows: duplicates, a row as its own positive or negative; never p = q."""
+    row = st.integers(0, n - 1)
+    triplet = st.tuples(row, row, row).filter(lambda t: t[1] != t[2])
+    size = draw(st.integers(1, 30) if sizes is None else sizes)
+    return np.array(draw(st.lists(triplet, min_size=size, max_size=size)))
+
+
+@st.composite
+def atoms(draw, d):
+    """One atom on d features."""
+    i = draw(st.integers(0, d - 2))
+    return i, draw(st.integers(i + 1, d - 1)), draw(st.sampled_from([1, -1]))
+
+
+@st.composite
+def models(draw, d):
+    """Distinct atoms, shape (k, 3), and their weights, which sum to 1."""
+    chosen = draw(st.lists(atoms(d), min_size=1, max_size=5, unique=True))
+    k = len(chosen)
+    raw = np.array(draw(st.lists(st.floats(0.01, 1.0), min_size=k, max_size=k)))
+    return np.array(chosen), raw / raw.sum()
+
+
+@st.composite
+def triplet_weights(draw, T):
+    """No weights, or T positive ones."""
+    weight = st.sampled_from([1.0, 2.0, 3.0]) | st.floats(0.1, 5.0)
+    return draw(st.none() | st.lists(weight, min_size=T, max_size=T))
+
+
+@st.composite
+def twins(draw, loss=None):
+    """Problems built both ways, of all losses unless one is named."""
+    X = draw(matrices())
+    T = draw(triplets(len(X)))
+    loss = draw(st.sampled_from(LOSSES)) if loss is None else loss
+    weights = draw(triplet_weights(len(T)))
+    return make_twin(X, T, loss, draw(SCALES), draw(PRIORS), weights)
+
+
+@st.composite
+def exact_twins(draw, max_features=12):
+    """Problems whose scores at M = 0 are free of rounding, so that equal scores tie truly."""
+    X = draw(matrices(elements=INTEGERS, max_features=max_features))
+    return make_twin(X, draw(triplets(len(X), sizes=st.sampled_from([1, 2, 4, 8, 16]))))
+
+
+@st.composite
+def twins_with_margins(draw, loss=None):
+    """A problem both ways, and the margins of a random model of it."""
+    twin = draw(twins(loss))
+    model = draw(models(twin.dense.d))
+    return twin, twin.dense.margins(*model)
+
+
+@st.composite
+def subsets(draw, T):
+    """Sorted positions of some of T triplets, each at most once."""
+    chosen = draw(st.sets(st.integers(0, T - 1), min_size=1))
+    return np.array(sorted(chosen))

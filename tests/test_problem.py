@@ -1,0 +1,339 @@
+"""The four verbs and the lazy gradient against dense matrices."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import hdsl.problem
+import reference
+from hdsl import losses
+from hdsl._workers import Workers
+from hdsl.atoms import Atom
+from hdsl.problem import TripletData, TripletProblem
+from strategies import (
+    LOSSES,
+    atoms,
+    exact_twins,
+    make_twin,
+    matrices,
+    models,
+    random_twin,
+    subsets,
+    triplets,
+    twins,
+    twins_with_margins,
+)
+
+# --- the reference itself ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_reference_gradient_is_the_derivative_of_its_value(loss):
+    problem = random_twin(0, loss=loss, scale=5.0, prior=0.5).dense
+    M = reference.model_matrix([(0, 1, 1), (2, 5, -1)], [0.3, 0.7], problem.d, problem.scale)
+    margins = problem.offset + problem.margins_of(M)
+    G, h = problem.gradient(margins), 1e-6
+    for i, j in np.ndindex(*M.shape):
+        E = np.zeros_like(M)
+        E[i, j] = h
+        rise = problem.value(margins + problem.margins_of(E))
+        fall = problem.value(margins - problem.margins_of(E))
+        assert G[i, j] == pytest.approx((rise - fall) / (2 * h), abs=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [0.5, 5.0])
+def test_reference_optimum_is_certified(loss, scale):
+    for seed in range(3):
+        upper, lower = random_twin(seed, loss=loss, scale=scale).dense.optimum()
+        assert 0 <= upper - lower <= 1e-10
+
+
+def test_reference_optimum_by_hand():
+    """One triplet, two features: margins run from 0 (e1 - e2) to 4·scale (e1 + e2)."""
+    X, T = [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]], [[0, 1, 2]]
+    assert_allclose(make_twin(X, T, scale=0.1).dense.optimum(), 0.5 * (1 - 0.4) ** 2, atol=1e-10)
+    assert make_twin(X, T, scale=1.0).dense.optimum().upper == pytest.approx(0.0, abs=1e-15)
+
+
+# --- the data ------------------------------------------------------------------------------------
+
+
+@given(matrices(), st.data())
+def test_data(X, data):
+    """Only columns with an entry count, and the triplets are sorted by anchor."""
+    T = data.draw(triplets(len(X)))
+    prepared = TripletData(sp.csr_array(X), T, Workers(1))
+    a, p, q = X[T[prepared.order]].transpose(1, 0, 2)
+    assert_array_equal(prepared.features, np.flatnonzero(X.any(axis=0)))
+    assert_array_equal(np.sort(prepared.order), np.arange(len(T)))
+    assert (np.diff(T[prepared.order, 0]) >= 0).all()
+    assert_allclose(prepared.dot_margins, (a * (p - q)).sum(axis=1), rtol=1e-13, atol=1e-12)
+    norms = (a**2).sum(axis=1) * ((p - q) ** 2).sum(axis=1)
+    assert_allclose(prepared.squared_norms, norms, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+def test_very_wide_data(index):
+    """Columns far apart cost nothing, and their numbers do not leave an int32."""
+    columns = np.array([5, 70_000, 2_000_000_000])
+    narrow = sp.csr_array(np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 3.0], [1.0, 0.0, 1.0]]))
+    parts = narrow.data, columns[narrow.indices].astype(index), narrow.indptr.astype(index)
+    wide = sp.csr_array(parts, shape=(3, 2_000_000_001))
+    data = TripletData(wide, np.array([[0, 1, 2]]), Workers(1))
+    assert_array_equal(data.features, columns)
+    assert data.n_features == 3
+    assert_array_equal(data.rows.toarray(), narrow.toarray())
+
+
+# --- margins and value ---------------------------------------------------------------------------
+
+
+@given(twins(), st.data())
+def test_atom_margins(twin, data):
+    atom = data.draw(atoms(twin.dense.d))
+    expected = twin.dense.margins([atom], [1.0])
+    assert_allclose(
+        twin.ours.atom_margins(Atom(*atom)), expected, atol=1e-13 * twin.dense.margin_size()
+    )
+
+
+@given(twins(), st.data())
+def test_margins(twin, data):
+    """A second call gives the same bits, so that nothing is left behind by the first."""
+    model = data.draw(models(twin.dense.d))
+    margins = twin.ours.margins(*model)
+    expected = twin.dense.margins(*model)
+    assert_allclose(margins, expected, atol=1e-13 * twin.dense.margin_size())
+    assert_array_equal(twin.ours.margins(*model), margins)
+
+
+@given(twins())
+def test_margins_of_no_atom_are_the_priors(twin):
+    margins = twin.ours.margins(np.empty((0, 3), dtype=np.int64), np.empty(0))
+    assert_allclose(margins, twin.dense.offset, rtol=1e-12, atol=1e-12)
+
+
+@given(twins_with_margins())
+def test_value(case):
+    twin, margins = case
+    assert twin.ours.value(margins) == pytest.approx(twin.dense.value(margins), rel=1e-12)
+
+
+@given(twins_with_margins(), st.floats(0.0, 2.0), st.data())
+def test_slope_along(case, step, data):
+    twin, margins = case
+    direction = twin.dense.margins(*data.draw(models(twin.dense.d))) - margins
+    first, second = twin.ours.slope_along(margins, direction, step)
+    at = margins + step * direction
+    size = twin.dense.omega @ np.abs(direction * twin.dense.ell1(at))
+    # A kink at `at` itself leaves the second derivative open: rounding decides the side.
+    if np.abs(at[:, None] - [-30.0, 0.0, 1.0]).min() > 1e-9:
+        expected = twin.dense.curvature(margins, direction, step)
+        assert second == pytest.approx(expected, rel=1e-9, abs=1e-300)
+    expected = twin.dense.slope(margins, direction, step)
+    # e^-m turns the rounding of a margin, 1e-16 of it, into that much of the slope
+    assert first == pytest.approx(expected, abs=1e-12 * size * twin.dense.margin_size())
+
+
+@given(twins())
+def test_lipschitz(twin):
+    assert twin.ours.lipschitz() == pytest.approx(twin.dense.lipschitz(), rel=1e-12)
+
+
+@given(twins(), st.data())
+def test_lipschitz_bounds_the_gradient(twin, data):
+    """‖∇f(M) - ∇f(M')‖ ≤ L ‖M - M'‖ (equation 5)."""
+    dense = twin.dense
+    models_ = [data.draw(models(dense.d)) for _ in range(2)]
+    M = [reference.model_matrix(*model, dense.d, dense.scale) for model in models_]
+    G = [dense.gradient(dense.margins(*model)) for model in models_]
+    bound = twin.ours.lipschitz() * np.linalg.norm(M[0] - M[1])
+    assert np.linalg.norm(G[0] - G[1]) <= bound * (1 + 1e-9) + 1e-9
+
+
+# --- the lazy gradient ---------------------------------------------------------------------------
+
+
+def assert_gradient(gradient, dense, margins, some_atoms):
+    """Compare all that a PairGradient can be asked for with C = -∇f, d × d."""
+    C = -dense.gradient(margins)
+    S = C + C.T
+    d, size = dense.d, 1e-12 * max(dense.score_size(margins), 1e-290)
+    tolerance = {"rtol": 0.0, "atol": size / dense.scale}
+    i, j, _ = some_atoms.T
+    assert_allclose(gradient.diagonal, np.diag(C), **tolerance)
+    for start in range(0, d, 8):
+        features = np.arange(start, min(start + 8, d))
+        assert_allclose(gradient.rows(features), S[features], **tolerance)
+    assert_allclose(gradient.rows(np.array([d - 1, 0])), S[[d - 1, 0]], **tolerance)
+    assert_allclose(gradient.entries(i, j), S[i, j], **tolerance)
+    assert_allclose(gradient.entries(j, i), S[i, j], **tolerance)
+    assert_allclose(gradient.scores(some_atoms), dense.scores(margins, some_atoms), atol=size)
+    assert gradient.n_features == d
+    assert gradient.is_zero() == (not dense.ell1(margins).any())
+
+
+@given(twins_with_margins(), st.data())
+def test_gradient(case, data):
+    twin, margins = case
+    some_atoms = np.array(data.draw(st.lists(atoms(twin.dense.d), min_size=1, max_size=6)))
+    gradient = twin.ours.gradient(margins)
+    assert_gradient(gradient, twin.dense, margins, some_atoms)
+    assert gradient.covers_all
+
+
+@given(twins_with_margins(), st.data())
+def test_batch_gradient_is_that_of_its_triplets_alone(case, data):
+    twin, margins = case
+    some_atoms = np.array(data.draw(st.lists(atoms(twin.dense.d), min_size=1, max_size=6)))
+    subset = data.draw(subsets(twin.dense.T))
+    gradient = twin.ours.gradient(margins, subset)
+    assert_gradient(gradient, twin.dense.subproblem(subset), margins[subset], some_atoms)
+    assert not gradient.covers_all
+
+
+@pytest.mark.parametrize("batch", [False, True])
+@given(twin=twins(), data=st.data())
+def test_dot(batch, twin, data):
+    """⟨M, -∇f⟩ of the learned part alone, whatever the prior; another model's may be asked too."""
+    here, other = (data.draw(models(twin.dense.d)) for _ in range(2))
+    margins, others = twin.dense.margins(*here), twin.dense.margins(*other)
+    subset = data.draw(subsets(twin.dense.T)) if batch else np.arange(twin.dense.T)
+    part = twin.dense.subproblem(subset)
+    M = reference.model_matrix(*other, part.d, part.scale)
+    expected = -(M * part.gradient(margins[subset])).sum()
+    size = (part.omega * np.abs(part.ell1(margins[subset]))).sum() * twin.dense.margin_size()
+    gradient = twin.ours.gradient(margins, subset if batch else None)
+    assert gradient.dot(others) == pytest.approx(expected, abs=1e-12 * size)
+
+
+@given(twins(), st.data())
+def test_scores_and_dot_agree(twin, data):
+    """⟨M, -∇f⟩ is the weighted mean of the atoms' scores."""
+    chosen, weights = data.draw(models(twin.dense.d))
+    margins = twin.ours.margins(chosen, weights)
+    gradient = twin.ours.gradient(margins)
+    size = (twin.dense.omega @ np.abs(twin.dense.ell1(margins))) * twin.dense.margin_size()
+    size += twin.dense.score_size(margins)
+    mean = weights @ gradient.scores(chosen)
+    assert gradient.dot(margins) == pytest.approx(mean, abs=1e-12 * size)
+
+
+@given(exact_twins(), st.integers(1, 13))
+def test_largest_diagonal(twin, count):
+    """The largest first, and the first of equals first."""
+    margins = np.zeros(twin.dense.T)
+    diagonal = -np.diag(twin.dense.gradient(margins))
+    found = twin.ours.gradient(margins).largest_diagonal(count)
+    assert_array_equal(found, np.argsort(-diagonal, kind="stable")[:count])
+
+
+@given(twins(), st.data())
+def test_drift_bounds_every_row(twin, data):
+    """|S_ij - S_ij at another model| is at most the drift of i, whatever j is."""
+    S, gradients, size = [], [], 0.0
+    for _ in range(2):
+        margins = twin.dense.margins(*data.draw(models(twin.dense.d)))
+        C = -twin.dense.gradient(margins)
+        S.append(C + C.T)
+        gradients.append(twin.ours.gradient(margins))
+        size += twin.dense.score_size(margins) / twin.dense.scale
+    change = np.abs(S[0] - S[1])
+    np.fill_diagonal(change, 0.0)
+    assert (change.max(axis=1) <= gradients[0].drift_since(gradients[1]) + 1e-12 * size).all()
+
+
+def test_gradient_is_zero_when_all_are_satisfied():
+    X, T = [[2.0, 1.0], [2.0, 1.0], [0.0, 0.0]], [[0, 1, 2]]
+    problem = make_twin(X, T, prior=1.0).ours
+    gradient = problem.gradient(problem.atom_margins(Atom(0, 1, 1)))
+    assert gradient.is_zero()
+    assert not gradient.diagonal.any()
+    assert not gradient.rows(np.array([0, 1])).any()
+
+
+def test_opposite_pulls_cancel_but_are_not_zero():
+    """Two contradictory triplets pull on the same pairs: C = 0, yet both are violated."""
+    X, T = [[2.0, 1.0], [2.0, 1.0], [0.0, 0.0]], [[0, 1, 2], [0, 2, 1]]
+    gradient = make_twin(X, T).ours.gradient(np.zeros(2))
+    assert not gradient.is_zero()
+    assert not gradient.diagonal.any()
+
+
+# --- what must make no difference ----------------------------------------------------------------
+
+
+@given(matrices(), st.data())
+def test_a_weight_is_a_repetition(X, data):
+    T = data.draw(triplets(len(X), sizes=st.integers(1, 8)))
+    times = data.draw(st.lists(st.integers(1, 3), min_size=len(T), max_size=len(T)))
+    weighted = make_twin(X, T, scale=2.0, weights=times)
+    repeated = make_twin(X, np.repeat(T, times, axis=0), scale=2.0)
+    model = data.draw(models(weighted.dense.d))
+    answers = []
+    for problem in (weighted.ours, repeated.ours):
+        margins = problem.margins(*model)
+        gradient = problem.gradient(margins)
+        answers.append((problem.value(margins), gradient.dot(margins), gradient.scores(model[0])))
+        answers[-1] += (gradient.diagonal, problem.lipschitz())
+    for a, b in zip(*answers, strict=True):
+        assert_allclose(a, b, rtol=1e-11, atol=1e-11)
+
+
+@given(twins_with_margins(), st.floats(0.01, 100.0))
+def test_only_ratios_of_weights_matter(case, factor):
+    twin, margins = case
+    weights = np.ones(len(twin.triplets)) if twin.weights is None else twin.weights
+    loss, scale = twin.dense.loss, twin.dense.scale
+    again = make_twin(twin.X, twin.triplets, loss, scale, twin.dense.prior, factor * weights)
+    expected = twin.ours.gradient(margins).diagonal
+    size = twin.dense.score_size(margins) / scale
+    assert again.ours.value(margins) == pytest.approx(twin.ours.value(margins), rel=1e-12)
+    assert_allclose(again.ours.gradient(margins).diagonal, expected, atol=1e-12 * size)
+
+
+@given(matrices(), st.data())
+def test_a_triplet_of_weight_zero_is_not_there(X, data):
+    T = data.draw(triplets(len(X), sizes=st.integers(2, 10)))
+    kept = data.draw(subsets(len(T)))
+    weights = np.zeros(len(T))
+    weights[kept] = 1.0
+    model = data.draw(models(int(X.any(axis=0).sum())))
+    with_it, without = make_twin(X, T, weights=weights).ours, make_twin(X, T[kept]).ours
+    values = [problem.value(problem.margins(*model)) for problem in (with_it, without)]
+    scores = [
+        problem.gradient(problem.margins(*model)).scores(model[0]) for problem in (with_it, without)
+    ]
+    assert values[0] == pytest.approx(values[1], rel=1e-12)
+    assert_allclose(scores[0], scores[1], rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 40])
+def test_entries_with_little_room(limit, monkeypatch):
+    """Scores are the same when what they are summed from cannot all be kept."""
+    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", limit)
+    twin, rng = random_twin(1, n=12, d=10, T=40), np.random.default_rng(2)
+    everyone = np.array(reference.all_atoms(10))
+    for _ in range(20):
+        margins = rng.normal(size=40)
+        some = everyone[rng.choice(len(everyone), size=7)]
+        scores = twin.ours.gradient(margins).scores(some)
+        assert_allclose(scores, twin.dense.scores(margins, some), atol=1e-13)
+        assert twin.ours.cross_terms.used <= limit
+
+
+def test_problems_share_their_data():
+    """One TripletData serves several losses and scales."""
+    twin = random_twin(4)
+    model = np.array([[0, 1, 1], [2, 3, -1]]), np.array([0.5, 0.5])
+    for loss in LOSSES:
+        for scale, prior in [(1.0, 0.0), (7.0, 2.0)]:
+            ours = TripletProblem(twin.ours.data, losses.get(loss), scale, prior)
+            dense = reference.Problem(twin.dense.X, twin.dense.triplets, loss, scale, prior)
+            margins = ours.margins(*model)
+            assert_allclose(margins, dense.margins(*model), atol=1e-13 * scale)
+            assert_gradient(ours.gradient(margins), dense, margins, model[0])

@@ -1,0 +1,121 @@
+"""The learned similarity against dense algebra."""
+
+import dataclasses
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from numpy.testing import assert_allclose, assert_array_equal
+
+import reference
+import strategies
+from hdsl.similarity import Similarity
+
+FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
+forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+
+
+@st.composite
+def cases(draw):
+    """A similarity, its dense matrix prior·I + M, and two sets of rows."""
+    X = draw(strategies.matrices())
+    d = X.shape[1]
+    atoms, weights = draw(strategies.models(d))
+    scale, prior = draw(strategies.SCALES), draw(strategies.PRIORS)
+    M = reference.model_matrix(atoms, weights, d, scale)
+    Y = X[draw(st.permutations(range(len(X))))][: draw(st.integers(1, len(X)))]
+    return Similarity(atoms, weights, scale, prior, d), M + prior * np.eye(d), X, Y
+
+
+def dense(Z):
+    return Z.toarray() if sp.issparse(Z) else Z
+
+
+def tolerance(S, X, rtol=1e-12):
+    """Rounding is relative to the sizes of what is added up."""
+    return rtol * np.abs(S).sum() * max(1.0, np.abs(X).max()) ** 2
+
+
+@given(cases())
+def test_matrix_is_the_combination_of_its_atoms(case):
+    similarity, S, X, _ = case
+    M = S - similarity.prior * np.eye(len(S))
+    tol = tolerance(S, X)
+    assert_allclose(similarity.matrix().toarray(), M, atol=tol)
+    L = similarity.components
+    assert L.shape == (len(similarity.weights), len(S))
+    assert_allclose((L.T @ L).toarray(), M, atol=tol)
+
+
+@forms
+@given(case=cases())
+def test_every_way_to_score_is_the_same_bilinear_form(form, case):
+    similarity, S, X, Y = case
+    expected, tol = X @ S @ Y.T, tolerance(S, X)
+    Z, W = similarity.transform(form(X)), similarity.transform(form(Y))
+    assert_allclose(dense(Z) @ dense(W).T, expected, atol=tol)
+    assert_allclose(dense(similarity.rewrite(form(X))) @ Y.T, expected, atol=tol)
+    assert_allclose(similarity.pairwise(form(X), form(Y)), expected, atol=tol)
+    assert_allclose(similarity.pairwise(form(X)), X @ S @ X.T, atol=tol)
+    few = X[: len(Y)]
+    assert_allclose(similarity.pair_score(form(few), form(Y)), np.diag(few @ S @ Y.T), atol=tol)
+
+
+@given(cases())
+def test_one_side_may_be_sparse_and_the_other_dense(case):
+    similarity, S, X, Y = case
+    for one, other in ((sp.csr_array, np.asarray), (np.asarray, sp.csr_array)):
+        score = similarity.pairwise(one(X), other(Y))
+        assert isinstance(score, np.ndarray)
+        assert_allclose(score, X @ S @ Y.T, atol=tolerance(S, X))
+        pairs = similarity.pair_score(one(X), other(X))
+        assert_allclose(pairs, np.diag(X @ S @ X.T), atol=tolerance(S, X))
+
+
+@given(cases())
+def test_sparse_and_dense_rows_transform_alike(case):
+    similarity, S, X, _ = case
+    for method in (similarity.transform, similarity.rewrite):
+        assert_allclose(method(sp.csr_array(X)).toarray(), method(X), atol=tolerance(S, X))
+
+
+@forms
+@given(case=cases())
+def test_float32_stays_float32(form, case):
+    similarity, S, X, _ = case
+    X32 = X.astype(np.float32)
+    for method in (similarity.transform, similarity.rewrite, similarity.pairwise):
+        answer = method(form(X32))
+        assert answer.dtype == np.float32
+        tol = tolerance(S, X, rtol=1e-5)
+        assert_allclose(dense(answer), dense(method(form(X))), rtol=1e-5, atol=tol)
+
+
+@given(cases())
+def test_transform_puts_components_before_the_prior(case):
+    similarity, S, X, _ = case
+    Z, k = similarity.transform(X), len(similarity.weights)
+    assert_allclose(Z[:, :k], X @ similarity.components.toarray().T, atol=tolerance(S, X))
+    if similarity.prior > 0:
+        assert_allclose(Z[:, k:], np.sqrt(similarity.prior) * X, rtol=1e-15)
+    else:
+        assert Z.shape[1] == k
+
+
+def test_rows_are_left_as_they_were():
+    X = np.array([[1.0, 0, 2], [0, 3, 0]])
+    similarity = Similarity(np.array([[0, 2, -1]]), np.ones(1), 2.0, 0.5, 3)
+    for form in FORMS.values():
+        given_rows = form(X.copy())
+        similarity.transform(given_rows)
+        similarity.rewrite(given_rows)
+        similarity.pairwise(given_rows)
+        assert_array_equal(dense(given_rows), X)
+
+
+def test_a_similarity_is_a_value():
+    similarity = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 0.0, 2)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        similarity.scale = 2.0

@@ -1,0 +1,837 @@
+"""The loop: what holds at each step, where it ends, and what must make no difference."""
+
+import math
+from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import reference
+from hdsl import solver
+from hdsl.atoms import Atom
+from hdsl.oracle import Vertex
+from strategies import LOSSES, make_twin, random_arrays, random_twin, twins
+
+STEPS = ["forward", "away", "pairwise", "blended"]
+ORACLES = ["exact", "heuristic", "ascent"]
+STATUSES = {
+    "optimal",
+    "gap_not_certified",
+    "max_iter",
+    "no_violation",
+    "callback",
+    "interrupted",
+    "stalled",
+}
+NEVER = -1.0  # a tol that no gap reaches
+STEP_FIELDS = ["kind", "step_size", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop"]
+
+
+def run(twin, *, seed=0, oracle="exact", step="away", max_iter=1000, tol=0.0, **parameters):
+    """Run the solver on our side of a problem."""
+    return solver.frank_wolfe(
+        twin.ours,
+        oracle=oracle,
+        step=step,
+        max_iter=max_iter,
+        tol=tol,
+        rng=np.random.default_rng(seed),
+        **parameters,
+    )
+
+
+@lru_cache
+def optimum(seed, loss, scale, prior=0.0):
+    """Return the bounds on the optimum of a well-scaled problem."""
+    return random_twin(seed, loss=loss, scale=scale, prior=prior).dense.optimum()
+
+
+# --- line search ---------------------------------------------------------------------------------
+
+
+@st.composite
+def lines(draw, loss):
+    """A problem of T triplets, margins, a direction and a limit; X plays no part."""
+    T = draw(st.integers(1, 20))
+    twin = make_twin(np.eye(2), [[0, 0, 1]] * T, loss)
+    m, d = draw(st.sampled_from([(5.0, 10.0), (0.0, 1.0), (1e3, 1e3), (1.0, 1e-6)]))
+    margins = draw(st.lists(st.floats(-m, m), min_size=T, max_size=T))
+    direction = draw(st.lists(st.floats(-d, d), min_size=T, max_size=T))
+    max_step = draw(st.sampled_from([1.0, 0.3, 1e-6, 5.0]))
+    return twin, np.array(margins), np.array(direction), max_step
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=150)
+@given(data=st.data())
+def test_line_search(loss, data):
+    """The slope is zero at the step found, or the step is at a bound and the slope points out."""
+    twin, margins, direction, max_step = data.draw(lines(loss))
+    step = solver.line_search(twin.ours, margins, direction, max_step)
+    slope = twin.dense.slope(margins, direction, step)
+    # What is added up may be huge where its sum is zero; and no step lies between two floats.
+    at = margins + step * direction
+    size = twin.dense.omega @ np.abs(direction * twin.dense.ell1(at))
+    size += step * twin.dense.curvature(margins, direction, step)
+    tolerance = 1e-10 * min(1.0, abs(twin.dense.slope(margins, direction, 0.0))) + 1e-14 * size
+    assert 0.0 <= step <= max_step
+    if step == 0.0:
+        assert slope >= -tolerance
+    elif step == max_step:
+        assert slope <= tolerance
+    else:
+        assert abs(slope) <= tolerance
+    best = twin.dense.line_search(margins, direction, max_step)
+    value = twin.dense.value(margins + best * direction)
+    assert twin.dense.value(at) <= value + 1e-12 * (1 + abs(value))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [0.5, 10.0])
+def test_line_search_on_a_model(loss, scale):
+    """φ'(γ*) = 0 to 1e-10, or γ* is a bound, between atoms of well-scaled problems."""
+    for seed in range(10):
+        twin = random_twin(seed, loss=loss, scale=scale)
+        margins, toward = twin.dense.vertices[:, 2 * seed], twin.dense.vertices[:, -1 - seed]
+        step = solver.line_search(twin.ours, margins, toward - margins, 1.0)
+        slope = twin.dense.slope(margins, toward - margins, step)
+        assert abs(slope) <= 1e-10 or (step == 0.0 and slope > 0) or (step == 1.0 and slope < 0)
+
+
+def exact_slope(loss, margins, direction, step):
+    """Return T times the slope of a hinge loss in fractions, without any rounding."""
+    total, step = Fraction(0), Fraction(step)
+    for m, d in zip(map(Fraction, margins), map(Fraction, direction), strict=True):
+        violation = max(1 - (m + step * d), Fraction(0))
+        total -= d * (min(violation, 1) if loss == "smoothed_hinge" else 2 * violation)
+    return total
+
+
+@pytest.mark.parametrize("loss", ["smoothed_hinge", "squared_hinge"])
+@given(st.lists(st.tuples(st.integers(-8, 8), st.integers(-8, 8)), min_size=1, max_size=12))
+def test_line_search_is_exact_for_hinges(loss, pairs):
+    """No more than the last bits of the step are wrong: the slope changes sign around it."""
+    margins, direction = np.array(pairs, dtype=float).T / 4
+    twin = make_twin(np.eye(2), [[0, 0, 1]] * len(pairs), loss)
+    step = solver.line_search(twin.ours, margins, direction, 1.0)
+    before, after = max(step - 4e-16, 0.0), min(step + 4e-16, 1.0)
+    assert step == 0.0 or exact_slope(loss, margins, direction, before) <= 0
+    assert step == 1.0 or exact_slope(loss, margins, direction, after) >= 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("size", [1e-150, 1e-9, 1e6, 1e12])
+def test_line_search_far_out(loss, size):
+    """Margins and directions of any size: a step in range, never a worse value, no warning."""
+    twin = make_twin(np.eye(2), [[0, 0, 1]] * 3, loss)
+    for direction in ([1.0, -1.0, 0.5], [1.0, 1.0, 1.0], [-1.0, -2.0, 1e-3]):
+        for start in ([0.0, 0.0, 0.0], [-0.5 * size, 0.25 * size, 0.5]):
+            margins, line = np.array(start), size * np.array(direction)
+            step = solver.line_search(twin.ours, margins, line, 1.0)
+            assert 0.0 <= step <= 1.0
+            value, before = (twin.ours.value(margins + s * line) for s in (step, 0.0))
+            best = twin.dense.value(margins + twin.dense.line_search(margins, line, 1.0) * line)
+            assert value <= before * (1 + 1e-12)
+            assert value <= best * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [1.0, 100.0, 1e4])
+def test_line_search_takes_few_passes(loss, scale, monkeypatch):
+    """Far fewer passes over the triplets than the 53 of a bisection."""
+    passes = []
+    for seed in range(5):
+        twin, rng = random_twin(seed, loss=loss, scale=scale, T=100), np.random.default_rng(seed)
+        original, count = twin.ours.slope_along, []
+
+        def counted(*args, original=original, count=count):
+            count.append(args)
+            return original(*args)
+
+        monkeypatch.setattr(twin.ours, "slope_along", counted)
+        for _ in range(20):
+            margins, toward = twin.dense.vertices[:, rng.choice(56, size=2, replace=False)].T
+            del count[:]
+            solver.line_search(twin.ours, margins, toward - margins, 1.0)
+            passes.append(len(count))
+    assert np.mean(passes) <= 15
+    assert max(passes) <= 53
+
+
+def test_line_search_on_a_flat_line():
+    """No triplet moves, or none is violated: stay."""
+    twin = make_twin(np.eye(2), [[0, 0, 1]] * 3)
+    assert solver.line_search(twin.ours, np.zeros(3), np.zeros(3), 1.0) == 0.0
+    assert solver.line_search(twin.ours, np.full(3, 2.0), np.ones(3), 1.0) == 0.0
+
+
+# --- what holds at each step ---------------------------------------------------------------------
+
+
+class Watch:
+    """A callback that compares each state with the dense reference."""
+
+    def __init__(self, twin, *, falls=True, upper=np.inf):
+        self.dense, self.falls, self.upper = twin.dense, falls, upper
+        self.size, self.objectives = twin.dense.margin_size(), []
+
+    def __call__(self, state):
+        dense, k = self.dense, len(self.objectives)
+        assert state.n_iter == k
+        assert (state.weights > 0).all()
+        assert abs(state.weights.sum() - 1) <= 1e-12
+        assert len(np.unique(state.atoms, axis=0)) == len(state.weights)
+        M = reference.model_matrix(state.atoms, state.weights, dense.d, dense.scale)
+        assert reference.is_psd(M)
+        assert M.any(axis=0).sum() <= 2 * (k + 1)
+        assert np.count_nonzero(M) <= 4 * (k + 1)
+        margins = dense.offset + dense.margins_of(M)
+        assert_allclose(state.margins, margins, rtol=0, atol=1e-10 * self.size)
+        # Margins are known to a few units in the last place, which the loss's slope magnifies.
+        pull = dense.omega @ np.abs(dense.ell1(margins))
+        rounding = 1e-13 * pull * self.size
+        value = dense.value(margins)
+        assert state.objective == pytest.approx(value, rel=1e-12, abs=100 * rounding)
+        if self.falls and self.objectives:
+            assert state.objective <= self.objectives[-1] * (1 + 1e-12) + rounding
+        if state.gap_is_exact:
+            tolerance = 1e-9 * (dense.score_size(margins) + pull * self.size)
+            assert state.gap == pytest.approx(dense.gap(M, margins), abs=tolerance)
+            assert state.gap >= value - self.upper - tolerance
+        self.objectives.append(state.objective)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=10)
+@given(data=st.data())
+def test_every_step(loss, oracle, step, data):
+    twin = data.draw(twins(loss))
+    watch = Watch(twin, upper=twin.dense.optimum().upper if oracle == "exact" else np.inf)
+    result = run(twin, oracle=oracle, step=step, max_iter=15, callback=watch)
+    assert result.status in STATUSES - {"callback", "interrupted", "gap_not_certified"}
+    assert_allclose(result.trace["objective"][: len(watch.objectives)], watch.objectives)
+    assert_array_equal(np.isin(result.atoms[:, :2], np.flatnonzero(twin.X.any(axis=0))), True)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=15)
+@given(data=st.data())
+def test_every_step_of_fixed_sizes(loss, data):
+    twin = data.draw(twins(loss))
+    watch = Watch(twin, falls=False, upper=twin.dense.optimum().upper)
+    result = run(twin, step="forward", step_size="2/(k+2)", max_iter=15, callback=watch)
+    assert_array_equal(
+        result.trace["step_size"][1:], [2.0 / (k + 2.0) for k in range(result.n_iter)]
+    )
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+@settings(max_examples=10)
+@given(data=st.data(), seed=st.integers(0, 9))
+def test_every_step_by_batches(oracle, step, data, seed):
+    """Directions come from a batch, but the line search sees all triplets."""
+    twin = data.draw(twins())
+    batch_size, watch = data.draw(st.integers(1, twin.dense.T)), Watch(twin)
+    parameters = {"oracle": oracle, "step": step, "batch_size": batch_size, "seed": seed}
+    run(twin, max_iter=15, callback=watch, **parameters)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_long_run_does_not_drift(loss, step):
+    twin = random_twin(11, n=15, d=12, T=60, loss=loss, scale=50.0, prior=0.5)
+    watch = Watch(twin)
+    run(twin, oracle="heuristic", step=step, max_iter=400, callback=watch)
+    assert len(watch.objectives) > 100
+
+
+@pytest.mark.parametrize("step_size", ["line_search", "2/(k+2)"])
+def test_margins_are_rebuilt_now_and_then(step_size):
+    """An error in the cached margins, far above that of rounding, is gone some time later."""
+    twin = random_twin(0, T=10, scale=8.0)
+
+    def disturb(state):
+        if state.n_iter == 500:
+            state.margins += 1e-6
+        if state.n_iter == 2500:
+            margins = twin.dense.margins(state.atoms, state.weights)
+            assert_allclose(state.margins, margins, rtol=0, atol=1e-10)
+
+    parameters = {"step": "forward", "step_size": step_size, "oracle": "ascent", "tol": NEVER}
+    result = run(twin, max_iter=2500, callback=disturb, **parameters)
+    assert result.status == "max_iter"
+
+
+def test_the_result_is_free_of_drift():
+    """Whatever rounding did to the margins, the objective reported is that of the atoms."""
+    twin = random_twin(0, scale=8.0)
+
+    def disturb(state):
+        state.margins += 1e-3
+        return state.n_iter == 3
+
+    result = run(twin, callback=disturb)
+    value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
+    assert result.objective == pytest.approx(value, rel=1e-13)
+
+
+# --- the paths of the paper ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", ["forward", "away"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("prior", [0.0, 0.5])
+def test_path_is_that_of_the_dense_algorithm(step, loss, prior):
+    """The same atoms, weights and step sizes as Algorithms 1 and 3 in dense matrices."""
+    for seed in range(3):
+        twin = random_twin(seed, loss=loss, scale=8.0, prior=prior)
+        trace = run(twin, step=step, max_iter=12, tol=NEVER).trace
+        for k, (value, expected, size) in enumerate(reference.frank_wolfe(twin.dense, step, 12)):
+            atoms, weights = solver.replay(trace, k)
+            found = dict(zip(map(tuple, atoms.tolist()), weights, strict=True))
+            assert found == pytest.approx(expected, abs=1e-8)
+            assert trace["objective"][k] == pytest.approx(value, rel=1e-9)
+            assert trace["step_size"][k] == pytest.approx(size, abs=1e-8)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_each_step_obeys_its_rule(step, loss):
+    """Toward the best atom or away from the worst, as long as is best, and as the rule says.
+
+    After a pairwise step its two atoms score the same, so which is worse next is rounding: paths
+    part, but each step can be judged from where it starts.
+    """
+    for seed in range(3):
+        twin = random_twin(seed, loss=loss, scale=8.0, prior=0.5 * (seed % 2))
+        trace = run(twin, step=step, max_iter=40, tol=NEVER).trace
+        models = [as_dict(*solver.replay(trace, k)) for k in range(len(trace))]
+        for k, row in enumerate(trace[1:]):
+            assert_step(twin.dense, step, row, models[k], models[k + 1])
+        kinds = {"forward": {"forward"}, "away": {"forward", "away"}}
+        assert set(trace["kind"][1:]) <= kinds.get(step, {"forward", "pairwise"})
+
+
+def as_dict(atoms, weights):
+    """Return {atom: weight}."""
+    return dict(zip(map(tuple, atoms.tolist()), weights.tolist(), strict=True))
+
+
+def assert_step(dense, rule, row, before, after):
+    """Compare one step of a trace with what the rule asks for at the model before it."""
+    everyone, tolerance = reference.all_atoms(dense.d), 1e-9
+    margins = dense.margins(list(before), list(before.values()))
+    column = dict(zip(everyone, dense.vertices.T, strict=True))
+    score = dict(zip(everyone, dense.scores(margins, everyone), strict=True))
+    here = sum(weight * score[atom] for atom, weight in before.items())
+    best, worst = max(score.values()), min(score[atom] for atom in before)
+    toward, away = (
+        tuple(int(row[name]) for name in names)
+        for names in (("i", "j", "sign"), ("away_i", "away_j", "away_sign"))
+    )
+    if row["kind"] == "forward":
+        assert score[toward] >= best - tolerance
+        assert rule != "away" or best - here >= here - worst - tolerance
+        line, limit = column[toward] - margins, 1.0
+        change = {atom: -weight for atom, weight in before.items()}
+        change[toward] = change.get(toward, 0.0) + 1.0
+    elif row["kind"] == "away":
+        assert score[away] <= worst + tolerance
+        assert here - worst >= best - here - tolerance
+        line, limit = margins - column[away], before[away] / (1 - before[away])
+        change = {atom: weight - (atom == away) for atom, weight in before.items()}
+    else:
+        known = before if rule == "blended" else score
+        assert score[toward] >= max(score[atom] for atom in known) - tolerance
+        assert score[away] <= worst + tolerance
+        line, limit, change = column[toward] - column[away], before[away], {toward: 1, away: -1}
+    size = row["step_size"]
+    slope = dense.slope(margins, line, size)
+    assert abs(slope) <= 1e-10 or (size == limit and slope < 0)
+    assert row["drop"] == (row["kind"] != "forward" and size == limit)
+    assert not (row["drop"] and away in after)  # not even with a residue of rounding
+    expected = {atom: before.get(atom, 0.0) + size * change.get(atom, 0.0) for atom in after}
+    assert after == pytest.approx(expected, abs=1e-12)
+    assert all(before[atom] + size * change[atom] <= 1e-12 for atom in set(before) - set(after))
+
+
+@settings(max_examples=30)
+@given(twins())
+def test_start_is_the_oracles_atom_at_zero(twin):
+    first = run(twin, max_iter=0).trace[0]
+    atom = int(first["i"]), int(first["j"]), int(first["sign"])
+    live = np.flatnonzero(twin.X.any(axis=0)).tolist()
+    inside = live.index(atom[0]), live.index(atom[1]), atom[2]
+    best, _ = twin.dense.best_atom(twin.dense.offset)
+    score = twin.dense.scores(twin.dense.offset, [inside])[0]
+    assert first["kind"] == "start"
+    assert score >= best - 1e-12 * twin.dense.score_size(twin.dense.offset)
+
+
+def test_random_start():
+    """Any atom may come, the same one for the same seed."""
+    twin = random_twin(0, d=3)
+    starts = [run(twin, init="random", max_iter=0, seed=s).atoms[0].tolist() for s in range(100)]
+    assert {tuple(atom) for atom in starts} == set(reference.all_atoms(3))
+    assert run(twin, init="random", max_iter=0, seed=7).atoms[0].tolist() == starts[7]
+
+
+def test_blended_asks_the_oracle_rarely():
+    """Lazy: shifts inside the active set need no oracle, and leave the gap unknown."""
+    trace = run(random_twin(2, scale=8.0), step="blended", max_iter=60).trace
+    lazy = np.isnan(trace["gap"])
+    assert 0.2 < lazy.mean() < 1.0
+    for k in np.flatnonzero(trace["kind"] == "pairwise"):
+        before = {tuple(atom) for atom in solver.replay(trace, k - 1)[0].tolist()}
+        row = trace[k]
+        assert (row["i"], row["j"], row["sign"]) in before
+        assert (row["away_i"], row["away_j"], row["away_sign"]) in before
+
+
+# --- where it ends -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step_size", ["line_search", "2/(k+2)"])
+@settings(max_examples=30)
+@given(twin=twins())
+def test_rate_of_forward_steps(step_size, twin):
+    """f - f* ≤ 16Lλ²/(k+2) (Proposition 1)."""
+    result = run(twin, step="forward", step_size=step_size, max_iter=40)
+    k = np.arange(1, result.n_iter + 1)
+    bound = 16 * twin.dense.lipschitz() * twin.dense.scale**2 / (k + 2)
+    excess = result.trace["objective"][1:] - twin.dense.optimum().upper
+    assert (excess <= bound * (1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("step", ["away", "pairwise", "blended"])
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("scale", "prior"), [(0.5, 0.0), (5.0, 0.0), (5.0, 1.0)])
+def test_all_steps_reach_the_optimum(loss, step, scale, prior):
+    for seed in range(3):
+        twin = random_twin(seed, loss=loss, scale=scale, prior=prior)
+        result = run(twin, step=step, max_iter=20_000, tol=1e-9)
+        upper, lower = optimum(seed, loss, scale, prior)
+        assert result.status in {"optimal", "no_violation"}
+        assert result.gap <= 1e-9
+        assert result.gap_is_exact
+        assert lower - 1e-12 <= result.objective <= upper + 1e-8
+
+
+@pytest.mark.parametrize("step_size", ["line_search", "2/(k+2)"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_forward_steps_approach_the_optimum(loss, step_size):
+    twin = random_twin(0, loss=loss, scale=5.0)
+    result = run(twin, step="forward", step_size=step_size, max_iter=3000, tol=1e-2)
+    upper, lower = optimum(0, loss, 5.0)
+    assert result.status == "optimal"
+    assert lower - 1e-12 <= result.objective <= upper + 1e-2
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_oracle_ends_certified(loss, oracle, step):
+    """A gap that a heuristic claims is checked, and seldom in vain."""
+    tol = 1e-2 if step == "forward" else 1e-6
+    twin = random_twin(1, loss=loss, scale=5.0)
+    result = run(twin, oracle=oracle, step=step, max_iter=20_000, tol=tol)
+    upper, lower = optimum(1, loss, 5.0)
+    M = reference.model_matrix(result.atoms, result.weights, twin.dense.d, twin.dense.scale)
+    assert result.status == "optimal"
+    assert result.gap_is_exact
+    assert result.gap <= tol
+    assert result.gap == pytest.approx(twin.dense.gap(M, twin.dense.margins_of(M)), abs=1e-9)
+    assert lower - 1e-12 <= result.objective <= upper + tol
+    assert result.n_exact_checks <= math.log2(max(result.n_iter, 1)) + 2
+
+
+class Blind:
+    """An oracle that has only ever heard of one atom."""
+
+    def __call__(self, gradient, rng):
+        """Return the first atom and its true score."""
+        return Vertex(float(gradient.scores(np.array([[0, 1, 1]]))[0]), Atom(0, 1, 1))
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_blind_oracle_is_checked_seldom(step, monkeypatch):
+    """Gaps claimed in vain cost no more than log2(k) + 2 exact searches, and none is believed."""
+    monkeypatch.setitem(solver.ORACLES, "heuristic", Blind)
+    twin = random_twin(0, n=30, d=15, T=200, scale=20.0)
+    result = run(twin, oracle="heuristic", step=step, max_iter=300, tol=1e-4)
+    M = reference.model_matrix(result.atoms, result.weights, 15, 20.0)
+    true_gap = twin.dense.gap(M, twin.dense.margins_of(M))
+    assert result.status in {"max_iter", "optimal"}
+    assert (result.status == "optimal") == (true_gap <= 1e-4)
+    assert 2 <= result.n_exact_checks <= math.log2(result.n_iter) + 2
+
+
+@settings(max_examples=25)
+@given(twins(), st.sampled_from(STEPS), st.sampled_from(ORACLES), st.sampled_from([1e-1, 1e-4]))
+def test_optimal_means_a_small_gap(twin, step, oracle, tol):
+    """On any problem: whoever says optimal has a gap below tol, whoever stops early is at it."""
+    result = run(twin, step=step, oracle=oracle, max_iter=150, tol=tol)
+    live = np.flatnonzero(twin.X.any(axis=0))
+    atoms = np.column_stack([np.searchsorted(live, result.atoms[:, :2]), result.atoms[:, 2]])
+    M = reference.model_matrix(atoms, result.weights, twin.dense.d, twin.dense.scale)
+    margins = twin.dense.offset + twin.dense.margins_of(M)
+    pull = twin.dense.omega @ np.abs(twin.dense.ell1(margins))
+    size = twin.dense.score_size(margins) + pull * twin.dense.margin_size()
+    assert result.objective == pytest.approx(
+        twin.dense.value(margins), rel=1e-12, abs=1e-12 * pull * twin.dense.margin_size()
+    )
+    assert result.status in {"optimal", "max_iter", "no_violation", "stalled"}
+    if result.status in {"optimal", "no_violation"}:
+        assert result.gap_is_exact
+        assert twin.dense.gap(M, margins) <= tol + 1e-11 * size
+    if result.status == "max_iter":
+        assert result.n_iter == 150
+    if result.status == "stalled":  # no float step improves anything
+        assert twin.dense.gap(M, margins) <= tol + 1e-6 * size
+    assert result.n_exact_checks <= math.log2(max(result.n_iter, 1)) + 2
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("loss", ["smoothed_hinge", "squared_hinge"])
+def test_no_violated_triplet(loss, oracle, step):
+    """All triplets are satisfied by the prior alone: nothing to learn, gap 0."""
+    X, T = [[2.0, 1.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[0, 1, 2], [1, 0, 2]]
+    result = run(make_twin(X, T, loss, prior=1.0), oracle=oracle, step=step)
+    assert (result.status, result.n_iter) == ("no_violation", 0)
+    assert (result.objective, result.gap, result.gap_is_exact) == (0.0, 0.0, True)
+
+
+@pytest.mark.parametrize("loss", ["smoothed_hinge", "squared_hinge"])
+@pytest.mark.parametrize("batch_size", [None, 5])
+def test_violations_end_on_the_way(loss, batch_size):
+    """Separable triplets and a large scale: the loss reaches 0, not a gap below tol."""
+    X = np.array([[1.0, 0.0, 0.5], [1.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 1.0, 0.0]])
+    T = [(0, 1, 2), (0, 1, 3), (1, 0, 2), (1, 0, 3), (2, 3, 0), (2, 3, 1), (3, 2, 0), (3, 2, 1)]
+    result = run(make_twin(X, T, loss, scale=50.0), batch_size=batch_size, init="random", seed=1)
+    assert result.status == "no_violation"
+    assert (result.objective, result.gap, result.gap_is_exact) == (0.0, 0.0, True)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_triplet(loss, step):
+    """T = 1: the best atom alone is the optimum, or the triplet is satisfied."""
+    for seed in range(5):
+        twin = random_twin(seed, n=3, T=1, loss=loss, scale=0.5)
+        result = run(twin, step=step, tol=1e-9)
+        best = twin.dense.ell(twin.dense.vertices.max())
+        assert result.status in {"optimal", "no_violation"}
+        assert result.objective == pytest.approx(best, abs=1e-9)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize(
+    ("loss", "least"),
+    [
+        ("smoothed_hinge", 0.5),
+        ("squared_hinge", 1.0),
+        ("logistic", math.log(2)),
+        ("exponential", 1.0),
+    ],
+)
+def test_contradictory_triplets(loss, least, oracle, step):
+    """(a, p, q) and (a, q, p) cannot both hold; an atom of margin 0 is the best there is."""
+    X = np.zeros((4, 4))
+    X[0, :2], X[1, :2], X[3, 2:] = [2.0, 1.0], [1.0, 2.0], [1.0, 1.0]
+    twin = make_twin(X, [[0, 1, 2], [0, 2, 1]], loss)
+    tol = 1e-3 if step == "forward" else 1e-9
+    result = run(twin, oracle=oracle, step=step, tol=tol, max_iter=2000)
+    assert result.status == "optimal"
+    assert least - 1e-12 <= result.objective <= least + tol
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("scale", [1e-9, 1e12])
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_scales_far_out(loss, step, scale, oracle):
+    """Numbers stay numbers and the run ends; values that rise would be rounding only."""
+    twin = random_twin(3, loss=loss, scale=scale)
+    result = run(twin, oracle=oracle, step=step, max_iter=60, tol=1e-3)
+    assert result.status in STATUSES
+    for numbers in (result.weights, result.objective, result.trace["objective"]):
+        assert np.isfinite(numbers).all()
+    assert (result.weights > 0).all()
+    assert abs(result.weights.sum() - 1) <= 1e-12
+    assert (np.diff(result.trace["objective"]) <= 1e-12 * result.trace["objective"][:-1]).all()
+    if scale < 1:  # nothing can be learned: the loss of a margin of 0
+        assert result.status == "optimal"
+        assert result.objective == pytest.approx(twin.dense.ell(np.zeros(1))[0], abs=1e-8)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_tol_zero_ends_by_itself_or_at_max_iter(oracle, step):
+    """Where floats allow no further progress the loop does not go on for ever."""
+    twin = random_twin(0, T=6, scale=0.5)
+    result = run(twin, oracle=oracle, step=step, max_iter=5000)
+    assert result.status in {"optimal", "stalled", "max_iter"}
+    if step != "forward":
+        assert result.objective <= optimum_of(twin) + 1e-12
+
+
+def optimum_of(twin):
+    """Return the value that the reference reaches."""
+    return twin.dense.optimum().upper
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_two_features(step):
+    """Two atoms are all there are."""
+    X, T = random_arrays(0, d=2, density=1.0)
+    for loss in LOSSES:
+        twin = make_twin(X, T, loss, scale=2.0)
+        result = run(twin, step=step, tol=1e-3 if step == "forward" else 1e-9, max_iter=5000)
+        assert result.status == "optimal"
+        assert len(result.atoms) <= 2
+        assert result.objective <= optimum_of(twin) + 1e-3
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("max_iter", [0, 5, 10, 20])
+def test_the_gap_at_the_end_is_known(step, max_iter):
+    """Lazy steps may leave the gap of an iteration open, but not that of the result."""
+    result = run(random_twin(0, scale=8.0), step=step, max_iter=max_iter, tol=1e-6)
+    M = reference.model_matrix(result.atoms, result.weights, 8, 8.0)
+    dense = random_twin(0, scale=8.0).dense
+    assert result.status == "max_iter"
+    assert result.gap == pytest.approx(dense.gap(M, dense.margins_of(M)), abs=1e-9)
+
+
+def test_max_iter_zero_is_the_start():
+    result = run(random_twin(0), max_iter=0)
+    assert (result.status, result.n_iter, len(result.trace)) == ("max_iter", 0, 1)
+    assert_array_equal(result.weights, [1.0])
+
+
+# --- the trace, callbacks, interrupts ------------------------------------------------------------
+
+
+def with_empty_columns(X, seed=0):
+    """Return X with empty columns put in, and where its own columns went."""
+    rng = np.random.default_rng(seed)
+    where = np.sort(rng.choice(3 * X.shape[1], size=X.shape[1], replace=False))
+    wide = np.zeros((len(X), 3 * X.shape[1]))
+    wide[:, where] = X
+    return wide, where
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_replay_is_the_model_of_each_iteration(step, batch_size):
+    X, T = random_arrays(6)
+    wide, where = with_empty_columns(X)
+    twin, states = make_twin(wide, T, scale=8.0), []
+
+    def remember(state):
+        atoms = state.atoms.copy()
+        atoms[:, :2] = where[atoms[:, :2]]
+        states.append((atoms, state.weights.copy(), state.objective))
+
+    result = run(twin, step=step, batch_size=batch_size, max_iter=80, callback=remember)
+    assert result.trace["drop"].any() == (step != "forward")
+    for k, (atoms, weights, objective) in enumerate(states):
+        again = solver.replay(result.trace, k)
+        assert_array_equal(again[0], atoms)
+        assert_allclose(again[1], weights, rtol=0, atol=1e-12)
+        row = result.trace[k]
+        assert row["n_atoms"] == len(atoms)
+        assert row["n_features"] == len(np.unique(atoms[:, :2]))
+        assert row["objective"] == objective
+    final = solver.replay(result.trace, result.n_iter)
+    assert_array_equal(final[0], result.atoms)
+    assert_allclose(final[1], result.weights, rtol=0, atol=1e-12)
+    assert (np.diff(result.trace["seconds"]) >= 0).all()
+
+
+@pytest.mark.parametrize("step", STEPS)
+@settings(max_examples=20)
+@given(twin=twins(), seed=st.integers(0, 9))
+def test_replay_on_any_problem(step, twin, seed):
+    result = run(twin, step=step, oracle="heuristic", max_iter=20, seed=seed)
+    atoms, weights = solver.replay(result.trace, result.n_iter)
+    assert result.n_iter == len(result.trace) - 1
+    assert_array_equal(atoms, result.atoms)
+    assert_allclose(weights, result.weights, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [0, 1, 7])
+def test_callback_stops(k):
+    seen = []
+
+    def stop(state):
+        seen.append(state.n_iter)
+        return state.n_iter == k
+
+    result = run(random_twin(0, scale=8.0), callback=stop)
+    assert (result.status, result.n_iter) == ("callback", k)
+    assert seen == list(range(k + 1))
+    assert_same_model(result, run(random_twin(0, scale=8.0), max_iter=k))
+
+
+@pytest.mark.parametrize("k", [0, 1, 7])
+@pytest.mark.parametrize("step", STEPS)
+def test_interrupt_keeps_the_model_so_far(k, step):
+    def interrupt(state):
+        if state.n_iter == k:
+            raise KeyboardInterrupt
+
+    result = run(random_twin(0, scale=8.0), step=step, callback=interrupt)
+    assert (result.status, result.n_iter) == ("interrupted", k)
+    assert_same_model(result, run(random_twin(0, scale=8.0), step=step, max_iter=k))
+
+
+@pytest.mark.parametrize("method", ["value", "gradient", "atom_margins", "slope_along"])
+@pytest.mark.parametrize("step", ["away", "blended"])
+@pytest.mark.parametrize("call", [2, 12])
+def test_interrupt_anywhere_leaves_a_whole_model(method, step, call, monkeypatch):
+    """Ctrl-C comes inside a step, not between two: model, trace and objective still agree."""
+    twin, calls = random_twin(0, scale=8.0), []
+    original = getattr(twin.ours, method)
+
+    def interrupt_once(*args, **kwargs):
+        calls.append(method)
+        if len(calls) == call:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(twin.ours, method, interrupt_once)
+    result = run(twin, step=step, max_iter=30)
+    assert len(calls) >= call
+    assert result.status == "interrupted"
+    atoms, weights = solver.replay(result.trace, result.n_iter)
+    assert result.n_iter >= 0
+    assert_array_equal(atoms, result.atoms)
+    assert_allclose(weights, result.weights, rtol=0, atol=1e-12)
+    value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
+    assert result.objective == pytest.approx(value, rel=1e-12)
+    assert result.trace["objective"][-1] == pytest.approx(value, rel=1e-12)
+
+
+def assert_same_model(a, b):
+    """Compare two results bit for bit."""
+    assert_array_equal(a.atoms, b.atoms)
+    assert_array_equal(a.weights, b.weights)
+    assert a.objective == b.objective
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_batches_are_reproducible(oracle, step):
+    twin = random_twin(8, scale=8.0)
+    parameters = {"oracle": oracle, "step": step, "batch_size": 6, "max_iter": 40}
+    one, two, other = (run(twin, seed=seed, **parameters) for seed in (4, 4, 5))
+    assert_same_model(one, two)
+    assert_array_equal(one.trace[STEP_FIELDS], two.trace[STEP_FIELDS])
+    assert not np.array_equal(one.trace["step_size"], other.trace["step_size"])
+
+
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("batch_size", [30, 31, 1000])
+def test_a_batch_of_all_is_no_batch(oracle, batch_size):
+    twin = random_twin(8, T=30, scale=8.0)
+    all_ = run(twin, oracle=oracle, max_iter=40, seed=2)
+    batch = run(twin, oracle=oracle, max_iter=40, seed=2, batch_size=batch_size)
+    assert_same_model(all_, batch)
+    assert_array_equal(all_.trace["gap_is_exact"], batch.trace["gap_is_exact"])
+
+
+def test_a_batch_of_weightless_triplets():
+    """Triplets of weight 0 may be all that a batch holds: no direction, but no failure either."""
+    X, T = random_arrays(0, T=12)
+    weights = np.zeros(12)
+    weights[:2] = 1.0
+    twin = make_twin(X, T, scale=8.0, weights=weights)
+    result = run(twin, batch_size=2, max_iter=30, callback=Watch(twin))
+    assert np.isfinite(result.objective)
+
+
+# --- what must make no difference ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_weights_are_repetitions(oracle, step):
+    X, T = random_arrays(9, T=15)
+    times = np.random.default_rng(0).integers(1, 4, size=15)
+    weighted = make_twin(X, T, scale=8.0, weights=times)
+    assert_same_run(weighted, make_twin(X, np.repeat(T, times, axis=0), scale=8.0), oracle, step)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_the_order_of_triplets_does_not_matter(oracle, step):
+    X, T = random_arrays(10)
+    weights = np.random.default_rng(0).random(len(T)) + 0.1
+    order = np.random.default_rng(1).permutation(len(T))
+    shuffled = make_twin(X, T[order], scale=8.0, weights=weights[order])
+    assert_same_run(make_twin(X, T, scale=8.0, weights=weights), shuffled, oracle, step)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_the_order_of_rows_does_not_matter(oracle, step):
+    X, T = random_arrays(10)
+    order = np.random.default_rng(1).permutation(len(X))
+    shuffled = make_twin(X[order], np.argsort(order)[T], scale=8.0)
+    assert_same_run(make_twin(X, T, scale=8.0), shuffled, oracle, step)
+
+
+def assert_same_run(one, two, oracle, step):
+    """The same path where that is well defined, the same optimum where ties part the paths."""
+    if step in {"forward", "away"}:
+        a, b = (run(twin, oracle=oracle, step=step, max_iter=20, tol=NEVER) for twin in (one, two))
+        for name in STEP_FIELDS:
+            if name == "step_size":
+                assert_allclose(a.trace[name], b.trace[name], rtol=1e-8, atol=1e-10)
+            else:
+                assert_array_equal(a.trace[name], b.trace[name])
+        assert_allclose(a.trace["objective"], b.trace["objective"], rtol=1e-12)
+    else:
+        a, b = (run(twin, oracle=oracle, step=step, tol=1e-9) for twin in (one, two))
+        assert a.objective == pytest.approx(b.objective, abs=1e-9)
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_empty_columns_change_only_numbers(oracle, step, batch_size):
+    X, T = random_arrays(12)
+    wide, where = with_empty_columns(X)
+    parameters = {"oracle": oracle, "step": step, "batch_size": batch_size, "max_iter": 30}
+    narrow = run(make_twin(X, T, scale=8.0), **parameters)
+    found = run(make_twin(wide, T, scale=8.0), **parameters)
+    assert_array_equal(found.atoms[:, :2], where[narrow.atoms[:, :2]])
+    assert_array_equal(found.atoms[:, 2], narrow.atoms[:, 2])
+    assert_array_equal(found.weights, narrow.weights)
+    assert_array_equal(found.trace["objective"], narrow.trace["objective"])
+    for name in ("i", "j", "away_i", "away_j"):
+        mapped = np.where(narrow.trace[name] < 0, -1, where[narrow.trace[name]])
+        assert_array_equal(found.trace[name], mapped)
+
+
+@settings(max_examples=10)
+@given(st.floats(0.1, 10.0), st.floats(0.1, 10.0))
+def test_scale_and_data_trade_off(scale, factor):
+    """Margins are of degree 1 in the scale and of degree 2 in X: the same problem twice."""
+    X, T = random_arrays(13)
+    one = run(make_twin(X, T, scale=scale), tol=1e-9)
+    two = run(make_twin(X * np.sqrt(factor), T, scale=scale / factor), tol=1e-9)
+    assert one.objective == pytest.approx(two.objective, abs=1e-8)

@@ -1,0 +1,530 @@
+"""Bad input: an error before any work, that says what came, what is expected and the way out."""
+
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+from hdsl import HDSL
+
+RNG = np.random.default_rng(0)
+X = RNG.integers(1, 9, size=(12, 5)) * (RNG.random((12, 5)) < 0.7) / 8 + np.eye(12, 5)
+Y = np.arange(12) % 2
+T = np.array([[a, (a + 2) % 12, (a + 1) % 12] for a in range(12)])
+
+
+def state(model):
+    """What fitting has left behind."""
+    return {name for name in vars(model) if name.endswith("_")}
+
+
+def assert_refused(fit, *fragments, error=ValueError):
+    """`fit(model)` raises before any work, says all the fragments, and leaves nothing behind."""
+    calls = []
+    model = HDSL(callback=lambda state: calls.append(1), max_iter=5)
+    with pytest.raises(error) as caught:
+        fit(model)
+    message = str(caught.value)
+    for fragment in fragments:
+        assert fragment in message
+    assert not calls, "work was done"
+    assert state(model) <= {"n_features_in_", "feature_names_in_"}
+
+
+def refuses(parameters, *fragments, error=ValueError):
+    assert_refused(lambda model: model.set_params(**parameters).fit(X, Y), *fragments, error=error)
+
+
+# --- X -------------------------------------------------------------------------------------------
+
+FORMS = {
+    "ndarray": np.array,
+    "float32": lambda A: A.astype(np.float32),
+    "list": lambda A: A.tolist(),
+    "csr_array": sp.csr_array,
+    "csc_matrix": sp.csc_matrix,
+    "coo_array": sp.coo_array,
+    "lil_matrix": sp.lil_matrix,
+    "pandas": lambda A: pytest.importorskip("pandas").DataFrame(A).add_prefix("f"),
+    "polars": lambda A: pytest.importorskip("polars").DataFrame(A),
+}
+forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+
+
+def with_value(value, row=7, column=2):
+    bad = X.copy()
+    bad[row, column] = value
+    return bad
+
+
+@forms
+@pytest.mark.parametrize(
+    ("value", "name"), [(np.nan, "NaN"), (np.inf, "inf"), (-np.inf, "-inf")], ids=str
+)
+def test_values_that_are_not_finite_are_named_with_their_place(form, value, name):
+    bad = form(with_value(value))
+    assert_refused(lambda model: model.fit(bad, Y), f"X[7, 2] is {name}", "finite", "impute")
+    assert_refused(lambda model: model.fit(bad, triplets=T), f"X[7, 2] is {name}")
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_array])
+@pytest.mark.parametrize("place", [(0, 0), (0, 4), (11, 4), (5, 3)])
+def test_the_place_is_right_everywhere(form, place):
+    bad = form(with_value(np.nan, *place))
+    assert_refused(lambda model: model.fit(bad, Y), f"X[{place[0]}, {place[1]}] is NaN")
+
+
+def test_the_number_of_bad_values_is_told():
+    bad = with_value(np.nan)
+    bad[8:10] = np.inf
+    assert_refused(lambda model: model.fit(bad, Y), "X[7, 2] is NaN", "11 such value")
+
+
+def test_place_in_rows_with_duplicates_and_stored_zeros():
+    bad = sp.csr_array(
+        (np.array([1.0, 1, 0, 2, np.inf, 1]), np.array([3, 3, 0, 1, 4, 0]), np.array([0, 3, 5, 6])),
+        shape=(3, 5),
+    )
+    assert_refused(lambda model: model.fit(bad, triplets=[[0, 1, 2]]), "X[1, 4] is inf")
+
+
+@forms
+def test_values_that_are_not_finite_at_use(form):
+    model = HDSL(max_iter=2).fit(form(X), Y)
+    bad = form(with_value(np.nan))
+    for use in (model.transform, model.rewrite, model.similarity):
+        with pytest.raises(ValueError, match=r"X\[7, 2\] is NaN"):
+            use(bad)
+    for use in (model.similarity, model.pair_score):
+        with pytest.raises(ValueError, match=r"\[7, 2\] is NaN"):
+            use(form(X), bad)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csr_matrix])
+def test_empty_x(form):
+    assert_refused(lambda model: model.fit(form(X[:0]), Y[:0]), "0 sample(s)", "minimum of 1")
+    assert_refused(lambda model: model.fit(form(X[:, :0]), Y), "0 feature(s)", "minimum of 1")
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_matrix])
+@pytest.mark.parametrize("live", [0, 1])
+def test_fewer_than_two_features_with_values(form, live):
+    poor = X * (np.arange(5) < live)
+    told = f"{live} feature(s) with a non-zero value", "n_features=5", "at least 2"
+    assert_refused(lambda model: model.fit(form(poor), Y), *told)
+    assert_refused(lambda model: model.fit(form(poor), triplets=T), *told)
+
+
+def test_stored_zeros_do_not_make_a_feature():
+    poor = sp.csr_array(X * (np.arange(5) < 1) + np.eye(12, 5, k=1))
+    poor.data[poor.indices > 0] = 0.0
+    assert_refused(lambda model: model.fit(poor, Y), "1 feature(s) with a non-zero value")
+
+
+def test_one_column_only():
+    assert_refused(lambda model: model.fit(X[:, :1], Y), "n_features=1", "at least 2")
+
+
+def test_x_that_is_no_matrix():
+    assert_refused(lambda model: model.fit(X[0], Y), "Expected 2D array, got 1D array")
+    assert_refused(lambda model: model.fit(X + 1j, Y), "Complex data not supported")
+    assert_refused(lambda model: model.fit([["a", "b"]] * 12, Y), "could not convert string")
+
+
+@pytest.mark.parametrize("factor", [1e80, 1e-80])
+def test_values_whose_products_are_no_numbers(factor):
+    assert_refused(lambda model: model.fit(factor * X, Y), "largest absolute value of X", "Scale X")
+
+
+# --- triplets ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("column", [0, 1, 2])
+@pytest.mark.parametrize("row", [12, -1, 10**12, -(10**12)])
+def test_triplets_out_of_range(column, row):
+    bad = T.copy()
+    bad[4, column] = row
+    assert_refused(
+        lambda model: model.fit(X, triplets=bad),
+        f"triplets[4] names row {row}",
+        "X has 12 rows",
+        "from 0",
+    )
+
+
+def test_unsigned_triplets_out_of_range():
+    bad = T.astype(np.uint64)
+    bad[4, 1] = 2**63 + 5
+    assert_refused(lambda model: model.fit(X, triplets=bad), f"names row {2**63 + 5}")
+
+
+@pytest.mark.parametrize(
+    ("bad", "shape"),
+    [
+        (T[0], "(3,)"),
+        (T[:, :2], "(12, 2)"),
+        (np.column_stack([T, T]), "(12, 6)"),
+        (T[None], "(1, 12, 3)"),
+        (5, "()"),
+        ([], "(0,)"),
+    ],
+    ids=["1-D", "two columns", "six columns", "3-D", "number", "empty list"],
+)
+def test_triplets_of_wrong_shape(bad, shape):
+    assert_refused(lambda model: model.fit(X, triplets=bad), "(n_triplets, 3)", f"shape {shape}")
+
+
+def test_ragged_triplets():
+    assert_refused(
+        lambda model: model.fit(X, triplets=[[0, 1, 2], [3, 4]]), "triplets", "(n_triplets, 3)"
+    )
+
+
+@pytest.mark.parametrize("dtype", [float, np.float32, str, bool, object, complex])
+def test_triplets_of_wrong_type(dtype):
+    bad = T.astype(dtype)
+    assert_refused(
+        lambda model: model.fit(X, triplets=bad), "triplets must hold integers", str(bad.dtype)
+    )
+
+
+def test_no_triplet_at_all():
+    assert_refused(lambda model: model.fit(X, triplets=T[:0]), "triplets is empty", "at least one")
+
+
+def test_positive_that_is_negative():
+    bad = T.copy()
+    bad[[3, 5], 1] = bad[[3, 5], 2]
+    assert_refused(
+        lambda model: model.fit(X, triplets=bad),
+        "triplets[3] has row 4 as both positive and negative",
+        "2 such triplet(s)",
+        "drop them",
+    )
+
+
+@pytest.mark.parametrize("bad", [T[:, :2], T + 1, T[:0], T.astype(float)], ids=lambda b: b.shape)
+def test_a_mining_callable_answers_for_its_triplets(bad):
+    refuses({"mining": lambda rows, labels, rng: bad}, "triplets")
+
+
+# --- labels --------------------------------------------------------------------------------------
+
+
+def test_neither_triplets_nor_labels():
+    assert_refused(lambda model: model.fit(X), "requires y", "fit(X, y)", "fit(X, triplets=T)")
+
+
+@pytest.mark.parametrize("label", ["spam", 3, 3.0, True])
+def test_one_class(label):
+    assert_refused(
+        lambda model: model.fit(X, [label] * 12),
+        "No triplet can be built",
+        f"one class, {label!r}.",
+        "triplets=",
+    )
+
+
+@pytest.mark.parametrize("n", [0, 3, 13])
+def test_labels_of_another_length(n):
+    assert_refused(
+        lambda model: model.fit(X, np.arange(n) % 2), f"{n} labels", "12 rows", "one label a row"
+    )
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [X[:, 0] + 0.3, np.column_stack([Y, 1 - Y]), [np.nan, 1.0] * 6, [None, "a"] * 6],
+    ids=["continuous", "two columns", "NaN", "None"],
+)
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")
+def test_labels_that_are_none(bad):
+    assert_refused(lambda model: model.fit(X, bad))
+
+
+def test_continuous_labels_are_named():
+    assert_refused(lambda model: model.fit(X, X[:, 0] + 0.3), "Unknown label type: continuous")
+
+
+def test_classes_of_one_row_each():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        assert_refused(
+            lambda model: model.fit(X, np.arange(12)), "No triplet can be built", "triplets="
+        )
+
+
+@pytest.mark.parametrize("mining", ["neighbors", "random"])
+def test_a_small_class_is_a_warning_and_the_model_is_usable(mining):
+    y = ["ant"] * 6 + ["bee"] * 5 + ["lone"]
+    model = HDSL(max_iter=5, mining=mining)
+    with pytest.warns(UserWarning, match="Too few rows") as caught:
+        model.fit(X, y)
+    message = " ".join(str(warning.message) for warning in caught)
+    assert "'lone' (1 rows)" in message
+    assert "as many targets as there are" in message
+    assert "np." not in message
+    assert model.transform(X).shape[0] == 12
+    assert np.isfinite(model.objective_)
+
+
+def test_too_few_targets_are_all_there_are():
+    y = ["ant"] * 10 + ["bee"] * 2
+    model = HDSL(max_iter=5, n_targets=4, n_impostors=2)
+    with pytest.warns(UserWarning, match=r"4 target neighbours in class .*'bee'.*\(2 rows\)"):
+        model.fit(X, y)
+    assert model.n_triplets_ == 10 * 4 * 2 + 2 * 1 * 2
+
+
+def test_too_few_impostors_are_all_there_are():
+    y = ["ant"] * 8 + ["bee"] * 4
+    model = HDSL(max_iter=5, n_targets=1, n_impostors=6)
+    with pytest.warns(UserWarning, match=r"'ant'.*6 impostors.*get 4 instead"):
+        model.fit(X, y)
+    assert model.n_triplets_ == 8 * 4 + 4 * 6
+
+
+# --- weights -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", [{"y": Y}, {"triplets": T}], ids=["rows", "triplets"])
+def test_bad_weights(by):
+    def given(weights):
+        return lambda model: model.fit(X, **by, sample_weight=weights)
+
+    ones = np.ones(12)
+    assert_refused(given(ones[:5]), "sample_weight", "(12,)", "(5,)")
+    assert_refused(given(np.ones((12, 2))), "sample_weight", "(12,)", "(12, 2)")
+    assert_refused(given(np.where(np.arange(12) == 3, -1, 1)), "sample_weight[3] is -1", ">= 0")
+    assert_refused(given(np.where(np.arange(12) == 3, np.nan, 1)), "sample_weight[3] is nan")
+    assert_refused(given(np.where(np.arange(12) == 3, np.inf, 1)), "sample_weight[3] is inf")
+    assert_refused(given(0 * ones), "sample_weight is zero everywhere")
+    assert_refused(given(["heavy"] * 12))
+
+
+def test_weights_that_leave_one_class():
+    assert_refused(
+        lambda model: model.fit(X, Y, sample_weight=Y.astype(float)), "No triplet can be built"
+    )
+
+
+def test_weights_that_leave_no_mined_triplet():
+    # In a process of its own, because a crash of compiled code would end this one.
+    code = """
+        import numpy as np
+        from hdsl import HDSL
+        model = HDSL(mining=lambda X, y, rng: np.array([[0, 2, 1]]))
+        try:
+            model.fit(np.eye(4), [0, 1, 0, 1], sample_weight=[0, 1, 1, 1])
+        except ValueError as error:
+            print(error)
+    """
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "weight" in ended.stdout
+
+
+# --- parameters ----------------------------------------------------------------------------------
+
+NO_NUMBERS = [-1, -1e-9, np.nan, np.inf, -np.inf, "big", "1", True, None, [1.0], 1j]
+
+
+@pytest.mark.parametrize("value", [0, 0.0, *NO_NUMBERS], ids=repr)
+def test_scale(value):
+    refuses({"scale": value}, "'scale' parameter of HDSL", "float > 0", "'auto'", f"Got {value!r}")
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+def test_prior(value):
+    refuses({"prior": value}, "'prior' parameter of HDSL", "float >= 0", "'auto'", f"Got {value!r}")
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=repr)
+def test_tol(value):
+    refuses({"tol": value}, "'tol' parameter of HDSL", "float >= 0", f"Got {value!r}")
+
+
+COUNTS = [0, -3, 1.5, 2.0, np.nan, np.inf, "many", True, [3]]
+
+
+@pytest.mark.parametrize("name", ["max_iter", "n_targets", "n_impostors"])
+@pytest.mark.parametrize("value", [*COUNTS, None], ids=repr)
+def test_counts(name, value):
+    refuses({name: value}, f"'{name}' parameter of HDSL", "int >= 1", f"Got {value!r}")
+
+
+@pytest.mark.parametrize("value", COUNTS, ids=repr)
+def test_batch_size(value):
+    refuses({"batch_size": value}, "'batch_size' parameter", "int >= 1", "None", f"Got {value!r}")
+
+
+WORDS = {
+    "loss": ["smoothed_hinge", "squared_hinge", "logistic", "exponential"],
+    "oracle": ["exact", "heuristic", "ascent"],
+    "step": ["forward", "away", "pairwise", "blended"],
+    "step_size": ["line_search", "2/(k+2)"],
+    "init": ["oracle", "random"],
+    "mining": ["neighbors", "random", "callable"],
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+@pytest.mark.parametrize("value", ["hinge loss", "", "AWAY", None, 3, ["away"]], ids=repr)
+def test_unknown_words_are_answered_with_the_known_ones(name, value):
+    refuses({name: value}, f"'{name}' parameter of HDSL", *WORDS[name], f"Got {value!r}")
+
+
+@pytest.mark.parametrize("step", ["away", "pairwise", "blended"])
+def test_the_decreasing_step_size_goes_with_forward_steps_only(step):
+    refuses(
+        {"step_size": "2/(k+2)", "step": step},
+        "'step_size'",
+        "step='forward'",
+        f"Got step={step!r}",
+        "step_size='line_search'",
+    )
+    HDSL(step_size="2/(k+2)", step="forward", max_iter=2).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", ["print", 1, True])
+def test_callback_that_cannot_be_called(value):
+    model = HDSL(callback=value)
+    with pytest.raises(ValueError, match=r"'callback' parameter of HDSL.*callable or None.*Got"):
+        model.fit(X, Y)
+    assert not state(model)
+
+
+@pytest.mark.parametrize(
+    "parameters", [{"random_state": "seed"}, {"n_jobs": 0}, {"n_jobs": "two"}], ids=str
+)
+def test_other_parameters_that_make_no_sense(parameters):
+    refuses(parameters, error=(ValueError, TypeError))
+
+
+def test_numbers_of_any_kind_are_numbers():
+    HDSL(
+        np.float32(2), prior=np.int64(1), tol=np.float64(0), max_iter=np.int32(2),
+        batch_size=np.int64(3),
+    ).fit(X, Y)  # fmt: skip
+
+
+# --- nothing is half-fitted ----------------------------------------------------------------------
+
+BAD_FITS = {
+    "parameter": lambda model: model.set_params(scale=-1).fit(X, Y),
+    "value": lambda model: model.fit(with_value(np.nan)[:, :4], Y),
+    "triplets": lambda model: model.fit(X[:, :4], triplets=T + 5),
+    "labels": lambda model: model.fit(X[:, :4], Y[:3]),
+    "weights": lambda model: model.fit(X[:, :4], Y, sample_weight=-Y),
+    "one class": lambda model: model.fit(X[:, :4], 0 * Y),
+    "nothing": lambda model: model.fit(X[:, :4]),
+    "features": lambda model: model.fit(X[:, :4] * [1, 0, 0, 0], Y),
+}
+
+
+@pytest.mark.parametrize("bad_fit", BAD_FITS.values(), ids=BAD_FITS.keys())
+def test_a_refused_fit_leaves_a_fitted_model_as_it_was(bad_fit):
+    model = HDSL(max_iter=3, random_state=0).fit(X, Y)
+    before = model.similarity(X)
+    with pytest.raises(ValueError, match=r"."):
+        bad_fit(model)
+    assert model.n_features_in_ == 5
+    assert_array_equal(model.similarity(X), before)
+
+
+def test_a_good_fit_after_a_refused_one_is_as_if_nothing_had_been():
+    model = HDSL(max_iter=3, random_state=0)
+    with pytest.raises(ValueError, match="one class"):
+        model.fit(X[:, :4], 0 * Y)
+    assert_array_equal(
+        model.fit(X, Y).similarity(X), HDSL(max_iter=3, random_state=0).fit(X, Y).similarity(X)
+    )
+
+
+# --- use -----------------------------------------------------------------------------------------
+
+USES = {
+    "transform": lambda model, A: model.transform(A),
+    "rewrite": lambda model, A: model.rewrite(A),
+    "similarity": lambda model, A: model.similarity(A),
+    "pair_score": lambda model, A: model.pair_score(A, A),
+}
+SECOND_USES = {
+    "similarity Y": lambda model, A, B: model.similarity(A, B),
+    "pair_score Y": lambda model, A, B: model.pair_score(A, B),
+}
+uses = pytest.mark.parametrize("use", USES.values(), ids=USES.keys())
+second_uses = pytest.mark.parametrize("use", SECOND_USES.values(), ids=SECOND_USES.keys())
+
+
+@uses
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array, sp.csc_matrix])
+@pytest.mark.parametrize("d", [4, 6])
+def test_another_number_of_features(use, form, d):
+    model = HDSL(max_iter=2).fit(form(X), Y)
+    with pytest.raises(ValueError, match=f"X has {d} features, but HDSL is expecting 5 features"):
+        use(model, form(np.ones((12, d))))
+
+
+@second_uses
+def test_another_number_of_features_on_the_other_side(use):
+    model = HDSL(max_iter=2).fit(X, Y)
+    with pytest.raises(ValueError, match=r"has 4 features, but HDSL is expecting 5 features"):
+        use(model, X, X[:, :4])
+
+
+def test_other_names():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcde"))
+    model = HDSL(max_iter=2).fit(frame, Y)
+    renamed = frame.rename(columns={"c": "see"})
+    for use in USES.values():
+        with pytest.raises(ValueError, match=r"feature names should match(.|\n)*see(.|\n)*c"):
+            use(model, renamed)
+        with pytest.raises(ValueError, match=r"must be in the same order"):
+            use(model, frame[list("edcba")])
+    for use in SECOND_USES.values():
+        with pytest.raises(ValueError, match="feature names should match"):
+            use(model, frame, renamed)
+
+
+def test_pairs_side_by_side_need_as_many_rows():
+    model = HDSL(max_iter=2).fit(X, Y)
+    with pytest.raises(ValueError, match=r"X has 12 rows and Y has 7.*similarity\(X, Y\)"):
+        model.pair_score(X, X[:7])
+
+
+METHODS = {
+    **USES,
+    "matrix": lambda model, A: model.matrix(),
+    "at": lambda model, A: model.at(0),
+    "components_": lambda model, A: model.components_,
+    "similarity_": lambda model, A: model.similarity_,
+    "get_feature_names_out": lambda model, A: model.get_feature_names_out(),
+}
+
+
+@pytest.mark.parametrize("use", METHODS.values(), ids=METHODS.keys())
+def test_not_fitted(use):
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        use(HDSL(), X)
+
+
+@pytest.mark.parametrize("use", METHODS.values(), ids=METHODS.keys())
+def test_not_fitted_after_a_refused_fit(use):
+    model = HDSL()
+    with pytest.raises(ValueError, match="one class"):
+        model.fit(X, 0 * Y)
+    with pytest.raises(NotFittedError, match="is not fitted yet"):
+        use(model, X)
