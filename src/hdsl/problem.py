@@ -486,8 +486,9 @@ class PairGradient:
         last = np.empty(self.n_features, dtype=np.int64)
         first, second = kernels.largest_after(self.diagonal, last)
         data.workers.run(
-            kernels.scatter_partners, data.workers.pieces(m), features, after, data.col_ptr, data.col_idx,
-            data.col_val, data.row_ptr, data.row_idx, data.row_val, data.link_ptr, data.link_row,
+            kernels.scatter_partners, data.workers.pieces(m), features, after, data.col_ptr,
+            data.col_idx, data.col_val, data.row_ptr, data.row_idx, data.row_val, data.link_ptr,
+            data.link_row,
             data.link_pair, self.w, self.diagonal, last, first, second, value, partner, entry,
         )  # fmt: skip
         return value, partner, entry

@@ -156,8 +156,10 @@ class Outlook:
         gradient: PairGradient,
         oracle: Oracle,
         rng: np.random.Generator,
+        tol: float,
     ) -> None:
         self.state, self.gradient, self.oracle, self.rng = state, gradient, oracle, rng
+        self.tol = tol
         self.asked = False
         self.is_exact = isinstance(oracle, Exact) and gradient.covers_all
 
@@ -189,10 +191,6 @@ class Outlook:
     def gap(self) -> float:
         """⟨B - M, -∇f⟩ for the oracle's B: no less than f - f* if the oracle is exact."""
         return self.vertex.score - self.score
-
-    def replace_vertex(self, vertex: Vertex) -> None:
-        """Go on with a better vertex than the oracle's."""
-        self.__dict__["vertex"] = vertex
 
 
 # --- step rules ----------------------------------------------------------------------------------
@@ -233,7 +231,9 @@ def blended(look: Outlook) -> Move:
     best = active.extreme(look.scores, largest=True)
     local = look.scores[best] - look.scores[worst]
     if local < BLENDED_SHARE * state.gap_estimate:
-        state.gap_estimate = max(look.gap, 0.0)
+        # A poor vertex may show hardly any gap; to believe it at once would stop the asking.
+        least = 0.1 * state.gap_estimate if np.isfinite(state.gap_estimate) else 0.0
+        state.gap_estimate = max(look.gap, least, look.tol)
         if local <= look.gap:
             return forward(look)
     return Move("pairwise", active[best], active[worst], float(active.weights[worst]))
@@ -410,14 +410,14 @@ class _Run:
     ) -> str:
         idle = 0
         while True:
-            look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng)
+            look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng, self.tol)
             done = self.is_solved(state, look)
             if done:
                 self.record(state, 0.0 if done == "no_violation" else look.gap, look.is_exact)
                 return done
             move = self.rule(look)
             if look.asked and look.gap <= self.tol:
-                verdict = self.check(state, look)
+                verdict, look = self.check(state, look)
                 if verdict is not None:
                     self.record(state, look.gap, look.is_exact)
                     return verdict
@@ -438,31 +438,25 @@ class _Run:
             return "no_violation"
         return None
 
-    def check(self, state: State, look: Outlook) -> str | None:
-        """Decide whether a gap below tol is true: None means go on, with a better vertex."""
+    def check(self, state: State, look: Outlook) -> tuple[str | None, Outlook]:
+        """Decide whether a gap below tol is true; None means go on, with what the check found."""
         if look.is_exact:
-            return "optimal"
+            return "optimal", look
         if state.n_iter < self.next_check:
-            return None
+            return None, look
         affordable = float(self.problem.data.reach.sum()) <= EXACT_CHECK_LIMIT
         if not affordable and look.gradient.covers_all:
-            return "gap_not_certified"
-        self.rebuild(state)
-        checker = self.checker if affordable else self.oracle
-        full = Outlook(state, self.problem.gradient(state.margins), checker, self.rng)
-        self.n_checks += 1
+            return "gap_not_certified", look
         # Each failure doubles the wait, so a run of k iterations makes at most log2(k) + 2 checks.
+        self.n_checks += 1
         self.next_check, self.wait = state.n_iter + self.wait, 2 * self.wait
-        gap, full_gap_vertex = full.gap, full.vertex
-        if gap <= self.tol:
-            look.gradient, look.is_exact = full.gradient, full.is_exact
-            look.__dict__.update(score=full.score, vertex=full_gap_vertex)
-            return "optimal" if full.is_exact else "gap_not_certified"
-        look.__dict__.pop("scores", None)
-        look.gradient = full.gradient
-        look.__dict__.update(score=full.score, vertex=full_gap_vertex)
-        look.is_exact = full.is_exact
-        return None
+        self.rebuild(state)
+        gradient = self.problem.gradient(state.margins)
+        checker = self.checker if affordable else self.oracle
+        full = Outlook(state, gradient, checker, self.rng, self.tol)
+        if full.gap > self.tol:
+            return None, full
+        return "optimal" if full.is_exact else "gap_not_certified", full
 
     def take(self, state: State, move: Move, step_size: str) -> bool:
         """Carry out a move; return whether it went anywhere."""
