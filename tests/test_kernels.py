@@ -1,6 +1,5 @@
-"""Compiled loops: the two ways to find partners, the same bits on any number of threads."""
+"""Compiled loops: the ways to find partners, the same bits on any number of threads."""
 
-from contextlib import contextmanager, nullcontext
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,7 @@ import hdsl.problem
 from hdsl import _kernels as kernels
 from hdsl import losses, solver
 from hdsl._workers import Workers
-from hdsl.problem import PairGradient, TripletData, TripletProblem
+from hdsl.problem import TripletData, TripletProblem
 from strategies import (
     atoms,
     exact_twins,
@@ -63,12 +62,17 @@ def test_largest_after(diagonal):
 # --- partners: scatter for rare features, gather for the rest ------------------------------------
 
 
-@contextmanager
-def all_features_are(light):
-    """Force one of the two implementations of `partners` on all features."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(PairGradient, "_is_light", lambda self, f: np.full(len(f), light))
-        yield
+WAYS = ["scatter", "gather", "gather_many"]
+
+
+def partners(way, gradient, features, after):
+    """Find partners by one of the ways that `PairGradient.partners` chooses from."""
+    if way == "gather":  # up to WIDTH features in one call
+        blocks = np.split(features, range(kernels.WIDTH, len(features), kernels.WIDTH))
+        return tuple(
+            map(np.concatenate, zip(*(gradient._gather(b, after) for b in blocks), strict=True))
+        )
+    return getattr(gradient, f"_{way}")(features, after)
 
 
 def dense_partners(C, features, after):
@@ -81,16 +85,15 @@ def dense_partners(C, features, after):
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("light", [False, True])
+@pytest.mark.parametrize("way", WAYS)
 @given(case=twins_with_margins(), data=st.data())
-def test_partners(light, after, case, data):
+def test_partners(way, after, case, data):
     """Value and entry are those of the partner named, and no other is better."""
     twin, margins = case
     C = -twin.dense.gradient(margins)
     d, tolerance = twin.dense.d, 1e-12 * twin.dense.score_size(margins) / twin.dense.scale
     features = np.array(sorted(data.draw(st.sets(st.integers(0, d - 1), min_size=1))))
-    with all_features_are(light):
-        value, partner, entry = twin.ours.gradient(margins).partners(features, after=after)
+    value, partner, entry = partners(way, twin.ours.gradient(margins), features, after)
     for row, i, v, j, e in zip(
         dense_partners(C, features, after), features, value, partner, entry, strict=True
     ):
@@ -103,14 +106,13 @@ def test_partners(light, after, case, data):
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("light", [False, True])
+@pytest.mark.parametrize("way", WAYS)
 @given(twin=exact_twins())
-def test_partners_tie_to_the_smallest(light, after, twin):
+def test_partners_tie_to_the_smallest(way, after, twin):
     """Without rounding the partner is the first of the best, also among those with S_ij = 0."""
     features, margins = np.arange(twin.dense.d), np.zeros(twin.dense.T)
     values = dense_partners(-twin.dense.gradient(margins), features, after)
-    with all_features_are(light):
-        value, partner, _ = twin.ours.gradient(margins).partners(features, after=after)
+    value, partner, _ = partners(way, twin.ours.gradient(margins), features, after)
     assert_array_equal(value, values.max(axis=1))
     expected = values.argmax(axis=1)
     assert_array_equal(partner, np.where(np.isneginf(value), -1, expected))
@@ -119,45 +121,41 @@ def test_partners_tie_to_the_smallest(light, after, twin):
 @pytest.mark.parametrize("after", [False, True])
 @pytest.mark.parametrize("batch", [False, True])
 @given(case=twins_with_margins())
-def test_both_ways_agree(after, batch, case):
-    """The two ways add in another order, so no more than rounding lies between them."""
+def test_all_ways_agree(after, batch, case):
+    """They add in another order, so no more than rounding lies between them."""
     twin, margins = case
     subset = np.arange(0, twin.dense.T, 2) if batch else None
-    found = []
-    for light in (False, True):
-        with all_features_are(light):
-            gradient = twin.ours.gradient(margins, subset)
-            found.append(gradient.partners(np.arange(twin.dense.d), after=after)[0])
     part = twin.dense if subset is None else twin.dense.subproblem(subset)
     size = part.score_size(margins if subset is None else margins[subset]) / part.scale
-    assert_allclose(*found, rtol=0, atol=1e-13 * size)
+    gradient, features = twin.ours.gradient(margins, subset), np.arange(twin.dense.d)
+    expected, _, _ = gradient.partners(features, after=after)
+    for way in WAYS:
+        value, _, _ = partners(way, gradient, features, after)
+        assert_allclose(value, expected, rtol=0, atol=1e-13 * size)
 
 
 @pytest.mark.parametrize("after", [False, True])
-def test_both_ways_agree_on_many_features(after):
+def test_all_ways_agree_on_many_features(after):
     """Several blocks of features, the last not full, some of them rare and some not."""
     X, T = random_arrays(0, n=200, d=101, T=400, density=0.01)
     X[:, ::10] += 0.5
     twin, features = make_twin(X, T), np.arange(101)
     gradient = twin.ours.gradient(np.zeros(400))
-    assert set(gradient._is_light(features)) == {True, False}
     values = dense_partners(-twin.dense.gradient(np.zeros(400)), features, after)
-    for light in (None, False, True):
-        with nullcontext() if light is None else all_features_are(light):
-            value, partner, _ = gradient.partners(features, after=after)
+    found = [partners(way, gradient, features, after) for way in WAYS]
+    for value, partner, _ in [gradient.partners(features, after=after), *found]:
         assert_allclose(value, values.max(axis=1), atol=1e-13)
         assert_array_equal(partner[:-1], values[:-1].argmax(axis=1))
 
 
 @pytest.mark.parametrize("after", [False, True])
-@pytest.mark.parametrize("light", [False, True])
-def test_partners_in_any_order(light, after):
+@pytest.mark.parametrize("way", WAYS)
+def test_partners_in_any_order(way, after):
     """The features asked for may come in any order, and twice."""
     twin, rng = random_twin(0, n=20, d=30, T=100), np.random.default_rng(1)
     features = rng.integers(30, size=25)
     values = dense_partners(-twin.dense.gradient(np.zeros(100)), features, after)
-    with all_features_are(light):
-        value, _, _ = twin.ours.gradient(np.zeros(100)).partners(features, after=after)
+    value, _, _ = partners(way, twin.ours.gradient(np.zeros(100)), features, after)
     assert_allclose(value, values.max(axis=1), atol=1e-13)
 
 
@@ -198,20 +196,15 @@ def everything(problem):
     direction = problem.atom_margins(some[1]) - margins
     answers = [margins, problem.value(margins), problem.slope_along(margins, direction, 0.3)]
     for subset in (None, np.arange(0, T, 3)):
-        for light in (None, False, True):
-            gradient = problem.gradient(margins, subset)
-            answers += [gradient.dot(margins), gradient.diagonal, gradient.largest_diagonal(5)]
-            answers += [gradient.scores(some), gradient.rows(np.arange(8))]
-            answers += [gradient.drift_since(problem.gradient(direction))]
-            for features in (np.arange(5), np.arange(d)):
-                if light is None:
-                    answers += [
-                        *gradient.partners(features),
-                        *gradient.partners(features, after=True),
-                    ]
-                else:
-                    with all_features_are(light):
-                        answers += gradient.partners(features)
+        gradient = problem.gradient(margins, subset)
+        answers += [gradient.dot(margins), gradient.diagonal, gradient.largest_diagonal(5)]
+        answers += [gradient.scores(some), gradient.rows(np.arange(8))]
+        answers += [gradient.drift_since(problem.gradient(direction))]
+        for features in (np.arange(5), np.arange(d)):
+            for after in (False, True):
+                answers += gradient.partners(features, after=after)
+                for way in WAYS:
+                    answers += partners(way, gradient, features, after)
     return [np.asarray(answer) for answer in answers]
 
 

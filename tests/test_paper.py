@@ -137,7 +137,7 @@ def test_no_gap_is_larger_than_the_true_one_and_exact_ones_are_it(dexter):
 def test_certified_optimum(dexter, scale, step):
     X, T = dexter
     best, lower_bound, tol = OPTIMA[scale]
-    fitted = model(scale, oracle="ascent", step=step, max_iter=30_000, tol=tol).fit(X, triplets=T)
+    fitted = model(scale, oracle="ascent", step=step, max_iter=20_000, tol=tol).fit(X, triplets=T)
     assert fitted.status_ == "optimal"
     assert fitted.gap_is_exact_
     assert 0 <= fitted.gap_ <= tol

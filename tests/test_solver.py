@@ -555,6 +555,15 @@ def test_contradictory_triplets(loss, least, oracle, step):
 
 
 @pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_scores_that_cancel(oracle, step):
+    """At this optimum every score is rounding around 0, which no bound may take for more."""
+    twin = make_twin([[1.0, 2.0], [2.0, 1.0]], [[0, 0, 1], [1, 0, 1], [0, 1, 0]])
+    result = run(twin, oracle=oracle, step=step, max_iter=30)
+    assert result.objective == pytest.approx(twin.dense.optimum().upper, abs=1e-9)
+
+
+@pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("scale", [1e-9, 1e12])
 @pytest.mark.parametrize("oracle", ORACLES)

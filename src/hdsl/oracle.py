@@ -95,9 +95,9 @@ class Exact:
         self._value += _rise(gradient, self._last)
         bound = np.minimum(self._value, self._base_value + _rise(gradient, self._base))
         reached = climb(gradient, gradient.largest_diagonal(ASCENT_LARGEST)).score / gradient.scale
-        near = gradient.diagonal + bound >= reached - ROUNDING * abs(reached)
-        rows = np.flatnonzero(near)
-        return rows if len(rows) <= max(self._budget, 1) else everything
+        slack = ROUNDING * abs(reached) + gradient.rounding
+        rows = np.flatnonzero(gradient.diagonal + bound >= reached - slack)
+        return rows if 0 < len(rows) <= self._budget else everything
 
 
 def _rise(gradient: PairGradient, since: PairGradient) -> np.ndarray:

@@ -324,6 +324,12 @@ class PairGradient:
         """Whether this is the gradient over all triplets, not over a mini-batch."""
         return self.subset is None
 
+    @property
+    def rounding(self) -> float:
+        """How far rounding may move an entry of C or S: its terms may be large and cancel."""
+        largest = float(self.problem.data.largest_in_row.max())
+        return 1e-14 * largest**2 * float(np.abs(self.w).sum())
+
     def is_zero(self) -> bool:
         """Return whether no triplet pulls at all."""
         return not self.pulls.any()
