@@ -556,13 +556,14 @@ def test_interrupt_in_the_oracle_keeps_the_model_so_far(monkeypatch, step, when)
 
     calls = []
 
-    def interrupted(gradient, rng):
-        calls.append(1)
-        if len(calls) == when:
-            raise KeyboardInterrupt
-        return oracle.ascent(gradient, rng)
+    class Interrupted(oracle.Ascent):
+        def __call__(self, gradient, rng):
+            calls.append(1)
+            if len(calls) == when:
+                raise KeyboardInterrupt
+            return super().__call__(gradient, rng)
 
-    monkeypatch.setitem(solver.ORACLES, "ascent", interrupted)
+    monkeypatch.setitem(solver.ORACLES, "ascent", Interrupted)
     assert_usable(fit_interrupted(small(step=step, max_iter=200)))
 
 

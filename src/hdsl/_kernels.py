@@ -182,20 +182,6 @@ def pull_pairs(
 
 
 @njit(cache=True, nogil=True)
-def pull_pairs_of(subset, code, margins, omega, omega_step, positive_pair, negative_pair, pulls, w):
-    """Do so for the listed triplets only, their weights made to sum to 1 again."""
-    total = 0.0
-    for t in subset:
-        total += omega[t * omega_step]
-    for k in range(subset.size):
-        t = subset[k]
-        g = -omega[t * omega_step] / total * _loss_derivative(code, margins[t])
-        pulls[k] = g
-        w[positive_pair[t]] += g
-        w[negative_pair[t]] -= g
-
-
-@njit(cache=True, nogil=True)
 def add_atom_margins(i, j, sign, factor, ptr, idx, val, anchor_ptr, positive, negative, u, out):
     """Add factor * u[a] * (u[p] - u[q]) to each triplet, u = X[:, i] + sign * X[:, j] (X as CSC).
 
@@ -308,23 +294,6 @@ def diagonal(start, stop, bounds, pair, feature, product, w, out):
         own = out[part]
         for k in range(bounds[part], bounds[part + 1]):
             own[feature[k]] += w[pair[k]] * product[k]
-
-
-@njit(cache=True, nogil=True)
-def diagonal_by_pairs(pairs, row_a, row_b, ptr, idx, val, w, out):
-    """Add to `out` the diagonal of C that comes from the listed pairs (X as CSR)."""
-    for s in pairs:
-        k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
-        q, q_end = ptr[row_b[s]], ptr[row_b[s] + 1]
-        while k < k_end and q < q_end:
-            if idx[k] < idx[q]:
-                k += 1
-            elif idx[k] > idx[q]:
-                q += 1
-            else:
-                out[idx[k]] += w[s] * val[k] * val[q]
-                k += 1
-                q += 1
 
 
 @njit(cache=True, nogil=True)

@@ -66,7 +66,7 @@ def generator(random_state: Any) -> np.random.Generator:
 # --- data ----------------------------------------------------------------------------------------
 
 
-def check_matrix(estimator: Any, X: Any, *, reset: bool) -> Any:
+def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """Return X as a finite 2-D array, or a canonical CSR array; float32 or float64 as it came."""
     X = validate_data(
         estimator,
@@ -77,7 +77,7 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool) -> Any:
         ensure_all_finite=False,
     )
     X = canonical(X) if sp.issparse(X) else X
-    check_finite(X)
+    check_finite(X, name)
     return X
 
 
@@ -101,7 +101,7 @@ def as_user_sparse(X: sp.csr_array) -> Any:
     return X
 
 
-def check_finite(X: Any) -> None:
+def check_finite(X: Any, name: str = "X") -> None:
     """Raise ValueError naming the first NaN or infinite value of X and its place."""
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
@@ -119,8 +119,8 @@ def check_finite(X: Any) -> None:
         value = X[row, column]
     what = "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
     raise ValueError(
-        f"X[{row}, {column}] is {what} ({int(bad.sum())} such value(s) in X). All values must be "
-        "finite: impute or drop them first."
+        f"{name}[{row}, {column}] is {what} ({int(bad.sum())} such value(s) in {name}). All values "
+        "must be finite: impute or drop them first."
     )
 
 
@@ -169,11 +169,15 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
 
 def check_triplets(triplets: Any, n_rows: int) -> np.ndarray:
     """Return triplets as an int64 array of shape (n_triplets, 3) whose rows exist."""
-    array = np.asarray(triplets)
+    try:
+        array = np.asarray(triplets)
+        shape = f"shape {array.shape}"
+    except ValueError:
+        array, shape = np.empty(0), "rows of unequal length"
     if array.ndim != 2 or array.shape[1] != 3:
         raise ValueError(
             "triplets must have shape (n_triplets, 3): the row numbers of anchor, positive and "
-            f"negative. Got shape {array.shape}."
+            f"negative. Got {shape}."
         )
     if len(array) == 0:
         raise ValueError("triplets is empty: at least one triplet is needed.")

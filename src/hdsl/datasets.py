@@ -66,8 +66,9 @@ def make_recovery(
     ((50, 200), (10, 3), (200, 200), (6, 3))
     """
     owner = "make_recovery"
-    for name, value in (("n_rows", n_rows), ("n_triplets", n_triplets), ("n_atoms", n_atoms)):
-        _validation.check_number(owner, name, value, low=2, integer=True)
+    _validation.check_number(owner, "n_rows", n_rows, low=3, integer=True)
+    _validation.check_number(owner, "n_triplets", n_triplets, low=1, integer=True)
+    _validation.check_number(owner, "n_atoms", n_atoms, low=2, integer=True)
     if not 0.0 < alpha <= 0.5:
         raise ValueError(
             f"The 'alpha' parameter of {owner} must be in (0, 0.5]. Got {alpha!r} instead."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Callable
 from copy import copy
@@ -203,12 +204,13 @@ class HDSL(TransformerMixin, BaseEstimator):
 
         self._check_parameters()
         rng = _validation.generator(self.random_state)
-        X = _validation.as_problem_matrix(_validation.check_matrix(self, X, reset=True))
+        checked = copy(self)  # takes the number and names of the features; self waits till the end
+        X = _validation.as_problem_matrix(_validation.check_matrix(checked, X, reset=True))
         triplets, weights = self._triplets(X, y, triplets, sample_weight, rng)
         self._check_memory(X, triplets)
         with Workers(self.n_jobs) as workers:
             data = problem.TripletData(X, triplets, workers)
-            scale, prior = self._scale_and_prior(data)
+            scale, prior = self._scale_and_prior(data, weights)
             result = solver.frank_wolfe(
                 problem.TripletProblem(data, losses.get(self.loss), scale, prior, weights),
                 oracle=self.oracle,
@@ -222,6 +224,11 @@ class HDSL(TransformerMixin, BaseEstimator):
                 rng=rng,
             )
         self._keep(result, scale, prior, len(triplets))
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(checked, name):
+                setattr(self, name, getattr(checked, name))
+            elif hasattr(self, name):
+                delattr(self, name)
         return self
 
     def _check_parameters(self) -> None:
@@ -243,6 +250,15 @@ class HDSL(TransformerMixin, BaseEstimator):
         for parameter in ("n_targets", "n_impostors", "max_iter"):
             number(name, parameter, getattr(self, parameter), low=1, integer=True)
         number(name, "tol", self.tol, low=0)
+        if self.n_jobs is not None and (
+            isinstance(self.n_jobs, bool)
+            or not isinstance(self.n_jobs, numbers.Integral)
+            or self.n_jobs == 0
+        ):
+            raise ValueError(
+                f"The 'n_jobs' parameter of {name} must be an int other than 0, or None. Got "
+                f"{self.n_jobs!r} instead."
+            )
         number(name, "memory_limit", self.memory_limit, low=0, words=("auto", None))
         if self.step_size != "line_search" and self.step != "forward":
             raise ValueError(
@@ -272,7 +288,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         weights = _validation.check_weights(sample_weight, n_rows, "row of X")
         if callable(self.mining):
             made = _validation.check_triplets(self.mining(X, np.asarray(y), rng), n_rows)
-            return made, None if weights is None else weights[made[:, 0]]
+            return made, _of_anchors(weights, made)
         if self.mining == "random":
             rows = np.arange(n_rows) if weights is None else np.flatnonzero(weights)
             made = rows[
@@ -282,7 +298,7 @@ class HDSL(TransformerMixin, BaseEstimator):
                     random_state=int(rng.integers(2**31 - 1)),
                 )
             ]
-            return made, None if weights is None else weights[made[:, 0]]
+            return made, _of_anchors(weights, made)
         # Equal rows are one point that counts so many times: as neighbours of each other they
         # would crowd out the others and say nothing.
         rows, weight = triplets_module.distinct_rows(X, labels, weights)
@@ -308,11 +324,14 @@ class HDSL(TransformerMixin, BaseEstimator):
                 "pass memory_limit=None to go on anyway."
             )
 
-    def _scale_and_prior(self, data: TripletData) -> tuple[float, float]:
+    def _scale_and_prior(
+        self, data: TripletData, weights: np.ndarray | None
+    ) -> tuple[float, float]:
         """Return the two numbers as given, or from the typical margin of the dot product."""
         scale, prior = self.scale, self.prior
         if scale == "auto" or prior == "auto":
-            typical = float(np.abs(data.dot_margins).mean())
+            ordered = None if weights is None else weights[data.order]
+            typical = float(np.average(np.abs(data.dot_margins), weights=ordered))
             if typical == 0.0:  # no triplet's dot products differ; go by the size of the rows
                 typical = float(data.row_val @ data.row_val) / data.n_rows
             scale = AUTO_SCALE_TO_PRIOR * AUTO_PRIOR_MARGIN / typical if scale == "auto" else scale
@@ -337,7 +356,7 @@ class HDSL(TransformerMixin, BaseEstimator):
     @property
     def similarity_(self) -> Similarity:
         """The learned similarity as a plain value, free of the estimator."""
-        check_is_fitted(self)
+        check_is_fitted(self, "atoms_")
         return Similarity(self.atoms_, self.weights_, self.scale_, self.prior_, self.n_features_in_)
 
     @property
@@ -364,7 +383,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         """
         from .solver import replay
 
-        check_is_fitted(self)
+        check_is_fitted(self, "atoms_")
         if (
             isinstance(n_iter, bool)
             or not isinstance(n_iter, int | np.integer)
@@ -396,29 +415,29 @@ class HDSL(TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_atoms) or (n_rows, n_atoms + n_features)
             The atoms' components, then sqrt(prior)·X where prior > 0.
         """
-        check_is_fitted(self)
+        check_is_fitted(self, "atoms_")
         Z = self.similarity_.transform(_validation.check_matrix(self, X, reset=False))
         return _validation.as_user_sparse(Z) if sp.issparse(Z) else Z
 
     def rewrite(self, X: Any) -> Any:
         """Return prior·X + XM: queries whose dot products with untouched rows y are S(x, y)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "atoms_")
         Z = self.similarity_.rewrite(_validation.check_matrix(self, X, reset=False))
         return _validation.as_user_sparse(Z) if sp.issparse(Z) else Z
 
     def similarity(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return S between all rows of X and all rows of Y (X where None), dense."""
-        check_is_fitted(self)
+        check_is_fitted(self, "atoms_")
         X = _validation.check_matrix(self, X, reset=False)
         return self.similarity_.pairwise(
-            X, None if Y is None else _validation.check_matrix(self, Y, reset=False)
+            X, None if Y is None else _validation.check_matrix(self, Y, reset=False, name="Y")
         )
 
     def pair_score(self, X: Any, Y: Any) -> np.ndarray:
         """Return S(x, y) of the rows of X and Y side by side, shape (n_rows,)."""
-        check_is_fitted(self)
+        check_is_fitted(self, "atoms_")
         X = _validation.check_matrix(self, X, reset=False)
-        Y = _validation.check_matrix(self, Y, reset=False)
+        Y = _validation.check_matrix(self, Y, reset=False, name="Y")
         if X.shape[0] != Y.shape[0]:
             raise ValueError(
                 f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pair_score scores them side by "
@@ -428,7 +447,7 @@ class HDSL(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``."""
-        check_is_fitted(self)
+        check_is_fitted(self, "atoms_")
         features = self._feature_names(input_features)
         atoms = atoms_module.names(self.atoms_, features)
         return np.concatenate([atoms, features]) if self.prior_ > 0 else atoms
@@ -455,6 +474,19 @@ class HDSL(TransformerMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _of_anchors(weights: np.ndarray | None, triplets: np.ndarray) -> np.ndarray | None:
+    """Return the weights of the triplets' anchors, which must not all be zero."""
+    if weights is None:
+        return None
+    weights = weights[triplets[:, 0]]
+    if not weights.any():
+        raise ValueError(
+            "All triplets have an anchor of weight 0: give a positive sample_weight to some row "
+            "that has a neighbour of its own class."
+        )
+    return weights
 
 
 class _Printer:

@@ -39,7 +39,8 @@ def recovery_auc(learned: sp.csr_array, truth: sp.csr_array) -> RecoveryAUC:
     norms, active = (np.asarray(abs(M).sum(axis=1)).ravel() for M in (learned, truth))
     features = _auc(norms[active > 0], norms[active == 0], 0)
     upper, true_upper = (sp.triu(M, k=1, format="coo") for M in (learned, truth))
-    true_keys = true_upper.row * np.int64(d) + true_upper.col
+    active_pairs = true_upper.data != 0
+    true_keys = (true_upper.row * np.int64(d) + true_upper.col)[active_pairs]
     keys = upper.row * np.int64(d) + upper.col
     inside = np.isin(keys, true_keys)
     found = np.abs(upper.data[inside])

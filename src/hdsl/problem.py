@@ -56,28 +56,44 @@ class TripletData:
     def __init__(self, X: sp.csr_array, triplets: np.ndarray, workers: Workers) -> None:
         self.workers = workers
         self.features, indices = _compress(X)
-        self.n_rows, self.n_features = X.shape[0], len(self.features)
-        self.rows = sp.csr_array((X.data, indices, X.indptr), shape=(self.n_rows, self.n_features))
-        self.row_ptr = X.indptr.astype(np.int64)
-        self.row_idx, self.row_val = indices, X.data
-        columns = self.rows.tocsc()
+        self.order = np.argsort(triplets[:, 0], kind="stable")
+        shape = (X.shape[0], len(self.features))
+        self._arrange(sp.csr_array((X.data, indices, X.indptr), shape=shape), triplets[self.order])
+
+    def take(self, subset: np.ndarray) -> TripletData:
+        """Return the data of some of the triplets (rising numbers) and of the rows they name.
+
+        Feature numbers stay; a mini-batch then costs what its own rows hold, and nothing else.
+        """
+        triplets = np.column_stack([part[subset] for part in self.triplets])
+        rows, numbers = np.unique(triplets, return_inverse=True)
+        part = object.__new__(TripletData)
+        part.workers, part.features = self.workers, self.features
+        part.order = np.arange(len(subset))
+        part._arrange(self.rows[rows], numbers.reshape(triplets.shape))
+        return part
+
+    def _arrange(self, rows: sp.csr_array, triplets: np.ndarray) -> None:
+        """Lay out the rows, and the triplets sorted by anchor, as the kernels want them."""
+        self.rows = rows
+        self.n_rows, self.n_features = rows.shape
+        self.row_ptr = rows.indptr.astype(np.int64)
+        self.row_idx, self.row_val = rows.indices.astype(np.int32, copy=False), rows.data
+        columns = rows.tocsc()
         self.col_ptr = columns.indptr.astype(np.int64)
-        self.col_idx, self.col_val = columns.indices.astype(np.int32), columns.data
+        self.col_idx, self.col_val = columns.indices.astype(np.int32, copy=False), columns.data
         self.nnz = int(self.row_ptr[-1])
 
         self.n_triplets = len(triplets)
-        self.order = np.argsort(triplets[:, 0], kind="stable")
-        anchors, self.positive, self.negative = (
-            np.ascontiguousarray(column, dtype=np.int32) for column in triplets[self.order].T
-        )
+        self.chunks = -(-self.n_triplets // kernels.CHUNK)
+        self.triplets = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in triplets.T)
+        anchors, self.positive, self.negative = self.triplets
         self.anchor_ptr = np.zeros(self.n_rows + 1, dtype=np.int64)
         kernels.count_into(anchors, self.anchor_ptr)
         np.cumsum(self.anchor_ptr, out=self.anchor_ptr)
-
         self.positive_pair, self.negative_pair = self._number_pairs(anchors)
         self.n_pairs = len(self.pair_a)
         self._link()
-        self.chunks = -(-self.n_triplets // kernels.CHUNK)
 
     def _number_pairs(self, anchors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Find the distinct unordered pairs of rows that triplets compare, sorted; number them."""
@@ -148,11 +164,15 @@ class TripletData:
     @cached_property
     def squared_norms(self) -> np.ndarray:
         """‖x_a(x_p - x_q)ᵀ‖² of every triplet, the paper's ‖Aᵗ‖_F²."""
-        norm = np.zeros(self.n_rows)
-        np.add.at(norm, np.repeat(np.arange(self.n_rows), np.diff(self.row_ptr)), self.row_val**2)
-        anchors = np.repeat(np.arange(self.n_rows), np.diff(self.anchor_ptr))
-        between = (self.rows[self.positive] - self.rows[self.negative]).power(2).sum(axis=1)
-        return norm[anchors] * np.asarray(between).ravel()
+        anchors, positive, negative = self.triplets
+        norm = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
+        inner, counts = np.empty(self.n_triplets), np.empty(self.n_triplets + 1, dtype=np.int64)
+        kernels.pair_products_count(
+            0, self.n_triplets, positive, negative, self.row_ptr, self.row_idx, self.row_val,
+            counts, inner,
+        )  # fmt: skip
+        between = norm[positive] + norm[negative] - 2.0 * inner
+        return norm[anchors] * np.maximum(between, 0.0)
 
     @cached_property
     def reach(self) -> np.ndarray:
@@ -173,6 +193,11 @@ class TripletData:
             out, np.repeat(np.arange(self.n_rows), np.diff(self.row_ptr)), np.abs(self.row_val)
         )
         return out
+
+    @cached_property
+    def side_by_side(self) -> np.ndarray:
+        """Room for WIDTH columns of numbers, one a row."""
+        return np.zeros((self.n_rows, kernels.WIDTH))
 
     @cached_property
     def feature_bounds(self) -> list[int]:
@@ -237,7 +262,6 @@ class TripletProblem:
         self.offset = prior * data.dot_margins if prior > 0 else None
         self.cross_terms = _CrossTerms(data)
         self._row_work = np.zeros(data.n_rows)
-        self._side_by_side = np.zeros((data.n_rows, kernels.WIDTH))
 
     def atom_margins(self, atom: Atom) -> np.ndarray:
         """Return the margins of the model that is this atom alone, shape (n_triplets,)."""
@@ -276,20 +300,18 @@ class TripletProblem:
 
     def gradient(self, margins: np.ndarray, subset: np.ndarray | None = None) -> PairGradient:
         """Return the lazy gradient at these margins, over all triplets or over a subset."""
-        data, parts = self.data, self.data.triplet_parts
+        data, omega = self.data, self.omega
         if subset is not None:
-            pulls, w = np.empty(len(subset)), np.zeros(data.n_pairs)
-            kernels.pull_pairs_of(
-                subset, self.loss.code, margins, self.omega, self.omega_step,
-                data.positive_pair, data.negative_pair, pulls, w,
-            )  # fmt: skip
-            return PairGradient(self, pulls, subset, w)
-        pulls, w = np.empty(self.n_triplets), np.zeros((len(parts) - 1, data.n_pairs))
+            data, margins = data.take(subset), margins[subset]
+            omega = omega[subset * self.omega_step]
+            omega = omega / omega.sum()
+        parts = data.triplet_parts
+        pulls, w = np.empty(data.n_triplets), np.zeros((len(parts) - 1, data.n_pairs))
         data.workers.run(
-            kernels.pull_pairs, range(len(parts)), parts, self.loss.code, margins, self.omega,
-            self.omega_step, data.positive_pair, data.negative_pair, pulls, w,
+            kernels.pull_pairs, range(len(parts)), parts, self.loss.code, margins, omega,
+            int(len(omega) > 1), data.positive_pair, data.negative_pair, pulls, w,
         )  # fmt: skip
-        return PairGradient(self, pulls, None, w.sum(axis=0) if len(w) > 1 else w[0])
+        return PairGradient(self, data, subset, pulls, w.sum(axis=0) if len(w) > 1 else w[0])
 
     def lipschitz(self) -> float:
         """Return the Lipschitz constant of the gradient in Frobenius norm (Proposition 1)."""
@@ -305,8 +327,9 @@ class PairGradient:
     """C = -∇f, known by one number a pair of rows, asked for what is needed and no more."""
 
     problem: TripletProblem
-    pulls: np.ndarray
+    data: TripletData
     subset: np.ndarray | None
+    pulls: np.ndarray
     w: np.ndarray
 
     @property
@@ -327,7 +350,7 @@ class PairGradient:
     @property
     def rounding(self) -> float:
         """How far rounding may move an entry of C or S: its terms may be large and cancel."""
-        largest = float(self.problem.data.largest_in_row.max())
+        largest = float(self.data.largest_in_row.max())
         return 1e-14 * largest**2 * float(np.abs(self.w).sum())
 
     def is_zero(self) -> bool:
@@ -352,17 +375,7 @@ class PairGradient:
     @cached_property
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
-        data = self.problem.data
-        if self.subset is not None:
-            out = np.zeros(self.n_features)
-            pairs = np.unique(
-                np.concatenate([data.positive_pair[self.subset], data.negative_pair[self.subset]])
-            )
-            kernels.diagonal_by_pairs(
-                pairs, data.pair_a, data.pair_b, data.row_ptr, data.row_idx, data.row_val,
-                self.w, out,
-            )  # fmt: skip
-            return out
+        data = self.data
         parts = data.product_parts
         out = np.zeros((len(parts) - 1, self.n_features))
         data.workers.run(kernels.diagonal, range(len(parts)), parts, *data.products, self.w, out)
@@ -376,7 +389,7 @@ class PairGradient:
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S = C + Cᵀ for up to WIDTH features, shape (len(features), d)."""
-        data = self.problem.data
+        data = self.data
         R = self._spread(features)
         out = np.empty((self.n_features, kernels.WIDTH))
         data.workers.run(
@@ -387,7 +400,7 @@ class PairGradient:
 
     def drift_since(self, other: PairGradient) -> np.ndarray:
         """Return, for each feature i, a bound of |S_ij - S_ij of the other gradient| for all j."""
-        data = self.problem.data
+        data = self.data
         reached = np.zeros(data.n_rows)
         kernels.pair_drift(self.w, other.w, data.pair_a, data.pair_b, data.largest_in_row, reached)
         out = np.empty(self.n_features)
@@ -397,9 +410,13 @@ class PairGradient:
         )  # fmt: skip
         return out
 
+    @cached_property
+    def _cross_terms(self) -> _CrossTerms:
+        return self.problem.cross_terms if self.covers_all else _CrossTerms(self.data)
+
     def entries(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Return S_ij for listed pairs of features."""
-        return self.problem.cross_terms.entries(i, j, self.w)
+        return self._cross_terms.entries(i, j, self.w)
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ of each atom B."""
@@ -423,7 +440,7 @@ class PairGradient:
         """
         if len(features) <= kernels.WIDTH:
             return (self._scatter if self._is_light(features) else self._gather)(features, after)
-        light = 20 * self.problem.data.reach[features] <= self.problem.data.nnz
+        light = 20 * self.data.reach[features] <= self.data.nnz
         found = np.empty(len(features)), np.empty(len(features), np.int64), np.empty(len(features))
         for chosen, find in ((light, self._scatter), (~light, self._gather_many)):
             if chosen.any():
@@ -433,13 +450,11 @@ class PairGradient:
 
     def _is_light(self, features: np.ndarray) -> bool:
         """Whether a few features are cheaper row by row than side by side in a pass over X."""
-        data = self.problem.data
-        if self.subset is not None and 40 * len(self.subset) < data.n_rows:
-            return True
+        data = self.data
         return bool(2 * data.reach[features].sum() <= data.nnz)
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
-        data, R = self.problem.data, self.problem._side_by_side
+        data, R = self.data, self.data.side_by_side
         R.fill(0.0)
         kernels.spread(
             features, data.col_ptr, data.col_idx, data.col_val, data.link_ptr, data.link_row,
@@ -451,7 +466,7 @@ class PairGradient:
         self, features: np.ndarray, after: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find the partners of up to WIDTH features in one pass over X that the threads share."""
-        data, m, bounds = self.problem.data, len(features), self.problem.data.feature_bounds
+        data, m, bounds = self.data, len(features), self.data.feature_bounds
         padded = np.full(kernels.WIDTH, -1)
         padded[:m] = features
         shape = (len(bounds) - 1, kernels.WIDTH)
@@ -471,7 +486,7 @@ class PairGradient:
         self, features: np.ndarray, after: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find the partners of many features, WIDTH of them in a pass; each thread has its own."""
-        data, m = self.problem.data, len(features)
+        data, m = self.data, len(features)
         n_blocks = -(-m // kernels.WIDTH)
         padded = np.full(n_blocks * kernels.WIDTH, -1)
         padded[:m] = features
@@ -487,7 +502,7 @@ class PairGradient:
     def _scatter(
         self, features: np.ndarray, after: bool
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        data, m = self.problem.data, len(features)
+        data, m = self.data, len(features)
         value, partner, entry = np.full(m, -np.inf), np.full(m, -1, dtype=np.int64), np.zeros(m)
         last = np.empty(self.n_features, dtype=np.int64)
         first, second = kernels.largest_after(self.diagonal, last)

@@ -25,6 +25,9 @@ from .problem import PairGradient, TripletProblem
 #: Lazy blended steps go on inside the active set while they promise so many times the last gap.
 BLENDED_SHARE = 1.5
 
+#: Scores of active atoms within this relative distance are equal.
+TIE = 1e-12
+
 #: An exact check of a gap that a heuristic oracle claims may cost so many multiplications; where
 #: it would cost more it is left out, and the status says so.
 EXACT_CHECK_LIMIT = 2e11
@@ -55,12 +58,17 @@ TRACE_DTYPE = np.dtype(
 NO_ATOM = Atom(-1, -1, 0)
 
 
+@dataclass(frozen=True)
 class ActiveSet:
-    """Atoms with positive weights that sum to 1."""
+    """Atoms with positive weights that sum to 1; a value, so a step makes a new one."""
 
-    def __init__(self, atom: Atom) -> None:
-        self.atoms = atoms_module.as_array([atom])
-        self.weights = np.ones(1)
+    atoms: np.ndarray
+    weights: np.ndarray
+
+    @classmethod
+    def of(cls, atom: Atom) -> ActiveSet:
+        """Return the set of one atom."""
+        return cls(atoms_module.as_array([atom]), np.ones(1))
 
     def __len__(self) -> int:
         return len(self.weights)
@@ -74,12 +82,22 @@ class ActiveSet:
         return int(at[0]) if len(at) else None
 
     def extreme(self, scores: np.ndarray, *, largest: bool) -> int:
-        """Return the atom of largest or smallest score, the smallest (i, j, -sign) of equals."""
-        candidates = np.flatnonzero(scores == (scores.max() if largest else scores.min()))
+        """Return the atom of largest or smallest score, the smallest (i, j, -sign) of equals.
+
+        Equal up to rounding: after an exact line search between two atoms their scores are the
+        same in theory, and chance must not decide which is the worse.
+        """
+        near = TIE * float(np.abs(scores).max())
+        if largest:
+            candidates = np.flatnonzero(scores >= scores.max() - near)
+        else:
+            candidates = np.flatnonzero(scores <= scores.min() + near)
         return min((int(k) for k in candidates), key=lambda k: self[k].order)
 
-    def move(self, toward: Atom | None, away: Atom | None, step_size: float, drop: bool) -> None:
-        """Move weight `step_size` toward one atom, from all (away is None) or from one.
+    def moved(
+        self, toward: Atom | None, away: Atom | None, step_size: float, drop: bool
+    ) -> ActiveSet:
+        """Return the set with weight moved toward one atom, from all (away is None) or from one.
 
         toward alone: w ← (1 - γ)w + γe; away alone: w ← (1 + γ)w - γe; both: w ← w + γ(e - e').
         `drop` says that the step was as long as could be, so the atom moved away from leaves.
@@ -105,37 +123,11 @@ class ActiveSet:
         keep = weights > 0.0
         if not keep.all():
             atoms, weights = atoms[keep], weights[keep]
-        self.atoms, self.weights = atoms, weights / weights.sum()
+        return ActiveSet(atoms, weights / weights.sum())
 
     def n_features(self) -> int:
         """Return how many features the atoms use."""
         return atoms_module.n_features(self.atoms)
-
-
-@dataclass
-class State:
-    """Everything that moves. Callbacks get it; they may look but not touch."""
-
-    n_iter: int
-    active: ActiveSet
-    margins: np.ndarray
-    objective: float
-    gap: float = np.nan
-    gap_is_exact: bool = False
-    seconds: float = 0.0
-    drift: float = 0.0
-    gap_estimate: float = np.inf  # of lazy blended steps
-    records: list[tuple] = field(default_factory=list)
-
-    @property
-    def atoms(self) -> np.ndarray:
-        """Active atoms, shape (n_atoms, 3), in the problem's feature numbers."""
-        return self.active.atoms
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Weights of the active atoms."""
-        return self.active.weights
 
 
 class Move(NamedTuple):
@@ -145,6 +137,54 @@ class Move(NamedTuple):
     toward: Atom | None
     away: Atom | None
     max_step: float
+
+
+class Iterate(NamedTuple):
+    """A model of the path and the step that led to it; replaced as a whole, never in part."""
+
+    n_iter: int
+    active: ActiveSet
+    move: Move | None = None
+    step_size: float = 1.0
+    drop: bool = False
+
+
+@dataclass
+class State:
+    """Everything that moves. Callbacks get it; they may look but not touch."""
+
+    iterate: Iterate
+    margins: np.ndarray
+    objective: float
+    features: np.ndarray
+    gap: float = np.nan
+    gap_is_exact: bool = False
+    seconds: float = 0.0
+    drift: float = 0.0
+    gap_estimate: float = np.inf  # of lazy blended steps
+    records: list[tuple] = field(default_factory=list)
+
+    @property
+    def n_iter(self) -> int:
+        """Iterations done."""
+        return self.iterate.n_iter
+
+    @property
+    def active(self) -> ActiveSet:
+        """The model, in the problem's feature numbers."""
+        return self.iterate.active
+
+    @property
+    def atoms(self) -> np.ndarray:
+        """Active atoms, shape (n_atoms, 3), in the user's feature numbers."""
+        atoms = self.active.atoms.copy()
+        atoms[:, :2] = self.features[atoms[:, :2]]
+        return atoms
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Weights of the active atoms."""
+        return self.active.weights
 
 
 class Outlook:
@@ -380,7 +420,6 @@ class _Run:
         self.began = time.perf_counter()
         self.checker = Exact()  # kept, so that each check has less to look at than the one before
         self.n_checks, self.next_check, self.wait = 0, 0, 1
-        self.step_taken: tuple[Move, float, bool] | None = None
 
     def start(self, init: str) -> State:
         problem = self.problem
@@ -391,7 +430,9 @@ class _Run:
             empty = problem.margins(np.empty((0, 3), dtype=np.int64), np.empty(0))
             atom = self.oracle(self.gradient(empty), self.rng).atom
         margins = problem.atom_margins(atom)
-        return State(0, ActiveSet(atom), margins, problem.value(margins))
+        return State(
+            Iterate(0, ActiveSet.of(atom)), margins, problem.value(margins), problem.data.features
+        )
 
     def gradient(self, margins: np.ndarray) -> PairGradient:
         subset = None
@@ -421,6 +462,7 @@ class _Run:
                 if verdict is not None:
                     self.record(state, look.gap, look.is_exact)
                     return verdict
+                state.gap_estimate = np.inf  # blended steps: take what the check found
                 move = self.rule(look)
             self.record(state, look.gap if look.asked else np.nan, look.asked and look.is_exact)
             if callback is not None and callback(state):
@@ -473,10 +515,14 @@ class _Run:
         else:
             size = 2.0 / (state.n_iter + 2.0)
         drop = move.away is not None and size >= move.max_step
+        active = state.active
         if size > 0.0:
+            active = active.moved(move.toward, move.away, size, drop)
             direction *= size
             direction += margins
-            state.active.move(move.toward, move.away, size, drop)
+        # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
+        state.iterate = Iterate(state.n_iter + 1, active, move, size, drop)
+        if size > 0.0:
             state.margins = direction
             # A step of size γ multiplies what rounding has done so far by at most 1 + γ.
             away_only = move.toward is None
@@ -484,8 +530,6 @@ class _Run:
             if state.drift > DRIFT_LIMIT:
                 self.rebuild(state)
             state.objective = problem.value(state.margins)
-        state.n_iter += 1
-        self.step_taken = move, size, drop
         return size > 0.0
 
     def is_stuck(self, look: Outlook, idle: int) -> bool:
@@ -504,11 +548,10 @@ class _Run:
         """Write the line of the trace for the current model and the step that led to it."""
         state.gap, state.gap_is_exact = float(gap), bool(gap_is_exact)
         state.seconds = time.perf_counter() - self.began
-        if self.step_taken is None:
-            kind, size, drop = "start", 1.0, False
-            toward, gone = state.active[0], NO_ATOM
+        move, size, drop = state.iterate[2:]
+        if move is None:
+            kind, toward, gone = "start", state.active[0], NO_ATOM
         else:
-            move, size, drop = self.step_taken
             kind, toward, gone = move.kind, move.toward or NO_ATOM, move.away or NO_ATOM
         state.records.append(
             (
@@ -520,20 +563,21 @@ class _Run:
     def finish(self, state: State, status: str) -> Result:
         """Give the model back in the user's feature numbers, with an objective free of drift."""
         self.rebuild(state)
-        features = self.problem.data.features
+        state.objective = self.problem.value(state.margins)
+        if len(state.records) <= state.n_iter:  # interrupted after the step, before its record
+            self.record(state, np.nan, False)
+        features = state.features
         trace = np.array(state.records, dtype=TRACE_DTYPE)
         for name in ("i", "j", "away_i", "away_j"):
             given = trace[name] >= 0
             trace[name][given] = features[trace[name][given]]
-        atoms = state.active.atoms.copy()
-        atoms[:, :2] = features[atoms[:, :2]]
         return Result(
-            atoms=atoms,
+            atoms=state.atoms,
             weights=state.active.weights,
-            objective=self.problem.value(state.margins),
+            objective=state.objective,
             gap=state.gap,
             gap_is_exact=state.gap_is_exact,
-            n_iter=len(trace) - 1,
+            n_iter=state.n_iter,
             status=status,
             trace=trace,
             n_exact_checks=self.n_checks,
@@ -543,12 +587,12 @@ class _Run:
 def replay(trace: np.ndarray, n_iter: int) -> tuple[np.ndarray, np.ndarray]:
     """Return atoms and weights as they were after `n_iter` iterations, from the steps alone."""
     first = trace[0]
-    active = ActiveSet(Atom(int(first["i"]), int(first["j"]), int(first["sign"])))
+    active = ActiveSet.of(Atom(int(first["i"]), int(first["j"]), int(first["sign"])))
     for step in trace[1 : n_iter + 1]:
         if step["step_size"] > 0.0:
             toward = Atom(int(step["i"]), int(step["j"]), int(step["sign"]))
             gone = Atom(int(step["away_i"]), int(step["away_j"]), int(step["away_sign"]))
-            active.move(
+            active = active.moved(
                 toward if toward.i >= 0 else None,
                 gone if gone.i >= 0 else None,
                 float(step["step_size"]),

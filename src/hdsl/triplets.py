@@ -49,6 +49,8 @@ def neighbor_triplets(
     >>> neighbor_triplets(X, ["a", "a", "b", "b"], n_targets=1, n_impostors=1).tolist()
     [[0, 1, 3], [1, 0, 3], [2, 3, 0], [3, 2, 1]]
     """
+    for name, value in (("n_targets", n_targets), ("n_impostors", n_impostors)):
+        _validation.check_number("neighbor_triplets", name, value, low=1, integer=True)
     X = _matrix(X)
     codes = _validation.check_labels(y, X.shape[0])
     _warn_of_small_classes(y, codes, n_targets, n_impostors)
@@ -80,6 +82,7 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
     >>> random_triplets(["a", "a", "b", "b"], n_per_row=1, random_state=0)[:, 1].tolist()
     [1, 0, 3, 2]
     """
+    _validation.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
     codes = _validation.check_labels(y, len(np.asarray(y)))
     _warn_of_small_classes(y, codes, 1, 1)
     rng = _validation.generator(random_state)
