@@ -239,46 +239,60 @@ def link_rows(row_a, row_b, cursor, neighbor, pair):
 
 
 @njit(cache=True, nogil=True)
-def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, counts, inner):
+def _unfold(row, ptr, idx, val, out):
+    """Write a sparse row into a vector of zeros."""
+    for k in range(ptr[row], ptr[row + 1]):
+        out[idx[k]] = val[k]
+
+
+@njit(cache=True, nogil=True)
+def _fold(row, ptr, idx, out):
+    """Make it zeros again."""
+    for k in range(ptr[row], ptr[row + 1]):
+        out[idx[k]] = 0.0
+
+
+# Pairs come sorted by their first row, which is unfolded once for all of its pairs: a merge of two
+# sorted rows would mispredict at every other entry.
+
+
+@njit(cache=True, nogil=True)
+def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, n_features, counts, inner):
     """Count the shared features of the pairs [start, stop) (X as CSR); write the inner products."""
+    x = np.zeros(n_features)
     for s in range(start, stop):
-        k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
-        q, q_end = ptr[row_b[s]], ptr[row_b[s] + 1]
+        if s == start or row_a[s] != row_a[s - 1]:
+            if s > start:
+                _fold(row_a[s - 1], ptr, idx, x)
+            _unfold(row_a[s], ptr, idx, val, x)
         total = 0.0
         shared = 0
-        while k < k_end and q < q_end:
-            if idx[k] < idx[q]:
-                k += 1
-            elif idx[k] > idx[q]:
-                q += 1
-            else:
-                shared += 1
-                total += val[k] * val[q]
-                k += 1
-                q += 1
+        for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
+            total += x[idx[k]] * val[k]
+            shared += x[idx[k]] != 0.0
         counts[s + 1] = shared
         inner[s] = total
 
 
 @njit(cache=True, nogil=True)
-def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, at, pair, feature, product):
+def pair_products_fill(
+    start, stop, row_a, row_b, ptr, idx, val, n_features, at, pair, feature, product
+):
     """Write x_a ∘ x_b of the pairs [start, stop): the shared features and their products."""
+    x = np.zeros(n_features)
     for s in range(start, stop):
-        k, k_end = ptr[row_a[s]], ptr[row_a[s] + 1]
-        q, q_end = ptr[row_b[s]], ptr[row_b[s] + 1]
+        if s == start or row_a[s] != row_a[s - 1]:
+            if s > start:
+                _fold(row_a[s - 1], ptr, idx, x)
+            _unfold(row_a[s], ptr, idx, val, x)
         n = at[s]
-        while k < k_end and q < q_end:
-            if idx[k] < idx[q]:
-                k += 1
-            elif idx[k] > idx[q]:
-                q += 1
-            else:
+        for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
+            y = x[idx[k]]
+            if y != 0.0:
                 pair[n] = s
                 feature[n] = idx[k]
-                product[n] = val[k] * val[q]
+                product[n] = y * val[k]
                 n += 1
-                k += 1
-                q += 1
 
 
 # --- pairs to features: the gradient --------------------------------------------------------------
@@ -294,6 +308,19 @@ def diagonal(start, stop, bounds, pair, feature, product, w, out):
         own = out[part]
         for k in range(bounds[part], bounds[part + 1]):
             own[feature[k]] += w[pair[k]] * product[k]
+
+
+@njit(cache=True, nogil=True)
+def diagonal_directly(row_a, row_b, ptr, idx, val, w, out):
+    """Add the diagonal of C to `out` without stored products (X as CSR)."""
+    x = np.zeros(out.size)
+    for s in range(row_a.size):
+        if s == 0 or row_a[s] != row_a[s - 1]:
+            if s > 0:
+                _fold(row_a[s - 1], ptr, idx, x)
+            _unfold(row_a[s], ptr, idx, val, x)
+        for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
+            out[idx[k]] += w[s] * (x[idx[k]] * val[k])
 
 
 @njit(cache=True, nogil=True)
@@ -592,6 +619,23 @@ def cross_terms(i, j, ptr, idx, val, link_ptr, neighbor, pair, v, out_pair, out_
     for k in range(ptr[j], ptr[j + 1]):
         v[idx[k]] = 0.0
     return n
+
+
+@njit(cache=True, nogil=True)
+def entries_directly(start, stop, i, j, ptr, idx, val, link_ptr, neighbor, pair, w, out):
+    """Write S_ij of the listed pairs of features [start, stop) without keeping their terms."""
+    v = np.zeros(link_ptr.size - 1)
+    for f in range(start, stop):
+        for k in range(ptr[j[f]], ptr[j[f] + 1]):
+            v[idx[k]] = val[k]
+        total = 0.0
+        for k in range(ptr[i[f]], ptr[i[f] + 1]):
+            a = idx[k]
+            for e in range(link_ptr[a], link_ptr[a + 1]):
+                total += w[pair[e]] * (val[k] * v[neighbor[e]])
+        for k in range(ptr[j[f]], ptr[j[f] + 1]):
+            v[idx[k]] = 0.0
+        out[f] = total
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)

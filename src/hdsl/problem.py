@@ -128,7 +128,8 @@ class TripletData:
         inner = np.empty(self.n_pairs)
         self.workers.run(
             kernels.pair_products_count, self.workers.split(self.n_pairs, grain=GRAIN // 100),
-            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val, counts, inner,
+            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val,
+            self.n_features, counts, inner,
         )  # fmt: skip
         return np.cumsum(counts), inner
 
@@ -140,8 +141,8 @@ class TripletData:
         product = np.empty(ptr[-1])
         self.workers.run(
             kernels.pair_products_fill, self.workers.split(self.n_pairs, grain=GRAIN // 100),
-            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val, ptr, pair,
-            feature, product,
+            self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val,
+            self.n_features, ptr, pair, feature, product,
         )  # fmt: skip
         return pair, feature, product
 
@@ -169,7 +170,7 @@ class TripletData:
         inner, counts = np.empty(self.n_triplets), np.empty(self.n_triplets + 1, dtype=np.int64)
         kernels.pair_products_count(
             0, self.n_triplets, positive, negative, self.row_ptr, self.row_idx, self.row_val,
-            counts, inner,
+            self.n_features, counts, inner,
         )  # fmt: skip
         between = norm[positive] + norm[negative] - 2.0 * inner
         return norm[anchors] * np.maximum(between, 0.0)
@@ -376,6 +377,12 @@ class PairGradient:
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
         data = self.data
+        if not self.covers_all:  # a batch is used once: its products are not worth keeping
+            out = np.zeros(self.n_features)
+            kernels.diagonal_directly(
+                data.pair_a, data.pair_b, data.row_ptr, data.row_idx, data.row_val, self.w, out
+            )
+            return out
         parts = data.product_parts
         out = np.zeros((len(parts) - 1, self.n_features))
         data.workers.run(kernels.diagonal, range(len(parts)), parts, *data.products, self.w, out)
@@ -410,13 +417,11 @@ class PairGradient:
         )  # fmt: skip
         return out
 
-    @cached_property
-    def _cross_terms(self) -> _CrossTerms:
-        return self.problem.cross_terms if self.covers_all else _CrossTerms(self.data)
-
     def entries(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
         """Return S_ij for listed pairs of features."""
-        return self._cross_terms.entries(i, j, self.w)
+        if self.covers_all:
+            return self.problem.cross_terms.entries(i, j, self.w)
+        return _entries_directly(self.data, i, j, self.w)
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ of each atom B."""
@@ -451,7 +456,7 @@ class PairGradient:
     def _is_light(self, features: np.ndarray) -> bool:
         """Whether a few features are cheaper row by row than side by side in a pass over X."""
         data = self.data
-        return bool(2 * data.reach[features].sum() <= data.nnz)
+        return self.covers_all and bool(2 * data.reach[features].sum() <= data.nnz)
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
         data, R = self.data, self.data.side_by_side
@@ -515,6 +520,19 @@ class PairGradient:
         return value, partner, entry
 
 
+def _entries_directly(data: TripletData, i: np.ndarray, j: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """Return S_ij for listed pairs of features; the rarer feature leads."""
+    length = np.diff(data.col_ptr)
+    swap = length[i] > length[j]
+    out = np.empty(len(i))
+    data.workers.run(
+        kernels.entries_directly, data.workers.pieces(len(i)), np.where(swap, j, i),
+        np.where(swap, i, j), data.col_ptr, data.col_idx, data.col_val, data.link_ptr,
+        data.link_row, data.link_pair, w, out,
+    )  # fmt: skip
+    return out
+
+
 class _CrossTerms:
     """S_ij of the pairs of features that the active atoms are made of.
 
@@ -553,9 +571,8 @@ class _CrossTerms:
         self.data.workers.run(
             kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, out
         )
-        for k in np.flatnonzero(~known):  # no room to keep them
-            pair, value = self._terms(i[k], j[k])
-            out[k] = np.add.reduce(w[pair] * value)
+        if not known.all():  # no room to keep them
+            out[~known] = _entries_directly(self.data, i[~known], j[~known], w)
         return out
 
     def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
