@@ -29,6 +29,12 @@ class Twin:
     ours: TripletProblem = field(repr=False)
     dense: reference.Problem
 
+    def inside(self, atoms):
+        """Return atoms on columns of X as atoms on the features of the two problems."""
+        live = np.flatnonzero(self.X.any(axis=0))
+        assert np.isin(atoms[:, :2], live).all()
+        return np.column_stack([np.searchsorted(live, atoms[:, :2]), atoms[:, 2]])
+
 
 def make_twin(X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=None, n_jobs=1):
     """Build a problem both ways from dense X and triplets in any order."""

@@ -456,7 +456,7 @@ def gather_blocks(
 ):  # fmt: skip
     """Find the best partners of many features, WIDTH of them in a pass over X, block by block.
 
-    The features come in rising order, -1 as padding at the end.
+    -1 is padding, at the end.
     """
     R = np.zeros((link_ptr.size - 1, WIDTH))
     for block in range(start, stop):
@@ -467,7 +467,7 @@ def gather_blocks(
         R[:] = 0.0
         spread(own[:n_own], ptr, idx, val, link_ptr, neighbor, pair, w, R)
         _partners_in(
-            own[0] + 1 if after else 0, diag.size, own, after, ptr, idx, val, R, diag,
+            own[:n_own].min() + 1 if after else 0, diag.size, own, after, ptr, idx, val, R, diag,
             best[block * WIDTH : (block + 1) * WIDTH],
             partner[block * WIDTH : (block + 1) * WIDTH],
             entry[block * WIDTH : (block + 1) * WIDTH],
