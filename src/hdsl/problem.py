@@ -28,6 +28,9 @@ GRAIN = 40_000
 #: Sums that several threads add to are kept apart in so many parts, for any number of threads.
 PARTS = 2
 
+#: Stands in for a zero that is divided by.
+TINY = float(np.finfo(np.float64).tiny)
+
 #: Most numbers kept to score the active atoms quickly (12 bytes each); past it they are recomputed.
 CROSS_TERMS_LIMIT = 1 << 26
 
@@ -304,13 +307,13 @@ class TripletProblem:
         data, omega = self.data, self.omega
         if subset is not None:
             data, margins = data.take(subset), margins[subset]
-            omega = omega[subset * self.omega_step]
-            omega = omega / omega.sum()
+            omega = omega[subset] if self.omega_step else np.ones(1)
+            omega = omega / max(omega.sum() if self.omega_step else len(subset), TINY)
         parts = data.triplet_parts
         pulls, w = np.empty(data.n_triplets), np.zeros((len(parts) - 1, data.n_pairs))
         data.workers.run(
             kernels.pull_pairs, range(len(parts)), parts, self.loss.code, margins, omega,
-            int(len(omega) > 1), data.positive_pair, data.negative_pair, pulls, w,
+            self.omega_step, data.positive_pair, data.negative_pair, pulls, w,
         )  # fmt: skip
         return PairGradient(self, data, subset, pulls, w.sum(axis=0) if len(w) > 1 else w[0])
 
@@ -564,13 +567,15 @@ class _CrossTerms:
             self._learn(keys, i, j, np.flatnonzero(~known))
             at, known = self._find(keys)
         out = np.empty(len(keys))
-        first, last = self.first[at], np.where(known, self.last[at], self.first[at])
+        first, last = self.first[at[known]], self.last[at[known]]
+        run = np.empty(len(first))
         bounds = self.data.workers.split(
-            len(keys), grain=GRAIN, work=np.concatenate([[0], np.cumsum(last - first)])
+            len(run), grain=GRAIN, work=np.concatenate([[0], np.cumsum(last - first)])
         )
         self.data.workers.run(
-            kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, out
+            kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, run
         )
+        out[known] = run
         if not known.all():  # no room to keep them
             out[~known] = _entries_directly(self.data, i[~known], j[~known], w)
         return out

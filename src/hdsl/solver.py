@@ -32,6 +32,9 @@ TIE = 1e-12
 #: it would cost more it is left out, and the status says so.
 EXACT_CHECK_LIMIT = 2e11
 
+#: A step may raise the objective by this share of it, by rounding, and no more.
+RISE = 1e-13
+
 #: Margins are rebuilt from the atoms when rounding may have moved them by this much.
 DRIFT_LIMIT = 1e-12
 
@@ -301,12 +304,11 @@ def line_search(
     is piecewise linear, so a Newton step from the right piece is exact; for the others it goes on
     to a relative 1e-12.
     """
-    low, high = 0.0, max_step
     slope, curvature = problem.slope_along(margins, direction, 0.0)
     if not slope < 0.0 or max_step <= 0.0:
         return 0.0
     tiny = 4e-16 * -slope
-    low_slope, high_slope = slope, np.nan
+    low, low_slope, high, high_slope = 0.0, slope, max_step, np.nan
     step = 0.0
     for _ in range(200):
         guess = step - slope / curvature if curvature > 0.0 else np.inf
@@ -316,8 +318,7 @@ def line_search(
             guess = _between(low, high, low_slope, high_slope)
         if not low < guess <= high or (guess == high and not np.isnan(high_slope)):
             break  # no number left between the two
-        moved = abs(guess - step)
-        step = guess
+        moved, step = abs(guess - step), guess
         slope, curvature = problem.slope_along(margins, direction, step)
         if slope < 0.0:
             low, low_slope = step, slope
@@ -333,7 +334,7 @@ def line_search(
 
 
 def _between(low: float, high: float, low_slope: float, high_slope: float) -> float:
-    """Return where the chord crosses zero, kept off the ends."""
+    """Return a point inside a bracket: where the chord crosses zero, kept off the ends."""
     if np.isnan(high_slope):
         return 0.5 * (low + high)
     share = low_slope / (low_slope - high_slope)
@@ -464,10 +465,12 @@ class _Run:
                     return verdict
                 state.gap_estimate = np.inf  # blended steps: take what the check found
                 move = self.rule(look)
-            self.record(state, look.gap if look.asked else np.nan, look.asked and look.is_exact)
+            last = state.n_iter >= max_iter
+            gap = look.gap if look.asked or last else np.nan
+            self.record(state, gap, look.asked and look.is_exact)
             if callback is not None and callback(state):
                 return "callback"
-            if state.n_iter >= max_iter:
+            if last:
                 return "max_iter"
             moved = self.take(state, move, step_size)
             idle = 0 if moved else idle + 1
@@ -515,21 +518,26 @@ class _Run:
         else:
             size = 2.0 / (state.n_iter + 2.0)
         drop = move.away is not None and size >= move.max_step
+        objective = state.objective
+        if size > 0.0:
+            direction *= size
+            direction += margins
+            objective = problem.value(direction)
+            if step_size == "line_search" and objective > state.objective * (1.0 + RISE):
+                size, drop = 0.0, False  # rounding is larger than what there is to gain
         active = state.active
         if size > 0.0:
             active = active.moved(move.toward, move.away, size, drop)
-            direction *= size
-            direction += margins
         # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
         state.iterate = Iterate(state.n_iter + 1, active, move, size, drop)
         if size > 0.0:
-            state.margins = direction
+            state.margins, state.objective = direction, objective
             # A step of size γ multiplies what rounding has done so far by at most 1 + γ.
             away_only = move.toward is None
             state.drift = state.drift * (1.0 + size if away_only else 1.0) + 1e-15
             if state.drift > DRIFT_LIMIT:
                 self.rebuild(state)
-            state.objective = problem.value(state.margins)
+                state.objective = problem.value(state.margins)
         return size > 0.0
 
     def is_stuck(self, look: Outlook, idle: int) -> bool:
