@@ -122,7 +122,7 @@ def _scene(made: TripletProblem, n_iter: int) -> Scene:
     def keep(state) -> None:
         seen.append(state.margins.copy())
         del seen[:-2]
-        atoms[:] = [state.atoms.copy()]
+        atoms[:] = [state.active.atoms.copy()]
 
     rng = np.random.default_rng(0)
     frank_wolfe(made, max_iter=n_iter, tol=0.0, callback=keep, rng=rng)
