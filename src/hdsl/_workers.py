@@ -6,8 +6,10 @@ OpenMP to break after a fork, no thread layer that forbids two fits at once.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any
 
 import joblib
@@ -33,12 +35,20 @@ class Workers:
         if self._pool is None or len(bounds) <= 2:
             kernel(bounds[0], bounds[-1], *args)
             return
-        jobs = [
-            self._pool.submit(kernel, bounds[k], bounds[k + 1], *args)
-            for k in range(1, len(bounds) - 1)
-        ]
+        pending = deque(pairwise(bounds))
+
+        def work() -> None:
+            while True:
+                try:
+                    start, stop = pending.popleft()
+                except IndexError:
+                    return
+                kernel(start, stop, *args)
+
+        helpers = min(self.n_threads, len(bounds) - 1) - 1
+        jobs = [self._pool.submit(work) for _ in range(helpers)]
         try:
-            kernel(bounds[0], bounds[1], *args)
+            work()
         finally:  # also when interrupted: nobody may write to an array that has moved on
             errors = [job.exception() for job in jobs]
         for error in errors:
