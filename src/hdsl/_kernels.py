@@ -239,21 +239,19 @@ def link_rows(row_a, row_b, cursor, neighbor, pair):
 
 
 @njit(cache=True, nogil=True)
-def _unfold(row, ptr, idx, val, out):
-    """Write a sparse row into a vector of zeros."""
-    for k in range(ptr[row], ptr[row + 1]):
+def _unfold(s, start, rows, ptr, idx, val, out):
+    """Hold row rows[s] in a vector that held rows[s - 1], or zeros at the start (X as CSR).
+
+    Pairs come sorted by their first row, which is unfolded once for all of its pairs: a merge of
+    two sorted rows would mispredict at every other entry.
+    """
+    if s > start:
+        if rows[s] == rows[s - 1]:
+            return
+        for k in range(ptr[rows[s - 1]], ptr[rows[s - 1] + 1]):
+            out[idx[k]] = 0.0
+    for k in range(ptr[rows[s]], ptr[rows[s] + 1]):
         out[idx[k]] = val[k]
-
-
-@njit(cache=True, nogil=True)
-def _fold(row, ptr, idx, out):
-    """Make it zeros again."""
-    for k in range(ptr[row], ptr[row + 1]):
-        out[idx[k]] = 0.0
-
-
-# Pairs come sorted by their first row, which is unfolded once for all of its pairs: a merge of two
-# sorted rows would mispredict at every other entry.
 
 
 @njit(cache=True, nogil=True)
@@ -261,10 +259,7 @@ def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, n_features, co
     """Count the shared features of the pairs [start, stop) (X as CSR); write the inner products."""
     x = np.zeros(n_features)
     for s in range(start, stop):
-        if s == start or row_a[s] != row_a[s - 1]:
-            if s > start:
-                _fold(row_a[s - 1], ptr, idx, x)
-            _unfold(row_a[s], ptr, idx, val, x)
+        _unfold(s, start, row_a, ptr, idx, val, x)
         total = 0.0
         shared = 0
         for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
@@ -281,10 +276,7 @@ def pair_products_fill(
     """Write x_a ∘ x_b of the pairs [start, stop): the shared features and their products."""
     x = np.zeros(n_features)
     for s in range(start, stop):
-        if s == start or row_a[s] != row_a[s - 1]:
-            if s > start:
-                _fold(row_a[s - 1], ptr, idx, x)
-            _unfold(row_a[s], ptr, idx, val, x)
+        _unfold(s, start, row_a, ptr, idx, val, x)
         n = at[s]
         for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
             y = x[idx[k]]
@@ -315,10 +307,7 @@ def diagonal_directly(row_a, row_b, ptr, idx, val, w, out):
     """Add the diagonal of C to `out` without stored products (X as CSR)."""
     x = np.zeros(out.size)
     for s in range(row_a.size):
-        if s == 0 or row_a[s] != row_a[s - 1]:
-            if s > 0:
-                _fold(row_a[s - 1], ptr, idx, x)
-            _unfold(row_a[s], ptr, idx, val, x)
+        _unfold(s, 0, row_a, ptr, idx, val, x)
         for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
             out[idx[k]] += w[s] * (x[idx[k]] * val[k])
 
