@@ -21,32 +21,6 @@ class Neighbors(NamedTuple):
     size: np.ndarray
 
 
-def top_k(
-    queries: sp.csr_array, index: sp.csr_array, k: int, *, n_jobs: int | None = None
-) -> Neighbors:
-    """Find the k rows of the index of largest inner product with each query.
-
-    Larger inner products come first, and the smaller row number of equals.
-
-    Parameters
-    ----------
-    queries, index : csr_arrays with the same number of columns, float64
-    k : int
-        At most the number of rows of the index.
-    n_jobs : int, default=None
-        Threads; the answer does not depend on their number.
-
-    Returns
-    -------
-    Neighbors
-        Arrays of shape (n_queries, k).
-    """
-    labels = np.zeros(index.shape[0], dtype=np.int64)
-    query_labels = np.full(queries.shape[0], -1, dtype=np.int64)
-    _, found = _search(queries, query_labels, index, labels, 0, k, False, n_jobs)
-    return found
-
-
 def neighbors_by_label(
     X: sp.csr_array, labels: np.ndarray, n_same: int, n_other: int, *, n_jobs: int | None = None
 ) -> tuple[Neighbors, Neighbors]:
@@ -68,44 +42,31 @@ def neighbors_by_label(
     -------
     same, other : Neighbors
     """
-    labels = labels.astype(np.int64)
-    return _search(X, labels, X, labels, n_same, n_other, True, n_jobs)
-
-
-def _search(
-    queries: sp.csr_array,
-    query_labels: np.ndarray,
-    index: sp.csr_array,
-    labels: np.ndarray,
-    n_same: int,
-    n_other: int,
-    own: bool,
-    n_jobs: int | None,
-) -> tuple[Neighbors, Neighbors]:
     from . import _kernels as kernels  # compiled code is loaded when it is first needed
 
-    n = queries.shape[0]
-    found = tuple(
+    n = X.shape[0]
+    labels = labels.astype(np.int64)
+    same, other = (
         Neighbors(np.full((n, k), -np.inf), np.full((n, k), -1), np.zeros(n, dtype=np.int64))
         for k in (n_same, n_other)
     )
-    used, frequency = _by_frequency(index)
-    queries, index = _renumber(queries, used), _renumber(index, used)
+    used, frequency = _by_frequency(X)
+    X = _renumber(X, used)
     n_blocks = -(-n // kernels.WIDTH)
-    by_columns = float(frequency[queries.indices].sum(dtype=np.float64)) + n * index.shape[0]
-    by_rows = ROW_STEP_COST * index.nnz * n_blocks
+    by_columns = float(frequency[X.indices].sum(dtype=np.float64)) + n * n
+    by_rows = ROW_STEP_COST * X.nnz * n_blocks
     with Workers(n_jobs) as workers:
         if by_columns <= by_rows:
             workers.run(
-                kernels.top_by_columns, workers.pieces(n), *_arrays(queries),
-                query_labels, *_arrays(index.tocsc()), labels, own, *found[0], *found[1],
+                kernels.top_by_columns, workers.pieces(n), *_arrays(X), labels,
+                *_arrays(X.tocsc()), labels, True, *same, *other,
             )  # fmt: skip
         else:
             workers.run(
-                kernels.top_by_rows, workers.pieces(n_blocks), *_arrays(queries),
-                query_labels, *_arrays(index), labels, own, index.shape[1], *found[0], *found[1],
+                kernels.top_by_rows, workers.pieces(n_blocks), *_arrays(X), labels, *_arrays(X),
+                labels, True, X.shape[1], *same, *other,
             )  # fmt: skip
-    return found[0], found[1]
+    return same, other
 
 
 def _by_frequency(index: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
@@ -119,17 +80,10 @@ def _by_frequency(index: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _renumber(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
-    """Return X with `columns` only, in that order; entries stay in the order of the old numbers."""
+    """Return X with its columns in that order; entries stay in the order of the old numbers."""
     order = np.argsort(columns)
-    at = np.minimum(np.searchsorted(columns, X.indices, sorter=order), len(columns) - 1)
-    kept = columns[order[at]] == X.indices if len(columns) else np.zeros(X.nnz, dtype=bool)
-    indices = order[at].astype(np.int32)
-    if kept.all():
-        return sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(columns)))
-    running = np.concatenate([[0], np.cumsum(kept)])
-    return sp.csr_array(
-        (X.data[kept], indices[kept], running[X.indptr]), shape=(X.shape[0], len(columns))
-    )
+    indices = order[np.searchsorted(columns, X.indices, sorter=order)].astype(np.int32)
+    return sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], len(columns)))
 
 
 def _arrays(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
