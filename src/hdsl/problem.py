@@ -1,7 +1,8 @@
 """The learning problem: X and triplets, a loss, a scale and a prior, behind four verbs.
 
-The solver asks a problem for ``atom_margins``, ``value``, ``gradient`` and ``slope_along`` and
-knows nothing else of it. Nothing here is ever d × d or T × d. A triplet (a, p, q) compares the
+The solver steps by ``atom_margins``, ``value``, ``gradient`` and ``slope_along``; beside these it
+asks for ``margins`` from scratch, and of the data only for feature numbers and the cost of an exact
+search. Nothing here is ever d × d or T × d. A triplet (a, p, q) compares the
 pairs of rows {a, p} and {a, q}; with one number w_s for each distinct pair s = {a, b},
 
     -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ± S_ij),
@@ -517,8 +518,8 @@ class PairGradient:
         data.workers.run(
             kernels.scatter_partners, data.workers.pieces(m), features, after, data.col_ptr,
             data.col_idx, data.col_val, data.row_ptr, data.row_idx, data.row_val, data.link_ptr,
-            data.link_row,
-            data.link_pair, self.w, self.diagonal, last, first, second, value, partner, entry,
+            data.link_row, data.link_pair, self.w, self.diagonal, last, first, second, value,
+            partner, entry,
         )  # fmt: skip
         return value, partner, entry
 

@@ -453,10 +453,9 @@ class _Run:
         idle = 0
         while True:
             look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng, self.tol)
-            done = self.is_solved(state, look)
-            if done:
-                self.record(state, 0.0 if done == "no_violation" else look.gap, look.is_exact)
-                return done
+            if self.is_solved(state, look):
+                self.record(state, 0.0, True)
+                return "no_violation"
             move = self.rule(look)
             if look.asked and look.gap <= self.tol:
                 verdict, look = self.check(state, look)
@@ -477,11 +476,9 @@ class _Run:
             if idle and self.is_stuck(look, idle):
                 return "stalled"
 
-    def is_solved(self, state: State, look: Outlook) -> str | None:
-        if look.gradient.is_zero() and (look.gradient.covers_all or state.objective == 0.0):
-            look.is_exact = True
-            return "no_violation"
-        return None
+    def is_solved(self, state: State, look: Outlook) -> bool:
+        """Whether no triplet pulls any more: the gap is then 0, whatever the oracle."""
+        return look.gradient.is_zero() and (look.gradient.covers_all or state.objective == 0.0)
 
     def check(self, state: State, look: Outlook) -> tuple[str | None, Outlook]:
         """Decide whether a gap below tol is true; None means go on, with what the check found."""
