@@ -31,9 +31,11 @@ class Twin:
 
     def inside(self, atoms):
         """Return atoms on columns of X as atoms on the features of the two problems."""
-        live = np.flatnonzero(self.X.any(axis=0))
-        assert np.isin(atoms[:, :2], live).all()
-        return np.column_stack([np.searchsorted(live, atoms[:, :2]), atoms[:, 2]])
+        position = np.full(self.X.shape[1], -1)
+        position[self.ours.data.features] = np.arange(self.ours.n_features)
+        ends = position[atoms[:, :2]]
+        assert (ends >= 0).all()
+        return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
 
 
 def make_twin(X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=None, n_jobs=1):
@@ -43,7 +45,7 @@ def make_twin(X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=
     data = TripletData(sp.csr_array(X), triplets, Workers(n_jobs))
     ours = TripletProblem(data, losses.get(loss), scale, prior, weights)
     dense = reference.Problem(
-        X[:, X.any(axis=0)],
+        X[:, data.features],
         triplets[data.order],
         loss,
         scale,
@@ -59,6 +61,8 @@ def random_arrays(seed, n=10, d=8, T=30, density=0.5):
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
     X[rng.integers(n, size=d), np.arange(d)] += 1.0
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
+    # The fullest columns first, as in TripletData: feature numbers are then column numbers.
+    X = X[:, np.argsort(-np.count_nonzero(X, axis=0), kind="stable")]
     others = np.array([rng.choice(n, size=2, replace=False) for _ in range(T)])
     return X, np.column_stack([rng.integers(n, size=T), others])
 

@@ -64,11 +64,12 @@ def test_reference_optimum_by_hand():
 
 @given(matrices(), st.data())
 def test_data(X, data):
-    """Only columns with an entry count, and the triplets are sorted by anchor."""
+    """Only columns with an entry count, the fullest first; triplets are sorted by anchor."""
     T = data.draw(triplets(len(X)))
     prepared = TripletData(sp.csr_array(X), T, Workers(1))
     a, p, q = X[T[prepared.order]].transpose(1, 0, 2)
-    assert_array_equal(prepared.features, np.flatnonzero(X.any(axis=0)))
+    full = np.count_nonzero(X, axis=0)
+    assert prepared.features.tolist() == sorted(np.flatnonzero(full), key=lambda j: (-full[j], j))
     assert_array_equal(np.sort(prepared.order), np.arange(len(T)))
     assert (np.diff(T[prepared.order, 0]) >= 0).all()
     assert_allclose(prepared.dot_margins, (a * (p - q)).sum(axis=1), rtol=1e-13, atol=1e-12)

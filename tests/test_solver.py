@@ -195,7 +195,7 @@ class Watch:
         assert_allclose(state.margins, margins, rtol=0, atol=1e-10 * self.size)
         # Margins are known to a few units in the last place, which the loss's slope magnifies.
         pull = dense.omega @ np.abs(dense.ell1(margins))
-        rounding = 1e-13 * pull * self.size
+        rounding = 1e-13 * pull * self.size + (1e-13 * self.size) ** 2
         value = dense.value(margins)
         assert state.objective == pytest.approx(value, rel=1e-12, abs=100 * rounding)
         if self.falls and self.objectives:

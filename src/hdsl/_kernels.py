@@ -173,12 +173,16 @@ def pull_pairs(
     """
     for part in range(start, stop):
         own = w[part]
-        for t in range(bounds[part], bounds[part + 1]):
-            g = -omega[t * omega_step] * _loss_derivative(code, margins[t])
-            pulls[t] = g
-            if g != 0.0:
-                own[positive_pair[t]] += g
-                own[negative_pair[t]] -= g
+        if code == SMOOTHED_HINGE and omega_step == 0:
+            for t in range(bounds[part], bounds[part + 1]):
+                y = margins[t] if margins[t] < 1.0 else 1.0
+                pulls[t] = omega[0] * (1.0 - (y if y > 0.0 else 0.0))
+        else:
+            for t in range(bounds[part], bounds[part + 1]):
+                pulls[t] = -omega[t * omega_step] * _loss_derivative(code, margins[t])
+        for t in range(bounds[part], bounds[part + 1]):  # no branch on 0: it would mispredict
+            own[positive_pair[t]] += pulls[t]
+            own[negative_pair[t]] -= pulls[t]
 
 
 @njit(cache=True, nogil=True)
@@ -265,15 +269,13 @@ def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, n_features, co
         for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
             total += x[idx[k]] * val[k]
             shared += x[idx[k]] != 0.0
-        counts[s + 1] = shared
+        counts[s] = shared
         inner[s] = total
 
 
 @njit(cache=True, nogil=True)
-def pair_products_fill(
-    start, stop, row_a, row_b, ptr, idx, val, n_features, at, pair, feature, product
-):
-    """Write x_a ∘ x_b of the pairs [start, stop): the shared features and their products."""
+def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, n_features, at, feature, product):
+    """Write x_a ∘ x_b of the pairs [start, stop) from at[s] on: shared features and products."""
     x = np.zeros(n_features)
     for s in range(start, stop):
         _unfold(s, start, row_a, ptr, idx, val, x)
@@ -281,7 +283,6 @@ def pair_products_fill(
         for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
             y = x[idx[k]]
             if y != 0.0:
-                pair[n] = s
                 feature[n] = idx[k]
                 product[n] = y * val[k]
                 n += 1
@@ -291,15 +292,25 @@ def pair_products_fill(
 
 
 @njit(cache=True, nogil=True)
-def diagonal(start, stop, bounds, pair, feature, product, w, out):
-    """Add the diagonal of C from stored products; those between bounds[p:p + 2] go to out[p].
+def diagonal(start, stop, bounds, pair, ptr, feature, product, w, out):
+    """Add the diagonal of C from stored products; the runs between bounds[p:p + 2] go to out[p].
 
-    One flat loop: pairs share few features, and a loop for each would mostly mispredict its end.
+    Run r holds the products of pair[r], from ptr[r] on. Runs come sorted by length, so that the
+    ends of the loops are predicted, and pairs that nothing pulls at are skipped.
     """
     for part in range(start, stop):
         own = out[part]
-        for k in range(bounds[part], bounds[part + 1]):
-            own[feature[k]] += w[pair[k]] * product[k]
+        first = bounds[part]
+        pulled = np.empty(bounds[part + 1] - first + 1, np.int32)
+        n = 0
+        for r in range(first, bounds[part + 1]):
+            pulled[n] = r - first
+            n += w[pair[r]] != 0.0
+        for p in range(n):
+            r = first + pulled[p]
+            x = w[pair[r]]
+            for k in range(ptr[r], ptr[r + 1]):
+                own[feature[k]] += x * product[k]
 
 
 @njit(cache=True, nogil=True)
@@ -627,14 +638,25 @@ def entries_directly(start, stop, i, j, ptr, idx, val, link_ptr, neighbor, pair,
         out[f] = total
 
 
-@njit(cache=True, nogil=True, fastmath=REORDERED)
+@njit(cache=True, nogil=True)
 def sparse_dots(start, stop, first, last, pair, value, w, out):
-    """Write the inner product of w with each of the listed runs of (pair, value)."""
+    """Write the inner product of w with each of the listed runs of (pair, value).
+
+    Four sums side by side: a vector register would have to gather, which is slower.
+    """
     for f in range(start, stop):
-        total = 0.0
-        for k in range(first[f], last[f]):
-            total += w[pair[k]] * value[k]
-        out[f] = total
+        a = b = c = d = 0.0
+        k, end = first[f], last[f]
+        while k + 4 <= end:
+            a += w[pair[k]] * value[k]
+            b += w[pair[k + 1]] * value[k + 1]
+            c += w[pair[k + 2]] * value[k + 2]
+            d += w[pair[k + 3]] * value[k + 3]
+            k += 4
+        while k < end:
+            a += w[pair[k]] * value[k]
+            k += 1
+        out[f] = (a + b) + (c + d)
 
 
 # --- search: the k largest inner products ---------------------------------------------------------
@@ -781,3 +803,104 @@ def top_by_rows(
             other_size[r] = n_other[c]
             for k in range(query_ptr[r], query_ptr[r + 1]):
                 Q[query_idx[k], c] = 0.0
+
+
+# --- search: the k largest inner products, whatever the label -------------------------------------
+
+
+@njit(cache=True, nogil=True)
+def keep_columns(ptr, idx, val, place, out_ptr, out_idx, out_val):
+    """Write the CSR arrays of the columns that have a place, under that number; -1 is none."""
+    n = 0
+    out_ptr[0] = 0
+    for r in range(ptr.size - 1):
+        for k in range(ptr[r], ptr[r + 1]):
+            j = place[idx[k]]
+            if j >= 0:
+                out_idx[n] = j
+                out_val[n] = val[k]
+                n += 1
+        out_ptr[r + 1] = n
+
+
+@njit(cache=True, nogil=True)
+def _best_first(scores, rows):
+    """Sort a heap of `_sift` by falling score, then rising row: its worst is always on top."""
+    for end in range(scores.size - 1, 0, -1):
+        score, row = scores[end], rows[end]
+        scores[end], rows[end] = scores[0], rows[0]
+        _sift(scores[:end], rows[:end], end, score, row)
+
+
+@njit(cache=True, nogil=True)
+def _top_of(sums, skip, scores, rows):
+    """Find the largest of `sums`, all but the one numbered `skip`; return how many there are."""
+    n = 0
+    worst = np.nan  # nothing is below it: all are let in until the list is full
+    for b in range(sums.size):
+        # An equal one in the list has the smaller number, so it stays.
+        if not sums[b] <= worst and b != skip:
+            n = _sift(scores, rows, n, sums[b], b)
+            if n == scores.size:
+                worst = scores[0]
+    _best_first(scores[:n], rows[:n])
+    return n
+
+
+@njit(cache=True, nogil=True)
+def top_k_of_sums(start, stop, sums, first, own, scores, rows, size):
+    """Find the k largest of each row [start, stop) of `sums`; row 0 is that of query `first`.
+
+    `own` says that query r is row r of the index, no candidate of its own; so below.
+    """
+    for r in range(first + start, first + stop):
+        size[r] = _top_of(sums[r - first], r if own else -1, scores[r], rows[r])
+
+
+@njit(cache=True, nogil=True)
+def top_k_by_columns(
+    start, stop, query_ptr, query_idx, query_val, ptr, idx, val, n_rows, own, scores, rows, size
+):
+    """Find the k rows of largest inner product with the queries [start, stop); the index as CSC."""
+    sums = np.zeros(n_rows)
+    for r in range(start, stop):
+        for k in range(query_ptr[r], query_ptr[r + 1]):
+            j = query_idx[k]
+            x = query_val[k]
+            for q in range(ptr[j], ptr[j + 1]):
+                sums[idx[q]] += x * val[q]
+        size[r] = _top_of(sums, r if own else -1, scores[r], rows[r])
+        sums[:] = 0.0
+
+
+@njit(cache=True, nogil=True)
+def top_k_by_rows(
+    start, stop, query_ptr, query_idx, query_val, ptr, idx, val, n_features, own, scores, rows, size
+):
+    """Do so for blocks of WIDTH queries, [start, stop) of the blocks; the index as CSR."""
+    n_queries, k = scores.shape
+    Q = np.zeros((n_features, WIDTH))
+    s = np.empty(WIDTH)
+    worst = np.empty(WIDTH)
+    for block in range(start, stop):
+        first = block * WIDTH
+        width = min(WIDTH, n_queries - first)
+        for c in range(width):
+            for q in range(query_ptr[first + c], query_ptr[first + c + 1]):
+                Q[query_idx[q], c] = query_val[q]
+        worst[:width] = -np.inf
+        worst[width:] = np.inf
+        for b in range(ptr.size - 1):
+            if not _gather_column(idx, val, Q, ptr[b], ptr[b + 1], 0.0, worst, s):
+                continue
+            for c in range(width):
+                r = first + c
+                if (s[c] > worst[c] or size[r] < k) and not (own and b == r):
+                    size[r] = _sift(scores[r], rows[r], size[r], s[c], b)
+                    if size[r] == k:
+                        worst[c] = scores[r, 0]
+        for c in range(width):
+            r = first + c
+            _best_first(scores[r, : size[r]], rows[r, : size[r]])
+            for q in range(query_ptr[r], query_ptr[r + 1]):
+                Q[query_idx[q], c] = 0.0

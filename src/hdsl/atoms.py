@@ -32,6 +32,18 @@ def as_array(atoms: Sequence[Atom]) -> np.ndarray:
     return np.array(atoms, dtype=np.int64).reshape(-1, 3)
 
 
+def renumbered(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return atoms on positions in `features` as atoms on those features, i < j; -1 stays -1.
+
+    Examples
+    --------
+    >>> renumbered(np.array([[0, 1, -1]]), np.array([7, 3])).tolist()
+    [[3, 7, -1]]
+    """
+    ends = np.where(atoms[:, :2] < 0, -1, features[atoms[:, :2]])
+    return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
+
+
 def n_features(atoms: np.ndarray) -> int:
     """Return how many distinct features the atoms use."""
     return int(np.unique(atoms[:, :2]).size)

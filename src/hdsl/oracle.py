@@ -161,26 +161,35 @@ def climb(gradient: PairGradient, starts: Iterable[int]) -> Vertex:
     goes on until its score no longer rises. Starts move together: their rows of S share a pass over
     X. To take all of them to the end costs twice as many passes and finds hardly better atoms.
     """
-    d = gradient.n_features
-    best = Vertex(-np.inf, Atom(d, d, 1))
-    features, seen, passes = sorted(set(map(int, starts))), set(), 0
+    features = sorted(set(map(int, starts)))
+    best, seen, first = None, set(features), True
     while features:
-        seen.update(features)
-        passes += 1
         _, partner, entry = gradient.partners(np.array(features))
-        ahead = set(partner.tolist()) if passes == 1 else set()
-        for i, j, s in zip(features, partner.tolist(), entry.tolist(), strict=True):
-            vertex = _vertex(gradient, i, j, s)
-            if vertex.beats(best):
-                best = vertex
-                ahead = ahead if passes == 1 else {j}
+        scores = gradient.score(
+            np.minimum(features, partner), np.maximum(features, partner), entry
+        )
+        # Of equal ones the smallest atom, as everywhere; as a rule there is but one.
+        vertex, j = min(
+            (
+                (_vertex(gradient, features[k], int(partner[k]), float(entry[k])), int(partner[k]))
+                for k in (scores == scores.max()).nonzero()[0].tolist()
+            ),
+            key=lambda found: found[0].atom.order,
+        )
+        ahead = set(partner.tolist()) if first else set()
+        if best is None or vertex.beats(best):
+            best = vertex
+            ahead = ahead if first else {j}
+        first = False
         features = sorted(ahead - seen)
+        seen.update(features)
+    assert best is not None
     return best
 
 
 def _vertex(gradient: PairGradient, i: int, j: int, entry: float) -> Vertex:
     atom = Atom.of(i, j, entry)
-    return Vertex(gradient.score(atom.i, atom.j, entry), atom)
+    return Vertex(float(gradient.score(atom.i, atom.j, entry)), atom)
 
 
 ORACLES: dict[str, Callable[[], Oracle]] = {

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,8 +52,9 @@ class TripletData:
     Attributes
     ----------
     features : ndarray of shape (n_features,)
-        The columns of X that are not empty. Everywhere below this class feature numbers are
-        positions in this list, so that nothing depends on the number of columns.
+        The columns of X that are not empty, the fullest first. Everywhere below this class feature
+        numbers are positions in this list: nothing depends on the number of columns, and loops
+        over columns one after the other are of nearly equal length, which processors predict.
     order : ndarray of shape (n_triplets,)
         The triplets are kept sorted by anchor: ``triplets[order]``.
     """
@@ -128,32 +130,41 @@ class TripletData:
 
     @cached_property
     def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
-        counts = np.zeros(self.n_pairs + 1, dtype=np.int64)
-        inner = np.empty(self.n_pairs)
+        counts, inner = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs)
         self.workers.run(
             kernels.pair_products_count, self.workers.split(self.n_pairs, grain=GRAIN // 100),
             self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val,
             self.n_features, counts, inner,
         )  # fmt: skip
-        return np.cumsum(counts), inner
+        return counts, inner
 
     @cached_property
-    def products(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """x_a ∘ x_b of every pair of rows, for good: the pairs, the features, the values."""
-        ptr, _ = self._shared_features
-        pair, feature = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1], dtype=np.int32)
-        product = np.empty(ptr[-1])
+    def products(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """x_a ∘ x_b of every pair of rows, for good, one run a pair: pair, ptr, feature, value.
+
+        Runs are sorted by length; pairs that share no feature have none.
+        """
+        shared, _ = self._shared_features
+        pair = np.argsort(shared, kind="stable").astype(np.int32)
+        pair = pair[np.searchsorted(shared[pair], 1) :]
+        ptr = np.concatenate([[0], np.cumsum(shared[pair])])
+        at = np.zeros(self.n_pairs, dtype=np.int64)
+        at[pair] = ptr[:-1]
+        feature, product = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
         self.workers.run(
             kernels.pair_products_fill, self.workers.split(self.n_pairs, grain=GRAIN // 100),
             self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val,
-            self.n_features, ptr, pair, feature, product,
+            self.n_features, at, feature, product,
         )  # fmt: skip
-        return pair, feature, product
+        return pair, ptr, feature, product
 
     @cached_property
     def product_parts(self) -> np.ndarray:
-        """Bounds of the parts of the products whose diagonals are summed apart."""
-        return _parts(len(self.products[0]))
+        """Bounds of the parts of the runs of products whose diagonals are summed apart."""
+        _, ptr, *_ = self.products
+        bounds = np.searchsorted(ptr, _parts(int(ptr[-1])))
+        bounds[-1] = len(ptr) - 1
+        return bounds
 
     @cached_property
     def triplet_parts(self) -> np.ndarray:
@@ -171,7 +182,7 @@ class TripletData:
         """‖x_a(x_p - x_q)ᵀ‖² of every triplet, the paper's ‖Aᵗ‖_F²."""
         anchors, positive, negative = self.triplets
         norm = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
-        inner, counts = np.empty(self.n_triplets), np.empty(self.n_triplets + 1, dtype=np.int64)
+        inner, counts = np.empty(self.n_triplets), np.empty(self.n_triplets, dtype=np.int64)
         kernels.pair_products_count(
             0, self.n_triplets, positive, negative, self.row_ptr, self.row_idx, self.row_val,
             self.n_features, counts, inner,
@@ -222,14 +233,15 @@ def _parts(n: int) -> np.ndarray:
 
 
 def _compress(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """Return the non-empty columns of X, and X's column indices as positions among them."""
+    """Return the non-empty columns of X, the fullest first, and where X's indices stand in them."""
+    columns, indices = None, X.indices
     if X.shape[1] > 4 * X.nnz + 1000:  # arrays of the number of columns would be the leak
-        features, indices = np.unique(X.indices, return_inverse=True)
-        return features.astype(np.int64), indices.astype(np.int32)
-    used = np.zeros(X.shape[1], dtype=bool)
-    used[X.indices] = True
-    position = np.cumsum(used, dtype=np.int64) - 1
-    return np.flatnonzero(used), position[X.indices].astype(np.int32)
+        columns, indices = np.unique(indices, return_inverse=True)
+    length = np.bincount(indices)
+    features = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
+    position = np.empty(len(length), dtype=np.int32)
+    position[features] = np.arange(len(features), dtype=np.int32)
+    return features if columns is None else columns[features].astype(np.int64), position[indices]
 
 
 class TripletProblem:
@@ -433,9 +445,9 @@ class PairGradient:
         diagonal = self.diagonal
         return self.problem.scale * (diagonal[i] + diagonal[j] + sign * self.entries(i, j))
 
-    def score(self, i: int, j: int, entry: float) -> float:
+    def score(self, i: Any, j: Any, entry: Any) -> Any:
         """Return the score of the better atom on features i and j whose S_ij is known."""
-        return float(self.problem.scale * (self.diagonal[i] + self.diagonal[j] + abs(entry)))
+        return self.problem.scale * (self.diagonal[i] + self.diagonal[j] + abs(entry))
 
     def partners(
         self, features: np.ndarray, *, after: bool = False

@@ -77,12 +77,13 @@ class ActiveSet:
         return len(self.weights)
 
     def __getitem__(self, k: int) -> Atom:
-        return Atom(*(int(part) for part in self.atoms[k]))
+        return Atom(*self.atoms[k].tolist())
 
     def find(self, atom: Atom) -> int | None:
         """Return the position of an atom, None where it is not active."""
-        at = np.flatnonzero((self.atoms == atom).all(axis=1))
-        return int(at[0]) if len(at) else None
+        i, j, sign = atom
+        at = ((self.atoms[:, 0] == i) & (self.atoms[:, 1] == j)).nonzero()[0].tolist()
+        return next((k for k in at if self.atoms[k, 2] == sign), None)
 
     def extreme(self, scores: np.ndarray, *, largest: bool) -> int:
         """Return the atom of largest or smallest score, the smallest (i, j, -sign) of equals.
@@ -90,12 +91,12 @@ class ActiveSet:
         Equal up to rounding: after an exact line search between two atoms their scores are the
         same in theory, and chance must not decide which is the worse.
         """
-        near = TIE * float(np.abs(scores).max())
-        if largest:
-            candidates = np.flatnonzero(scores >= scores.max() - near)
-        else:
-            candidates = np.flatnonzero(scores <= scores.min() + near)
-        return min((int(k) for k in candidates), key=lambda k: self[k].order)
+        high, low = float(scores.max()), float(scores.min())
+        near = TIE * max(abs(high), abs(low))
+        candidates = (scores >= high - near if largest else scores <= low + near).nonzero()[0]
+        if len(candidates) == 1:
+            return int(candidates[0])
+        return min(candidates.tolist(), key=lambda k: self[k].order)
 
     def moved(
         self, toward: Atom | None, away: Atom | None, step_size: float, drop: bool
@@ -180,9 +181,7 @@ class State:
     @property
     def atoms(self) -> np.ndarray:
         """Active atoms, shape (n_atoms, 3), in the user's feature numbers."""
-        atoms = self.active.atoms.copy()
-        atoms[:, :2] = self.features[atoms[:, :2]]
-        return atoms
+        return atoms_module.renumbered(self.active.atoms, self.features)
 
     @property
     def weights(self) -> np.ndarray:
@@ -571,11 +570,10 @@ class _Run:
         state.objective = self.problem.value(state.margins)
         if len(state.records) <= state.n_iter:  # interrupted after the step, before its record
             self.record(state, np.nan, False)
-        features = state.features
         trace = np.array(state.records, dtype=TRACE_DTYPE)
-        for name in ("i", "j", "away_i", "away_j"):
-            given = trace[name] >= 0
-            trace[name][given] = features[trace[name][given]]
+        for i, j in (("i", "j"), ("away_i", "away_j")):
+            ends = np.column_stack([trace[i], trace[j], trace["sign"]])
+            trace[i], trace[j], _ = atoms_module.renumbered(ends, state.features).T
         return Result(
             atoms=state.atoms,
             weights=state.active.weights,
