@@ -144,7 +144,7 @@ def test_exact_finds_a_pair_with_zero_off_diagonal():
     T = [[0, 1, 4], [2, 3, 4]]
     twin = make_twin(X, T)
     gradient = twin.ours.gradient(np.zeros(2))
-    assert gradient.entries(np.array([0]), np.array([1]))[0] == 0.0
+    assert gradient.entries(np.array([[0, 1, 1]]))[0] == 0.0
     assert ask("exact", twin, np.zeros(2)) == Vertex(9.0, Atom(0, 1, 1))
     assert ask("ascent", twin, np.zeros(2)) == Vertex(9.0, Atom(0, 1, 1))
 

@@ -171,8 +171,8 @@ def assert_gradient(gradient, dense, margins, some_atoms):
         features = np.arange(start, min(start + 8, d))
         assert_allclose(gradient.rows(features), S[features], **tolerance)
     assert_allclose(gradient.rows(np.array([d - 1, 0])), S[[d - 1, 0]], **tolerance)
-    assert_allclose(gradient.entries(i, j), S[i, j], **tolerance)
-    assert_allclose(gradient.entries(j, i), S[i, j], **tolerance)
+    atoms = np.column_stack([i, j, np.ones_like(i)])
+    assert_allclose(gradient.entries(atoms), S[i, j], **tolerance)
     assert_allclose(gradient.scores(some_atoms), dense.scores(margins, some_atoms), atol=size)
     assert gradient.n_features == d
     assert gradient.is_zero() == (not dense.ell1(margins).any())

@@ -325,7 +325,8 @@ def diagonal_directly(row_a, row_b, ptr, idx, val, w, out):
 
 @njit(cache=True, nogil=True)
 def spread(features, ptr, idx, val, link_ptr, neighbor, pair, w, R):
-    """Write column c of R (n × WIDTH, zeros) as (W + Wᵀ) X[:, features[c]] (X as CSC)."""
+    """Write column c of R (n × WIDTH) as (W + Wᵀ) X[:, features[c]] (X as CSC), zeros after."""
+    R[:] = 0.0
     for c in range(features.size):
         i = features[c]
         for k in range(ptr[i], ptr[i + 1]):
@@ -441,10 +442,19 @@ def _partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, par
 def gather_partners(
     start, stop, bounds, features, after, ptr, idx, val, R, diag, best, partner, entry
 ):
-    """Do so for the parts [start, stop) of the features j between `bounds`, each its own result."""
+    """Do so for the parts [start, stop) of the features j between `bounds`, each its own result.
+
+    There may be fewer than WIDTH features; the results are written from scratch.
+    """
+    padded = np.full(WIDTH, -1)
+    padded[: features.size] = features
     for part in range(start, stop):
+        best[part, : features.size] = -np.inf
+        best[part, features.size :] = np.inf
+        partner[part] = -1
+        entry[part] = 0.0
         _partners_in(
-            bounds[part], bounds[part + 1], features, after, ptr, idx, val, R, diag,
+            bounds[part], bounds[part + 1], padded, after, ptr, idx, val, R, diag,
             best[part], partner[part], entry[part],
         )  # fmt: skip
 
@@ -464,7 +474,6 @@ def gather_blocks(
         n_own = 0
         while n_own < WIDTH and own[n_own] >= 0:
             n_own += 1
-        R[:] = 0.0
         spread(own[:n_own], ptr, idx, val, link_ptr, neighbor, pair, w, R)
         _partners_in(
             own[:n_own].min() + 1 if after else 0, diag.size, own, after, ptr, idx, val, R, diag,
@@ -874,12 +883,20 @@ def top_k_by_columns(
 
 
 @njit(cache=True, nogil=True)
+def _aligned_zeros(n):
+    """Return zeros of shape (n, WIDTH) whose rows are cache lines: none takes two loads."""
+    room = np.zeros((n + 1) * WIDTH)
+    first = -(room.ctypes.data // 8) % WIDTH
+    return room[first : first + n * WIDTH].reshape((n, WIDTH))
+
+
+@njit(cache=True, nogil=True)
 def top_k_by_rows(
     start, stop, query_ptr, query_idx, query_val, ptr, idx, val, n_features, own, scores, rows, size
 ):
     """Do so for blocks of WIDTH queries, [start, stop) of the blocks; the index as CSR."""
     n_queries, k = scores.shape
-    Q = np.zeros((n_features, WIDTH))
+    Q = _aligned_zeros(n_features)
     s = np.empty(WIDTH)
     worst = np.empty(WIDTH)
     for block in range(start, stop):

@@ -46,7 +46,7 @@ def renumbered(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
 
 def n_features(atoms: np.ndarray) -> int:
     """Return how many distinct features the atoms use."""
-    return int(np.unique(atoms[:, :2]).size)
+    return len(set(atoms[:, :2].ravel().tolist()))
 
 
 def factors(atoms: np.ndarray, scales: np.ndarray, n_features: int) -> sp.csr_array:

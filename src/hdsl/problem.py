@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -48,20 +49,30 @@ class TripletData:
         Anchor, positive and negative rows.
     workers : Workers
         Threads to compute with.
+    keep : ndarray, default=None
+        Columns that count although they may be empty.
 
     Attributes
     ----------
     features : ndarray of shape (n_features,)
-        The columns of X that are not empty, the fullest first. Everywhere below this class feature
+        The columns of X that are not empty or are kept, the fullest first. Everywhere below this class feature
         numbers are positions in this list: nothing depends on the number of columns, and loops
         over columns one after the other are of nearly equal length, which processors predict.
     order : ndarray of shape (n_triplets,)
         The triplets are kept sorted by anchor: ``triplets[order]``.
     """
 
-    def __init__(self, X: sp.csr_array, triplets: np.ndarray, workers: Workers) -> None:
+    def __init__(
+        self,
+        X: sp.csr_array,
+        triplets: np.ndarray,
+        workers: Workers,
+        keep: np.ndarray | None = None,
+    ) -> None:
         self.workers = workers
         self.features, indices = _compress(X)
+        if keep is not None:
+            self.features = np.concatenate([self.features, np.setdiff1d(keep, self.features)])
         self.order = np.argsort(triplets[:, 0], kind="stable")
         shape = (X.shape[0], len(self.features))
         self._arrange(sp.csr_array((X.data, indices, X.indptr), shape=shape), triplets[self.order])
@@ -216,9 +227,9 @@ class TripletData:
         return np.zeros((self.n_rows, kernels.WIDTH))
 
     @cached_property
-    def feature_bounds(self) -> list[int]:
+    def feature_bounds(self) -> np.ndarray:
         """Features shared out among the threads by the entries of X in them."""
-        return self.workers.split(self.n_features, grain=GRAIN, work=self.col_ptr)
+        return np.array(self.workers.split(self.n_features, grain=GRAIN, work=self.col_ptr))
 
     @cached_property
     def chunk_bounds(self) -> list[int]:
@@ -433,17 +444,17 @@ class PairGradient:
         )  # fmt: skip
         return out
 
-    def entries(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
-        """Return S_ij for listed pairs of features."""
+    def entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return S_ij of the features of each atom."""
         if self.covers_all:
-            return self.problem.cross_terms.entries(i, j, self.w)
-        return _entries_directly(self.data, i, j, self.w)
+            return self.problem.cross_terms.entries(atoms, self.w)
+        return _entries_directly(self.data, *atoms[:, :2].T, self.w)
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ of each atom B."""
         i, j, sign = atoms.T
         diagonal = self.diagonal
-        return self.problem.scale * (diagonal[i] + diagonal[j] + sign * self.entries(i, j))
+        return self.problem.scale * (diagonal[i] + diagonal[j] + sign * self.entries(atoms))
 
     def score(self, i: Any, j: Any, entry: Any) -> Any:
         """Return the score of the better atom on features i and j whose S_ij is known."""
@@ -476,7 +487,6 @@ class PairGradient:
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
         data, R = self.data, self.data.side_by_side
-        R.fill(0.0)
         kernels.spread(
             features, data.col_ptr, data.col_idx, data.col_val, data.link_ptr, data.link_row,
             data.link_pair, self.w, R,
@@ -488,13 +498,10 @@ class PairGradient:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find the partners of up to WIDTH features in one pass over X that the threads share."""
         data, m, bounds = self.data, len(features), self.data.feature_bounds
-        padded = np.full(kernels.WIDTH, -1)
-        padded[:m] = features
         shape = (len(bounds) - 1, kernels.WIDTH)
-        value, partner, entry = np.full(shape, -np.inf), np.full(shape, -1), np.zeros(shape)
-        value[:, m:] = np.inf  # nothing is better than padding
+        value, partner, entry = np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape)
         data.workers.run(
-            kernels.gather_partners, range(len(bounds)), np.array(bounds), padded, after,
+            kernels.gather_partners, range(len(bounds)), bounds, features, after,
             data.col_ptr, data.col_idx, data.col_val, self._spread(features), self.diagonal,
             value, partner, entry,
         )  # fmt: skip
@@ -558,9 +565,7 @@ class _CrossTerms:
 
     def __init__(self, data: TripletData) -> None:
         self.data = data
-        self.keys = np.empty(0, dtype=np.int64)  # sorted; int64 holds i * d + j up to d = 3e9
-        self.first = np.empty(0, dtype=np.int64)
-        self.last = np.empty(0, dtype=np.int64)
+        self.runs: dict[tuple[int, int], tuple[int, int]] = {}  # where the terms of (i, j) are kept
         self.pair = np.empty(0, dtype=np.int32)
         self.value = np.empty(0)
         self.used = 0
@@ -569,38 +574,57 @@ class _CrossTerms:
         running = np.concatenate([[0], np.cumsum(degree)])
         #: At most so many terms if the feature is the first of the pair.
         self.bound = running[data.col_ptr[1:]] - running[data.col_ptr[:-1]]
+        self._atoms: np.ndarray | None = None
+        self._found = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), [0]
 
-    def entries(self, i: np.ndarray, j: np.ndarray, w: np.ndarray) -> np.ndarray:
-        """Return S_ij for each listed pair."""
-        swap = self.bound[i] > self.bound[j]
-        i, j = np.where(swap, j, i), np.where(swap, i, j)
-        keys = i * np.int64(self.data.n_features) + j
-        at, known = self._find(keys)
-        if not known.all():
-            self._learn(keys, i, j, np.flatnonzero(~known))
-            at, known = self._find(keys)
-        out = np.empty(len(keys))
-        first, last = self.first[at[known]], self.last[at[known]]
-        run = np.empty(len(first))
-        bounds = self.data.workers.split(
-            len(run), grain=GRAIN, work=np.concatenate([[0], np.cumsum(last - first)])
-        )
+    def entries(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Return S_ij for each atom."""
+        if atoms is not self._atoms:  # the active set changes now and then only
+            self._found, self._atoms = self._locate(atoms), atoms
+        first, last, bounds = self._found
+        out = np.empty(len(atoms))
         self.data.workers.run(
-            kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, run
+            kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, out
         )
-        out[known] = run
-        if not known.all():  # no room to keep them
-            out[~known] = _entries_directly(self.data, i[~known], j[~known], w)
+        lacking = (first < 0).nonzero()[0]
+        if len(lacking):  # no room to keep them
+            out[lacking] = _entries_directly(self.data, *atoms[lacking, :2].T, w)
         return out
 
-    def _find(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return where each key is kept, and whether it is."""
-        if not len(self.keys):
-            return np.zeros(len(keys), dtype=np.int64), np.zeros(len(keys), dtype=bool)
-        at = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
-        return at, self.keys[at] == keys
+    def _locate(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
+        """Return where the terms of each atom begin and end, and how threads share them."""
+        keys = list(map(tuple, atoms[:, :2].tolist()))
+        found = list(map(self.runs.get, keys))
+        if None in found:
+            self._learn(keys)
+            found = [self.runs.get(key, (-1, -1)) for key in keys]
+        first, last = np.ascontiguousarray(np.array(found, dtype=np.int64).T)
+        work = np.concatenate([[0], np.cumsum(last - first)])
+        return first, last, self.data.workers.split(len(keys), grain=GRAIN, work=work)
+
+    def _learn(self, keys: list[tuple[int, int]]) -> None:
+        """Keep the terms of pairs not seen before; forget those no longer asked for when many."""
+        for key in keys:
+            if key in self.runs:
+                continue
+            pair, value = self._terms(*key)
+            if self.used + len(pair) > CROSS_TERMS_LIMIT:
+                self._forget(keys)
+                if self.used + len(pair) > CROSS_TERMS_LIMIT:
+                    return
+            end = self.used + len(pair)
+            if end > len(self.pair):
+                self.pair, self.value = (
+                    np.concatenate([a[: self.used], np.empty(max(end, 4096), dtype=a.dtype)])
+                    for a in (self.pair, self.value)
+                )
+            self.pair[self.used : end], self.value[self.used : end] = pair, value
+            self.runs[key] = self.used, end
+            self.used = end
 
     def _terms(self, i: int, j: int) -> tuple[np.ndarray, np.ndarray]:
+        if self.bound[i] > self.bound[j]:
+            i, j = j, i
         data = self.data
         pair, value = np.empty(self.bound[i], dtype=np.int32), np.empty(self.bound[i])
         n = kernels.cross_terms(
@@ -609,37 +633,11 @@ class _CrossTerms:
         )  # fmt: skip
         return pair[:n], value[:n]
 
-    def _learn(self, keys: np.ndarray, i: np.ndarray, j: np.ndarray, new: np.ndarray) -> None:
-        """Keep the terms of pairs not seen before; forget those no longer asked for when many."""
-        _, once = np.unique(keys[new], return_index=True)
-        for k in new[np.sort(once)]:
-            pair, value = self._terms(i[k], j[k])
-            if self.used + len(pair) > CROSS_TERMS_LIMIT:
-                self._forget(keys)
-                if self.used + len(pair) > CROSS_TERMS_LIMIT:
-                    return
-            self._append(int(keys[k]), pair, value)
-
-    def _append(self, key: int, pair: np.ndarray, value: np.ndarray) -> None:
-        end = self.used + len(pair)
-        if end > len(self.pair):
-            self.pair, self.value = (
-                np.concatenate([a[: self.used], np.empty(max(end, 4096), dtype=a.dtype)])
-                for a in (self.pair, self.value)
-            )
-        self.pair[self.used : end], self.value[self.used : end] = pair, value
-        at = int(np.searchsorted(self.keys, key))
-        self.keys = np.insert(self.keys, at, key)
-        self.first = np.insert(self.first, at, self.used)
-        self.last = np.insert(self.last, at, end)
-        self.used = end
-
-    def _forget(self, keys: np.ndarray) -> None:
+    def _forget(self, keys: list[tuple[int, int]]) -> None:
         """Close the gaps left by pairs that are not in `keys`."""
-        keep = np.flatnonzero(np.isin(self.keys, keys))
-        runs = [np.arange(self.first[k], self.last[k]) for k in keep]
-        taken = np.concatenate([np.empty(0, dtype=np.int64), *runs])
-        length = self.last[keep] - self.first[keep]
-        self.pair, self.value, self.keys = self.pair[taken], self.value[taken], self.keys[keep]
-        self.last = np.cumsum(length)
-        self.first, self.used = self.last - length, len(taken)
+        kept = {key: self.runs[key] for key in keys if key in self.runs}
+        taken = [np.arange(first, last) for first, last in kept.values()]
+        places = np.concatenate([np.empty(0, dtype=np.int64), *taken])
+        self.pair, self.value, self.used = self.pair[places], self.value[places], len(places)
+        ends = np.cumsum([0, *map(len, taken)]).tolist()
+        self.runs = dict(zip(kept, pairwise(ends), strict=True))
