@@ -1,11 +1,36 @@
-"""The synthetic recovery problem."""
+"""The synthetic problems, the loaders of real data, and the docstrings."""
+
+import bz2
+import os
+import subprocess
+import sys
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+from urllib.error import URLError
 
 import numpy as np
 import pytest
+import scipy.io
+import scipy.sparse as sp
+import sklearn.datasets
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.metrics import roc_auc_score
+from sklearn.utils import Bunch
 
 import reference
-from hdsl.datasets import make_recovery
+from hdsl import datasets
+from hdsl.datasets import (
+    load_dexter,
+    load_docstrings,
+    load_dorothea,
+    load_rcv1,
+    load_rcv1_4,
+    make_links,
+    make_recovery,
+)
+
+# --- similarity recovery -------------------------------------------------------------------------
 
 SMALL = {"n_rows": 80, "n_features": 120, "n_triplets": 500, "density": 0.2, "n_atoms": 31}
 
@@ -114,3 +139,448 @@ def test_blocks_that_do_not_fit(sizes):
 def test_sizes_that_are_none(name, value):
     with pytest.raises(ValueError, match=f"'{name}' parameter of make_recovery"):
         small(**{name: value})
+
+
+# --- signed links --------------------------------------------------------------------------------
+
+
+def few_links(random_state=0, **changes):
+    sizes = {"n_nodes": 120, "n_features": 900, "n_links": 101, "n_atoms": 30, "density": 0.05}
+    return make_links(**{**sizes, **changes}, random_state=random_state)
+
+
+def test_links_by_default_are_those_of_the_paper():
+    made = make_links(random_state=0)
+    assert made.X.shape == (500, 5000)
+    assert made.X.nnz / made.X.shape[0] / made.X.shape[1] == pytest.approx(0.02, rel=0.02)
+    assert made.links.shape == (3000, 2)
+    for part in (made.train, made.valid, made.test):
+        assert Counter(made.signs[part].tolist()) == {1: 500, -1: 500}
+    assert sorted([*made.train, *made.valid, *made.test]) == list(range(3000))
+    assert made.atoms.shape == (100, 3)
+
+
+def test_a_million_features():
+    made = make_links(n_features=1_000_000, random_state=0)
+    assert made.X.nnz / 5e8 == pytest.approx(0.002, rel=0.02)
+    assert made.X.has_sorted_indices
+    assert made.matrix.nnz <= 400
+    similarity = (made.X @ made.matrix @ made.X.T).toarray()
+    assert roc_auc_score(made.signs, similarity[tuple(made.links.T)]) > 0.99
+
+
+def test_the_hidden_similarity_joins_frequent_features():
+    made = few_links()
+    i, j, sign = made.atoms.T
+    assert (i < j).all()
+    assert set(sign) == {-1, 1}
+    assert len({*zip(i, j, strict=True)}) == 30
+    frequency = (made.X != 0).sum(axis=0) / 120
+    assert (frequency[made.atoms[:, :2]] >= 0.1).all()
+    M = reference.model_matrix(made.atoms, made.weights, 900, 1.0)
+    assert_allclose(made.matrix.toarray(), M, atol=1e-15)
+    assert made.weights.sum() == pytest.approx(1)
+
+
+def test_frequencies_follow_a_power_law():
+    X = datasets._power_law_rows(2000, 3000, 0.02, np.random.default_rng(0))
+    assert X.data.min() > 0
+    assert X.data.max() <= 1
+    assert X.data.mean() == pytest.approx(0.5, abs=5 / np.sqrt(12 * X.nnz))
+    frequency = np.sort((X != 0).sum(axis=0) / 2000)[::-1]
+    c = frequency[20:100] * np.arange(21, 101)  # frequency times rank
+    assert c.std() / c.mean() < 0.1
+    # The columns themselves are in random order.
+    assert abs(np.corrcoef((X != 0).sum(axis=0), np.arange(3000))[0, 1]) < 0.1
+
+
+@pytest.mark.parametrize("share", [0.05, 0.2])
+def test_links_are_those_of_the_hidden_similarity(share):
+    made = few_links(share=share)
+    X, M = made.X.toarray(), made.matrix.toarray()
+    S = X @ M @ X.T
+    first, second = made.links.T
+    assert (first != second).all()
+    assert len({frozenset(pair) for pair in made.links.tolist()}) == 303
+    assert 100 < (first < second).sum() < 203  # either end comes first
+    similar = S[first, second]
+    np.fill_diagonal(S, np.nan)
+    count = int(share * 119)
+    for sign, value, a, b in zip(made.signs, similar, first, second, strict=True):
+        better = [int((sign * (S[end] - value) > 1e-12).sum()) for end in (a, b)]
+        assert min(better) < count  # in the best share of one end
+        worse = [int((sign * (value - S[end]) > 1e-12).sum()) for end in (a, b)]
+        assert min(worse) >= count  # and in the worst of none
+
+
+def test_all_links_whatever_the_blocks():
+    Z = sp.csr_array(few_links().X[:, :300])
+
+    def all_links(block):
+        with pytest.raises(ValueError, match="links among") as caught:
+            datasets._draw_links(Z, 0.1, 10**6, 10**6, np.random.default_rng(0), block)
+        n = int(str(caught.value).split()[2])
+        positive, _ = datasets._draw_links(Z, 0.1, n, 1, np.random.default_rng(0), block)
+        return {*map(tuple, positive.tolist())}
+
+    assert all_links(7) == all_links(256)
+
+
+def test_seeds_of_links():
+    one, same, other = few_links(0), few_links(0), few_links(1)
+    for a, b in zip(one, same, strict=True):
+        assert_array_equal(*(M.toarray() if sp.issparse(M) else M for M in (a, b)))
+    assert (one.links != other.links).any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n_nodes": 2}, "'n_nodes' parameter of make_links"),
+        ({"n_features": 1}, "'n_features' parameter"),
+        ({"n_links": 1.5}, "'n_links' parameter"),
+        ({"n_atoms": 0}, "'n_atoms' parameter"),
+        ({"density": 0.0}, r"'density' .* in \(0, 1\)"),
+        ({"share": 0.5}, r"'share' .* in \(0, 0\.5\)"),
+        ({"min_frequency": np.nan}, "'min_frequency'"),
+        ({"n_links": 5000}, "positive links among 120 nodes, but 7500 are wanted: raise n_nodes"),
+        ({"density": 0.001}, "too few for 30 atoms: raise density"),
+    ],
+)
+def test_links_that_cannot_be(changes, message):
+    with pytest.raises(ValueError, match=message):
+        few_links(**changes)
+
+
+# --- the paper's real data -----------------------------------------------------------------------
+
+SETS = {
+    load_dexter: ("dexter", (300, 300, 2000), 20_000),
+    load_dorothea: ("dorothea", (800, 350, 800), 100_000),
+    load_rcv1: ("rcv1_binary", (12_145, 4_048, 4_049), 47_236),
+    load_rcv1_4: ("rcv1_4", (3_850, 2_888, 2_887), None),
+}
+SHARED = Path(os.environ.get("HDSL_DATA", Path(__file__).parents[2] / "shared" / "data"))
+loaders = pytest.mark.parametrize("load", SETS, ids=lambda load: load.__name__)
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def fail(*args, **kwargs):
+        raise URLError("no network in tests")
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fail)
+    monkeypatch.setattr(sklearn.datasets, "fetch_rcv1", fail)
+
+
+def rows_of(n, width, seed=0):
+    """Return n rows with two ones each."""
+    rng = np.random.default_rng(seed)
+    columns = np.sort(rng.choice(width, size=(n, 2)), axis=1)
+    columns[:, 1] += columns[:, 0] == columns[:, 1]
+    columns %= width
+    X = sp.csr_array((np.ones(2 * n), columns.ravel(), np.arange(0, 2 * n + 1, 2)), (n, width))
+    X.sum_duplicates()
+    return X
+
+
+@loaders
+def test_real_data(load, no_network):
+    folder, sizes, width = SETS[load]
+    if not (SHARED / folder).is_dir():
+        pytest.skip(f"no {folder} in {SHARED}")
+    data = load(SHARED)
+    for part, n in zip(("train", "valid", "test"), sizes, strict=True):
+        assert data[f"X_{part}"].shape == (n, width or data.X_train.shape[1])
+        assert data[f"X_{part}"].dtype == np.float64
+    assert_array_equal(np.unique(data.y_train), range(4) if load is load_rcv1_4 else [-1, 1])
+    assert (data.y_test is None) == (load in (load_dexter, load_dorothea))
+    assert data.source == str(SHARED / folder)
+    assert folder.partition("_")[0] in data.DESCR
+
+
+@loaders
+@pytest.mark.parametrize("download", [True, False])
+def test_data_that_is_not_there(load, download, no_network, tmp_path):
+    reason = "no network in tests" if download else "download=False"
+    with pytest.raises(FileNotFoundError, match=rf"{reason}.*Get the files from http") as caught:
+        load(tmp_path, download=download)
+    message = str(caught.value)
+    assert str(tmp_path / SETS[load][0]) in message
+    assert "X_train.npz" in message
+    assert any(name in message for name in ("_train.data", "rcv1_train.binary", "RCV1_4Class.mat"))
+
+
+def save_folder(folder, sizes, width, labelled=True):
+    folder.mkdir()
+    for part, n in zip(("train", "valid", "test"), sizes, strict=True):
+        unlabelled = part == "test" and not labelled
+        sp.save_npz(folder / f"X_{part}{'_unlabelled' * unlabelled}.npz", rows_of(n, width))
+        if not unlabelled:
+            np.save(folder / f"y_{part}.npy", np.arange(n) % 2)
+
+
+@loaders
+def test_folders_of_stored_parts(load, no_network, tmp_path, monkeypatch):
+    folder, sizes, width = SETS[load]
+    save_folder(tmp_path / folder, sizes, width or 50, labelled=load is not load_dexter)
+    monkeypatch.setenv("HDSL_DATA", str(tmp_path))
+    data = load()
+    assert data.X_test.shape == (sizes[2], width or 50)
+    assert (data.y_test is None) == (load is load_dexter)
+    np.save(tmp_path / folder / "y_valid.npy", np.arange(7))
+    with pytest.raises(ValueError, match=rf"y_valid of .* must have {sizes[1]} labels. Got 7 from"):
+        load()
+    sp.save_npz(tmp_path / folder / "X_train.npz", rows_of(9, width or 50))
+    with pytest.raises(ValueError, match=rf"X_train of .* \({sizes[0]}, .*\)\. Got \(9, "):
+        load()
+
+
+def test_the_default_folder_is_that_of_scikit_learn(monkeypatch, no_network, tmp_path):
+    monkeypatch.delenv("HDSL_DATA", raising=False)
+    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
+    (tmp_path / "hdsl").mkdir()
+    save_folder(tmp_path / "hdsl" / "dexter", (300, 300, 2000), 20_000)
+    assert load_dexter().source == str(tmp_path / "hdsl" / "dexter")
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("load", [load_dexter, load_dorothea])
+def test_the_files_of_the_challenge(load, inside, no_network, tmp_path):
+    name, sizes, width = SETS[load]
+    folder = tmp_path / name if inside else tmp_path
+    folder.mkdir(exist_ok=True)
+    X = dict(zip(("train", "valid"), (rows_of(n, width, n) for n in sizes), strict=False))
+    mark = ":1" if load is load_dexter else ""
+    for part, rows in X.items():
+        lines = (" ".join(f"{j + 1}{mark}" for j in row.indices) for row in rows)
+        (folder / f"{name}_{part}.data").write_text("".join(f"{line} \n" for line in lines))
+    with pytest.raises(ValueError, match="has no labels of its train part"):
+        load(tmp_path)
+    for part, rows in X.items():
+        (folder / f"{name}_{part}.labels").write_text("1\n-1\n" * (rows.shape[0] // 2))
+    data = load(tmp_path)
+    assert abs(data.X_train - X["train"]).sum() == 0
+    assert abs(data.X_valid - X["valid"]).sum() == 0
+    assert data.y_train[:2].tolist() == [1, -1]
+    assert data.X_test is data.y_test is None
+
+
+def test_the_file_of_libsvm(no_network, tmp_path):
+    numbers = np.arange(20_242)
+    text = "".join(f"{1 - 2 * (k % 2)} {k + 1}:0.5\n" for k in numbers)
+    (tmp_path / "rcv1_train.binary.bz2").write_bytes(bz2.compress(text.encode()))
+    data = load_rcv1(tmp_path)
+    rows = np.concatenate([X.indices for X in (data.X_train, data.X_valid, data.X_test)])
+    assert sorted(rows) == numbers.tolist()
+    assert rows[:50].tolist() != list(range(50))
+    y = np.concatenate([data.y_train, data.y_valid, data.y_test])
+    assert_array_equal(y, 1 - 2 * (rows % 2))
+    assert_array_equal(load_rcv1(tmp_path).X_train.indices, data.X_train.indices)
+    (tmp_path / "rcv1_train.binary.bz2").write_bytes(bz2.compress(b"1 1:1\n" * 9))
+    with pytest.raises(
+        ValueError, match=r"rcv1_train\.binary\.bz2 has 9 rows, .* 20242 are needed"
+    ):
+        load_rcv1(tmp_path)
+
+
+def test_the_file_of_deng_cai(no_network, tmp_path):
+    gnd = np.arange(9625) % 4 + 1
+    content = {
+        "fea": sp.csc_array((gnd.astype(float), (range(9625), gnd - 1))),
+        "gnd": gnd[:, None],
+    }
+    scipy.io.savemat(tmp_path / "RCV1_4Class.mat", content, do_compression=True)
+    data = load_rcv1_4(tmp_path)
+    assert data.X_train.shape == (3850, 4)
+    assert_array_equal(data.X_train.indices, data.y_train)
+    assert data.target_names == ("C15", "ECAT", "GCAT", "MCAT")
+
+
+@pytest.mark.parametrize("load", [load_dexter, load_dorothea])
+def test_fetching_from_openml(load, monkeypatch, tmp_path):
+    name, (n_train, n_valid, _), width = SETS[load]
+    positives = {load_dexter: (150, 150), load_dorothea: (78, 34)}[load]
+    y = np.full(n_train + n_valid, "-1", dtype=object)
+    y[: positives[0]] = y[n_train : n_train + positives[1]] = "1"
+    X = sp.csr_matrix(rows_of(len(y), width))
+
+    def fetch(**options):
+        assert options == {
+            "name": name,
+            "version": 1,
+            "as_frame": False,
+            "parser": "liac-arff",
+            "data_home": tmp_path,
+        }
+        return Bunch(data=X, target=y)
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_openml", fetch)
+    data = load(tmp_path)
+    assert abs(data.X_train - X[:n_train]).sum() == 0
+    assert abs(data.X_valid - X[n_train:]).sum() == 0
+    assert isinstance(data.X_train, sp.csr_array)
+    assert ((data.y_train == 1).sum(), (data.y_valid == 1).sum()) == positives
+    assert data.y_train.dtype == np.int64
+    assert data.X_test is data.y_test is None
+    assert data.source == "OpenML"
+    y[0] = "-1"
+    with pytest.raises(FileNotFoundError, match="not in the known order"):
+        load(tmp_path)
+
+
+def reuters(topics, width):
+    """Return what fetch_rcv1 returns: row k has the topics topics[k] and feature k modulo width."""
+    names = np.array(["C11", "C15", "CCAT", "ECAT", "GCAT", "MCAT"], dtype=object)
+    member = [(k, names.tolist().index(t)) for k, row in enumerate(topics) for t in row.split()]
+    n = len(topics)
+    target = sp.csr_matrix((np.ones(len(member)), np.transpose(member)), shape=(n, len(names)))
+    data = sp.csr_matrix((np.ones(n), (range(n), np.arange(n) % width)), shape=(n, width))
+    return Bunch(data=data, target=target, target_names=names)
+
+
+def test_fetching_rcv1(monkeypatch, tmp_path):
+    topics = (["CCAT", "CCAT GCAT", "ECAT CCAT C11", "MCAT", "GCAT MCAT"] * 5061)[:25_303]
+
+    def fetch(*, subset, data_home):
+        assert (subset, data_home) == ("train", tmp_path)
+        return reuters(topics, 47_236)
+
+    monkeypatch.setattr(sklearn.datasets, "fetch_rcv1", fetch)
+    data = load_rcv1(tmp_path)
+    rows = np.concatenate([X.indices for X in (data.X_train, data.X_valid, data.X_test)])
+    y = np.concatenate([data.y_train, data.y_valid, data.y_test])
+    assert len(set(rows)) == len(rows) == 20_242
+    assert {topics[row] for row in rows[y == 1]} == {"CCAT", "ECAT CCAT C11"}
+    assert {topics[row] for row in rows[y == -1]} == {"MCAT", "GCAT MCAT"}
+    topics[:] = topics[:20_000]
+    with pytest.raises(FileNotFoundError, match="RCV1 has 16000 rows, too few: 20242"):
+        load_rcv1(tmp_path)
+
+
+def test_fetching_rcv1_4(monkeypatch, tmp_path):
+    topics = ["C15 CCAT", "ECAT", "GCAT C11", "MCAT", "GCAT MCAT", "CCAT"] * 3000
+    found = reuters(topics, 20_000)
+    monkeypatch.setattr(sklearn.datasets, "fetch_rcv1", lambda *, subset, data_home: found)
+    data = load_rcv1_4(tmp_path)
+    y = np.concatenate([data.y_train, data.y_valid, data.y_test])
+    assert np.bincount(y).tolist() == [2022, 2064, 2901, 2638]
+    assert data.X_train.shape == (3850, 9625)  # each document has a word of its own, and no other
+    assert data.target_names == ("C15", "ECAT", "GCAT", "MCAT")
+    again = load_rcv1_4(tmp_path)
+    assert_array_equal(again.X_valid.indices, data.X_valid.indices)
+    found.target = found.target @ sp.diags_array([1.0, 0, 1, 1, 1, 1]).tocsr()
+    with pytest.raises(FileNotFoundError, match="fetch_rcv1 failed"):
+        load_rcv1_4(tmp_path)
+
+
+# --- docstrings ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def docs():
+    return load_docstrings()
+
+
+def test_docstrings(docs):
+    n = len(docs.texts)
+    assert docs.X.shape == (n, len(docs.feature_names))
+    assert len(docs.y) == len(docs.names) == len(set(docs.names)) == n
+    assert n > 1000
+    count = Counter(docs.y.tolist())
+    assert min(count.values()) >= 20
+    assert {"asyncio", "logging", "email"} < set(count)
+    assert not set(count) & {"test", "idlelib", "lib2to3", "turtledemo"}
+    assert all(
+        name.partition(".")[0] == label for name, label in zip(docs.names, docs.y, strict=True)
+    )
+    assert all(len(text.split()) >= 8 for text in docs.texts)
+    assert len({" ".join(text.split()) for text in docs.texts}) == n
+    assert str(n) in docs.DESCR
+
+
+def test_docstrings_are_those_that_python_shows(docs):
+    import logging
+
+    place = docs.names.tolist().index("logging.Logger.debug")
+    assert docs.texts[place].split() == logging.Logger.debug.__doc__.split()
+
+
+def test_docstring_rows(docs):
+    assert isinstance(docs.X, sp.csr_array)
+    assert docs.X.dtype == np.float64
+    norms = np.sqrt((docs.X**2).sum(axis=1))
+    assert_allclose(norms[norms > 0], 1)
+    assert (np.diff(docs.X.indptr) == 0).mean() < 0.01
+    assert ((docs.X != 0).sum(axis=0) >= 2).all()
+    word = docs.feature_names.tolist().index("socket")
+    rows = docs.X[:, [word]].nonzero()[0]
+    assert all("socket" in docs.texts[k].lower() for k in rows)
+
+
+SOURCE = """
+def shown():
+    '''One two three four five six seven eight.'''
+
+def short():
+    '''Too short to say anything.'''
+
+def _hidden():
+    '''One two three four five six seven hidden.'''
+
+class Thing:
+    '''Many words about a thing, enough of them.'''
+
+    async def method(self):
+        '''Many words about a method, enough of them.'''
+        def inner():
+            '''Many words about an inner one, enough of them.'''
+"""
+
+
+def test_what_counts_as_a_docstring(tmp_path, monkeypatch):
+    files = {
+        "alpha.py": SOURCE,
+        "beta/__init__.py": "def other():\n    '''One two three four   five six seven eight.'''\n",
+        "beta/inside.py": SOURCE.replace("Many", "Some"),
+        "beta/_private.py": SOURCE.replace("Many", "None"),
+        "beta/tests/test_it.py": SOURCE.replace("Many", "None"),
+        "_gamma.py": SOURCE.replace("Many", "None"),
+        "site-packages/delta.py": SOURCE.replace("Many", "None"),
+        "broken.py": SOURCE.replace("def", "deaf"),
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(datasets.sysconfig, "get_path", lambda name: str(tmp_path))
+    before = set(sys.modules)
+    made = load_docstrings(min_rows_per_label=2, vectorize=False)
+    assert not {"alpha", "beta"} & (set(sys.modules) - before)
+    # The text of `shown` stands under two labels, and inside one of them twice.
+    assert made.names.tolist() == [
+        "alpha.Thing",
+        "alpha.Thing.method",
+        "beta.inside.Thing",
+        "beta.inside.Thing.method",
+    ]
+    assert made.y.tolist() == ["alpha", "alpha", "beta", "beta"]
+    assert "X" not in made
+    with pytest.raises(ValueError, match=r"No module in .* has 3 docstrings: lower"):
+        load_docstrings(min_rows_per_label=3)
+    with pytest.raises(ValueError, match="'min_rows_per_label' parameter of load_docstrings"):
+        load_docstrings(min_rows_per_label=0)
+
+
+@pytest.mark.slow
+def test_docstrings_are_the_same_in_another_process(docs):
+    code = (
+        "from hdsl.datasets import load_docstrings; from hashlib import sha256; "
+        "d = load_docstrings(); "
+        "print(sha256(repr((d.texts, d.names.tolist(), d.X.data.tolist())).encode()).hexdigest())"
+    )
+    seeded = {**os.environ, "PYTHONHASHSEED": "7"}
+    again = subprocess.run(
+        [sys.executable, "-c", code], env=seeded, capture_output=True, text=True, check=True
+    )
+    here = repr((docs.texts, docs.names.tolist(), docs.X.data.tolist()))
+    assert again.stdout.strip() == sha256(here.encode()).hexdigest()

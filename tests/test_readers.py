@@ -1,0 +1,616 @@
+"""Files that scikit-learn, SciPy or a test has written, read back; and files not in order."""
+
+import bz2
+import gzip
+import io
+import os
+import re
+import tracemalloc
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
+from sklearn.datasets import dump_svmlight_file
+
+from hdsl import readers
+from hdsl.readers import DataFileError, read_labels, read_matrix
+
+VALUES = st.just(0.0) | st.floats(-1e6, 1e6, allow_subnormal=False)
+SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 7))
+COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
+BANNER = b"%%MatrixMarket matrix coordinate real general\n"
+ARRAY = b"%%MatrixMarket matrix array real general\n"
+
+
+@st.composite
+def dense(draw, elements=VALUES):
+    return draw(arrays(np.float64, draw(SHAPES), elements=elements))
+
+
+@pytest.fixture
+def put(tmp_path):
+    """Write bytes or text to a file of this name; return its path."""
+
+    def write(name, content):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+def read_back(name, content, **options):
+    with TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(content)
+        X, y = read_matrix(path, **options)
+    assert isinstance(X, sp.csr_array)
+    assert X.dtype == np.float64
+    assert X.has_canonical_format
+    assert X.indices.dtype == X.indptr.dtype == np.int32
+    assert X.data.all()
+    return X.toarray(), y
+
+
+def saved(X, **options):
+    stream = io.BytesIO()
+    sp.save_npz(stream, X, **options)
+    return stream.getvalue()
+
+
+def saved_arrays(**members):
+    stream = io.BytesIO()
+    np.savez(stream, **members)
+    return stream.getvalue()
+
+
+def saved_mat(variables, **options):
+    stream = io.BytesIO()
+    scipy.io.savemat(stream, variables, **options)
+    return stream.getvalue()
+
+
+def challenge_lines(X, layout):
+    for row in X:
+        there = np.flatnonzero(row) + 1
+        if layout == "dense":
+            yield " ".join(map(repr, row.tolist()))
+        elif layout == "binary":
+            yield " ".join(map(str, there))
+        else:
+            yield " ".join(f"{j}:{row[j - 1].item()!r}" for j in there)
+
+
+# --- round trips ---------------------------------------------------------------------------------
+
+
+@given(dense(), st.data(), st.sampled_from(sorted(COMPRESS)), st.booleans())
+def test_svmlight(X, data, ending, zero_based):
+    y = data.draw(arrays(np.float64, len(X), elements=st.floats(-100, 100)))
+    stream = io.BytesIO()
+    dump_svmlight_file(X, y, stream, zero_based=zero_based)
+    # The writer gives 16 digits; what they mean is what must come back.
+    text = stream.getvalue()
+    width = X.shape[1]
+    read, labels = read_back(
+        f"rows.svm{ending}", COMPRESS[ending](text), n_features=width, zero_based=zero_based
+    )
+    np.testing.assert_allclose(read, X, rtol=1e-14, atol=0)
+    np.testing.assert_allclose(labels, y, rtol=1e-14, atol=0)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", categories=["L", "N"])), min_size=1))
+def test_svmlight_keeps_words_as_labels(names):
+    names = [*(f"_{name}" for name in names), "_"]
+    lines = [f"{name} {i + 1}:1.5 # {i}" for i, name in enumerate(names)]
+    X, y = read_back("rows", "\n".join(lines).encode())
+    assert y.tolist() == names
+    assert_array_equal(X, 1.5 * np.eye(len(names)))
+
+
+@pytest.mark.parametrize(
+    ("labels", "expected"),
+    [
+        (["1", "-1", "+1"], np.array([1, -1, 1])),
+        (["1", "2.5", "1e3"], np.array([1, 2.5, 1000])),
+        (["1", "spam", "2"], np.array(["1", "spam", "2"], dtype=object)),
+        (["1,2", "3", "4"], np.array(["1,2", "3", "4"], dtype=object)),
+    ],
+)
+def test_labels_are_the_simplest_kind_that_holds_them(put, labels, expected):
+    y = read_matrix(put("rows.txt", "".join(f"{label} 1:1\n" for label in labels)))[1]
+    assert_array_equal(y, expected)
+    assert y.dtype == expected.dtype
+    text = read_labels(put("y.labels", "\n".join(labels) + "\n"))
+    assert_array_equal(text, expected)
+    assert text.dtype == expected.dtype
+
+
+def test_svmlight_leaves_out_comments_empty_lines_queries_and_the_byte_order_mark(put):
+    path = put("rows.svm", b"\xef\xbb\xbf1 qid:3 2:4 # note\r\n\n# all of it\n  2\t1:1\n")
+    X, y = read_matrix(path)
+    assert_array_equal(X.toarray(), [[0, 4], [1, 0]])
+    assert y.tolist() == [1, 2]
+
+
+@given(dense(), st.sampled_from(["csr", "csc", "coo"]), st.booleans(), st.integers(0, 3))
+def test_npz(X, kind, compressed, more):
+    content = saved(sp.csr_array(X).asformat(kind), compressed=compressed)
+    read, y = read_back("X.npz", content, n_features=X.shape[1] + more)
+    assert_array_equal(read[:, : X.shape[1]], X)
+    assert not read[:, X.shape[1] :].any()
+    assert read.shape[1] == X.shape[1] + more
+    assert y is None
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32", ">f8"])
+def test_npz_of_other_numbers(dtype):
+    X = np.array([[0, 1], [1, 0]])
+    parts = sp.csr_array(X)
+    content = saved_arrays(
+        format="csr",
+        shape=X.shape,
+        data=parts.data.astype(dtype),
+        indices=parts.indices,
+        indptr=parts.indptr,
+    )
+    assert_array_equal(read_back("X.npz", content)[0], X)
+
+
+@given(dense(), st.booleans(), st.sampled_from(sorted(COMPRESS)), st.data())
+def test_matrix_market(X, sparse, ending, data):
+    symmetry = data.draw(st.sampled_from(["general", "symmetric", "skew-symmetric"]))
+    if symmetry != "general":
+        n = min(X.shape)
+        X = X[:n, :n] + X[:n, :n].T if symmetry == "symmetric" else X[:n, :n] - X[:n, :n].T
+    stream = io.BytesIO()
+    scipy.io.mmwrite(stream, sp.coo_array(X) if sparse else X, symmetry=symmetry)
+    read, y = read_back(f"X.mtx{ending}", COMPRESS[ending](stream.getvalue()))
+    assert_array_equal(read, X)
+    assert y is None
+
+
+def test_matrix_market_pattern(put):
+    banner = "%%MatrixMarket matrix coordinate pattern symmetric\n"
+    X, _ = read_matrix(put("X.mtx", banner + "% note\n\n3 3 2\n2 1\n3 3\n"))
+    assert_array_equal(X.toarray(), [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
+
+
+@given(dense(), st.data(), st.sampled_from(["sparse", "binary", "dense"]), st.booleans())
+def test_nips2003(X, data, layout, by_param):
+    X = (X != 0).astype(float) if layout == "binary" else X
+    y = data.draw(arrays(np.int64, len(X), elements=st.sampled_from([-1, 1])))
+    lines = list(challenge_lines(X, layout))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "toy_train.data")
+        path.write_text("".join(line + " \n" for line in lines))
+        if not "".join(lines).strip():
+            with pytest.raises(DataFileError, match="is empty"):
+                read_matrix(path)
+            return
+        Path(folder, "toy_train.labels").write_text("".join(f"{label}\n" for label in y))
+        width = {"n_features": X.shape[1]}
+        if by_param:
+            text = f"Data type: {layout}\nNumber of features: {X.shape[1]}\nTrain 1 2 3\n"
+            Path(folder, "toy.param").write_text(text)
+            width = {}
+        read, labels = read_matrix(path, layout=layout, **width)
+    assert_array_equal(read.toarray(), X)
+    assert_array_equal(labels, y)
+
+
+def test_nips2003_layout_by_looking(put):
+    def look(text, **options):
+        return read_matrix(put("toy_valid.data", text), **options)[0].toarray().tolist()
+
+    assert look("2:7\n\n1:3\n") == [[0, 7], [0, 0], [3, 0]]
+    assert look("1 3\n\n2\n") == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    assert look("1 3\n2 3\n") == [[1, 3], [2, 3]]
+    assert look("1 3\n2 3\n", n_features=3) == [[1, 0, 1], [0, 1, 1]]
+    assert look("1 3\n2 3\n", layout="binary") == [[1, 0, 1], [0, 1, 1]]
+    assert look("0.5 -1\n2 3\n") == [[0.5, -1], [2, 3]]
+
+
+def test_nips2003_compressed(put):
+    path = put("toy_test.data.gz", gzip.compress(b"1:2\n"))
+    assert read_matrix(path)[1] is None
+    put("toy_test.labels", "1\n")
+    assert read_matrix(path)[1].tolist() == [1]
+
+
+@given(dense(), st.booleans(), st.booleans())
+def test_mat(X, sparse, compress):
+    variables = {
+        "note": {"a": ["text", 1]},
+        "fea": sp.csc_array(X) if sparse else X,
+        "gnd": np.arange(len(X))[:, None],
+    }
+    read, y = read_back("set.mat", saved_mat(variables, do_compression=compress))
+    assert_array_equal(read, X)
+    assert y.tolist() == list(range(len(X)))
+
+
+def test_mat_names_its_variables(put):
+    path = put("set.mat", saved_mat({"X": np.eye(2), "Y": np.array([0.5, 1])}))
+    X, y = read_matrix(path, X_name="X", y_name="Y", n_features=4)
+    assert X.shape == (2, 4)
+    assert y.tolist() == [0.5, 1]
+    assert read_matrix(path, X_name="X", y_name=None)[1] is None
+    with pytest.raises(DataFileError, match=r"no variable 'fea'\. It has: X, Y\..*X_name="):
+        read_matrix(path)
+
+
+@given(arrays(st.sampled_from(["i4", "f8", "U3"]), st.integers(0, 5)))
+def test_npy_labels(y):
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "y.npy")
+        np.save(path, y)
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            with pytest.raises(DataFileError, match="NaN or infinite"):
+                read_labels(path)
+        else:
+            assert_array_equal(read_labels(path), y)
+
+
+# --- text that is not in order -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        (b"1 1:2\n1 2:x\n", 2, r"expected 'index:value'\. Got '2:x' in '1 2:x'"),
+        (b"1 1:2\n\n# note\n1 7\n", 4, "expected 'index:value'. Got '7'"),
+        (b"1 1.5:2\n", 1, "'1.5:2'"),
+        (b"spam 1:2\nham 3:\n", 2, "expected 'index:value'. Got '3:'"),
+        (b"1 0:2\n", 1, r"index >= 1\. Got '0:2'.*zero_based=True"),
+        (b"1 -4:2\n", 1, "index >= 1. Got '-4:2'"),
+        (b"1 3:1 2:1\n", 1, "index > 3: they must rise. Got '2:1'"),
+        (b"1 3:1 3:1\n", 1, "index > 3"),
+        (b"1 99999999999999999999:1\n", 1, "index <= 2147483646. Got"),
+        (b"1 1:1\n1 1:nan\n", 2, "finite value. Got '1:nan'"),
+        (b"1 1:1\n1 1:1e999\n", 2, "finite value"),
+        (b"1 1:1\nnan 1:1\n", 2, "finite label"),
+        (b"1 1:1\n-1e999 1:1\n", 2, "finite label"),
+        (b"1:1 2:1\n", 1, "a label before the first 'index:value'"),
+        (b"1 1:1\n1 \xff:1\n", 2, r"UTF-8 text\. Got '1 \\\\xff:1'"),
+        (b"1 1:1 # \xff\n", 1, "UTF-8"),
+        (b"1 1:1\n1\0 1:1\n", 2, "UTF-8"),
+        (b"1 1:1\n" + b"1 " + b"a" * 10_000, 2, r"a{30,60}\.\.\."),
+    ],
+)
+def test_bad_svmlight(put, text, line, message):
+    with pytest.raises(DataFileError, match=message) as caught:
+        read_matrix(put("rows.svm", text))
+    assert f"rows.svm, line {line}: expected " in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_index_beyond_n_features(put):
+    message = r"line 2: expected an index <= 3 \(n_features=3\)\. Got '4:1'"
+    with pytest.raises(DataFileError, match=message):
+        read_matrix(put("rows.svm", "1 3:1\n1 4:1\n"), n_features=3)
+    with pytest.raises(DataFileError, match=message):
+        read_matrix(put("rows.data", "3:1\n4:1\n"), n_features=3)
+    with pytest.raises(DataFileError, match=r"line 2.*from 1 to 3 \(n_features=3\)\. Got '4'"):
+        read_matrix(put("rows.data", "3\n1 4\n"), n_features=3)
+    with pytest.raises(DataFileError, match="has 4 columns, more than n_features=3"):
+        read_matrix(put("X.npz", saved(sp.csr_array((2, 4)))), n_features=3)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("1:2\n3:x\n", 2, "'index:value'. Got '3:x'"),
+        ("1:2\n0:1\n", 2, "index >= 1"),
+        ("1:2\n1:inf\n", 2, "finite value"),
+        ("1 2\n3 x\n", 2, "finite number. Got 'x' in '3 x'"),
+        ("1 2\n3 nan\n", 2, "finite number. Got 'nan'"),
+        ("1 2\n3 1e999\n", 2, "finite number. Got '1e999'"),
+        ("0 0\n1 1 1\n", 2, "2 numbers, as in line 1, not 3. Got '1 1 1'"),
+        ("0 0\n\n1 1\n", 2, "2 numbers, as in line 1, not 0. Got an empty line"),
+    ],
+)
+def test_bad_nips2003(put, text, line, message):
+    with pytest.raises(DataFileError, match=re.escape(message)) as caught:
+        read_matrix(put("toy_train.data", text))
+    assert f"toy_train.data, line {line}: expected " in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["1 2\n0 1\n", "1\n-2\n", "1\n2 2\n", "3 1\n1\n", "1 1.5\n"])
+def test_bad_indices_of_ones(put, text):
+    with pytest.raises(DataFileError, match=r"line \d: expected rising indices from 1 to"):
+        read_matrix(put("toy_train.data", text), layout="binary")
+
+
+def test_bad_companions_of_nips2003(put):
+    path = put("toy_train.data", "1:2\n2:3\n")
+    put("toy_train.labels", "1\n-1\n1\n")
+    with pytest.raises(DataFileError, match=r"2 rows, but .*toy_train\.labels has 3 labels"):
+        read_matrix(path)
+    put("toy_train.labels", "1\n1 -1\n")
+    with pytest.raises(DataFileError, match=r"labels, line 2: expected one label a line"):
+        read_matrix(path)
+    put("toy_train.labels", "1\n\ninf\n")
+    with pytest.raises(DataFileError, match=r"labels, line 3: expected a finite label"):
+        read_matrix(path)
+    put("toy.param", "Features: many\n")
+    with pytest.raises(DataFileError, match=r"toy\.param has no line 'Number of features: N'"):
+        read_matrix(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"rows 3\n", "line 1: expected Matrix Market text .*Got 'rows 3'"),
+        (BANNER, "line 2"),
+        (BANNER + b"3 3 2\n1 1 2\n2 x 3\n", "line 4: .*Got 'x' in '2 x 3'"),
+        (BANNER + b"3 3 2\n1 1 2\n4 1 3\n", "line 4: .* row from 1 to 3 .*Got '4 1 3'"),
+        (BANNER + b"3 3 1\n\n0 1 2\n", "line 4: .* row from 1 to 3 .*Got '0 1 2'"),
+        (BANNER + b"3 2 1\n1 -1 2\n", "line 3: .* column from 1 to 2.*Got '1 -1 2'"),
+        (BANNER + b"3 3 1\n1 1.5 2\n", "line 3: .*Got '1 1.5 2'"),
+        (BANNER + b"3 3 1\n\n1 1 nan\n", "line 4: expected a finite number. Got 'nan'"),
+        (BANNER + b"3 3 1\n1 1\n", "line 3: expected 3 numbers. Got '1 1'"),
+        (BANNER + b"3 3 1\n1 1 1 1\n", "line 3: expected 3 numbers. Got '1 1 1 1'"),
+        (BANNER + b"3 3 3\n1 1 2\n1 2 3\n", "3 entries .*but 2 lines follow"),
+        (BANNER + b"3 3 1\n1 1 2\n1 2 3\n", "1 entries .*but 2 lines follow"),
+        (BANNER + b"3 3 1\n1 1 \xff\n", "line 3: expected UTF-8"),
+        (BANNER + b"2 2 1\n1 1 3\x04", r"line 3: .*Got '3\\x04'"),
+        (BANNER + b"3 3 1000000000000000\n1 1 1\n", "10{15} entries .* 1 lines follow"),
+        (BANNER + b"1000000000000000 3 1\n1 1 1\n", "10{15} rows, more than the"),
+        (BANNER + b"3 3 99999999999999999999999\n1 1 1\n", "out of range"),
+        (ARRAY + b"1000000 100000000\n1\n", "10{14} entries"),
+        (ARRAY + b"2 2\n1\n2\n3\n", "4 entries .*but 3 lines follow"),
+        (ARRAY + b"0 2\n1\n", "0 entries .*but 1 lines follow"),
+        (BANNER.replace(b"real", b"complex") + b"1 1 1\n1 1 1 2\n", "complex values"),
+        (BANNER.replace(b"general", b"symmetric") + b"1 2 1\n1 1 2\n", "not square: 1 x 2"),
+    ],
+)
+def test_bad_matrix_market(put, text, message):
+    with pytest.raises(DataFileError, match=message):
+        read_matrix(put("X.mtx", text))
+
+
+# --- binary files that are not in order ----------------------------------------------------------
+
+
+def csr_members(**changes):
+    members = {"format": "csr", "shape": [1, 2], "data": [1.0], "indices": [0], "indptr": [0, 1]}
+    return saved_arrays(**{**members, **changes})
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"PK, but no more", "not a zip file"),
+        (saved_arrays(a=np.eye(2)), "sparse"),
+        (saved(sp.eye_array(3).todia()), r"a dia array.*Convert it with \.tocsr\(\)"),
+        (csr_members(data=[1j]), "complex"),
+        (csr_members(data=["a"]), "X.npz"),
+        (csr_members(data=[None]), "pickled Python objects"),
+        (csr_members(data=[np.nan]), r"X\.npz\[0, 0\] is NaN"),
+        (csr_members(indices=[2]), "indices must be < 2"),
+        (csr_members(indices=[-1]), "indices must be >= 0"),
+        (csr_members(indptr=[0, 7]), "X.npz"),
+        (csr_members(shape=[5, 2]), "X.npz"),
+        (csr_members(shape=[-1, 2]), "X.npz"),
+        (csr_members(format="csc", shape=[10**15, 1]), "10{15} rows, more than"),
+        (csr_members(format="odd"), "X.npz"),
+    ],
+)
+def test_bad_npz(put, content, message):
+    with pytest.raises(DataFileError, match=message):
+        read_matrix(put("X.npz", content))
+
+
+def npy_header(shape, descr="<f8"):
+    stream = io.BytesIO()
+    header = {"descr": descr, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(stream, header)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("shape", [(10**15,), (2**62, 4), (0,), (-1,), (-1, -1)])
+def test_npy_that_is_not_as_long_as_it_says(put, tmp_path, shape):
+    path = tmp_path / "X.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data.npy", npy_header(shape) + b"12345678")
+    with pytest.raises(DataFileError, match=r"X\.npz"):
+        read_matrix(path)
+    with pytest.raises(DataFileError, match=r"y\.npy"):
+        read_labels(put("y.npy", npy_header(shape) + b"12345678"))
+
+
+def test_npy_of_nothing_many_times(put):
+    with pytest.raises(DataFileError, match="says that it has an array"):
+        read_labels(put("y.npy", npy_header((10**15,), "|V0")))
+
+
+@pytest.mark.parametrize("y", [np.eye(2), np.array([1j]), np.array(3.0)])
+def test_npy_that_holds_no_labels(put, tmp_path, y):
+    np.save(tmp_path / "y.npy", y)
+    with pytest.raises(DataFileError, match="must hold a vector of labels"):
+        read_labels(tmp_path / "y.npy")
+
+
+class Trap:
+    def __reduce__(self):
+        return os.mkdir, ("sprung",)
+
+
+def test_pickles_stay_shut(put, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    trap = np.array([Trap()], dtype=object)
+    np.save(tmp_path / "y.npy", trap, allow_pickle=True)
+    with pytest.raises(DataFileError, match="pickled Python objects"):
+        read_labels(tmp_path / "y.npy")
+    with pytest.raises(DataFileError, match="pickled Python objects"):
+        read_matrix(put("X.npz", csr_members(data=trap)))
+    assert not (tmp_path / "sprung").exists()
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"fea": np.eye(2)}, "no variable 'gnd'. It has: fea"),
+        ({"fea": {"a": 1}, "gnd": [1]}, "fea must be a matrix of real numbers"),
+        ({"fea": "text", "gnd": [1]}, "fea must be a matrix of real numbers"),
+        ({"fea": np.zeros((2, 2, 2)), "gnd": [1]}, "fea must be a matrix of real numbers"),
+        ({"fea": np.eye(2) * 1j, "gnd": [1, 2]}, "fea must be a matrix of real numbers"),
+        ({"fea": np.full((2, 2), np.nan), "gnd": [1, 2]}, r"\[0, 0\] is NaN \(4 such"),
+        ({"fea": np.eye(2), "gnd": [1, 2, 3]}, r"gnd has shape \(1, 3\), but fea has 2 rows"),
+        ({"fea": np.eye(4), "gnd": np.eye(2)}, r"gnd has shape \(2, 2\), but fea has 4 rows"),
+        ({"fea": np.eye(2), "gnd": [1, np.nan]}, "gnd has a label that is NaN"),
+        ({"fea": np.eye(2), "gnd": sp.csc_array([[1.0, 2]])}, "a full vector"),
+    ],
+)
+def test_bad_mat(put, variables, message):
+    with pytest.raises(DataFileError, match=message):
+        read_matrix(put("set.mat", saved_mat(variables)))
+
+
+@pytest.mark.parametrize("content", [b"MATLAB 7.3 MAT-file" + b" " * 500, b"short"])
+def test_other_mat_versions(put, content):
+    with pytest.raises(DataFileError, match=r"not a MATLAB v5 file\. .*'-v7'"):
+        read_matrix(put("set.mat", content))
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_mat_that_claims_more_than_it_has(put, sparse):
+    eye = sp.eye_array(3, format="csc") if sparse else np.eye(3)
+    content = saved_mat({"fea": eye, "gnd": [1, 2, 3]})
+    dims = np.array([3, 3], dtype="<i4").tobytes()
+    huge = np.array([2**30, 2**30], dtype="<i4").tobytes()
+    assert content.count(dims) == 1
+    with pytest.raises(DataFileError, match=r"set\.mat"):
+        read_matrix(put("set.mat", content.replace(dims, huge)))
+
+
+# --- all formats ---------------------------------------------------------------------------------
+
+GOOD = {
+    "rows.svm": b"1 1:2 3:4\n-1 2:1\n",
+    "words.svm": b"spam 1:2 3:4\nham 2:1\n",
+    "rows.svm.gz": gzip.compress(b"1 1:2 3:4\n-1 2:1\n"),
+    "toy.data": b"1:2 3:4\n2:5\n",
+    "ones.data": b"1 3\n2\n",
+    "full.data": b"1 3.5\n2 -1\n",
+    "X.mtx": BANNER + b"3 3 2\n1 1 2\n2 1 3\n",
+    "full.mtx": ARRAY + b"2 2\n1\n2\n3\n4\n",
+    "X.npz": saved(sp.csr_array(np.eye(3))),
+    "packed.npz": saved(sp.coo_array(np.eye(3)), compressed=True),
+    "sparse.mat": saved_mat({"fea": sp.csc_array(np.eye(3)), "gnd": [1, 2, 3]}),
+    "packed.mat": saved_mat({"fea": np.eye(3), "gnd": [1, 2, 3]}, do_compression=True),
+}
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # a damaged file may well draw warnings too
+@pytest.mark.parametrize("name", sorted(GOOD))
+@given(data=st.data())
+def test_damage_gives_our_error_or_a_sound_matrix(name, data):
+    content = bytearray(GOOD[name])
+    for _ in range(data.draw(st.integers(1, 4))):
+        place = data.draw(st.integers(0, len(content) - 1))
+        content[place] = data.draw(st.integers(0, 255))
+    content = content[: data.draw(st.integers(1, len(content)) | st.just(len(content)))]
+    with TemporaryDirectory() as folder:
+        path = Path(folder, name)
+        path.write_bytes(content)
+        try:
+            X, y = read_matrix(path)
+        except DataFileError:
+            return
+    X.check_format(full_check=True)
+    assert np.isfinite(X.data).all()
+    assert y is None or len(y) == X.shape[0]
+
+
+@pytest.mark.parametrize("name", sorted(GOOD))
+def test_missing_empty_and_folders(put, tmp_path, name):
+    with pytest.raises(FileNotFoundError, match=re.escape(f"There is no file {tmp_path / name}")):
+        read_matrix(tmp_path / name)
+    with pytest.raises(DataFileError, match="is empty"):
+        read_matrix(put(name, b""))
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        read_matrix(tmp_path / name)
+
+
+@pytest.mark.parametrize("content", [b" \n\n", b"# a\n# b\n"])
+def test_nothing_but_air(put, content):
+    with pytest.raises(DataFileError, match=r"is empty|has no rows"):
+        read_matrix(put("rows.svm", content))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_pipes_are_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "rows.svm")
+    with pytest.raises(DataFileError, match="not a regular file"):
+        read_matrix(tmp_path / "rows.svm")
+
+
+def bomb(kind, size):
+    """Return about a thousandth of `size` bytes that unpack to `size`."""
+    if kind == "npz":
+        stream = io.BytesIO()
+        np.savez_compressed(stream, data=np.zeros(size // 8))
+        return stream.getvalue()
+    if kind == "mat":
+        return saved_mat({"fea": np.zeros((1, size // 8)), "gnd": [1]}, do_compression=True)
+    return COMPRESS[f".{kind}"](b"1 1:2\n" + b" " * size)
+
+
+@pytest.mark.parametrize("name", ["X.npz", "set.mat", "rows.svm.gz", "rows.svm.bz2", "X.mtx.gz"])
+def test_bombs_are_refused_before_the_memory_is_taken(put, monkeypatch, name):
+    monkeypatch.setattr(readers, "FREE_BYTES", 2**18)
+    path = put(name, bomb(name.rpartition(".")[2], 2**24))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataFileError, match=r"over 200 times its size\. \w+ it .* if you"):
+            read_matrix(path)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2**23  # half of what it unpacks to; a fraction of it is read to know
+
+
+@pytest.mark.parametrize("ending", [".gz", ".bz2"])
+def test_compressed_files_that_are_not(put, ending):
+    with pytest.raises(DataFileError, match=rf"cannot be read as a \{ending} file"):
+        read_matrix(put(f"rows.svm{ending}", b"1 1:2\n"))
+    cut = COMPRESS[ending](b"1 1:2\n" * 100)[:-12]
+    with pytest.raises(DataFileError, match=rf"cannot be read as a \{ending} file"):
+        read_matrix(put(f"rows.svm{ending}", cut))
+
+
+def test_the_name_can_be_overruled(put):
+    path = put("odd.npz", "1 1:2\n")
+    assert read_matrix(path, format="svmlight")[0].toarray().tolist() == [[2]]
+    with pytest.raises(ValueError, match="'format' parameter of read_matrix must be one of 'npz'"):
+        read_matrix(path, format="csv")
+
+
+@pytest.mark.parametrize("n_features", [0, -1, 2.5, "many"])
+def test_widths_that_are_none(put, n_features):
+    with pytest.raises(ValueError, match="'n_features' parameter"):
+        read_matrix(put("rows.svm", "1 1:1\n"), n_features=n_features)
+
+
+def test_large_text_takes_a_small_multiple_of_its_size(put):
+    rng = np.random.default_rng(0)
+    text = "\n".join(" ".join(map(str, row)) for row in rng.integers(0, 9, (500, 400)))
+    path = put("toy.data", text)
+    tracemalloc.start()
+    X, _ = read_matrix(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert X.shape == (500, 400)
+    assert peak < 30 * len(text)
