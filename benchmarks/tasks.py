@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 #: The modules that register benchmarks when imported.
-MODULES = ("kernels", "fits", "scaling")
+MODULES = ("kernels", "fits", "scaling", "neighbors")
 
 #: A problem name for benchmarks that make their own.
 NO_PROBLEM = "-"

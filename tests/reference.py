@@ -257,3 +257,29 @@ def frank_wolfe(problem, step, n_iter):
         for atom, rate in change.items():
             weights[atom] = weights.get(atom, 0.0) + size * rate
         weights = {atom: weight for atom, weight in weights.items() if weight > 1e-15}
+
+
+# --- search and vote ------------------------------------------------------------------------------
+
+
+def top_k(queries, index, k, exclude_self=False):
+    """Return scores and rows, the largest inner products first, the smaller row of equals."""
+    scores, rows = [], []
+    for r, own in enumerate(queries @ index.T):
+        others = [b for b in range(len(index)) if not (exclude_self and b == r)]
+        best = sorted(others, key=lambda b, own=own: (-own[b], b))[:k]
+        scores.append(own[best])
+        rows.append(best)
+    return np.array(scores), np.array(rows)
+
+
+def vote(classes, weights):
+    """Return the shares of the votes and the winner, the class of the nearest of equals."""
+    if not any(weights):
+        weights = [1.0] * len(weights)
+    votes = dict.fromkeys(classes, 0.0)
+    for c, weight in zip(classes, weights, strict=True):
+        votes[c] += weight
+    most = max(votes.values())
+    winner = next(c for c in classes if votes[c] == most)
+    return {c: share / sum(weights) for c, share in votes.items()}, winner

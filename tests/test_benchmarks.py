@@ -32,6 +32,7 @@ PARTS = {
     "dimension": {""},
     "triplets": {""},
     "million": {"full", "minibatch"},
+    "neighbors": {"dot", "prior_0", "prior_auto"},
 }  # fmt: skip
 
 

@@ -877,7 +877,8 @@ def top_k_by_columns(
             j = query_idx[k]
             x = query_val[k]
             for q in range(ptr[j], ptr[j + 1]):
-                sums[idx[q]] += x * val[q]
+                # Unsigned, so that no negative number has to be looked out for.
+                sums[np.uint32(idx[q])] += x * val[q]
         size[r] = _top_of(sums, r if own else -1, scores[r], rows[r])
         sums[:] = 0.0
 

@@ -1,0 +1,62 @@
+"""Nearest neighbours in a similarity, against forming all similarities with SciPy."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import scipy.sparse as sp
+
+from hdsl import search
+
+from .fits import fit, load
+from .measure import record, reset_peak, time_calls
+from .tasks import Record, Task, benchmark
+
+N_NEIGHBORS = 3
+
+
+@benchmark(problems=("rcv1_binary",), threads=(1, None), iterations=1000)
+def neighbors(task: Task) -> Iterator[Record]:
+    """3-NN of the validation rows: seconds, against SciPy's dense similarities and argpartition."""
+    problem = load(task)
+    queries, index = problem.X_valid, problem.X
+    search.top_k(queries[:20], index[:20], N_NEIGHBORS)
+    yield _against_scipy(task, problem, "dot", None, (queries, index), (queries, index))
+    for part, prior in (("prior_0", 0.0), ("prior_auto", "auto")):
+        model = fit(problem, prior=prior, max_iter=task.iterations, n_jobs=task.threads)
+        similarity = model.similarity_
+        both = similarity.transform(queries), similarity.transform(index)
+        yield _against_scipy(task, problem, part, model, (queries, index), both)
+
+
+def _against_scipy(task, problem, part, model, given, transformed) -> Record:
+    """Time both; ours starts from the given queries, SciPy from rows that are transformed."""
+    queries, index = given
+
+    def ours():
+        rewritten = queries if model is None else model.similarity_.rewrite(queries)
+        return search.top_k(rewritten, index, N_NEIGHBORS, n_jobs=task.threads)
+
+    reset_peak()
+    wall, cpu, _ = time_calls(ours, budget=1.0)
+    line = record(task, problem, part, seconds=wall, cpu_seconds=cpu, model=model)
+    began = time.perf_counter()
+    S, nearest = _scipy(*transformed)
+    scipy = time.perf_counter() - began
+    # Up to ties: the rows may be others, their similarities may not.
+    best = -np.sort(-np.take_along_axis(S, nearest, axis=1), axis=1)
+    wrong = np.abs(ours().scores - best) > 1e-9 * np.abs(S).max()
+    line["extra"].update(
+        scipy_seconds=scipy,
+        share=wall / scipy,
+        n_wrong=int(wrong.any(axis=1).sum()),
+        note=f"SciPy {scipy:.2f} s, {scipy / wall:.1f} times as long",
+    )
+    return line
+
+
+def _scipy(queries: sp.csr_array, index: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    S = (queries @ index.T).toarray()
+    return S, np.argpartition(S, -N_NEIGHBORS, axis=1)[:, -N_NEIGHBORS:]

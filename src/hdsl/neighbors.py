@@ -1,0 +1,356 @@
+"""Classification by nearest neighbours in a similarity, and the vote that it rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
+
+from . import _validation, search
+
+WEIGHTS = ("uniform", "similarity")
+MODES = ("connectivity", "similarity", "distance")
+
+Weights = str | Callable[[np.ndarray], np.ndarray]
+
+
+# --- the vote ------------------------------------------------------------------------------------
+
+
+def knn_votes(
+    rows: np.ndarray,
+    scores: np.ndarray,
+    codes: np.ndarray,
+    n_classes: int,
+    weights: Weights = "uniform",
+) -> np.ndarray:
+    """Return the share of each class in the votes of the neighbours, shape (n_queries, n_classes).
+
+    Parameters
+    ----------
+    rows, scores : ndarray of shape (n_queries, k)
+        Row numbers and similarities of the neighbours, the nearest first, as `search.top_k` gives.
+    codes : ndarray of shape (n_rows,)
+        Class numbers 0, 1, … of the rows.
+    n_classes : int
+    weights : {"uniform", "similarity"} or callable, default="uniform"
+        See `SimilarityKNeighborsClassifier`.
+
+    Returns
+    -------
+    ndarray of shape (n_queries, n_classes)
+        Non-negative, each row sums to 1.
+
+    Examples
+    --------
+    >>> rows, scores = np.array([[2, 0, 1]]), np.array([[4.0, 1, 1]])
+    >>> knn_votes(rows, scores, np.array([0, 0, 1]), 2, "similarity").round(2).tolist()
+    [[0.33, 0.67]]
+    """
+    m = len(rows)
+    places = np.arange(m)[:, None] * n_classes + codes[rows]
+    votes = np.bincount(places.ravel(), _vote_weights(scores, weights).ravel(), m * n_classes)
+    votes = votes.reshape(m, n_classes)
+    return votes / votes.sum(axis=1, keepdims=True)
+
+
+def knn_predict(
+    rows: np.ndarray,
+    scores: np.ndarray,
+    codes: np.ndarray,
+    n_classes: int,
+    weights: Weights = "uniform",
+) -> np.ndarray:
+    """Return the class number that wins the vote of the neighbours, shape (n_queries,).
+
+    Of classes with equal votes the one that has the nearest neighbour wins. Parameters are those
+    of `knn_votes`.
+
+    Examples
+    --------
+    >>> rows, scores = np.array([[2, 0], [0, 2]]), np.array([[4.0, 1], [3, 2]])
+    >>> knn_predict(rows, scores, np.array([0, 0, 1]), 2).tolist()
+    [1, 0]
+    """
+    near = codes[rows]
+    votes = np.take_along_axis(knn_votes(rows, scores, codes, n_classes, weights), near, axis=1)
+    return near[np.arange(len(rows)), votes.argmax(axis=1)]  # the first of equals is the nearest
+
+
+def knn_error(
+    rows: np.ndarray,
+    scores: np.ndarray,
+    codes: np.ndarray,
+    n_classes: int,
+    truth: np.ndarray,
+    weights: Weights = "uniform",
+) -> float:
+    """Return the share of queries whose vote is not their class number in `truth`.
+
+    Examples
+    --------
+    >>> rows, scores = np.array([[2, 0], [0, 2]]), np.array([[4.0, 1], [3, 2]])
+    >>> knn_error(rows, scores, np.array([0, 0, 1]), 2, truth=np.array([1, 1]))
+    0.5
+    """
+    return float(np.mean(knn_predict(rows, scores, codes, n_classes, weights) != truth))
+
+
+def _vote_weights(scores: np.ndarray, weights: Weights) -> np.ndarray:
+    """Return the weight of each neighbour's vote; uniform where all of a query's are 0."""
+    if weights == "uniform":
+        return np.ones_like(scores)
+    if callable(weights):
+        given = np.asarray(weights(scores), dtype=np.float64)
+        if given.shape != scores.shape:
+            raise ValueError(
+                f"The callable weights must return one weight a neighbour, shape {scores.shape}. "
+                f"Got shape {given.shape}."
+            )
+        if not (np.isfinite(given) & (given >= 0)).all():
+            raise ValueError(
+                "The callable weights must return finite weights >= 0. Similarities can be "
+                "negative: clip them, for example with np.maximum(scores, 0)."
+            )
+    else:
+        given = np.maximum(scores, 0.0)
+    largest = given.max(axis=1, keepdims=True)
+    # Divided by the largest, so that sums of huge or tiny weights are ordinary numbers.
+    return np.where(largest > 0, given / np.where(largest > 0, largest, 1.0), 1.0)
+
+
+# --- the classifier ------------------------------------------------------------------------------
+
+
+class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
+    """Vote of the k most similar rows.
+
+    Alone it goes by the plain dot product. After `HDSL` in a pipeline it goes by the learned
+    similarity, and so it does with a fitted model as `similarity`. The search is exact, by blocks,
+    and works on sparse rows without making them dense.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=3
+    weights : {"uniform", "similarity"} or callable, default="uniform"
+        How much a neighbour's vote counts: all the same; its similarity, 0 where that is negative;
+        or a function from the similarities, shape (n_queries, n_neighbors), to weights of the same
+        shape. Where all neighbours of a query weigh 0 they count the same.
+    similarity : HDSL, Similarity or None, default=None
+        A fitted similarity: what has ``rewrite(X)``, rows whose dot products with untouched rows
+        are the similarity. None is the dot product. Cloning, as in a grid search, forgets what an
+        estimator has learned: there, pass the plain value ``model.similarity_``.
+    n_jobs : int or None, default=None
+        Threads. Results do not depend on their number.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where X has string column names.
+
+    Notes
+    -----
+    Rows of equal similarity come in the order of their numbers. Of classes with equal votes the
+    one that has the nearest neighbour wins, so with two neighbours that differ it is the nearer
+    one; `predict_proba` gives them equal shares.
+
+    Examples
+    --------
+    >>> from hdsl import HDSL
+    >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+    >>> y = ["a", "a", "b", "b"]
+    >>> SimilarityKNeighborsClassifier(1).fit(X, y).predict([[0, 1, 0], [1, 0, 0]]).tolist()
+    ['b', 'a']
+    >>> model = HDSL(scale=1.0, prior=0.0, n_targets=1, n_impostors=1).fit(X, y)
+    >>> knn = SimilarityKNeighborsClassifier(1, similarity=model).fit(X, y)
+    >>> knn.kneighbors([[1, 0, 9]])
+    (array([[2.]]), array([[0]]))
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 3,
+        *,
+        weights: Weights = "uniform",
+        similarity: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_neighbors = n_neighbors
+        self.weights = weights
+        self.similarity = similarity
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any) -> SimilarityKNeighborsClassifier:
+        """Keep the rows and their labels.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+
+        Returns
+        -------
+        self
+        """
+        name = type(self).__name__
+        _validation.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
+        if not callable(self.weights):
+            _validation.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
+        if y is None:
+            raise ValueError(
+                f"{name} requires y to be passed, but the target y is None: give one label a row."
+            )
+        X = _validation.check_matrix(self, X, reset=True)
+        y = column_or_1d(y, warn=True)
+        if len(y) != X.shape[0]:
+            raise ValueError(
+                f"y has {len(y)} labels, but X has {X.shape[0]} rows: one label a row is expected."
+            )
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        self._rewrite(X[:1])  # a similarity that does not fit is an error here, not later
+        self.classes_, self._codes = np.unique(y, return_inverse=True)
+        self._rows = X
+        return self
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of each row of X, shape (n_queries,).
+
+        None stands for the fitted rows, each judged by the others: leave one out.
+        """
+        scores, rows = self.kneighbors(X)
+        codes = knn_predict(rows, scores, self._codes, len(self.classes_), self.weights)
+        return self.classes_[codes]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the share of the votes of each class, shape (n_queries, n_classes); X as above."""
+        scores, rows = self.kneighbors(X)
+        return knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
+
+    def kneighbors(
+        self, X: Any = None, n_neighbors: int | None = None, return_similarity: bool = True
+    ) -> Any:
+        """Return the most similar of the fitted rows, the most similar first.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_queries, n_features), default=None
+            None asks for the neighbours of the fitted rows, none of which is its own.
+        n_neighbors : int, default=None
+            As in the constructor where None.
+        return_similarity : bool, default=True
+
+        Returns
+        -------
+        similarities : ndarray of shape (n_queries, n_neighbors)
+            Where `return_similarity`.
+        rows : ndarray of shape (n_queries, n_neighbors)
+            Numbers of the fitted rows.
+        """
+        found, _ = self._search(X, n_neighbors)
+        return (found.scores, found.rows) if return_similarity else found.rows
+
+    def kneighbors_graph(
+        self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
+    ) -> Any:
+        """Return the neighbours as a sparse matrix for what takes a precomputed graph.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_queries, n_features), default=None
+            As in `kneighbors`.
+        n_neighbors : int, default=None
+            As in the constructor where None.
+        mode : {"connectivity", "similarity", "distance"}, default="connectivity"
+            Entries are 1, the similarity S(x, y), or the distance that it induces,
+            sqrt(S(x, x) + S(y, y) - 2 S(x, y)); rows of the last are sorted by distance, as
+            ``metric="precomputed"`` of scikit-learn wants them. Neighbours are always the most
+            similar rows, which are the closest where all rows have the same S(x, x).
+
+        Returns
+        -------
+        CSR matrix of shape (n_queries, n_rows)
+            `n_neighbors` entries a row, zeros among them stored.
+        """
+        _validation.check_word("kneighbors_graph", "mode", mode, MODES)
+        found, X = self._search(X, n_neighbors)
+        values, rows = found.scores, found.rows
+        if mode == "connectivity":
+            values = np.ones_like(values)
+        elif mode == "distance":
+            near = self._own_scores(self._rows)[rows]
+            values = np.sqrt(np.maximum(self._own_scores(X)[:, None] + near - 2.0 * values, 0.0))
+            order = np.argsort(values, axis=1, kind="stable")
+            values, rows = (np.take_along_axis(part, order, axis=1) for part in (values, rows))
+        indptr = np.arange(len(rows) + 1) * rows.shape[1]
+        shape = (len(rows), self._rows.shape[0])
+        graph = sp.csr_array((values.ravel(), rows.ravel(), indptr), shape=shape)
+        return _validation.as_user_sparse(graph)
+
+    # --- behind them -----------------------------------------------------------------------------
+
+    def _search(self, X: Any, n_neighbors: int | None) -> tuple[search.Neighbors, Any]:
+        """Return the neighbours of the rows of X, or of the fitted rows, and those rows."""
+        check_is_fitted(self, "classes_")
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        name = type(self).__name__
+        _validation.check_number(name, "n_neighbors", k, low=1, integer=True)
+        own = X is None
+        n_there = self._rows.shape[0] - own
+        if k > n_there:
+            others = " others" if own else ""
+            raise ValueError(
+                f"n_neighbors = {k}, but {name} was fitted on n_samples = {self._rows.shape[0]}: "
+                f"at most {n_there}{others} can be found. Lower n_neighbors or fit more rows."
+            )
+        X = self._rows if own else _validation.check_matrix(self, X, reset=False)
+        queries = self._rewrite(X)
+        return search.top_k(queries, self._rows, k, exclude_self=own, n_jobs=self.n_jobs), X
+
+    def _rewrite(self, X: Any) -> Any:
+        """Return rows whose dot products with the fitted rows are the similarity."""
+        if self.similarity is None:
+            return X
+        # The value within an estimator, where there is one, asks for no column names.
+        similarity = getattr(self.similarity, "similarity_", self.similarity)
+        if not hasattr(similarity, "rewrite"):
+            raise ValueError(
+                f"The 'similarity' parameter of {type(self).__name__} must be a fitted HDSL, a "
+                f"Similarity or another object with rewrite(X), or None. Got {self.similarity!r} "
+                "instead: put a transformer before the classifier in a pipeline."
+            )
+        n_features = getattr(similarity, "n_features", X.shape[1])
+        if n_features != X.shape[1]:
+            raise ValueError(
+                f"X has {X.shape[1]} features, but the similarity was learned on {n_features}: "
+                "fit both on the same columns."
+            )
+        try:
+            return similarity.rewrite(X.astype(np.float64, copy=False))
+        except NotFittedError as error:
+            raise NotFittedError(
+                f"The similarity of {type(self).__name__} is not fitted. Fit it first; where the "
+                "classifier is cloned, as in a grid search, pass model.similarity_."
+            ) from error
+
+    def _own_scores(self, X: Any) -> np.ndarray:
+        """Return S(x, x) of each row."""
+        X = X.astype(np.float64, copy=False)
+        rewritten = self._rewrite(X)
+        if sp.issparse(X):
+            return np.asarray(X.multiply(rewritten).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", X, rewritten)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,378 @@
+"""Classification by nearest neighbours: the vote, the scikit-learn contract, graphs."""
+
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.cluster import DBSCAN, SpectralClustering
+from sklearn.exceptions import NotFittedError
+from sklearn.frozen import FrozenEstimator
+from sklearn.manifold import TSNE
+from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import normalize
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import reference
+from hdsl import HDSL
+from hdsl.neighbors import (
+    SimilarityKNeighborsClassifier,
+    knn_error,
+    knn_predict,
+    knn_votes,
+)
+from hdsl.similarity import Similarity
+from strategies import INTEGERS, matrices, models
+
+RCV1 = Path(__file__).parents[2] / "shared" / "data" / "rcv1_4"
+
+
+def rows_and_labels(seed=0, n=60, d=12):
+    """Three classes, each with features of its own under noise; some rows are equal."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    X = rng.integers(0, 4, size=(n, d)) * (rng.random((n, d)) < 0.3)
+    X[np.arange(n), 4 * y + rng.integers(4, size=n)] += 3
+    X[1::20] = X[1]
+    return X.astype(float), np.array(["a", "b", "c"])[y]
+
+
+X, Y = rows_and_labels()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return HDSL(scale=5.0, prior=0.3, max_iter=40, random_state=0).fit(X, Y)
+
+
+# --- scikit-learn's own checks -------------------------------------------------------------------
+
+
+def as_list(mark):
+    """Give pytest a list, as it wants it; scikit-learn 1.6 makes a generator."""
+    names, values = mark.args
+    return pytest.mark.parametrize(names, list(values), **mark.kwargs)
+
+
+CHECKED = parametrize_with_checks(
+    [
+        SimilarityKNeighborsClassifier(),
+        SimilarityKNeighborsClassifier(5, weights="similarity", n_jobs=2),
+    ]
+)
+
+
+@as_list(CHECKED)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def test_check_estimator_excuses_nothing():
+    # A process of its own: one check is skipped unless SciPy is told of array API before import.
+    code = """
+        from sklearn.utils.estimator_checks import check_estimator
+        from hdsl.neighbors import SimilarityKNeighborsClassifier
+        results = check_estimator(SimilarityKNeighborsClassifier())
+        assert len(results) > 50, len(results)
+        print({result["check_name"]: result["status"] for result in results
+               if result["status"] != "passed"})
+        """
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SCIPY_ARRAY_API": "1"},
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip() == "{}"
+
+
+# --- the vote ------------------------------------------------------------------------------------
+
+
+@st.composite
+def votes(draw):
+    """Neighbours of a few queries with falling scores, often equal or negative, and classes."""
+    n_rows, n_classes = draw(st.integers(1, 9)), draw(st.integers(1, 4))
+    m, k = draw(st.integers(0, 5)), draw(st.integers(1, n_rows))
+    codes = draw(st.lists(st.integers(0, n_classes - 1), min_size=n_rows, max_size=n_rows))
+    rows = [draw(st.permutations(range(n_rows)))[:k] for _ in range(m)]
+    # Powers of two: the sums of weights are exact, and so are ties.
+    score = st.sampled_from([-2.0, -1.0, 0.0, 0.5, 1.0, 2.0, 4.0])
+    scores = [sorted(draw(st.lists(score, min_size=k, max_size=k)))[::-1] for _ in range(m)]
+    shape = (m, k)
+    return (
+        np.array(rows, dtype=np.int64).reshape(shape),
+        np.array(scores, dtype=float).reshape(shape),
+        np.array(codes),
+        n_classes,
+    )
+
+
+@pytest.mark.parametrize("weights", ["uniform", "similarity", np.abs])
+@given(case=votes())
+def test_vote(weights, case):
+    rows, scores, codes, n_classes = case
+    shares, winners = knn_votes(*case, weights), knn_predict(*case, weights)
+    assert shares.shape == (len(rows), n_classes)
+    weigh = {"uniform": np.ones_like, "similarity": lambda s: np.maximum(s, 0)}.get(weights, np.abs)
+    for r in range(len(rows)):
+        expected, winner = reference.vote(codes[rows[r]].tolist(), weigh(scores[r]).tolist())
+        assert winners[r] == winner
+        dense = [expected.get(c, 0.0) for c in range(n_classes)]
+        assert_allclose(shares[r], dense, rtol=1e-14)
+
+
+def test_equal_votes_go_to_the_nearest():
+    rows, codes = np.array([[0, 1, 2, 3], [3, 2, 1, 0]]), np.array([0, 1, 1, 0])
+    scores = np.array([[4.0, 3, 2, 1]] * 2)
+    assert knn_predict(rows, scores, codes, 2).tolist() == [0, 0]
+    assert knn_predict(rows[:, 1:], scores[:, 1:], codes, 2).tolist() == [1, 1]
+    apart = np.array([0, 0, 1, 0])
+    assert knn_predict(rows[:, 1:3], scores[:, 1:3], apart, 2).tolist() == [0, 1]
+
+
+def test_error_is_the_share_of_misses():
+    rows, scores, codes = np.array([[0], [1], [1], [0]]), np.ones((4, 1)), np.array([0, 1])
+    assert knn_error(rows, scores, codes, 2, truth=np.array([0, 1, 0, 0])) == 0.25
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e300])
+def test_huge_and_tiny_similarities_weigh_in_proportion(size):
+    shares = knn_votes(np.array([[0, 1, 2]]), np.array([[4.0, 2, 2]]) * size, np.array([0, 1, 1]),
+                       2, "similarity")  # fmt: skip
+    assert_allclose(shares, [[0.5, 0.5]])
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        (lambda s: s[:, 0], r"one weight a neighbour, shape \(60, 3\)\. Got shape \(60,\)"),
+        (lambda s: -s, "must return finite weights >= 0"),
+        (lambda s: s / 0.0 if s.any() else s, "must return finite weights >= 0"),
+    ],
+)
+def test_messages_of_a_callable(weights, message):
+    knn = SimilarityKNeighborsClassifier(weights=weights).fit(X, Y)
+    with np.errstate(all="ignore"), pytest.raises(ValueError, match=message):
+        knn.predict(X)
+
+
+# --- the classifier ------------------------------------------------------------------------------
+
+
+@given(matrices(elements=INTEGERS), st.data())
+def test_predictions_are_those_of_dense_similarities(X, data):
+    """Whatever the model, prior and input: neighbours by the whole matrix, then a vote."""
+    n, d = X.shape
+    y = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
+    atoms, weights = data.draw(models(d))
+    weights = np.full(len(weights), 0.25)  # no rounding, so that ties are true ones
+    similarity = Similarity(atoms, weights, 4.0, data.draw(st.sampled_from([0.0, 0.5])), d)
+    S = similarity.prior * X @ X.T + X @ reference.model_matrix(atoms, weights, d, 4.0) @ X.T
+    k = data.draw(st.integers(1, n))
+    form = data.draw(st.sampled_from([np.asarray, sp.csr_array]))
+    knn = SimilarityKNeighborsClassifier(k, similarity=similarity).fit(form(X), y)
+    scores, rows = reference.top_k(S, np.eye(n), k)
+    assert_array_equal(knn.kneighbors(form(X))[0], scores)
+    assert_array_equal(knn.kneighbors(form(X), return_similarity=False), rows)
+    expected = [reference.vote(y[near].tolist(), [1.0] * k)[1] for near in rows]
+    assert knn.predict(form(X)).tolist() == expected
+
+
+def test_alone_it_is_the_dot_product():
+    """Among rows of equal length the most similar are the closest."""
+    unit = normalize(np.random.default_rng(0).normal(size=(60, 5)))
+    ours = SimilarityKNeighborsClassifier(5).fit(unit, Y)
+    theirs = KNeighborsClassifier(5).fit(unit, Y)
+    assert_array_equal(ours.kneighbors(unit)[1], theirs.kneighbors(unit)[1])
+    assert_allclose(ours.predict_proba(unit), theirs.predict_proba(unit))
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_matrix, sp.csr_array])
+@pytest.mark.parametrize("prior", [0.0, 0.3])
+def test_model_as_parameter_or_before_it_in_a_pipeline(form, prior):
+    model = HDSL(scale=5.0, prior=prior, max_iter=40, random_state=0)
+    pipeline = make_pipeline(model, SimilarityKNeighborsClassifier(3)).fit(form(X), Y)
+    knn = SimilarityKNeighborsClassifier(3, similarity=model).fit(form(X), Y)
+    transformed = model.transform(form(X))
+    assert_allclose(knn.kneighbors(form(X))[0], pipeline[-1].kneighbors(transformed)[0])
+    assert_array_equal(knn.predict(form(X)), pipeline.predict(form(X)))
+    assert knn.score(form(X), Y) > 0.8
+
+
+def test_forms_of_a_similarity(model):
+    """An estimator, its plain value and a frozen estimator are the same similarity."""
+    expected = SimilarityKNeighborsClassifier(similarity=model).fit(X, Y).kneighbors(X)
+    for similarity in (model.similarity_, FrozenEstimator(model)):
+        found = SimilarityKNeighborsClassifier(similarity=similarity).fit(X, Y).kneighbors(X)
+        assert_array_equal(found, expected)
+
+
+def test_grid_search_with_a_fitted_similarity(model):
+    knn = SimilarityKNeighborsClassifier(similarity=model.similarity_)
+    grid = {"n_neighbors": [1, 3], "weights": ["uniform", "similarity"]}
+    found = GridSearchCV(knn, grid, cv=2, error_score="raise").fit(sp.csr_array(X), Y)
+    assert found.best_score_ > 0.6  # a guess has 1/3
+    forgotten = clone(SimilarityKNeighborsClassifier(similarity=model))
+    with pytest.raises(NotFittedError, match=r"pass model\.similarity_"):
+        forgotten.fit(X, Y)
+
+
+def test_float32_is_searched_in_float64(model):
+    tenths = (X / 10).astype(np.float32)
+    for form in (np.asarray, sp.csr_array):
+        for similarity in (None, model):
+            knn = SimilarityKNeighborsClassifier(similarity=similarity).fit(form(tenths), Y)
+            double = SimilarityKNeighborsClassifier(similarity=similarity).fit(
+                form(tenths.astype(float)), Y
+            )
+            assert_array_equal(
+                knn.kneighbors(form(tenths)), double.kneighbors(form(tenths.astype(float)))
+            )
+
+
+def test_column_names_of_the_model_are_no_matter():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X).add_prefix("f")
+    model = HDSL(scale=5.0, max_iter=5, random_state=0).fit(frame, Y)
+    knn = SimilarityKNeighborsClassifier(similarity=model).fit(frame, Y)
+    assert knn.feature_names_in_.tolist() == frame.columns.tolist()
+    assert len(knn.predict(frame)) == len(X)  # no warning, which would be an error here
+
+
+def test_without_rows_each_is_judged_by_the_others():
+    knn = SimilarityKNeighborsClassifier(3).fit(X, Y)
+    rows = knn.kneighbors(return_similarity=False)
+    assert not (rows == np.arange(len(X))[:, None]).any()
+    assert_array_equal(rows, reference.top_k(X, X, 3, exclude_self=True)[1])
+    left_out = [
+        SimilarityKNeighborsClassifier(3)
+        .fit(np.delete(X, r, axis=0), np.delete(Y, r))
+        .predict(X[r : r + 1])[0]
+        for r in range(len(X))
+    ]
+    assert_array_equal(knn.predict(None), left_out)
+    assert knn.score(None, Y) == np.mean(knn.predict(None) == Y)
+
+
+def test_pickle(model):
+    knn = SimilarityKNeighborsClassifier(similarity=model).fit(sp.csr_array(X), Y)
+    again = pickle.loads(pickle.dumps(knn))
+    assert_array_equal(again.predict_proba(X), knn.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"n_neighbors": 0}, r"'n_neighbors' parameter .* must be an int >= 1\. Got 0"),
+        ({"weights": "distance"}, "must be one of 'uniform', 'similarity' or a callable"),
+        ({"similarity": "cosine"}, r"or another object with rewrite\(X\)"),
+        ({"similarity": Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 0.0, 7)},
+         "X has 12 features, but the similarity was learned on 7"),
+    ],
+)  # fmt: skip
+def test_messages_of_fit(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        SimilarityKNeighborsClassifier(**parameters).fit(X, Y)
+
+
+def test_more_neighbours_than_rows():
+    knn = SimilarityKNeighborsClassifier(4).fit(X[:4], Y[:4])
+    assert knn.kneighbors(X)[1].shape == (60, 4)
+    with pytest.raises(ValueError, match=r"n_neighbors = 4, .* n_samples = 4: at most 3 others"):
+        knn.kneighbors()
+    with pytest.raises(ValueError, match=r"n_neighbors = 5, .* at most 4 can be found"):
+        knn.kneighbors(X, n_neighbors=5)
+
+
+# --- graphs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_graph_holds_the_neighbours(form, model):
+    knn = SimilarityKNeighborsClassifier(similarity=model).fit(form(X), Y)
+    S = model.similarity(X)
+    distance = np.sqrt(np.maximum(np.diag(S)[:, None] + np.diag(S) - 2 * S, 0))
+    rows = knn.kneighbors(n_neighbors=6, return_similarity=False)
+    for mode, matrix in {"connectivity": np.ones_like(S), "similarity": S,
+                         "distance": distance}.items():  # fmt: skip
+        graph = knn.kneighbors_graph(n_neighbors=6, mode=mode)
+        assert graph.format == "csr"
+        assert graph.shape == (60, 60)
+        assert (np.diff(graph.indptr) == 6).all()
+        indices = graph.indices.reshape(60, 6)
+        assert_array_equal(np.sort(indices), np.sort(rows))
+        # The root of a difference of rounding size is as large as 1e-7 for equal rows.
+        values = np.take_along_axis(matrix, indices, axis=1)
+        assert_allclose(graph.data.reshape(60, 6), values, rtol=1e-9, atol=1e-6)
+    assert (np.diff(graph.data.reshape(60, 6), axis=1) >= 0).all()
+    with pytest.raises(ValueError, match="'mode' parameter of kneighbors_graph must be one of"):
+        knn.kneighbors_graph(mode="affinity")
+
+
+@pytest.fixture(scope="module")
+def groups():
+    """Three groups of directions, and the graph of their distances, 20 neighbours each."""
+    centers = np.repeat([0.0, 2.0, 4.0], 30)
+    angles = centers + np.random.default_rng(0).uniform(-0.4, 0.4, size=90)
+    unit = np.column_stack([np.cos(angles), np.sin(angles)])
+    knn = SimilarityKNeighborsClassifier(20).fit(unit, centers)
+    return centers, knn.kneighbors_graph(mode="distance")
+
+
+@pytest.mark.parametrize(
+    "clustering",
+    [
+        DBSCAN(eps=0.3, metric="precomputed"),
+        SpectralClustering(
+            3, affinity="precomputed_nearest_neighbors", n_neighbors=20, random_state=0
+        ),
+    ],
+)
+# SpectralClustering itself warns that three groups without a link between them are not connected.
+@pytest.mark.filterwarnings("ignore:Graph is not fully connected:UserWarning")
+def test_clustering_on_the_graph(clustering, groups):
+    """Its rows are sorted as they should be, or scikit-learn would warn."""
+    labels, graph = groups
+    found = clustering.fit_predict(graph)
+    assert len(set(zip(labels.tolist(), found.tolist(), strict=True))) == len(set(found)) == 3
+
+
+def test_embedding_of_the_graph(groups):
+    labels, graph = groups
+    tsne = TSNE(metric="precomputed", init="random", perplexity=6, max_iter=300, random_state=0)
+    Z = tsne.fit_transform(graph)
+    assert KNeighborsClassifier(1).fit(Z[::2], labels[::2]).score(Z[1::2], labels[1::2]) > 0.9
+
+
+# --- on text -------------------------------------------------------------------------------------
+
+
+def test_rcv1_4_with_dot_products():
+    if not (RCV1 / "X_valid.npz").is_file():
+        pytest.skip(f"{RCV1} is not there: the data are not part of the repository")
+    train, valid = (sp.load_npz(RCV1 / f"X_{part}.npz")[:1000] for part in ("train", "valid"))
+    y = np.load(RCV1 / "y_train.npy")[:1000]
+    knn = SimilarityKNeighborsClassifier(3).fit(train, y)
+    scores, rows = knn.kneighbors(valid)
+    S = (valid.astype(float) @ train.astype(float).T).toarray()
+    assert_allclose(scores, -np.sort(-S, axis=1)[:, :3], rtol=1e-12)
+    assert_allclose(np.take_along_axis(S, rows, axis=1), scores, rtol=1e-12)
+    truth = np.load(RCV1 / "y_valid.npy")[:1000]
+    codes = np.searchsorted(knn.classes_, y)
+    error = knn_error(rows, scores, codes, len(knn.classes_), np.searchsorted(knn.classes_, truth))
+    assert error == pytest.approx(1 - knn.score(valid, truth))
+    assert error < 0.25
