@@ -220,7 +220,7 @@ def test_a_stored_model_gives_the_same_outputs(through):
     assert_same_model(again, fitted)
     assert_array_equal(again.transform(X), fitted.transform(X))
     assert_array_equal(again.similarity(X), fitted.similarity(X))
-    assert_array_equal(again.trace_, fitted.trace_)
+    assert again.trace_.tobytes() == fitted.trace_.tobytes()
     assert_same_model(again.at(4), fitted.at(4))
 
 
@@ -431,7 +431,7 @@ def test_at_is_a_model_of_its_own():
 @pytest.mark.parametrize("k", [-1, 26, 1.0, 1.5, "3", None, True, np.nan])
 def test_at_an_iteration_that_never_was(k):
     model = small().fit(X, triplets=T)
-    with pytest.raises(ValueError, match=r"n_iter must be an int from 0 to n_iter_ = 25.*Got"):
+    with pytest.raises(ValueError, match=r"n_iter must be an int from 0 to 25.*Got"):
         model.at(k)
 
 

@@ -2,11 +2,13 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from .estimators import HDSL
+from .estimators import HDSL, load
+from .model_selection import HDSLCV
+from .neighbors import SimilarityKNeighborsClassifier
 
 try:
     __version__ = version("hdsl")
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
-__all__ = ["HDSL", "__version__"]
+__all__ = ["HDSL", "HDSLCV", "SimilarityKNeighborsClassifier", "__version__", "load"]

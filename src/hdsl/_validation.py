@@ -30,17 +30,23 @@ def check_number(
     low: float,
     strict: bool = False,
     integer: bool = False,
+    high: float | None = None,
     words: tuple[str | None, ...] = (),
 ) -> None:
-    """Raise ValueError unless `value` is a number of the wanted kind, or one of `words`."""
+    """Raise ValueError unless `value` is a number of the wanted kind, or one of `words`.
+
+    It must be above `low`, or equal where not `strict`, and below `high` where that is given.
+    """
     if any(value is word or (isinstance(value, str) and value == word) for word in words):
         return
     kind = numbers.Integral if integer else numbers.Real
     good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
-    if good and np.isfinite(value) and (value > low if strict else value >= low):
+    good = good and np.isfinite(value) and (high is None or value < high)
+    if good and (value > low if strict else value >= low):
         return
     article = "an int" if integer else "a float"
     wanted = f"{article} {'>' if strict else '>='} {low:g}"
+    wanted += "" if high is None else f" and < {high:g}"
     others = "".join(f" or {word!r}" for word in words)
     raise ValueError(
         f"The {name!r} parameter of {owner} must be {wanted}{others}. Got {value!r} instead."

@@ -30,7 +30,9 @@ class Workers:
         if self._pool is not None:
             self._pool.shutdown()
 
-    def run(self, kernel: Callable[..., Any], bounds: Sequence[int], *args: Any) -> None:
+    def run(
+        self, kernel: Callable[..., Any], bounds: Sequence[int] | np.ndarray, *args: Any
+    ) -> None:
         """Call ``kernel(start, stop, *args)`` for each range between neighbouring bounds."""
         if self._pool is None or len(bounds) <= 2:
             kernel(bounds[0], bounds[-1], *args)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numbers
+import platform
 import time
 from collections.abc import Callable
 from copy import copy
+from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,12 +15,15 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from . import _memory, _validation, losses
+from . import _memory, _validation, losses, model_file, monitor
 from . import atoms as atoms_module
 from . import triplets as triplets_module
+from .monitor import Monitor
 from .similarity import Similarity
+from .supervision import Supervision
 
 if TYPE_CHECKING:
+    from ._workers import Workers
     from .problem import TripletData
     from .solver import Result, State
 
@@ -70,6 +75,9 @@ class HDSL(TransformerMixin, BaseEstimator):
         at random by label; or a function (X, y, rng) -> array of shape (n_triplets, 3).
     n_targets, n_impostors : int, default=3 and 5
         Of "neighbors"; "random" draws n_targets * n_impostors triplets a row.
+    mine_every : int or None, default=None
+        Mine neighbours again, under the similarity learned so far, after so many iterations; the
+        new triplets join the old ones. None mines once, by dot product.
     max_iter : int, default=1000
         Most iterations. Reaching it is a normal end: the status says so.
     tol : float >= 0, default=1e-3
@@ -77,6 +85,25 @@ class HDSL(TransformerMixin, BaseEstimator):
         search confirms it first, where that search costs no more than 2e11 multiplications (a few
         minutes at worst, milliseconds as a rule); a refusal doubles the wait before the next, so a
         run of k iterations makes at most log2(k) + 2 of them.
+    early_stopping : bool, default=False
+        Keep the model of the path that scores best on validation data: those given to ``fit``
+        (which alone turn early stopping on), else rows held out.
+    validation_fraction : float, default=0.1
+        Share of the rows held out where ``fit`` is given no validation data: with labels by
+        class; with triplets, those of a held-out anchor validate, and those without a held-out
+        row train.
+    n_iter_no_change : int or None, default=300
+        Stop after so many iterations without a better validation score; None goes on to the end.
+        Paths are scored every 10 iterations, and from 100 on when they are a tenth longer.
+    scoring : callable or None, default=None
+        Called as scoring(model, X_val, y_val), the larger the better; y_val is the validation
+        triplets where there are no labels. None is the accuracy of 3 nearest neighbours, or the
+        share of triplets judged right.
+    warm_start : bool, default=False
+        Let ``fit`` continue the path of the fit before, with up to `max_iter` more iterations.
+    n_components : int or None, default=None
+        Columns of ``transform`` for the learned part: the leading eigenvectors of M, times the
+        roots of their eigenvalues. None is one column an atom, which is exact.
     callback : callable or None, default=None
         Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
         ``atoms``, ``weights``, ``margins`` and ``seconds``; True stops the run.
@@ -106,14 +133,19 @@ class HDSL(TransformerMixin, BaseEstimator):
         where ``gap_is_exact_``. NaN after a lazy blended step that did not need it.
     gap_is_exact_ : bool
     n_iter_ : int
+        Iterations that led to this model; with early stopping the run went further.
     n_triplets_ : int
     status_ : str
         Why the run ended: "optimal" (gap below tol, certified), "gap_not_certified" (below tol by a
         heuristic oracle, too dear to check), "no_violation" (no triplet pulls any more),
-        "max_iter", "callback", "interrupted", "stalled" (no step of positive length was found).
-    trace_ : structured ndarray of shape (n_iter_ + 1,)
+        "max_iter", "no_change" (early stopping), "callback", "interrupted", "stalled" (no step of
+        positive length was found).
+    trace_ : structured ndarray, one record a model of the path
         The model after k iterations and the step that led to it: objective, gap, kind, step_size,
-        atom, n_atoms, n_features, seconds. ``pandas.DataFrame(model.trace_)`` reads it.
+        atom, n_atoms, n_features, seconds, validation_score (NaN where none was taken).
+        ``pandas.DataFrame(model.trace_)`` reads it.
+    validation_score_ : float
+        Of this model, where there was early stopping.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has string column names.
@@ -149,8 +181,15 @@ class HDSL(TransformerMixin, BaseEstimator):
         mining: str | Callable[..., np.ndarray] = "neighbors",
         n_targets: int = 3,
         n_impostors: int = 5,
+        mine_every: int | None = None,
         max_iter: int = 1000,
         tol: float = 1e-3,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = 300,
+        scoring: Callable[..., float] | None = None,
+        warm_start: bool = False,
+        n_components: int | None = None,
         callback: Callable[[State], bool | None] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -168,8 +207,15 @@ class HDSL(TransformerMixin, BaseEstimator):
         self.mining = mining
         self.n_targets = n_targets
         self.n_impostors = n_impostors
+        self.mine_every = mine_every
         self.max_iter = max_iter
         self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.scoring = scoring
+        self.warm_start = warm_start
+        self.n_components = n_components
         self.callback = callback
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -179,7 +225,15 @@ class HDSL(TransformerMixin, BaseEstimator):
     # --- fitting ---------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        triplets_val: Any = None,
     ) -> HDSL:
         """Learn the similarity from labels or from triplets.
 
@@ -193,24 +247,127 @@ class HDSL(TransformerMixin, BaseEstimator):
         sample_weight : array-like, default=None
             One weight a triplet where `triplets` is given; else one a row, which its triplets as
             anchor get. Weight 0 is absence, weight 2 is repetition.
+        X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
+            Rows to choose the best model of the path by; needs `y_val` or `triplets_val`.
+        y_val : array-like of shape (n_val,), default=None
+            Their labels; rows of X vote for them.
+        triplets_val : array-like of int of shape (n_triplets_val, 3), default=None
+            Judgements of the rows of X_val.
 
         Returns
         -------
         self
         """
-        # The compiled part of the library is loaded by the first fit, not by the import.
-        from . import problem, solver
-        from ._workers import Workers
+        earlier = self._result() if self.warm_start and hasattr(self, "atoms_") else None
+        return self._fit(
+            X, y, triplets, sample_weight, (X_val, y_val, triplets_val), earlier=earlier
+        )
 
+    def partial_fit(
+        self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
+    ) -> HDSL:
+        """Go on with the path on new rows and triplets, for up to `max_iter` more iterations.
+
+        The first call is a fit. Later ones start from the atoms and weights there are, keep
+        ``scale_`` and ``prior_``, and minimise the loss of the triplets they are given: pass old
+        ones along where they should still count. There is no early stopping.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+            The same columns as before.
+        y, triplets, sample_weight
+            As in ``fit``.
+
+        Returns
+        -------
+        self
+        """
+        if not hasattr(self, "atoms_"):
+            return self._fit(X, y, triplets, sample_weight, validate=False)
+        return self._fit(
+            X, y, triplets, sample_weight, earlier=self._result(), same=True, validate=False
+        )
+
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        triplets: Any,
+        sample_weight: Any,
+        given: tuple[Any, Any, Any] = (None, None, None),
+        *,
+        earlier: Result | None = None,
+        same: bool = False,
+        validate: bool = True,
+    ) -> HDSL:
         self._check_parameters()
         rng = _validation.generator(self.random_state)
         checked = copy(self)  # takes the number and names of the features; self waits till the end
-        X = _validation.as_problem_matrix(_validation.check_matrix(checked, X, reset=True))
-        triplets, weights = self._triplets(X, y, triplets, sample_weight, rng)
-        self._check_memory(X, triplets)
+        X = _validation.check_matrix(checked, X, reset=earlier is None)
+        X = _validation.as_problem_matrix(X)
+        supervision = Supervision.check(type(self).__name__, X, y, triplets, sample_weight)
+        validation = None
+        if any(part is not None for part in given):
+            validation = supervision.check_validation(checked, *given)
+        elif self.early_stopping and validate:
+            supervision, validation = supervision.hold_out(self.validation_fraction, rng)
+        self._learn(supervision, validation, rng, earlier=earlier, same=same)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(checked, name):
+                setattr(self, name, getattr(checked, name))
+            elif hasattr(self, name):
+                delattr(self, name)
+        return self
+
+    def _learn(
+        self,
+        supervision: Supervision,
+        validation: Supervision | None,
+        rng: np.random.Generator,
+        *,
+        earlier: Result | None = None,
+        same: bool = False,
+    ) -> None:
+        """Learn from checked data; what validates chooses the model of the path."""
+        # The compiled part of the library is loaded by the first fit, not by the import.
+        from ._workers import Workers
+
         with Workers(self.n_jobs) as workers:
-            data = problem.TripletData(X, triplets, workers)
-            scale, prior = self._scale_and_prior(data, weights)
+            self._keep(*self._run(supervision, validation, workers, rng, earlier, same))
+
+    def _run(
+        self,
+        supervision: Supervision,
+        validation: Supervision | None,
+        workers: Workers,
+        rng: np.random.Generator,
+        earlier: Result | None,
+        same: bool,
+    ) -> tuple[Result, Monitor | None, float, float, int]:
+        """Mine and solve, again and again where `mine_every` says so."""
+        from . import problem, solver
+
+        X, scores, result = supervision.X, None, earlier
+        triplets, weights = self._mine(supervision, rng)
+        limit = self.max_iter + (0 if earlier is None else earlier.n_iter)
+        while True:
+            self._check_memory(X, triplets)
+            keep = None if result is None else np.unique(result.atoms[:, :2])
+            data = problem.TripletData(X, triplets, workers, keep)
+            if result is None or (result is earlier and not same):
+                scale, prior = self._scale_and_prior(data, weights)
+            elif result is earlier:
+                scale, prior = self.scale_, self.prior_
+            if validation is not None and scores is None:
+                scores = Monitor(
+                    self._score(supervision, validation), scale, prior, X.shape[1],
+                    self.n_iter_no_change,
+                )  # fmt: skip
+            stage = limit
+            if self.mine_every is not None and not supervision.is_judged:
+                done = 0 if result is None else result.n_iter
+                stage = min(limit, done + self.mine_every)
             result = solver.frank_wolfe(
                 problem.TripletProblem(data, losses.get(self.loss), scale, prior, weights),
                 oracle=self.oracle,
@@ -218,18 +375,21 @@ class HDSL(TransformerMixin, BaseEstimator):
                 step_size=self.step_size,
                 init=self.init,
                 batch_size=self.batch_size,
-                max_iter=self.max_iter,
+                max_iter=stage,
                 tol=self.tol,
-                callback=self._callback(),
+                callback=self._callback(scores, limit),
                 rng=rng,
+                earlier=result,
             )
-        self._keep(result, scale, prior, len(triplets))
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(checked, name):
-                setattr(self, name, getattr(checked, name))
-            elif hasattr(self, name):
-                delattr(self, name)
-        return self
+            if stage == limit or result.status not in ("max_iter", "optimal", "no_violation"):
+                break
+            model = Similarity(result.atoms, result.weights, scale, prior, X.shape[1])
+            more = self._mine(supervision, rng, model)
+            n_before = len(triplets)
+            triplets, weights = _added(triplets, weights, *more)
+            if len(triplets) == n_before and result.status != "max_iter":
+                break
+        return result, scores, scale, prior, len(triplets)
 
     def _check_parameters(self) -> None:
         from .oracle import ORACLES
@@ -249,7 +409,17 @@ class HDSL(TransformerMixin, BaseEstimator):
         number(name, "batch_size", self.batch_size, low=1, integer=True, words=(None,))
         for parameter in ("n_targets", "n_impostors", "max_iter"):
             number(name, parameter, getattr(self, parameter), low=1, integer=True)
+        for parameter in ("mine_every", "n_iter_no_change", "n_components"):
+            number(name, parameter, getattr(self, parameter), low=1, integer=True, words=(None,))
         number(name, "tol", self.tol, low=0)
+        number(name, "validation_fraction", self.validation_fraction, low=0, strict=True, high=1)
+        for parameter in ("scoring", "callback"):
+            value = getattr(self, parameter)
+            if value is not None and not callable(value):
+                raise ValueError(
+                    f"The {parameter!r} parameter of {name} must be a callable or None. Got "
+                    f"{value!r} instead."
+                )
         if self.n_jobs is not None and (
             isinstance(self.n_jobs, bool)
             or not isinstance(self.n_jobs, numbers.Integral)
@@ -265,35 +435,25 @@ class HDSL(TransformerMixin, BaseEstimator):
                 f"The 'step_size' parameter of {name} can be {self.step_size!r} with "
                 f"step='forward' only. Got step={self.step!r}: use step_size='line_search'."
             )
-        if self.callback is not None and not callable(self.callback):
-            raise ValueError(
-                f"The 'callback' parameter of {name} must be a callable or None. Got "
-                f"{self.callback!r} instead."
-            )
 
-    def _triplets(
-        self, X: sp.csr_array, y: Any, triplets: Any, sample_weight: Any, rng: np.random.Generator
+    def _mine(
+        self,
+        supervision: Supervision,
+        rng: np.random.Generator,
+        similarity: Similarity | None = None,
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return triplets, given or made from labels, and their weights."""
-        n_rows = X.shape[0]
-        if triplets is not None:
-            triplets = _validation.check_triplets(triplets, n_rows)
-            return triplets, _validation.check_weights(sample_weight, len(triplets), "triplet")
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. Give "
-                "labels, fit(X, y), or judgements, fit(X, triplets=T)."
-            )
-        labels = _validation.check_labels(y, n_rows)
-        weights = _validation.check_weights(sample_weight, n_rows, "row of X")
+        X, y, weights = supervision.X, supervision.y, supervision.weights
+        if supervision.triplets is not None:
+            return supervision.triplets, weights
         if callable(self.mining):
-            made = _validation.check_triplets(self.mining(X, np.asarray(y), rng), n_rows)
+            made = _validation.check_triplets(self.mining(X, y, rng), X.shape[0])
             return made, _of_anchors(weights, made)
         if self.mining == "random":
-            rows = np.arange(n_rows) if weights is None else np.flatnonzero(weights)
+            rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
             made = rows[
                 triplets_module.random_triplets(
-                    np.asarray(y)[rows],
+                    y[rows],
                     self.n_targets * self.n_impostors,
                     random_state=int(rng.integers(2**31 - 1)),
                 )
@@ -301,12 +461,36 @@ class HDSL(TransformerMixin, BaseEstimator):
             return made, _of_anchors(weights, made)
         # Equal rows are one point that counts so many times: as neighbours of each other they
         # would crowd out the others and say nothing.
-        rows, weight = triplets_module.distinct_rows(X, labels, weights)
+        rows, weight = triplets_module.distinct_rows(X, supervision.codes, weights)
         made = triplets_module.neighbor_triplets(
-            X[rows], np.asarray(y)[rows], self.n_targets, self.n_impostors, n_jobs=self.n_jobs
-        )
+            X[rows], y[rows], self.n_targets, self.n_impostors,
+            similarity=similarity, n_jobs=self.n_jobs,
+        )  # fmt: skip
         weight = weight[made[:, 0]]
         return rows[made], None if (weight == weight[0]).all() else weight
+
+    def _score(self, supervision: Supervision, validation: Supervision) -> monitor.Score:
+        """Return what models are scored by: the user's function, 3-NN or triplets."""
+        if self.scoring is not None:
+            truth = validation.triplets if validation.is_judged else validation.y
+
+            def score(similarity: Similarity) -> float:
+                return self.scoring(self._with(similarity), validation.X, truth)  # type: ignore[misc]
+
+            return score
+        if validation.is_judged:
+            return monitor.triplet_accuracy(validation.X, validation.triplets, validation.weights)
+        return monitor.knn_accuracy(
+            supervision.X, supervision.y, validation.X, validation.y, n_jobs=self.n_jobs
+        )
+
+    def _with(self, similarity: Similarity) -> HDSL:
+        """Return a model that has learned this similarity, for scorers."""
+        model = copy(self)
+        model.atoms_, model.weights_ = similarity.atoms, similarity.weights
+        model.scale_, model.prior_ = similarity.scale, similarity.prior
+        model.n_features_in_ = similarity.n_features
+        return model
 
     def _check_memory(self, X: sp.csr_array, triplets: np.ndarray) -> None:
         """Refuse what cannot fit, before the work."""
@@ -338,18 +522,77 @@ class HDSL(TransformerMixin, BaseEstimator):
             prior = AUTO_PRIOR_MARGIN / typical if prior == "auto" else prior
         return float(scale), float(prior)
 
-    def _callback(self) -> Callable[[State], bool | None] | None:
-        if not self.verbose:
-            return self.callback
-        return _Printer(self.max_iter, self.callback)
+    def _automatic(self, supervision: Supervision) -> tuple[float, float]:
+        """Return the scale and the prior that "auto" stands for, of data with triplets."""
+        from . import problem
+        from ._workers import Workers
 
-    def _keep(self, result: Result, scale: float, prior: float, n_triplets: int) -> None:
+        auto = copy(self)
+        auto.scale = auto.prior = "auto"
+        with Workers(self.n_jobs) as workers:
+            data = problem.TripletData(supervision.X, supervision.triplets, workers)
+            return auto._scale_and_prior(data, supervision.weights)
+
+    def _callback(
+        self, scores: Monitor | None, limit: int
+    ) -> Callable[[State], bool | None] | None:
+        parts: list[Callable[[State], bool | None]] = []
+        if scores is not None:
+            parts.append(scores)
+        if self.verbose:
+            parts.append(_Printer(limit, scores))
+        if self.callback is not None:
+            parts.append(self.callback)
+        if not parts:
+            return None
+
+        def call(state: State) -> bool:
+            ends = [part(state) for part in parts]  # all are called, also when one ends the run
+            return any(ends)
+
+        return call
+
+    def _result(self) -> Result:
+        """Return the fit so far as what a run continues."""
+        from .solver import Result
+
+        trace = self.trace_[: self.n_iter_ + 1]  # with early stopping the run went further
+        return Result(
+            self.atoms_, self.weights_, self.objective_, self.gap_, self.gap_is_exact_,
+            self.n_iter_, self.status_, trace, 0,
+        )  # fmt: skip
+
+    def _keep(
+        self, result: Result, scores: Monitor | None, scale: float, prior: float, n_triplets: int
+    ) -> None:
         self.atoms_, self.weights_ = result.atoms, result.weights
         self.scale_, self.prior_ = scale, prior
         self.objective_, self.gap_ = result.objective, result.gap
         self.gap_is_exact_, self.status_ = result.gap_is_exact, result.status
         self.n_iter_, self.trace_ = result.n_iter, result.trace
         self.n_triplets_ = n_triplets
+        self.__dict__.pop("validation_score_", None)
+        if scores is None:
+            return
+        scores.add(result.n_iter, result.atoms, result.weights)
+        for n_iter, score in scores.scores.items():
+            self.trace_["validation_score"][n_iter] = score
+        stuck = result.n_iter - scores.best_n_iter
+        if result.status == "callback" and stuck >= (self.n_iter_no_change or np.inf):
+            self.status_ = "no_change"
+        self._go_to(scores.best_n_iter)
+        self.validation_score_ = scores.scores[scores.best_n_iter]
+
+    def _go_to(self, n_iter: int) -> None:
+        """Become the model after `n_iter` iterations of the path."""
+        from .solver import replay
+
+        if n_iter == self.n_iter_:
+            return
+        self.atoms_, self.weights_ = replay(self.trace_, n_iter)
+        then = self.trace_[n_iter]
+        self.objective_, self.gap_ = float(then["objective"]), float(then["gap"])
+        self.gap_is_exact_, self.n_iter_ = bool(then["gap_is_exact"]), int(n_iter)
 
     # --- what was learned ------------------------------------------------------------------------
 
@@ -374,30 +617,24 @@ class HDSL(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         n_iter : int
-            From 0, the starting atom, to ``n_iter_``.
+            From 0, the starting atom, to the last of the path, ``len(trace_) - 1``.
 
         Returns
         -------
         HDSL
             A fitted model; its ``status_`` is "at".
         """
-        from .solver import replay
-
         check_is_fitted(self, "atoms_")
+        last = len(self.trace_) - 1
         if (
             isinstance(n_iter, bool)
             or not isinstance(n_iter, int | np.integer)
-            or not (0 <= n_iter <= self.n_iter_)
+            or not (0 <= n_iter <= last)
         ):
-            raise ValueError(
-                f"n_iter must be an int from 0 to n_iter_ = {self.n_iter_}. Got {n_iter!r}."
-            )
+            raise ValueError(f"n_iter must be an int from 0 to {last}. Got {n_iter!r}.")
         model = copy(self)
-        model.atoms_, model.weights_ = replay(self.trace_, n_iter)
+        model._go_to(int(n_iter))
         model.trace_ = self.trace_[: n_iter + 1]
-        last = model.trace_[-1]
-        model.objective_, model.gap_ = float(last["objective"]), float(last["gap"])
-        model.gap_is_exact_, model.n_iter_ = bool(last["gap_is_exact"]), int(n_iter)
         model.status_ = "at"
         return model
 
@@ -413,10 +650,12 @@ class HDSL(TransformerMixin, BaseEstimator):
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_atoms) or (n_rows, n_atoms + n_features)
-            The atoms' components, then sqrt(prior)·X where prior > 0.
+            The atoms' components, then sqrt(prior)·X where prior > 0. With `n_components` so many
+            dense columns stand for the atoms, the best approximation of M of that rank.
         """
         check_is_fitted(self, "atoms_")
-        Z = self.similarity_.transform(_validation.check_matrix(self, X, reset=False))
+        X = _validation.check_matrix(self, X, reset=False)
+        Z = self.similarity_.transform(X, n_components=self.n_components)
         return _validation.as_user_sparse(Z) if sp.issparse(Z) else Z
 
     def rewrite(self, X: Any) -> Any:
@@ -446,10 +685,17 @@ class HDSL(TransformerMixin, BaseEstimator):
         return self.similarity_.pair_score(X, Y)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``."""
+        """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``.
+
+        With `n_components` the learned ones are ``hdsl0``, ``hdsl1``, …
+        """
         check_is_fitted(self, "atoms_")
         features = self._feature_names(input_features)
-        atoms = atoms_module.names(self.atoms_, features)
+        if self.n_components is None:
+            atoms = atoms_module.names(self.atoms_, features)
+        else:
+            n = self.similarity_.n_directions(self.n_components)
+            atoms = np.array([f"hdsl{k}" for k in range(n)], dtype=object)
         return np.concatenate([atoms, features]) if self.prior_ > 0 else atoms
 
     def _feature_names(self, input_features: Any) -> np.ndarray:
@@ -468,12 +714,84 @@ class HDSL(TransformerMixin, BaseEstimator):
             )
         return given
 
+    # --- files ------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file, whole or not at all; `hdsl.load` reads it.
+
+        The file is safetensors with a JSON header: atoms, weights, scale, prior, names, parameters,
+        versions and the trace. There is no code in it. Parameters that are functions are left out.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By convention ``*.hdsl``.
+        """
+        check_is_fitted(self, "atoms_")
+        state = {
+            name: getattr(self, name + "_")
+            for name in (
+                "atoms", "weights", "scale", "prior", "objective", "gap", "gap_is_exact", "status",
+                "n_iter", "n_triplets", "n_features_in", "trace",
+            )
+        }  # fmt: skip
+        state["params"] = self.get_params(deep=False)
+        state["feature_names_in"] = getattr(self, "feature_names_in_", None)
+        state["versions"] = {
+            "hdsl": version("hdsl"),
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        }
+        model_file.write(path, *model_file.model_to_arrays(state))
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def load(path: Any) -> HDSL:
+    """Return the model that ``HDSL.save`` wrote; nothing in the file is ever executed.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    HDSL
+
+    Raises
+    ------
+    ValueError
+        The file is damaged, of another program, or of a newer format.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> model = HDSL(scale=1.0, prior=0.0).fit([[1, 0], [0, 1]], triplets=[[0, 0, 1]])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "model.hdsl")
+    ...     model.save(path)
+    ...     load(path).atoms_.tolist()
+    [[0, 1, -1]]
+    """
+    state = model_file.model_from_arrays(*model_file.read(path), path=path)
+    known = HDSL().get_params()
+    params = {name: value for name, value in state.pop("params").items() if name in known}
+    model = HDSL(**params)
+    for name in ("params_left_out", "versions", "extra"):
+        state.pop(name)
+    for name, value in state.items():
+        if value is not None:
+            setattr(model, name + "_", value)
+    if "validation_score" in (model.trace_.dtype.names or ()):
+        score = float(model.trace_["validation_score"][model.n_iter_])
+        if not np.isnan(score):
+            model.validation_score_ = score
+    return model
 
 
 def _of_anchors(weights: np.ndarray | None, triplets: np.ndarray) -> np.ndarray | None:
@@ -489,22 +807,38 @@ def _of_anchors(weights: np.ndarray | None, triplets: np.ndarray) -> np.ndarray 
     return weights
 
 
-class _Printer:
-    """A callback that prints a line about every second, then asks the user's own callback."""
+def _added(
+    triplets: np.ndarray,
+    weights: np.ndarray | None,
+    more: np.ndarray,
+    more_weights: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the triplets and those of `more` that are not among them."""
+    both = np.concatenate([triplets, more])
+    _, first = np.unique(both, axis=0, return_index=True)
+    new = np.sort(first[first >= len(triplets)])
+    if weights is not None or more_weights is not None:
+        old = np.ones(len(triplets)) if weights is None else weights
+        others = np.ones(len(more)) if more_weights is None else more_weights
+        weights = np.concatenate([old, others[new - len(triplets)]])
+    return np.concatenate([triplets, both[new]]), weights
 
-    def __init__(
-        self, max_iter: int, callback: Callable[[State], bool | None] | None, every: float = 1.0
-    ) -> None:
-        self.max_iter, self.callback, self.every = max_iter, callback, every
+
+class _Printer:
+    """A callback that prints a line about every second."""
+
+    def __init__(self, max_iter: int, scores: Monitor | None, every: float = 1.0) -> None:
+        self.max_iter, self.scores, self.every = max_iter, scores, every
         self.printed = -np.inf
 
-    def __call__(self, state: State) -> bool | None:
+    def __call__(self, state: State) -> None:
         now = time.perf_counter()
-        if now - self.printed >= self.every or state.n_iter == self.max_iter:
-            self.printed = now
-            print(  # noqa: T201 - asked for by verbose
-                f"iteration {state.n_iter:6d}  objective {state.objective:.6f}  "
-                f"gap {state.gap:.2e}  atoms {len(state.weights)}  {state.seconds:.1f} s",
-                flush=True,
-            )
-        return self.callback(state) if self.callback is not None else None
+        if now - self.printed < self.every and state.n_iter != self.max_iter:
+            return
+        self.printed = now
+        score = "" if self.scores is None else f"  validation {self.scores.last_score:.4f}"
+        print(  # noqa: T201 - asked for by verbose
+            f"iteration {state.n_iter:6d}  objective {state.objective:.6f}  gap {state.gap:.2e}  "
+            f"atoms {len(state.weights)}{score}  {state.seconds:.1f} s",
+            flush=True,
+        )

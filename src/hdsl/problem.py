@@ -55,9 +55,10 @@ class TripletData:
     Attributes
     ----------
     features : ndarray of shape (n_features,)
-        The columns of X that are not empty or are kept, the fullest first. Everywhere below this class feature
-        numbers are positions in this list: nothing depends on the number of columns, and loops
-        over columns one after the other are of nearly equal length, which processors predict.
+        The columns of X that are not empty or are kept, the fullest first. Everywhere below this
+        class feature numbers are positions in this list: nothing depends on the number of columns,
+        and loops over one column after the other are of nearly equal length, which processors
+        predict.
     order : ndarray of shape (n_triplets,)
         The triplets are kept sorted by anchor: ``triplets[order]``.
     """
@@ -448,7 +449,7 @@ class PairGradient:
         """Return S_ij of the features of each atom."""
         if self.covers_all:
             return self.problem.cross_terms.entries(atoms, self.w)
-        return _entries_directly(self.data, *atoms[:, :2].T, self.w)
+        return _entries_directly(self.data, atoms[:, 0], atoms[:, 1], self.w)
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ of each atom B."""
@@ -588,7 +589,7 @@ class _CrossTerms:
         )
         lacking = (first < 0).nonzero()[0]
         if len(lacking):  # no room to keep them
-            out[lacking] = _entries_directly(self.data, *atoms[lacking, :2].T, w)
+            out[lacking] = _entries_directly(self.data, atoms[lacking, 0], atoms[lacking, 1], w)
         return out
 
     def _locate(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 import scipy.sparse as sp
 
 from . import atoms as atoms_module
@@ -44,8 +45,52 @@ class Similarity:
         L = self.components
         return sp.csr_array(L.T @ L)
 
-    def transform(self, X: Any) -> Any:
-        """Return rows whose dot products are the similarity: components, then sqrt(prior)·X."""
+    def directions(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the leading eigenvectors of M, each times the root of its eigenvalue.
+
+        M is zero outside the features of its atoms, so that is where it is decomposed: the cost
+        depends on their number, not on n_features.
+
+        Parameters
+        ----------
+        n_components : int
+            The rank of M at most, or as many as that where there are fewer.
+
+        Returns
+        -------
+        features : ndarray of shape (n_active,)
+        directions : ndarray of shape (n_active, n_components)
+            The largest eigenvalue first; the largest entry of each is positive.
+        """
+        features, place = np.unique(self.atoms[:, :2], return_inverse=True)
+        atoms = np.column_stack([place.reshape(-1, 2), self.atoms[:, 2]])
+        L = atoms_module.factors(atoms, np.sqrt(self.scale * self.weights), len(features))
+        M = (L.T @ L).toarray()
+        n = self.n_directions(n_components)
+        values, vectors = scipy.linalg.eigh(M, subset_by_index=[len(M) - n, len(M) - 1])
+        values, vectors = values[::-1], vectors[:, ::-1]
+        largest = np.abs(vectors).argmax(axis=0)
+        signs = np.sign(vectors[largest, np.arange(n)])
+        return features, vectors * (signs * np.sqrt(np.maximum(values, 0.0)))
+
+    def n_directions(self, n_components: int) -> int:
+        """Return how many of the wanted directions there can be."""
+        return min(n_components, len(self.weights), atoms_module.n_features(self.atoms))
+
+    def transform(self, X: Any, *, n_components: int | None = None) -> Any:
+        """Return rows whose dot products are the similarity: components, then sqrt(prior)·X.
+
+        With `n_components` the learned part is the projection on so many leading directions.
+        """
+        if n_components is not None:
+            features, directions = self.directions(n_components)
+            learned = X[:, features] @ directions.astype(X.dtype)
+            if self.prior == 0:
+                return np.asarray(learned)
+            rest = X * X.dtype.type(np.sqrt(self.prior))
+            if sp.issparse(X):
+                return sp.hstack([sp.csr_array(learned), rest], format="csr", dtype=X.dtype)
+            return np.hstack([learned, rest])
         i, j, sign = self.atoms.T
         root = np.sqrt(self.scale * self.weights)
         if sp.issparse(X):

@@ -55,8 +55,12 @@ TRACE_DTYPE = np.dtype(
         ("n_atoms", "i8"),
         ("n_features", "i8"),
         ("seconds", "f8"),
+        ("validation_score", "f8"),  # for whoever scores the models; the loop does not
     ]
 )
+
+#: What led to a model, as against what is known of it.
+STEP_FIELDS = ["kind", "step_size", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop"]
 
 NO_ATOM = Atom(-1, -1, 0)
 
@@ -115,7 +119,8 @@ class ActiveSet:
             weights = weights.copy()
         if away is not None:
             k = self.find(away)
-            assert k is not None
+            if k is None:  # the loop never does this; a trace from a file may
+                raise ValueError(f"The trace moves away from {tuple(away)}, which is not active.")
             weights[k] = 0.0 if drop else max(weights[k] - step_size, 0.0)
         if toward is not None:
             k = self.find(toward)
@@ -370,6 +375,7 @@ def frank_wolfe(
     tol: float = 1e-3,
     callback: Callable[[State], bool | None] | None = None,
     rng: np.random.Generator,
+    earlier: Result | None = None,
 ) -> Result:
     """Minimise the problem's value over convex combinations of atoms.
 
@@ -385,22 +391,26 @@ def frank_wolfe(
     batch_size : int, default=None
         Triplets that the directions are chosen by, drawn anew at each iteration; None is all.
     max_iter : int
+        Iterations, those of an earlier run included.
     tol : float
         Stop when the gap is at most this.
     callback : callable, default=None
         Called with the state before each step; True stops the run.
     rng : numpy.random.Generator
+    earlier : Result, default=None
+        A run whose path this one continues, perhaps on another problem. Its margins are computed
+        anew from its atoms, whose features the problem must know.
 
     Returns
     -------
     Result
     """
     run = _Run(problem, ORACLES[oracle](), STEPS[step], batch_size, tol, rng)
-    state = run.start(init)
+    state = run.start(init) if earlier is None else run.resume(earlier)
     status = "interrupted"
     with suppress(KeyboardInterrupt):  # the model changes in one stroke, so it is always whole
         status = run.iterate(state, max_iter, step_size, callback)
-    return run.finish(state, status)
+    return run.finish(state, status, earlier)
 
 
 class _Run:
@@ -432,6 +442,18 @@ class _Run:
         margins = problem.atom_margins(atom)
         return State(
             Iterate(0, ActiveSet.of(atom)), margins, problem.value(margins), problem.data.features
+        )
+
+    def resume(self, earlier: Result) -> State:
+        features = self.problem.data.features
+        order = np.argsort(features)
+        ends = order[np.searchsorted(features, earlier.atoms[:, :2], sorter=order)]
+        atoms = np.column_stack([np.sort(ends, axis=1), earlier.atoms[:, 2]])
+        active = ActiveSet(atoms, earlier.weights)
+        margins = self.problem.margins(atoms, earlier.weights)
+        self.began -= float(earlier.trace["seconds"][-1])
+        return State(
+            Iterate(earlier.n_iter, active), margins, self.problem.value(margins), features
         )
 
     def gradient(self, margins: np.ndarray) -> PairGradient:
@@ -560,20 +582,24 @@ class _Run:
         state.records.append(
             (
                 state.objective, state.gap, state.gap_is_exact, kind, size, *toward, *gone, drop,
-                len(state.active), state.active.n_features(), state.seconds,
+                len(state.active), state.active.n_features(), state.seconds, np.nan,
             )
         )  # fmt: skip
 
-    def finish(self, state: State, status: str) -> Result:
+    def finish(self, state: State, status: str, earlier: Result | None) -> Result:
         """Give the model back in the user's feature numbers, with an objective free of drift."""
         self.rebuild(state)
         state.objective = self.problem.value(state.margins)
-        if len(state.records) <= state.n_iter:  # interrupted after the step, before its record
+        n_before = 0 if earlier is None else earlier.n_iter
+        if len(state.records) <= state.n_iter - n_before:  # interrupted before the step's record
             self.record(state, np.nan, False)
         trace = np.array(state.records, dtype=TRACE_DTYPE)
         for i, j in (("i", "j"), ("away_i", "away_j")):
             ends = np.column_stack([trace[i], trace[j], trace["sign"]])
             trace[i], trace[j], _ = atoms_module.renumbered(ends, state.features).T
+        if earlier is not None:  # the first model is the last of the earlier run, seen anew
+            trace[STEP_FIELDS][0] = earlier.trace[STEP_FIELDS][-1]
+            trace = np.concatenate([earlier.trace[:-1], trace])
         return Result(
             atoms=state.atoms,
             weights=state.active.weights,

@@ -1,0 +1,397 @@
+"""HDSLCV: scale, prior and number of iterations chosen together, on validation data."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from copy import copy
+from itertools import product
+from typing import Any, NamedTuple
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from . import _validation
+from .estimators import HDSL
+from .supervision import Supervision
+from .triplets import PointKFold
+
+#: What "auto" tries, as multiples of HDSL's own automatic values; priors also try 0.
+AUTO_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0)
+AUTO_PRIORS = (0.3, 1.0, 3.0)
+
+
+class Cell(NamedTuple):
+    """One run: which, the fitted model, the scores along its path, and its seconds."""
+
+    prior: int
+    scale: int
+    fold: int
+    model: HDSL
+    scores: dict[int, float]
+    seconds: float
+
+
+class HDSLCV(TransformerMixin, BaseEstimator):
+    """HDSL with scale, prior and number of iterations chosen by cross-validation.
+
+    Every pair of a prior and a scale is learned on the training part of each fold, and every path
+    is scored along the way on the other part, so that a grid of runs shows a whole surface: score
+    by prior, scale and iteration. The best point of the mean surface is then fitted on all rows.
+    Runs start from nothing: a path that started from that of another scale would have no early
+    models to choose from.
+
+    Parameters
+    ----------
+    scales : array-like of float or "auto", default="auto"
+        "auto" is 0.1, 0.3, 1, 3 and 10 times the automatic scale of HDSL.
+    priors : array-like of float or "auto", default="auto"
+        "auto" is 0 and 0.3, 1 and 3 times the automatic prior of HDSL.
+    estimator : HDSL or None, default=None
+        Carries all other parameters; None is ``HDSL()``.
+    cv : int, splitter or iterable, default=5
+        As in scikit-learn; stratified for labels. With triplets an int splits the rows, so that
+        none is on both sides, and judgements across the sides are left out.
+    refit : bool, default=True
+        Fit the best on all rows at the end. Not done where ``fit`` is given validation data: the
+        best model has seen all training rows already.
+    n_jobs : int or None, default=None
+        Processes for the runs of the grid; each run takes one thread.
+    verbose : int, default=0
+        1 prints a line a finished run, with the time left.
+
+    Attributes
+    ----------
+    best_estimator_ : HDSL
+    best_params_ : dict
+        scale, prior and n_iter.
+    best_score_ : float
+        Mean validation score of the best: accuracy of 3-NN, of triplets, or the estimator's
+        ``scoring``.
+    scales_, priors_, iterations_ : ndarrays
+        The axes of the surface.
+    scores_ : ndarray of shape (n_priors, n_scales, n_iterations, n_folds)
+        A run that ended before an iteration counts with its last score; NaN where a run is missing
+        because of an interrupt.
+    cv_results_ : dict of ndarrays
+        One line a pair of prior and scale at its best iteration, as in scikit-learn.
+    status_ : str
+        "complete", or "interrupted" (Ctrl-C): then the best of the finished runs is kept as it is.
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from hdsl import HDSLCV
+    >>> from hdsl.datasets import make_recovery
+    >>> X, triplets, *_ = make_recovery(60, 80, n_triplets=2000, density=0.1, n_atoms=4,
+    ...                                 block_size=8, random_state=0)
+    >>> search = HDSLCV(scales=[1, 10], priors=[0.0], cv=2, estimator=HDSL(max_iter=50))
+    >>> search.fit(X, triplets=triplets).scores_.shape[:2]
+    (1, 2)
+    """
+
+    def __init__(
+        self,
+        scales: Any = "auto",
+        *,
+        priors: Any = "auto",
+        estimator: HDSL | None = None,
+        cv: Any = 5,
+        refit: bool = True,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.scales = scales
+        self.priors = priors
+        self.estimator = estimator
+        self.cv = cv
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # --- fitting ---------------------------------------------------------------------------------
+
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        triplets_val: Any = None,
+    ) -> HDSLCV:
+        """Run the grid, choose, and fit the best.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        y, triplets, sample_weight
+            As in ``HDSL.fit``.
+        X_val, y_val, triplets_val
+            Choose on these instead of on folds.
+
+        Returns
+        -------
+        self
+        """
+        base = self._base()
+        checked = copy(base)
+        X = _validation.as_problem_matrix(_validation.check_matrix(checked, X, reset=True))
+        whole = Supervision.check(type(self).__name__, X, y, triplets, sample_weight)
+        validation = (X_val, y_val, triplets_val)
+        fixed = any(part is not None for part in validation)
+        if fixed:
+            folds = [(whole, whole.check_validation(checked, *validation))]
+        else:
+            folds = list(self._folds(whole))
+        rng = _validation.generator(base.random_state)
+        mined = [(_mined(base, train, rng), held) for train, held in folds]
+        scales, priors = self._grid(base, mined[0][0])
+        cells = self._run(base, mined, scales, priors)
+        if not cells:
+            raise RuntimeError(
+                "HDSLCV was interrupted before any run was finished: there is no model yet."
+            )
+        self._keep(cells, len(folds), scales, priors)
+        if self.status_ == "complete" and self.refit and not fixed:
+            best = clone(base).set_params(**self._refit_parameters())
+            best._learn(whole, None, _validation.generator(base.random_state))
+            self.best_estimator_ = best
+        self.n_features_in_ = checked.n_features_in_
+        self.best_estimator_.n_features_in_ = checked.n_features_in_
+        if hasattr(checked, "feature_names_in_"):
+            self.feature_names_in_ = checked.feature_names_in_
+            self.best_estimator_.feature_names_in_ = checked.feature_names_in_
+        return self
+
+    def _base(self) -> HDSL:
+        name = type(self).__name__
+        if self.estimator is not None and not isinstance(self.estimator, HDSL):
+            raise ValueError(
+                f"The 'estimator' parameter of {name} must be an HDSL or None. Got "
+                f"{self.estimator!r} instead."
+            )
+        for parameter, low in (("scales", "> 0"), ("priors", ">= 0")):
+            values = getattr(self, parameter)
+            if isinstance(values, str) and values == "auto":
+                continue
+            given = np.asarray(values)
+            good = given.ndim == 1 and given.size > 0 and given.dtype.kind in "iuf"
+            if not good or not ((given > 0) if low == "> 0" else (given >= 0)).all():
+                raise ValueError(
+                    f"The {parameter!r} parameter of {name} must be a list of floats {low}, or "
+                    f"'auto'. Got {values!r} instead."
+                )
+        base = clone(self.estimator) if self.estimator is not None else HDSL()
+        base._check_parameters()
+        return base
+
+    def _folds(self, whole: Supervision) -> Iterator[tuple[Supervision, Supervision]]:
+        """Split by rows; none is on both sides."""
+        if whole.is_judged and isinstance(self.cv, int):
+            splits = PointKFold(self.cv, shuffle=True, random_state=0).split(whole.X)
+        else:
+            splitter = check_cv(self.cv, whole.y, classifier=not whole.is_judged)
+            if isinstance(self.cv, int):
+                splitter.shuffle, splitter.random_state = True, 0  # rows may come sorted
+            splits = splitter.split(whole.X, whole.y)
+        for k, (train, held) in enumerate(splits):
+            parts = whole.take(np.asarray(train)), whole.take(np.asarray(held))
+            if whole.is_judged and not all(len(part.triplets) for part in parts):
+                raise ValueError(
+                    f"Fold {k} of cv has {len(parts[0].triplets)} triplets to train on and "
+                    f"{len(parts[1].triplets)} to validate on, since judgements across the sides "
+                    "are left out. Use fewer folds, or pass X_val and triplets_val."
+                )
+            yield parts
+
+    def _grid(self, base: HDSL, train: Supervision) -> tuple[np.ndarray, np.ndarray]:
+        """Return the scales and priors to try."""
+        scales, priors = self.scales, self.priors
+        if isinstance(scales, str) or isinstance(priors, str):
+            scale, prior = base._automatic(train)
+            scales = np.multiply(scale, AUTO_SCALES) if isinstance(scales, str) else scales
+            if isinstance(priors, str):
+                priors = [0.0, *np.multiply(prior, AUTO_PRIORS)]
+        return np.asarray(scales, dtype=float), np.asarray(priors, dtype=float)
+
+    def _run(
+        self,
+        base: HDSL,
+        folds: Sequence[tuple[Supervision, Supervision]],
+        scales: np.ndarray,
+        priors: np.ndarray,
+    ) -> list[Cell]:
+        """Return the finished runs of the grid; an interrupt leaves the rest out."""
+        places = list(product(range(len(priors)), range(len(scales)), range(len(folds))))
+        jobs = (
+            joblib.delayed(_cell)(base, *folds[fold], scales[scale], priors[prior], place)
+            for place in places
+            for prior, scale, fold in [place]
+        )
+        n_jobs = joblib.effective_n_jobs(self.n_jobs)
+        self.status_ = "interrupted"
+        cells: list[Cell] = []
+        progress = _Progress(len(places), scales, priors) if self.verbose else None
+        with suppress(KeyboardInterrupt):
+            for cell in _results(jobs, n_jobs):
+                if cell.model.status_ == "interrupted":
+                    return cells
+                cells.append(cell)
+                if progress is not None:
+                    progress(cell)
+            self.status_ = "complete"
+        return cells
+
+    def _keep(
+        self, cells: list[Cell], n_folds: int, scales: np.ndarray, priors: np.ndarray
+    ) -> None:
+        iterations = np.array(sorted({k for cell in cells for k in cell.scores}))
+        scores = np.full((len(priors), len(scales), len(iterations), n_folds), np.nan)
+        seconds = np.full((len(priors), len(scales), n_folds), np.nan)
+        for cell in cells:
+            known = np.array(list(cell.scores))
+            at = np.searchsorted(known, iterations, side="right") - 1
+            along = np.array(list(cell.scores.values()))[at]
+            scores[cell.prior, cell.scale, :, cell.fold] = along
+            seconds[cell.prior, cell.scale, cell.fold] = cell.seconds
+        there = ~np.isnan(scores[:, :, 0]).all(axis=-1)
+        mean = np.full(scores.shape[:3], -np.inf)
+        mean[there] = np.nanmean(scores[there], axis=-1)
+        prior, scale, k = (int(at) for at in np.unravel_index(mean.argmax(), mean.shape))
+        self.scales_, self.priors_, self.iterations_ = scales, priors, iterations
+        self.scores_, self.best_score_ = scores, float(mean[prior, scale, k])
+        self.best_params_ = {
+            "scale": float(scales[scale]),
+            "prior": float(priors[prior]),
+            "n_iter": int(iterations[k]),
+        }
+        own = [cell for cell in cells if (cell.prior, cell.scale) == (prior, scale)]
+        best = max(own, key=lambda cell: cell.model.validation_score_).model
+        n_iter = min(int(iterations[k]), len(best.trace_) - 1)
+        self.best_estimator_ = best.at(n_iter) if n_iter != best.n_iter_ else best
+        self.cv_results_ = self._table(mean, seconds, there)
+
+    def _table(
+        self, mean: np.ndarray, seconds: np.ndarray, there: np.ndarray
+    ) -> dict[str, np.ndarray]:
+        """Return one line a pair of prior and scale, at its best iteration."""
+        prior, scale = np.nonzero(there)
+        best = mean[prior, scale].argmax(axis=1)
+        at_best = self.scores_[prior, scale, best]
+        values = mean[prior, scale, best]
+        table = {
+            "param_prior": self.priors_[prior],
+            "param_scale": self.scales_[scale],
+            "n_iter": self.iterations_[best],
+            "mean_test_score": values,
+            "std_test_score": np.nanstd(at_best, axis=1),
+            "rank_test_score": 1 + (values[None, :] > values[:, None]).sum(axis=1),
+            "mean_fit_time": np.nanmean(seconds[prior, scale], axis=1),
+        }
+        for fold in range(at_best.shape[1]):
+            table[f"split{fold}_test_score"] = at_best[:, fold]
+        return table
+
+    def _refit_parameters(self) -> dict[str, Any]:
+        chosen = {"scale": self.best_params_["scale"], "prior": self.best_params_["prior"]}
+        return {**chosen, "max_iter": max(self.best_params_["n_iter"], 1), "n_jobs": self.n_jobs}
+
+    # --- the best model's own ---------------------------------------------------------------------
+
+    def transform(self, X: Any) -> Any:
+        """Return ``best_estimator_.transform(X)``."""
+        return self._best().transform(X)
+
+    def rewrite(self, X: Any) -> Any:
+        """Return ``best_estimator_.rewrite(X)``."""
+        return self._best().rewrite(X)
+
+    def similarity(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return ``best_estimator_.similarity(X, Y)``."""
+        return self._best().similarity(X, Y)
+
+    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
+        """Return ``best_estimator_.pair_score(X, Y)``."""
+        return self._best().pair_score(X, Y)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return ``best_estimator_.get_feature_names_out()``."""
+        return self._best().get_feature_names_out(input_features)
+
+    @property
+    def similarity_(self) -> Any:
+        """The learned similarity as a plain value."""
+        return self._best().similarity_
+
+    def _best(self) -> HDSL:
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _mined(base: HDSL, train: Supervision, rng: np.random.Generator) -> Supervision:
+    """Return the data with their triplets, made once for all runs of a fold."""
+    triplets, weights = base._mine(train, rng)
+    return Supervision(train.X, train.y, triplets, weights)
+
+
+def _cell(
+    base: HDSL,
+    train: Supervision,
+    held: Supervision,
+    scale: float,
+    prior: float,
+    place: tuple[int, int, int],
+) -> Cell:
+    """Fit one point of the grid, scored along its path."""
+    began = time.perf_counter()
+    model = clone(base).set_params(scale=float(scale), prior=float(prior), n_jobs=1, verbose=0)
+    model.n_features_in_ = train.X.shape[1]
+    model._learn(train, held, _validation.generator(model.random_state))
+    path = model.trace_["validation_score"]
+    scores = {int(k): float(path[k]) for k in np.flatnonzero(~np.isnan(path))}
+    return Cell(*place, model, scores, time.perf_counter() - began)
+
+
+def _results(jobs: Iterable[Any], n_jobs: int) -> Iterator[Cell]:
+    """Run the jobs, here or in other processes, and yield results as they come."""
+    if n_jobs == 1:
+        for function, args, kwargs in jobs:
+            yield function(*args, **kwargs)
+        return
+    yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+
+
+class _Progress:
+    """Prints a line a finished run."""
+
+    def __init__(self, total: int, scales: np.ndarray, priors: np.ndarray) -> None:
+        self.total, self.scales, self.priors = total, scales, priors
+        self.began, self.done, self.best = time.perf_counter(), 0, -np.inf
+
+    def __call__(self, cell: Cell) -> None:
+        self.done += 1
+        model = cell.model
+        self.best = max(self.best, model.validation_score_)
+        left = (time.perf_counter() - self.began) / self.done * (self.total - self.done)
+        print(  # noqa: T201 - asked for by verbose
+            f"[{self.done}/{self.total}] scale {self.scales[cell.scale]:.4g}  "
+            f"prior {self.priors[cell.prior]:.4g}  fold {cell.fold}  "
+            f"score {model.validation_score_:.4f} at iteration {model.n_iter_} "
+            f"of {len(model.trace_) - 1}  best {self.best:.4f}  "
+            f"{cell.seconds:.1f} s, about {left:.0f} s left",
+            flush=True,
+        )

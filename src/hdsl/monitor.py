@@ -1,0 +1,165 @@
+"""Scores of the models along a path: when one is taken, how, and which model was the best."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import neighbors, search
+from .similarity import Similarity
+
+if TYPE_CHECKING:
+    from .solver import State
+
+Score = Callable[[Similarity], float]
+
+#: A path is scored every so many iterations at first, later when it is a GROWTH-th longer.
+EVERY, GROWTH = 10, 10
+
+
+def next_mark(n_iter: int) -> int:
+    """Return the iteration to score next: a path of k iterations is scored some 24·log10(k) times.
+
+    Models change much at first and little later. The marks depend on nothing but the number, so
+    paths can be compared and averaged.
+
+    Examples
+    --------
+    >>> marks = [0]
+    >>> while marks[-1] < 150:
+    ...     marks.append(next_mark(marks[-1]))
+    >>> marks[-7:]
+    [90, 100, 110, 121, 133, 146, 160]
+    """
+    return n_iter + max(EVERY, n_iter // GROWTH)
+
+
+class Monitor:
+    """A callback of the solver that scores models as they come, and ends a run that got stuck.
+
+    Parameters
+    ----------
+    score : callable
+        From a Similarity to a number; the larger the better.
+    scale, prior : float
+    n_features : int
+    patience : int or None, default=None
+        End the run after so many iterations without a better score; None never does.
+
+    Attributes
+    ----------
+    scores : dict of int to float
+        Iteration to score, as far as the run came.
+    best_n_iter : int
+        The first iteration of the best score.
+    """
+
+    def __init__(
+        self,
+        score: Score,
+        scale: float,
+        prior: float,
+        n_features: int,
+        patience: int | None = None,
+    ) -> None:
+        self.score, self.scale, self.prior = score, scale, prior
+        self.n_features, self.patience = n_features, patience
+        self.scores: dict[int, float] = {}
+        self.best_n_iter = 0
+
+    @property
+    def last_score(self) -> float:
+        """The newest score; NaN before the first."""
+        return next(reversed(self.scores.values()), np.nan)
+
+    def __call__(self, state: State) -> bool:
+        """Score the model where it is time to; return whether the run should end."""
+        last = next(reversed(self.scores), None)
+        if last is not None and state.n_iter < next_mark(last):
+            return False
+        self.add(state.n_iter, state.atoms, state.weights)
+        return self.patience is not None and state.n_iter - self.best_n_iter >= self.patience
+
+    def add(self, n_iter: int, atoms: np.ndarray, weights: np.ndarray) -> None:
+        """Score one model of the path, if it was not yet."""
+        if n_iter in self.scores:
+            return
+        model = Similarity(atoms, weights, self.scale, self.prior, self.n_features)
+        score = float(self.score(model))
+        if not self.scores or score > self.scores[self.best_n_iter]:
+            self.best_n_iter = n_iter
+        self.scores[n_iter] = score
+
+
+def knn_accuracy(
+    X: sp.csr_array,
+    labels: np.ndarray,
+    X_val: Any,
+    labels_val: np.ndarray,
+    *,
+    n_neighbors: int = 3,
+    n_jobs: int | None = None,
+) -> Score:
+    """Return a score: the share of validation rows that their nearest rows of X vote right.
+
+    Parameters
+    ----------
+    X, X_val : csr_array of shape (n_rows, n_features), (n_val, n_features)
+    labels, labels_val : ndarray of shape (n_rows,), (n_val,)
+    n_neighbors : int, default=3
+        Or as many as there are.
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    callable
+        From a Similarity to the accuracy.
+    """
+    classes, codes = np.unique(labels, return_inverse=True)
+    # A label that no row of X has cannot be voted for: it is always wrong.
+    truth = np.searchsorted(classes, labels_val)
+    truth[~np.isin(labels_val, classes)] = -1
+    k = min(n_neighbors, X.shape[0])
+
+    def score(similarity: Similarity) -> float:
+        found = search.top_k(similarity.rewrite(X_val), X, k, n_jobs=n_jobs)
+        error = neighbors.knn_error(found.rows, found.scores, codes, len(classes), truth)
+        return 1.0 - error
+
+    return score
+
+
+def triplet_accuracy(X: Any, triplets: np.ndarray, weights: np.ndarray | None = None) -> Score:
+    """Return a score: the share of triplets that are judged as given; a draw counts a half.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features)
+    triplets : ndarray of shape (n_triplets, 3)
+    weights : ndarray of shape (n_triplets,), default=None
+
+    Returns
+    -------
+    callable
+        From a Similarity to the accuracy.
+    """
+    anchors, anchor = np.unique(triplets[:, 0], return_inverse=True)
+    pairs, pair = np.unique(
+        np.concatenate([anchor, anchor]) * np.int64(X.shape[0]) + triplets[:, 1:].T.ravel(),
+        return_inverse=True,
+    )
+    left, right = np.divmod(pairs, X.shape[0])
+    others = X[right]
+    asked = X[anchors]
+
+    def score(similarity: Similarity) -> float:
+        rewritten = sp.csr_array(similarity.rewrite(asked))
+        scores = np.asarray(rewritten[left].multiply(others).sum(axis=1)).ravel()[pair]
+        positive, negative = np.split(scores, 2)
+        right_ones = 0.5 * (1.0 + np.sign(positive - negative))
+        return float(np.average(right_ones, weights=weights))
+
+    return score

@@ -1,0 +1,138 @@
+"""What a fit learns from: rows with labels, or rows with triplets; checked once, split by rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.model_selection import train_test_split
+
+from . import _validation
+from . import triplets as triplets_module
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """Rows, and labels or triplets of them.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,) or None
+        Labels.
+    triplets : ndarray of shape (n_triplets, 3) or None
+        Given, or made from the labels already.
+    weights : ndarray or None
+        One a triplet where there are triplets, else one a row.
+    """
+
+    X: sp.csr_array
+    y: Any = None
+    triplets: Any = None
+    weights: np.ndarray | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there are judgements only, no labels."""
+        return self.y is None
+
+    @property
+    def codes(self) -> np.ndarray:
+        """Class numbers of the labels."""
+        _, codes = np.unique(self.y, return_inverse=True)
+        return codes
+
+    @classmethod
+    def check(
+        cls, owner: str, X: sp.csr_array, y: Any, triplets: Any, sample_weight: Any
+    ) -> Supervision:
+        """Return what was given to ``fit``, checked; X is checked already."""
+        n_rows = X.shape[0]
+        if triplets is not None:
+            triplets = _validation.check_triplets(triplets, n_rows)
+            weights = _validation.check_weights(sample_weight, len(triplets), "triplet")
+            return cls(X, None, triplets, weights)
+        if y is None:
+            raise ValueError(
+                f"{owner} requires y to be passed, but the target y is None. Give labels, "
+                "fit(X, y), or judgements, fit(X, triplets=T)."
+            )
+        _validation.check_labels(y, n_rows)
+        weights = _validation.check_weights(sample_weight, n_rows, "row of X")
+        return cls(X, np.asarray(y).ravel(), None, weights)
+
+    def check_validation(
+        self, owner: Any, X_val: Any, y_val: Any, triplets_val: Any
+    ) -> Supervision:
+        """Return validation data, checked: of the same kind and with the same features."""
+        if X_val is None or (y_val is None) == (triplets_val is None):
+            given = {"X_val": X_val, "y_val": y_val, "triplets_val": triplets_val}
+            came = [name for name, value in given.items() if value is not None]
+            raise ValueError(
+                "Validation data are X_val with y_val, or X_val with triplets_val. Got "
+                f"{' and '.join(came)}."
+            )
+        X = _validation.as_problem_matrix(
+            _validation.check_matrix(owner, X_val, reset=False, name="X_val")
+        )
+        if triplets_val is not None:
+            return Supervision(X, None, _validation.check_triplets(triplets_val, X.shape[0]))
+        if self.is_judged:
+            raise ValueError(
+                "y_val needs labels of X to vote with, but fit was given triplets. Pass "
+                "triplets_val=, judgements of the rows of X_val."
+            )
+        y = np.asarray(y_val).ravel()
+        if len(y) != X.shape[0]:
+            raise ValueError(
+                f"y_val has {len(y)} labels, but X_val has {X.shape[0]} rows: one label a row is "
+                "expected."
+            )
+        return Supervision(X, y)
+
+    def hold_out(
+        self, fraction: float, rng: np.random.Generator
+    ) -> tuple[Supervision, Supervision]:
+        """Return a part to train on and a part to validate on; no row trains and validates.
+
+        With labels, a share of each class. With triplets a share of the rows is held out: triplets
+        without such a row train, triplets with such an anchor validate (a new row is compared with
+        any others, as in use), the rest are left out.
+        """
+        seed, n = int(rng.integers(2**31 - 1)), self.X.shape[0]
+        if not self.is_judged:
+            codes = self.codes
+            few = np.bincount(codes).min() < 2  # a class of one row cannot be shared out
+            train, held = train_test_split(
+                np.arange(n),
+                test_size=max(fraction, len(np.unique(codes)) / n if not few else 0.0),
+                random_state=seed,
+                stratify=None if few else codes,
+            )
+            return self.take(np.sort(train)), self.take(np.sort(held))
+        held = np.zeros(n, dtype=bool)
+        held[rng.permutation(n)[: max(1, round(fraction * n))]] = True
+        train, valid = ~held[self.triplets].any(axis=1), held[self.triplets[:, 0]]
+        if not train.any() or not valid.any():
+            raise ValueError(
+                f"Holding out {held.sum()} of {n} rows leaves {train.sum()} triplets to train on "
+                f"and {valid.sum()} to validate on. Change validation_fraction, or pass X_val and "
+                "triplets_val."
+            )
+        return self._with_triplets(train), self._with_triplets(valid)
+
+    def take(self, rows: np.ndarray) -> Supervision:
+        """Return the rows with their labels, or with the triplets that live inside them."""
+        if not self.is_judged:
+            weights = None if self.weights is None else self.weights[rows]
+            return Supervision(self.X[rows], self.y[rows], None, weights)
+        inside = np.asarray(np.isin(self.triplets, rows).all(axis=1))
+        part = self._with_triplets(inside)
+        triplets = triplets_module.restrict(part.triplets, rows, self.X.shape[0])
+        return replace(part, X=self.X[rows], triplets=triplets)
+
+    def _with_triplets(self, chosen: np.ndarray) -> Supervision:
+        weights = None if self.weights is None else self.weights[chosen]
+        return replace(self, triplets=self.triplets[chosen], weights=weights)
