@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.problem
 import reference
+from hdsl import _kernels as kernels
 from hdsl import losses
 from hdsl._workers import Workers
 from hdsl.atoms import Atom
@@ -91,6 +92,32 @@ def test_very_wide_data(index):
 
 
 # --- margins and value ---------------------------------------------------------------------------
+
+
+@given(twins(), st.data())
+def test_steps(twin, data):
+    """Margins toward an atom, away from one and between two, and what they are worth."""
+    ours, dense = twin.ours, twin.dense
+    margins = dense.margins(*data.draw(models(dense.d)))
+    a, b = (data.draw(atoms(dense.d)) for _ in range(2))
+    at = {atom: dense.margins([atom], [1.0]) for atom in (a, b)}
+    step = data.draw(st.floats(0.0, 1.0))
+    size = 1e-12 * (np.abs(margins).max() + dense.margin_size())
+    for toward, away, expected in (
+        (a, None, at[a] - margins),
+        (None, a, margins - at[a]),
+        (a, b, at[a] - at[b]),
+    ):
+        direction = ours.direction(margins, toward, away)
+        assert_allclose(direction, expected, rtol=0, atol=size)
+        moved, value = ours.advance(margins, direction, step)
+        assert_allclose(moved, margins + step * direction, rtol=1e-15, atol=size)
+        assert value == ours.value(moved)
+
+
+def test_pulls_that_are_all_zero():
+    assert not kernels.any_nonzero(np.zeros(5))
+    assert kernels.any_nonzero(np.array([0.0, 0.0, -1e-300]))
 
 
 @given(twins(), st.data())

@@ -702,7 +702,7 @@ def test_interrupt_keeps_the_model_so_far(k, step):
     assert_same_model(result, run(random_twin(0, scale=8.0), step=step, max_iter=k))
 
 
-@pytest.mark.parametrize("method", ["value", "gradient", "atom_margins", "slope_along"])
+@pytest.mark.parametrize("method", ["advance", "gradient", "direction", "slope_along"])
 @pytest.mark.parametrize("step", ["away", "blended"])
 @pytest.mark.parametrize("call", [2, 12])
 def test_interrupt_anywhere_leaves_a_whole_model(method, step, call, monkeypatch):

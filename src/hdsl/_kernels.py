@@ -153,6 +153,24 @@ def slopes_along(start, stop, code, margins, direction, step, omega, omega_step,
 
 
 @njit(cache=True, nogil=True, fastmath=REORDERED)
+def advance(start, stop, code, margins, direction, step, omega, omega_step, out, sums):
+    """Write margins + step * direction, and its weighted loss, for the chunks [start, stop)."""
+    for c in range(start, stop):
+        for t in range(c * CHUNK, min((c + 1) * CHUNK, margins.size)):
+            out[t] = margins[t] + step * direction[t]
+    loss_sums(start, stop, code, out, omega, omega_step, sums)
+
+
+@njit(cache=True, nogil=True)
+def any_nonzero(values):
+    """Return whether any of the values is not zero; as a rule the first ones tell."""
+    for x in values:  # noqa: SIM110 - compiled code knows no generators
+        if x != 0.0:
+            return True
+    return False
+
+
+@njit(cache=True, nogil=True, fastmath=REORDERED)
 def dots(start, stop, a, b, out):
     """Write the inner product of two vectors by chunks."""
     for c in range(start, stop):
@@ -181,8 +199,8 @@ def pull_pairs(
             for t in range(bounds[part], bounds[part + 1]):
                 pulls[t] = -omega[t * omega_step] * _loss_derivative(code, margins[t])
         for t in range(bounds[part], bounds[part + 1]):  # no branch on 0: it would mispredict
-            own[positive_pair[t]] += pulls[t]
-            own[negative_pair[t]] -= pulls[t]
+            own[np.uint32(positive_pair[t])] += pulls[t]
+            own[np.uint32(negative_pair[t])] -= pulls[t]
 
 
 @njit(cache=True, nogil=True)
@@ -310,7 +328,7 @@ def diagonal(start, stop, bounds, pair, ptr, feature, product, w, out):
             r = first + pulled[p]
             x = w[pair[r]]
             for k in range(ptr[r], ptr[r + 1]):
-                own[feature[k]] += x * product[k]
+                own[np.uint32(feature[k])] += x * product[k]
 
 
 @njit(cache=True, nogil=True)
@@ -324,6 +342,14 @@ def diagonal_directly(row_a, row_b, ptr, idx, val, w, out):
 
 
 @njit(cache=True, nogil=True)
+def aligned_zeros(n):
+    """Return zeros of shape (n, WIDTH) whose rows are cache lines: none takes two loads."""
+    room = np.zeros((n + 1) * WIDTH)
+    first = -(room.ctypes.data // 8) % WIDTH
+    return room[first : first + n * WIDTH].reshape((n, WIDTH))
+
+
+@njit(cache=True, nogil=True)
 def spread(features, ptr, idx, val, link_ptr, neighbor, pair, w, R):
     """Write column c of R (n × WIDTH) as (W + Wᵀ) X[:, features[c]] (X as CSC), zeros after."""
     R[:] = 0.0
@@ -332,7 +358,7 @@ def spread(features, ptr, idx, val, link_ptr, neighbor, pair, w, R):
         for k in range(ptr[i], ptr[i + 1]):
             a = idx[k]
             for e in range(link_ptr[a], link_ptr[a + 1]):
-                R[neighbor[e], c] += w[pair[e]] * val[k]
+                R[np.uint32(neighbor[e]), c] += w[np.uint32(pair[e])] * val[k]
 
 
 def _gather_column_plainly(idx, val, R, start, stop, shift, best, out):
@@ -468,7 +494,7 @@ def gather_blocks(
 
     -1 is padding, at the end.
     """
-    R = np.zeros((link_ptr.size - 1, WIDTH))
+    R = aligned_zeros(link_ptr.size - 1)
     for block in range(start, stop):
         own = features[block * WIDTH : (block + 1) * WIDTH]
         n_own = 0
@@ -521,7 +547,7 @@ def scatter_partners(
             if x == 0.0:
                 continue
             for k in range(row_ptr[b], row_ptr[b + 1]):
-                j = row_idx[k]
+                j = np.uint32(row_idx[k])
                 if not seen[j]:
                     seen[j] = True
                     touched[n_touched] = j
@@ -657,10 +683,10 @@ def sparse_dots(start, stop, first, last, pair, value, w, out):
         a = b = c = d = 0.0
         k, end = first[f], last[f]
         while k + 4 <= end:
-            a += w[pair[k]] * value[k]
-            b += w[pair[k + 1]] * value[k + 1]
-            c += w[pair[k + 2]] * value[k + 2]
-            d += w[pair[k + 3]] * value[k + 3]
+            a += w[np.uint32(pair[k])] * value[k]
+            b += w[np.uint32(pair[k + 1])] * value[k + 1]
+            c += w[np.uint32(pair[k + 2])] * value[k + 2]
+            d += w[np.uint32(pair[k + 3])] * value[k + 3]
             k += 4
         while k < end:
             a += w[pair[k]] * value[k]
@@ -773,7 +799,7 @@ def top_by_rows(
     where most rows share some feature.
     """
     n = labels.size
-    Q = np.zeros((n_features, WIDTH))
+    Q = aligned_zeros(n_features)
     s = np.empty(WIDTH)
     enough = np.empty(WIDTH)
     n_queries = query_labels.size
@@ -884,20 +910,12 @@ def top_k_by_columns(
 
 
 @njit(cache=True, nogil=True)
-def _aligned_zeros(n):
-    """Return zeros of shape (n, WIDTH) whose rows are cache lines: none takes two loads."""
-    room = np.zeros((n + 1) * WIDTH)
-    first = -(room.ctypes.data // 8) % WIDTH
-    return room[first : first + n * WIDTH].reshape((n, WIDTH))
-
-
-@njit(cache=True, nogil=True)
 def top_k_by_rows(
     start, stop, query_ptr, query_idx, query_val, ptr, idx, val, n_features, own, scores, rows, size
 ):
     """Do so for blocks of WIDTH queries, [start, stop) of the blocks; the index as CSR."""
     n_queries, k = scores.shape
-    Q = _aligned_zeros(n_features)
+    Q = aligned_zeros(n_features)
     s = np.empty(WIDTH)
     worst = np.empty(WIDTH)
     for block in range(start, stop):

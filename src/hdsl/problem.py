@@ -1,8 +1,8 @@
 """The learning problem: X and triplets, a loss, a scale and a prior, behind four verbs.
 
-The solver steps by ``atom_margins``, ``value``, ``gradient`` and ``slope_along``; beside these it
-asks for ``margins`` from scratch, and of the data only for feature numbers and the cost of an exact
-search. Nothing here is ever d × d or T × d. A triplet (a, p, q) compares the
+The solver steps by ``direction``, ``slope_along``, ``advance`` and ``gradient``; beside these it
+asks for margins and their value from scratch, and of the data only for feature numbers and the cost
+of an exact search. Nothing here is ever d × d or T × d. A triplet (a, p, q) compares the
 pairs of rows {a, p} and {a, q}; with one number w_s for each distinct pair s = {a, b},
 
     -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ± S_ij),
@@ -225,7 +225,7 @@ class TripletData:
     @cached_property
     def side_by_side(self) -> np.ndarray:
         """Room for WIDTH columns of numbers, one a row."""
-        return np.zeros((self.n_rows, kernels.WIDTH))
+        return kernels.aligned_zeros(self.n_rows)
 
     @cached_property
     def feature_bounds(self) -> np.ndarray:
@@ -299,13 +299,42 @@ class TripletProblem:
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the margins of a convex combination of atoms, from scratch."""
         out = np.zeros(self.n_triplets) if self.offset is None else self.offset.copy()
-        data = self.data
-        for (i, j, sign), weight in zip(atoms, weights, strict=True):
-            kernels.add_atom_margins(
-                i, j, float(sign), self.scale * weight, data.col_ptr, data.col_idx, data.col_val,
-                data.anchor_ptr, data.positive, data.negative, self._row_work, out,
-            )  # fmt: skip
+        for atom, weight in zip(atoms, weights, strict=True):
+            self._add(atom, weight, out)
         return out
+
+    def direction(self, margins: np.ndarray, toward: Atom | None, away: Atom | None) -> np.ndarray:
+        """Return how margins change toward an atom, away from one, or from one to the other."""
+        if toward is not None and away is not None:
+            out = np.zeros(self.n_triplets)
+        elif self.offset is None:
+            out = margins.copy() if toward is None else -margins
+        else:
+            out = margins - self.offset if toward is None else self.offset - margins
+        if toward is not None:
+            self._add(toward, 1.0, out)
+        if away is not None:
+            self._add(away, -1.0, out)
+        return out
+
+    def _add(self, atom: Atom, weight: float, out: np.ndarray) -> None:
+        """Add the margins of an atom, the prior's left out, so many times."""
+        (i, j, sign), data = atom, self.data
+        kernels.add_atom_margins(
+            i, j, float(sign), self.scale * weight, data.col_ptr, data.col_idx, data.col_val,
+            data.anchor_ptr, data.positive, data.negative, self._row_work, out,
+        )  # fmt: skip
+
+    def advance(
+        self, margins: np.ndarray, direction: np.ndarray, step_size: float
+    ) -> tuple[np.ndarray, float]:
+        """Return the margins after a step, and their value."""
+        out, sums = np.empty(self.n_triplets), np.empty(self.data.chunks)
+        self.data.workers.run(
+            kernels.advance, self.data.chunk_bounds, self.loss.code, margins, direction,
+            step_size, self.omega, self.omega_step, out, sums,
+        )  # fmt: skip
+        return out, float(sums.sum())
 
     def value(self, margins: np.ndarray) -> float:
         """Return the mean loss."""
@@ -384,7 +413,7 @@ class PairGradient:
 
     def is_zero(self) -> bool:
         """Return whether no triplet pulls at all."""
-        return not self.pulls.any()
+        return not kernels.any_nonzero(self.pulls)
 
     def dot(self, margins: np.ndarray) -> float:
         """Return ⟨M, -∇f⟩ of the model with these margins."""

@@ -524,13 +524,7 @@ class _Run:
     def take(self, state: State, move: Move, step_size: str) -> bool:
         """Carry out a move; return whether it went anywhere."""
         problem, margins = self.problem, state.margins
-        if move.toward is None:
-            assert move.away is not None
-            direction = margins - problem.atom_margins(move.away)
-        elif move.away is None:
-            direction = problem.atom_margins(move.toward) - margins
-        else:
-            direction = problem.atom_margins(move.toward) - problem.atom_margins(move.away)
+        direction = problem.direction(margins, move.toward, move.away)
         if step_size == "line_search":
             size = line_search(problem, margins, direction, move.max_step)
         else:
@@ -538,9 +532,7 @@ class _Run:
         drop = move.away is not None and size >= move.max_step
         objective = state.objective
         if size > 0.0:
-            direction *= size
-            direction += margins
-            objective = problem.value(direction)
+            margins, objective = problem.advance(margins, direction, size)
             if step_size == "line_search" and objective > state.objective * (1.0 + RISE):
                 size, drop = 0.0, False  # rounding is larger than what there is to gain
         active = state.active
@@ -549,7 +541,7 @@ class _Run:
         # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
         state.iterate = Iterate(state.n_iter + 1, active, move, size, drop)
         if size > 0.0:
-            state.margins, state.objective = direction, objective
+            state.margins, state.objective = margins, objective
             # A step of size γ multiplies what rounding has done so far by at most 1 + γ.
             away_only = move.toward is None
             state.drift = state.drift * (1.0 + size if away_only else 1.0) + 1e-15
