@@ -7,24 +7,16 @@ say, for an anchor, that some rows are preferred to others.
 
 from __future__ import annotations
 
-import csv
-import json
 import math
-import os
 import warnings
-from array import array
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
-from importlib import import_module
-from itertools import repeat
-from pathlib import Path
 from typing import Any, NamedTuple, overload
 
 import numpy as np
 import scipy.sparse as sp
 
-from . import _validation, search
+from . import _validation, search, tables
 
 
 class Judgements(NamedTuple):
@@ -319,13 +311,13 @@ def graded_triplets(
         "graded_triplets", "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
     )
     names = {"anchor": anchor, "item": item, "grade": grade}
-    data = _read_table(table, names if event is None else {**names, "event": event})
-    index = _row_index(ids, data.is_text)
+    data = tables.read_table(table, names if event is None else {**names, "event": event})
+    index = tables.row_index(ids, data.is_text)
     triplets, difference = _compare(
         None if event is None else data.columns[event],
-        _row_numbers(data, anchor, index),
-        _row_numbers(data, item, index),
-        _numbers(data, grade),
+        tables.row_numbers(data, anchor, index),
+        tables.row_numbers(data, item, index),
+        tables.numbers(data, grade),
         n_per_anchor,
         _validation.generator(random_state),
     )
@@ -366,13 +358,15 @@ def choice_triplets(
     """
     if isinstance(events, list | tuple):
         events = _long_format(events, (event, anchor, item, clicked))
-    data = _read_table(events, {"event": event, "anchor": anchor, "item": item, "clicked": clicked})
-    index = _row_index(ids, data.is_text)
+    data = tables.read_table(
+        events, {"event": event, "anchor": anchor, "item": item, "clicked": clicked}
+    )
+    index = tables.row_index(ids, data.is_text)
     triplets, _ = _compare(
         data.columns[event],
-        _row_numbers(data, anchor, index),
-        _row_numbers(data, item, index),
-        _flags(data, clicked),
+        tables.row_numbers(data, anchor, index),
+        tables.row_numbers(data, item, index),
+        tables.flags(data, clicked),
         None,
         None,
     )
@@ -579,9 +573,9 @@ def judgement_triplets(
     [[0, 2, 1], [1, 3, 0]]
     """
     names = {"anchor": anchor, "positive": positive, "negative": negative}
-    data = _read_table(table, names if weight is None else {**names, "weight": weight})
-    index = _row_index(ids, data.is_text)
-    triplets = np.column_stack([_row_numbers(data, name, index) for name in names.values()])
+    data = tables.read_table(table, names if weight is None else {**names, "weight": weight})
+    index = tables.row_index(ids, data.is_text)
+    triplets = np.column_stack([tables.row_numbers(data, name, index) for name in names.values()])
     same = np.flatnonzero(triplets[:, 1] == triplets[:, 2])
     if len(same):
         what = data.columns[positive].tolist()[same[0]]
@@ -591,7 +585,7 @@ def judgement_triplets(
         )
     if weight is None:
         return Judgements(triplets, None)
-    weights = _numbers(data, weight)
+    weights = tables.numbers(data, weight)
     bad = np.flatnonzero(weights < 0)
     if len(bad):
         raise ValueError(
@@ -599,275 +593,6 @@ def judgement_triplets(
             ">= 0."
         )
     return Judgements(triplets, weights)
-
-
-class _Table(NamedTuple):
-    """Columns of equal length without missing values; `lines` of the file they came from."""
-
-    name: str
-    columns: dict[str, np.ndarray]
-    lines: Any = None
-    is_text: bool = False
-
-    def place(self, row: Any) -> str:
-        """Return where a row is, to begin a message with."""
-        where = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
-        return f"{self.name}, {where}"
-
-
-def _read_table(table: Any, wanted: dict[str, str]) -> _Table:
-    """Return the wanted columns, given as parameter: name, of whatever holds them."""
-    name = "table"
-    if isinstance(table, str | os.PathLike):
-        path = Path(table)
-        name, suffix = path.name, path.suffix.lower()
-        if suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
-            raise ValueError(f"{name} must end in .csv, .tsv, .jsonl or .parquet.")
-        if suffix != ".parquet":
-            read = _read_jsonl if suffix == ".jsonl" else _read_csv
-            return _checked_table(read(path, wanted), {})
-        table = _read_parquet(path)
-    if isinstance(table, Mapping):
-        _check_columns(name, list(table), wanted)
-        return _checked_table(_Table(name, {c: table[c] for c in wanted.values()}), {})
-    import narwhals.stable.v1 as nw
-
-    try:
-        frame = nw.from_native(table, eager_only=True)
-    except TypeError:
-        raise TypeError(
-            "table must be a DataFrame of pandas, polars or pyarrow in memory, a mapping of "
-            "columns, or a path to a .csv, .tsv, .jsonl or .parquet file. Got "
-            f"{type(table).__module__}.{type(table).__name__}."
-        ) from None
-    _check_columns(name, frame.columns, wanted)
-    null = {c: frame[c].is_null().to_numpy() for c in wanted.values()}
-    return _checked_table(_Table(name, {c: frame[c].to_numpy() for c in wanted.values()}), null)
-
-
-def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
-    missing = {key: column for key, column in wanted.items() if column not in there}
-    if missing:
-        raise ValueError(
-            f"{name} has no column {', '.join(map(repr, missing.values()))}. Its columns are "
-            f"{', '.join(map(repr, there)) or 'none'}: say which is meant with "
-            f"{', '.join(f'{key}=' for key in missing)}."
-        )
-    twice = [column for column in wanted.values() if there.count(column) > 1]
-    if twice:
-        raise ValueError(f"{name} has column {twice[0]!r} more than once: rename one.")
-
-
-def _checked_table(table: _Table, null: dict[str, np.ndarray]) -> _Table:
-    """Return the table with its columns as arrays of equal length, not empty, nothing missing."""
-    for name, values in table.columns.items():
-        # Text stays Python strings: a NumPy string array is as wide everywhere as its longest.
-        text = isinstance(values, list) and values and isinstance(values[0], str)
-        try:
-            column = np.asarray(values, dtype=object if text else None)
-        except ValueError:  # lists of unequal length
-            column = np.empty((0, 0))
-        if column.ndim != 1:
-            raise ValueError(f"Column {name!r} of {table.name} must hold one value in each row.")
-        table.columns[name] = column
-        missing = null.get(name, np.zeros(len(column), dtype=bool))
-        if table.is_text:
-            missing = column == ""
-        elif column.dtype.kind == "f":
-            missing = missing | np.isnan(column)
-        elif column.dtype.kind == "O":
-            missing = missing | np.array(
-                [v is None or (isinstance(v, float) and v != v) for v in column.tolist()],
-                dtype=bool,
-            )
-        bad = np.flatnonzero(missing)
-        if len(bad):
-            raise ValueError(
-                f"{table.place(bad[0])} has no value in column {name!r} ({len(bad)} such row(s)): "
-                "drop them or fill them."
-            )
-    lengths = {name: len(column) for name, column in table.columns.items()}
-    if len(set(lengths.values())) > 1:
-        raise ValueError(f"Columns of {table.name} must have the same length. Got {lengths}.")
-    if not any(lengths.values()):
-        raise ValueError(f"{table.name} has no rows: at least one is needed.")
-    return table
-
-
-def _lines(path: Path) -> Iterator[str]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                raise ValueError(
-                    f"{path.name}, line {number} is not UTF-8 text: save the file as UTF-8."
-                ) from None
-
-
-def _read_csv(path: Path, wanted: dict[str, str]) -> _Table:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
-    lines = array("q")
-    try:
-        header = next(reader, [])
-        _check_columns(path.name, header, wanted)
-        columns: dict[str, Any] = {name: [] for name in wanted.values()}
-        keep = [(header.index(name), column.append) for name, column in columns.items()]
-        for fields in reader:
-            if len(fields) == len(header):
-                for place, append in keep:
-                    append(fields[place])
-                lines.append(reader.line_num)
-            elif fields:
-                raise ValueError(
-                    f"{path.name}, line {reader.line_num} has {len(fields)} field(s), but the "
-                    f"header has {len(header)}."
-                )
-    except csv.Error as error:
-        raise ValueError(f"{path.name}, line {reader.line_num} cannot be read: {error}.") from None
-    return _Table(path.name, columns, lines, is_text=True)
-
-
-def _read_jsonl(path: Path, wanted: dict[str, str]) -> _Table:
-    columns: dict[str, Any] = {name: [] for name in wanted.values()}
-    lines = array("q")
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise ValueError(f"{path.name}, line {number} cannot be read: {error}.") from None
-        if not isinstance(record, dict):
-            raise ValueError(f"{path.name}, line {number} must be an object, {{...}}.")
-        if not lines:
-            _check_columns(path.name, list(record), wanted)
-        for name, column in columns.items():
-            column.append(record.get(name))
-        lines.append(number)
-    return _Table(path.name, columns, lines)
-
-
-def _read_parquet(path: Path) -> Any:
-    for module, function in (
-        ("pyarrow.parquet", "read_table"),
-        ("polars", "read_parquet"),
-        ("pandas", "read_parquet"),
-    ):
-        try:
-            return getattr(import_module(module), function)(path)
-        except ImportError:  # pandas says so when it is called, where it lacks an engine
-            continue
-    raise ImportError(
-        f"Reading {path.name} needs pyarrow, polars, or pandas with a Parquet engine: install one, "
-        "or save the table as .csv."
-    )
-
-
-def _row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
-    """Return the row of each id; None where there are no ids."""
-    if ids is None:
-        return None
-    given = np.asarray(ids)
-    if given.ndim != 1:
-        raise ValueError(f"ids must have shape (n_rows,), one id a row. Got shape {given.shape}.")
-    keys = [str(key) for key in given.tolist()] if is_text else given.tolist()
-    index = dict(zip(keys, range(len(keys)), strict=True))
-    if len(index) < len(keys):
-        several = [key for key, count in Counter(keys).items() if count > 1]
-        raise ValueError(
-            f"ids must be different, but {len(several)} of them name several rows: "
-            f"{_some(several)}."
-        )
-    return index
-
-
-def _row_numbers(table: _Table, name: str, index: dict[Any, int] | None) -> np.ndarray:
-    """Return the rows of X that the ids in a column name."""
-    column = table.columns[name]
-    if index is not None:
-        values = column.tolist()
-        rows = np.fromiter(map(index.get, values, repeat(-1)), np.int64, len(values))
-        if rows.min() >= 0:
-            return rows
-        strangers = list(dict.fromkeys(values[k] for k in np.flatnonzero(rows < 0)))
-        message = (
-            f"{len(strangers)} id(s) in column {name!r} of {table.name} name no row: "
-            f"{_some(strangers)}."
-        )
-        kinds = [type(value).__name__ for value in (strangers[0], next(iter(index), None))]
-        if kinds[0] != kinds[1]:
-            message += f" The column holds {kinds[0]}, ids hold {kinds[1]}: convert one."
-        raise ValueError(message)
-    if table.is_text:
-        column = _parsed(table, name, int, "a row number")
-    if column.dtype.kind not in "iu":
-        raise ValueError(
-            f"Column {name!r} of {table.name} must hold row numbers, integers. Got dtype "
-            f"{column.dtype}: pass ids=, the id of each row of X, or convert the column."
-        )
-    bad = np.flatnonzero(column < 0)
-    if len(bad):
-        raise ValueError(
-            f"{table.place(bad[0])} has {column[bad[0]]} in column {name!r}: rows are numbered "
-            "from 0."
-        )
-    return column.astype(np.int64)
-
-
-def _numbers(table: _Table, name: str) -> np.ndarray:
-    """Return a column of finite numbers."""
-    column = table.columns[name]
-    if table.is_text:
-        column = _parsed(table, name, float, "a number")
-    if column.dtype.kind not in "biuf":
-        raise ValueError(
-            f"Column {name!r} of {table.name} must hold numbers. Got dtype {column.dtype}."
-        )
-    bad = np.flatnonzero(~np.isfinite(column))
-    if len(bad):
-        raise ValueError(
-            f"{table.place(bad[0])} has {column[bad[0]]} in column {name!r}: numbers must be "
-            "finite."
-        )
-    return column.astype(np.float64)
-
-
-def _flags(table: _Table, name: str) -> np.ndarray:
-    """Return a column of yes and no as 1 and 0."""
-    words = {"true": 1, "false": 0, "1": 1, "0": 0} if table.is_text else {1: 1, 0: 0}
-    values = [value.lower() if table.is_text else value for value in table.columns[name].tolist()]
-    flags = np.fromiter(map(words.get, values, repeat(-1)), np.int64, len(values))
-    bad = np.flatnonzero(flags < 0)
-    if len(bad):
-        raise ValueError(
-            f"{table.place(bad[0])} has {table.columns[name].tolist()[bad[0]]!r} in column "
-            f"{name!r}: true or false, or 1 or 0, is expected."
-        )
-    return flags
-
-
-def _parsed(table: _Table, name: str, kind: type, what: str) -> np.ndarray:
-    """Return a column of text as numbers."""
-    values = table.columns[name].tolist()
-    try:
-        return np.array([kind(value) for value in values])
-    except ValueError:
-        for row, value in enumerate(values):
-            try:
-                kind(value)
-            except ValueError:
-                also = ": pass ids=, the id of each row of X" if kind is int else ""
-                raise ValueError(
-                    f"{table.place(row)} has {value!r} in column {name!r}, which is not "
-                    f"{what}{also}."
-                ) from None
-        raise
-
-
-def _some(values: list[Any], n: int = 5) -> str:
-    return ", ".join(map(repr, values[:n])) + (", …" if len(values) > n else "")
 
 
 # --- sets of triplets ----------------------------------------------------------------------------
