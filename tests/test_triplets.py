@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
-from hdsl import HDSL
+from hdsl import HDSL, tables
 from hdsl import triplets as triplets_module
 from hdsl.triplets import (
     Judgements,
@@ -726,7 +726,7 @@ def test_parquet_is_read_by_whatever_is_there(monkeypatch, tmp_path):
             raise ImportError(module)
         return __import__("importlib").import_module(module)
 
-    monkeypatch.setattr(triplets_module, "import_module", import_if_there)
+    monkeypatch.setattr(tables, "import_module", import_if_there)
     for library in ("pyarrow.parquet", "polars"):
         assert judgement_triplets(path).triplets.tolist() == [[0, 1, 2], [1, 2, 0]]
         absent.add(library)
