@@ -1,13 +1,175 @@
-"""Recovery AUC against scikit-learn on dense arrays."""
+"""Error of k-NN, accuracy of triplets and recovery AUC against slow versions on dense arrays."""
+
+from collections import Counter
+from types import SimpleNamespace
 
 import hypothesis.strategies as st
 import numpy as np
+import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given
 from hypothesis.extra.numpy import arrays
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
-from hdsl.evaluate import recovery_auc
+import strategies
+from hdsl import HDSL, HDSLCV
+from hdsl.evaluate import knn_error, recovery_auc, triplet_accuracy
+from hdsl.similarity import Similarity
+
+# --- against labels and judgements ---------------------------------------------------------------
+
+
+@st.composite
+def similarities(draw, d):
+    """None, or similarities free of rounding on integers, so that equal scores tie truly."""
+    if draw(st.booleans()):
+        return None
+    atoms, _ = draw(strategies.models(d))
+    weights = 4.0 ** -np.arange(1, len(atoms) + 1)  # the roots are exact
+    prior = draw(st.sampled_from([0.0, 1.0, 2.5]))
+    return Similarity(atoms, weights, scale=16.0, prior=prior, n_features=d)
+
+
+def slow_scores(similarity, X, Y):
+    if similarity is None:
+        return X @ Y.T
+    return similarity.prior * X @ Y.T + X @ similarity.matrix().toarray() @ Y.T
+
+
+def slow_vote(scores, labels, k):
+    """The label of most of the k nearest; of equals, that of the nearest."""
+    near = [labels[i] for i in sorted(range(len(labels)), key=lambda i: (-scores[i], i))[:k]]
+    count = Counter(near)
+    return max(near, key=lambda label: (count[label], -near.index(label)))
+
+
+@given(strategies.matrices(elements=strategies.INTEGERS), st.data())
+def test_knn_error_counts_wrong_votes(X, data):
+    similarity = data.draw(similarities(X.shape[1]))
+    split = data.draw(st.integers(1, len(X) - 1))
+    labels = np.array(data.draw(st.lists(st.sampled_from("abc"), min_size=len(X), max_size=len(X))))
+    k = data.draw(st.integers(1, split))
+    scores = slow_scores(similarity, X[split:], X[:split])
+    wrong = [
+        slow_vote(row, labels[:split], k) != truth
+        for row, truth in zip(scores, labels[split:], strict=True)
+    ]
+    as_given = data.draw(st.sampled_from([np.asarray, sp.csr_array, sp.csc_matrix]))
+    error = knn_error(
+        similarity, as_given(X[:split]), labels[:split], as_given(X[split:]), labels[split:],
+        n_neighbors=k,
+    )  # fmt: skip
+    assert error == pytest.approx(np.mean(wrong), abs=1e-12)
+
+
+@given(strategies.matrices(elements=strategies.INTEGERS), st.data())
+def test_triplet_accuracy_counts_draws_by_half(X, data):
+    similarity = data.draw(similarities(X.shape[1]))
+    triplets = data.draw(strategies.triplets(len(X)))
+    weights = data.draw(strategies.triplet_weights(len(triplets)))
+    scores = slow_scores(similarity, X, X)
+    points = [0.5 * (1 + np.sign(scores[a, p] - scores[a, n])) for a, p, n in triplets]
+    as_given = data.draw(st.sampled_from([np.asarray, sp.csr_array, sp.csc_matrix]))
+    found = triplet_accuracy(similarity, as_given(X), triplets, sample_weight=weights)
+    assert found == pytest.approx(np.average(points, weights=weights), abs=1e-12)
+
+
+X, TRIPLETS = strategies.random_arrays(0, n=24, d=10, T=60)
+Y = np.arange(24) % 3
+
+
+@pytest.fixture(scope="module")
+def model():
+    return HDSL(scale=5.0, prior=0.5, max_iter=20, random_state=0).fit(X, triplets=TRIPLETS)
+
+
+def test_a_model_is_its_similarity(model):
+    search = HDSLCV([5.0], priors=[0.5], cv=2, estimator=HDSL(max_iter=10)).fit(
+        X, triplets=TRIPLETS
+    )
+    for fitted in (model, search):
+        plain = fitted.similarity_
+        assert triplet_accuracy(fitted, X, TRIPLETS) == triplet_accuracy(plain, X, TRIPLETS)
+        rows = X[:16], Y[:16], X[16:], Y[16:]
+        assert knn_error(fitted, *rows) == knn_error(plain, *rows)
+
+
+def test_learning_helps_where_it_was_asked_to(model):
+    assert triplet_accuracy(model, X, TRIPLETS) > triplet_accuracy(None, X, TRIPLETS) + 0.1
+
+
+def test_anything_that_rewrites_is_a_model():
+    opposite = SimpleNamespace(rewrite=lambda X: -X)
+    right = triplet_accuracy(None, X, TRIPLETS)
+    assert triplet_accuracy(opposite, X, TRIPLETS) == pytest.approx(1 - right, abs=1e-12)
+    assert knn_error(opposite, X, Y, X, Y, n_neighbors=1) > 0
+    assert knn_error(None, X, Y, X, Y, n_neighbors=1) == 0
+
+
+def test_column_names_are_checked_and_not_missed():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame(X, columns=list("abcdefghij"))
+    model = HDSL(scale=5.0, max_iter=5).fit(table, triplets=TRIPLETS)
+    assert triplet_accuracy(model, table, TRIPLETS) > 0.5
+    assert 0 <= knn_error(model, table, Y, table, Y) <= 1
+    with pytest.raises(ValueError, match="feature names"):
+        triplet_accuracy(model, table[list("jihgfedcba")], TRIPLETS)
+
+
+def test_float32_rows_are_judged_in_float64():
+    # 1 + 2**-30 is 1 in float32: the two products differ in float64 only.
+    rows = np.array([[1.0, 2.0**-30], [1, 1], [1, 0]], dtype=np.float32)
+    assert triplet_accuracy(None, rows, [[0, 1, 2]]) == 1.0
+
+
+def test_a_label_that_no_row_has_is_wrong():
+    assert knn_error(None, X, Y, X, np.full(24, 7), n_neighbors=1) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"y_test": Y[:5]}, "y_test has 5 labels, but X_test has 24 rows"),
+        ({"n_neighbors": 25}, "at most 24 can be found"),
+        ({"n_neighbors": 0}, "must be an int >= 1"),
+        ({"model": "cosine"}, r"rewrite\(X\), or None. Got 'cosine'"),
+        ({"X_test": X[:, 1:]}, "X has 9 features"),
+        ({"y_test": ["a"] * 24}, "Mix of label|same type"),
+    ],
+)
+def test_knn_error_says_what_is_wrong(change, message):
+    given = {"model": None, "X": X, "y": Y, "X_test": X, "y_test": Y, **change}
+    with pytest.raises((ValueError, TypeError), match=message):
+        knn_error(**given)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"triplets": [[0, 1, 24]]}, r"triplets\[0\] names row 24, but X has 24 rows"),
+        ({"sample_weight": [1.0]}, r"sample_weight must have shape \(60,\)"),
+        ({"model": "cosine"}, "another object with rewrite.* Got 'cosine'"),
+        ({"X": X[:, 1:]}, "X has 9 features"),
+        ({"X": np.vstack([X[:-1], np.full(10, np.nan)])}, r"X\[23, 0\] is NaN"),
+    ],
+)
+def test_triplet_accuracy_says_what_is_wrong(model, change, message):
+    for one in (model, model.similarity_):
+        given = {"model": one, "X": X, "triplets": TRIPLETS, **change}
+        with pytest.raises(ValueError, match=message):
+            triplet_accuracy(**given)
+
+
+def test_a_model_must_be_fitted(model):
+    with pytest.raises(NotFittedError):
+        triplet_accuracy(clone(model), X, TRIPLETS)
+    with pytest.raises(NotFittedError):
+        knn_error(clone(model), X, Y, X, Y)
+
+
+# --- against the truth ---------------------------------------------------------------------------
 
 
 @st.composite

@@ -7,6 +7,7 @@ import platform
 import time
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +77,8 @@ class HDSL(TransformerMixin, BaseEstimator):
     n_targets, n_impostors : int, default=3 and 5
         Of "neighbors"; "random" draws n_targets * n_impostors triplets a row.
     mine_every : int or None, default=None
-        Mine neighbours again, under the similarity learned so far, after so many iterations; the
-        new triplets join the old ones. None mines once, by dot product.
+        Where `mining` is "neighbors", mine them again, under the similarity learned so far, after
+        so many iterations; the new triplets join the old ones. None mines once, by dot product.
     max_iter : int, default=1000
         Most iterations. Reaching it is a normal end: the status says so.
     tol : float >= 0, default=1e-3
@@ -100,7 +101,8 @@ class HDSL(TransformerMixin, BaseEstimator):
         triplets where there are no labels. None is the accuracy of 3 nearest neighbours, or the
         share of triplets judged right.
     warm_start : bool, default=False
-        Let ``fit`` continue the path of the fit before, with up to `max_iter` more iterations.
+        Let ``fit`` continue the path of the fit before, with up to `max_iter` more iterations and
+        the same scale and prior.
     n_components : int or None, default=None
         Columns of ``transform`` for the learned part: the leading eigenvectors of M, times the
         roots of their eigenvalues. None is one column an atom, which is exact.
@@ -259,9 +261,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         self
         """
         earlier = self._result() if self.warm_start and hasattr(self, "atoms_") else None
-        return self._fit(
-            X, y, triplets, sample_weight, (X_val, y_val, triplets_val), earlier=earlier
-        )
+        return self._fit(X, y, triplets, sample_weight, (X_val, y_val, triplets_val), earlier)
 
     def partial_fit(
         self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
@@ -283,11 +283,8 @@ class HDSL(TransformerMixin, BaseEstimator):
         -------
         self
         """
-        if not hasattr(self, "atoms_"):
-            return self._fit(X, y, triplets, sample_weight, validate=False)
-        return self._fit(
-            X, y, triplets, sample_weight, earlier=self._result(), same=True, validate=False
-        )
+        earlier = self._result() if hasattr(self, "atoms_") else None
+        return self._fit(X, y, triplets, sample_weight, earlier=earlier, validate=False)
 
     def _fit(
         self,
@@ -296,12 +293,13 @@ class HDSL(TransformerMixin, BaseEstimator):
         triplets: Any,
         sample_weight: Any,
         given: tuple[Any, Any, Any] = (None, None, None),
-        *,
         earlier: Result | None = None,
-        same: bool = False,
+        *,
         validate: bool = True,
     ) -> HDSL:
         self._check_parameters()
+        if earlier is not None:
+            self._check_same_path()
         rng = _validation.generator(self.random_state)
         checked = copy(self)  # takes the number and names of the features; self waits till the end
         X = _validation.check_matrix(checked, X, reset=earlier is None)
@@ -312,7 +310,7 @@ class HDSL(TransformerMixin, BaseEstimator):
             validation = supervision.check_validation(checked, *given)
         elif self.early_stopping and validate:
             supervision, validation = supervision.hold_out(self.validation_fraction, rng)
-        self._learn(supervision, validation, rng, earlier=earlier, same=same)
+        self._learn(supervision, validation, rng, earlier)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(checked, name):
                 setattr(self, name, getattr(checked, name))
@@ -325,16 +323,14 @@ class HDSL(TransformerMixin, BaseEstimator):
         supervision: Supervision,
         validation: Supervision | None,
         rng: np.random.Generator,
-        *,
         earlier: Result | None = None,
-        same: bool = False,
     ) -> None:
         """Learn from checked data; what validates chooses the model of the path."""
         # The compiled part of the library is loaded by the first fit, not by the import.
         from ._workers import Workers
 
         with Workers(self.n_jobs) as workers:
-            self._keep(*self._run(supervision, validation, workers, rng, earlier, same))
+            self._keep(*self._run(supervision, validation, workers, rng, earlier))
 
     def _run(
         self,
@@ -343,19 +339,19 @@ class HDSL(TransformerMixin, BaseEstimator):
         workers: Workers,
         rng: np.random.Generator,
         earlier: Result | None,
-        same: bool,
     ) -> tuple[Result, Monitor | None, float, float, int]:
         """Mine and solve, again and again where `mine_every` says so."""
         from . import problem, solver
 
         X, scores, result = supervision.X, None, earlier
+        mines = self.mining == "neighbors" and not supervision.is_judged
         triplets, weights = self._mine(supervision, rng)
         limit = self.max_iter + (0 if earlier is None else earlier.n_iter)
         while True:
             self._check_memory(X, triplets)
             keep = None if result is None else np.unique(result.atoms[:, :2])
             data = problem.TripletData(X, triplets, workers, keep)
-            if result is None or (result is earlier and not same):
+            if result is None:
                 scale, prior = self._scale_and_prior(data, weights)
             elif result is earlier:
                 scale, prior = self.scale_, self.prior_
@@ -364,8 +360,10 @@ class HDSL(TransformerMixin, BaseEstimator):
                     self._score(supervision, validation), scale, prior, X.shape[1],
                     self.n_iter_no_change,
                 )  # fmt: skip
+                if earlier is not None:
+                    scores.add(earlier.n_iter, earlier.atoms, earlier.weights)
             stage = limit
-            if self.mine_every is not None and not supervision.is_judged:
+            if self.mine_every is not None and mines:
                 done = 0 if result is None else result.n_iter
                 stage = min(limit, done + self.mine_every)
             result = solver.frank_wolfe(
@@ -384,7 +382,11 @@ class HDSL(TransformerMixin, BaseEstimator):
             if stage == limit or result.status not in ("max_iter", "optimal", "no_violation"):
                 break
             model = Similarity(result.atoms, result.weights, scale, prior, X.shape[1])
-            more = self._mine(supervision, rng, model)
+            try:
+                more = self._mine(supervision, rng, model)
+            except KeyboardInterrupt:
+                result = replace(result, status="interrupted")
+                break
             n_before = len(triplets)
             triplets, weights = _added(triplets, weights, *more)
             if len(triplets) == n_before and result.status != "max_iter":
@@ -436,6 +438,17 @@ class HDSL(TransformerMixin, BaseEstimator):
                 f"step='forward' only. Got step={self.step!r}: use step_size='line_search'."
             )
 
+    def _check_same_path(self) -> None:
+        """Raise where a path would go on with another scale or prior: a path has one of each."""
+        for name in ("scale", "prior"):
+            value, used = getattr(self, name), getattr(self, name + "_")
+            if value != "auto" and value != used:
+                raise ValueError(
+                    f"The path so far has {name} {used:g}, but the {name!r} parameter is "
+                    f"{value!r}. Set {name}={used!r} to go on with it, or start anew with "
+                    "warm_start=False."
+                )
+
     def _mine(
         self,
         supervision: Supervision,
@@ -444,8 +457,8 @@ class HDSL(TransformerMixin, BaseEstimator):
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return triplets, given or made from labels, and their weights."""
         X, y, weights = supervision.X, supervision.y, supervision.weights
-        if supervision.triplets is not None:
-            return supervision.triplets, weights
+        if supervision.triplets is not None and similarity is None:
+            return supervision.triplets, supervision.triplet_weights
         if callable(self.mining):
             made = _validation.check_triplets(self.mining(X, y, rng), X.shape[0])
             return made, _of_anchors(weights, made)
@@ -479,10 +492,17 @@ class HDSL(TransformerMixin, BaseEstimator):
 
             return score
         if validation.is_judged:
-            return monitor.triplet_accuracy(validation.X, validation.triplets, validation.weights)
-        return monitor.knn_accuracy(
-            supervision.X, supervision.y, validation.X, validation.y, n_jobs=self.n_jobs
+            return monitor.triplet_accuracy(
+                validation.X, validation.triplets, validation.triplet_weights
+            )
+        # Equal rows of a label are one point, as in mining; a row of weight 0 is not there.
+        rows, _ = triplets_module.distinct_rows(
+            supervision.X, supervision.codes, supervision.weights
         )
+        return monitor.knn_accuracy(
+            supervision.X[rows], supervision.y[rows], validation.X, validation.y,
+            validation.weights, n_jobs=self.n_jobs,
+        )  # fmt: skip
 
     def _with(self, similarity: Similarity) -> HDSL:
         """Return a model that has learned this similarity, for scorers."""
@@ -490,6 +510,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         model.atoms_, model.weights_ = similarity.atoms, similarity.weights
         model.scale_, model.prior_ = similarity.scale, similarity.prior
         model.n_features_in_ = similarity.n_features
+        model.__dict__.pop("feature_names_in_", None)  # the rows that it is given have none
         return model
 
     def _check_memory(self, X: sp.csr_array, triplets: np.ndarray) -> None:
@@ -531,7 +552,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         auto.scale = auto.prior = "auto"
         with Workers(self.n_jobs) as workers:
             data = problem.TripletData(supervision.X, supervision.triplets, workers)
-            return auto._scale_and_prior(data, supervision.weights)
+            return auto._scale_and_prior(data, supervision.triplet_weights)
 
     def _callback(
         self, scores: Monitor | None, limit: int
@@ -577,8 +598,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         scores.add(result.n_iter, result.atoms, result.weights)
         for n_iter, score in scores.scores.items():
             self.trace_["validation_score"][n_iter] = score
-        stuck = result.n_iter - scores.best_n_iter
-        if result.status == "callback" and stuck >= (self.n_iter_no_change or np.inf):
+        if result.status == "callback" and scores.gave_up:
             self.status_ = "no_change"
         self._go_to(scores.best_n_iter)
         self.validation_score_ = scores.scores[scores.best_n_iter]
@@ -591,6 +611,9 @@ class HDSL(TransformerMixin, BaseEstimator):
             return
         self.atoms_, self.weights_ = replay(self.trace_, n_iter)
         then = self.trace_[n_iter]
+        self.__dict__.pop("validation_score_", None)
+        if not np.isnan(then["validation_score"]):
+            self.validation_score_ = float(then["validation_score"])
         self.objective_, self.gap_ = float(then["objective"]), float(then["gap"])
         self.gap_is_exact_, self.n_iter_ = bool(then["gap_is_exact"]), int(n_iter)
 
@@ -780,9 +803,10 @@ def load(path: Any) -> HDSL:
     """
     state = model_file.model_from_arrays(*model_file.read(path), path=path)
     known = HDSL().get_params()
-    params = {name: value for name, value in state.pop("params").items() if name in known}
-    model = HDSL(**params)
-    for name in ("params_left_out", "versions", "extra"):
+    left_out = state.pop("params_left_out")
+    params = state.pop("params").items()
+    model = HDSL(**{name: v for name, v in params if name in known and name not in left_out})
+    for name in ("versions", "extra"):
         state.pop(name)
     for name, value in state.items():
         if value is not None:

@@ -2,10 +2,113 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+
+from . import _validation, monitor
+from .neighbors import SimilarityKNeighborsClassifier
+from .similarity import Similarity
+
+# --- against labels and judgements ---------------------------------------------------------------
+
+
+def knn_error(
+    model: Any,
+    X: Any,
+    y: Any,
+    X_test: Any,
+    y_test: Any,
+    *,
+    n_neighbors: int = 3,
+    n_jobs: int | None = None,
+) -> float:
+    """Return the share of test rows that the vote of their most similar rows of X gets wrong.
+
+    Parameters
+    ----------
+    model : HDSL, Similarity or None
+        Fitted, or another object with ``rewrite(X)``; None is the plain dot product, the cosine
+        where rows have length 1.
+    X, X_test : array-like or sparse matrix of shape (n_rows, n_features), (n_test, n_features)
+    y, y_test : array-like of shape (n_rows,), (n_test,)
+        A test row whose label is not in `y` counts as wrong.
+    n_neighbors : int, default=3
+    n_jobs : int or None, default=None
+        Threads. The result does not depend on their number.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> X, X_test = np.eye(3), np.array([[2.0, 1, 0], [0, 1, 3]])
+    >>> knn_error(None, X, ["a", "b", "b"], X_test, ["a", "a"], n_neighbors=1)
+    0.5
+    """
+    knn = SimilarityKNeighborsClassifier(n_neighbors, similarity=model, n_jobs=n_jobs).fit(X, y)
+    n_test, n_labels = np.shape(X_test)[0], len(y_test)
+    if n_labels != n_test:
+        raise ValueError(
+            f"y_test has {n_labels} labels, but X_test has {n_test} rows: one label a row is "
+            "expected."
+        )
+    return 1.0 - float(knn.score(X_test, y_test))
+
+
+def triplet_accuracy(model: Any, X: Any, triplets: Any, *, sample_weight: Any = None) -> float:
+    """Return the share of triplets that are judged as given; a draw counts a half.
+
+    Parameters
+    ----------
+    model : HDSL, Similarity or None
+        As in `knn_error`.
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+    triplets : array-like of int of shape (n_triplets, 3)
+        Row numbers of X: the first is more like the second than like the third.
+    sample_weight : array-like of shape (n_triplets,), default=None
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0], [2, 1], [0, 3], [0, 4]])
+    >>> triplet_accuracy(None, X, [[0, 1, 2], [0, 2, 3]])
+    0.75
+    """
+    is_estimator = isinstance(model, BaseEstimator)
+    owner = model if is_estimator else BaseEstimator()
+    X = sp.csr_array(_validation.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
+    triplets = _validation.check_triplets(triplets, X.shape[0])
+    weights = _validation.check_weights(sample_weight, len(triplets), "triplet")
+    return monitor.triplet_accuracy(X, triplets, weights)(_similarity(model, X.shape[1]))
+
+
+def _similarity(model: Any, n_features: int) -> Any:
+    """Return the plain value within a model, which asks for no column names."""
+    if model is None:
+        return Similarity(np.empty((0, 3), dtype=np.int64), np.empty(0), 1.0, 1.0, n_features)
+    similarity = getattr(model, "similarity_", model)
+    if not hasattr(similarity, "rewrite"):
+        raise ValueError(
+            "model must be a fitted HDSL, a Similarity or another object with rewrite(X), or None "
+            f"for the dot product. Got {model!r}."
+        )
+    learned_on = getattr(similarity, "n_features", n_features)
+    if learned_on != n_features:
+        raise ValueError(
+            f"X has {n_features} features, but the similarity was learned on {learned_on}: use "
+            "the same columns."
+        )
+    return similarity
+
+
+# --- against the truth ---------------------------------------------------------------------------
 
 
 class RecoveryAUC(NamedTuple):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numbers
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
+from dataclasses import replace
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -150,21 +152,28 @@ class HDSLCV(TransformerMixin, BaseEstimator):
             folds = [(whole, whole.check_validation(checked, *validation))]
         else:
             folds = list(self._folds(whole))
+            if not folds:
+                raise ValueError("cv has no fold: give an int, a splitter, or at least one split.")
         rng = _validation.generator(base.random_state)
         mined = [(_mined(base, train, rng), held) for train, held in folds]
         scales, priors = self._grid(base, mined[0][0])
-        cells = self._run(base, mined, scales, priors)
+        cells, complete = self._run(base, mined, scales, priors)
         if not cells:
             raise RuntimeError(
                 "HDSLCV was interrupted before any run was finished: there is no model yet."
             )
-        self._keep(cells, len(folds), scales, priors)
-        if self.status_ == "complete" and self.refit and not fixed:
+        self._keep(sorted(cells, key=lambda cell: cell[:3]), len(folds), scales, priors)
+        if complete and self.refit and not fixed:
             best = clone(base).set_params(**self._refit_parameters())
             best._learn(whole, None, _validation.generator(base.random_state))
             self.best_estimator_ = best
+            if best.n_iter_ > self.best_params_["n_iter"]:
+                self.best_estimator_ = best.at(self.best_params_["n_iter"])
+            complete = best.status_ != "interrupted"
+        self.status_ = "complete" if complete else "interrupted"
         self.n_features_in_ = checked.n_features_in_
         self.best_estimator_.n_features_in_ = checked.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
         if hasattr(checked, "feature_names_in_"):
             self.feature_names_in_ = checked.feature_names_in_
             self.best_estimator_.feature_names_in_ = checked.feature_names_in_
@@ -183,10 +192,11 @@ class HDSLCV(TransformerMixin, BaseEstimator):
                 continue
             given = np.asarray(values)
             good = given.ndim == 1 and given.size > 0 and given.dtype.kind in "iuf"
+            good = good and bool(np.isfinite(given).all())
             if not good or not ((given > 0) if low == "> 0" else (given >= 0)).all():
                 raise ValueError(
-                    f"The {parameter!r} parameter of {name} must be a list of floats {low}, or "
-                    f"'auto'. Got {values!r} instead."
+                    f"The {parameter!r} parameter of {name} must be a list of finite floats "
+                    f"{low}, or 'auto'. Got {values!r} instead."
                 )
         base = clone(self.estimator) if self.estimator is not None else HDSL()
         base._check_parameters()
@@ -194,11 +204,12 @@ class HDSLCV(TransformerMixin, BaseEstimator):
 
     def _folds(self, whole: Supervision) -> Iterator[tuple[Supervision, Supervision]]:
         """Split by rows; none is on both sides."""
-        if whole.is_judged and isinstance(self.cv, int):
-            splits = PointKFold(self.cv, shuffle=True, random_state=0).split(whole.X)
+        counted = isinstance(self.cv, numbers.Integral)
+        if whole.is_judged and counted:
+            splits = PointKFold(int(self.cv), shuffle=True, random_state=0).split(whole.X)
         else:
             splitter = check_cv(self.cv, whole.y, classifier=not whole.is_judged)
-            if isinstance(self.cv, int):
+            if counted:
                 splitter.shuffle, splitter.random_state = True, 0  # rows may come sorted
             splits = splitter.split(whole.X, whole.y)
         for k, (train, held) in enumerate(splits):
@@ -227,8 +238,8 @@ class HDSLCV(TransformerMixin, BaseEstimator):
         folds: Sequence[tuple[Supervision, Supervision]],
         scales: np.ndarray,
         priors: np.ndarray,
-    ) -> list[Cell]:
-        """Return the finished runs of the grid; an interrupt leaves the rest out."""
+    ) -> tuple[list[Cell], bool]:
+        """Return the finished runs, and whether that is all; an interrupt leaves the rest out."""
         places = list(product(range(len(priors)), range(len(scales)), range(len(folds))))
         jobs = (
             joblib.delayed(_cell)(base, *folds[fold], scales[scale], priors[prior], place)
@@ -236,18 +247,16 @@ class HDSLCV(TransformerMixin, BaseEstimator):
             for prior, scale, fold in [place]
         )
         n_jobs = joblib.effective_n_jobs(self.n_jobs)
-        self.status_ = "interrupted"
         cells: list[Cell] = []
         progress = _Progress(len(places), scales, priors) if self.verbose else None
         with suppress(KeyboardInterrupt):
             for cell in _results(jobs, n_jobs):
                 if cell.model.status_ == "interrupted":
-                    return cells
+                    break
                 cells.append(cell)
                 if progress is not None:
                     progress(cell)
-            self.status_ = "complete"
-        return cells
+        return cells, len(cells) == len(places)
 
     def _keep(
         self, cells: list[Cell], n_folds: int, scales: np.ndarray, priors: np.ndarray
@@ -345,7 +354,7 @@ class HDSLCV(TransformerMixin, BaseEstimator):
 def _mined(base: HDSL, train: Supervision, rng: np.random.Generator) -> Supervision:
     """Return the data with their triplets, made once for all runs of a fold."""
     triplets, weights = base._mine(train, rng)
-    return Supervision(train.X, train.y, triplets, weights)
+    return replace(train, triplets=triplets, triplet_weights=weights)
 
 
 def _cell(

@@ -55,6 +55,8 @@ class Monitor:
         Iteration to score, as far as the run came.
     best_n_iter : int
         The first iteration of the best score.
+    gave_up : bool
+        Whether the run was ended for want of a better score.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class Monitor:
         self.score, self.scale, self.prior = score, scale, prior
         self.n_features, self.patience = n_features, patience
         self.scores: dict[int, float] = {}
-        self.best_n_iter = 0
+        self.best_n_iter, self.gave_up, self._mark = 0, False, 0
 
     @property
     def last_score(self) -> float:
@@ -77,11 +79,14 @@ class Monitor:
 
     def __call__(self, state: State) -> bool:
         """Score the model where it is time to; return whether the run should end."""
-        last = next(reversed(self.scores), None)
-        if last is not None and state.n_iter < next_mark(last):
+        if state.n_iter < self._mark:
             return False
+        while self._mark <= state.n_iter:
+            self._mark = next_mark(self._mark)
         self.add(state.n_iter, state.atoms, state.weights)
-        return self.patience is not None and state.n_iter - self.best_n_iter >= self.patience
+        stuck = state.n_iter - self.best_n_iter
+        self.gave_up = self.patience is not None and stuck >= self.patience
+        return self.gave_up
 
     def add(self, n_iter: int, atoms: np.ndarray, weights: np.ndarray) -> None:
         """Score one model of the path, if it was not yet."""
@@ -89,7 +94,8 @@ class Monitor:
             return
         model = Similarity(atoms, weights, self.scale, self.prior, self.n_features)
         score = float(self.score(model))
-        if not self.scores or score > self.scores[self.best_n_iter]:
+        best = self.scores.get(self.best_n_iter, np.nan)
+        if not self.scores or score > best or (np.isnan(best) and not np.isnan(score)):
             self.best_n_iter = n_iter
         self.scores[n_iter] = score
 
@@ -99,6 +105,7 @@ def knn_accuracy(
     labels: np.ndarray,
     X_val: Any,
     labels_val: np.ndarray,
+    weights_val: np.ndarray | None = None,
     *,
     n_neighbors: int = 3,
     n_jobs: int | None = None,
@@ -109,6 +116,8 @@ def knn_accuracy(
     ----------
     X, X_val : csr_array of shape (n_rows, n_features), (n_val, n_features)
     labels, labels_val : ndarray of shape (n_rows,), (n_val,)
+    weights_val : ndarray of shape (n_val,), default=None
+        How much each validation row counts.
     n_neighbors : int, default=3
         Or as many as there are.
     n_jobs : int, default=None
@@ -126,8 +135,8 @@ def knn_accuracy(
 
     def score(similarity: Similarity) -> float:
         found = search.top_k(similarity.rewrite(X_val), X, k, n_jobs=n_jobs)
-        error = neighbors.knn_error(found.rows, found.scores, codes, len(classes), truth)
-        return 1.0 - error
+        told = neighbors.knn_predict(found.rows, found.scores, codes, len(classes))
+        return float(np.average(told == truth, weights=weights_val))
 
     return score
 

@@ -54,7 +54,7 @@ class Similarity:
         Parameters
         ----------
         n_components : int
-            The rank of M at most, or as many as that where there are fewer.
+            Fewer come back where M has fewer atoms or features.
 
         Returns
         -------

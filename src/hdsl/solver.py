@@ -409,7 +409,7 @@ def frank_wolfe(
     state = run.start(init) if earlier is None else run.resume(earlier)
     status = "interrupted"
     with suppress(KeyboardInterrupt):  # the model changes in one stroke, so it is always whole
-        status = run.iterate(state, max_iter, step_size, callback)
+        status = run.iterate(state, max_iter, step_size, callback, earlier is not None)
     return run.finish(state, status, earlier)
 
 
@@ -470,8 +470,9 @@ class _Run:
         max_iter: int,
         step_size: str,
         callback: Callable[[State], bool | None] | None,
+        resumed: bool,
     ) -> str:
-        idle = 0
+        idle, seen = 0, state.n_iter if resumed else -1  # the callback has seen the last model
         while True:
             look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng, self.tol)
             if self.is_solved(state, look):
@@ -488,7 +489,7 @@ class _Run:
             last = state.n_iter >= max_iter
             gap = look.gap if look.asked or last else np.nan
             self.record(state, gap, look.asked and look.is_exact)
-            if callback is not None and callback(state):
+            if callback is not None and state.n_iter > seen and callback(state):
                 return "callback"
             if last:
                 return "max_iter"

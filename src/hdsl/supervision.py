@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.model_selection import train_test_split
 
 from . import _validation
 from . import triplets as triplets_module
@@ -22,16 +21,18 @@ class Supervision:
     X : csr_array of shape (n_rows, n_features)
     y : ndarray of shape (n_rows,) or None
         Labels.
+    weights : ndarray of shape (n_rows,) or None
+        Weights of labelled rows.
     triplets : ndarray of shape (n_triplets, 3) or None
         Given, or made from the labels already.
-    weights : ndarray or None
-        One a triplet where there are triplets, else one a row.
+    triplet_weights : ndarray of shape (n_triplets,) or None
     """
 
     X: sp.csr_array
     y: Any = None
+    weights: Any = None
     triplets: Any = None
-    weights: np.ndarray | None = None
+    triplet_weights: Any = None
 
     @property
     def is_judged(self) -> bool:
@@ -53,7 +54,7 @@ class Supervision:
         if triplets is not None:
             triplets = _validation.check_triplets(triplets, n_rows)
             weights = _validation.check_weights(sample_weight, len(triplets), "triplet")
-            return cls(X, None, triplets, weights)
+            return cls(X, triplets=triplets, triplet_weights=weights)
         if y is None:
             raise ValueError(
                 f"{owner} requires y to be passed, but the target y is None. Give labels, "
@@ -61,7 +62,7 @@ class Supervision:
             )
         _validation.check_labels(y, n_rows)
         weights = _validation.check_weights(sample_weight, n_rows, "row of X")
-        return cls(X, np.asarray(y).ravel(), None, weights)
+        return cls(X, np.asarray(y).ravel(), weights)
 
     def check_validation(
         self, owner: Any, X_val: Any, y_val: Any, triplets_val: Any
@@ -74,11 +75,10 @@ class Supervision:
                 "Validation data are X_val with y_val, or X_val with triplets_val. Got "
                 f"{' and '.join(came)}."
             )
-        X = _validation.as_problem_matrix(
-            _validation.check_matrix(owner, X_val, reset=False, name="X_val")
-        )
+        X_val = _validation.check_matrix(owner, X_val, reset=False, name="X_val")
+        X = sp.csr_array(X_val).astype(np.float64)
         if triplets_val is not None:
-            return Supervision(X, None, _validation.check_triplets(triplets_val, X.shape[0]))
+            return Supervision(X, triplets=_validation.check_triplets(triplets_val, X.shape[0]))
         if self.is_judged:
             raise ValueError(
                 "y_val needs labels of X to vote with, but fit was given triplets. Pass "
@@ -97,42 +97,54 @@ class Supervision:
     ) -> tuple[Supervision, Supervision]:
         """Return a part to train on and a part to validate on; no row trains and validates.
 
-        With labels, a share of each class. With triplets a share of the rows is held out: triplets
-        without such a row train, triplets with such an anchor validate (a new row is compared with
-        any others, as in use), the rest are left out.
+        With labels, a share of each class; a class of one row trains. With triplets a share of the
+        rows is held out: triplets without such a row train, triplets with such an anchor validate
+        (a new row is compared with any others, as in use), the rest are left out.
         """
-        seed, n = int(rng.integers(2**31 - 1)), self.X.shape[0]
+        n = self.X.shape[0]
         if not self.is_judged:
             codes = self.codes
-            few = np.bincount(codes).min() < 2  # a class of one row cannot be shared out
-            train, held = train_test_split(
-                np.arange(n),
-                test_size=max(fraction, len(np.unique(codes)) / n if not few else 0.0),
-                random_state=seed,
-                stratify=None if few else codes,
-            )
-            return self.take(np.sort(train)), self.take(np.sort(held))
+            rows = rng.permutation(n)
+            rows = rows[np.bincount(codes)[codes[rows]] > 1]
+            rows = rows[np.argsort(codes[rows], kind="stable")]
+            # Evenly along the classes one after the other: each gives its share.
+            steps = np.floor((np.arange(len(rows) + 1) + rng.random()) * fraction)
+            held = rows[np.diff(steps) > 0]
+            if not len(held):
+                held = rows[rng.integers(len(rows), size=1)] if len(rows) else rows
+            if not len(held):
+                raise ValueError(
+                    "No row can be held out: every class of y has one row only. Pass X_val and "
+                    "y_val."
+                )
+            return self.take(np.setdiff1d(np.arange(n), held)), self.take(np.sort(held))
         held = np.zeros(n, dtype=bool)
         held[rng.permutation(n)[: max(1, round(fraction * n))]] = True
-        train, valid = ~held[self.triplets].any(axis=1), held[self.triplets[:, 0]]
-        if not train.any() or not valid.any():
+        sides = ~held[self.triplets].any(axis=1), held[self.triplets[:, 0]]
+        train, valid = (self._with_triplets(side) for side in sides)
+        if not (train._counts() and valid._counts()):
             raise ValueError(
-                f"Holding out {held.sum()} of {n} rows leaves {train.sum()} triplets to train on "
-                f"and {valid.sum()} to validate on. Change validation_fraction, or pass X_val and "
-                "triplets_val."
+                f"Holding out {held.sum()} of {n} rows leaves {len(train.triplets)} triplets to "
+                f"train on and {len(valid.triplets)} to validate on, of which none may count. "
+                "Change validation_fraction, or pass X_val and triplets_val."
             )
-        return self._with_triplets(train), self._with_triplets(valid)
+        return train, valid
 
     def take(self, rows: np.ndarray) -> Supervision:
         """Return the rows with their labels, or with the triplets that live inside them."""
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
-            return Supervision(self.X[rows], self.y[rows], None, weights)
+            return Supervision(self.X[rows], self.y[rows], weights)
         inside = np.asarray(np.isin(self.triplets, rows).all(axis=1))
         part = self._with_triplets(inside)
         triplets = triplets_module.restrict(part.triplets, rows, self.X.shape[0])
         return replace(part, X=self.X[rows], triplets=triplets)
 
     def _with_triplets(self, chosen: np.ndarray) -> Supervision:
-        weights = None if self.weights is None else self.weights[chosen]
-        return replace(self, triplets=self.triplets[chosen], weights=weights)
+        weights = None if self.triplet_weights is None else self.triplet_weights[chosen]
+        return replace(self, triplets=self.triplets[chosen], triplet_weights=weights)
+
+    def _counts(self) -> bool:
+        """Whether there is a triplet that weighs anything."""
+        weights = self.triplet_weights
+        return bool(len(self.triplets) if weights is None else weights.any())

@@ -1,0 +1,77 @@
+"""
+Learn from a table of clicks
+============================
+
+Often nobody has labels, but there is a log: *shown A, B and C next to X, somebody clicked B*. Such
+a table becomes triplets "X is more like B than like A", and the similarity is learned from those.
+"""
+
+# %%
+# A log of clicks
+# ---------------
+# Made from the docstrings of Python's standard library. Next to one docstring three others are
+# shown, one of them of the same module; a reader who knows the library clicks that one, except that
+# one click in ten is an accident.
+
+import numpy as np
+import pandas as pd
+
+from hdsl import HDSL
+from hdsl.datasets import load_docstrings
+from hdsl.evaluate import triplet_accuracy
+from hdsl.triplets import PointKFold, choice_triplets, judgement_triplets
+
+docs = load_docstrings(min_rows_per_label=80)
+rng = np.random.default_rng(0)
+n_events, n_rows = 12_000, len(docs.y)
+inside = {label: np.flatnonzero(docs.y == label) for label in np.unique(docs.y)}
+outside = {label: np.flatnonzero(docs.y != label) for label in np.unique(docs.y)}
+lines = []
+for event, row in enumerate(rng.integers(n_rows, size=n_events)):
+    same = rng.choice(np.setdiff1d(inside[docs.y[row]], [row]))
+    shown = rng.permutation([same, *rng.choice(outside[docs.y[row]], size=2, replace=False)])
+    clicked = rng.choice(shown) if rng.random() < 0.1 else same
+    lines += [(event, docs.names[row], docs.names[item], item == clicked) for item in shown]
+log = pd.DataFrame(lines, columns=["event", "next_to", "shown", "clicked"])
+print(log.head(6).to_string(index=False))
+
+# %%
+# From the log to triplets
+# ------------------------
+# ``ids`` says which id is which row of X.
+
+triplets = choice_triplets(log, anchor="next_to", item="shown", ids=docs.names)
+print(f"\n{n_events} clicks make {len(triplets)} triplets.")
+
+# %%
+# A table that has a judgement a line goes the same way; weights say how sure somebody was.
+
+judgements = pd.DataFrame(docs.names[triplets[:3]], columns=["this", "is_like", "not_like"])
+judgements["sure"] = [1.0, 0.5, 1.0]
+print()
+print(judgements.to_string(index=False))
+rows, weights = judgement_triplets(
+    judgements, anchor="this", positive="is_like", negative="not_like", weight="sure",
+    ids=docs.names,
+)  # fmt: skip
+print("The same triplets:", np.array_equal(rows, triplets[:3]), "with weights", weights.tolist())
+
+# %%
+# Learning, and scores on rows never seen
+# ---------------------------------------
+# The folds split docstrings, not triplets: a triplet with rows on both sides is in neither. The
+# number of iterations is chosen within the training side.
+
+print("\nfold    training    test   dot product   learned  iterations")
+folds = PointKFold(2, random_state=0).split_triplets(triplets, n_rows)
+for k, (train, test) in enumerate(folds):
+    model = HDSL(early_stopping=True, max_iter=500, random_state=0)
+    model.fit(docs.X[train.rows], triplets=train.triplets)
+    before, after = (
+        triplet_accuracy(judge, docs.X[test.rows], test.triplets) for judge in (None, model)
+    )
+    print(
+        f"{k:<6}{len(train.triplets):10}{len(test.triplets):8}{before:14.1%}{after:10.1%}"
+        f"{model.n_iter_:12}"
+    )
+print("One click in ten was an accident, so that no similarity can be right every time.")

@@ -1,0 +1,128 @@
+"""Every example runs by itself, without a warning, and prints what it promises."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def run(name):
+    """Return what an example prints."""
+    ended = subprocess.run(
+        [sys.executable, str(EXAMPLES / f"{name}.py")],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        encoding="utf-8",
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stderr == ""
+    return ended.stdout
+
+
+def numbers(line):
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", line)]
+
+
+def line_of(output, start):
+    """Return the numbers of the one line that starts so."""
+    (line,) = [line for line in output.splitlines() if line.startswith(start)]
+    return numbers(line.removeprefix(start))
+
+
+def test_none_is_missed():
+    tested = set(re.findall(r'run\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8")))
+    assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
+
+
+def test_examples_look_like_examples():
+    for path in EXAMPLES.glob("*.py"):
+        (
+            first,
+            title,
+            rule,
+            *_,
+        ) = path.read_text(encoding="utf-8").splitlines()
+        assert first == '"""'
+        assert rule == "=" * len(title)
+
+
+@pytest.mark.slow
+def test_neighbors_before_and_after():
+    output = run("neighbors_before_and_after")
+    right, error = line_of(output, "TF-IDF cosine")
+    right_learned, error_learned = line_of(output, "learned similarity")
+    assert right_learned > right + 4
+    assert error_learned < error + 1  # percent; as a rule it is lower
+    _, better, worse = numbers(*re.findall("Of .* worse ones", output))
+    assert better > 2 * worse
+
+
+@pytest.mark.slow
+def test_rerank_an_index():
+    output = run("rerank_an_index")
+    assert line_of(output, "Largest difference from model.similarity:")[0] < 1e-12
+    assert "Index unchanged: True" in output
+    for before, after in re.findall(r": (\d+) terms, rewritten (\d+)", output):
+        assert int(after) > int(before)
+
+
+@pytest.mark.slow
+def test_cluster_with_the_learned_similarity():
+    output = run("cluster_with_the_learned_similarity")
+    rand, information = line_of(output, "TF-IDF cosine")
+    rand_learned, information_learned = line_of(output, "learned similarity")
+    assert rand_learned > rand > 0
+    assert information_learned > information > 0
+
+
+@pytest.mark.slow
+def test_hand_over_to_faiss_and_usearch():
+    pytest.importorskip("faiss")
+    pytest.importorskip("usearch")
+    output = run("hand_over_to_faiss_and_usearch")
+    table = re.findall(r"(None|\d+) +\d+ +(\w+) +(\d\.\d+)", output)
+    recall = {(components, index): float(share) for components, index, share in table}
+    assert len(recall) == 6
+    assert recall["None", "faiss_flat"] > 0.99  # exact, but for ties and rounding to float32
+    assert min(recall["None", index] for index in ("faiss_hnsw", "usearch_hnsw")) > 0.95
+    assert all(0.8 < recall["200", index] <= recall["None", index] for _, index in recall)
+
+
+def test_faiss_may_be_missing():
+    # None in sys.modules is a package that cannot be imported.
+    code = "import runpy, sys; sys.modules['faiss'] = None; runpy.run_path(sys.argv[1])"
+    path = str(EXAMPLES / "hand_over_to_faiss_and_usearch.py")
+    ended = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert "pip install faiss-cpu usearch" in ended.stdout
+
+
+@pytest.mark.slow
+def test_judgements_from_a_table():
+    pytest.importorskip("pandas")
+    output = run("judgements_from_a_table")
+    assert "12000 clicks make 24000 triplets." in output
+    assert "The same triplets: True with weights [1.0, 0.5, 1.0]" in output
+    for fold in "01":
+        _, _, before, after, _ = line_of(output, f"{fold}     ")
+        assert 50 < before + 3 < after < 97
+
+
+@pytest.mark.slow
+def test_choose_scale_and_prior():
+    output = run("choose_scale_and_prior")
+    surface = re.findall(r"(\d\.\d+)@(\d+) *(\*?)", output)
+    assert len(surface) == 9
+    (starred,) = [float(score) for score, _, star in surface if star]
+    assert starred == max(float(score) for score, *_ in surface)
+    (cosine,), (chosen,) = (line_of(output, s) for s in ("TF-IDF cosine", "chosen by HDSLCV"))
+    assert chosen < cosine + 1  # percent
