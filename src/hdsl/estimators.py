@@ -5,6 +5,7 @@ from __future__ import annotations
 import numbers
 import platform
 import time
+import warnings
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
@@ -343,29 +344,25 @@ class HDSL(TransformerMixin, BaseEstimator):
         """Mine and solve, again and again where `mine_every` says so."""
         from . import problem, solver
 
-        X, scores, result = supervision.X, None, earlier
-        mines = self.mining == "neighbors" and not supervision.is_judged
+        X, mines = supervision.X, self.mining == "neighbors" and not supervision.is_judged
         triplets, weights = self._mine(supervision, rng)
-        limit = self.max_iter + (0 if earlier is None else earlier.n_iter)
+        data = self._data(X, triplets, workers, earlier)
+        if earlier is None:
+            scale, prior = self._scale_and_prior(data, weights)
+        else:
+            scale, prior = self.scale_, self.prior_
+        scores = None
+        if validation is not None:
+            score = self._score(supervision, validation)
+            scores = Monitor(score, scale, prior, X.shape[1], self.n_iter_no_change)
+            if earlier is not None:
+                scores.add(earlier.n_iter, earlier.atoms, earlier.weights)
+        result, n_iter = earlier, 0 if earlier is None else earlier.n_iter
+        limit = n_iter + self.max_iter
         while True:
-            self._check_memory(X, triplets)
-            keep = None if result is None else np.unique(result.atoms[:, :2])
-            data = problem.TripletData(X, triplets, workers, keep)
-            if result is None:
-                scale, prior = self._scale_and_prior(data, weights)
-            elif result is earlier:
-                scale, prior = self.scale_, self.prior_
-            if validation is not None and scores is None:
-                scores = Monitor(
-                    self._score(supervision, validation), scale, prior, X.shape[1],
-                    self.n_iter_no_change,
-                )  # fmt: skip
-                if earlier is not None:
-                    scores.add(earlier.n_iter, earlier.atoms, earlier.weights)
             stage = limit
             if self.mine_every is not None and mines:
-                done = 0 if result is None else result.n_iter
-                stage = min(limit, done + self.mine_every)
+                stage = min(limit, n_iter + self.mine_every)
             result = solver.frank_wolfe(
                 problem.TripletProblem(data, losses.get(self.loss), scale, prior, weights),
                 oracle=self.oracle,
@@ -379,19 +376,38 @@ class HDSL(TransformerMixin, BaseEstimator):
                 rng=rng,
                 earlier=result,
             )
+            n_iter = result.n_iter
             if stage == limit or result.status not in ("max_iter", "optimal", "no_violation"):
                 break
-            model = Similarity(result.atoms, result.weights, scale, prior, X.shape[1])
             try:
-                more = self._mine(supervision, rng, model)
+                model = Similarity(result.atoms, result.weights, scale, prior, X.shape[1])
+                more, more_weights = _added(triplets, weights, *self._mine(supervision, rng, model))
+                if len(more) == len(triplets) and result.status != "max_iter":
+                    break
+                data = self._data(X, more, workers, result)
             except KeyboardInterrupt:
                 result = replace(result, status="interrupted")
                 break
-            n_before = len(triplets)
-            triplets, weights = _added(triplets, weights, *more)
-            if len(triplets) == n_before and result.status != "max_iter":
+            except MemoryError as error:  # what is learned is kept
+                warnings.warn(f"Mining again was given up: {error}", UserWarning, stacklevel=5)
                 break
+            triplets, weights = more, more_weights
+        if scores is not None:
+            try:
+                scores.add(result.n_iter, result.atoms, result.weights)
+            except KeyboardInterrupt:
+                result = replace(result, status="interrupted")
         return result, scores, scale, prior, len(triplets)
+
+    def _data(
+        self, X: sp.csr_array, triplets: np.ndarray, workers: Workers, result: Result | None
+    ) -> TripletData:
+        """Return what a run computes with, if it fits; features of a path so far are kept."""
+        from .problem import TripletData
+
+        self._check_memory(X, triplets)
+        keep = None if result is None else np.unique(result.atoms[:, :2])
+        return TripletData(X, triplets, workers, keep)
 
     def _check_parameters(self) -> None:
         from .oracle import ORACLES
@@ -445,7 +461,7 @@ class HDSL(TransformerMixin, BaseEstimator):
             if value != "auto" and value != used:
                 raise ValueError(
                     f"The path so far has {name} {used:g}, but the {name!r} parameter is "
-                    f"{value!r}. Set {name}={used!r} to go on with it, or start anew with "
+                    f"{value!r}. Set {name}={used!r} to go on with it, or start anew: fit with "
                     "warm_start=False."
                 )
 
@@ -593,9 +609,8 @@ class HDSL(TransformerMixin, BaseEstimator):
         self.n_iter_, self.trace_ = result.n_iter, result.trace
         self.n_triplets_ = n_triplets
         self.__dict__.pop("validation_score_", None)
-        if scores is None:
+        if scores is None or not scores.scores:  # interrupted before the first score
             return
-        scores.add(result.n_iter, result.atoms, result.weights)
         for n_iter, score in scores.scores.items():
             self.trace_["validation_score"][n_iter] = score
         if result.status == "callback" and scores.gave_up:

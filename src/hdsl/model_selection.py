@@ -213,12 +213,15 @@ class HDSLCV(TransformerMixin, BaseEstimator):
                 splitter.shuffle, splitter.random_state = True, 0  # rows may come sorted
             splits = splitter.split(whole.X, whole.y)
         for k, (train, held) in enumerate(splits):
-            parts = whole.take(np.asarray(train)), whole.take(np.asarray(held))
-            if whole.is_judged and not all(len(part.triplets) for part in parts):
+            sides = (np.asarray(rows, dtype=np.int64) for rows in (train, held))
+            parts = whole.take(next(sides)), whole.take(next(sides))
+            if not all(part.counts() for part in parts):
+                what = "triplet" if whole.is_judged else "row"
+                n = [len(part.triplets if whole.is_judged else part.y) for part in parts]
+                across = " (judgements across the sides are left out)" if whole.is_judged else ""
                 raise ValueError(
-                    f"Fold {k} of cv has {len(parts[0].triplets)} triplets to train on and "
-                    f"{len(parts[1].triplets)} to validate on, since judgements across the sides "
-                    "are left out. Use fewer folds, or pass X_val and triplets_val."
+                    f"Fold {k} of cv has no {what} of positive weight on one side: {n[0]} to train "
+                    f"on, {n[1]} to validate on{across}. Use fewer folds, or pass X_val."
                 )
             yield parts
 
@@ -262,17 +265,20 @@ class HDSLCV(TransformerMixin, BaseEstimator):
         self, cells: list[Cell], n_folds: int, scales: np.ndarray, priors: np.ndarray
     ) -> None:
         iterations = np.array(sorted({k for cell in cells for k in cell.scores}))
+        if not len(iterations):
+            raise ValueError("No model of the grid has a score that is a number: check scoring.")
         scores = np.full((len(priors), len(scales), len(iterations), n_folds), np.nan)
         seconds = np.full((len(priors), len(scales), n_folds), np.nan)
         for cell in cells:
             known = np.array(list(cell.scores))
             at = np.searchsorted(known, iterations, side="right") - 1
-            along = np.array(list(cell.scores.values()))[at]
+            along = np.array([*cell.scores.values(), np.nan])[at]  # -1: before its first score
             scores[cell.prior, cell.scale, :, cell.fold] = along
             seconds[cell.prior, cell.scale, cell.fold] = cell.seconds
-        there = ~np.isnan(scores[:, :, 0]).all(axis=-1)
+        there = ~np.isnan(scores).all(axis=(2, 3))
+        known = ~np.isnan(scores).all(axis=-1)
         mean = np.full(scores.shape[:3], -np.inf)
-        mean[there] = np.nanmean(scores[there], axis=-1)
+        mean[known] = np.nanmean(scores[known], axis=-1)
         prior, scale, k = (int(at) for at in np.unravel_index(mean.argmax(), mean.shape))
         self.scales_, self.priors_, self.iterations_ = scales, priors, iterations
         self.scores_, self.best_score_ = scores, float(mean[prior, scale, k])

@@ -81,8 +81,6 @@ class Monitor:
         """Score the model where it is time to; return whether the run should end."""
         if state.n_iter < self._mark:
             return False
-        while self._mark <= state.n_iter:
-            self._mark = next_mark(self._mark)
         self.add(state.n_iter, state.atoms, state.weights)
         stuck = state.n_iter - self.best_n_iter
         self.gave_up = self.patience is not None and stuck >= self.patience
@@ -92,6 +90,8 @@ class Monitor:
         """Score one model of the path, if it was not yet."""
         if n_iter in self.scores:
             return
+        while self._mark <= n_iter:
+            self._mark = next_mark(self._mark)
         model = Similarity(atoms, weights, self.scale, self.prior, self.n_features)
         score = float(self.score(model))
         best = self.scores.get(self.best_n_iter, np.nan)

@@ -395,7 +395,7 @@ def frank_wolfe(
     tol : float
         Stop when the gap is at most this.
     callback : callable, default=None
-        Called with the state before each step; True stops the run.
+        Called with the state of each model, before the step from it; True stops the run.
     rng : numpy.random.Generator
     earlier : Result, default=None
         A run whose path this one continues, perhaps on another problem. Its margins are computed
@@ -477,12 +477,16 @@ class _Run:
             look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng, self.tol)
             if self.is_solved(state, look):
                 self.record(state, 0.0, True)
+                if callback is not None and state.n_iter > seen:
+                    callback(state)
                 return "no_violation"
             move = self.rule(look)
             if look.asked and look.gap <= self.tol:
                 verdict, look = self.check(state, look)
                 if verdict is not None:
                     self.record(state, look.gap, look.is_exact)
+                    if callback is not None and state.n_iter > seen:
+                        callback(state)
                     return verdict
                 state.gap_estimate = np.inf  # blended steps: take what the check found
                 move = self.rule(look)

@@ -105,24 +105,30 @@ class Supervision:
         if not self.is_judged:
             codes = self.codes
             rows = rng.permutation(n)
-            rows = rows[np.bincount(codes)[codes[rows]] > 1]
+            sizes = np.bincount(codes)
+            rows = rows[sizes[codes[rows]] > 1]
+            if self.weights is not None:  # a row of weight 0 is not there
+                rows = rows[self.weights[rows] > 0]
             rows = rows[np.argsort(codes[rows], kind="stable")]
             # Evenly along the classes one after the other: each gives its share.
             steps = np.floor((np.arange(len(rows) + 1) + rng.random()) * fraction)
             held = rows[np.diff(steps) > 0]
             if not len(held):
                 held = rows[rng.integers(len(rows), size=1)] if len(rows) else rows
+            _, first = np.unique(codes[held], return_index=True)
+            whole = np.bincount(codes[held], minlength=len(sizes))[codes[held[first]]]
+            held = np.delete(held, first[whole == sizes[codes[held[first]]]])  # one of each trains
             if not len(held):
                 raise ValueError(
-                    "No row can be held out: every class of y has one row only. Pass X_val and "
-                    "y_val."
+                    "No row can be held out: every class of y has one row only, or rows of weight "
+                    "0. Pass X_val and y_val."
                 )
             return self.take(np.setdiff1d(np.arange(n), held)), self.take(np.sort(held))
         held = np.zeros(n, dtype=bool)
         held[rng.permutation(n)[: max(1, round(fraction * n))]] = True
         sides = ~held[self.triplets].any(axis=1), held[self.triplets[:, 0]]
         train, valid = (self._with_triplets(side) for side in sides)
-        if not (train._counts() and valid._counts()):
+        if not (train.counts() and valid.counts()):
             raise ValueError(
                 f"Holding out {held.sum()} of {n} rows leaves {len(train.triplets)} triplets to "
                 f"train on and {len(valid.triplets)} to validate on, of which none may count. "
@@ -144,7 +150,9 @@ class Supervision:
         weights = None if self.triplet_weights is None else self.triplet_weights[chosen]
         return replace(self, triplets=self.triplets[chosen], triplet_weights=weights)
 
-    def _counts(self) -> bool:
-        """Whether there is a triplet that weighs anything."""
-        weights = self.triplet_weights
-        return bool(len(self.triplets) if weights is None else weights.any())
+    def counts(self) -> bool:
+        """Whether there is a row with a label, or a triplet, that weighs anything."""
+        items, weights = (
+            (self.triplets, self.triplet_weights) if self.is_judged else (self.y, self.weights)
+        )
+        return bool(len(items) if weights is None else weights.any())
