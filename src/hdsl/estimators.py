@@ -34,7 +34,7 @@ STEP_SIZES = ("line_search", "2/(k+2)")
 INITS = ("oracle", "random")
 
 #: prior="auto" makes the typical margin of the plain dot product this large; the loss asks for 1.
-AUTO_PRIOR_MARGIN = 0.2
+AUTO_PRIOR_MARGIN = 1.0
 
 #: scale="auto" is this many times the automatic prior.
 AUTO_SCALE_TO_PRIOR = 1000.0
@@ -52,11 +52,11 @@ class HDSL(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     scale : float > 0 or "auto", default="auto"
-        λ, the size of the learned part: the trace of M is 2λ. "auto" is 200 divided by the mean
+        λ, the size of the learned part: the trace of M is 2λ. "auto" is 1000 divided by the mean
         absolute margin |⟨x, y - z⟩| of the plain dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
-        0.2 divided by the same mean.
+        1 divided by the same mean.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"}
         Loss of a triplet's margin S(x, y) - S(x, z).
     oracle : {"ascent", "heuristic", "exact"}

@@ -111,13 +111,16 @@ PATIENCE = 600
 
 #: Neighbours are mined again after so many iterations, where the method says so.
 MINE_EVERY = 300
+WIDE = {"n_targets": 5, "n_impostors": 10}
 
 
 class Runner:
     """The lines of one set, computed when they are not in the file yet."""
 
-    def __init__(self, name: str, parts: Parts, out: Path, max_iter: int, n_jobs: int) -> None:
-        self.name, self.parts, self.out = name, parts, out
+    def __init__(
+        self, name: str, parts: Parts, out: Path, max_iter: int, n_jobs: int, only: str = ""
+    ) -> None:
+        self.name, self.parts, self.out, self.only = name, parts, out, only
         self.max_iter, self.n_jobs = max_iter, n_jobs
         self.known = {
             (line["set"], line["method"]): line
@@ -129,26 +132,22 @@ class Runner:
         yield "dot", lambda: self._plain(lambda X: X)
         yield "cosine", lambda: self._plain(normalize)
         yield "LinearSVC", self._svm
-        mined = self.parts.mining.get("mining", "neighbors") == "neighbors"
-        again = {"mine_every": MINE_EVERY} if mined else {}
-        for folds in (False, True) if self.parts.y_test is None else (False,):
-            where = ", folds" if folds else ""
-            yield f"HDSL, prior 0{where}", partial(self._search, (0.0,), folds)
-            yield f"HDSL, prior tuned{where}", partial(self._search, PRIORS, folds)
-            if mined:
-                yield (
-                    f"HDSL, prior 0, mined again{where}",
-                    partial(self._search, (0.0,), folds, **again),
-                )
-                yield (
-                    f"HDSL, prior tuned, mined again{where}",
-                    partial(self._search, PRIORS, folds, **again),
-                )
         yield "HDSL, auto", self._auto
+        ways: dict[str, dict[str, Any]] = {"": {}}
+        if self.parts.mining.get("mining", "neighbors") == "neighbors":
+            ways[", mined again"] = {"mine_every": MINE_EVERY}
+            ways[", 5 x 10 mined again"] = {**WIDE, "mine_every": MINE_EVERY}
+        for way, more in ways.items():
+            for folds in (False, True) if self.parts.y_test is None else (False,):
+                where = way + (", folds" if folds else "")
+                yield f"HDSL, prior 0{where}", partial(self._search, (0.0,), folds, **more)
+                yield f"HDSL, prior tuned{where}", partial(self._search, PRIORS, folds, **more)
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield all lines, and write the new ones."""
         for method, compute in self.methods():
+            if self.only not in method:
+                continue
             line = self.known.get((self.name, method))
             if line is None:
                 began = time.perf_counter()
@@ -195,7 +194,7 @@ class Runner:
             max_iter=self.max_iter, tol=0.0, n_iter_no_change=PATIENCE, random_state=0,
             **parts.mining, **more,
         )  # fmt: skip
-        unit = HDSL(max_iter=1, random_state=0, **parts.mining).fit(parts.X, parts.y).prior_ / 0.2
+        unit = HDSL(max_iter=1, random_state=0, **parts.mining).fit(parts.X, parts.y).prior_
         search = HDSLCV(
             [scale * unit for scale in SCALES], priors=[prior * unit for prior in priors],
             estimator=base, n_jobs=self.n_jobs, verbose=1,
@@ -238,6 +237,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("results/knn.jsonl"))
     parser.add_argument("--iterations", type=int, default=3000)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only", default="", help="methods whose name has this in it")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.sets if name not in SETS]
     if unknown:
@@ -251,7 +251,7 @@ def main(arguments: list[str] | None = None) -> int:
         except FileNotFoundError as error:
             print(f"{name} left out: {error}", file=sys.stderr)
             continue
-        runner = Runner(name, parts, options.out, options.iterations, options.jobs)
+        runner = Runner(name, parts, options.out, options.iterations, options.jobs, options.only)
         for line in runner.lines():
             lines.append(line)
             print(table([line]).splitlines()[-1], flush=True)
