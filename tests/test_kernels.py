@@ -1,5 +1,7 @@
 """Compiled loops: the ways to find partners, the same bits on any number of threads."""
 
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -248,3 +250,17 @@ def test_threads_change_no_run(on_threads, loss, oracle, batch_size):
     names = [name for name in one.trace.dtype.names if name != "seconds"]
     for name in names:  # NaN and all
         assert one.trace[name].tobytes() == two.trace[name].tobytes()
+
+
+def test_a_read_only_install():
+    """Where compiled code can be kept nowhere, the kernels work all the same."""
+    code = (
+        "import numba.core.caching as caching\n"
+        "caching.CompileResultCacheImpl._locator_classes = []  # no folder can be written to\n"
+        "import numpy as np\n"
+        "from hdsl import _kernels as kernels\n"
+        "assert kernels.any_nonzero(np.ones(2)) and not kernels.any_nonzero(np.zeros(2))\n"
+        "assert kernels.any_nonzero.stats.cache_path is None\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr

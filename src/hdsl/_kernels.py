@@ -23,6 +23,23 @@ from numba.extending import intrinsic
 
 SMOOTHED_HINGE, SQUARED_HINGE, LOGISTIC, EXPONENTIAL = 0, 1, 2, 3
 
+
+def kernel(**options: Any) -> Any:
+    """Compile without the GIL, and keep the result on disk where some folder can be written to.
+
+    Beside the module, else in the user's cache, else (a read-only install without a home) nowhere:
+    then every process compiles for itself.
+    """
+
+    def decorate(function: Any) -> Any:
+        try:
+            return njit(cache=True, nogil=True, **options)(function)
+        except RuntimeError:  # no place to keep it
+            return njit(nogil=True, **options)(function)
+
+    return decorate
+
+
 #: Below this margin the exponential loss goes on as its tangent: e^(10^6) is no number.
 EXPONENTIAL_TAIL = -30.0
 
@@ -40,7 +57,7 @@ WIDTH = 8
 # --- losses of one margin -------------------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _loss(code, m):
     if code == SMOOTHED_HINGE:
         if m >= 1.0:
@@ -57,7 +74,7 @@ def _loss(code, m):
     return np.exp(-m)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _loss_derivative(code, m):
     if code == SMOOTHED_HINGE:
         return min(max(m, 0.0), 1.0) - 1.0
@@ -68,7 +85,7 @@ def _loss_derivative(code, m):
     return -np.exp(-max(m, EXPONENTIAL_TAIL))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _loss_curvature(code, m):
     if code == SMOOTHED_HINGE:
         return 1.0 if 0.0 < m < 1.0 else 0.0
@@ -80,21 +97,21 @@ def _loss_curvature(code, m):
     return np.exp(-m) if m >= EXPONENTIAL_TAIL else 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def loss_values(code, margins, out):
     """Write the loss of each margin."""
     for t in range(margins.size):
         out[t] = _loss(code, margins[t])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def loss_derivatives(code, margins, out):
     """Write the derivative of the loss at each margin."""
     for t in range(margins.size):
         out[t] = _loss_derivative(code, margins[t])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def loss_curvatures(code, margins, out):
     """Write the second derivative of the loss at each margin (0 at a kink)."""
     for t in range(margins.size):
@@ -106,7 +123,7 @@ def loss_curvatures(code, margins, out):
 # `omega_step` = 0 says.
 
 
-@njit(cache=True, nogil=True, fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def loss_sums(start, stop, code, margins, omega, omega_step, out):
     """Write the weighted loss of each chunk of triplets in [start, stop)."""
     for c in range(start, stop):
@@ -125,7 +142,7 @@ def loss_sums(start, stop, code, margins, omega, omega_step, out):
         out[c] = total
 
 
-@njit(cache=True, nogil=True, fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def slopes_along(start, stop, code, margins, direction, step, omega, omega_step, first, second):
     """Write, by chunks, the first two derivatives in `step` of the loss along `direction`."""
     for c in range(start, stop):
@@ -152,7 +169,7 @@ def slopes_along(start, stop, code, margins, direction, step, omega, omega_step,
         second[c] = two
 
 
-@njit(cache=True, nogil=True, fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def advance(start, stop, code, margins, direction, step, omega, omega_step, out, sums):
     """Write margins + step * direction, and its weighted loss, for the chunks [start, stop)."""
     for c in range(start, stop):
@@ -161,7 +178,7 @@ def advance(start, stop, code, margins, direction, step, omega, omega_step, out,
     loss_sums(start, stop, code, out, omega, omega_step, sums)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def any_nonzero(values):
     """Return whether any of the values is not zero; as a rule the first ones tell."""
     for x in values:  # noqa: SIM110 - compiled code knows no generators
@@ -170,7 +187,7 @@ def any_nonzero(values):
     return False
 
 
-@njit(cache=True, nogil=True, fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def dots(start, stop, a, b, out):
     """Write the inner product of two vectors by chunks."""
     for c in range(start, stop):
@@ -180,7 +197,7 @@ def dots(start, stop, a, b, out):
         out[c] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pull_pairs(
     start, stop, bounds, code, margins, omega, omega_step, positive_pair, negative_pair, pulls, w
 ):
@@ -203,7 +220,7 @@ def pull_pairs(
             own[np.uint32(negative_pair[t])] -= pulls[t]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def add_atom_margins(i, j, sign, factor, ptr, idx, val, anchor_ptr, positive, negative, u, out):
     """Add factor * u[a] * (u[p] - u[q]) to each triplet, u = X[:, i] + sign * X[:, j] (X as CSC).
 
@@ -237,14 +254,14 @@ def add_atom_margins(i, j, sign, factor, ptr, idx, val, anchor_ptr, positive, ne
 # --- pairs of rows, fixed for a set of triplets ---------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def count_into(keys, counts):
     """Add to counts[k + 1] the number of times k occurs: the first half of a counting sort."""
     for k in keys:
         counts[k + 1] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def link_rows(row_a, row_b, cursor, neighbor, pair):
     """Fill the adjacency lists of the rows; `cursor` starts as their pointers.
 
@@ -260,7 +277,7 @@ def link_rows(row_a, row_b, cursor, neighbor, pair):
         cursor[b] += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _unfold(s, start, rows, ptr, idx, val, out):
     """Hold row rows[s] in a vector that held rows[s - 1], or zeros at the start (X as CSR).
 
@@ -276,7 +293,7 @@ def _unfold(s, start, rows, ptr, idx, val, out):
         out[idx[k]] = val[k]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, n_features, counts, inner):
     """Count the shared features of the pairs [start, stop) (X as CSR); write the inner products."""
     x = np.zeros(n_features)
@@ -291,7 +308,7 @@ def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, n_features, co
         inner[s] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, n_features, at, feature, product):
     """Write x_a ∘ x_b of the pairs [start, stop) from at[s] on: shared features and products."""
     x = np.zeros(n_features)
@@ -309,7 +326,7 @@ def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, n_features, at,
 # --- pairs to features: the gradient --------------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def diagonal(start, stop, bounds, pair, ptr, feature, product, w, out):
     """Add the diagonal of C from stored products; the runs between bounds[p:p + 2] go to out[p].
 
@@ -331,7 +348,7 @@ def diagonal(start, stop, bounds, pair, ptr, feature, product, w, out):
                 own[np.uint32(feature[k])] += x * product[k]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def diagonal_directly(row_a, row_b, ptr, idx, val, w, out):
     """Add the diagonal of C to `out` without stored products (X as CSR)."""
     x = np.zeros(out.size)
@@ -341,7 +358,7 @@ def diagonal_directly(row_a, row_b, ptr, idx, val, w, out):
             out[idx[k]] += w[s] * (x[idx[k]] * val[k])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def aligned_zeros(n):
     """Return zeros of shape (n, WIDTH) whose rows are cache lines: none takes two loads."""
     room = np.zeros((n + 1) * WIDTH)
@@ -349,7 +366,7 @@ def aligned_zeros(n):
     return room[first : first + n * WIDTH].reshape((n, WIDTH))
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def spread(features, ptr, idx, val, link_ptr, neighbor, pair, w, R):
     """Write column c of R (n × WIDTH) as (W + Wᵀ) X[:, features[c]] (X as CSC), zeros after."""
     R[:] = 0.0
@@ -437,14 +454,14 @@ _JIT_IS_OFF = getattr(config, "DISABLE_JIT", 0)
 _gather_column: Any = _gather_column_plainly if _JIT_IS_OFF else _gather_column_in_registers
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def gather_rows(start, stop, ptr, idx, val, R, out):
     """Write S[j, features] = X[:, j]ᵀ R for the features j in [start, stop) (X as CSC)."""
     for j in range(start, stop):
         _gather_column(idx, val, R, ptr[j], ptr[j + 1], 0.0, R[0], out[j])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, partner, entry):
     """Find the best partner j in [start, stop) of each of WIDTH features in one pass over X (CSC).
 
@@ -464,7 +481,7 @@ def _partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, par
                     entry[c] = s[c]
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def gather_partners(
     start, stop, bounds, features, after, ptr, idx, val, R, diag, best, partner, entry
 ):
@@ -485,7 +502,7 @@ def gather_partners(
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def gather_blocks(
     start, stop, features, after, ptr, idx, val, link_ptr, neighbor, pair, w, diag,
     best, partner, entry,
@@ -509,7 +526,7 @@ def gather_blocks(
         )  # fmt: skip
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def scatter_partners(
     start, stop, features, after, ptr, idx, val, row_ptr, row_idx, row_val, link_ptr, neighbor,
     pair, w, diag, last, first, second, best, partner, entry,
@@ -573,7 +590,7 @@ def scatter_partners(
             s[j] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def pair_drift(w, other, row_a, row_b, size, out):
     """Add |w - other| * size[b] to out[a], and the other way round, for each pair {a, b}."""
     for s in range(w.size):
@@ -582,7 +599,7 @@ def pair_drift(w, other, row_a, row_b, size, out):
         out[row_b[s]] += change * size[row_a[s]]
 
 
-@njit(cache=True, nogil=True, fastmath=REORDERED)
+@kernel(fastmath=REORDERED)
 def absolute_sums(start, stop, ptr, idx, val, x, out):
     """Write the sum of |X[:, j]| * x for the features j in [start, stop) (X as CSC)."""
     for j in range(start, stop):
@@ -592,7 +609,7 @@ def absolute_sums(start, stop, ptr, idx, val, x, out):
         out[j] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def largest_after(diag, out):
     """Write, for each i, which j > i has the largest diagonal (the first of them); -1 for the last.
 
@@ -616,7 +633,7 @@ def largest_after(diag, out):
     return first, second
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def largest(values, out):
     """Write the places of the largest values, largest first, the first of equals first."""
     n = 0
@@ -632,7 +649,7 @@ def largest(values, out):
         n = min(n + 1, out.size)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def cross_terms(i, j, ptr, idx, val, link_ptr, neighbor, pair, v, out_pair, out_value):
     """List the pairs of rows with i on one side and j on the other, and their products.
 
@@ -656,7 +673,7 @@ def cross_terms(i, j, ptr, idx, val, link_ptr, neighbor, pair, v, out_pair, out_
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def entries_directly(start, stop, i, j, ptr, idx, val, link_ptr, neighbor, pair, w, out):
     """Write S_ij of the listed pairs of features [start, stop) without keeping their terms."""
     v = np.zeros(link_ptr.size - 1)
@@ -673,7 +690,7 @@ def entries_directly(start, stop, i, j, ptr, idx, val, link_ptr, neighbor, pair,
         out[f] = total
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def sparse_dots(start, stop, first, last, pair, value, w, out):
     """Write the inner product of w with each of the listed runs of (pair, value).
 
@@ -697,7 +714,7 @@ def sparse_dots(start, stop, first, last, pair, value, w, out):
 # --- search: the k largest inner products ---------------------------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _sift(scores, rows, size, score, row):
     """Offer (score, row) to a heap topped by the worst: lowest score, then largest row."""
     if size < scores.size:
@@ -734,7 +751,7 @@ def _sift(scores, rows, size, score, row):
             return size
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _order(scores, rows):
     """Sort by falling score, then rising row (insertion sort: the lists are short)."""
     for i in range(1, scores.size):
@@ -753,7 +770,7 @@ def _order(scores, rows):
 # of its own.
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def top_by_columns(
     start, stop, query_ptr, query_idx, query_val, query_labels, ptr, idx, val, labels, own,
     same_scores, same_rows, same_size, other_scores, other_rows, other_size,
@@ -788,7 +805,7 @@ def top_by_columns(
         other_size[r] = n_other
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def top_by_rows(
     start, stop, query_ptr, query_idx, query_val, query_labels, ptr, idx, val, labels, own,
     n_features, same_scores, same_rows, same_size, other_scores, other_rows, other_size,
@@ -843,7 +860,7 @@ def top_by_rows(
 # --- search: the k largest inner products, whatever the label -------------------------------------
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def keep_columns(ptr, idx, val, place, out_ptr, out_idx, out_val):
     """Write the CSR arrays of the columns that have a place, under that number; -1 is none."""
     n = 0
@@ -858,7 +875,7 @@ def keep_columns(ptr, idx, val, place, out_ptr, out_idx, out_val):
         out_ptr[r + 1] = n
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _best_first(scores, rows):
     """Sort a heap of `_sift` by falling score, then rising row: its worst is always on top."""
     for end in range(scores.size - 1, 0, -1):
@@ -867,7 +884,7 @@ def _best_first(scores, rows):
         _sift(scores[:end], rows[:end], end, score, row)
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def _top_of(sums, skip, scores, rows):
     """Find the largest of `sums`, all but the one numbered `skip`; return how many there are."""
     n = 0
@@ -882,7 +899,7 @@ def _top_of(sums, skip, scores, rows):
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def top_k_of_sums(start, stop, sums, first, own, scores, rows, size):
     """Find the k largest of each row [start, stop) of `sums`; row 0 is that of query `first`.
 
@@ -892,7 +909,7 @@ def top_k_of_sums(start, stop, sums, first, own, scores, rows, size):
         size[r] = _top_of(sums[r - first], r if own else -1, scores[r], rows[r])
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def top_k_by_columns(
     start, stop, query_ptr, query_idx, query_val, ptr, idx, val, n_rows, own, scores, rows, size
 ):
@@ -909,7 +926,7 @@ def top_k_by_columns(
         sums[:] = 0.0
 
 
-@njit(cache=True, nogil=True)
+@kernel()
 def top_k_by_rows(
     start, stop, query_ptr, query_idx, query_val, ptr, idx, val, n_features, own, scores, rows, size
 ):
