@@ -13,7 +13,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -117,11 +117,9 @@ WIDE = {"n_targets": 5, "n_impostors": 10}
 class Runner:
     """The lines of one set, computed when they are not in the file yet."""
 
-    def __init__(
-        self, name: str, parts: Parts, out: Path, max_iter: int, n_jobs: int, only: str = ""
-    ) -> None:
-        self.name, self.parts, self.out, self.only = name, parts, out, only
-        self.max_iter, self.n_jobs = max_iter, n_jobs
+    def __init__(self, name: str, parts: Parts, options: argparse.Namespace) -> None:
+        self.name, self.parts, self.options = name, parts, options
+        self.n_jobs, out = options.jobs, options.out
         self.known = {
             (line["set"], line["method"]): line
             for line in map(json.loads, out.read_text().splitlines() if out.exists() else [])
@@ -133,6 +131,7 @@ class Runner:
         yield "cosine", lambda: self._plain(normalize)
         yield "LinearSVC", self._svm
         yield "HDSL, auto", self._auto
+        tuned = self.options.priors
         ways: dict[str, dict[str, Any]] = {"": {}}
         if self.parts.mining.get("mining", "neighbors") == "neighbors":
             ways[", mined again"] = {"mine_every": MINE_EVERY}
@@ -141,19 +140,19 @@ class Runner:
             for folds in (False, True) if self.parts.y_test is None else (False,):
                 where = way + (", folds" if folds else "")
                 yield f"HDSL, prior 0{where}", partial(self._search, (0.0,), folds, **more)
-                yield f"HDSL, prior tuned{where}", partial(self._search, PRIORS, folds, **more)
+                yield f"HDSL, prior tuned{where}", partial(self._search, tuned, folds, **more)
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield all lines, and write the new ones."""
         for method, compute in self.methods():
-            if self.only not in method:
+            if self.options.only and method not in self.options.only:
                 continue
             line = self.known.get((self.name, method))
             if line is None:
                 began = time.perf_counter()
                 line = {"set": self.name, "method": method, **compute()}
                 line["seconds"] = round(time.perf_counter() - began, 1)
-                with self.out.open("a") as file:
+                with self.options.out.open("a") as file:
                     file.write(json.dumps(line) + "\n")
             yield line
 
@@ -188,15 +187,16 @@ class Runner:
             n_atoms=len(model.weights_), n_features=len(np.unique(model.atoms_[:, :2])), **more,
         )  # fmt: skip
 
-    def _search(self, priors: tuple[float, ...], folds: bool, **more: Any) -> dict[str, Any]:
+    def _search(self, priors: Sequence[float], folds: bool, **more: Any) -> dict[str, Any]:
         parts = self.parts
         base = HDSL(
-            max_iter=self.max_iter, tol=0.0, n_iter_no_change=PATIENCE, random_state=0,
+            max_iter=self.options.iterations, tol=0.0, n_iter_no_change=PATIENCE, random_state=0,
             **parts.mining, **more,
         )  # fmt: skip
         unit = HDSL(max_iter=1, random_state=0, **parts.mining).fit(parts.X, parts.y).prior_
         search = HDSLCV(
-            [scale * unit for scale in SCALES], priors=[prior * unit for prior in priors],
+            [scale * unit for scale in self.options.scales],
+            priors=[prior * unit for prior in priors],
             estimator=base, n_jobs=self.n_jobs, verbose=1,
         )  # fmt: skip
         if folds:
@@ -229,6 +229,11 @@ def table(lines: list[dict[str, Any]]) -> str:
     return "\n".join(rows)
 
 
+def _numbers(text: str) -> list[float]:
+    """Return the multiples of 1 / (mean absolute margin) that are given as 100,1000."""
+    return [float(part) for part in text.split(",")]
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Compute the lines of the sets and print them."""
     parser = argparse.ArgumentParser(prog="python -m hdsl.experiments.knn", description=__doc__)
@@ -237,7 +242,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, default=Path("results/knn.jsonl"))
     parser.add_argument("--iterations", type=int, default=3000)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--only", default="", help="methods whose name has this in it")
+    parser.add_argument("--only", action="append", metavar="METHOD", help="this method, and others")
+    parser.add_argument("--scales", type=_numbers, default=SCALES, help="such as 100,1000")
+    parser.add_argument("--priors", type=_numbers, default=PRIORS, help="such as 0.3,1")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.sets if name not in SETS]
     if unknown:
@@ -251,7 +258,7 @@ def main(arguments: list[str] | None = None) -> int:
         except FileNotFoundError as error:
             print(f"{name} left out: {error}", file=sys.stderr)
             continue
-        runner = Runner(name, parts, options.out, options.iterations, options.jobs, options.only)
+        runner = Runner(name, parts, options)
         for line in runner.lines():
             lines.append(line)
             print(table([line]).splitlines()[-1], flush=True)
