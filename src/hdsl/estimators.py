@@ -36,8 +36,9 @@ INITS = ("oracle", "random")
 #: prior="auto" makes the typical margin of the plain dot product this large; the loss asks for 1.
 AUTO_PRIOR_MARGIN = 1.0
 
-#: scale="auto" is this many times the automatic prior.
-AUTO_SCALE_TO_PRIOR = 1000.0
+#: scale="auto" makes the learned part this many times as large, for one anchor; it grows with the
+#: root of the number of anchors, as the excess risk grows with scale / sqrt(rows).
+AUTO_SCALE_MARGIN = 10.0
 
 
 class HDSL(TransformerMixin, BaseEstimator):
@@ -52,8 +53,8 @@ class HDSL(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     scale : float > 0 or "auto", default="auto"
-        λ, the size of the learned part: the trace of M is 2λ. "auto" is 1000 divided by the mean
-        absolute margin |⟨x, y - z⟩| of the plain dot product.
+        λ, the size of the learned part: the trace of M is 2λ. "auto" is 10 times the root of the
+        number of anchors, divided by the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
         1 divided by the same mean.
@@ -555,7 +556,9 @@ class HDSL(TransformerMixin, BaseEstimator):
             typical = float(np.average(np.abs(data.dot_margins), weights=ordered))
             if typical == 0.0:  # no triplet's dot products differ; go by the size of the rows
                 typical = float(data.row_val @ data.row_val) / data.n_rows
-            scale = AUTO_SCALE_TO_PRIOR * AUTO_PRIOR_MARGIN / typical if scale == "auto" else scale
+            if scale == "auto":
+                n_anchors = np.count_nonzero(np.diff(data.anchor_ptr))
+                scale = AUTO_SCALE_MARGIN * np.sqrt(n_anchors) / typical
             prior = AUTO_PRIOR_MARGIN / typical if prior == "auto" else prior
         return float(scale), float(prior)
 
