@@ -557,7 +557,8 @@ class HDSL(TransformerMixin, BaseEstimator):
             if typical == 0.0:  # no triplet's dot products differ; go by the size of the rows
                 typical = float(data.row_val @ data.row_val) / data.n_rows
             if scale == "auto":
-                n_anchors = np.count_nonzero(np.diff(data.anchor_ptr))
+                anchors = data.triplets[0] if ordered is None else data.triplets[0][ordered > 0]
+                n_anchors = np.count_nonzero(np.bincount(anchors))
                 scale = AUTO_SCALE_MARGIN * np.sqrt(n_anchors) / typical
             prior = AUTO_PRIOR_MARGIN / typical if prior == "auto" else prior
         return float(scale), float(prior)

@@ -184,7 +184,8 @@ def row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
     """Return the row of each id; None where there are no ids."""
     if ids is None:
         return None
-    given = np.asarray(ids)
+    # A NumPy array of strings would lose zeros at their ends.
+    given = np.array(ids, dtype=object) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
         raise ValueError(f"ids must have shape (n_rows,), one id a row. Got shape {given.shape}.")
     keys = [str(key) for key in given.tolist()] if is_text else given.tolist()
