@@ -541,8 +541,7 @@ def test_data_that_are_refused():
 INTERRUPTED = """
 import numpy as np, scipy.sparse as sp
 from hdsl import HDSL, HDSLCV
-rng = np.random.default_rng(0)
-X = sp.random_array((400, 300), density=0.05, rng=rng, format="csr")
+X = sp.random(400, 300, density=0.05, random_state=0, format="csr")
 y = np.arange(400) % 2
 base = HDSL(max_iter=400, tol=0.0, n_iter_no_change=None)
 search = HDSLCV(np.logspace(0, 3, 200), priors=[0.0, 1.0], estimator=base, n_jobs=2, verbose=1)
