@@ -567,7 +567,7 @@ class Bomb:
         (pickle.dumps({"a": np.ones(9)}), "a pickle"),
         (npz(), "a zip archive"),
         (npy(), "a NumPy array"),
-        (gzip.compress(b"text"), "a gzip file"),
+        (gzip.compress(b"text", mtime=0), "a gzip file"),
         (b"<!DOCTYPE html><html>404</html>", "HTML or XML"),
         (b'{"atoms": [[0, 1, 1]]}', "JSON"),
         (b"0.5 1:0.25 7:1\n", "something else"),

@@ -498,7 +498,7 @@ def test_mat_that_claims_more_than_it_has(put, sparse):
 GOOD = {
     "rows.svm": b"1 1:2 3:4\n-1 2:1\n",
     "words.svm": b"spam 1:2 3:4\nham 2:1\n",
-    "rows.svm.gz": gzip.compress(b"1 1:2 3:4\n-1 2:1\n"),
+    "rows.svm.gz": gzip.compress(b"1 1:2 3:4\n-1 2:1\n", mtime=0),
     "toy.data": b"1:2 3:4\n2:5\n",
     "ones.data": b"1 3\n2\n",
     "full.data": b"1 3.5\n2 -1\n",
