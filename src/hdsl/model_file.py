@@ -278,6 +278,8 @@ def _decode(file: BufferedReader, size: int) -> tuple[dict[str, Place], dict[str
     if length > HEADER_LIMIT:
         raise _foreign(first)
     if length > size - 8:
+        if any(first.startswith(mark) for mark in KINDS if len(mark) > 1):
+            raise _foreign(first)
         raise _damaged(f"it ends within its header, at {size} of {length + 8} bytes or more")
     text = file.read(length)
     if not text.startswith(b"{"):
