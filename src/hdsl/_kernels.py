@@ -752,17 +752,23 @@ def _sift(scores, rows, size, score, row):
 
 
 @kernel()
-def _order(scores, rows):
-    """Sort by falling score, then rising row (insertion sort: the lists are short)."""
-    for i in range(1, scores.size):
-        score, row = scores[i], rows[i]
-        at = i
-        while at > 0 and (
-            scores[at - 1] < score or (scores[at - 1] == score and rows[at - 1] > row)
-        ):
-            scores[at], rows[at] = scores[at - 1], rows[at - 1]
-            at -= 1
-        scores[at], rows[at] = score, row
+def _best_first(scores, rows):
+    """Sort a heap of `_sift` by falling score, then rising row: its worst is always on top."""
+    for end in range(scores.size - 1, 0, -1):
+        score, row = scores[end], rows[end]
+        scores[end], rows[end] = scores[0], rows[0]
+        _sift(scores[:end], rows[:end], end, score, row)
+
+
+@kernel()
+def _add_products(r, query_ptr, query_idx, query_val, ptr, idx, val, sums):
+    """Add to `sums` the inner products of query r with all rows of the index, given as CSC."""
+    for k in range(query_ptr[r], query_ptr[r + 1]):
+        j = query_idx[k]
+        x = query_val[k]
+        for q in range(ptr[j], ptr[j + 1]):
+            # Unsigned, so that no negative number has to be looked out for.
+            sums[np.uint32(idx[q])] += x * val[q]
 
 
 # Two ways to the same answer. Queries and index rows carry labels: candidates of the query's label
@@ -783,11 +789,7 @@ def top_by_columns(
     n = labels.size
     sums = np.zeros(n)
     for r in range(start, stop):
-        for k in range(query_ptr[r], query_ptr[r + 1]):
-            j = query_idx[k]
-            x = query_val[k]
-            for q in range(ptr[j], ptr[j + 1]):
-                sums[idx[q]] += x * val[q]
+        _add_products(r, query_ptr, query_idx, query_val, ptr, idx, val, sums)
         n_same = 0
         n_other = 0
         for b in range(n):
@@ -799,8 +801,8 @@ def top_by_columns(
                 n_same = _sift(same_scores[r], same_rows[r], n_same, score, b)
             else:
                 n_other = _sift(other_scores[r], other_rows[r], n_other, score, b)
-        _order(same_scores[r, :n_same], same_rows[r, :n_same])
-        _order(other_scores[r, :n_other], other_rows[r, :n_other])
+        _best_first(same_scores[r, :n_same], same_rows[r, :n_same])
+        _best_first(other_scores[r, :n_other], other_rows[r, :n_other])
         same_size[r] = n_same
         other_size[r] = n_other
 
@@ -849,8 +851,8 @@ def top_by_rows(
                         enough[c] = min(enough[c], other_scores[r, 0])
         for c in range(width):
             r = first + c
-            _order(same_scores[r, : n_same[c]], same_rows[r, : n_same[c]])
-            _order(other_scores[r, : n_other[c]], other_rows[r, : n_other[c]])
+            _best_first(same_scores[r, : n_same[c]], same_rows[r, : n_same[c]])
+            _best_first(other_scores[r, : n_other[c]], other_rows[r, : n_other[c]])
             same_size[r] = n_same[c]
             other_size[r] = n_other[c]
             for k in range(query_ptr[r], query_ptr[r + 1]):
@@ -873,15 +875,6 @@ def keep_columns(ptr, idx, val, place, out_ptr, out_idx, out_val):
                 out_val[n] = val[k]
                 n += 1
         out_ptr[r + 1] = n
-
-
-@kernel()
-def _best_first(scores, rows):
-    """Sort a heap of `_sift` by falling score, then rising row: its worst is always on top."""
-    for end in range(scores.size - 1, 0, -1):
-        score, row = scores[end], rows[end]
-        scores[end], rows[end] = scores[0], rows[0]
-        _sift(scores[:end], rows[:end], end, score, row)
 
 
 @kernel()
@@ -916,12 +909,7 @@ def top_k_by_columns(
     """Find the k rows of largest inner product with the queries [start, stop); the index as CSC."""
     sums = np.zeros(n_rows)
     for r in range(start, stop):
-        for k in range(query_ptr[r], query_ptr[r + 1]):
-            j = query_idx[k]
-            x = query_val[k]
-            for q in range(ptr[j], ptr[j + 1]):
-                # Unsigned, so that no negative number has to be looked out for.
-                sums[np.uint32(idx[q])] += x * val[q]
+        _add_products(r, query_ptr, query_idx, query_val, ptr, idx, val, sums)
         size[r] = _top_of(sums, r if own else -1, scores[r], rows[r])
         sums[:] = 0.0
 

@@ -473,27 +473,29 @@ class _Run:
         resumed: bool,
     ) -> str:
         idle, seen = 0, state.n_iter if resumed else -1  # the callback has seen the last model
+
+        def shown() -> bool:
+            return callback is not None and state.n_iter > seen and bool(callback(state))
+
         while True:
             look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng, self.tol)
             if self.is_solved(state, look):
                 self.record(state, 0.0, True)
-                if callback is not None and state.n_iter > seen:
-                    callback(state)
+                shown()
                 return "no_violation"
             move = self.rule(look)
             if look.asked and look.gap <= self.tol:
                 verdict, look = self.check(state, look)
                 if verdict is not None:
                     self.record(state, look.gap, look.is_exact)
-                    if callback is not None and state.n_iter > seen:
-                        callback(state)
+                    shown()
                     return verdict
                 state.gap_estimate = np.inf  # blended steps: take what the check found
                 move = self.rule(look)
             last = state.n_iter >= max_iter
             gap = look.gap if look.asked or last else np.nan
             self.record(state, gap, look.asked and look.is_exact)
-            if callback is not None and state.n_iter > seen and callback(state):
+            if shown():
                 return "callback"
             if last:
                 return "max_iter"

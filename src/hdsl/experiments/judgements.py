@@ -17,9 +17,8 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from .. import readers
 from ..estimators import HDSL
+from ..evaluate import triplet_accuracy
 from ..model_selection import HDSLCV
-from ..monitor import triplet_accuracy
-from ..similarity import Similarity
 from ..triplets import PointKFold
 
 
@@ -37,7 +36,6 @@ def main(arguments: list[str] | None = None) -> int:
     # How rare words are is learned from texts that nobody judged.
     vectors = TfidfTransformer(sublinear_tf=True).fit(sp.vstack([background, counts]))
     X = sp.csr_array(vectors.transform(counts))
-    plain = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1e-300, 1.0, X.shape[1])
     results = []
     for repeat in range(options.repeats):
         folds = PointKFold(5, random_state=repeat).split_triplets(triplets, X.shape[0])
@@ -48,8 +46,12 @@ def main(arguments: list[str] | None = None) -> int:
                 estimator=base, cv=4, n_jobs=options.jobs,
             )  # fmt: skip
             search.fit(X[train.rows], triplets=train.triplets)
-            score = triplet_accuracy(X[test.rows], test.triplets)
-            results.append((score(plain), score(search.similarity_)))
+            results.append(
+                tuple(
+                    triplet_accuracy(model, X[test.rows], test.triplets)
+                    for model in (None, search.best_estimator_)
+                )
+            )
             chosen = ", ".join(f"{name} {value:g}" for name, value in search.best_params_.items())
             print(
                 f"repeat {repeat}: cosine {results[-1][0]:.3f}  learned {results[-1][1]:.3f}  "

@@ -98,10 +98,6 @@ SETS: dict[str, Callable[[Path], Parts]] = {
     "bbc_news": _bbc,
 }
 
-#: Sets whose test labels were never published: what is chosen on the validation rows is reported
-#: on them too, and a second line is chosen on folds of the training rows.
-WITHOUT_TEST = ("dorothea", "dexter")
-
 #: Grids, as multiples of 1 / (mean absolute margin of the dot product).
 SCALES = (30.0, 100.0, 300.0, 1000.0, 3000.0)
 PRIORS = (0.3, 1.0)
