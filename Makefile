@@ -45,10 +45,11 @@ bench: $(READY)  ## run the benchmarks
 
 test-oldest: $(OLDEST_READY)  ## run the tests on the oldest versions we claim (Python 3.11 or 3.12)
 	.venv-oldest/bin/python -m pip --disable-pip-version-check check
-	.venv-oldest/bin/python -m pytest -p no:cacheprovider $(PYTEST_ARGS) tests
+	.venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS) tests
 
 lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes the newest versions
 	$(COMPILE) requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) requirements/docs.in -o requirements/docs.txt
 	$(COMPILE) requirements/oldest.in -o requirements/oldest.txt
 	$(COMPILE) requirements/lock.in -o requirements/lock.txt
 
