@@ -1,7 +1,12 @@
 """HDSLCV against separate fits: the surface, the choice, the refit, and what stops it."""
 
+import contextlib
+import os
 import pickle
 import re
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -532,3 +537,43 @@ def test_data_that_are_refused():
         search().fit(X, triplets=T, X_val=X_VAL, y_val=Y_VAL)
     with pytest.raises(ValueError, match="X has 5 features"):
         search().fit(X, Y, X_val=X_VAL[:, :5], y_val=Y_VAL)
+
+
+INTERRUPTED = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+import numpy as np, scipy.sparse as sp
+from hdsl import HDSL, HDSLCV
+X = sp.random(400, 300, density=0.05, random_state=0, format="csr")
+y = np.arange(400) % 2
+base = HDSL(max_iter=400, tol=0.0, n_iter_no_change=None)
+search = HDSLCV(np.logspace(0, 3, 200), priors=[0.0, 1.0], estimator=base, n_jobs=2, verbose=1)
+search.fit(X, y)
+print(search.status_, search.best_score_, search.transform(X).shape[0], flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_ctrl_c_with_two_processes():
+    """A real SIGINT to all processes, as the terminal sends it, while both cores work."""
+    run = subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        lines = [run.stdout.readline() for _ in range(5)]
+        assert all("/2000]" in line and "left" in line for line in lines)
+        os.killpg(run.pid, signal.SIGINT)
+        out, err = run.communicate(timeout=120)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(run.pid, signal.SIGKILL)
+        run.communicate()
+    assert run.returncode == 0, err
+    status, score, n_rows = out.splitlines()[-1].split()
+    assert status == "interrupted"
+    assert 0.0 < float(score) <= 1.0
+    assert int(n_rows) == 400
