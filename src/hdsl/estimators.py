@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import numbers
 import platform
 import time
@@ -19,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _memory, _validation, losses, model_file, monitor
 from . import atoms as atoms_module
+from . import explain as explain_module
 from . import triplets as triplets_module
 from .monitor import Monitor
 from .similarity import Similarity
@@ -755,6 +757,155 @@ class HDSL(TransformerMixin, BaseEstimator):
                 f"({self.n_features_in_}), got {len(given)}"
             )
         return given
+
+    # --- reading it -------------------------------------------------------------------------------
+
+    def explain(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        rather_than: Any = None,
+        by: str = "pair",
+        feature_names: Any = None,
+        top: int | None = 10,
+    ) -> explain_module.Explanation:
+        """Return the exact additive parts of S(x, y), or why x is more like y than like z.
+
+        Parameters
+        ----------
+        x, y : array-like, sparse matrix or DataFrame of shape (n_features,) or (1, n_features)
+        rather_than : array-like, sparse matrix or DataFrame, default=None
+            One row z: then the parts are those of S(x, y) - S(x, z).
+        by : {"pair", "atom"}, default="pair"
+            Parts a pair of features, M_ij (x_i y_j + x_j y_i), or parts an atom; with either, parts
+            of the prior a feature.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None is ``feature_names_in_``, or x0, x1, …
+        top : int or None, default=10
+            How many parts are shown; the object has all.
+
+        Returns
+        -------
+        hdsl.explain.Explanation
+            ``total``, ``parts``, ``to_frame()``, ``to_dict()``; it prints as text and as HTML.
+
+        Examples
+        --------
+        >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+        >>> model = HDSL(scale=1.0, prior=0.5, n_targets=1, n_impostors=1).fit(X, [0, 0, 1, 1])
+        >>> model.explain(X[0], X[1], rather_than=X[2], feature_names=["cat", "dog", "pet"])
+        S(x, y) - S(x, z) = 7.5, learned +6, prior +1.5
+          cat ~ dog     +4 |++++++++++++++++++++
+          cat           +2 |++++++++++
+          cat (prior)   +1 |+++++
+          pet (prior) +0.5 |++
+        """
+        check_is_fitted(self, "atoms_")
+        rows = {"x": x, "y": y, "rather_than": rather_than}
+        checked = {
+            name: _validation.check_matrix(self, explain_module.one_row(z), reset=False, name=name)
+            for name, z in rows.items()
+            if z is not None
+        }
+        names = self._feature_names(feature_names)
+        return explain_module.explain(
+            self.similarity_, **checked, by=by, feature_names=names, top=top
+        )
+
+    def importance(
+        self, X: Any = None, *, feature_names: Any = None, top: int | None = 10
+    ) -> explain_module.Importance:
+        """Return the weights of features and pairs of features in M, the heaviest first.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features), default=None
+            Data to count in how many rows they occur.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None is ``feature_names_in_``, or x0, x1, …
+        top : int or None, default=10
+            How many are shown; the object has all.
+
+        Returns
+        -------
+        hdsl.explain.Importance
+            ``features``, ``pairs``, ``to_frame()``, ``to_dict()``; it prints as text and as HTML.
+        """
+        check_is_fitted(self, "atoms_")
+        if X is not None:
+            X = _validation.check_matrix(self, X, reset=False)
+        names = self._feature_names(feature_names)
+        return explain_module.importance(self.similarity_, X, feature_names=names, top=top)
+
+    # Notebooks ask for these two; scikit-learn answers with a picture of the parameters.
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        draw = super()._repr_html_  # not there where scikit-learn is set to display text
+        return lambda: draw() + self._summary_html()
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        bundle = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle:
+            bundle["text/html"] += self._summary_html()
+        return bundle
+
+    def _summary_html(self) -> str:
+        """Return what was learned in one line; nothing before the fit."""
+        if not hasattr(self, "status_"):
+            return ""
+        return (
+            f"<p>{len(self.weights_)} pairs of {atoms_module.n_features(self.atoms_)} features "
+            f"(of {self.n_features_in_}), scale {self.scale_:.4g}, prior {self.prior_:.4g}; "
+            f"objective {self.objective_:.4g} after {self.n_iter_} iterations, "
+            f"status {html.escape(self.status_)}</p>"
+        )
+
+    def report(
+        self,
+        path: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        X_test: Any = None,
+        y_test: Any = None,
+        texts: Any = None,
+        feature_names: Any = None,
+        title: str | None = None,
+        max_items: int = 200,
+    ) -> None:
+        """Write one HTML page that shows what was learned; it needs nothing from outside.
+
+        Its readers can go through all models of the path, search the pairs, see their network, and
+        see why two rows of X match.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By convention ``*.html``; written whole or not at all.
+        X : array-like or sparse matrix of shape (n_rows, n_features), default=None
+            Rows to count the pairs in, and to compare.
+        y : array-like of shape (n_rows,), default=None
+            Their labels.
+        X_test, y_test : as X and y, default=None
+            Rows whose error by 3 nearest neighbours among those of X is measured, by plain dot
+            product and as learned. Without them no error is told.
+        texts : sequence of str of length n_rows, default=None
+            What the rows of X were made of, to be shown.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None is ``feature_names_in_``, or x0, x1, …
+        title : str, default=None
+        max_items : int, default=200
+            Most rows of X, spread evenly, that the page carries to be compared; long rows make
+            them fewer. The page of a text set with them is smaller than 1 MB as a rule.
+        """
+        from . import report  # rarely needed
+
+        text = report.page(
+            self, X, y, X_test=X_test, y_test=y_test, texts=texts, feature_names=feature_names,
+            title=title, max_items=max_items,
+        )  # fmt: skip
+        report.write(path, text)
 
     # --- files ------------------------------------------------------------------------------------
 

@@ -340,6 +340,14 @@ class HDSLCV(TransformerMixin, BaseEstimator):
         """Return ``best_estimator_.get_feature_names_out()``."""
         return self._best().get_feature_names_out(input_features)
 
+    def explain(self, x: Any, y: Any, **options: Any) -> Any:
+        """Return ``best_estimator_.explain(x, y, **options)``."""
+        return self._best().explain(x, y, **options)
+
+    def importance(self, X: Any = None, **options: Any) -> Any:
+        """Return ``best_estimator_.importance(X, **options)``."""
+        return self._best().importance(X, **options)
+
     @property
     def similarity_(self) -> Any:
         """The learned similarity as a plain value."""

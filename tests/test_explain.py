@@ -1,0 +1,334 @@
+"""Why two rows are alike: exact parts, weights of features and pairs, and how they look."""
+
+import json
+import math
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+
+import reference
+from hdsl import HDSL, HDSLCV
+from hdsl.explain import explain, importance
+from hdsl.similarity import Similarity
+from strategies import PRIORS, SCALES, matrices, models
+
+NAMES = ["goal", "match", "profit", "shares"]
+HOSTILE = ["<script>alert(1)</script>", "\x1b[31mred\u202e", "two\nlines\ud800", "a" * 500]
+
+#: goal+match has 3 of the scale, goal-profit 1.
+SMALL = Similarity(np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.75, 0.25]), 4.0, 0.5, 4)
+ROWS = np.array([[1.0, 0, 2, 0], [1, 1, 0, 0], [0, 0, 3, 1]])
+
+
+def whole(similarity):
+    """Return prior·I + M, dense."""
+    atoms, weights, d = similarity.atoms, similarity.weights, similarity.n_features
+    M = reference.model_matrix(atoms, weights, d, similarity.scale)
+    return similarity.prior * np.eye(d) + M
+
+
+def rounding(similarity, x, y):
+    """Return what the roundings in S(x, y) may come to: 16 units in the last place of its terms."""
+    absolute = replace(similarity, atoms=np.abs(similarity.atoms))
+    return 16 * np.finfo(float).eps * (np.abs(x) @ whole(absolute) @ np.abs(y))
+
+
+@st.composite
+def cases(draw):
+    """A similarity and three rows."""
+    X = draw(matrices())
+    atoms, weights = draw(models(X.shape[1]))
+    similarity = Similarity(atoms, weights, draw(SCALES), draw(PRIORS), X.shape[1])
+    return similarity, X[draw(st.lists(st.integers(0, len(X) - 1), min_size=3, max_size=3))]
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("by", ["pair", "atom"])
+@given(case=cases())
+def test_parts_sum_to_the_similarity(by, case):
+    similarity, (x, y, z) = case
+    found = explain(similarity, x, y, by=by)
+    assert found.total == math.fsum(found.parts["value"])  # exactly
+    error = abs(found.total - similarity.pair_score(x[None], y[None])[0])
+    assert error <= rounding(similarity, x, y)
+    assert abs(found.learned + found.prior - found.total) <= rounding(similarity, x, y)
+    assert abs(found.prior - similarity.prior * (x @ y)) <= rounding(similarity, x, y)
+    assert (np.diff(np.abs(found.parts["value"])) <= 0).all()
+    assert found.parts["value"].all()
+
+    contrast = explain(similarity, x, y, rather_than=z, by=by)
+    assert contrast.total == math.fsum(contrast.parts["value"])
+    difference = similarity.pair_score(x[None], y[None]) - similarity.pair_score(x[None], z[None])
+    allowed = rounding(similarity, x, y) + rounding(similarity, x, z)
+    assert abs(contrast.total - difference[0]) <= allowed
+
+
+@given(case=cases())
+def test_parts_are_those_of_their_formulas(case):
+    similarity, (x, y, _) = case
+    M = whole(replace(similarity, prior=0.0))
+    prior = np.diag(similarity.prior * x * y)
+    tolerance = rounding(similarity, x, y) + 1e-300
+    for by in ("pair", "atom"):
+        parts = explain(similarity, x, y, by=by).parts
+        is_prior = parts["kind"] == "prior"
+        assert set(parts["kind"]) <= {by, "prior"}
+        got = np.zeros_like(M)
+        got[parts["i"][is_prior], parts["j"][is_prior]] = parts["value"][is_prior]
+        assert_allclose(got, prior, rtol=1e-14)
+        learned = parts[~is_prior]
+        if by == "pair":
+            products = M * np.outer(x, y)
+            joined = np.triu(products) + np.tril(products, -1).T
+            got = np.zeros_like(M)
+            got[learned["i"], learned["j"]] = learned["value"]
+            assert_allclose(got, joined, rtol=0, atol=tolerance)
+        else:
+            terms = [
+                weight * similarity.scale * (x[i] + sign * x[j]) * (y[i] + sign * y[j])
+                for (i, j, sign), weight in zip(similarity.atoms, similarity.weights, strict=True)
+            ]
+            terms = sorted((term for term in terms if term), key=abs)[::-1]
+            assert_allclose(learned["value"], terms, rtol=1e-14)
+
+
+def test_small_case_by_hand():
+    by_pair = explain(SMALL, *ROWS[:2], feature_names=NAMES).to_dict()
+    assert by_pair == {
+        "of": "S(x, y)",
+        "total": 5.5,
+        "parts": [
+            {"kind": "pair", "name": "goal", "i": 0, "j": 0, "value": 4.0},
+            {"kind": "pair", "name": "goal ~ match", "i": 0, "j": 1, "value": 3.0},
+            {"kind": "pair", "name": "goal ~ profit", "i": 0, "j": 2, "value": -2.0},
+            {"kind": "prior", "name": "goal", "i": 0, "j": 0, "value": 0.5},
+        ],
+    }
+    by_atom = explain(SMALL, *ROWS[:2], by="atom").parts
+    assert by_atom["name"].tolist() == ["x0+x1", "x0-x2", "x0"]
+    assert by_atom["value"].tolist() == [6.0, -1.0, 0.5]
+    contrast = explain(SMALL, *ROWS[:2], rather_than=ROWS[2])
+    assert contrast.of == "S(x, y) - S(x, z)"
+    assert contrast.total == 5.5 - (-3 + 6 + 3)
+
+
+def test_opposite_atoms_of_a_pair_cancel():
+    similarity = Similarity(np.array([[0, 1, 1], [0, 1, -1]]), np.full(2, 0.5), 2.0, 0.0, 2)
+    found = explain(similarity, [1, 1], [1, 2])
+    assert found.parts["name"].tolist() == ["x1", "x0"]
+    assert importance(similarity).pairs.size == 0
+    assert importance(similarity).features["direction"].tolist() == [0.0, 0.0]
+
+
+def test_rows_in_any_form():
+    expected = explain(SMALL, *ROWS[:2]).to_dict()
+    forms = [np.atleast_2d, list, sp.coo_array, sp.csr_matrix, lambda row: sp.csr_array([row])[[0]]]
+    for form in forms:
+        assert explain(SMALL, *map(form, ROWS[:2])).to_dict() == expected
+
+
+def test_rows_with_nothing_in_common():
+    found = explain(SMALL, [0, 0, 0, 1], [1, 0, 0, 0])
+    assert (found.total, len(found.parts)) == (0.0, 0)
+    assert repr(found) == "S(x, y) = 0: the rows share no feature and no pair of features"
+    assert "<table>" in found._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"by": "word"}, "'by' parameter of explain must be one of 'pair', 'atom'"),
+        ({"top": 0}, "'top' parameter of explain must be an int >= 1 or None"),
+        ({"feature_names": NAMES[:3]}, r"one name for each of 4 features\. Got 3"),
+        ({"rather_than": ROWS}, r"rather_than must be one row of 4 .* Got shape \(3, 4\)"),
+        ({"x": [1.0, 2.0]}, r"x must be one row of 4 features, .* Got shape \(1, 2\)"),
+        ({"x": [1e200, 0, 0, 0], "y": [1e200, 0, 0, 0]}, r"too large .* up to 1e\+200\. Scale"),
+    ],
+)
+def test_messages(options, message):
+    with pytest.raises(ValueError, match=message):
+        explain(SMALL, **{"x": ROWS[0], "y": ROWS[1], **options})
+
+
+# --- weights -------------------------------------------------------------------------------------
+
+
+@given(matrices(), st.data())
+def test_importance_is_what_stands_in_the_matrix(X, data):
+    atoms, weights = data.draw(models(X.shape[1]))
+    similarity = Similarity(atoms, weights, 4.0, 0.0, X.shape[1])
+    M = whole(similarity)
+    there = (X != 0).astype(int)
+    for form in (np.asarray, sp.csr_array):
+        found = importance(similarity, form(X))
+        features, pairs = found.features, found.pairs
+        assert_allclose(features["weight"], M[features["i"], features["i"]], rtol=1e-14)
+        assert len(features) == np.count_nonzero(np.diag(M))
+        assert_allclose(features["share"].sum(), 1.0)
+        assert_array_equal(features["n_rows"], there.sum(axis=0)[features["i"]])
+        assert_allclose(pairs["weight"], M[pairs["i"], pairs["j"]], rtol=1e-12, atol=1e-14)
+        assert len(pairs) >= np.count_nonzero(np.abs(np.triu(M, 1)) > 1e-14)
+        assert (pairs["i"] < pairs["j"]).all()
+        assert_array_equal(pairs["n_rows"], (there.T @ there)[pairs["i"], pairs["j"]])
+        assert_array_equal(pairs["n_rows_i"], there.sum(axis=0)[pairs["i"]])
+        assert_array_equal(pairs["n_rows_j"], there.sum(axis=0)[pairs["j"]])
+        for table in (features, pairs):
+            assert (np.diff(np.abs(table["weight"])) <= 0).all()
+    for i, direction in zip(features["i"], features["direction"], strict=True):
+        own = (atoms[:, :2] == i).any(axis=1)
+        assert_allclose(direction, np.average(atoms[own, 2], weights=weights[own]), atol=1e-14)
+
+
+def test_importance_without_data_counts_nothing():
+    found = importance(SMALL, feature_names=NAMES)
+    assert found.features.dtype.names == ("name", "i", "weight", "share", "direction")
+    assert found.pairs[["name", "weight"]].tolist() == [
+        ("goal ~ match", 3.0),
+        ("goal ~ profit", -1),
+    ]
+    with pytest.raises(ValueError, match=r"X must have shape \(n_rows, 4\).* Got shape \(3, 3\)"):
+        importance(SMALL, ROWS[:, :3])
+
+
+# --- how they look -------------------------------------------------------------------------------
+
+
+def test_text_has_signed_bars_and_says_what_it_leaves_out():
+    assert repr(explain(SMALL, *ROWS[:2], feature_names=NAMES, top=3)).splitlines() == [
+        "S(x, y) = 5.5, learned +5, prior +0.5",
+        "  goal            +4           |++++++++++++++++++++",
+        "  goal ~ match    +3           |+++++++++++++++",
+        "  goal ~ profit   -2 ----------|",
+        "  [1 more]      +0.5           |++",
+    ]
+    assert len(repr(explain(SMALL, *ROWS[:2], top=None)).splitlines()) == 5
+    assert "2 pairs, the heaviest 1: weight in M (rows that have both)" in repr(
+        importance(SMALL, ROWS, top=1)
+    )
+
+
+@pytest.mark.parametrize(
+    "found",
+    [explain(SMALL, *ROWS[:2], feature_names=HOSTILE), importance(SMALL, feature_names=HOSTILE)],
+)
+def test_names_are_only_shown(found):
+    text, page = repr(found), found._repr_html_()
+    assert all(line.isprintable() and len(line) < 120 for line in text.splitlines())
+    assert r"\x1b[31mred\u202e" in text
+    assert "<script>" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    text.encode(), page.encode()  # a lone surrogate cannot be printed
+
+
+def test_tables_as_frames_and_json(monkeypatch):
+    found, weights = explain(SMALL, *ROWS[:2], feature_names=NAMES), importance(SMALL, ROWS)
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+    assert json.loads(json.dumps(weights.to_dict())) == weights.to_dict()
+    pytest.importorskip("pandas")
+    assert found.to_frame().to_dict("records") == found.to_dict()["parts"]
+    for of in ("pairs", "features"):
+        assert weights.to_frame(of).to_dict("records") == weights.to_dict()[of]
+    with pytest.raises(ValueError, match="'of' parameter of to_frame must be one of 'pairs', 'fe"):
+        weights.to_frame("atoms")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(ImportError, match=r"pip install pandas.*to_dict"):
+        found.to_frame()
+
+
+# --- the estimators ------------------------------------------------------------------------------
+
+
+def data(seed=0, n=40, d=10):
+    """Two classes, each with features of its own under noise."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.3)
+    X[np.arange(n), 3 * y + rng.integers(3, size=n)] += 1
+    return X, y
+
+
+X, Y = data()
+
+
+@pytest.fixture(scope="module")
+def model():
+    return HDSL(scale=5.0, prior=0.3, max_iter=30, random_state=0).fit(X, Y)
+
+
+def test_explanations_of_an_estimator(model):
+    found = model.explain(X[0], X[2], top=3)
+    assert found.total == pytest.approx(model.pair_score(X[[0]], X[[2]])[0], rel=1e-13)
+    assert (found.top, found.parts["name"][0][0]) == (3, "x")
+    assert_array_equal(found.parts, explain(model.similarity_, X[0], X[2]).parts)
+    for form in (sp.csr_array, sp.coo_array, sp.csr_matrix, np.atleast_2d, list):
+        assert_array_equal(model.explain(form(X[0]), form(X[2])).parts, found.parts)
+    contrast = model.explain(X[0], X[2], rather_than=X[1], by="atom")
+    scores = model.similarity(X[[0]], X[[2, 1]])[0]
+    assert contrast.total == pytest.approx(scores[0] - scores[1], rel=1e-12)
+    weights = model.importance(X, feature_names=[f"word{k}" for k in range(10)])
+    assert all(name.startswith("word") for name in weights.features["name"])
+    assert weights.features["n_rows"].max() <= len(X)
+    assert model.importance().features["share"].sum() == pytest.approx(1.0)
+
+
+def test_names_of_a_frame():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X).add_prefix("word")
+    model = HDSL(scale=5.0, prior=0.3, max_iter=5, random_state=0).fit(frame, Y)
+    by_row = model.explain(frame.iloc[0], frame.iloc[2])  # no warning of missing names
+    assert_array_equal(by_row.parts, model.explain(frame.iloc[[0]], frame.iloc[[2]]).parts)
+    assert by_row.parts["name"][0].startswith("word")
+    assert model.importance(frame).features["name"][0].startswith("word")
+    with pytest.raises(ValueError, match="input_features is not equal to feature_names_in_"):
+        model.explain(frame.iloc[0], frame.iloc[2], feature_names=list("abcdefghij"))
+
+
+def test_float32_is_explained_in_float64(model):
+    x, y = X[[0, 2]].astype(np.float32)
+    assert_array_equal(model.explain(x, y).parts, model.explain(x.astype(float), y).parts)
+
+
+def test_messages_of_an_estimator(model):
+    with pytest.raises(
+        ValueError, match=r"y must be one row of 10 features.* Got shape \(40, 10\)"
+    ):
+        model.explain(X[0], X)
+    with pytest.raises(ValueError, match=r"rather_than\[0, 3\] is NaN"):
+        model.explain(X[0], X[1], rather_than=np.where(np.arange(10) == 3, np.nan, 0.0))
+    with pytest.raises(ValueError, match="X has 3 features, but HDSL is expecting 10"):
+        model.explain(X[0, :3], X[1, :3])
+    for ask in (lambda: HDSL().explain(X[0], X[1]), lambda: HDSL().importance()):
+        with pytest.raises(NotFittedError):
+            ask()
+
+
+def test_the_best_of_a_grid_is_explained():
+    search = HDSLCV(scales=[5.0], priors=[0.3], cv=2, estimator=HDSL(max_iter=5, random_state=0))
+    search.fit(X, Y)
+    best = search.best_estimator_
+    found = search.explain(X[0], X[2], rather_than=X[1], top=2)
+    assert_array_equal(found.parts, best.explain(X[0], X[2], rather_than=X[1]).parts)
+    assert found.top == 2
+    assert_array_equal(search.importance(X, top=1).pairs, best.importance(X).pairs)
+
+
+def test_notebooks_see_a_summary(model):
+    summary = f"{len(model.weights_)} pairs of"
+    assert summary in model._repr_html_()
+    assert summary in model._repr_mimebundle_()["text/html"]
+    assert f"status {model.status_}" in model._repr_html_()
+    assert "status" not in HDSL()._repr_html_()
+    assert summary not in repr(model)
+    with sklearn.config_context(display="text"):
+        assert not hasattr(model, "_repr_html_")
+        assert list(model._repr_mimebundle_()) == ["text/plain"]

@@ -1,0 +1,288 @@
+"""Pictures: they show the numbers they were given, and take names for nothing but text."""
+
+import itertools
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import roc_auc_score
+
+from hdsl import HDSL, HDSLCV, plots
+from hdsl.search import top_k
+from hdsl.similarity import Similarity
+
+matplotlib = pytest.importorskip("matplotlib")
+matplotlib.use("Agg")
+plt = pytest.importorskip("matplotlib.pyplot")
+
+HOSTILE = [r"$\frac{1", "$x$", "_hidden", "$", r"\$", "<b>&", "a\nb\x1b", "{}%s", "^_^", "#~"]
+
+
+def data(seed=0, n=60, d=10):
+    """Three classes, each with features of its own under noise."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.3)
+    X[np.arange(n), 3 * y + rng.integers(3, size=n)] += 1
+    return X, np.array(["a", "b", "c"])[y]
+
+
+X, Y = data()
+CURVES = {"$learned": ([1, 10, 100], [0.5, 0.3, 0.2], [0.1, 0.05, 0.0]), "_PCA": ([2, 20], [1, 0])}
+
+
+@pytest.fixture(scope="module")
+def model():
+    return HDSL(
+        scale=5.0, prior=0.3, max_iter=40, early_stopping=True, n_iter_no_change=10, random_state=0
+    ).fit(X, Y)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def drawn(display):
+    """Return the display after a real drawing: what matplotlib cannot show fails here."""
+    display.figure_.canvas.draw()
+    return display
+
+
+DISPLAYS = {
+    "trace": lambda model, **ax: plots.TraceDisplay.from_estimator(model, **ax),
+    "path": lambda model, **ax: plots.PathDisplay.from_estimator(model, **ax),
+    "matrix": lambda model, **ax: plots.MatrixDisplay.from_estimator(model, **ax),
+    "heaviest": lambda model, **ax: plots.MatrixDisplay.from_estimator(
+        model, top=6, feature_names=HOSTILE, **ax
+    ),
+    "network": lambda model, **ax: plots.NetworkDisplay.from_estimator(
+        model, top=12, feature_names=HOSTILE, **ax
+    ),
+    "error": lambda _, **ax: plots.ErrorDisplay.from_curves(CURVES, **ax),
+    "similarity": lambda model, **ax: plots.SimilarityDisplay.from_estimator(
+        model, X, Y, n_pairs=100, random_state=0, **ax
+    ),
+    "neighbors": lambda model, **ax: plots.NeighborsDisplay.from_estimator(
+        model, 0, X, labels=Y, texts=HOSTILE * 6, n_neighbors=4, **ax
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_figures_and_axes(name, model):
+    own = drawn(DISPLAYS[name](model))
+    n_axes = np.size(own.ax_)
+    figure, axes = plt.subplots(1, n_axes)
+    given = drawn(DISPLAYS[name](model, ax=axes))
+    assert given.ax_ is axes
+    assert given.figure_ is figure
+    assert own.figure_ is not figure
+    again = drawn(own.plot())  # the numbers are kept
+    assert again is own
+
+
+def test_names_are_text_and_nothing_else(model):
+    network = drawn(DISPLAYS["network"](model))
+    assert network.names
+    labels = {text.get_text(): text for text in network.ax_.texts}
+    assert {"$x$", "_hidden"} <= {*labels} <= {*HOSTILE, r"a\nb\x1b"}
+    heaviest = drawn(DISPLAYS["heaviest"](model)).ax_
+    neighbors = drawn(DISPLAYS["neighbors"](model)).ax_
+    legend = drawn(DISPLAYS["error"](model)).ax_.get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["$learned", "_PCA"]
+    rows = [text for text in neighbors.texts if ": " in text.get_text()]
+    assert len(rows) == 8
+    for text in [*labels.values(), *heaviest.get_xticklabels(), *heaviest.get_yticklabels(), *rows,
+                 neighbors.title, *legend.get_texts()]:  # fmt: skip
+        assert not text.get_parse_math()
+        assert not text.get_usetex()
+
+
+def test_names_of_a_frame():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X).add_prefix("word")
+    model = HDSL(scale=5.0, max_iter=5, random_state=0).fit(frame, Y)
+    assert all(n.startswith("word") for n in plots.NetworkDisplay.from_estimator(model).names)
+    drawn(plots.NeighborsDisplay.from_estimator(model, frame.iloc[0], frame))
+
+
+def test_best_of_a_grid_and_plain_similarities(model):
+    search = HDSLCV(scales=[5.0], priors=[0.3], cv=2, estimator=HDSL(max_iter=5, random_state=0))
+    search.fit(X, Y)
+    for name, draw in DISPLAYS.items():
+        drawn(draw(search))
+        if name not in ("trace", "path"):
+            drawn(draw(model.similarity_))
+
+
+# --- the run -------------------------------------------------------------------------------------
+
+
+def test_trace_leaves_out_what_is_not_known(model):
+    trace = model.trace_.copy()
+    trace["gap"][3], trace["gap"][5] = np.nan, 0.0
+    display = drawn(plots.TraceDisplay(trace, 10).plot())
+    objective, gap, kept = display.ax_.lines
+    assert_array_equal(objective.get_ydata(), trace["objective"])
+    assert_array_equal(gap.get_xdata(), np.delete(np.arange(len(trace)), [3, 5]))
+    assert kept.get_xdata() == [10, 10]
+    (scores,) = display.figure_.axes[1].lines
+    known = ~np.isnan(trace["validation_score"])
+    assert 0 < known.sum() < len(trace)
+    assert_array_equal(scores.get_ydata(), trace["validation_score"][known])
+    trace["validation_score"] = np.nan
+    assert len(plots.TraceDisplay(trace).plot().figure_.axes) == 1
+
+
+def test_path_counts(model):
+    features, atoms = DISPLAYS["path"](model).ax_.lines
+    assert_array_equal(features.get_ydata(), model.trace_["n_features"])
+    assert_array_equal(atoms.get_ydata(), model.trace_["n_atoms"])
+
+
+@pytest.mark.parametrize("name", ["trace", "path", "matrix", "network", "similarity"])
+def test_models_that_are_not_fitted(name):
+    with pytest.raises(NotFittedError):
+        DISPLAYS[name](HDSL())
+
+
+# --- what was learned ----------------------------------------------------------------------------
+
+
+def test_matrix_shows_the_entries_by_sign(model):
+    M = model.matrix().toarray()
+    for collection, wanted in zip(DISPLAYS["matrix"](model).ax_.collections, (M > 0, M < 0),
+                                  strict=True):  # fmt: skip
+        columns, rows = collection.get_offsets().T.astype(int)
+        assert {*zip(rows, columns, strict=True)} == {*map(tuple, np.argwhere(wanted))}
+    heaviest = DISPLAYS["heaviest"](model)
+    order = np.argsort(-np.diag(M), kind="stable")[:6]
+    assert heaviest.names == [HOSTILE[i] for i in order]
+    assert_allclose(heaviest.M.toarray(), M[np.ix_(order, order)])
+    sizes = np.concatenate([c.get_sizes() for c in heaviest.ax_.collections])
+    values = np.concatenate(
+        [heaviest.M.data[heaviest.M.data > 0], heaviest.M.data[heaviest.M.data < 0]]
+    )
+    assert_allclose(sizes / sizes.max(), np.abs(values) / np.abs(values).max())
+
+
+def test_network_shows_the_heaviest_pairs(model):
+    display = DISPLAYS["network"](model)
+    M = model.matrix().toarray()
+    upper = M[np.triu_indices(10, 1)]
+    heaviest = upper[np.argsort(-np.abs(upper), kind="stable")][:12]
+    assert_allclose(display.weights, heaviest[heaviest != 0])
+    for (i, j), weight in zip(display.pairs, display.weights, strict=True):
+        ends = HOSTILE.index(display.names[i]), HOSTILE.index(display.names[j])
+        assert M[ends] == pytest.approx(weight)
+    styles = {weight > 0: line.get_linestyle() for weight, line in
+              zip(display.weights, display.ax_.lines, strict=True)}  # fmt: skip
+    assert styles == {True: "-", False: "--"}
+    widths = [line.get_linewidth() for line in display.ax_.lines]
+    assert (np.diff(widths) <= 0).all()
+
+
+def test_network_of_no_pair():
+    similarity = Similarity(np.array([[0, 1, 1], [0, 1, -1]]), np.full(2, 0.5), 2.0, 0.0, 2)
+    assert not drawn(plots.NetworkDisplay.from_estimator(similarity)).names
+
+
+@given(st.integers(2, 25), st.integers(0, 10**6))
+def test_network_labels_never_cover_each_other(n, seed):
+    rng = np.random.default_rng(seed)
+    pairs = rng.integers(n, size=(rng.integers(1, 2 * n), 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    sizes = np.column_stack([rng.uniform(10, 150, size=n), np.full(n, 20.0)])
+    places = plots._network_layout(pairs, sizes, spacing=54.0)
+    assert_array_equal(places, plots._network_layout(pairs, sizes, spacing=54.0))
+    for i, j in itertools.combinations(range(n), 2):
+        over = (sizes[i] + sizes[j]) / 2 - np.abs(places[i] - places[j])
+        assert over.min() < 1e-3
+
+
+def test_network_of_a_path_is_drawn_straight():
+    pairs = np.array([[0, 1], [1, 2], [2, 3]])
+    places = plots._network_layout(pairs, np.full((4, 2), 5.0), spacing=50.0)
+    assert np.linalg.norm(places[0] - places[3]) == pytest.approx(150, rel=0.05)
+
+
+# --- what it is good for -------------------------------------------------------------------------
+
+
+def test_error_curves():
+    ax = DISPLAYS["error"](None).ax_
+    for line, (dimensions, errors, *_) in zip(ax.lines, CURVES.values(), strict=True):
+        assert_array_equal(line.get_xydata(), np.column_stack([dimensions, errors]))
+    assert len(ax.collections) == 1  # the one spread
+    assert ax.collections[0].get_paths()[0].get_extents().ymax == pytest.approx(0.6)
+
+
+@given(st.lists(st.integers(0, 3), min_size=3, max_size=30), st.integers(0, 100))
+def test_pairs_of_classes(labels, seed):
+    codes = np.unique(labels, return_inverse=True)[1]
+    rng = np.random.default_rng(seed)
+    if codes.max() == 0:
+        return
+    if np.bincount(codes).max() == 1:
+        with pytest.raises(ValueError, match="No class of y has two rows"):
+            plots._pairs_of_classes(codes, 10, rng)
+        return
+    left, right, same = plots._pairs_of_classes(codes, 41, rng)
+    assert len(same) == 41
+    assert same.sum() == 20
+    assert (left != right).all()
+    assert_array_equal(codes[left] == codes[right], same)
+
+
+def test_similarities_before_and_after(model):
+    dense = DISPLAYS["similarity"](model)
+    sparse = plots.SimilarityDisplay.from_estimator(
+        model, sp.csr_array(X), Y, n_pairs=100, random_state=0
+    )
+    assert_allclose(sparse.before, dense.before)
+    assert_allclose(sparse.after, dense.after)
+    products, learned = np.triu(X @ X.T, 1), np.triu(model.similarity(X), 1)
+    assert np.isin(dense.before.round(9), products.round(9)).all()
+    assert np.isin(dense.after.round(9), learned.round(9)).all()
+    for ax, scores in zip(dense.ax_, (dense.before, dense.after), strict=True):
+        assert f"AUC {roc_auc_score(dense.same, scores):.3f}" in ax.get_title()
+    with pytest.raises(ValueError, match="SimilarityDisplay draws on 2 axes"):
+        dense.plot(plt.figure().subplots())
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+def test_neighbors_before_and_after(form, model):
+    for row in (7, -1):
+        found = plots.NeighborsDisplay.from_estimator(model, row, form(X), labels=Y, n_neighbors=5)
+        own = row % len(X)
+        assert_array_equal(found.before, top_k(X, X, 5, exclude_self=True).rows[own])
+        assert_array_equal(found.after, top_k(model.rewrite(X), X, 5, exclude_self=True).rows[own])
+        assert_array_equal(found.right, Y[own] == Y)
+        joined = [line for line in found.ax_.lines if len(line.get_xdata()) == 2]
+        assert len(joined) == len({*found.before} & {*found.after})
+    new = plots.NeighborsDisplay.from_estimator(model, form(X)[[7]], form(X), n_neighbors=99)
+    assert len(new.before) == len(X)
+    assert new.right is None
+    assert drawn(new).ax_.get_title() == "query"
+
+
+# --- matplotlib ----------------------------------------------------------------------------------
+
+
+def test_matplotlib_is_asked_for_when_it_is_needed(monkeypatch, model):
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
+    with pytest.raises(ImportError, match=r"needs matplotlib: `pip install hdsl\[plots\]`"):
+        DISPLAYS["path"](model)
+
+
+def test_import_does_not_load_matplotlib():
+    code = "import sys, hdsl.plots; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
