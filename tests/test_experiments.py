@@ -1,11 +1,14 @@
-"""The experiments that are commands: they run, say what they did, and go on where they stopped."""
+"""The runner of experiments, the 3-NN table and the judgements."""
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from hdsl.experiments import judgements, knn
+from hdsl import experiments
+from hdsl.experiments import judgements, knn, runner
+from hdsl.experiments.runner import Results, Settings, Table
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -14,39 +17,185 @@ needs = pytest.mark.skipif(
 )
 
 
-@needs
-def test_knn_and_again(tmp_path, capsys):
-    out = tmp_path / "lines.jsonl"
-    command = ["dexter", "--data", str(DATA), "--out", str(out), "--jobs", "1"]
-    command += ["--iterations", "12", "--scales", "100", "--priors", "1"]
-    assert knn.main(command) == 0
-    lines = [json.loads(line) for line in out.read_text().splitlines()]
-    errors = {line["method"]: line["valid"] for line in lines}
-    assert errors["dot"] == pytest.approx(0.19)
-    assert errors["HDSL, prior tuned"] < errors["dot"]
-    assert {"HDSL, auto", "HDSL, prior 0, folds", "HDSL, prior tuned, folds"} <= errors.keys()
-    assert "| dexter | dot | 19.00 | – |" in capsys.readouterr().out
-    before = out.read_bytes()
-    assert knn.main(command) == 0  # every line is there
-    assert out.read_bytes() == before
-    assert "[1/" not in capsys.readouterr().out
+class Squares:
+    """An experiment of five cells, and a sixth that depends on the first."""
+
+    TITLE = "Squares"
+
+    def __init__(self):
+        self.computed = []
+
+    def cells(self, settings):
+        known = runner.read(settings.out / "squares.jsonl")
+        more = [{"n": known['{"n": 0}']["square"] + 10}] if '{"n": 0}' in known else []
+        return [{"n": n} for n in range(5)] + more
+
+    def compute(self, settings, cell):
+        self.computed.append(cell["n"])
+        if cell["n"] == getattr(self, "stop_at", None):
+            raise KeyboardInterrupt
+        return {"square": cell["n"] ** 2}
+
+    def publish(self, settings, lines):
+        rows = [[str(line["cell"]["n"]), str(line["square"])] for line in lines]
+
+        def draw(figure):
+            figure.subplots().plot([line["square"] for line in lines])
+
+        return Results([Table("squares", ["n", "square, of n"], rows, ["A note."])], {"line": draw})
 
 
-def test_knn_without_the_files(tmp_path, capsys):
-    assert knn.main(["dexter", "--data", str(tmp_path), "--out", str(tmp_path / "out.jsonl")]) == 0
-    assert "dexter left out" in capsys.readouterr().err
+@pytest.fixture
+def squares(monkeypatch):
+    experiment = Squares()
+    monkeypatch.setattr(experiments, "NAMES", ("squares",))
+    monkeypatch.setattr(experiments, "load", lambda name: experiment)
+    return experiment
 
 
-def test_knn_on_a_set_that_is_none(tmp_path, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        knn.main(["dextre", "--data", str(tmp_path)])
-    assert "no set 'dextre': choose from dorothea" in capsys.readouterr().err
+def run(tmp_path, *more):
+    return experiments.main(["squares", "--out", str(tmp_path), "--jobs", "1", *more])
+
+
+def test_cells_are_computed_once_and_published(squares, tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    assert run(tmp_path) == 0
+    assert squares.computed == [0, 1, 2, 3, 4, 10]
+    assert (tmp_path / "squares-squares.csv").read_text().splitlines()[:3] == [
+        'n,"square, of n"', "0,0", "1,1",
+    ]  # fmt: skip
+    page = (tmp_path / "squares.md").read_text()
+    assert page.startswith("# Squares\n\n| n | square, of n |\n| --- | --- |\n| 0 | 0 |")
+    assert "A note." in page
+    assert "(squares-line.png)" in page
+    assert (tmp_path / "squares-line.png").read_bytes().startswith(b"\x89PNG")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "<svg" in before["squares-line.svg"].decode()
+    assert run(tmp_path) == 0
+    assert squares.computed == [0, 1, 2, 3, 4, 10]  # nothing new
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    assert "| 10 | 100 |" in capsys.readouterr().out
+
+
+def test_an_interrupt_keeps_what_is_finished(squares, tmp_path, capsys):
+    squares.stop_at = 2
+    assert run(tmp_path) == 130
+    assert "goes on from there" in capsys.readouterr().err
+    del squares.stop_at
+    assert run(tmp_path) == 0
+    assert squares.computed == [0, 1, 2, 2, 3, 4, 10]
+
+
+def test_a_line_that_was_cut_off_is_computed_again(squares, tmp_path):
+    assert run(tmp_path) == 0
+    lines = tmp_path / "squares.jsonl"
+    lines.write_text(lines.read_text()[:-9])
+    squares.computed.clear()
+    assert run(tmp_path) == 0
+    assert squares.computed == [10]
+    assert [json.loads(text)["square"] for text in lines.read_text().splitlines()[-1:]] == [100]
+
+
+def test_a_quick_version_says_so_and_goes_elsewhere(squares, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert experiments.main(["all", "--quick", "--jobs", "1"]) == 0
+    assert "A quick version" in (tmp_path / "results/quick/squares.md").read_text()
+
+
+def test_names_and_numbers_that_are_wrong(capsys):
+    for arguments, message in (
+        (["square"], "no experiment 'square': choose from all, recovery"),
+        (["knn", "--jobs", "0"], "--jobs must be at least 1, got 0"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            experiments.main(arguments)
+        assert message in capsys.readouterr().err
+
+
+def test_without_the_files(tmp_path, capsys):
+    assert experiments.main(["knn", "judgements", "--out", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    assert "knn left out: it needs the real sets dexter, dorothea" in message
+    assert "judgements left out: it needs lee50_human" in message
+    assert experiments.main(["knn", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert "dexter is not there: looked for X_train.npz" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_half_a_run_is_no_result():
+    assert runner.finished(SimpleNamespace(status_="max_iter")).status_ == "max_iter"
+    with pytest.raises(KeyboardInterrupt):
+        runner.finished(SimpleNamespace(status_="interrupted"))
+
+
+# --- the table of errors -------------------------------------------------------------------------
+
+
+def line(valid, test=0.0, curve=None, **cell):
+    more = {"curve": curve} if curve else {}
+    return {"cell": {"set": "s", "method": "hdsl", "draw": 0, **cell}, "valid": valid,
+            "test": test, **more}  # fmt: skip
+
+
+def test_the_choice_looks_at_validation_errors_only():
+    lines = [line(0.2, 0.0, scale=1.0), line(0.1, 0.9, scale=10.0), line(0.1, 0.0, scale=100.0)]
+    assert knn.chosen(lines)["cell"]["scale"] == 10.0
+
+
+def test_folds_choose_the_value_and_the_iteration():
+    lines = [
+        line(0.02, curve=[[0, 0.4], [10, 0.3], [20, 0.02]], scale=1.0),
+        line(0.10, curve=[[0, 0.5], [10, 0.2], [20, 0.1]], scale=10.0),
+        # Of the first, folds find iteration 10 best (0.25); of the second 20 (0.15).
+        line(0.2, curve=[[0, 0.4], [10, 0.2], [20, 0.6]], scale=1.0, fold=0),
+        line(0.3, curve=[[0, 0.4], [10, 0.3], [20, 0.6]], scale=1.0, fold=1),
+        line(0.1, curve=[[0, 0.4], [10, 0.4], [20, 0.1]], scale=10.0, fold=0),
+        line(0.2, curve=[[0, 0.4], [10, 0.2]], scale=10.0, fold=1),  # ended: keeps its last
+    ]
+    best, error = knn.chosen_by_folds(lines)
+    assert best["cell"]["scale"] == 10.0
+    assert error == 0.1
+
+
+def test_folds_without_a_path():
+    lines = [line(0.3, alpha=1.0), line(0.2, alpha=2.0), line(0.1, alpha=1.0, fold=0),
+             line(0.4, alpha=2.0, fold=0)]  # fmt: skip
+    best, error = knn.chosen_by_folds(lines)
+    assert (best["cell"]["alpha"], error) == (1.0, 0.3)
 
 
 @needs
 @pytest.mark.slow
-def test_judgements(capsys):
-    assert judgements.main(["--data", str(DATA), "--repeats", "1", "--jobs", "1"]) == 0
-    out = capsys.readouterr().out
-    assert out.count("repeat 0: cosine 0.") == 5
-    assert "mean of 5 folds: TF-IDF cosine 0.711" in out
+def test_the_table_at_small_size(tmp_path, capsys, monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.setattr(knn.sets, "PAPER", ("dexter",))
+    command = ["knn", "--quick", "--data", str(DATA), "--out", str(tmp_path), "--jobs", "1"]
+    assert experiments.main(command) == 0
+    settings = Settings(tmp_path, DATA, 1, quick=True)
+    lines = runner.run("knn", knn, settings, None)
+    by = {(ln["cell"]["set"], ln["cell"]["method"]): ln for ln in lines if "fold" not in ln["cell"]}
+    assert by["dexter", "dot"]["valid"] == pytest.approx(0.19, abs=0.03)  # 200 of 300 rows
+    assert by["dexter", "hdsl_prior"]["valid"] < by["dexter", "dot"]["valid"]
+    draws = [ln for ln in lines if ln["cell"]["method"] == "hdsl" and ln["cell"].get("draw")]
+    assert {ln["cell"]["set"] for ln in draws} == {"dexter", "bace_ecfp6"}
+    page = capsys.readouterr().out
+    assert "| dexter | valid |" in page
+    assert "|  | valid, by folds | – |" in page
+    assert "| paper, test | 20.1 |" in page
+    model = knn.chosen_model(settings, "dexter")
+    best = min(
+        (ln for ln in lines if ln["cell"] == {**ln["cell"], "set": "dexter", "method": "hdsl",
+         "draw": 0} and "fold" not in ln["cell"]), key=lambda ln: ln["valid"],
+    )  # fmt: skip
+    assert model.n_iter_ == best["n_iter"]
+    assert model.scale_ == best["cell"]["scale"]
+
+
+@needs
+@pytest.mark.slow
+def test_judgements(tmp_path, capsys):
+    settings = Settings(tmp_path, DATA, 1, quick=True)
+    lines = runner.run("judgements", judgements, settings, None)
+    assert len(lines) == 5
+    note = judgements.publish(settings, lines).tables[0].notes[0]
+    assert "Mean of 5 folds: TF-IDF cosine 0.711" in note

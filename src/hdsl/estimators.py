@@ -38,9 +38,11 @@ INITS = ("oracle", "random")
 #: prior="auto" makes the typical margin of the plain dot product this large; the loss asks for 1.
 AUTO_PRIOR_MARGIN = 1.0
 
-#: scale="auto" makes the learned part this many times as large, for one anchor; it grows with the
-#: root of the number of anchors, as the excess risk grows with scale / sqrt(rows).
+#: scale="auto" makes the learned part this many times as large, for one anchor. It grows with the
+#: root of the number of anchors, as the excess risk grows with scale / sqrt(rows), and with the
+#: number of values of a row where these are many, as they share the margin of the dot product.
 AUTO_SCALE_MARGIN = 10.0
+AUTO_SCALE_VALUES = 80.0
 
 
 class HDSL(TransformerMixin, BaseEstimator):
@@ -55,11 +57,11 @@ class HDSL(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     scale : float > 0 or "auto", default="auto"
-        λ, the size of the learned part: the trace of M is 2λ. "auto" is 10 times the root of the
-        number of anchors, divided by the mean absolute margin |⟨x, y - z⟩| of the dot product.
+        λ, the size of the learned part: the trace of M is 2λ. "auto" is 10 √n max(1, s/80) / m: n
+        anchors of s values in the mean, m the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
-        1 divided by the same mean.
+        1 / m.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"}
         Loss of a triplet's margin S(x, y) - S(x, z).
     oracle : {"ascent", "heuristic", "exact"}
@@ -559,9 +561,12 @@ class HDSL(TransformerMixin, BaseEstimator):
             if typical == 0.0:  # no triplet's dot products differ; go by the size of the rows
                 typical = float(data.row_val @ data.row_val) / data.n_rows
             if scale == "auto":
-                anchors = data.triplets[0] if ordered is None else data.triplets[0][ordered > 0]
-                n_anchors = np.count_nonzero(np.bincount(anchors))
-                scale = AUTO_SCALE_MARGIN * np.sqrt(n_anchors) / typical
+                anchors = data.triplets[0]
+                n_values = np.average(np.diff(data.row_ptr)[anchors], weights=ordered)
+                counted = anchors if ordered is None else anchors[ordered > 0]
+                n_anchors = np.count_nonzero(np.bincount(counted))
+                many = max(1.0, n_values / AUTO_SCALE_VALUES)
+                scale = AUTO_SCALE_MARGIN * np.sqrt(n_anchors) * many / typical
             prior = AUTO_PRIOR_MARGIN / typical if prior == "auto" else prior
         return float(scale), float(prior)
 
