@@ -868,3 +868,20 @@ def test_a_row_may_be_its_own_positive():
     margins = problem.margins(model.atoms_, model.weights_)
     assert model.objective_ == pytest.approx(problem.value(margins), rel=1e-12)
     assert model.objective_ < model.trace_["objective"][0]
+
+
+def test_automatic_scale_and_prior_by_hand():
+    """10 √n max(1, s/80) / m and 1 / m; s counts values that are alike."""
+    few = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+    T = [[0, 1, 2], [2, 3, 0], [2, 3, 1]]
+    m = np.mean([4 - 1, 4 - 1, 4 - 2])
+    model = HDSL(max_iter=1).fit(few, triplets=T)
+    assert_allclose([model.scale_, model.prior_], [10 * np.sqrt(2) / m, 1 / m])
+    rng = np.random.default_rng(0)
+    many = (rng.random((4, 1000)) < 0.5).astype(float)  # some 500 ones a row
+    model = HDSL(max_iter=1).fit(many, triplets=T)
+    m = np.mean([abs(many[a] @ (many[p] - many[q])) for a, p, q in T])
+    s = np.mean([many[a].sum() for a, _, _ in T])
+    assert_allclose([model.scale_, model.prior_], [10 * np.sqrt(2) * s / 80 / m, 1 / m])
+    huge = HDSL(max_iter=1).fit(1e60 * many, triplets=T)  # fourth powers are no numbers
+    assert_allclose([huge.scale_, huge.prior_], [1e-120 * model.scale_, 1e-120 * model.prior_])

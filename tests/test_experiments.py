@@ -102,6 +102,15 @@ def test_a_quick_version_says_so_and_goes_elsewhere(squares, tmp_path, monkeypat
     assert "A quick version" in (tmp_path / "results/quick/squares.md").read_text()
 
 
+def test_quick_and_full_results_do_not_meet(squares, tmp_path, capsys):
+    assert run(tmp_path, "--quick") == 0
+    (tmp_path / "squares.jsonl").unlink()
+    assert run(tmp_path) == 2
+    assert "has results of quick size, and these would be full" in capsys.readouterr().err
+    assert not (tmp_path / "squares.jsonl").exists()
+    assert run(tmp_path, "--quick") == 0
+
+
 def test_names_and_numbers_that_are_wrong(capsys):
     for arguments, message in (
         (["square"], "no experiment 'square': choose from all, recovery"),

@@ -40,7 +40,8 @@ AUTO_PRIOR_MARGIN = 1.0
 
 #: scale="auto" makes the learned part this many times as large, for one anchor. It grows with the
 #: root of the number of anchors, as the excess risk grows with scale / sqrt(rows), and with the
-#: number of values of a row where these are many, as they share the margin of the dot product.
+#: number of values that a row rests on where these are many, as they share the margin of the dot
+#: product.
 AUTO_SCALE_MARGIN = 10.0
 AUTO_SCALE_VALUES = 80.0
 
@@ -58,7 +59,8 @@ class HDSL(TransformerMixin, BaseEstimator):
     ----------
     scale : float > 0 or "auto", default="auto"
         λ, the size of the learned part: the trace of M is 2λ. "auto" is 10 √n max(1, s/80) / m: n
-        anchors of s values in the mean, m the mean absolute margin |⟨x, y - z⟩| of the dot product.
+        anchors, which rest on s = (Σx²)² / Σx⁴ values in the mean, and m the mean absolute margin
+        |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
         1 / m.
@@ -562,7 +564,7 @@ class HDSL(TransformerMixin, BaseEstimator):
                 typical = float(data.row_val @ data.row_val) / data.n_rows
             if scale == "auto":
                 anchors = data.triplets[0]
-                n_values = np.average(np.diff(data.row_ptr)[anchors], weights=ordered)
+                n_values = np.average(_n_values(data)[anchors], weights=ordered)
                 counted = anchors if ordered is None else anchors[ordered > 0]
                 n_anchors = np.count_nonzero(np.bincount(counted))
                 many = max(1.0, n_values / AUTO_SCALE_VALUES)
@@ -1021,6 +1023,19 @@ def _added(
         others = np.ones(len(more)) if more_weights is None else more_weights
         weights = np.concatenate([old, others[new - len(triplets)]])
     return np.concatenate([triplets, both[new]]), weights
+
+
+def _n_values(data: TripletData) -> np.ndarray:
+    """Return how many values each row rests on, (Σx²)² / Σx⁴: all where they are alike, shape (n,).
+
+    Sizes are taken relative to the row's largest, whose fourth power may not be a number.
+    """
+    row = np.repeat(np.arange(data.n_rows), np.diff(data.row_ptr))
+    largest = np.zeros(data.n_rows)
+    np.maximum.at(largest, row, np.abs(data.row_val))
+    squares = np.square(data.row_val / np.where(largest > 0, largest, 1.0)[row])
+    second, fourth = (np.bincount(row, part, data.n_rows) for part in (squares, squares**2))
+    return np.divide(second**2, fourth, out=np.zeros(data.n_rows), where=fourth > 0)
 
 
 class _Printer:

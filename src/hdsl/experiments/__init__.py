@@ -69,6 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
         except MissingDataError as error:
             print(f"{name} left out: {error}", file=sys.stderr)
             left_out += 1
+        except runner.OtherSizeError as error:
+            print(f"{name} not run: {error}", file=sys.stderr)
+            return 2
         except KeyboardInterrupt:
             print(
                 f"\n{name} interrupted: what is finished is kept in {out / name}.jsonl, and the "

@@ -319,9 +319,9 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     for name in names:
         cells_of = {method: by[name, method] for method in COLUMNS if by[name, method]}
         where = "test" if "test" in cells_of["dot"][0] else "valid"
-        rows.append([name, where, *(_cell_text(cells_of.get(m), where) for m in COLUMNS)])
+        rows.append([name, where, *(cell_text(cells_of.get(m), where) for m in COLUMNS)])
         if where == "valid":
-            texts = (_folds_text(cells_of.get(method)) for method in COLUMNS)
+            texts = (folds_text(cells_of.get(method)) for method in COLUMNS)
             rows.append(["", "valid, by folds", *texts])
         if name in PAPER:
             rows.append(["", "paper, test", *(_paper_text(name, method) for method in COLUMNS)])
@@ -353,7 +353,8 @@ _NOTES = (
 )
 
 
-def _cell_text(lines: list[Line] | None, where: str) -> str:
+def cell_text(lines: list[Line] | None, where: str) -> str:
+    """Return the error of what the first draw chose, over all draws, and the features used."""
     if not lines:
         return "–"
     lines = [line for line in lines if "fold" not in line["cell"]]
@@ -370,7 +371,8 @@ def _same_but_draw(line: Line, other: Line) -> bool:
     return {**line["cell"], "draw": 0} == {**other["cell"], "draw": 0}
 
 
-def _folds_text(lines: list[Line] | None) -> str:
+def folds_text(lines: list[Line] | None) -> str:
+    """Return the validation error of what folds chose."""
     if not lines or not any("fold" in line["cell"] for line in lines):
         return "–"
     return runner.percent(chosen_by_folds(lines)[1])
@@ -397,14 +399,8 @@ def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[s
 
 def _draw_paths(figure: Any, names: list[str], by: dict[tuple[str, str], list[Line]]) -> None:
     """Draw validation errors along the path of the chosen parameters, a panel a set."""
-    columns = min(len(names), 4)
-    n_rows = -(-len(names) // columns)
-    figure.set_size_inches(3.2 * columns, 2.6 * n_rows)
-    axes = figure.subplots(n_rows, columns, squeeze=False).ravel()
-    for axis in axes[len(names) :]:
-        axis.set_axis_off()
     colors = {"hdsl": "#0072b2", "hdsl_ascent": "#009e73", "hdsl_prior": "#d55e00"}
-    for axis, name in zip(axes, names, strict=False):
+    for axis, name in runner.panels(figure, names):
         for method, color in colors.items():
             first = [
                 line
@@ -418,4 +414,6 @@ def _draw_paths(figure: Any, names: list[str], by: dict[tuple[str, str], list[Li
         axis.axhline(level, color="#888888", linestyle=":", label="cosine")
         axis.set(title=name, xscale="log", xlabel="iteration", ylabel="validation error, %")
         axis.set_ylim(0, max(2.5 * level, 10))
-    axes[0].legend(frameon=False, fontsize=7)
+    figure.legend(
+        *axis.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
+    )

@@ -29,6 +29,9 @@ import joblib
 Cell = dict[str, Any]
 Line = dict[str, Any]
 
+#: Says in a folder of results which size they have.
+SIZE_FILE = "size.txt"
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -124,11 +127,31 @@ def read(path: Path) -> dict[str, Line]:
     return known
 
 
+class OtherSizeError(Exception):
+    """A folder holds results that must not be mixed with those asked for."""
+
+
+def check_size(settings: Settings) -> None:
+    """Refuse a folder that holds results of the other size: full and quick must not meet."""
+    mark, size = settings.out / SIZE_FILE, _size(settings)
+    there = mark.read_text(encoding="utf-8").strip() if mark.exists() else size
+    if there != size:
+        raise OtherSizeError(
+            f"{settings.out} has results of {there} size, and these would be {size}: name another "
+            "folder with --out."
+        )
+
+
+def _size(settings: Settings) -> str:
+    return "quick" if settings.quick else "full"
+
+
 def run(name: str, experiment: Experiment, settings: Settings, file: TextIO | None) -> list[Line]:
     """Compute the cells that are missing, and return the lines of all, in the order of cells.
 
     Cells may depend on lines that are there already: they are asked for until none is new.
     """
+    check_size(settings)
     while True:
         cells = experiment.cells(settings)
         known = run_cells(name, cells, settings, file)
@@ -146,6 +169,7 @@ def run_cells(
     if not missing:
         return known
     settings.out.mkdir(parents=True, exist_ok=True)
+    (settings.out / SIZE_FILE).write_text(_size(settings) + "\n", encoding="utf-8")
     progress = Progress(name, len(cells), len(missing), file)
     with path.open("a", encoding="utf-8") as lines:
         if path.stat().st_size and not path.read_text(encoding="utf-8").endswith("\n"):
@@ -249,7 +273,7 @@ def _save(draw: Any, stem: Path) -> bool:
         import matplotlib as mpl
         from matplotlib.figure import Figure
     except ImportError:
-        print("No figures: install hdsl[plot] for matplotlib.", file=sys.stderr)
+        print("No figures: install hdsl[plots] for matplotlib.", file=sys.stderr)
         return False
     # Same picture, same bytes: no dates and no random ids in the files.
     with mpl.rc_context({"svg.hashsalt": "hdsl", "font.size": 9, "axes.grid": False}):
@@ -258,6 +282,17 @@ def _save(draw: Any, stem: Path) -> bool:
         figure.savefig(stem.with_suffix(".png"), dpi=150, metadata={"Software": None})
         figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None, "Creator": None})
     return True
+
+
+def panels(
+    figure: Any, items: Sequence[Any], size: tuple[float, float] = (3.2, 2.6)
+) -> Iterator[tuple[Any, Any]]:
+    """Yield axes for each item, four in a row, on a figure that has room for them."""
+    columns = min(len(items), 4)
+    rows = -(-len(items) // columns)
+    figure.set_size_inches(size[0] * columns, size[1] * rows)
+    for place, item in enumerate(items, start=1):
+        yield figure.add_subplot(rows, columns, place), item
 
 
 # --- words for tables ----------------------------------------------------------------------------

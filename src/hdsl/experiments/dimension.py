@@ -1,0 +1,443 @@
+"""The paper's figure of 3-NN errors by the number of dimensions: HDSL, projections, OASIS on them.
+
+HDSL is the run of the experiment `knn`, at the scale that its validation rows chose. Principal
+components are kept in the folder of the results, under ``projections``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from .. import baselines
+from ..evaluate import knn_error
+from ..plots import COLORS
+from ..triplets import neighbor_triplets, random_triplets
+from . import knn, runner, sets
+from .runner import Cell, Line, Results, Settings, Table
+from .sets import Parts
+
+TITLE = "Errors of 3 nearest neighbours by the number of dimensions, in percent"
+
+DIMENSIONS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+
+#: The paper's grid.
+AGGRESSIVENESS = tuple(10.0**e for e in range(-9, 3))
+
+#: Draws of a random projection, and of one with OASIS: there the first draw chooses C for all.
+DRAWS, OASIS_DRAWS = 5, 3
+
+#: Steps of OASIS; of many dimensions fewer, such that steps times dimensions do not exceed the
+#: second number.
+STEPS, WORK = 50_000, 25_000_000
+
+#: Marks along the path of HDSL.
+MARKS = 30
+
+#: Principal components are exact up to so many rows. Of more rows: times that a subspace is
+#: iterated, and dimensions that it has to spare.
+EXACT, ITERATIONS, SPARE = 4000, 4, 20
+
+LABELS = {
+    "hdsl": "HDSL, along its run",
+    "components": "HDSL, leading directions",
+    "rp": "RP",
+    "pca": "PCA",
+    "rp_oasis": "RP+OASIS",
+    "pca_oasis": "PCA+OASIS",
+}
+
+
+# --- cells ---------------------------------------------------------------------------------------
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return HDSL and the projections of every set, then OASIS on them.
+
+    The projections come first, so that those that are kept are there when OASIS needs them; the
+    models of HDSL are computed here, by all processes, if they are missing.
+    """
+    names = sets.present(settings, sets.PAPER[::3] if settings.quick else sets.PAPER)
+    for name in names:
+        knn.chosen_model(settings, name)
+    n_draws, n_oasis = (2, 2) if settings.quick else (DRAWS, OASIS_DRAWS)
+    todo: list[Cell] = [{"set": name, "method": "pca"} for name in names]
+    todo += [{"set": name, "method": "hdsl"} for name in names]
+    todo += [
+        {"set": name, "method": "rp", "draw": draw} for name in names for draw in range(n_draws)
+    ]
+    known = runner.read(settings.out / "dimension.jsonl")
+    for name in names:
+        grids = _grids(settings, name, "rp_oasis")
+        todo += chain(*_grids(settings, name, "pca_oasis"), *grids)
+        keys = [[runner.key(cell) for cell in grid] for grid in grids]
+        there = [of for of in keys if known.keys() >= set(of)]
+        best = [knn.chosen([known[key] for key in of])["cell"] for of in there]
+        # Cells of a draw come together, since they share its projection.
+        todo += [{**cell, "draw": draw} for draw in range(1, n_oasis) for cell in best]
+    return todo
+
+
+def _grids(settings: Settings, name: str, method: str) -> list[list[Cell]]:
+    """Return, for each number of dimensions, the cells that C is chosen by."""
+    costs = AGGRESSIVENESS[3::4] if settings.quick else AGGRESSIVENESS
+    return [
+        [{"set": name, "method": method, "dimensions": n, "C": C, "draw": 0} for C in costs]
+        for n in _dimensions(settings, name, method)
+    ]
+
+
+def _dimensions(settings: Settings, name: str, method: str) -> list[int]:
+    """Return the numbers of dimensions; of principal components at most one less than rows."""
+    every = DIMENSIONS[:5:2] if settings.quick else DIMENSIONS
+    if not method.startswith("pca"):
+        return list(every)
+    most = len(sets.load(settings, name).y) - 1
+    return list(dict.fromkeys(min(n, most) for n in every))
+
+
+def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
+    """Return the errors of one cell; of HDSL and of a projection those of all dimensions."""
+    method, name = cell["method"], cell["set"]
+    if method == "hdsl":
+        return _hdsl(settings, name)
+    whole = _projected(settings, name, method.split("_")[0], cell.get("draw", 0))
+    if method in ("rp", "pca"):
+        return {
+            "curve": [
+                {"dimensions": n, **_errors(_cut(whole, n, method))}
+                for n in _dimensions(settings, name, method)
+            ]
+        }
+    return _oasis(settings, cell, _cut(whole, cell["dimensions"], method))
+
+
+def _errors(parts: Parts, similarity: Any = None) -> dict[str, float]:
+    errors = {"valid": knn_error(similarity, parts.X, parts.y, parts.X_val, parts.y_val)}
+    if parts.has_test:
+        errors["test"] = knn_error(similarity, parts.X, parts.y, parts.X_test, parts.y_test)
+    return errors
+
+
+# --- HDSL ----------------------------------------------------------------------------------------
+
+
+def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
+    """Return errors along the path, by the rank of M, and of its last M cut to fewer directions."""
+    parts, model = sets.load(settings, name), knn.chosen_model(settings, name)
+    last = len(model.trace_) - 1
+    marks = np.unique(np.geomspace(1, last, 8 if settings.quick else MARKS).round().astype(int))
+    path = []
+    for k in sorted({*marks.tolist(), int(model.n_iter_)}):
+        similarity = model.at(k).similarity_
+        point = {"n_iter": k, "dimensions": rank(similarity.atoms)}
+        path.append({**point, **_errors(parts, similarity)})
+    kept = rank(model.atoms_)
+    few = [n for n in _dimensions(settings, name, "hdsl") if n < kept]
+    similarity = model.similarity_
+    used, directions = similarity.directions(max([*few, 1]))
+    projected = _map(parts, lambda rows: rows[:, used] @ directions)
+    return {
+        "dot": _errors(parts),
+        "kept": kept,
+        "path": path,
+        "components": [
+            *({"dimensions": n, **_errors(_cut(projected, n))} for n in few),
+            {"dimensions": kept, **_errors(parts, similarity)},
+        ],
+    }
+
+
+def rank(atoms: np.ndarray) -> int:
+    """Return the rank of a sum of atoms with positive weights, whatever these are.
+
+    A connected part of the graph of pairs has full rank, unless flipping the signs of some of its
+    features makes all its atoms e_i - e_j: then it has one less. To see which, walk on two copies
+    of the features, along e_i + e_j to the other copy: such a part comes apart in two.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n_atoms, 3)
+        Rows (i, j, sign).
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> rank(np.array([[0, 1, -1], [1, 2, -1], [0, 2, -1]]))
+    2
+    >>> rank(np.array([[0, 1, -1], [1, 2, -1], [0, 2, 1]]))
+    3
+    """
+    used, place = np.unique(atoms[:, :2], return_inverse=True)
+    n, (i, j) = len(used), place.reshape(-1, 2).T
+    shift = n * (atoms[:, 2] > 0)
+    twice = np.append(i, i + n), np.append(j + shift, j + n - shift)
+    return n + _n_parts(i, j, n) - _n_parts(*twice, 2 * n)
+
+
+def _n_parts(i: np.ndarray, j: np.ndarray, n: int) -> int:
+    links = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
+    return int(connected_components(links, directed=False, return_labels=False))
+
+
+# --- projections ---------------------------------------------------------------------------------
+
+
+def _map(parts: Parts, change: Callable[[Any], Any]) -> Parts:
+    """Return the parts with rows that are dense arrays."""
+    X, X_val, X_test = (
+        None if rows is None else np.asarray(change(rows))
+        for rows in (parts.X, parts.X_val, parts.X_test)
+    )
+    return parts._replace(X=X, X_val=X_val, X_test=X_test)
+
+
+def _cut(parts: Parts, n: int, method: str = "pca") -> Parts:
+    """Return the first dimensions; of a random projection, with the lengths that n draws give."""
+    factor = np.sqrt(parts.X.shape[1] / n) if method.startswith("rp") else 1.0
+    return _map(parts, lambda rows: factor * rows[:, :n].astype(np.float64))
+
+
+@lru_cache(maxsize=1)
+def _projected(settings: Settings, name: str, method: str, draw: int) -> Parts:
+    """Return the rows in the most dimensions that are tried; fewer are the first of them."""
+    parts = sets.load(settings, name)
+    most = _dimensions(settings, name, method)[-1]
+    if method == "rp":
+        return _map(
+            parts, baselines.random_projection(most, random_state=draw).fit(parts.X).transform
+        )
+    path = settings.out / "projections" / f"{name}-pca.npz"
+    if not path.exists():
+        center, components = principal_components(parts.X, most, draw)
+        _save(path, _map(parts, lambda rows: rows @ components - center @ components))
+    with np.load(path) as kept:
+        X, X_val, X_test = (kept.get(key) for key in ("X", "X_val", "X_test"))
+    return parts._replace(X=X, X_val=X_val, X_test=X_test)
+
+
+def _save(path: Path, parts: Parts) -> None:
+    """Write the rows, whole or not at all: another process may look for them."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    rows = {"X": parts.X, "X_val": parts.X_val, "X_test": parts.X_test}
+    part = path.with_name(f"{path.stem}-{os.getpid()}.npz")
+    np.savez(part, **{key: Z.astype(np.float32) for key, Z in rows.items() if Z is not None})
+    part.replace(path)
+
+
+def principal_components(X: Any, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return the centre of the rows and the leading principal components, by subspace iteration.
+
+    The rows stay sparse. Thousands of components take a few products of matrices, where Lanczos
+    methods take as many passes over the data as there are components.
+
+    Parameters
+    ----------
+    X : sparse array of shape (n_rows, n_features)
+    n : int
+        Less than n_rows.
+    seed : int, default=0
+
+    Returns
+    -------
+    center : ndarray of shape (n_features,)
+    components : ndarray of shape (n_features, n)
+        Orthonormal, the one of largest variance first; nearly 0 where there is no variance.
+
+    Examples
+    --------
+    >>> X = sp.csr_array([[3.0, 1, 0], [1, 1, 0], [2, 1.5, 0], [2, 0.5, 0]])
+    >>> center, components = principal_components(X, 1)
+    >>> center.tolist(), np.abs(components.T).round(6).tolist()
+    ([2.0, 1.0, 0.0], [[1.0, 0.0, 0.0]])
+    """
+    center = np.asarray(X.mean(axis=0)).ravel()
+    columns = X.T.tocsr()
+
+    def back(Q: np.ndarray) -> np.ndarray:
+        return columns @ Q - np.outer(center, Q.sum(axis=0))
+
+    exact, rng = X.shape[0] <= EXACT, np.random.default_rng(seed)
+    Q = np.eye(X.shape[0]) if exact else rng.standard_normal((X.shape[0], n + SPARE))
+    for _ in range(0 if exact else ITERATIONS):
+        V = back(Q)
+        Q, _ = scipy.linalg.qr(X @ V - center @ V, mode="economic", overwrite_a=True)
+    V = back(Q)
+    variances, turn = scipy.linalg.eigh(V.T @ V)
+    leading = slice(-1, -n - 1, -1)
+    lengths = np.sqrt(np.maximum(variances[leading], 1e-12 * variances[-1]))
+    return center, V @ (turn[:, leading] / lengths)
+
+
+# --- OASIS ---------------------------------------------------------------------------------------
+
+
+class _Run(NamedTuple):
+    """OASIS with some C; `settled` where no step is as long as C: a larger one changes nothing."""
+
+    C: float
+    W: np.ndarray
+    answer: dict[str, Any]
+    settled: bool
+
+
+#: The last run in this process, by what its cell is but for C.
+_last: dict[tuple[Any, ...], _Run] = {}
+
+
+def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
+    n, draw, C = cell["dimensions"], cell["draw"], cell["C"]
+    problem = (settings, cell["set"], cell["method"], n, draw)
+    before = _last.get(problem)
+    if before is not None and before.C >= C:
+        before = None
+    if before is not None and before.settled:
+        return before.answer
+    steps = 2000 if settings.quick else min(STEPS, WORK // n)
+    triplets = _triplets(settings, cell["set"], draw)
+    model = baselines.OASIS(C, n_steps=steps, random_state=draw).fit(parts.X, triplets=triplets)
+    W = model.similarity_.matrix
+    # Steps are min(C, …): had C cut one short before, a larger C would have led elsewhere.
+    settled = before is not None and np.array_equal(before.W, W)
+    if before is not None and settled:
+        answer = before.answer
+    else:
+        answer = {**_errors(parts, model.similarity_), "n_features": n, "n_steps": steps}
+    _last.clear()
+    _last[problem] = _Run(C, W, answer, settled)
+    return answer
+
+
+@lru_cache(maxsize=1)
+def _triplets(settings: Settings, name: str, draw: int) -> np.ndarray:
+    """Return the triplets of the rows themselves, made as the paper makes them."""
+    parts = sets.load(settings, name)
+    if parts.mining.get("mining") == "random":
+        return random_triplets(parts.y, 20, random_state=draw)
+    return neighbor_triplets(parts.X, parts.y)
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+class Point(NamedTuple):
+    """Errors of all draws in so many dimensions, and the C that was chosen."""
+
+    dimensions: int
+    errors: list[float]
+    C: float | None = None
+
+
+Curves = dict[str, list[Point]]
+
+
+def publish(settings: Settings, lines: list[Line]) -> Results:
+    """Return the table of errors, the table of what was chosen, and the curves."""
+    by: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        by[line["cell"]["set"], line["cell"]["method"]].append(line)
+    names = list(dict.fromkeys(line["cell"]["set"] for line in lines))
+    every = _dimensions(settings, names[0], "hdsl")
+    found, rows, choices = {}, [], []
+    for name in names:
+        hdsl = by[name, "hdsl"][0]
+        where = "test" if "test" in hdsl["dot"] else "valid"
+        curves = {method: list(_curve(by, name, method, where)) for method in LABELS}
+        found[name] = curves, hdsl["dot"][where]
+        for method, label in LABELS.items():
+            points = {point.dimensions: point for point in curves[method]}
+            if method == "hdsl":
+                texts, last = _along(hdsl, every, where), hdsl["kept"]
+            else:
+                texts = [_percent(points.get(n)) for n in every]
+                last = max(points)
+            most = "" if last in every else f"{_percent(points.get(last))} [{last}]"
+            rows.append([name, where, label, *texts, most])
+            if method.endswith("oasis"):
+                costs = [f"{points[n].C:g}" if n in points else "–" for n in every]
+                choices.append([name, label, *costs])
+    numbers = list(map(str, every))
+    return Results(
+        [
+            Table("errors", ["set", "", "method", *numbers, "most"], rows, _NOTES),
+            Table("choices", ["set", "C of", *numbers], choices),
+        ],
+        {"errors": lambda figure: _draw(figure, found)},
+    )
+
+
+_NOTES = (
+    "HDSL along its run: the last model of the path whose M has no more than so many dimensions "
+    "(its rank), and in the last column the model that the validation rows chose, with its rank. "
+    "Leading directions: that model, cut to its largest eigenvalues.",
+    f"OASIS: C in {{10⁻⁹, …, 10²}} chosen on the validation rows for each number of dimensions; "
+    f"{STEPS:,} steps, and at most {WORK:,} / dimensions. Where no step was as long as C, larger "
+    "ones lead to the same result and are not run. Triplets are those of the rows before they "
+    "are projected.",
+    f"RP: {DRAWS} draws, {OASIS_DRAWS} with OASIS, for which the first chooses C; ± is their "
+    "standard deviation. A draw has all its dimensions at once, and fewer are the first of them.",
+    f"PCA: centred; of more than {EXACT:,} rows (rcv1_2) by {ITERATIONS} subspace iterations, "
+    "which leave the last dimensions a little short of variance. There is at most one dimension "
+    "less than rows, which the last column has.",
+    "Test rows where labels were published, else validation rows, which then flatters what was "
+    "chosen on them.",
+)
+
+
+def _curve(
+    by: dict[tuple[str, str], list[Line]], name: str, method: str, where: str
+) -> Iterator[Point]:
+    """Yield the points of a method."""
+    if method.endswith("oasis"):
+        lines = by[name, method]
+        for n in dict.fromkeys(line["cell"]["dimensions"] for line in lines):
+            these = [line for line in lines if line["cell"]["dimensions"] == n]
+            C = knn.chosen([line for line in these if line["cell"]["draw"] == 0])["cell"]["C"]
+            yield Point(n, [line[where] for line in these if line["cell"]["C"] == C], C)
+    elif method in ("rp", "pca"):
+        for points in zip(*(line["curve"] for line in by[name, method]), strict=True):
+            yield Point(points[0]["dimensions"], [point[where] for point in points])
+    else:
+        for point in by[name, "hdsl"][0]["path" if method == "hdsl" else method]:
+            yield Point(point["dimensions"], [point[where]])
+
+
+def _along(line: Line, every: list[int], where: str) -> list[str]:
+    """Return, for each number of dimensions, the error of the last model that has no more."""
+    texts = []
+    for n in every:
+        errors = [point[where] for point in line["path"] if point["dimensions"] <= n]
+        enough = max(point["dimensions"] for point in line["path"]) >= n
+        texts.append(runner.percent(errors[-1]) if errors and enough else "–")
+    return texts
+
+
+def _percent(point: Point | None) -> str:
+    return "–" if point is None else runner.percent(point.errors)
+
+
+def _draw(figure: Any, found: dict[str, tuple[Curves, float]]) -> None:
+    styles = dict(zip(LABELS, ("-", "--", ":", ":", "-.", "-."), strict=True))
+    for axis, (name, (curves, dot)) in runner.panels(figure, list(found.items()), (4.0, 3.2)):
+        axis.axhline(100 * dot, color="0.6", lw=1, label="DOT, all dimensions")
+        for (method, points), color in zip(curves.items(), COLORS, strict=False):
+            n = [point.dimensions for point in points]
+            mean = [100 * np.mean(point.errors) for point in points]
+            axis.plot(n, mean, color=color, ls=styles[method], lw=1.5, label=LABELS[method])
+        axis.set(title=name, xscale="log", xlabel="dimensions", ylabel="error, %")
+    figure.legend(
+        *axis.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
+    )
