@@ -9,6 +9,7 @@ LOCK_ARGS ?=
 PLACE := $(shell pwd | cksum | cut -d ' ' -f 1)
 LOCKED := .venv/.stamp-locked-$(PLACE)
 READY := .venv/.stamp-ready-$(PLACE)
+DOCS_LOCKED := .venv/.stamp-docs-$(PLACE)
 OLDEST_LOCKED := .venv-oldest/.stamp-locked-$(PLACE)
 OLDEST_READY := .venv-oldest/.stamp-ready-$(PLACE)
 LOCK_READY := .venv-lock/.stamp-ready-$(PLACE)
@@ -21,7 +22,7 @@ COMPILE = .venv-lock/bin/python -m uv pip compile --quiet --universal --generate
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test lint demo bench test-oldest lock clean
+.PHONY: help env test lint demo bench docs test-oldest lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -37,11 +38,15 @@ lint: $(READY)  ## run ruff, mypy and the import contract
 	$(RUN) mypy
 	.venv/bin/lint-imports --no-logo --no-cache
 
-demo: $(READY)  ## run the paper's recovery experiment on synthetic data
-	$(RUN) hdsl.experiments.recovery
+demo: $(READY)  ## learn which docstrings of Python's own library belong together; writes hdsl-demo.html
+	$(RUN) hdsl demo
 
 bench: $(READY)  ## run the benchmarks
 	$(RUN) benchmarks
+
+docs: $(READY) $(DOCS_LOCKED)  ## build the pages in docs/_build/html, and check the links inside them
+	$(RUN) sphinx -W --keep-going -q docs docs/_build/html
+	.venv/bin/python docs/check_links.py docs/_build/html
 
 test-oldest: $(OLDEST_READY)  ## run the tests on the oldest versions we claim (Python 3.11 or 3.12)
 	.venv-oldest/bin/python -m pip --disable-pip-version-check check
@@ -56,6 +61,7 @@ lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes 
 clean:  ## remove the environments, caches and build results
 	rm -rf .venv .venv-oldest .venv-lock build dist htmlcov .coverage .coverage.*
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf docs/_build docs/gallery docs/generated
 	for d in src tests benchmarks docs examples; do \
 		if [ -d $$d ]; then find $$d -type d -name __pycache__ -prune -exec rm -rf {} +; fi; \
 	done
@@ -72,6 +78,10 @@ $(LOCKED): requirements/dev.txt
 
 $(READY): $(LOCKED) pyproject.toml
 	@.venv/bin/python $(PIP_INSTALL) $(THIS_PACKAGE)
+	@touch $@
+
+$(DOCS_LOCKED): requirements/docs.txt $(LOCKED)
+	@.venv/bin/python $(PIP_INSTALL) --require-hashes -r requirements/docs.txt
 	@touch $@
 
 # The oldest compiled packages have no wheels for Python 3.13.

@@ -8,9 +8,11 @@ def main() -> None:
     try:
         from .cli import app
     except ModuleNotFoundError as error:
-        if error.name != "typer":
+        if error.name not in ("typer", "rich"):
             raise
-        sys.exit("hdsl: the command line needs typer. Install it with: pip install 'hdsl[cli]'")
+        sys.exit("hdsl: the command line needs typer and rich: pip install 'hdsl[cli]'")
+    except KeyboardInterrupt:  # while the libraries are loaded
+        sys.exit(130)
     app(prog_name="hdsl")
 
 

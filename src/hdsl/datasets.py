@@ -778,7 +778,9 @@ _NOT_LIBRARY = frozenset(
 _FEWEST_WORDS = 8
 
 
-def load_docstrings(*, min_rows_per_label: int = 20, vectorize: bool = True) -> Bunch:
+def load_docstrings(
+    *, min_rows_per_label: int = 20, summaries: bool = False, vectorize: bool = True
+) -> Bunch:
     """Load the docstrings of Python's standard library: text, labelled by module.
 
     One document a public function, class or method whose docstring has 8 words or more; its label
@@ -791,6 +793,9 @@ def load_docstrings(*, min_rows_per_label: int = 20, vectorize: bool = True) -> 
     ----------
     min_rows_per_label : int, default=20
         Labels with fewer documents are left out.
+    summaries : bool, default=False
+        Whether to take of each docstring its first paragraph only: short texts, which share few
+        words.
     vectorize : bool, default=True
         Whether to add TF-IDF rows.
 
@@ -814,6 +819,7 @@ def load_docstrings(*, min_rows_per_label: int = 20, vectorize: bool = True) -> 
     found: dict[str, list[tuple[str, str, str]]] = {}
     for path in _source_files(library):
         for name, text in _docstrings(path, library):
+            text = text.partition("\n\n")[0] if summaries else text
             same = found.setdefault(" ".join(text.split()), [])
             same.append((text, name, name.partition(".")[0]))
     rows = [same[0] for same in found.values() if len({label for _, _, label in same}) == 1]

@@ -99,10 +99,10 @@ def grid(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
     if method in ("diag_l1", "diag_l2"):
         return [{"alpha": alpha} for alpha in ((1e-7, 1e-4) if quick else ALPHAS)]
     if method == "hdsl_prior":
-        values = product((1.0,), (1.0,)) if quick else product(PRIOR_SCALES, PRIORS)
+        pairs = product((1.0,), (1.0,)) if quick else product(PRIOR_SCALES, PRIORS)
         return [
             {"scale": scale, "prior": prior, "way": way}
-            for scale, prior in values
+            for scale, prior in pairs
             for way in (("once",) if name in MINED_ONCE else WAYS)
         ]
     return [{}]

@@ -1,0 +1,142 @@
+"""About the program itself: ``hdsl info``, ``bench`` and ``reproduce``."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated
+
+import joblib
+import numpy as np
+import typer
+
+from .. import _memory
+from . import inputs
+from .options import Json, MatlabNames, Triplets, ZeroBased, app, option
+from .shell import show_json, show_table
+from .use import load_all
+
+
+@app.command()
+def info(
+    data: Annotated[
+        Path | None, typer.Argument(help="A model file, or rows as `hdsl fit` reads them.")
+    ] = None,
+    triplets: Triplets = None,
+    per_row: Annotated[int, option("Triplets a row to plan for, without a file.")] = 15,
+    zero_based: ZeroBased = False,
+    matlab_names: MatlabNames = "fea,gnd",
+    as_json: Json = False,
+) -> None:
+    """Tell versions, the machine, a model, or what a fit would take.
+
+    **Examples**
+
+      hdsl info model.hdsl
+
+      hdsl info X.npz --triplets T.npy
+    """
+    free = _memory.available()
+    facts: dict[str, object] = {
+        "hdsl": version("hdsl"),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
+        "cores": joblib.cpu_count(),
+        "free memory": _memory.format_bytes(free) if free is not None else "unknown",
+    }
+    if data is not None and data.suffix == ".hdsl":
+        facts |= _model_facts(data)
+    elif data is not None:
+        source = inputs.Source(triplets=triplets, zero_based=zero_based, matlab_names=matlab_names)
+        given = inputs.read_data(data, source)
+        X = given.X
+        judged = given.judgements
+        planned = _stand_in(X.shape[0], per_row) if judged is None else judged.triplets
+        need = _memory.estimate(X, planned)
+        facts |= {
+            "rows": X.shape[0],
+            "features": X.shape[1],
+            "values": X.nnz,
+            "triplets": len(planned),
+            "a fit takes": str(need),
+            "fits": free is None or need.total <= free,
+        }
+    if as_json:
+        show_json(facts)
+    else:
+        show_table([(name, str(value)) for name, value in facts.items()])
+
+
+def _model_facts(path: Path) -> dict[str, object]:
+    model, kept = load_all(path)
+    return {
+        "features": model.n_features_in_,
+        "pairs": len(model.weights_),
+        "scale": float(f"{model.scale_:.6g}"),
+        "prior": float(f"{model.prior_:.6g}"),
+        "triplets": model.n_triplets_,
+        "iterations": model.n_iter_,
+        "status": model.status_,
+        "words": kept.vectorizer is not None,
+        "documents": kept.n_rows,
+        "labels": 0 if kept.labels is None else len(np.unique(kept.labels)),
+    }
+
+
+def _stand_in(n_rows: int, per_row: int) -> np.ndarray:
+    """Return triplets of each row with its neighbours in the file, to plan by."""
+    anchor = np.repeat(np.arange(n_rows), per_row)
+    shift = np.tile(np.arange(per_row), n_rows)
+    return np.column_stack(
+        [anchor, (anchor + 1 + shift // 5) % n_rows, (anchor + 4 + shift % 5) % n_rows]
+    )
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def bench(ctx: typer.Context) -> None:
+    """Run the benchmarks of the repository.
+
+    Arguments are passed on.
+
+    **Examples**
+
+      hdsl bench --list
+
+      hdsl bench kernels --toy
+    """
+    places = (Path.cwd(), Path(__file__).resolve().parents[3])
+    folder = next((p for p in places if (p / "benchmarks" / "__main__.py").is_file()), None)
+    if folder is None:
+        raise ValueError(
+            "The benchmarks are in the repository, not in the installed package: run `hdsl bench` "
+            "in a clone of it."
+        )
+    ended = subprocess.run([sys.executable, "-m", "benchmarks", *ctx.args], cwd=folder, check=False)
+    raise typer.Exit(ended.returncode)
+
+
+@app.command()
+def reproduce(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, or all.")],
+    quick: Annotated[bool, option("A smaller version of each.", "--quick")] = False,
+    data: Annotated[Path | None, option("Folder of the real data sets.")] = None,
+    out: Annotated[Path | None, option("Folder of the results.")] = None,
+    jobs: Annotated[int | None, option("Processes.")] = None,
+) -> None:
+    """Run the experiments of the paper.
+
+    What is finished is not computed again.
+
+    **Example**
+
+      hdsl reproduce recovery --quick
+    """
+    from .. import experiments
+
+    arguments = [*names, *(["--quick"] if quick else [])]
+    for name, value in (("--data", data), ("--out", out), ("--jobs", jobs)):
+        arguments += [] if value is None else [name, str(value)]
+    raise typer.Exit(experiments.main(arguments) or 0)

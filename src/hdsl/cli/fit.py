@@ -1,0 +1,220 @@
+"""``hdsl fit``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .. import _memory
+from ..estimators import HDSL
+from ..text import Collection, make_vectorizer, save
+from . import inputs, shell
+from .learn import MEASURES, Outcome, learn
+from .options import (
+    Id,
+    Json,
+    LabelColumn,
+    Labels,
+    MatlabNames,
+    TextColumn,
+    Triplets,
+    ZeroBased,
+    app,
+    option,
+)
+from .shell import one_line, say, show, show_errors, show_json, show_table
+
+WORDS, LEARNING, SPLIT = "Words", "Learning", "Rows held out"
+
+
+@app.command()
+def fit(
+    data: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DATA",
+            help="Texts: .csv, .tsv, .jsonl or .parquet, with --text. Rows: .npz, .mtx, .mat, "
+            ".data (NIPS 2003), or svmlight under any other name.",
+        ),
+    ],
+    output: Annotated[Path, option("Model file.", "-o", "--output")] = Path("model.hdsl"),
+    no_documents: Annotated[
+        bool,
+        option(
+            "Keep no texts, labels and rows in the model file: nothing to search.",
+            "--no-documents",
+        ),
+    ] = False,
+    seed: Annotated[int, option("Of all that is random.")] = 0,
+    jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
+    as_json: Json = False,
+    text: TextColumn = None,
+    label: LabelColumn = None,
+    labels: Labels = None,
+    triplets: Triplets = None,
+    ids: Id = None,
+    zero_based: ZeroBased = False,
+    matlab_names: MatlabNames = "fea,gnd",
+    tokens: Annotated[
+        str,
+        option("words, or identifiers: camelCase and snake_case are two words each.", panel=WORDS),
+    ] = "words",
+    ngrams: Annotated[int, option("2 adds pairs of consecutive words.", panel=WORDS)] = 1,
+    min_df: Annotated[
+        float,
+        option("Fewest documents that a word is in; below 1, a share of them.", panel=WORDS),
+    ] = 2,
+    max_df: Annotated[
+        float,
+        option("Most documents that a word is in; up to 1, a share of them.", panel=WORDS),
+    ] = 1.0,
+    stop_words: Annotated[
+        str, option("Words to leave out: english or none.", panel=WORDS)
+    ] = "english",
+    scale: Annotated[str, option("Size of the learned part, or auto.", panel=LEARNING)] = "auto",
+    prior: Annotated[
+        str, option("Weight of the plain dot product under it, or auto.", panel=LEARNING)
+    ] = "auto",
+    max_iter: Annotated[int, option("Most iterations; each adds a pair.", panel=LEARNING)] = 1000,
+    n_targets: Annotated[
+        int, option("Nearest rows of its own label, for each row.", panel=LEARNING)
+    ] = 5,
+    n_impostors: Annotated[
+        int, option("Nearest rows of other labels, for each row.", panel=LEARNING)
+    ] = 10,
+    mine_every: Annotated[
+        int | None,
+        option("Look for them again every so many iterations, as learned so far.", panel=LEARNING),
+    ] = None,
+    mining: Annotated[str, option("neighbors, or random rows.", panel=LEARNING)] = "neighbors",
+    loss: Annotated[
+        str,
+        option("smoothed_hinge, squared_hinge, logistic or exponential.", panel=LEARNING),
+    ] = "smoothed_hinge",
+    oracle: Annotated[
+        str,
+        option(
+            "How the next pair is found: ascent, heuristic (the paper's) or exact.", panel=LEARNING
+        ),
+    ] = "ascent",
+    step: Annotated[
+        str, option("away (the paper's), forward, pairwise or blended.", panel=LEARNING)
+    ] = "away",
+    tol: Annotated[float, option("Stop at this duality gap.", panel=LEARNING)] = 1e-3,
+    batch_size: Annotated[
+        int | None, option("Triplets an iteration; all unless told.", panel=LEARNING)
+    ] = None,
+    test: Annotated[float, option("Share of the rows that measures the error.", panel=SPLIT)] = 0.2,
+    validation: Annotated[
+        float,
+        option(
+            "Share that chooses the number of iterations, and is learned from afterwards. 0: no "
+            "choice, --max-iter holds.",
+            panel=SPLIT,
+        ),
+    ] = 0.2,
+    patience: Annotated[
+        int, option("Iterations without a better score that end the choice.", panel=SPLIT)
+    ] = 300,
+) -> None:
+    """Learn a similarity, measure it on rows held out, save it.
+
+    Rows are split in three: some are learned from, some choose the number of iterations and are
+    then learned from too, and nothing is taken from the last until the error is measured on them.
+    Ctrl-C ends the fit and keeps the model so far.
+
+    **Examples**
+
+      hdsl fit reviews.csv --text body --label topic -o model.hdsl
+
+      hdsl fit X.npz --labels y.npy --max-iter 3000
+
+      hdsl fit X.svm --prior 0 --scale 1000
+
+      hdsl fit X.npz --triplets judgements.csv
+    """
+    inputs.check_model_output(output)
+    model = HDSL(
+        scale=_number(scale, "--scale"), prior=_number(prior, "--prior"), loss=loss, oracle=oracle,
+        step=step, batch_size=batch_size, mining=mining, n_targets=n_targets,
+        n_impostors=n_impostors, mine_every=mine_every, max_iter=max_iter, tol=tol,
+        n_iter_no_change=patience, random_state=seed, n_jobs=jobs,
+    )  # fmt: skip
+    vectorizer = None
+    if inputs.is_table(data):
+        vectorizer = make_vectorizer(
+            tokens, ngrams=ngrams, stop_words=stop_words,
+            min_df=_count_or_share(min_df), max_df=_count_or_share(max_df, share=1.0),
+        )  # fmt: skip
+    source = inputs.Source(text, label, labels, triplets, ids, zero_based, matlab_names)
+    outcome = learn(
+        inputs.read_data(data, source), model, vectorizer=vectorizer, test=test,
+        validation=validation, seed=seed, quiet=as_json,
+    )  # fmt: skip
+    kept = outcome.collection
+    if no_documents:
+        kept = Collection(vectorizer=vectorizer, columns=kept.columns)
+    save(output, model, kept)
+    if as_json:
+        show_json({**outcome.facts(), "strongest pairs": pairs(outcome), "model": str(output)})
+    else:
+        show_outcome(outcome)
+        size = _memory.format_bytes(output.stat().st_size)
+        show("", f"{output}: {size}{'' if no_documents else ', with the documents'}.")
+        if not no_documents:
+            query = "--row 0" if vectorizer is None else '"some words"'
+            show(f"Next: hdsl search {output} {query}, or hdsl report {output}")
+    if model.status_ == "interrupted":
+        sys.stdout.flush()
+        say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
+        raise typer.Exit(shell.INTERRUPTED)
+
+
+def _number(text: str, name: str) -> float | str:
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise ValueError(f"{name} must be a number or auto. Got {text!r}.") from None
+
+
+def _count_or_share(number: float, share: float = 0.0) -> float | int:
+    """Return 2.0 as a count of documents, and 0.5 or `share` as a share of them."""
+    if number < 0 or (number > 1 and number != int(number)):
+        raise ValueError(
+            "--min-df and --max-df must be whole numbers of documents, or shares up to 1. Got "
+            f"{number:g}."
+        )
+    return int(number) if number >= 1 and number != share else number
+
+
+def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
+    """Print what was learned from, what came of it, and the strongest pairs."""
+    facts, model = outcome.facts(), outcome.model
+    kind = "rows" if outcome.collection.texts is None else "documents"
+    by = f"{facts['labels']} labels" if outcome.by == "labels" else "judgements"
+    show(
+        f"{facts['rows']:,} {kind} with {by}, {facts['features']:,} features; "
+        f"{facts['rows held out']:,} held out.",
+        f"{facts['pairs']} pairs from {facts['triplets']:,} triplets in {facts['iterations']} "
+        f"iterations{' (chosen)' if outcome.is_chosen else ''}, {outcome.seconds:.1f} s; scale "
+        f"{model.scale_:.4g}, prior {model.prior_:.4g}.",
+    )
+    if outcome.errors:
+        of = f"{outcome.n_test:,} {kind if outcome.by == 'labels' else 'judgements'}"
+        show("")
+        show_errors(f"{MEASURES[outcome.by]}, {of} held out", outcome.errors)
+    show("", "Strongest pairs: + go together, - tell apart")
+    show_table(
+        [(f"  {one_line(p['name'], 60)}", f"{p['weight']:+.3g}") for p in pairs(outcome, n_pairs)],
+        right=(1,),
+    )
+
+
+def pairs(outcome: Outcome, n: int = 10) -> list[dict[str, Any]]:
+    """Return the heaviest pairs of M with the names of their features."""
+    names = outcome.collection.feature_names
+    table = outcome.model.importance(feature_names=names).pairs[:n]
+    return [{"name": p["name"], "weight": float(p["weight"])} for p in table]

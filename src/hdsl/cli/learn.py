@@ -1,0 +1,274 @@
+"""The main job of `fit` and `demo`: split, vectorise, learn, measure on rows never looked at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.preprocessing import normalize
+
+from .. import search
+from ..estimators import HDSL
+from ..evaluate import knn_error, triplet_accuracy
+from ..text import TEST, TRAIN, VALIDATION, Collection
+from .inputs import Data
+from .shell import progress
+
+#: Neighbours of a validation row that are compared with it. The share of them that have its label
+#: is a finer measure than who wins the vote of 3, and chooses better where rows are few.
+N_SCORED = 10
+
+N_NEIGHBORS = 3
+
+MEASURES = {
+    "labels": f"error of {N_NEIGHBORS} nearest neighbours",
+    "judgements": "share of judgements that come out wrong",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A model, the documents it was learned from, and how well it does on rows held out."""
+
+    model: HDSL
+    collection: Collection
+    by: str
+    errors: dict[str, float]
+    n_test: int
+    is_chosen: bool
+    seconds: float
+
+    def facts(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        model, part, labels = self.model, self.collection.part, self.collection.labels
+        return {
+            "rows": len(part),
+            "rows held out": int((part == TEST).sum()),
+            "labels": None if labels is None else len(np.unique(labels)),
+            "features": model.n_features_in_,
+            "triplets": model.n_triplets_,
+            "iterations": model.n_iter_,
+            "iterations chosen on validation rows": self.is_chosen,
+            "status": model.status_,
+            "pairs": len(model.weights_),
+            "scale": model.scale_,
+            "prior": model.prior_,
+            "objective": model.objective_,
+            "measure": MEASURES[self.by],
+            "measured on": self.n_test,
+            "error": self.errors,
+            "seconds": round(self.seconds, 2),
+        }
+
+
+class _Plan(NamedTuple):
+    """What is given to ``fit`` to choose and to learn, and how a model is measured."""
+
+    choose: dict[str, Any]
+    learn: dict[str, Any]
+    errors: Callable[[HDSL], dict[str, float]]
+    n_test: int
+
+
+def learn(
+    data: Data,
+    model: HDSL,
+    *,
+    vectorizer: TfidfVectorizer | None = None,
+    test: float = 0.2,
+    validation: float = 0.2,
+    seed: int = 0,
+    quiet: bool = False,
+) -> Outcome:
+    """Learn a similarity from what was read.
+
+    Rows are split in three. Those of the first part are learned from, those of the second choose
+    how many iterations are best; then both are learned from for so many. Nothing is taken from the
+    third, words neither, until the model is measured on it.
+
+    Parameters
+    ----------
+    data : Data
+    model : HDSL
+        With the parameters to learn with; it is fitted.
+    vectorizer : TfidfVectorizer
+        Where the data are texts; it is fitted.
+    test, validation : float
+        Shares of the rows. 0 leaves out the measuring, or the choice: `max_iter` then holds.
+    seed : int
+        Of the split.
+    quiet : bool
+        Whether to show no progress.
+
+    Returns
+    -------
+    Outcome
+    """
+    start = time.perf_counter()
+    by = "labels" if data.judgements is None else "judgements"
+    labels = data.labels if by == "labels" else None
+    if by == "labels" and labels is None:
+        raise ValueError(
+            f"{data.path} has no labels to learn from: name their column with --label, their file "
+            "with --labels, or a file of judgements with --triplets."
+        )
+    part = split(labels, data.n_rows, test, validation, seed)
+    X = data.X if vectorizer is None else _vectorized(vectorizer, data.texts, part)
+    collection = Collection(X, data.labels, data.texts, part, vectorizer, data.columns)
+    plan = _by_judgements(data, X, part) if labels is None else _by_labels(X, labels, part)
+    max_iter, is_chosen = model.max_iter, bool((part == VALIDATION).any())
+    if is_chosen:
+        if by == "labels":
+            model.scoring = _neighbour_labels(plan.choose["X"], plan.choose["y"])
+        _fit(model, plan.choose, "choosing", quiet)
+        model.max_iter, model.scoring = max(model.n_iter_, 1), None
+    if not is_chosen or model.status_ != "interrupted":
+        _fit(model, plan.learn, "learning", quiet)
+    model.max_iter = max_iter
+    seconds = time.perf_counter() - start
+    errors = plan.errors(model) if plan.n_test else {}
+    return Outcome(model, collection, by, errors, plan.n_test, is_chosen, seconds)
+
+
+def split(
+    labels: np.ndarray | None, n_rows: int, test: float, validation: float, seed: int
+) -> np.ndarray:
+    """Return the part of each row: TRAIN, VALIDATION or TEST, a share of each label at random.
+
+    Examples
+    --------
+    >>> part = split(np.array(list("aaaaabbbbb")), 10, test=0.2, validation=0.2, seed=0)
+    >>> np.bincount(part[:5]).tolist(), np.bincount(part[5:]).tolist()
+    ([3, 1, 1], [3, 1, 1])
+    """
+    if not (test >= 0 and validation >= 0 and test + validation < 1):
+        raise ValueError(
+            f"--test {test:g} and --validation {validation:g} must be shares of the rows, 0 or "
+            "more and together less than 1: the others are learned from."
+        )
+    codes = np.zeros(n_rows, dtype=np.int64)
+    if labels is not None:
+        _, codes = np.unique(labels, return_inverse=True)
+    order = np.random.default_rng(seed).permutation(n_rows)
+    order = order[np.argsort(codes[order], kind="stable")]
+    sizes = np.bincount(codes)
+    rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    place = (rank + 0.5) / np.repeat(sizes, sizes)
+    part = np.full(n_rows, TRAIN, dtype=np.int8)
+    part[order[place < test + validation]] = VALIDATION
+    part[order[place < test]] = TEST
+    return part
+
+
+def errors_by_labels(
+    model: Any, X: Any, y: Any, X_test: Any, y_test: Any, *, n_neighbors: int = N_NEIGHBORS
+) -> dict[str, float]:
+    """Return the errors of nearest neighbours by dot product, by cosine, and as learned."""
+    n_neighbors = min(n_neighbors, X.shape[0])
+    given, unit = (X, X_test), (normalize(X), normalize(X_test))
+
+    def error(similarity: Any, X: Any, X_test: Any) -> float:
+        return knn_error(similarity, X, y, X_test, y_test, n_neighbors=n_neighbors)
+
+    errors = {"cosine": error(None, *unit), "learned": error(model, *given)}
+    if not all(np.allclose(a.data, b.data) for a, b in zip(given, unit, strict=True)):
+        errors = {"dot product": error(None, *given), **errors}
+    return errors
+
+
+def errors_by_judgements(model: Any, X: Any, triplets: Any, weights: Any) -> dict[str, float]:
+    """Return the shares of judgements that come out wrong: dot product, cosine, as learned."""
+
+    def error(similarity: Any, X: Any) -> float:
+        return 1.0 - triplet_accuracy(similarity, X, triplets, sample_weight=weights)
+
+    unit = normalize(X)
+    errors = {"cosine": error(None, unit), "learned": error(model, X)}
+    return errors if np.allclose(X.data, unit.data) else {"dot product": error(None, X), **errors}
+
+
+# --- behind it -----------------------------------------------------------------------------------
+
+
+def _vectorized(vectorizer: TfidfVectorizer, texts: Any, part: np.ndarray) -> sp.csr_array:
+    try:
+        vectorizer.fit(texts[part != TEST])
+    except ValueError as error:
+        raise ValueError(
+            f"No word is left to learn from ({error}): lower --min-df, raise --max-df, or try "
+            "--stop-words none."
+        ) from None
+    return sp.csr_array(vectorizer.transform(texts))
+
+
+def _by_labels(X: Any, y: np.ndarray, part: np.ndarray) -> _Plan:
+    train, held, new = (part == p for p in (TRAIN, VALIDATION, TEST))
+    _, sizes = np.unique(y, return_counts=True)
+    if len(sizes) < 2 or sizes.max() < 2:
+        raise ValueError(
+            f"There are {len(sizes)} label(s) among {len(y)} rows: at least 2 are needed, one of "
+            "them with several rows."
+        )
+    return _Plan(
+        {"X": X[train], "y": y[train], "X_val": X[held], "y_val": y[held]},
+        {"X": X[~new], "y": y[~new]},
+        lambda model: errors_by_labels(model, X[~new], y[~new], X[new], y[new]),
+        int(new.sum()),
+    )
+
+
+def _by_judgements(data: Data, X: Any, part: np.ndarray) -> _Plan:
+    """Measure on judgements about new anchors, and learn from those without any new row."""
+    assert data.judgements is not None
+    triplets, weights = data.judgements
+    rows = part[triplets]
+    new = rows[:, 0] == TEST
+    known = (rows != TEST).all(axis=1)
+    held = known & (rows[:, 0] == VALIDATION)
+    train = (rows == TRAIN).all(axis=1)
+    for chosen, what, share in (
+        (train, "learn from", 1), (held, "choose by", (part == VALIDATION).any()),
+        (new, "measure by", (part == TEST).any()),
+    ):  # fmt: skip
+        if share and not chosen.any():
+            raise ValueError(
+                f"Of {len(triplets)} judgements none is left to {what}, as no row may be on two "
+                "sides: lower --test and --validation, or set one to 0."
+            )
+
+    def taken(chosen: np.ndarray) -> dict[str, Any]:
+        weight = None if weights is None else weights[chosen]
+        return {"X": X, "triplets": triplets[chosen], "sample_weight": weight}
+
+    return _Plan(
+        {**taken(train), "X_val": X, "triplets_val": triplets[held]},
+        taken(known),
+        lambda model: errors_by_judgements(
+            model, X, triplets[new], None if weights is None else weights[new]
+        ),
+        int(new.sum()),
+    )
+
+
+def _neighbour_labels(X: Any, y: np.ndarray) -> Callable[[Any, Any, Any], float]:
+    """Return a score: the share of the nearest rows of X that have a validation row's label."""
+
+    def score(model: Any, X_val: Any, y_val: Any) -> float:
+        found = search.top_k(model.rewrite(X_val), X, min(N_SCORED, X.shape[0]))
+        return float(np.mean(y[found.rows] == np.asarray(y_val)[:, None]))
+
+    return score
+
+
+def _fit(model: HDSL, given: dict[str, Any], what: str, quiet: bool) -> None:
+    with progress(model.max_iter, what, quiet=quiet) as callback:
+        model.callback = callback
+        try:
+            model.fit(**given)
+        finally:
+            model.callback = None

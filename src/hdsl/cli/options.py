@@ -1,0 +1,65 @@
+"""The app, and the options that several commands have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from .shell import Commands
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback()
+def main(
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the whole traceback of an error.")
+    ] = False,
+) -> None:
+    """Learn a similarity for sparse, very high-dimensional data, and see what it goes by.
+
+    Exit codes: 0 good, 1 a fault of the program, 2 something wrong with the input, 130 interrupted.
+    """
+
+
+def option(help: str, *names: str, panel: str | None = None) -> Any:
+    """Return an option with its help, in a panel of that name."""
+    return typer.Option(*names, help=help, rich_help_panel=panel)
+
+
+INPUT = "What the data are"
+
+Json = Annotated[bool, option("Print JSON on stdout instead of text.", "--json")]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file that `hdsl fit` wrote.")]
+TextColumn = Annotated[str | None, option("Column of texts of a table.", "--text", panel=INPUT)]
+LabelColumn = Annotated[str | None, option("Column of labels of a table.", "--label", panel=INPUT)]
+Labels = Annotated[
+    Path | None, option("File of labels: .npy, or text with one a line.", "--labels", panel=INPUT)
+]
+Triplets = Annotated[
+    Path | None,
+    option(
+        "File of judgements: a table with columns anchor, positive, negative (row numbers from 0, "
+        "or ids with --id), or .npy of shape (n, 3).",
+        "--triplets",
+        panel=INPUT,
+    ),
+]
+Id = Annotated[
+    str | None, option("Column of ids that judgements name rows by.", "--id", panel=INPUT)
+]
+ZeroBased = Annotated[
+    bool, option("Indices of an svmlight file count from 0.", "--zero-based", panel=INPUT)
+]
+MatlabNames = Annotated[
+    str, option("Variables of rows and labels in .mat.", "--matlab-names", panel=INPUT)
+]

@@ -1,0 +1,204 @@
+"""What all commands share: one line for an error, exit codes, progress, tables, JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+from typer.core import TyperGroup
+
+#: Exit codes; a command that fails for another reason than these ends with 1.
+BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+
+#: What is wrong with the user's files, options or machine; all else is a fault of ours.
+BAD_INPUT_ERRORS = (ValueError, OSError, MemoryError, ImportError)
+
+#: Columns of output that does not go to a terminal.
+WIDTH = 120
+
+
+class Commands(TyperGroup):
+    """Commands that end in one readable line where something is wrong."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run a command; turn what it raises into a line on stderr and an exit code."""
+        for stream in (sys.stdout, sys.stderr):
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="replace")  # an ASCII terminal shows "?" for "é"
+        with _told_in_a_line():
+            try:
+                result = super().invoke(ctx)
+                sys.stdout.flush()  # here, where a closed pipe is still expected
+                return result
+            except (typer.Exit, typer.Abort):
+                raise
+            except BrokenPipeError:
+                _give_up_stdout()
+                raise typer.Exit(BROKEN_PIPE) from None
+            except KeyboardInterrupt:
+                say("interrupted.")
+                raise typer.Exit(INTERRUPTED) from None
+            except Exception as error:
+                if ctx.params.get("debug"):
+                    raise
+                raise typer.Exit(_tell(error)) from None
+
+
+def _tell(error: Exception) -> int:
+    """Say what is wrong in one line; return the exit code."""
+    if hasattr(error, "format_message"):  # a wrong option or argument
+        command = getattr(getattr(error, "ctx", None), "command_path", "hdsl")
+        say(f"{error.format_message().rstrip('.')}. See {command} --help.")
+        return BAD_INPUT
+    if isinstance(error, OSError) and error.strerror:
+        say(f"{os.fsdecode(error.filename)}: {error.strerror}." if error.filename else str(error))
+        return BAD_INPUT
+    if isinstance(error, BAD_INPUT_ERRORS):
+        say(str(error) or type(error).__name__)
+        return BAD_INPUT
+    say(
+        f"this should not have happened: {type(error).__name__}: {error}. Please report it; "
+        "`hdsl --debug COMMAND ...` shows where."
+    )
+    return 1
+
+
+def say(message: str) -> None:
+    """Write one line to stderr."""
+    with suppress(BrokenPipeError):
+        typer.echo(f"hdsl: {' '.join(message.split())}", err=True)
+
+
+@contextmanager
+def _told_in_a_line() -> Iterator[None]:
+    """Show warnings of ours as a line each, and none of other packages' plans for the future."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        say(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
+        yield
+
+
+def _give_up_stdout() -> None:
+    """Let what is still to be written go nowhere, so that the end of the process is quiet."""
+    with suppress(OSError, ValueError, AttributeError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# --- what is shown -------------------------------------------------------------------------------
+
+
+def show_json(facts: Any) -> None:
+    """Print facts as JSON; NumPy numbers and arrays are plain values there, NaN is null."""
+    typer.echo(json.dumps(_plain(facts), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(v) for v in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def show(*lines: str) -> None:
+    """Print lines as they are."""
+    for line in lines:
+        typer.echo(line)
+
+
+def show_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
+    """Print aligned columns; those in `right` to the right, the last cut to the terminal."""
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    last = len(rows[0]) - 1
+    for k in range(last + 1):
+        table.add_column(
+            justify="right" if k in right else "left",
+            no_wrap=True,
+            overflow="ellipsis" if k == last else "ignore",
+            min_width=None if k == last else max(_widest(row[k]) for row in rows),
+        )
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    with console.capture() as capture:
+        console.print(table)
+    show(*(line.rstrip() for line in capture.get().splitlines()))
+
+
+def _widest(cell: str) -> int:
+    return max((Text(line).cell_len for line in cell.split("\n")), default=0)
+
+
+def one_line(text: Any, width: int = 200) -> str:
+    """Return a text as one line: what a terminal might obey is left out."""
+    words = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    return words if len(words) <= width else words[: width - 1] + "…"
+
+
+def percent(share: float) -> str:
+    """Return a share for people.
+
+    Examples
+    --------
+    >>> percent(0.0712)
+    '7.1 %'
+    """
+    return f"{100 * share:.1f} %"
+
+
+def show_errors(title: str, errors: dict[str, float]) -> None:
+    """Print errors, that of "learned" against the best of the others."""
+    best = min((e for name, e in errors.items() if name != "learned"), default=0.0)
+    rows = []
+    for name, error in errors.items():
+        change = error / best - 1 if best and name == "learned" else 0.0
+        against = f"{100 * abs(change):.0f} % {'less' if change < 0 else 'more'}" if change else ""
+        rows.append((f"  {name}", percent(error), against))
+    show(title[0].upper() + title[1:])
+    show_table(rows, right=(1,))
+
+
+@contextmanager
+def progress(total: int, what: str, *, quiet: bool = False) -> Iterator[Callable[[Any], None]]:
+    """Give a callback for HDSL that moves a bar on stderr, where that is a terminal."""
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+    )
+    console = Console(stderr=True)
+    off = quiet or not sys.stderr.isatty()
+    with Progress(*columns, console=console, transient=True, disable=off) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda state: bar.update(task, completed=state.n_iter)
+
+
+@contextmanager
+def working(what: str, *, quiet: bool = False) -> Iterator[None]:
+    """Show on stderr, where that is a terminal, that something is being done."""
+    if quiet or not sys.stderr.isatty():
+        yield
+        return
+    with Console(stderr=True).status(what):
+        yield

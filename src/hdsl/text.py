@@ -1,0 +1,238 @@
+"""Texts as TF-IDF rows, and the documents that a model file keeps beside what was learned."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from . import _validation, model_file
+
+TOKENS = ("words", "identifiers")
+STOP_WORDS = ("english", "none")
+
+#: What became of a row: learned from, chose the model of the path, was never looked at.
+TRAIN, VALIDATION, TEST = 0, 1, 2
+
+_SMALL_LARGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
+
+
+# --- texts to rows -------------------------------------------------------------------------------
+
+
+def make_vectorizer(
+    tokens: str = "words",
+    *,
+    ngrams: int = 1,
+    stop_words: str = "english",
+    min_df: int | float = 1,
+    max_df: int | float = 1.0,
+) -> TfidfVectorizer:
+    """Return a vectoriser of texts: logarithmic counts, inverse frequencies, rows of length 1.
+
+    Parameters
+    ----------
+    tokens : {"words", "identifiers"}, default="words"
+        "words": two or more letters or digits. "identifiers", for texts about programs: letters
+        only, and ``camelCase`` and ``snake_case`` are two words each.
+    ngrams : int, default=1
+        2 adds all pairs of consecutive words, 3 threes too.
+    stop_words : {"english", "none"}, default="english"
+        Words that are left out, before n-grams are made.
+    min_df, max_df : int or float
+        Fewest and most documents that a word is in, as a number or as a share of them.
+
+    Returns
+    -------
+    TfidfVectorizer
+
+    Examples
+    --------
+    >>> vectorizer = make_vectorizer("identifiers", ngrams=2)
+    >>> vectorizer.fit(["call readLine or read_all"]).get_feature_names_out().tolist()
+    ['line', 'line read', 'read', 'read line']
+    """
+    _validation.check_word("make_vectorizer", "tokens", tokens, TOKENS)
+    _validation.check_word("make_vectorizer", "stop_words", stop_words, STOP_WORDS)
+    _validation.check_number("make_vectorizer", "ngrams", ngrams, low=1, integer=True)
+    split = tokens == "identifiers"
+    return TfidfVectorizer(
+        preprocessor=split_identifiers if split else None,
+        token_pattern=r"(?u)[^\W\d_]{2,}" if split else r"(?u)\b\w\w+\b",
+        ngram_range=(1, int(ngrams)),
+        stop_words=None if stop_words == "none" else stop_words,
+        min_df=min_df,
+        max_df=max_df,
+        sublinear_tf=True,
+    )
+
+
+def split_identifiers(text: str) -> str:
+    """Return a text in small letters with the parts of identifiers as words of their own.
+
+    Examples
+    --------
+    >>> split_identifiers("HTTPServer.handle_request")
+    'http server.handle request'
+    """
+    return _SMALL_LARGE.sub(" ", text).lower()
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Collection:
+    """Documents as rows, and how texts become rows; each part may be missing.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features)
+    labels : ndarray of shape (n_rows,)
+        Numbers or strings.
+    texts : ndarray of shape (n_rows,)
+    part : ndarray of shape (n_rows,)
+        TRAIN, VALIDATION or TEST.
+    vectorizer : TfidfVectorizer
+        Of `make_vectorizer`, fitted.
+    columns : dict of str to str
+        The columns "text" and "label" of the table that the documents came from.
+    """
+
+    X: Any = None
+    labels: Any = None
+    texts: Any = None
+    part: Any = None
+    vectorizer: Any = None
+    columns: Mapping[str, str] | None = None
+
+    @property
+    def n_rows(self) -> int:
+        """The number of documents."""
+        return 0 if self.X is None else self.X.shape[0]
+
+    @property
+    def feature_names(self) -> np.ndarray | None:
+        """The words, one a feature."""
+        return None if self.vectorizer is None else self.vectorizer.get_feature_names_out()
+
+    def rows_of(self, texts: Sequence[str] | np.ndarray) -> sp.csr_array:
+        """Return texts as rows; words that are not in the vocabulary do not count."""
+        if self.vectorizer is None:
+            raise ValueError(
+                "The model was not learned from texts, so it has no words: name rows by number."
+            )
+        return _validation.canonical(self.vectorizer.transform(texts))
+
+    def to_extra(self) -> dict[str, Any]:
+        """Return what `model_file.model_to_arrays` takes as "extra"."""
+        extra: dict[str, Any] = {"columns": dict(self.columns or {})}
+        if self.vectorizer is not None:
+            split = self.vectorizer.preprocessor is not None
+            extra["vectorizer"] = {
+                "tokens": "identifiers" if split else "words",
+                "ngrams": self.vectorizer.ngram_range[1],
+                "stop_words": self.vectorizer.stop_words or "none",
+            }
+            extra["vocabulary"] = self.vectorizer.get_feature_names_out()
+            extra["idf"] = self.vectorizer.idf_
+        if self.X is not None:
+            for name in ("indptr", "indices", "data"):
+                extra[f"rows_{name}"] = getattr(self.X, name)
+        for name in ("labels", "texts", "part"):
+            value = getattr(self, name)
+            if value is not None:
+                strings = value.dtype.kind in "OUS"
+                extra[name] = np.array([str(v) for v in value], dtype=object) if strings else value
+        return extra
+
+    @classmethod
+    def from_extra(cls, extra: Mapping[str, Any], n_features: int) -> Collection:
+        """Return the documents in a model file; raise ValueError where they cannot be any."""
+        columns = extra.get("columns", {})
+        if not isinstance(columns, dict) or not all(isinstance(c, str) for c in columns.values()):
+            raise ValueError("columns are not names")
+        vectorizer = _vectorizer(extra, n_features) if "vectorizer" in extra else None
+        found = {name: extra.get(name) for name in ("labels", "texts", "part")}
+        if "rows_data" not in extra:
+            return cls(vectorizer=vectorizer, columns=columns)
+        X = _rows(extra, n_features)
+        for name, value in found.items():
+            if value is None:
+                continue
+            good = isinstance(value, np.ndarray) and value.shape == (X.shape[0],)
+            kinds = {"labels": "biufO", "texts": "O", "part": "i"}[name]
+            if not good or value.dtype.kind not in kinds:
+                raise ValueError(f"{name} must be a vector with one entry for each of the rows")
+        return cls(X, **found, vectorizer=vectorizer, columns=columns)
+
+
+def save(path: Any, model: Any, collection: Collection) -> None:
+    """Write a fitted model with documents to one file; `hdsl.load` reads the model of it."""
+    with TemporaryDirectory() as folder:
+        plain = Path(folder, "model")
+        model.save(plain)
+        state = model_file.model_from_arrays(*model_file.read(plain))
+    state["extra"] = collection.to_extra()
+    model_file.write(path, *model_file.model_to_arrays(state))
+
+
+def load_collection(path: Any) -> Collection:
+    """Return the documents that a model file keeps; nothing in the file is ever executed.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    Collection
+        Without parts where the file has none.
+    """
+    state = model_file.model_from_arrays(*model_file.read(path), path=path)
+    try:
+        return Collection.from_extra(state["extra"], state["n_features_in"])
+    except ValueError as error:
+        raise ValueError(
+            f"Cannot load the documents of {str(path)!r}: {error}. The file is damaged: copy it "
+            "again, or save the model anew."
+        ) from None
+
+
+def _rows(extra: Mapping[str, Any], n_features: int) -> sp.csr_array:
+    parts: list[Any] = [extra.get(f"rows_{name}") for name in ("data", "indices", "indptr")]
+    for array, kind in zip(parts, "fii", strict=True):
+        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind != kind:
+            raise ValueError("the rows are not vectors of numbers and places")
+    if not len(parts[2]):
+        raise ValueError("the rows have no beginnings")
+    X = sp.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features), dtype=np.float64)
+    X.check_format(full_check=True)  # before any compiled loop follows the indices
+    _validation.check_finite(X, "the rows")
+    return _validation.canonical(X)
+
+
+def _vectorizer(extra: Mapping[str, Any], n_features: int) -> TfidfVectorizer:
+    options: Any = extra.get("vectorizer")
+    words: Any = extra.get("vocabulary")
+    idf: Any = extra.get("idf")
+    if not isinstance(options, dict) or options.keys() != {"tokens", "ngrams", "stop_words"}:
+        raise ValueError("the options of the vectoriser are missing")
+    for name, value in (("vocabulary", words), ("idf", idf)):
+        if not isinstance(value, np.ndarray) or value.shape != (n_features,):
+            raise ValueError(f"{name} must be a vector with one entry for each of the features")
+    if words.dtype.kind != "O" or idf.dtype.kind != "f" or not np.isfinite(idf).all():
+        raise ValueError("vocabulary must hold words, and idf finite numbers")
+    if len(set(words.tolist())) < n_features:
+        raise ValueError("a word is in the vocabulary twice")
+    vectorizer = make_vectorizer(**options)
+    vectorizer.vocabulary = dict(zip(words.tolist(), range(n_features), strict=True))
+    vectorizer.idf_ = idf
+    return vectorizer
