@@ -175,7 +175,7 @@ def test_the_table_of_neighbours_reads_oasis(settings):
     lines = [ln for ln in lines_of(settings, "dimension") if this <= ln["cell"].items()]
     draws = {line["cell"]["draw"] for line in lines}
     assert draws == {0, 1}
-    text = knn._cell_text(lines, "test")
+    text = knn.cell_text(lines, "test")
     assert "±" in text
     assert text.endswith(f"[{knn.chosen(lines)['n_features']}]")
 

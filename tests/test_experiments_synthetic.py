@@ -1,0 +1,139 @@
+"""The experiments on synthetic data, at small size, through the command that runs them."""
+
+import csv
+import io
+import json
+import math
+
+import pytest
+
+from hdsl import experiments
+from hdsl.experiments import complexity, links, recovery, runner
+from hdsl.experiments.runner import Settings
+
+pytest.importorskip("matplotlib")
+
+MODULES = {"recovery": recovery, "links": links, "complexity": complexity}
+FILES = {
+    "recovery": ["auc.csv", "features", "entries", "matrices"],
+    "links": ["auc.csv", "choices.csv", "auc", "frequency"],
+    "complexity": ["time.csv", "memory.csv", "time", "memory"],
+}
+
+
+def run(name, out):
+    assert experiments.main([name, "--quick", "--jobs", "1", "--out", str(out)]) == 0
+
+
+def table(out, name):
+    with (out / f"{name}.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """Return the folder of an experiment, which is run when first asked for."""
+    folder = tmp_path_factory.mktemp("results")
+
+    def of(name):
+        if not (folder / f"{name}.md").exists():
+            run(name, folder)
+        return folder
+
+    return of
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_files_and_a_second_run(name, results, monkeypatch):
+    out = results(name)
+    page = (out / f"{name}.md").read_text()
+    assert page.startswith(f"# {MODULES[name].TITLE}\n\nA quick version")
+    for file in FILES[name]:
+        if file.endswith(".csv"):
+            assert len(table(out, f"{name}-{file[:-4]}")) > 1
+        else:
+            assert f"({name}-{file}.png)" in page
+            assert (out / f"{name}-{file}.png").read_bytes().startswith(b"\x89PNG")
+            assert "<svg" in (out / f"{name}-{file}.svg").read_text()
+    computed = []
+    compute = MODULES[name].compute
+
+    def counted(settings, cell):
+        computed.append(cell)
+        return compute(settings, cell)
+
+    monkeypatch.setattr(MODULES[name], "compute", counted)
+    run(name, out)
+    assert computed == []
+    assert (out / f"{name}.md").read_text() == page
+    path = out / f"{name}.jsonl"
+    whole = path.read_text()
+    path.write_text(whole[:-30])  # as if the machine had stopped while it wrote
+    again = runner.run(name, MODULES[name], Settings(out, jobs=1, quick=True), io.StringIO())
+    assert computed == [json.loads(whole.splitlines()[-1])["cell"]]
+    assert len(again) == len(whole.splitlines())
+
+
+def test_recovery_finds_what_was_hidden(results):
+    out = results("recovery")
+    for line in runner.read(out / "recovery.jsonl").values():
+        iterations, features, entries = zip(*line["curve"], strict=True)
+        assert list(iterations) == sorted(set(iterations))
+        assert iterations[-1] == line["n_iter"]
+        assert features[0] < 0.7
+        assert features[-1] > 0.95
+        assert entries[0] < 0.7
+        assert entries[-1] > 0.95
+    assert [row["alpha"] for row in table(out, "recovery-auc")] == ["10%", "20%", "25%", "30%"]
+
+
+def test_links_are_predicted(results):
+    rows = table(results("links"), "links-auc")
+    assert [row["features"] for row in rows] == ["1,000", "3,000"]
+    for row in rows:
+        assert float(row["true similarity"]) > 0.999
+        for curve in links.CURVES:
+            assert float(row[curve.name]) > max(0.95, float(row["dot product"]))
+
+
+def test_validation_chooses_and_test_is_reported():
+    curve = links.CURVES[0]
+    cells = [
+        {"d": 7, "run": run, **choice}
+        for run in (0, 1)
+        for choice in (*curve.choices(), *links.CURVES[1].choices())
+    ]
+    made = [{"cell": cell, "valid": 0.5, "test": 0.9} for cell in cells]
+    for line in made:
+        if line["cell"]["scale"] == links.SCALES[1 + line["cell"]["run"]]:
+            line.update(valid=0.6, test=0.1)
+        if line["cell"]["per_link"] != curve.per_link:
+            line["valid"] = 1.0
+    chosen = links._chosen(made, 7, curve)
+    assert [line["cell"]["scale"] for line in chosen] == [links.SCALES[1], links.SCALES[2]]
+    assert [line["test"] for line in chosen] == [0.1, 0.1]
+
+
+def test_exponents_are_fitted(results):
+    out = results("complexity")
+    time, memory = table(out, "complexity-time"), table(out, "complexity-memory")
+    assert [row["variant"] for row in time] == list(complexity.VARIANTS)
+    for row in (*time, *memory):
+        for name, text in row.items():
+            if name.startswith("exponent") and text != "–":
+                value, _, paper = text.partition(" (")
+                assert math.isfinite(float(value))
+                assert paper in ("0)", "1)", "2)")
+    # Memory is counted, not timed: it grows with s and never with its square.
+    assert all(0.3 < float(row["exponent of s"].split()[0]) < 1.2 for row in memory)
+
+
+def test_full_sizes_are_the_papers(tmp_path):
+    settings = Settings(tmp_path)
+    assert len(recovery.cells(settings)) == 4 * 5
+    asked = links.cells(settings)
+    assert max(cell["d"] for cell in asked) == 1_000_000
+    assert {cell["run"] for cell in asked} == set(range(5))
+    assert len({json.dumps(cell) for cell in asked}) == len(asked)
+    sizes = [cell for cell in complexity.cells(settings) if cell["variant"] == "exact"]
+    assert {cell["M"] for cell in sizes} == {complexity.BASE["M"]}  # which says nothing there
