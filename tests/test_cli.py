@@ -537,6 +537,7 @@ def test_warnings_are_one_line(place, tmp_path):
 
 INTERRUPTED = """
     import os, signal, sys
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     from contextlib import contextmanager
     from hdsl.cli import app, learn
 
