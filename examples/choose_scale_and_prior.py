@@ -10,12 +10,14 @@ first two on each fold and scores it along the way, so that a small grid shows a
 # %%
 # Docstrings of ten modules or so of Python's standard library, half of them to choose on.
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from hdsl import HDSL, HDSLCV
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
+from hdsl.plots import COLORS
 
 docs = load_docstrings(min_rows_per_label=80)
 X, X_test, y, y_test = train_test_split(
@@ -52,13 +54,17 @@ for prior, row in zip(search.priors_, mean, strict=True):
     print(f"{prior:15.2f}" + "".join(cells))
 
 # %%
-# The best pair along its path.
+# All of it, along the paths. A path that has ended goes on as a level line.
 
-print("\niteration  accuracy")
-prior = search.priors_.tolist().index(search.best_params_["prior"])
-scale = search.scales_.tolist().index(search.best_params_["scale"])
-for k in np.linspace(0, len(search.iterations_) - 1, 8).astype(int):
-    print(f"{search.iterations_[k]:9}  {mean[prior, scale, k]:.3f}")
+fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
+for ax, prior, paths in zip(axes, search.priors_, mean, strict=True):
+    for color, scale, path in zip(COLORS, search.scales_, paths, strict=False):
+        ax.plot(search.iterations_, path, color=color, label=f"scale {scale:.0f}")
+    if prior == search.best_params_["prior"]:
+        ax.plot(search.best_params_["n_iter"], search.best_score_, "k*", ms=11, label="chosen")
+    ax.set(title=f"prior {prior:.2f}", xlabel="iteration")
+    ax.legend(frameon=False, fontsize="small", loc="lower right")
+axes[0].set_ylabel("accuracy of 3 nearest neighbours")
 
 # %%
 # The other half, which had no say, has the last word.
@@ -67,3 +73,4 @@ print("\nErrors of 3 nearest neighbours on held-out rows")
 for name, model in (("TF-IDF cosine", None), ("automatic", HDSL(random_state=0).fit(X, y)),
                     ("chosen by HDSLCV", search)):  # fmt: skip
     print(f"{name:18}{knn_error(model, X, y, X_test, y_test):7.1%}")
+plt.show()

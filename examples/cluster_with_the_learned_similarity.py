@@ -12,9 +12,11 @@ are clustered.
 # Half of the rows have labels, the modules, to learn from and to choose the scale and the number of
 # iterations by. The labels of the other half score the clusters and do nothing else.
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.cluster import SpectralClustering
 from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
+from sklearn.metrics.cluster import contingency_matrix
 from sklearn.model_selection import train_test_split
 
 from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier
@@ -48,11 +50,23 @@ def cluster(similarity):
 
 
 # %%
-# The adjusted scores are 0 for clusters at random and 1 for the modules themselves.
+# The adjusted scores are 0 for clusters at random and 1 for the modules themselves. The picture
+# shows for each module how its docstrings are shared among the clusters; these are in the order of
+# the modules they have most of.
 
 print(f"\n{'':20} adjusted Rand index   adjusted mutual information")
-for name, similarity in (("TF-IDF cosine", None), ("learned similarity", model)):
+fig, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")
+for ax, name, similarity in zip(
+    axes, ("TF-IDF cosine", "learned similarity"), (None, model), strict=True
+):
     clusters = cluster(similarity)
     rand = adjusted_rand_score(y_new, clusters)
     information = adjusted_mutual_info_score(y_new, clusters)
     print(f"{name:20} {rand:19.3f} {information:29.3f}")
+    table = contingency_matrix(y_new, clusters)
+    table = table[:, np.argsort(table.argmax(axis=0), kind="stable")]
+    image = ax.imshow(table / table.sum(axis=1, keepdims=True), cmap="Blues", vmin=0, vmax=1)
+    ax.set(title=name, xlabel="cluster", xticks=range(n_clusters))
+    ax.set_yticks(range(n_clusters), np.unique(y_new))
+fig.colorbar(image, ax=axes, label="share of the module", shrink=0.8)
+plt.show()

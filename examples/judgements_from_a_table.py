@@ -13,12 +13,14 @@ a table becomes triplets "X is more like B than like A", and the similarity is l
 # shown, one of them of the same module; a reader who knows the library clicks that one, except that
 # one click in ten is an accident.
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 
 from hdsl import HDSL
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import triplet_accuracy
+from hdsl.plots import TraceDisplay
 from hdsl.triplets import PointKFold, choice_triplets, judgement_triplets
 
 docs = load_docstrings(min_rows_per_label=80)
@@ -75,3 +77,9 @@ for k, (train, test) in enumerate(folds):
         f"{model.n_iter_:12}"
     )
 print("One click in ten was an accident, so that no similarity can be right every time.")
+
+# %%
+# The run of the last fold: the score of held-out judgements chose the model that was kept.
+
+TraceDisplay.from_estimator(model)
+plt.show()

@@ -11,14 +11,17 @@ not" knows which words matter, and which belong together.
 # Half of the docstrings are learned from; the others are new to the model. Rows have length 1, so
 # that their dot product is the cosine.
 
+# sphinx_gallery_thumbnail_number = 2
 import textwrap
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import train_test_split
 
 from hdsl import HDSL, HDSLCV
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
+from hdsl.plots import NeighborsDisplay, SimilarityDisplay
 from hdsl.search import top_k
 
 docs = load_docstrings(min_rows_per_label=80)
@@ -67,6 +70,15 @@ print(f"\nOf {len(new)} new docstrings {np.sum(gain > 0)} have better neighbours
 print(f"{np.sum(gain < 0)} have worse ones.")
 
 # %%
+# The first of them again, with more neighbours. Lines join those that are in both lists.
+
+best = order[0]
+NeighborsDisplay.from_estimator(
+    model, X_new[[best]], X, labels=y, texts=docs.names[known], query_label=y_new[best],
+    query_text=docs.names[new[best]],
+)  # fmt: skip
+
+# %%
 # Figures
 # -------
 # The share of the ten nearest that are of the right module, and the error of a vote of the three
@@ -80,3 +92,10 @@ for name, similarity, asked in (
     right = np.mean(y[top_k(asked, X, k=10).rows] == y_new[:, None])
     error = knn_error(similarity, X, y, X_new, y_new)
     print(f"{name:20} {right:14.1%} {error:14.1%}")
+
+# %%
+# Pairs of new docstrings, half of them of one module. The better the similarity, the less the two
+# groups overlap.
+
+SimilarityDisplay.from_estimator(model, X_new, y_new, random_state=0)
+plt.show()

@@ -13,11 +13,13 @@ answers both the plain and the rewritten query. Rewriting is query expansion tha
 # The docstrings of Python's standard library. A CSC matrix is an inverted index: column j lists the
 # documents that have term j, with their weights.
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from hdsl import HDSL
 from hdsl.datasets import load_docstrings
+from hdsl.plots import COLORS
 
 docs = load_docstrings(min_rows_per_label=40, vectorize=False)
 vectorizer = TfidfVectorizer(token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True)
@@ -71,3 +73,20 @@ for text in (
 
 print(f"\nLargest difference from model.similarity: {largest_difference:.1e}")
 print("Index unchanged:", (index != before).nnz == 0)
+
+# %%
+# The last query as the index sees it: its own terms, and the heaviest of those that were added.
+
+heaviest = np.argsort(-np.abs(rewritten.data), kind="stable")[:20][::-1]
+own = np.isin(rewritten.indices[heaviest], query.indices)
+fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
+ax.barh(
+    terms[rewritten.indices[heaviest]], rewritten.data[heaviest],
+    color=np.where(own, COLORS[0], COLORS[4]),
+)  # fmt: skip
+ax.axvline(0, color="0.5", lw=0.8)
+ax.set(xlabel="weight in the rewritten query", title=f'"{text}"')
+looks = ((COLORS[0], "asked for"), (COLORS[4], "added by rewrite"))
+handles = [plt.Rectangle((0, 0), 1, 1, color=color, label=label) for color, label in looks]
+ax.legend(handles=handles, frameon=False, loc="lower right")
+plt.show()

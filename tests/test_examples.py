@@ -11,10 +11,23 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+#: Runs an example; where a window would open, the figures are drawn and counted.
+SCRIPT = """
+import runpy, sys
+import matplotlib.pyplot as plt
+
+plt.switch_backend("agg")
+plt.show = lambda: print("Figures:", sum(plt.figure(k).canvas.draw() is None
+                                         for k in plt.get_fignums()))
+runpy.run_path(sys.argv[1], run_name="__main__")
+"""
+
+
 def run(name):
-    """Return what an example prints."""
+    """Return what an example prints; it must draw a figure at least."""
+    pytest.importorskip("matplotlib")
     ended = subprocess.run(
-        [sys.executable, str(EXAMPLES / f"{name}.py")],
+        [sys.executable, "-c", SCRIPT, str(EXAMPLES / f"{name}.py")],
         capture_output=True,
         text=True,
         check=False,
@@ -23,6 +36,7 @@ def run(name):
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stderr == ""
+    assert line_of(ended.stdout, "Figures:")[0] > 0
     return ended.stdout
 
 
@@ -43,14 +57,10 @@ def test_none_is_missed():
 
 def test_examples_look_like_examples():
     for path in EXAMPLES.glob("*.py"):
-        (
-            first,
-            title,
-            rule,
-            *_,
-        ) = path.read_text(encoding="utf-8").splitlines()
+        first, title, rule, *lines = path.read_text(encoding="utf-8").splitlines()
         assert first == '"""'
         assert rule == "=" * len(title)
+        assert lines[-1] == "plt.show()"  # all figures at the end, in one go
 
 
 @pytest.mark.slow
@@ -96,6 +106,7 @@ def test_hand_over_to_faiss_and_usearch():
 
 
 def test_faiss_may_be_missing():
+    pytest.importorskip("matplotlib")
     # None in sys.modules is a package that cannot be imported.
     code = "import runpy, sys; sys.modules['faiss'] = None; runpy.run_path(sys.argv[1])"
     path = str(EXAMPLES / "hand_over_to_faiss_and_usearch.py")
@@ -126,3 +137,42 @@ def test_choose_scale_and_prior():
     assert starred == max(float(score) for score, *_ in surface)
     (cosine,), (chosen,) = (line_of(output, s) for s in ("TF-IDF cosine", "chosen by HDSLCV"))
     assert chosen < cosine + 1  # percent
+
+
+@pytest.mark.slow
+def test_why_this_one():
+    output = run("why_this_one")
+    total, learned, prior = numbers(*re.findall(r"S\(x, y\) - S\(x, z\) = (.*)", output))
+    assert total == pytest.approx(learned + prior, abs=2e-3)  # three digits are shown
+    assert total > 0 > prior  # the words in common speak for z
+    assert re.search(r"^  \S+ ~ \S+ +\+", output, flags=re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_signed_links():
+    output = run("signed_links")
+    (dot,), (learned,), (hidden,) = (
+        line_of(output, name) for name in ("dot product", "learned similarity", "hidden similarity")
+    )
+    assert dot + 0.02 < learned < hidden
+
+
+def test_molecules_as_fingerprints():
+    output = run("molecules_as_fingerprints")
+    (dot,), (learned,) = (line_of(output, name) for name in ("dot product", "learned similarity"))
+    assert learned < 10 < 40 < dot  # percent; one label in twenty is drawn at random
+    found, all_pairs, there = numbers(*re.findall(".*bioisosteres.*", output))
+    assert found == there == 12
+    assert all_pairs < 20
+
+
+@pytest.mark.slow
+def test_fewer_dimensions():
+    output = run("fewer_dimensions")
+    svd, learned, both = (
+        line_of(output, name) for name in ("SVD of TF-IDF", "n_components", "SVD of transform")
+    )
+    assert learned[0] < svd[0]  # with two columns
+    assert all(after < before for before, after in zip(svd, both, strict=True))
+    # 8, 16 and 32 columns against twice as many, to within a point
+    assert all(after < before + 1 for before, after in zip(svd[3:], both[2:], strict=False))

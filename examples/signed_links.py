@@ -1,0 +1,84 @@
+"""
+Predict the sign of links
+=========================
+
+Who likes whom, which papers belong together, which users report the same thing: often all there is
+are pairs of rows known to be similar or dissimilar. ``link_triplets`` turns signed links into
+triplets, and the learned similarity ranks pairs that nobody has linked yet.
+"""
+
+# %%
+# Links by a hidden similarity
+# ----------------------------
+# ``make_links`` is the paper's synthetic problem: 500 nodes with 5,000 sparse features, 1,000 links
+# to learn from, 1,000 to choose by and 1,000 to report on. A link is positive where the hidden
+# similarity of its two nodes is among the largest five percent of one of them, negative where it is
+# among the smallest.
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.metrics import roc_auc_score
+
+from hdsl import HDSL
+from hdsl.datasets import make_links
+from hdsl.plots import COLORS, MARKERS
+from hdsl.triplets import link_triplets
+
+made = make_links(500, 5000, random_state=0)
+print(f"{made.X.shape[0]} nodes, {made.X.shape[1]} features, {len(made.train)} training links.")
+
+# %%
+# A positive link (a, b) and a negative link (a, c) make the triplet "a is more like b than like c".
+
+triplets = link_triplets(made.links[made.train], made.signs[made.train], random_state=0)
+print(f"They make {len(triplets)} triplets.")
+
+# %%
+# Scale and length of the path, by the validation links
+# -----------------------------------------------------
+# How well a model ranks positive links before negative ones. One run has all models of its path:
+# ``at`` gives each of them without learning again.
+
+left, right = (made.X[ends] for ends in made.links.T)
+
+
+def auc(scores, part):
+    return roc_auc_score(made.signs[part], scores[part])
+
+
+fig, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
+best_score, best = 0.0, None
+for color, marker, scale in zip(COLORS, MARKERS, (3.0, 10.0, 30.0), strict=False):
+    path = HDSL(scale, prior=0.1, max_iter=400, random_state=0).fit(made.X, triplets=triplets)
+    iterations = np.unique(np.geomspace(1, path.n_iter_, 15).astype(int))
+    scores = [auc(path.at(k).pair_score(left, right), made.valid) for k in iterations]
+    ax.plot(iterations, scores, color=color, marker=marker, ms=4, label=f"scale {scale:g}")
+    if max(scores) > best_score:
+        best_score, best = max(scores), path.at(iterations[np.argmax(scores)])
+dot_product = np.asarray(left.multiply(right).sum(axis=1)).ravel()
+ax.axhline(auc(dot_product, made.valid), color="0.5", ls=":", label="dot product")
+ax.set(xscale="log", xlabel="iteration", ylabel="AUC of validation links")
+ax.legend(frameon=False)
+
+# %%
+# The test links, which had no say
+# --------------------------------
+
+truth = np.asarray((left @ made.matrix).multiply(right).sum(axis=1)).ravel()
+learned = best.pair_score(left, right)
+print(f"Chosen: scale {best.scale_:g}, {best.n_iter_} iterations, {len(best.weights_)} pairs.")
+print("\nAUC of test links")
+for name, scores in (("dot product", dot_product), ("learned similarity", learned),
+                     ("hidden similarity", truth)):  # fmt: skip
+    print(f"{name:20}{auc(scores, made.test):7.3f}")
+
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.4), layout="constrained", sharey=True)
+for ax, name, scores in ((axes[0], "dot product", dot_product),
+                         (axes[1], "learned similarity", learned)):  # fmt: skip
+    for sign, color, label in ((1, COLORS[0], "positive links"), (-1, COLORS[1], "negative links")):
+        ax.hist(scores[made.test][made.signs[made.test] == sign], 30, color=color, alpha=0.6,
+                label=label)  # fmt: skip
+    ax.set(xlabel=name)
+axes[0].set_ylabel("test links")
+axes[1].legend(frameon=False)
+plt.show()

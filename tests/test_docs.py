@@ -1,0 +1,156 @@
+"""The pages of the documentation: every example runs, and names what there is."""
+
+import doctest
+import importlib.util
+import re
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+DOCS = Path(__file__).parents[1] / "docs"
+PAGES = ("index", "start", "supervision", "how", "explaining", "serving", "datasets")
+
+pytestmark = pytest.mark.skipif(
+    not DOCS.is_dir(), reason=f"{DOCS} is not there: an installed library has no pages"
+)
+
+
+class Loose(doctest.OutputChecker):
+    """Numbers may be off by a third: versions of Python differ in their docstrings."""
+
+    NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
+    #: The docstrings that the page shows the words of.
+    SAME_WORDS = sys.version_info[:2] == (3, 11)
+
+    def check_output(self, want, got, optionflags):
+        if super().check_output(want, got, optionflags) or not self.SAME_WORDS:
+            return True
+        texts = (re.sub(r"[|+-]{2,}", "", text) for text in (want, got))  # bars
+        words, numbers = zip(
+            *((self.NUMBER.sub("", text).split(), self.numbers(text)) for text in texts),
+            strict=True,
+        )
+        return words[0] == words[1] and np.allclose(*numbers, rtol=0.35, atol=0.1)
+
+    def numbers(self, text):
+        return [float(number.replace(",", "")) for number in self.NUMBER.findall(text)]
+
+
+def run(name):
+    """Run the doctests of a page; return the names that they defined, and the text."""
+    page = DOCS / f"{name}.md"
+    text = page.read_text(encoding="utf-8")
+    test = doctest.DocTestParser().get_doctest(text, {}, name, str(page), 0)
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    checker = Loose() if name == "start" else doctest.OutputChecker()
+    runner = doctest.DocTestRunner(checker, optionflags=flags)
+    failed, attempted = runner.run(test, clear_globs=False)
+    assert failed == 0
+    assert attempted > 0
+    return test.globs, text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_examples_of_pages(name):
+    run(name)
+
+
+def test_other_blocks_run():
+    for package in ("faiss", "usearch", "matplotlib"):
+        pytest.importorskip(package)
+    import matplotlib.pyplot as plt
+
+    plt.switch_backend("agg")
+    for name in ("serving", "explaining"):
+        names, text = run(name)
+        (block,) = re.findall(r"```python\n((?!>>>).*?)```", text, flags=re.DOTALL)
+        exec(block, names)
+    plt.close("all")
+
+
+def test_loose_checker_can_fail():
+    check = Loose()
+    check.SAME_WORDS = True
+    assert check.check_output("13.8% of cosine\n", "12.1% of cosine\n", 0)
+    assert not check.check_output("13.8% of cosine\n", "31.0% of cosine\n", 0)
+    assert not check.check_output("13.8% of cosine\n", "13.8% of dot\n", 0)
+
+
+def test_every_page_is_reached():
+    """Toctrees name all pages, and pages that are there."""
+    named = set()
+    for page in DOCS.glob("*.md"):
+        for tree in re.findall(
+            r"```\{toctree\}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+        ):
+            named |= {line for line in tree.split("\n") if line and not line.startswith(":")}
+    there = {page.stem for page in (*DOCS.glob("*.md"), *DOCS.glob("*.rst"))}
+    assert named - {"gallery/index"} == there - {"index"}
+
+
+def test_api_page_is_complete():
+    """Every public function and class of a module on the page is on the page."""
+    text = (DOCS / "api.rst").read_text(encoding="utf-8")
+    for section in re.split(r"\.\. currentmodule:: ", text)[1:]:
+        module, *lines = section.split("\n")
+        listed = {line.strip() for line in lines if re.fullmatch(r"   [\w.]+", line)}
+        loaded = importlib.import_module(module)
+        for name in listed:
+            value = loaded
+            for part in name.split("."):
+                value = getattr(value, part)
+            assert value.__doc__, name
+        own = {
+            name
+            for name, value in vars(loaded).items()
+            if not name.startswith("_") and getattr(value, "__module__", None) == module
+        }
+        own -= {"Data", "Weights"}  # types in signatures
+        missing = own - listed - INTERNAL.get(module, set())
+        assert not missing, f"{module}: {sorted(missing)} should be on the API page"
+
+
+#: Used by other modules of the library, and of no use outside.
+INTERNAL = {
+    "hdsl.triplets": {"distinct_rows"},
+    "hdsl.explain": {"one_row", "shown"},
+    "hdsl.neighbors": {"SimilarityKNeighborsClassifier"},  # listed as hdsl's own
+}
+
+
+def test_commands_are_on_their_page():
+    pytest.importorskip("typer")
+    pytest.importorskip("rich")
+    from typer.main import get_command
+
+    from hdsl.cli import app
+
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    shown = set(re.findall(r"generated/help-(\w+)\.txt", text)) - {"hdsl"}
+    assert shown == set(get_command(app).commands)
+
+
+def from_docs(name):
+    """Return a module that lies beside the pages."""
+    spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_gallery_has_all_examples():
+    examples = {path.stem for path in (DOCS.parent / "examples").glob("*.py")}
+    assert sorted(from_docs("made_at_build").ORDER) == sorted(examples)
+
+
+def test_check_links(tmp_path):
+    (tmp_path / "index.html").write_text(
+        '<h1 id="top">x</h1><a href="#top"></a><a href="other.html#there"></a>'
+        '<a href="other.html#missing"></a><img src="no.png"><a href="https://example.org/no"></a>'
+    )
+    (tmp_path / "other.html").write_text('<p id="there"></p>')
+    wrong, n_links = from_docs("check_links").broken(tmp_path)
+    assert [link for _, link in wrong] == ["no.png", "other.html#missing"]
+    assert n_links == 4
