@@ -68,6 +68,7 @@ def column(table, head):
 
 
 def test_pages_tables_and_figures(settings):
+    pytest.importorskip("matplotlib")
     figures = {"features": "iterations", "sparsity": "signs", "dimension": "errors"}
     for name in NAMES:
         page = (settings.out / f"{name}.md").read_text(encoding="utf-8")
@@ -257,7 +258,7 @@ def test_larger_aggressiveness_with_the_same_run(settings, monkeypatch):
 @pytest.mark.parametrize("degree", [2, 3])
 def test_polynomial_kernel(degree):
     rng = np.random.default_rng(0)
-    X, Y = (sp.random_array((n, 30), density=0.3, rng=rng, format="csr") for n in (600, 7))
+    X, Y = (sp.random(n, 30, density=0.3, random_state=rng, format="csr") for n in (600, 7))
     expected = polynomial_kernel(X, Y, degree=degree, gamma=0.7, coef0=1.0)
     assert_allclose(svm.polynomial(X, Y, degree, 0.7), expected)
 
@@ -277,7 +278,7 @@ def test_rank_of_atoms():
 def test_principal_components(monkeypatch):
     rng = np.random.default_rng(0)
     scales = np.geomspace(1, 0.05, 90)  # of the features, so that components differ in variance
-    X = sp.random_array((70, 90), density=0.3, rng=rng, format="csr")
+    X = sp.csr_array(sp.random(70, 90, density=0.3, random_state=rng))
     X = sp.csr_array(X @ sp.diags_array(scales))
     X = sp.vstack([X, X[:1]], format="csr")  # equal rows: one dimension less
     exact = PCA(69).fit(X.toarray())

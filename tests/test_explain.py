@@ -270,8 +270,9 @@ def test_explanations_of_an_estimator(model):
     assert found.total == pytest.approx(model.pair_score(X[[0]], X[[2]])[0], rel=1e-13)
     assert (found.top, found.parts["name"][0][0]) == (3, "x")
     assert_array_equal(found.parts, explain(model.similarity_, X[0], X[2]).parts)
-    for form in (sp.csr_array, sp.coo_array, sp.csr_matrix, np.atleast_2d, list):
-        assert_array_equal(model.explain(form(X[0]), form(X[2])).parts, found.parts)
+    for form in (sp.csr_array, sp.coo_array, sp.csr_matrix, np.asarray):
+        assert_array_equal(model.explain(form(X[[0]]), form(X[[2]])).parts, found.parts)
+    assert_array_equal(model.explain(list(X[0]), list(X[2])).parts, found.parts)
     contrast = model.explain(X[0], X[2], rather_than=X[1], by="atom")
     scores = model.similarity(X[[0]], X[[2, 1]])[0]
     assert contrast.total == pytest.approx(scores[0] - scores[1], rel=1e-12)
