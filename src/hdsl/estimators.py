@@ -927,6 +927,10 @@ class HDSL(TransformerMixin, BaseEstimator):
         path : str or path-like
             By convention ``*.hdsl``.
         """
+        model_file.write(path, *model_file.model_to_arrays(self._state()))
+
+    def _state(self) -> dict[str, Any]:
+        """Return all that a model file keeps of a fitted model."""
         check_is_fitted(self, "atoms_")
         state = {
             name: getattr(self, name + "_")
@@ -942,7 +946,7 @@ class HDSL(TransformerMixin, BaseEstimator):
             "numpy": np.__version__,
             "python": platform.python_version(),
         }
-        model_file.write(path, *model_file.model_to_arrays(state))
+        return state
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

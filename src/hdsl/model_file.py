@@ -18,12 +18,12 @@ import math
 import os
 import re
 import stat
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from io import BufferedReader
 from itertools import pairwise
 from reprlib import repr as short
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -105,16 +105,47 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any
     ({'weights': array([0.5, 0.5])}, {'scale': 2.0})
     """
     text, ordered = _encode(arrays, header)
+    with written_whole(path, _check_regular, _tell) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in ordered:
+            file.write(_bytes_of(array))
+
+
+def _tell(error: OSError) -> str | None:
+    return WRITE_ERRORS.get(error.errno or 0, error.strerror)
+
+
+@contextmanager
+def written_whole(
+    path: Path,
+    check: Callable[[str], None],
+    tell: Callable[[OSError], str | None],
+) -> Iterator[BinaryIO]:
+    """Give a file whose bytes take the place of `path` when all of them are on the disk.
+
+    They go to a temporary file in the same folder; after an error what was there before is still
+    there, and nothing else.
+
+    Parameters
+    ----------
+    path : str or path-like
+    check : callable
+        Called with the place of what is there already; raises OSError where it must stay.
+    tell : callable
+        Returns what is said of an OSError.
+
+    Yields
+    ------
+    binary file
+    """
     path = os.fsdecode(path)
     target = os.path.realpath(path)  # a link stays, what it points to is replaced
     temporary = os.path.join(os.path.dirname(target), f".hdsl-{os.urandom(8).hex()}.tmp")
     try:
         if os.path.exists(target):
-            _check_regular(target)
+            check(target)
         with open(temporary, "xb") as file:
-            file.write(len(text).to_bytes(8, "little") + text)
-            for array in ordered:
-                file.write(_bytes_of(array))
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
@@ -122,8 +153,7 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None:
-            told = WRITE_ERRORS.get(error.errno, error.strerror)
-            raise OSError(error.errno, told, path) from None
+            raise OSError(error.errno, tell(error), path) from None
         raise
 
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -176,11 +174,7 @@ class Collection:
 
 def save(path: Any, model: Any, collection: Collection) -> None:
     """Write a fitted model with documents to one file; `hdsl.load` reads the model of it."""
-    with TemporaryDirectory() as folder:
-        plain = Path(folder, "model")
-        model.save(plain)
-        state = model_file.model_from_arrays(*model_file.read(plain))
-    state["extra"] = collection.to_extra()
+    state = {**model._state(), "extra": collection.to_extra()}
     model_file.write(path, *model_file.model_to_arrays(state))
 
 

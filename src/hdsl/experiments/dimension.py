@@ -7,7 +7,6 @@ components are kept in the folder of the results, under ``projections``.
 from __future__ import annotations
 
 import os
-from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import chain
@@ -20,7 +19,6 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from .. import baselines
-from ..evaluate import knn_error
 from ..plots import COLORS
 from ..triplets import neighbor_triplets, random_triplets
 from . import knn, runner, sets
@@ -115,18 +113,11 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     if method in ("rp", "pca"):
         return {
             "curve": [
-                {"dimensions": n, **_errors(_cut(whole, n, method))}
+                {"dimensions": n, **knn.errors(_cut(whole, n, method))}
                 for n in _dimensions(settings, name, method)
             ]
         }
     return _oasis(settings, cell, _cut(whole, cell["dimensions"], method))
-
-
-def _errors(parts: Parts, similarity: Any = None) -> dict[str, float]:
-    errors = {"valid": knn_error(similarity, parts.X, parts.y, parts.X_val, parts.y_val)}
-    if parts.has_test:
-        errors["test"] = knn_error(similarity, parts.X, parts.y, parts.X_test, parts.y_test)
-    return errors
 
 
 # --- HDSL ----------------------------------------------------------------------------------------
@@ -141,19 +132,19 @@ def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
     for k in sorted({*marks.tolist(), int(model.n_iter_)}):
         similarity = model.at(k).similarity_
         point = {"n_iter": k, "dimensions": rank(similarity.atoms)}
-        path.append({**point, **_errors(parts, similarity)})
+        path.append({**point, **knn.errors(parts, similarity)})
     kept = rank(model.atoms_)
     few = [n for n in _dimensions(settings, name, "hdsl") if n < kept]
     similarity = model.similarity_
     used, directions = similarity.directions(max([*few, 1]))
     projected = _map(parts, lambda rows: rows[:, used] @ directions)
     return {
-        "dot": _errors(parts),
+        "dot": knn.errors(parts),
         "kept": kept,
         "path": path,
         "components": [
-            *({"dimensions": n, **_errors(_cut(projected, n))} for n in few),
-            {"dimensions": kept, **_errors(parts, similarity)},
+            *({"dimensions": n, **knn.errors(_cut(projected, n))} for n in few),
+            {"dimensions": kept, **knn.errors(parts, similarity)},
         ],
     }
 
@@ -315,7 +306,7 @@ def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
     if before is not None and settled:
         answer = before.answer
     else:
-        answer = {**_errors(parts, model.similarity_), "n_features": n, "n_steps": steps}
+        answer = {**knn.errors(parts, model.similarity_), "n_features": n, "n_steps": steps}
     _last.clear()
     _last[problem] = _Run(C, W, answer, settled)
     return answer
@@ -346,9 +337,7 @@ Curves = dict[str, list[Point]]
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the table of errors, the table of what was chosen, and the curves."""
-    by: dict[tuple[str, str], list[Line]] = defaultdict(list)
-    for line in lines:
-        by[line["cell"]["set"], line["cell"]["method"]].append(line)
+    by = runner.by_set_and_method(lines)
     names = list(dict.fromkeys(line["cell"]["set"] for line in lines))
     every = _dimensions(settings, names[0], "hdsl")
     found, rows, choices = {}, [], []

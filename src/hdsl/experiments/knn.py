@@ -25,7 +25,7 @@ from sklearn.preprocessing import normalize
 from .. import estimators
 from ..baselines import DiagonalSimilarity
 from ..estimators import HDSL
-from ..neighbors import SimilarityKNeighborsClassifier
+from ..evaluate import knn_error
 from . import runner, sets
 from .runner import Cell, Line, Results, Settings, Table
 from .sets import Parts
@@ -75,7 +75,7 @@ COLUMNS = {
 }
 
 #: What the paper reports: error, and features used where these are fewer than all.
-PAPER = {
+PAPER: dict[str, dict[str, tuple[float, int | None]]] = {
     "dexter": {"dot": (20.1, None), "rp_oasis": (24.0, 1000), "pca_oasis": (9.3, 50),
                "diag_l2": (8.4, None), "diag_l1": (8.4, 773), "hdsl": (6.5, 183)},
     "dorothea": {"dot": (9.3, None), "rp_oasis": (11.4, 150), "pca_oasis": (9.9, 800),
@@ -151,7 +151,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     method = cell["method"]
     if method in ("dot", "cosine"):
         rows = parts.map(normalize) if method == "cosine" else parts
-        return _errors(rows, None)
+        return errors(rows)
     if "fold" in cell:
         split = StratifiedKFold(_n_folds(settings), shuffle=True, random_state=0).split(
             parts.X, parts.y
@@ -159,6 +159,9 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         train, held = list(split)[cell["fold"]]
         X, y = parts.X, parts.y
         parts = parts._replace(X=X[train], y=y[train], X_val=X[held], y_val=y[held])
+    if method == "hdsl_auto":  # nothing is chosen, so all defaults
+        auto = HDSL(random_state=cell["draw"], **parts.mining).fit(parts.X, parts.y)
+        return {**errors(parts, runner.finished(auto).similarity_), **_size(auto)}
     if method in ("diag_l1", "diag_l2"):
         model = DiagonalSimilarity(
             method[-2:], alpha=cell["alpha"], random_state=cell["draw"], **parts.mining
@@ -166,7 +169,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # small alphas end at max_iter, which regularises
             model.fit(parts.X, parts.y)
-        return {**_errors(parts, model.similarity_), "n_features": model.n_active_features_}
+        return {**errors(parts, model.similarity_), "n_features": model.n_active_features_}
     return _hdsl(settings, cell, parts)
 
 
@@ -177,9 +180,6 @@ def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
         prior=0.0, max_iter=iterations, tol=0.0, n_iter_no_change=PATIENCE, random_state=draw,
         **{**parts.mining, **WAYS[cell.get("way", "once")]},
     )  # fmt: skip
-    if method == "hdsl_auto":  # nothing is chosen, so all defaults
-        auto = runner.finished(HDSL(random_state=draw, **parts.mining).fit(parts.X, parts.y))
-        return {**_errors(parts, auto.similarity_), **_size(auto)}
     if method in ("hdsl_prior", "hdsl_auto_path"):
         scale, prior = _automatic(settings, cell["set"])
         model.set_params(scale=cell.get("scale", 1.0) * scale, prior=cell.get("prior", 1.0) * prior)
@@ -199,15 +199,15 @@ def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
         path = _model_path(settings, cell)
         path.parent.mkdir(parents=True, exist_ok=True)
         model.save(path)
-    return {**_errors(parts, model.similarity_), **_size(model), "curve": curve}
+    return {**errors(parts, model.similarity_), **_size(model), "curve": curve}
 
 
-def _errors(parts: Parts, similarity: Any) -> dict[str, Any]:
-    knn = SimilarityKNeighborsClassifier(similarity=similarity).fit(parts.X, parts.y)
-    errors = {"valid": 1.0 - knn.score(parts.X_val, parts.y_val)}
+def errors(parts: Parts, similarity: Any = None) -> dict[str, float]:
+    """Return the errors on validation rows and, where they have labels, on test rows."""
+    found = {"valid": knn_error(similarity, parts.X, parts.y, parts.X_val, parts.y_val)}
     if parts.has_test:
-        errors["test"] = 1.0 - knn.score(parts.X_test, parts.y_test)
-    return errors
+        found["test"] = knn_error(similarity, parts.X, parts.y, parts.X_test, parts.y_test)
+    return found
 
 
 def _size(model: HDSL) -> dict[str, Any]:
@@ -307,9 +307,7 @@ def _model_path(settings: Settings, cell: Cell) -> Path:
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return the table of errors, the table of what was chosen, and the errors along paths."""
-    by: dict[tuple[str, str], list[Line]] = defaultdict(list)
-    for line in lines:
-        by[line["cell"]["set"], line["cell"]["method"]].append(line)
+    by = runner.by_set_and_method(lines)
     for line in runner.read(settings.out / "dimension.jsonl").values():
         if line["cell"].get("method") in ("rp_oasis", "pca_oasis"):
             by[line["cell"]["set"], line["cell"]["method"]].append(line)
@@ -324,7 +322,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             texts = (folds_text(cells_of.get(method)) for method in COLUMNS)
             rows.append(["", "valid, by folds", *texts])
         if name in PAPER:
-            rows.append(["", "paper, test", *(_paper_text(name, method) for method in COLUMNS)])
+            rows.append(["", "paper, test", *(paper_text(PAPER[name], m) for m in COLUMNS)])
         choices += [_choice_row(name, m, cells_of[m], where) for m in LEARNED if m in cells_of]
     tables = [
         Table("errors", head, rows, _NOTES),
@@ -378,11 +376,12 @@ def folds_text(lines: list[Line] | None) -> str:
     return runner.percent(chosen_by_folds(lines)[1])
 
 
-def _paper_text(name: str, method: str) -> str:
-    error, features = PAPER[name].get(method, (None, None))
-    if error is None:
+def paper_text(figures: dict[str, tuple[float, int | None]], method: str) -> str:
+    """Return what the paper reports of a method: its error, and the features used."""
+    if method not in figures:
         return "–"
-    return f"{error:.1f}" + (f" [{features}]" if features else "")
+    error, n_features = figures[method]
+    return f"{error:.1f}" + (f" [{n_features}]" if n_features else "")
 
 
 def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[str]:

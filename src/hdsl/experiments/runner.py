@@ -19,6 +19,7 @@ import json
 import os
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -293,6 +294,14 @@ def panels(
     figure.set_size_inches(size[0] * columns, size[1] * rows)
     for place, item in enumerate(items, start=1):
         yield figure.add_subplot(rows, columns, place), item
+
+
+def by_set_and_method(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
+    """Return the lines of each set and method; none where there are none."""
+    by: dict[tuple[str, str], list[Line]] = defaultdict(list)
+    for line in lines:
+        by[line["cell"]["set"], line["cell"]["method"]].append(line)
+    return by
 
 
 # --- words for tables ----------------------------------------------------------------------------

@@ -145,7 +145,7 @@ def load(settings: Settings, name: str) -> Parts:
     return _load(settings.data, name, settings.quick)
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=len(PAPER + MORE))  # to list the cells each is asked for, several times
 def _load(home: Path, name: str, quick: bool) -> Parts:
     parts = _LOADERS[name](home)
     return _fewer(parts) if quick else parts

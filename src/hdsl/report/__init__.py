@@ -15,7 +15,6 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
@@ -24,7 +23,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .. import _validation
+from .. import _validation, model_file
 from ..neighbors import SimilarityKNeighborsClassifier
 
 #: Values of items on a page: with their places at most 0.8 MB. Longer rows leave room for fewer.
@@ -48,22 +47,18 @@ def write(path: str | os.PathLike[str], text: str) -> None:
     text : str
         As `page` returns it.
     """
-    path = os.fsdecode(path)
-    target = os.path.realpath(path)  # a link stays, what it points to is replaced
-    temporary = os.path.join(os.path.dirname(target), f".hdsl-{os.urandom(8).hex()}.tmp")
-    try:
-        if os.path.exists(target) and not os.path.isfile(target):
-            raise OSError(errno.EINVAL, "it is there, and not a file")
-        with open(temporary, "xb") as file:
-            file.write(text.encode("utf-8", "replace"))  # half a surrogate pair becomes "?"
-        os.replace(temporary, target)
-    except BaseException as error:
-        with suppress(OSError):
-            os.unlink(temporary)
-        if isinstance(error, OSError) and error.errno is not None:
-            why = f"Cannot write the report, {error.strerror}: name a file in a folder that exists"
-            raise OSError(error.errno, why + " and may be written to", path) from None
-        raise
+    with model_file.written_whole(path, _check_file, _tell) as file:
+        file.write(text.encode("utf-8", "replace"))  # half a surrogate pair becomes "?"
+
+
+def _check_file(path: str) -> None:
+    if not os.path.isfile(path):
+        raise OSError(errno.EINVAL, "it is there, and not a file")
+
+
+def _tell(error: OSError) -> str:
+    why = f"Cannot write the report, {error.strerror}: name a file in a folder that exists"
+    return why + " and may be written to"
 
 
 # --- the page ------------------------------------------------------------------------------------
