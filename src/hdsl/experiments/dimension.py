@@ -215,7 +215,7 @@ def _projected(settings: Settings, name: str, method: str, draw: int) -> Parts:
     if not path.exists():
         center, components = principal_components(parts.X, most, draw)
         _save(path, _map(parts, lambda rows: rows @ components - center @ components))
-    with np.load(path) as kept:
+    with np.load(path, allow_pickle=False) as kept:
         X, X_val, X_test = (kept.get(key) for key in ("X", "X_val", "X_test"))
     return parts._replace(X=X, X_val=X_val, X_test=X_test)
 
