@@ -571,7 +571,6 @@ def test_what_counts_as_a_docstring(tmp_path, monkeypatch):
         load_docstrings(min_rows_per_label=0)
 
 
-@pytest.mark.slow
 def test_docstrings_are_the_same_in_another_process(docs):
     code = (
         "from hdsl.datasets import load_docstrings; from hashlib import sha256; "

@@ -20,6 +20,7 @@ class MemoryEstimate(NamedTuple):
     triplets: int
     pairs: int
     products: int
+    batch: int
 
     @property
     def total(self) -> int:
@@ -43,7 +44,7 @@ def estimate(
     X : csr_array of shape (n_rows, n_features)
     triplets : ndarray of shape (n_triplets, 3)
     batch_size : int, default=None
-        With a mini-batch the products of pairs are not stored.
+        With mini-batches the products of pairs are not stored, but the rows of a batch are copied.
     prior : bool, default=True
         Whether a prior's margins are kept.
 
@@ -55,18 +56,27 @@ def estimate(
     --------
     >>> X = sp.csr_array(np.eye(4))
     >>> str(estimate(X, np.array([[0, 1, 2]])))
-    '... (matrix ..., triplets ..., pairs ..., products 0 B)'
+    '... (matrix ..., triplets ..., pairs ..., products 0 B, batch 0 B)'
     """
     n_rows, n_triplets = X.shape[0], len(triplets)
     pairs, shared = _per_triplet(X, triplets)
     n_pairs = int(pairs * n_triplets) + 1
+    # Compressed rows (shared with X where it is float64) and columns, the work of counting the
+    # terms of pairs of features, one work row a feature.
+    for_matrix = X.nnz * (24 + 16) + n_rows * 160
+    # Row and pair numbers, margins, direction, pulls, offset; the numbering of the pairs.
+    for_triplets = n_triplets * (8 + 8 + 8 + 8 * (6 + prior)) + n_triplets * 2 * 8 * 4
+    for_pairs = n_pairs * (8 + 16 + 8 * 5)
+    for_batch = 0.0
+    if batch_size:  # its own rows, triplets and pairs, laid out as the whole is
+        for_batch = min(1.0, 3 * batch_size / n_rows) * for_matrix
+        for_batch += min(1.0, batch_size / n_triplets) * (for_triplets + for_pairs)
     return MemoryEstimate(
-        # Compressed rows (shared with X where it is float64) and columns, one work row a feature.
-        matrix=X.nnz * (24 + 4) + n_rows * 160,
-        # Row and pair numbers, margins, direction, pulls, offset; the numbering of the pairs.
-        triplets=n_triplets * (8 + 8 + 8 + 8 * (6 + prior)) + n_triplets * 2 * 8 * 4,
-        pairs=n_pairs * (8 + 16 + 8 * 5),
+        matrix=for_matrix,
+        triplets=for_triplets,
+        pairs=for_pairs,
         products=0 if batch_size else int(shared * n_pairs) * 16,
+        batch=int(for_batch),
     )
 
 

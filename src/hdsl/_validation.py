@@ -6,6 +6,7 @@ expected, what came, and the way out where there is one.
 
 from __future__ import annotations
 
+import json
 import numbers
 from typing import Any
 
@@ -17,6 +18,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 INDEX_LIMIT = np.iinfo(np.int32).max
+
+#: No margin may be larger: losses square them.
+MARGIN_LIMIT = 1e150
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -69,19 +73,47 @@ def generator(random_state: Any) -> np.random.Generator:
     return np.random.default_rng(seed.tolist())
 
 
+def generator_bytes(rng: np.random.Generator) -> np.ndarray:
+    """Return where a generator is, as bytes of JSON."""
+    return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), np.uint8)
+
+
+def set_generator(rng: np.random.Generator, state: np.ndarray) -> None:
+    """Set a generator to where another one of its kind was."""
+    try:
+        rng.bit_generator.state = json.loads(state.tobytes())
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        raise ValueError("it holds no state of a random generator.") from None
+
+
+def replace_fitted(estimator: Any, learned: Any) -> None:
+    """Give an estimator the fitted attributes of another, in one stroke: none is ever half fitted.
+
+    An interrupt, or an error, leaves all of the old ones or all of the new ones.
+    """
+    fitted = {name: value for name, value in vars(learned).items() if name.endswith("_")}
+    others = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
+    estimator.__dict__ = others | fitted
+
+
 # --- data ----------------------------------------------------------------------------------------
 
 
 def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """Return X as a finite 2-D array, or a canonical CSR array; float32 or float64 as it came."""
-    X = validate_data(
-        estimator,
-        X,
-        reset=reset,
-        accept_sparse="csr",
-        dtype=[np.float64, np.float32],
-        ensure_all_finite=False,
-    )
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+        )
+    except ValueError as error:
+        if str(error).startswith("X has "):  # scikit-learn knows no other name
+            raise ValueError(name + str(error)[1:]) from None
+        raise
     X = canonical(X) if sp.issparse(X) else X
     check_finite(X, name)
     return X
@@ -98,6 +130,14 @@ def canonical(X: Any) -> sp.csr_array:
         own.sum_duplicates()
         own.eliminate_zeros()
     return own
+
+
+def check_structure(X: Any) -> None:
+    """Raise ValueError unless a CSR or CSC array from a file is whole, before a loop follows it."""
+    X.check_format(full_check=True)
+    # SciPy looks at differences, which may overflow, and not at all where no value is stored.
+    if (X.indptr[1:] < X.indptr[:-1]).any():
+        raise ValueError("indptr must be a non-decreasing sequence")
 
 
 def as_user_sparse(X: sp.csr_array) -> Any:
@@ -144,7 +184,7 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
     if live.size < 2:
         raise ValueError(
             f"X has {live.size} feature(s) with a non-zero value (n_features={X.shape[1]}), but "
-            "at least 2 are needed: an atom pairs two features."
+            "at least 2 are needed to learn a similarity."
         )
     with np.errstate(over="ignore"):
         largest = float(np.abs(X.data).max())
@@ -154,6 +194,29 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
             "ordinary numbers. Scale X, for example with sklearn.preprocessing.MaxAbsScaler."
         )
     return X.astype(np.float64, copy=False)
+
+
+def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
+    """Raise ValueError where margins, or the squares that losses take of them, may overflow."""
+    largest, width = float(np.abs(X.data).max()), float(np.diff(X.indptr).max())
+    bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
+    if not bound < MARGIN_LIMIT:
+        raise ValueError(
+            f"Margins may be as large as {bound:.3g}, where less than {MARGIN_LIMIT:g} can be "
+            f"handled: X has values up to {largest:.3g}, scale is {scale:.3g} and prior is "
+            f"{prior:.3g}. Scale X, for example with sklearn.preprocessing.MaxAbsScaler, or lower "
+            "scale and prior."
+        )
+
+
+def check_result(Z: Any, what: str) -> Any:
+    """Return what was computed of finite rows; raise ValueError where it overflowed."""
+    values = Z.data if sp.issparse(Z) else Z
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()) or np.isfinite(values).all():
+            return Z
+    wider = " or pass it as float64" if values.dtype == np.float32 else ""
+    raise ValueError(f"{what} is too large for {values.dtype}: scale X to smaller values{wider}.")
 
 
 def check_labels(y: Any, n_rows: int) -> np.ndarray:
@@ -226,4 +289,9 @@ def check_weights(sample_weight: Any, n: int, of: str) -> np.ndarray | None:
         )
     if not weights.any():
         raise ValueError("sample_weight is zero everywhere: at least one weight must be positive.")
+    if not 1e-150 < weights.max() < 1e150:
+        raise ValueError(
+            f"The largest sample_weight is {weights.max():.3g}, which leaves no room for sums. "
+            "Only the ratios of weights matter: divide them by the largest."
+        )
     return weights

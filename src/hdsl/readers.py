@@ -258,11 +258,7 @@ def read_labels(path: str | PathLike[str]) -> np.ndarray:
         int64, float64, or strings (dtype object) as in `read_svmlight`; of ``.npy`` as stored.
     """
     if Path(path).suffix == ".npy":
-        path = _check_file(path)
-        with _parsing(path, "a .npy file"), path.open("rb") as stream:
-            _check_npy(path, stream, path.stat().st_size)
-            stream.seek(0)
-            y = np.lib.format.read_array(stream, allow_pickle=False)
+        y = read_array(path)
         if y.ndim != 1 or y.dtype.kind not in "biufSU":
             raise DataFileError(
                 f"{path} must hold a vector of labels, numbers or strings. Got shape {y.shape}, "
@@ -414,6 +410,8 @@ def read_matrix_market(path: str | PathLike[str], *, n_features: int | None = No
     if symmetry != "general" and n_rows != n_columns:
         raise DataFileError(f"{path} is {symmetry}, but not square: {n_rows} x {n_columns}.")
     _check_rows(path, n_rows, len(text))
+    if n_columns > 2**53:  # numbers of columns are read as floats
+        raise DataFileError(f"{path} says that it has {n_columns} columns, more than 2^53.")
     # SciPy's mmread can be crashed by a damaged file, so the entries are read here.
     number, start = _end_of_header(text)
     body = text[start:]
@@ -493,6 +491,8 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
             size = sum(member.file_size for member in archive.infolist())
             _check_expansion(path, size, "Save it with compressed=False")
             for member in archive.infolist():
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError("NumPy does not compress files in this way")
                 with archive.open(member) as stream:
                     _check_npy(path, stream, member.file_size, f" ({member.filename})")
         X = sp.load_npz(path)  # never unpickles
@@ -505,20 +505,41 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
     return _finished(path, X, n_features), None
 
 
+def read_array(path: str | PathLike[str]) -> np.ndarray:
+    """Return the array in a NumPy ``.npy`` file, which holds no pickled objects.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    ndarray
+    """
+    path = _check_file(path)
+    with _parsing(path, "a .npy file"), path.open("rb") as stream:
+        _check_npy(path, stream, path.stat().st_size)
+        stream.seek(0)
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
 def _check_npy(path: Path, stream: Any, size: int, member: str = "") -> None:
     """Raise unless the array that a .npy header announces is what follows it."""
     version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    else:
-        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    try:
+        if version == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    except (MemoryError, RecursionError):  # of Python's parser, whatever memory there is
+        raise ValueError("its header is nested too deeply") from None
     if dtype.hasobject:
         raise DataFileError(
             f"{path}{member} holds pickled Python objects, which can run code when they are read: "
             "save numbers or strings."
         )
     count, rest = math.prod(shape), size - stream.tell()
-    if count * dtype.itemsize != rest or count > size:
+    if count * dtype.itemsize != rest or count > size or min(shape, default=0) < 0:
         raise DataFileError(
             f"{path}{member} says that it has an array of shape {shape} and dtype {dtype}, but "
             f"{rest} bytes follow: the file is cut off or damaged."
@@ -595,14 +616,16 @@ def _mat_variables(path: Path, wanted: list[str]) -> dict[str, Any]:
             if kind == _MAT_COMPRESSED:
                 plain = zlib.decompressobj().decompress(part, limit + 1)
                 _check_expansion(path, len(plain), "Save it with save(..., '-v6')")
-                kind, part = next(_mat_elements(memoryview(plain), order))
+                kind, part = _mat_next(_mat_elements(memoryview(plain), order))
             if kind != _MAT_MATRIX:
                 continue
             parts = _mat_elements(part, order)
-            flags, shape = (_mat_numbers(next(parts), order) for _ in range(2))
-            name = bytes(next(parts)[1]).decode()
+            flags, shape = (_mat_numbers(parts, order) for _ in range(2))
+            name = bytes(_mat_next(parts)[1]).decode()
             there.append(name)
             if name in wanted:
+                if not len(flags):
+                    raise ValueError(f"what {name} is cannot be told")
                 found[name] = _mat_array(path, name, int(flags[0]), shape, parts, order, len(part))
     for name in wanted:
         if name not in found:
@@ -627,16 +650,24 @@ def _mat_array(
         raise DataFileError(f"{path}: {name} must be a matrix of real numbers.")
     n_rows, n_columns = (int(n) for n in shape)
     if kind != _MAT_SPARSE:
-        values = _mat_numbers(next(parts), order).astype(np.float64)
+        values = _mat_numbers(parts, order).astype(np.float64)
         return values.reshape(n_rows, n_columns, order="F")
     _check_rows(path, n_rows, size)
-    indices, indptr, values = (_mat_numbers(next(parts), order) for _ in range(3))
+    indices, indptr, values = (_mat_numbers(parts, order) for _ in range(3))
     return sp.csc_array((values, indices, indptr), shape=(n_rows, n_columns))
 
 
-def _mat_numbers(element: tuple[int, memoryview], order: str) -> np.ndarray:
-    kind, part = element
+def _mat_numbers(parts: Iterator[tuple[int, memoryview]], order: str) -> np.ndarray:
+    kind, part = _mat_next(parts)
+    if kind not in _MAT_NUMBERS:
+        raise ValueError("there are no numbers where some should be")
     return np.frombuffer(part, dtype=order + _MAT_NUMBERS[kind])
+
+
+def _mat_next(parts: Iterator[tuple[int, memoryview]]) -> tuple[int, memoryview]:
+    for part in parts:
+        return part
+    raise ValueError("a variable ends too early")
 
 
 def _mat_elements(buffer: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:
@@ -730,7 +761,7 @@ def _check_expansion(path: Path, size: int, way_out: str) -> None:
 
 def _check_rows(path: Path, n_rows: int, size: int) -> None:
     """Raise where the row pointers alone would be large against the file."""
-    if n_rows > max(size, FREE_BYTES // 8):
+    if n_rows > max(size, FREE_BYTES // 64):
         raise DataFileError(
             f"{path} says that it has {n_rows} rows, more than the {format_bytes(size)} it has can "
             "hold."
@@ -747,7 +778,7 @@ def _finished(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
     """Return a matrix just read as a canonical CSR array of finite float64."""
     with _parsing(path, "a matrix"):
         if X.format in ("csr", "csc"):
-            X.check_format(full_check=True)  # before any compiled loop follows its indices
+            _validation.check_structure(X)
         X = _validation.canonical(X.astype(np.float64))
     if n_features is not None:
         if X.shape[1] > n_features:
@@ -774,14 +805,14 @@ def _parsing(path: Path, what: str, text: bytes | None = None) -> Iterator[None]
     """Turn whatever a library's parser raises into one error that names the file and the line."""
     try:
         yield
-    except DataFileError:
+    except (DataFileError, MemoryError):
         raise
     except Exception as error:
         told = str(error) or type(error).__name__
         line = re.match(r"Line (\d+): (.*)", told)
         if line and text is not None:
             number = int(line[1])
-            wanted = f"{what} text ({line[2].rstrip('.')})"
+            wanted = f"{what} text ({_short(line[2].rstrip('.'))})"
             raise _bad_line(path, number, _line(text, number), wanted) from None
         raise DataFileError(f"{path} cannot be read as {what}: {_short(told)}") from error
 

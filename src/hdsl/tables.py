@@ -5,15 +5,26 @@ from __future__ import annotations
 import csv
 import json
 import os
+import reprlib
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from ._memory import format_bytes
+
+#: Columns that are written in few bytes may grow to this many times the file, or to so many bytes
+#: where that is more.
+MAX_EXPANSION, FREE_BYTES = 200, 64 * 2**20
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 80
 
 
 class Table(NamedTuple):
@@ -38,10 +49,12 @@ def read_table(table: Any, wanted: dict[str, str]) -> Table:
         name, suffix = path.name, path.suffix.lower()
         if suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
             raise ValueError(f"{name} must end in .csv, .tsv, .jsonl or .parquet.")
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise ValueError(f"{path} is not a regular file: save what it gives to a file first.")
         if suffix != ".parquet":
             read = _read_jsonl if suffix == ".jsonl" else _read_csv
             return _checked_table(read(path, wanted), {})
-        table = _read_parquet(path)
+        table = _read_parquet(path, wanted)
     if isinstance(table, Mapping):
         _check_columns(name, list(table), wanted)
         return _checked_table(Table(name, {c: table[c] for c in wanted.values()}), {})
@@ -65,7 +78,7 @@ def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
     if missing:
         raise ValueError(
             f"{name} has no column {', '.join(map(repr, missing.values()))}. Its columns are "
-            f"{', '.join(map(repr, there)) or 'none'}: say which is meant with "
+            f"{_some(there, 12) or 'none'}: say which is meant with "
             f"{', '.join(f'{key}=' for key in missing)}."
         )
     twice = [column for column in wanted.values() if there.count(column) > 1]
@@ -77,13 +90,16 @@ def _checked_table(table: Table, null: dict[str, np.ndarray]) -> Table:
     """Return the table with its columns as arrays of equal length, not empty, nothing missing."""
     for name, values in table.columns.items():
         # Text stays Python strings: a NumPy string array is as wide everywhere as its longest.
-        text = isinstance(values, list) and values and isinstance(values[0], str)
+        text = isinstance(values, list) and any(isinstance(value, str) for value in values)
         try:
             column = np.asarray(values, dtype=object if text else None)
         except ValueError:  # lists of unequal length
             column = np.empty((0, 0))
-        if column.ndim != 1:
-            raise ValueError(f"Column {name!r} of {table.name} must hold one value in each row.")
+        nested = column.dtype.kind == "O" and any(
+            isinstance(value, list | dict | np.ndarray) for value in column.ravel().tolist()
+        )
+        if column.ndim != 1 or nested:
+            raise _not_plain(table.name, name)
         table.columns[name] = column
         missing = null.get(name, np.zeros(len(column), dtype=bool))
         if table.is_text:
@@ -151,8 +167,10 @@ def _read_jsonl(path: Path, wanted: dict[str, str]) -> Table:
         if not line.strip():
             continue
         try:
-            record = json.loads(line)
-        except json.JSONDecodeError as error:
+            record = json.loads(line, object_pairs_hook=_unique)
+        except RecursionError:
+            raise ValueError(f"{path.name}, line {number} is nested too deeply.") from None
+        except ValueError as error:
             raise ValueError(f"{path.name}, line {number} cannot be read: {error}.") from None
         if not isinstance(record, dict):
             raise ValueError(f"{path.name}, line {number} must be an object, {{...}}.")
@@ -164,20 +182,109 @@ def _read_jsonl(path: Path, wanted: dict[str, str]) -> Table:
     return Table(path.name, columns, lines)
 
 
-def _read_parquet(path: Path) -> Any:
-    for module, function in (
-        ("pyarrow.parquet", "read_table"),
-        ("polars", "read_parquet"),
-        ("pandas", "read_parquet"),
-    ):
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise ValueError("a name occurs twice")
+    return members
+
+
+def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
+    for read in (_read_by_pyarrow, _read_by_polars):
         try:
-            return getattr(import_module(module), function)(path)
-        except ImportError:  # pandas says so when it is called, where it lacks an engine
+            return read(path, wanted)
+        except ImportError:
             continue
     raise ImportError(
-        f"Reading {path.name} needs pyarrow, polars, or pandas with a Parquet engine: install one, "
-        "or save the table as .csv."
+        f"Reading {path.name} needs pyarrow or polars: install one, or save the table as .csv."
     )
+
+
+@contextmanager
+def _parsing(path: Path) -> Iterator[None]:
+    """Turn whatever a library raises about a file into one error that names it."""
+    try:
+        yield
+    except ImportError:
+        raise
+    except BaseException as error:
+        named = isinstance(error, ValueError | OSError) and path.name in str(error)
+        # Where Rust panics, Polars raises what is no Exception.
+        panic = type(error).__name__ == "PanicException"
+        if named or not (isinstance(error, Exception) or panic):
+            raise
+        told = str(error).strip().partition("\n")[0][:200]
+        raise ValueError(f"{path.name} cannot be read as Parquet: {told}") from error
+
+
+def _read_by_pyarrow(path: Path, wanted: dict[str, str]) -> Any:
+    pa, pc, pq = map(import_module, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
+    names = list(wanted.values())
+    with _parsing(path):
+        schema = pq.read_schema(path)
+        _check_columns(path.name, schema.names, wanted)
+        for name in names:
+            kind = schema.field(name).type
+            if pa.types.is_nested(kind) or pa.types.is_fixed_size_binary(kind):
+                raise _not_plain(path.name, name)
+        # A text that occurs a million times is a few bytes in the file: it is read as numbers of
+        # words, and written out when its size is known.
+        with pq.ParquetFile(path, read_dictionary=names) as file:
+            _check_size(path, 8 * len(names) * file.metadata.num_rows)
+            table = file.read(columns=names)
+        for name in table.column_names:
+            if not pa.types.is_dictionary(table[name].type):
+                continue
+            chunks = table[name].chunks
+            if pa.types.is_primitive(table[name].type.value_type):
+                size = 0
+            else:
+                lengths = (pc.take(pc.binary_length(c.dictionary), c.indices) for c in chunks)
+                size = sum(pc.sum(part).as_py() or 0 for part in lengths)
+            _check_size(path, size)
+            plain = pa.chunked_array(
+                [c.dictionary_decode() for c in chunks], table[name].type.value_type
+            )
+            table = table.set_column(table.column_names.index(name), name, plain)
+        return table
+
+
+def _read_by_polars(path: Path, wanted: dict[str, str]) -> Any:
+    pl: Any = import_module("polars")
+    names = list(wanted.values())
+    with _parsing(path):
+        lazy = pl.scan_parquet(path, glob=False)
+        schema = lazy.collect_schema()
+        _check_columns(path.name, schema.names(), wanted)
+        for name in names:
+            if schema[name].is_nested():
+                raise _not_plain(path.name, name)
+        _check_size(path, 8 * len(names) * lazy.select(pl.len()).collect().item())
+        table = lazy.select(names).collect()
+        for column in table:
+            lengths = None
+            if column.dtype == pl.String:
+                lengths = column.str.len_bytes()
+            elif column.dtype in (pl.Categorical, pl.Enum):
+                lengths = column.cat.len_bytes()
+            elif column.dtype == pl.Binary:
+                lengths = column.bin.size()
+            if lengths is not None:
+                _check_size(path, lengths.cast(pl.Int64).sum())
+        return table
+
+
+def _not_plain(table: str, column: str) -> ValueError:
+    return ValueError(f"Column {column!r} of {table} must hold one value in each row.")
+
+
+def _check_size(path: Path, size: int) -> None:
+    stored = path.stat().st_size
+    if size > max(MAX_EXPANSION * stored, FREE_BYTES):
+        raise ValueError(
+            f"{path.name} grows from {format_bytes(stored)} to {format_bytes(size)} or more, over "
+            f"{MAX_EXPANSION} times its size. Save it as .csv if you trust it."
+        )
 
 
 def row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
@@ -223,7 +330,7 @@ def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.nda
             f"Column {name!r} of {table.name} must hold row numbers, integers. Got dtype "
             f"{column.dtype}: pass ids=, the id of each row of X, or convert the column."
         )
-    bad = np.flatnonzero(column < 0)
+    bad = np.flatnonzero((column < 0) | (column > np.iinfo(np.int64).max))
     if len(bad):
         raise ValueError(
             f"{table.place(bad[0])} has {column[bad[0]]} in column {name!r}: rows are numbered "
@@ -258,8 +365,8 @@ def flags(table: Table, name: str) -> np.ndarray:
     bad = np.flatnonzero(flags < 0)
     if len(bad):
         raise ValueError(
-            f"{table.place(bad[0])} has {table.columns[name].tolist()[bad[0]]!r} in column "
-            f"{name!r}: true or false, or 1 or 0, is expected."
+            f"{table.place(bad[0])} has {_REPR.repr(table.columns[name].tolist()[bad[0]])} in "
+            f"column {name!r}: true or false, or 1 or 0, is expected."
         )
     return flags
 
@@ -276,11 +383,11 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
             except ValueError:
                 also = ": pass ids=, the id of each row of X" if kind is int else ""
                 raise ValueError(
-                    f"{table.place(row)} has {value!r} in column {name!r}, which is not "
+                    f"{table.place(row)} has {_REPR.repr(value)} in column {name!r}, which is not "
                     f"{what}{also}."
                 ) from None
         raise
 
 
 def _some(values: list[Any], n: int = 5) -> str:
-    return ", ".join(map(repr, values[:n])) + (", …" if len(values) > n else "")
+    return ", ".join(map(_REPR.repr, values[:n])) + (", …" if len(values) > n else "")

@@ -208,7 +208,7 @@ def _rows(extra: Mapping[str, Any], n_features: int) -> sp.csr_array:
     if not len(parts[2]):
         raise ValueError("the rows have no beginnings")
     X = sp.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features), dtype=np.float64)
-    X.check_format(full_check=True)  # before any compiled loop follows the indices
+    _validation.check_structure(X)
     _validation.check_finite(X, "the rows")
     return _validation.canonical(X)
 

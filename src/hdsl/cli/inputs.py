@@ -95,9 +95,11 @@ def check_input(path: Path) -> None:
             f"{path} has {has}: to read it takes about {takes} of memory, but {there} are free. Is "
             "it the right file? If so, learn from a sample of its rows."
         )
+    if size == 0:
+        raise ValueError(f"{path} is empty.")
     with path.open("rb") as file:
         if path.suffix.lower() not in BINARY and b"\0" in file.read(4096):
-            raise ValueError(f"{path} is not text: its first bytes hold zeros.")
+            raise ValueError(f"{path} is not UTF-8 text: its first bytes hold zeros.")
 
 
 def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
@@ -160,6 +162,8 @@ def _read_table(path: Path, source: Source) -> tuple[Data, np.ndarray | None]:
         )
     columns = {"text": source.text} | ({"label": source.label} if source.label else {})
     labels, ids = (table.columns[name] if name else None for name in (source.label, source.ids))
+    if labels is not None and labels.dtype.kind == "O":  # JSON may have numbers among words
+        labels = np.array([str(label) for label in labels.tolist()], dtype=object)
     return Data(path, texts=texts.astype(object), labels=labels, columns=columns), ids
 
 
@@ -199,11 +203,7 @@ def _read_matrix(path: Path, source: Source) -> Data:
 
 def _read_triplets(path: Path, n_rows: int, ids: Any) -> Judgements:
     if path.suffix == ".npy":
-        try:
-            triplets = np.load(path, allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            raise ValueError(f"{path} cannot be read as a NumPy array: {error}") from None
-        judged = Judgements(triplets, None)
+        judged = Judgements(readers.read_array(path), None)
     else:
         try:
             judged = judgement_triplets(path, ids=ids)

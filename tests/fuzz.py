@@ -1,0 +1,538 @@
+"""Damage good files and read them: each is read, or refused in plain words, and nothing else.
+
+    python tests/fuzz.py                       # all readers in turn, a minute together
+    python tests/fuzz.py model --seconds 600   # one of them
+
+Mutations start from the files in tests/corpus and know the formats: what is compressed or has a
+length before it is damaged inside and closed again. Where atheris is installed (it is no
+dependency) its coverage leads the way, else chance does (``--engine random``). An input that breaks
+a promise is kept, its name printed, and the exit code is 1: put it into the corpus with the fix.
+"""
+
+import argparse
+import bz2
+import contextlib
+import faulthandler
+import gzip
+import inspect
+import io
+import json
+import random
+import re
+import shutil
+import signal
+import struct
+import sys
+import tempfile
+import time
+import traceback
+import warnings
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+from unittest import mock
+
+import numpy as np
+
+from hdsl import HDSL, checkpoint, estimators, model_file, readers, tables, text, triplets
+
+CORPUS = Path(__file__).parent / "corpus"
+
+#: A file of some kilobytes must be done by then.
+SECONDS = 20
+
+#: Bytes of memory that a reader may take for such a file: the constants of `hdsl.readers`, a few
+#: times over.
+MEMORY = 2**29
+
+MESSAGE_LENGTH = 700
+
+
+# --- the readers ---------------------------------------------------------------------------------
+
+
+class Target(NamedTuple):
+    """A reader of files, what their names end in, and the form that damage has to respect."""
+
+    suffix: str
+    read: Callable
+    form: str = "bytes"
+
+
+def read_model(path):
+    model = estimators.load(path)
+    assert model.weights_.sum() > 0
+    with tempfile.TemporaryDirectory() as folder:
+        model.save(Path(folder, "again.hdsl"))  # what was let in is a model, so it can be written
+    if model.n_features_in_ < 10_000:
+        assert np.isfinite(model.matrix().data).all()
+
+
+def read_documents(path):
+    kept = text.load_collection(path)
+    if kept.X is not None:
+        sound(kept.X, kept.labels)
+    if kept.vectorizer is not None:
+        kept.rows_of(["a goal of the match", ""])
+
+
+X = np.random.default_rng(0).random((12, 5)).round(2)
+
+
+def run(path, **options):
+    """Begin or go on with a run of a few steps that is kept in a file."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it does not converge
+        model = HDSL(
+            scale=10.0, prior=0.1, max_iter=9, tol=0.0, batch_size=7, early_stopping=True,
+            validation_fraction=0.3, random_state=0, checkpoint=path, **options,
+        )  # fmt: skip
+        return model.fit(X, np.arange(12) % 2)
+
+
+def go_on(path):
+    model = run(path)
+    assert np.isfinite(model.weights_).all()
+    assert abs(model.weights_.sum() - 1.0) < 1e-9
+
+
+def checkpoint_bytes() -> bytes:
+    """Return a checkpoint of this version: one of another is a checkpoint of another run."""
+
+    class Cut(Exception):  # noqa: N818 - not an error
+        pass
+
+    def cut(state):
+        if state.n_iter == 6:
+            raise Cut
+
+    before = checkpoint.EVERY, checkpoint.SHARE
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.ckpt")
+        checkpoint.EVERY, checkpoint.SHARE = 0.0, np.inf
+        try:
+            run(path, callback=cut)
+        except Cut:
+            pass
+        finally:
+            checkpoint.EVERY, checkpoint.SHARE = before
+        return path.read_bytes()
+
+
+def read_matrix(path):
+    sound(*readers.read_matrix(path))
+
+
+def sound(X, y):
+    X.check_format(full_check=True)
+    assert np.isfinite(X.data).all()
+    assert y is None or len(y) == X.shape[0]
+
+
+def read_labels(path):
+    y = readers.read_labels(path)
+    assert y.ndim == 1
+
+
+def read_judgements(path):
+    judged = triplets.judgement_triplets(path, weight="weight")
+    assert judged.triplets.min() >= 0
+    assert np.isfinite(judged.weights).all()
+
+
+def read_by_polars(path):
+    with mock.patch.object(tables, "_read_by_pyarrow", side_effect=ImportError):
+        read_judgements(path)
+
+
+def read_texts(path):
+    from hdsl.cli import inputs
+
+    rows = inputs.read_data(path, inputs.Source(text="anchor", label="positive", ids="negative"))
+    assert rows.n_rows == len(rows.labels)
+
+
+def read_triplets(path):
+    """Judgements by number, as the command line takes them."""
+    from hdsl.cli import inputs
+
+    inputs._read_triplets(path, 4, None)
+
+
+TARGETS = {
+    "model": Target(".hdsl", read_model, "safetensors"),
+    "documents": Target(".hdsl", read_documents, "safetensors"),
+    "checkpoint": Target(".ckpt", go_on, "safetensors"),
+    "svmlight": Target(".svm", read_matrix, "text"),
+    "gzip": Target(".svm.gz", read_matrix, "gz"),
+    "bzip2": Target(".mtx.bz2", read_matrix, "bz2"),
+    "nips2003": Target(".data", read_matrix, "text"),
+    "matrix_market": Target(".mtx", read_matrix, "text"),
+    "npz": Target(".npz", read_matrix, "zip"),
+    "mat": Target(".mat", read_matrix, "mat"),
+    "labels": Target(".labels", read_labels, "text"),
+    "npy": Target(".npy", read_labels),
+    "triplets": Target(".npy", read_triplets),
+    "csv": Target(".csv", read_judgements, "text"),
+    "tsv": Target(".tsv", read_texts, "text"),
+    "jsonl": Target(".jsonl", read_judgements, "jsonl"),
+    "parquet": Target(".parquet", read_judgements),
+    "polars": Target(".parquet", read_by_polars),
+}
+
+
+def corpus(name: str, kind: str = "") -> list[Path]:
+    """Return the kept files of a reader: "good" ones, "bad" ones, or all."""
+    name = {"polars": "parquet", "checkpoint": "model"}.get(name, name)
+    return sorted(path for path in (CORPUS / name).iterdir() if path.name.startswith(kind))
+
+
+def seeds(name: str, kind: str = "good") -> list[bytes]:
+    """Return the files that damage starts from."""
+    if name == "checkpoint" and kind == "good":
+        return [checkpoint_bytes()]
+    return [path.read_bytes() for path in corpus(name, kind)]
+
+
+class BrokenPromise(Exception):  # noqa: N818 - what it is
+    """A file was neither read nor refused as it should be."""
+
+
+def attempt(name: str, path: Path, seconds: float = SECONDS) -> str | None:
+    """Return what a file is refused with, None where it is read; raise where it is neither."""
+    start = time.perf_counter()
+    try:
+        with limited_to(seconds):
+            TARGETS[name].read(path)
+        told = None
+    except (ValueError, OSError) as error:
+        told = str(error)
+        words = told.replace(str(path), "").replace(path.name, "")
+        if path.name not in told or not 5 < len(words) < MESSAGE_LENGTH:
+            raise BrokenPromise(f"an unclear message: {told[:2000]}") from error
+    except Exception as error:
+        raise BrokenPromise(f"{type(error).__name__} instead of ValueError") from error
+    if time.perf_counter() - start > seconds:
+        raise BrokenPromise(f"it took {time.perf_counter() - start:.0f} s")
+    return told
+
+
+@contextlib.contextmanager
+def limited_to(seconds: float):
+    """Raise in the block when it takes too long, where the platform can."""
+
+    def stop(*_):
+        raise BrokenPromise(f"not done after {seconds} s")
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def limit_memory(n_bytes: int = MEMORY) -> None:
+    """Let this process have so much more than it has, where the platform can."""
+    try:
+        import resource
+
+        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    except (ImportError, OSError):
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (used + n_bytes, resource.RLIM_INFINITY))
+
+
+# --- damage --------------------------------------------------------------------------------------
+
+NUMBERS = [
+    *[0, 1, -1, 2, 3, 127, 128, 255, 256, 2**15, 2**16, 2**24, 2**31 - 1, 2**31, 2**32 - 1, 2**32],
+    *[2**40, 2**53 + 1, 2**62, 2**63 - 1, 2**63, 2**64 - 1, 2**64, -(2**31), -(2**63), 10**30],
+]
+WORDS = [
+    *["nan", "-inf", "1e999", "-1e999", "1e-999", "0x10", "1_0", "1e308", "-0", "+1", "", "null"],
+    *[
+        "true",
+        "[]",
+        "{}",
+        '"',
+        "'",
+        ",",
+        ":",
+        "#",
+        "%",
+        "\t",
+        "\r\n",
+        "\n",
+        "\n\n",
+        " ",
+        "\0",
+        "\\",
+    ],
+    *["\ufeff", "٣", "\u2028", "\ud800", "9" * 400, "9" * 5000, "[" * 1000, '{"a":' * 5000],
+    *["(" * 150, "-" * 9000, "x" * 70_000, "O", "|O", "<U999999999", "|V0", "<c16", "<M8[s]"],
+]
+_NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+
+def mutated(raw: bytes, name: str, rng: random.Random) -> bytes:
+    """Return a file with a few damages, most of them inside what its form closes."""
+    for _ in range(rng.choice([1, 1, 1, 2, 3, 6])):
+        damage = FORMS.get(TARGETS[name].form, damaged) if rng.random() < 0.75 else damaged
+        try:
+            raw = damage(raw, rng)
+        except Exception:  # not of its form any more
+            raw = damaged(raw, rng)
+    return raw
+
+
+def damaged(raw: bytes, rng: random.Random) -> bytes:
+    """Return bytes with one damage that knows of no form."""
+    at = rng.randrange(len(raw) + 1)
+    to = min(len(raw), at + rng.choice([1, 1, 2, 4, 8, 8, 40, len(raw)]))
+    kind = rng.randrange(8)
+    if kind == 0:
+        return raw[:at]
+    if kind == 1:
+        return raw[:at] + raw[to:]
+    if kind == 2:
+        return raw[:to] + raw[at:to] * rng.choice([1, 1, 2, 100]) + raw[to:]
+    if kind == 3:
+        return raw[:at] + word(rng) + raw[at if rng.random() < 0.5 else to :]
+    if kind == 4:
+        width = rng.choice([1, 2, 4, 8])
+        number = rng.choice(NUMBERS) % 256**width
+        return raw[:at] + number.to_bytes(width, rng.choice(["little", "big"])) + raw[at + width :]
+    if kind == 5 and (found := list(_NUMBER.finditer(raw[:20_000]))):
+        spot = rng.choice(found)
+        return raw[: spot.start()] + word(rng) + raw[spot.end() :]
+    if kind == 6:
+        other = rng.randrange(len(raw) + 1)
+        return raw[:at] + raw[other : other + to - at] + raw[to:]
+    flipped = bytearray(raw[:200_000])
+    if flipped:
+        flipped[at % len(flipped)] ^= 1 << rng.randrange(8)
+    return bytes(flipped)
+
+
+def word(rng: random.Random) -> bytes:
+    chosen = str(rng.choice(NUMBERS)) if rng.random() < 0.5 else rng.choice(WORDS)
+    return chosen.encode(errors="surrogatepass")
+
+
+def damaged_json(value, rng: random.Random):
+    """Return a JSON value with one damage somewhere in it."""
+    if isinstance(value, dict | list) and value and rng.random() < 0.85:
+        value = value.copy()
+        key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
+        kind = rng.randrange(8)
+        if kind == 0:
+            del value[key]
+        elif kind == 1 and isinstance(value, dict):
+            value[rng.choice([*value, "x", ""])] = value.pop(key)
+        elif kind == 1:
+            value += value * rng.choice([1, 2, 100])
+        elif kind == 2:
+            value[key] = rng.choice(list(value.values()) if isinstance(value, dict) else value)
+        else:
+            value[key] = damaged_json(value[key], rng)
+        return value
+    if isinstance(value, str) and value.startswith("{"):
+        return json.dumps(damaged_json(json.loads(value), rng))
+    deep = []
+    for _ in range(rng.choice([1, 60, 800])):
+        deep = [deep]
+    numbers = [*NUMBERS, 0.5, -0.5, 1e308, float("inf"), float("nan"), 1e-320, 10**4000]
+    others = [None, True, False, "", "x", [], {}, [0], {"a": 1}, deep, "x" * 9999, "\ud800", "auto"]
+    return rng.choice([*numbers, *others, *model_file.DTYPES, "<f8", "<U8", "O"])
+
+
+def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
+    """Damage the JSON text or the arrays, and set the length right."""
+    length = int.from_bytes(raw[:8], "little")
+    head, body = raw[8 : 8 + length], raw[8 + length :]
+    if rng.random() < 0.7:
+        head = json.dumps(damaged_json(json.loads(head), rng)).encode()
+    elif rng.random() < 0.5:
+        head = damaged(head, rng)
+    elif body:
+        at = rng.randrange(len(body))  # of the same length, or every array would be misplaced
+        body = body[:at] + bytes([rng.randrange(256)]) + body[at + 1 :]
+    return len(head).to_bytes(8, "little") + head + body
+
+
+def damaged_text(raw: bytes, rng: random.Random) -> bytes:
+    """Damage one line, or the order and number of lines."""
+    lines = raw.splitlines(keepends=True)
+    at = rng.randrange(len(lines))
+    kind = rng.randrange(5)
+    if kind == 0:
+        lines[at] = lines[at] * rng.choice([2, 100])
+    elif kind == 1:
+        rng.shuffle(lines)
+    elif kind == 2:
+        words = lines[at].split(b" ")
+        words[rng.randrange(len(words))] = word(rng)
+        lines[at] = b" ".join(words)
+    elif kind == 3:
+        ending = rng.choice([b"\r\n", b"\r", b"", b"\n\n", b"\0\n"])
+        lines = [line.rstrip(b"\r\n") + ending for line in lines]
+    else:
+        lines[at] = damaged(lines[at], rng)
+    return b"".join(lines)
+
+
+def damaged_jsonl(raw: bytes, rng: random.Random) -> bytes:
+    lines = raw.splitlines()
+    at = rng.randrange(len(lines))
+    lines[at] = json.dumps(damaged_json(json.loads(lines[at]), rng)).encode()
+    return b"\n".join(lines) + b"\n"
+
+
+def damaged_zip(raw: bytes, rng: random.Random) -> bytes:
+    """Damage a member, or its name, and zip it again."""
+    with zipfile.ZipFile(io.BytesIO(raw)) as archive:
+        members = [(info.filename, archive.read(info)) for info in archive.infolist()]
+    at = rng.randrange(len(members))
+    name, content = members[at]
+    kind = rng.randrange(6)
+    if kind == 0:
+        del members[at]
+    elif kind == 1:
+        name = rng.choice([*dict(members), "coords.npy", "offsets.npy", "../x.npy", "/x", "x"])
+    elif kind == 2:
+        content = rng.choice(members)[1]
+    else:
+        content = damaged(content, rng)
+    if kind:
+        members[at] = name, content
+    how = rng.choice([0, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+    stream = io.BytesIO()
+    with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", how) as archive:
+        warnings.simplefilter("ignore")  # a name twice is what is meant
+        for name, content in members:
+            archive.writestr(name, content)
+    return stream.getvalue()
+
+
+def damaged_mat(raw: bytes, rng: random.Random) -> bytes:
+    """Damage an element, laid open where it is compressed, and close it again."""
+    at, places = 128, []
+    while at + 8 <= len(raw):
+        kind, length = struct.unpack_from("<II", raw, at)
+        places.append((kind, at, at + 8 + length))
+        at += 8 + length
+    kind, begin, end = rng.choice(places)
+    content = raw[begin + 8 : end]
+    if kind == readers._MAT_COMPRESSED:
+        content = zlib.compress(damaged(zlib.decompress(content), rng))
+    else:
+        content = damaged(content, rng)
+    return raw[:begin] + struct.pack("<II", kind, len(content)) + content + raw[end:]
+
+
+FORMS = {
+    "safetensors": damaged_safetensors,
+    "text": damaged_text,
+    "jsonl": damaged_jsonl,
+    "zip": damaged_zip,
+    "mat": damaged_mat,
+    "gz": lambda raw, rng: gzip.compress(damaged_text(gzip.decompress(raw), rng), 1, mtime=0),
+    "bz2": lambda raw, rng: bz2.compress(damaged_text(bz2.decompress(raw), rng), 1),
+}
+
+
+# --- long runs -----------------------------------------------------------------------------------
+
+
+def by_chance(name: str, seconds: float, seed: int, folder: Path) -> int:
+    """Read damaged files until the time is up; return how many."""
+    rng = random.Random(f"{name} {seed}")
+    good, bad = seeds(name, "good"), seeds(name, "bad")
+    path = folder / f"input{TARGETS[name].suffix}"  # still there if the process dies
+    count, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
+        start = rng.choice(bad if bad and rng.random() < 0.1 else good)
+        path.write_bytes(mutated(start, name, rng))
+        attempt(name, path)
+        count += 1
+    return count
+
+
+def by_coverage(name: str, seconds: float, seed: int, folder: Path) -> None:
+    """Let atheris look for inputs that reach new lines; it ends the process."""
+    import atheris
+
+    for module in (checkpoint, model_file, readers, tables, text, triplets):
+        for function in vars(module).values():
+            if inspect.isfunction(function) and function.__module__ == module.__name__:
+                atheris.instrument_func(function)
+    path = folder / f"input{TARGETS[name].suffix}"
+
+    def one(raw):
+        path.write_bytes(raw)
+        attempt(name, path)
+
+    def mutate(raw, max_size, seed):
+        rng = random.Random(seed)
+        raw = mutated(raw, name, rng) if rng.random() < 0.7 else atheris.Mutate(raw, max_size)
+        return raw[:max_size]
+
+    found = folder / "corpus"
+    found.mkdir()
+    for k, raw in enumerate(seeds(name, "good") + seeds(name, "bad")):
+        (found / str(k)).write_bytes(raw)
+    flags = [f"-max_total_time={seconds:.0f}", f"-seed={seed + 1}", "-max_len=200000"]
+    flags += ["-rss_limit_mb=0", f"-artifact_prefix={folder}/"]
+    atheris.Setup([sys.argv[0], str(found), *flags], one, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("reader", nargs="?", choices=["all", *TARGETS], default="all")
+    parser.add_argument("--seconds", type=float, default=60.0, help="in total")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--engine", choices=["auto", "random", "atheris"], default="auto")
+    given = parser.parse_args()
+    engine = given.engine
+    if engine == "auto":
+        # atheris watches one reader in a process
+        from importlib.util import find_spec
+
+        engine = "atheris" if given.reader != "all" and find_spec("atheris") else "random"
+    names = list(TARGETS) if given.reader == "all" else [given.reader]
+    faulthandler.enable()
+    warnings.simplefilter("ignore")  # a damaged file may well draw warnings too
+    for name in names:
+        for path in corpus(name):
+            attempt(name, path)  # imports and threads are there before memory is counted
+    limit_memory()
+    folder = Path(tempfile.mkdtemp(prefix="hdsl-fuzz-"))
+    if engine == "atheris":
+        print(f"atheris reads {names[0]}; what it finds is in {folder}", flush=True)
+        by_coverage(names[0], given.seconds, given.seed, folder)
+    failed = False
+    for name in names:
+        try:
+            count = by_chance(name, given.seconds / len(names), given.seed, folder)
+            print(f"{name:14} {count:8d} files read or refused", flush=True)
+        except BrokenPromise:
+            failed = True
+            kept = folder / f"{name}{TARGETS[name].suffix}"
+            (folder / f"input{TARGETS[name].suffix}").rename(kept)
+            traceback.print_exc()
+            print(f"{name:14} FAILED on {kept}", flush=True)
+    if not failed:
+        shutil.rmtree(folder)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,323 @@
+"""Files that are damaged, made to harm, or no files at all: read or refused in plain words.
+
+tests/corpus has the kept files, tests/fuzz.py the readers, the damage and the long runs.
+"""
+
+import ast
+import bz2
+import gzip
+import io
+import os
+import struct
+import subprocess
+import sys
+import tracemalloc
+import zipfile
+import zlib
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import fuzz
+import hdsl
+from hdsl import tables
+
+PARQUET = {"parquet", "polars"}
+NAMES = [name for name in fuzz.TARGETS if name not in PARQUET]
+KEPT = [(name, path) for name in fuzz.TARGETS for path in fuzz.corpus(name)]
+
+
+def needed(name):
+    """Skip where what a reader rests on is not installed."""
+    if name in PARQUET:
+        pytest.importorskip("pyarrow" if name == "parquet" else "polars")
+    if name in ("triplets", "tsv"):
+        pytest.importorskip("typer")
+
+
+# --- the kept files, and damage to them ----------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")  # NumPy's, about headers of old versions
+@pytest.mark.parametrize(("name", "path"), KEPT, ids=[f"{n}-{p.name}" for n, p in KEPT])
+def test_kept_files(name, path):
+    needed(name)
+    refused = fuzz.attempt(name, path) is not None
+    assert refused == (path.name.startswith("bad") or name == "checkpoint")
+
+
+def test_the_corpus_is_small():
+    assert sum(path.stat().st_size for path in fuzz.CORPUS.rglob("*")) < 300_000
+
+
+seeds = cache(fuzz.seeds)
+
+
+@pytest.mark.filterwarnings("ignore")  # a damaged file may well draw warnings too
+@pytest.mark.parametrize("name", fuzz.TARGETS)
+@settings(max_examples=25)
+@given(rng=st.randoms(use_true_random=False), data=st.data())
+def test_damaged_files_are_read_or_refused(name, rng, data):
+    needed(name)
+    start = data.draw(st.sampled_from(seeds(name)))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"file{fuzz.TARGETS[name].suffix}")
+        path.write_bytes(fuzz.mutated(start, name, rng))
+        fuzz.attempt(name, path)
+
+
+def test_the_long_run_runs(tmp_path):
+    assert fuzz.by_chance("svmlight", 0.2, 0, tmp_path) > 0
+
+
+# --- what has to be large to be hostile ----------------------------------------------------------
+
+LAID_OPEN = 70 * 2**20  # more than a small file may grow to
+JUDGED = b'{"anchor": 0, "positive": 1, "negative": 2, "weight": 1.0}\n'
+CLAIM = b"%%MatrixMarket matrix coordinate pattern symmetric\n"
+
+
+def npz_bomb():
+    stream = io.BytesIO()
+    np.savez_compressed(stream, data=np.zeros(LAID_OPEN // 8))
+    return stream.getvalue()
+
+
+def mat_bomb():
+    packed = zlib.compress(bytes(LAID_OPEN))
+    start = b"MATLAB 5.0".ljust(124) + b"\0\1IM"
+    return start + struct.pack("<II", 15, len(packed)) + packed
+
+
+def zip_of_zips():
+    """Members that lie over each other, as in the well-known bombs."""
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("0.npy", bytes(LAID_OPEN // 50))
+        for k in range(1, 100):
+            member = zipfile.ZipInfo(f"{k}.npy")
+            vars_of = archive.infolist()[0]
+            for part in ("header_offset", "compress_type", "compress_size", "file_size", "CRC"):
+                setattr(member, part, getattr(vars_of, part))
+            archive.filelist.append(member)
+    return stream.getvalue()
+
+
+def long_parquet():
+    """Many rows in few bytes: the same number each time."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    column = pa.array(np.zeros(3_000_000, dtype=np.int8))
+    stream = io.BytesIO()
+    pq.write_table(pa.table(dict.fromkeys(JUDGED.decode().split('"')[1::2], column)), stream)
+    return stream.getvalue()
+
+
+LARGE = {
+    "gzip": [lambda: gzip.compress(b"1 1:1\n" + b" " * LAID_OPEN, 1)],
+    "bzip2": [lambda: bz2.compress(CLAIM + b"3 3 1\n1 1\n" + b"\n" * LAID_OPEN)],
+    "npz": [npz_bomb, zip_of_zips],
+    "mat": [mat_bomb],
+    "matrix_market": [lambda: CLAIM + b"8000000 8000000 1\n1 1\n"],
+    "model": [
+        lambda: (500_000).to_bytes(8, "little") + b'{"a":' * 100_000,
+        lambda: (2**22).to_bytes(8, "little") + b"{" + b"[" * (2**22 - 1),
+    ],
+    "jsonl": [
+        lambda: b"[" * 100_000,
+        # A column that is as wide everywhere as its longest text would take gigabytes.
+        lambda: JUDGED * 5000 + JUDGED.replace(b"0,", b'"%s",' % (b"x" * 500_000), 1),
+        lambda: JUDGED.replace(b"0,", b'{"a": 1},', 1),
+    ],
+    "csv": [lambda: b"anchor,positive,negative,weight\n" + b"x" * 140_000 + b",1,2,3\n"],
+    "parquet": [long_parquet],
+    "polars": [long_parquet],
+}
+
+CHILD = """
+import sys
+from pathlib import Path
+
+sys.path.insert(0, {tests!r})
+import fuzz
+
+names = {names!r}
+for name in names:
+    for path in fuzz.corpus(name, "good"):
+        if name != "checkpoint":
+            fuzz.attempt(name, path)  # imports and threads are there before memory is counted
+
+
+def watch(event, args):
+    if event in forbidden:
+        print("FAULT", event, args, flush=True)
+        raise SystemExit(event)
+
+
+forbidden = {{"exec", "pickle.find_class", "os.system", "subprocess.Popen", "os.exec", "os.mkdir",
+             "os.posix_spawn", "os.fork", "marshal.loads", "socket.connect", "shutil.rmtree"}}
+fuzz.limit_memory({limit})
+sys.addaudithook(watch)
+for path in sorted(Path(".").glob("*/*")) + [p for name in names for p in fuzz.corpus(name, "bad")]:
+    try:
+        told = fuzz.attempt(path.parent.name, path)
+    except fuzz.BrokenPromise as error:
+        told = None
+        print("FAULT", path, error, repr(error.__cause__)[:500], flush=True)
+    if told is None:
+        print("FAULT", path, "was not refused", flush=True)
+print("DONE")
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited as on Linux")
+def test_hostile_files_take_little_memory_and_run_nothing(tmp_path):
+    """Each is refused by a process that may take 250 MB more, and where no code may be run."""
+    names = [name for name in fuzz.TARGETS if name != "checkpoint"]
+    for name, made in LARGE.items():
+        (tmp_path / name).mkdir()
+        for k, make in enumerate(made):
+            (tmp_path / name / f"large-{k}{fuzz.TARGETS[name].suffix}").write_bytes(make())
+    code = CHILD.format(tests=str(Path(__file__).parent), names=names, limit=250 * 2**20)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.stdout == "DONE\n", done.stdout + done.stderr[-3000:]
+    assert not (tmp_path / "sprung").exists()  # what the pickles of the corpus would make
+
+
+N = 2**17
+HEAVY = {
+    "svmlight": [b"1\n" * (N // 2), b"".join(b"%x \n" % k for k in range(N // 8))],
+    "nips2003": [b"1\n" + b"\n" * N, b"1:1\n" + b"\n" * N, b"1 " * (N // 2)],
+    "matrix_market": [CLAIM + b"%d %d %d\n" % (N, N, N // 4) + b"1 1\n" * (N // 4)],
+    "labels": [b"1\n" * (N // 2), b"".join(b"%x\n" % k for k in range(N // 6))],
+    "csv": [b"anchor,positive,negative,weight\n" + b"1,2,3,4\n" * (N // 8)],
+    "jsonl": [JUDGED * (N // len(JUDGED)), b'{"anchor":[' + b"[]," * (N // 3) + b"[]]}\n"],
+}
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_memory_is_a_small_multiple_of_the_file(tmp_path, name):
+    """The files are those that take the most for their size: short rows, short words."""
+    for raw in HEAVY[name]:
+        path = tmp_path / f"file{fuzz.TARGETS[name].suffix}"
+        path.write_bytes(raw)
+        fuzz.attempt(name, path)  # what is loaded once is not counted
+        tracemalloc.start()
+        try:
+            fuzz.attempt(name, path, seconds=100)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert peak < 80 * len(raw)
+
+
+# --- what is no file -----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
+@pytest.mark.parametrize("name", fuzz.TARGETS)
+def test_what_is_no_file_is_refused(tmp_path, name):
+    needed(name)
+    places = [tmp_path / f"{what}{fuzz.TARGETS[name].suffix}" for what in "abcdef"]
+    pipe, device, folder, loop, nowhere, empty = places
+    os.mkfifo(pipe)
+    device.symlink_to("/dev/zero")
+    folder.mkdir()
+    loop.symlink_to(loop)
+    nowhere.symlink_to(tmp_path / "nowhere")
+    empty.touch()
+    for place in places:
+        if name == "checkpoint" and place in (loop, nowhere):
+            continue  # there is none yet
+        assert fuzz.attempt(name, place, seconds=10) is not None
+
+
+def test_a_link_to_a_file_is_that_file(tmp_path):
+    link = tmp_path / "link.svm"
+    link.symlink_to(fuzz.CORPUS / "svmlight" / "good.svm")
+    assert fuzz.attempt("svmlight", link) is None
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("library", ["pyarrow", "polars"])
+def test_parquet_by_either_library(tmp_path, monkeypatch, library):
+    pa = pytest.importorskip("pyarrow")
+    pytest.importorskip(library)
+    other = {"pyarrow": "polars", "polars": "pyarrow"}[library]
+    path = tmp_path / "table.parquet"
+    words = pa.array(["x", "yy", "x"])
+    columns = {"id": [3, 1, 2], "word": words, "kind": words.dictionary_encode(), "rest": [[1]] * 3}
+    pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), path)
+    monkeypatch.setitem(sys.modules, other, None)
+    table = tables.read_table(path, {"a": "word", "b": "id", "c": "kind"})
+    assert table.columns["word"].tolist() == table.columns["kind"].tolist() == ["x", "yy", "x"]
+    assert table.columns["id"].tolist() == [3, 1, 2]
+    with pytest.raises(ValueError, match=r"no column 'no'\. Its columns are 'id', 'word', 'kind'"):
+        tables.read_table(path, {"a": "no"})
+    with pytest.raises(ValueError, match=r"'rest' of table\.parquet must hold one value"):
+        tables.read_table(path, {"a": "rest"})
+    with pytest.raises(FileNotFoundError):
+        tables.read_table(tmp_path / "none.parquet", {"a": "id"})
+
+
+def test_parquet_without_a_library(tmp_path, monkeypatch):
+    for library in ("pyarrow", "pyarrow.parquet", "pyarrow.compute", "polars"):
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match="needs pyarrow or polars: install one, or save"):
+        tables.read_table(tmp_path / "table.parquet", {"a": "id"})
+
+
+def test_numbers_among_words(tmp_path):
+    """They stay what they are, and labels of texts become words all."""
+    path = tmp_path / "table.jsonl"
+    path.write_text('{"text": "a b", "topic": 1}\n{"text": "c d", "topic": "sport"}\n')
+    assert tables.read_table(path, {"a": "topic"}).columns["topic"].tolist() == [1, "sport"]
+    pytest.importorskip("typer")
+    from hdsl.cli import inputs
+
+    found = inputs.read_data(path, inputs.Source(text="text", label="topic"))
+    assert found.labels.tolist() == ["1", "sport"]
+
+
+# --- the source ----------------------------------------------------------------------------------
+
+RUNS_CODE = {"eval", "exec", "compile", "__import__"}
+UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"}
+LOADERS = {"load", "open_memmap", "read_array", "fromfile"}  # of numpy, and joblib's
+
+
+def calls(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func), node
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(hdsl.__file__).parent.rglob("*.py")), ids=lambda path: path.stem
+)
+def test_nothing_in_the_source_unpickles_or_runs_text(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        assert not {name.partition(".")[0] for name in names} & UNSAFE_MODULES
+    for function, call in calls(tree):
+        assert function not in RUNS_CODE, ast.unparse(call)
+        owner, _, name = function.rpartition(".")
+        assert not (owner == "joblib" and name == "load")
+        if owner in ("np", "numpy", "np.lib.format", "format") and name in LOADERS:
+            safe = {word.arg: ast.unparse(word.value) for word in call.keywords}
+            assert safe.get("allow_pickle") == "False", ast.unparse(call)
+        assert "allow_pickle=True" not in ast.unparse(call)
