@@ -20,7 +20,7 @@ pytest.importorskip("rich")
 
 from typer.testing import CliRunner
 
-from hdsl import _memory, datasets, load
+from hdsl import HDSL, _memory, datasets, load
 from hdsl.cli import app, learn, shell
 from hdsl.text import TEST, TRAIN, VALIDATION, load_collection
 
@@ -538,23 +538,26 @@ def test_warnings_are_one_line(place, tmp_path):
 INTERRUPTED = """
     import os, signal, sys
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-    from contextlib import contextmanager
     from hdsl.cli import app, learn
 
-    @contextmanager
-    def progress(total, what, quiet=False):
-        def callback(state):
-            if state.n_iter == 5 and what == sys.argv[1]:
-                os.kill(os.getpid(), signal.SIGINT)
-        yield callback
+    fit = learn._fit
 
-    learn.progress = progress
+    def interrupted(model, given, what, *rest):
+        def callback(state):
+            if state.n_iter == 5 and what.startswith(sys.argv[1]):
+                os.kill(os.getpid(), signal.SIGINT)
+
+        model.callback = callback
+        fit(model, given, what, *rest)
+        model.callback = None
+
+    learn._fit = interrupted
     app(sys.argv[2:], prog_name="hdsl")
 """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process there")
-@pytest.mark.parametrize("stage", ["choosing", pytest.param("learning", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("stage", ["choosing", "learning"])
 def test_ctrl_c_keeps_the_model(place, tmp_path, stage):
     out = tmp_path / "m.hdsl"
     choice = ("--validation", "0") if stage == "learning" else ()
@@ -595,6 +598,22 @@ def test_a_closed_pipe_is_quiet(place):
     assert ended.returncode == 128 + signal.SIGPIPE
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no such shell there")
+@pytest.mark.parametrize(
+    ("target", "code", "told"),
+    [("&-", 0, ""), ("/dev/full", 2, "hdsl: No space left on device.\n")],
+)
+def test_an_output_that_takes_nothing(place, target, code, told):
+    if target.startswith("/") and not os.path.exists(target):
+        pytest.skip(f"there is no {target}")
+    ended = subprocess.run(
+        ["sh", "-c", f'"$0" -m hdsl search "$1" goal >{target}', sys.executable,
+         place / "model.hdsl"],
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (code, told)
+
+
 def test_as_a_process(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-m", "hdsl", "search", tmp_path / "no.hdsl", "goal"],
@@ -606,21 +625,21 @@ def test_as_a_process(tmp_path):
 
 
 def test_progress_shows_where_there_is_a_terminal(monkeypatch, capsys):
-    class State:
-        n_iter = 3
-
-    with shell.progress(10, "learning") as callback:
-        callback(State)
+    model = HDSL(n_targets=1, n_impostors=1, max_iter=3, tol=0.0)
+    given = {"X": [[2, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]], "y": [0, 0, 1, 1]}
+    learn._fit(model, given, "learning", quiet=False, checkpoint=None)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    with shell.progress(10, "learning") as callback:
-        callback(State)
+    learn._fit(model, given, "learning", quiet=True, checkpoint=None)
+    assert capsys.readouterr().err == ""
+    learn._fit(model, given, "learning", quiet=False, checkpoint=None)
     with shell.working("reading"):
         pass
     captured = capsys.readouterr()
     assert captured.out == ""
-    assert "learning" in captured.err
+    assert captured.err.startswith("learning:\n\r0/3 ")
+    assert model.verbose == 0
 
 
 # --- the split and the demonstration -------------------------------------------------------------
@@ -672,7 +691,6 @@ def test_summaries(tmp_path, monkeypatch):
     assert short.y.tolist() == ["alpha", "beta"]
 
 
-@pytest.mark.slow
 def test_demo(tmp_path):
     page, model = tmp_path / "demo.html", tmp_path / "demo.hdsl"
     facts = json.loads(good("demo", "-o", page, "--model", model, "--json").stdout)

@@ -6,14 +6,13 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
 import numpy as np
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
@@ -39,7 +38,8 @@ class Commands(TyperGroup):
         with _told_in_a_line():
             try:
                 result = super().invoke(ctx)
-                sys.stdout.flush()  # here, where a closed pipe is still expected
+                if sys.stdout is not None:
+                    sys.stdout.flush()  # here, where a closed pipe is still expected
                 return result
             except (typer.Exit, typer.Abort):
                 raise
@@ -62,7 +62,8 @@ def _tell(error: Exception) -> int:
         say(f"{error.format_message().rstrip('.')}. See {command} --help.")
         return BAD_INPUT
     if isinstance(error, OSError) and error.strerror:
-        say(f"{os.fsdecode(error.filename)}: {error.strerror}." if error.filename else str(error))
+        where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
+        say(f"{where}{error.strerror}.")
         return BAD_INPUT
     if isinstance(error, BAD_INPUT_ERRORS):
         say(str(error) or type(error).__name__)
@@ -139,7 +140,7 @@ def show_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> N
         )
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    console = Console(highlight=False, width=None if sys.stdout.isatty() else WIDTH)
+    console = Console(highlight=False, width=None if _is_terminal(sys.stdout) else WIDTH)
     with console.capture() as capture:
         console.print(table)
     show(*(line.rstrip() for line in capture.get().splitlines()))
@@ -178,26 +179,19 @@ def show_errors(title: str, errors: dict[str, float]) -> None:
     show_table(rows, right=(1,))
 
 
-@contextmanager
-def progress(total: int, what: str, *, quiet: bool = False) -> Iterator[Callable[[Any], None]]:
-    """Give a callback for HDSL that moves a bar on stderr, where that is a terminal."""
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-    )
-    console = Console(stderr=True)
-    off = quiet or not sys.stderr.isatty()
-    with Progress(*columns, console=console, transient=True, disable=off) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda state: bar.update(task, completed=state.n_iter)
+def is_watched(quiet: bool = False) -> bool:
+    """Whether somebody looks at stderr and wants to see how things go."""
+    return not quiet and _is_terminal(sys.stderr)
+
+
+def _is_terminal(stream: Any) -> bool:
+    return stream is not None and stream.isatty()  # None: closed by whoever began the process
 
 
 @contextmanager
 def working(what: str, *, quiet: bool = False) -> Iterator[None]:
     """Show on stderr, where that is a terminal, that something is being done."""
-    if quiet or not sys.stderr.isatty():
+    if not is_watched(quiet):
         yield
         return
     with Console(stderr=True).status(what):
