@@ -1,5 +1,7 @@
 """Compiled loops: the ways to find partners, the same bits on any number of threads."""
 
+import ast
+import inspect
 import subprocess
 import sys
 from functools import partial
@@ -264,3 +266,17 @@ def test_a_read_only_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_no_kernel_calls_one_whose_sums_are_reordered():
+    # Compiled within the caller too, it may sum in another order, and a process runs whichever of
+    # the two it has loaded first: the last bits would depend on what was called before.
+    tree = ast.parse(inspect.getsource(kernels))
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    reordered = {
+        f.name for f in functions if "REORDERED" in " ".join(map(ast.unparse, f.decorator_list))
+    }
+    assert {"loss_sums", "slopes_along", "dots"} <= reordered
+    for function in functions:
+        called = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+        assert not called & reordered, function.name

@@ -44,7 +44,9 @@ def kernel(**options: Any) -> Any:
 EXPONENTIAL_TAIL = -30.0
 
 #: Sums that may be taken in another order than written, so that they fill vector registers. The
-#: order is fixed when a kernel is compiled: same bits in every run, for any number of threads.
+#: order is fixed when a kernel is compiled: same bits in every run, for any number of threads. No
+#: other kernel may call such a one: it would be compiled once more within the caller, perhaps in
+#: another order, and which of the two runs would depend on which a process loaded first.
 REORDERED = {"reassoc", "nsz"}
 
 #: Triplets summed one after the other; longer sums are made of such partial sums.
@@ -169,13 +171,11 @@ def slopes_along(start, stop, code, margins, direction, step, omega, omega_step,
         second[c] = two
 
 
-@kernel(fastmath=REORDERED)
-def advance(start, stop, code, margins, direction, step, omega, omega_step, out, sums):
-    """Write margins + step * direction, and its weighted loss, for the chunks [start, stop)."""
-    for c in range(start, stop):
-        for t in range(c * CHUNK, min((c + 1) * CHUNK, margins.size)):
-            out[t] = margins[t] + step * direction[t]
-    loss_sums(start, stop, code, out, omega, omega_step, sums)
+@kernel()
+def advance(start, stop, margins, direction, step, out):
+    """Write margins + step * direction for the chunks [start, stop)."""
+    for t in range(start * CHUNK, min(stop * CHUNK, margins.size)):
+        out[t] = margins[t] + step * direction[t]
 
 
 @kernel()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import html
 import numbers
+import os
 import platform
-import time
 import warnings
 from collections.abc import Callable
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -18,11 +19,13 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from . import _memory, _validation, losses, model_file, monitor
+from . import _memory, _validation, checkpoint, losses, model_file, monitor
 from . import atoms as atoms_module
 from . import explain as explain_module
 from . import triplets as triplets_module
+from .checkpoint import Checkpoint, digest
 from .monitor import Monitor
+from .progress import CallbackSupportMixin, Progress, Tasks
 from .similarity import Similarity
 from .supervision import Supervision
 
@@ -35,6 +38,14 @@ MINING = ("neighbors", "random")
 STEP_SIZES = ("line_search", "2/(k+2)")
 INITS = ("oracle", "random")
 
+#: Parameters that the model at the end of a run does not depend on.
+WITHOUT_EFFECT = {
+    "callback", "checkpoint", "memory_limit", "n_components", "n_jobs", "verbose", "warm_start"
+}  # fmt: skip
+
+#: Parameters that tell how a run is to be made on a machine, and nothing of the model.
+NOT_SAVED = {"checkpoint", "memory_limit", "n_jobs", "verbose"}
+
 #: prior="auto" makes the typical margin of the plain dot product this large; the loss asks for 1.
 AUTO_PRIOR_MARGIN = 1.0
 
@@ -46,7 +57,7 @@ AUTO_SCALE_MARGIN = 10.0
 AUTO_SCALE_VALUES = 80.0
 
 
-class HDSL(TransformerMixin, BaseEstimator):
+class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """Similarity learning for sparse, very high-dimensional data.
 
     Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from triplets "x is more like y than like z", with M a
@@ -111,6 +122,12 @@ class HDSL(TransformerMixin, BaseEstimator):
     warm_start : bool, default=False
         Let ``fit`` continue the path of the fit before, with up to `max_iter` more iterations and
         the same scale and prior.
+    checkpoint : str, path-like or None, default=None
+        A file to keep the run in, written every half minute. Where it is there already, left by a
+        process that was killed or interrupted, the fit goes on from it and ends in the same model,
+        to the last bit; data or parameters other than it was begun with are refused. ``save``
+        deletes it when the model of a complete run is written. A function given as `mining`,
+        `scoring` or `callback` must not remember anything.
     n_components : int or None, default=None
         Columns of ``transform`` for the learned part: the leading eigenvectors of M, times the
         roots of their eigenvalues. None is one column an atom, which is exact.
@@ -118,10 +135,14 @@ class HDSL(TransformerMixin, BaseEstimator):
         Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
         ``atoms``, ``weights``, ``margins`` and ``seconds``; True stops the run.
     random_state : int, RandomState or None, default=None
+        Every random choice comes from it. None takes a seed from NumPy's global state, as in
+        scikit-learn; an int leaves that alone.
     n_jobs : int or None, default=None
-        Threads. Results do not depend on their number.
+        Threads, no more than NUMBA_NUM_THREADS where that is set, as it is in joblib's processes.
+        Results do not depend on their number.
     verbose : int, default=0
-        1 prints a line about every second.
+        1 shows a live line in a terminal or a notebook, on stderr, and elsewhere a line every 10
+        seconds; 2 a line every second there.
     memory_limit : "auto", float or None, default="auto"
         GiB that the fit may take beyond X and the triplets; "auto" is what the system has left. A
         fit that would take more is refused before the work, with the figure. None goes on anyway.
@@ -140,7 +161,8 @@ class HDSL(TransformerMixin, BaseEstimator):
         Mean loss of the triplets.
     gap_ : float
         Duality gap of the last iterate; an upper bound of how far the objective is from the best
-        where ``gap_is_exact_``. NaN after a lazy blended step that did not need it.
+        where ``gap_is_exact_``. NaN after a lazy blended step that did not need it, and after an
+        interrupt.
     gap_is_exact_ : bool
     n_iter_ : int
         Iterations that led to this model; with early stopping the run went further.
@@ -199,6 +221,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         n_iter_no_change: int | None = 300,
         scoring: Callable[..., float] | None = None,
         warm_start: bool = False,
+        checkpoint: Any = None,
         n_components: int | None = None,
         callback: Callable[[State], bool | None] | None = None,
         random_state: Any = None,
@@ -225,6 +248,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         self.n_iter_no_change = n_iter_no_change
         self.scoring = scoring
         self.warm_start = warm_start
+        self.checkpoint = checkpoint
         self.n_components = n_components
         self.callback = callback
         self.random_state = random_state
@@ -309,7 +333,10 @@ class HDSL(TransformerMixin, BaseEstimator):
         if earlier is not None:
             self._check_same_path()
         rng = _validation.generator(self.random_state)
-        checked = copy(self)  # takes the number and names of the features; self waits till the end
+        kept = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+        if kept is not None:
+            kept.begin(rng)
+        checked = copy(self)  # takes what is found out; self changes at the end, in one stroke
         X = _validation.check_matrix(checked, X, reset=earlier is None)
         X = _validation.as_problem_matrix(X)
         supervision = Supervision.check(type(self).__name__, X, y, triplets, sample_weight)
@@ -318,12 +345,12 @@ class HDSL(TransformerMixin, BaseEstimator):
             validation = supervision.check_validation(checked, *given)
         elif self.early_stopping and validate:
             supervision, validation = supervision.hold_out(self.validation_fraction, rng)
-        self._learn(supervision, validation, rng, earlier)
-        for name in ("n_features_in_", "feature_names_in_"):
-            if hasattr(checked, name):
-                setattr(self, name, getattr(checked, name))
-            elif hasattr(self, name):
-                delattr(self, name)
+        if kept is not None:
+            kept.check(self._run_of(supervision, validation, earlier))
+        self._learn(supervision, validation, rng, earlier, kept, checked)
+        self.__dict__.pop("_kept_in", None)
+        if kept is not None and self.status_ != "interrupted":
+            self._kept_in = kept.path
         return self
 
     def _learn(
@@ -332,13 +359,24 @@ class HDSL(TransformerMixin, BaseEstimator):
         validation: Supervision | None,
         rng: np.random.Generator,
         earlier: Result | None = None,
+        kept: Checkpoint | None = None,
+        checked: HDSL | None = None,
     ) -> None:
         """Learn from checked data; what validates chooses the model of the path."""
         # The compiled part of the library is loaded by the first fit, not by the import.
         from ._workers import Workers
 
-        with Workers(self.n_jobs) as workers:
-            self._keep(*self._run(supervision, validation, workers, rng, earlier))
+        with Workers(self.n_jobs) as workers, Progress(self.verbose) as shown, Tasks(self) as tasks:
+            tasks.begin(supervision)
+            found = self._run(supervision, validation, workers, rng, earlier, kept, shown, tasks)
+            learned = copy(self) if checked is None else checked
+            try:
+                learned._keep(*found)
+            except KeyboardInterrupt:
+                learned._keep(replace(found[0], status="interrupted"), *found[1:])
+            _validation.replace_fitted(self, learned)
+            shown.end(self)
+            tasks.end()
 
     def _run(
         self,
@@ -347,64 +385,116 @@ class HDSL(TransformerMixin, BaseEstimator):
         workers: Workers,
         rng: np.random.Generator,
         earlier: Result | None,
+        kept: Checkpoint | None,
+        shown: Progress,
+        tasks: Tasks,
     ) -> tuple[Result, Monitor | None, float, float, int]:
         """Mine and solve, again and again where `mine_every` says so."""
         from . import problem, solver
 
         X, mines = supervision.X, self.mining == "neighbors" and not supervision.is_judged
-        triplets, weights = self._mine(supervision, rng)
-        data = self._data(X, triplets, workers, earlier)
-        if earlier is None:
-            scale, prior = self._scale_and_prior(data, weights)
+        n_before = 0 if earlier is None else earlier.n_iter
+        limit = n_before + self.max_iter
+        stage, place = _Stage(*self._mine(supervision, rng), earlier), None
+        if kept is not None:
+            place = stage.go_on(kept, X.shape)
+        data = self._data(X, stage.triplets, workers, stage.result)
+        if place is not None:
+            scale, prior = stage.scale, stage.prior
+        elif earlier is None:
+            scale, prior = self._scale_and_prior(data, stage.weights)
         else:
             scale, prior = self.scale_, self.prior_
+        stage.scale, stage.prior = scale, prior
+        _validation.check_margins(X, scale, prior)
         scores = None
         if validation is not None:
             score = self._score(supervision, validation)
             scores = Monitor(score, scale, prior, X.shape[1], self.n_iter_no_change)
-            if earlier is not None:
+            if place is not None:
+                stage.go_on_scoring(kept, scores)
+            elif earlier is not None:
                 scores.add(earlier.n_iter, earlier.atoms, earlier.weights)
-        result, n_iter = earlier, 0 if earlier is None else earlier.n_iter
-        limit = n_iter + self.max_iter
-        while True:
-            stage = limit
-            if self.mine_every is not None and mines:
-                stage = min(limit, n_iter + self.mine_every)
-            result = solver.frank_wolfe(
-                problem.TripletProblem(data, losses.get(self.loss), scale, prior, weights),
-                oracle=self.oracle,
-                step=self.step,
-                step_size=self.step_size,
-                init=self.init,
-                batch_size=self.batch_size,
-                max_iter=stage,
-                tol=self.tol,
-                callback=self._callback(scores, limit),
-                rng=rng,
-                earlier=result,
-            )
-            n_iter = result.n_iter
-            if stage == limit or result.status not in ("max_iter", "optimal", "no_violation"):
-                break
-            try:
-                model = Similarity(result.atoms, result.weights, scale, prior, X.shape[1])
-                more, more_weights = _added(triplets, weights, *self._mine(supervision, rng, model))
-                if len(more) == len(triplets) and result.status != "max_iter":
+        keep = None if kept is None else stage.keeper(kept, scores)
+        result = None
+        try:
+            while True:
+                stop = limit
+                if self.mine_every is not None and mines:
+                    n_iter = 0 if stage.result is None else stage.result.n_iter
+                    stop = min(limit, n_iter + self.mine_every)
+                task = problem.TripletProblem(
+                    data, losses.get(self.loss), scale, prior, stage.weights
+                )
+                if kept is not None and place is not None:
+                    with kept.damage_told():
+                        solver.check_place(place, task, self.oracle)
+                result = solver.frank_wolfe(
+                    task,
+                    oracle=self.oracle,
+                    step=self.step,
+                    step_size=self.step_size,
+                    init=self.init,
+                    batch_size=self.batch_size,
+                    max_iter=stop,
+                    tol=self.tol,
+                    callback=self._callback(
+                        scores, shown.follow(limit, scores), tasks.follow(scale, prior)
+                    ),
+                    rng=rng,
+                    earlier=stage.result,
+                    keep=keep,
+                    place=place,
+                )
+                place = None
+                if stop == limit or result.status not in ("max_iter", "optimal", "no_violation"):
                     break
-                data = self._data(X, more, workers, result)
-            except KeyboardInterrupt:
-                result = replace(result, status="interrupted")
-                break
-            except MemoryError as error:  # what is learned is kept
-                warnings.warn(f"Mining again was given up: {error}", UserWarning, stacklevel=5)
-                break
-            triplets, weights = more, more_weights
-        if scores is not None:
-            try:
+                try:
+                    model = Similarity(result.atoms, result.weights, scale, prior, X.shape[1])
+                    mined = self._mine(supervision, rng, model)
+                    more = _added(stage.triplets, stage.weights, *mined)
+                    if len(more[0]) == len(stage.triplets) and result.status != "max_iter":
+                        break
+                    data = self._data(X, more[0], workers, result)
+                except MemoryError as error:  # what is learned is kept
+                    warnings.warn(f"Mining again was given up: {error}", UserWarning, stacklevel=5)
+                    break
+                stage.triplets, stage.weights = more
+                stage.result, stage.is_first = result, False
+            if scores is not None:
                 scores.add(result.n_iter, result.atoms, result.weights)
-            except KeyboardInterrupt:
-                result = replace(result, status="interrupted")
-        return result, scores, scale, prior, len(triplets)
+        except KeyboardInterrupt:
+            if result is None:  # nothing is learned yet
+                raise
+            result = replace(result, status="interrupted")
+        return result, scores, scale, prior, len(stage.triplets)
+
+    def _run_of(
+        self, supervision: Supervision, validation: Supervision | None, earlier: Result | None
+    ) -> dict[str, Any]:
+        """Return what makes a run the run it is: all that its end depends on."""
+        params = self.get_params(deep=False)
+        named = {
+            name: _called(value)
+            for name, value in sorted(params.items())
+            if name not in WITHOUT_EFFECT
+        }
+
+        def told(data: Supervision | None) -> dict[str, str]:
+            if data is None:
+                return digest(None)
+            return digest(data.y, data.weights, data.triplets, data.triplet_weights)
+
+        path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
+        return {
+            **named,
+            "X": digest(supervision.X),
+            "labels, triplets or weights": told(supervision),
+            "validation rows": digest(None if validation is None else validation.X),
+            "validation labels or triplets": told(validation),
+            "path so far": digest(*path),
+            "version of hdsl": version("hdsl"),
+        }
 
     def _data(
         self, X: sp.csr_array, triplets: np.ndarray, workers: Workers, result: Result | None
@@ -414,7 +504,13 @@ class HDSL(TransformerMixin, BaseEstimator):
 
         self._check_memory(X, triplets)
         keep = None if result is None else np.unique(result.atoms[:, :2])
-        return TripletData(X, triplets, workers, keep)
+        data = TripletData(X, triplets, workers, keep, store_products=self.batch_size is None)
+        if data.n_features < 2:
+            raise ValueError(
+                f"The {X.shape[0]} rows to learn from have {data.n_features} feature(s) with a "
+                "non-zero value, but an atom pairs two: hold out other rows, or fewer."
+            )
+        return data
 
     def _check_parameters(self) -> None:
         from .oracle import ORACLES
@@ -455,6 +551,11 @@ class HDSL(TransformerMixin, BaseEstimator):
                 f"{self.n_jobs!r} instead."
             )
         number(name, "memory_limit", self.memory_limit, low=0, words=("auto", None))
+        if not isinstance(self.checkpoint, str | os.PathLike | None) or self.checkpoint == "":
+            raise ValueError(
+                f"The 'checkpoint' parameter of {name} must be the path of a file, or None. Got "
+                f"{self.checkpoint!r} instead."
+            )
         if self.step_size != "line_search" and self.step != "forward":
             raise ValueError(
                 f"The 'step_size' parameter of {name} can be {self.step_size!r} with "
@@ -558,17 +659,19 @@ class HDSL(TransformerMixin, BaseEstimator):
         """Return the two numbers as given, or from the typical margin of the dot product."""
         scale, prior = self.scale, self.prior
         if scale == "auto" or prior == "auto":
-            ordered = None if weights is None else weights[data.order]
-            typical = float(np.average(np.abs(data.dot_margins), weights=ordered))
+            ordered = None if weights is None else weights[data.order] / weights.max()
+            margins = np.abs(data.dot_margins)
+            margins[margins <= data.dot_rounding] = 0.0
+            typical = float(np.average(margins, weights=ordered))
             if typical == 0.0:  # no triplet's dot products differ; go by the size of the rows
-                typical = float(data.row_val @ data.row_val) / data.n_rows
+                typical = float(np.square(data.row_val).sum()) / data.n_rows
             if scale == "auto":
                 anchors = data.triplets[0]
                 n_values = np.average(_n_values(data)[anchors], weights=ordered)
                 counted = anchors if ordered is None else anchors[ordered > 0]
                 n_anchors = np.count_nonzero(np.bincount(counted))
-                many = max(1.0, n_values / AUTO_SCALE_VALUES)
-                scale = AUTO_SCALE_MARGIN * np.sqrt(n_anchors) * many / typical
+                many = max(1.0, float(n_values) / AUTO_SCALE_VALUES)
+                scale = AUTO_SCALE_MARGIN * float(np.sqrt(n_anchors)) * many / typical
             prior = AUTO_PRIOR_MARGIN / typical if prior == "auto" else prior
         return float(scale), float(prior)
 
@@ -584,15 +687,9 @@ class HDSL(TransformerMixin, BaseEstimator):
             return auto._scale_and_prior(data, supervision.triplet_weights)
 
     def _callback(
-        self, scores: Monitor | None, limit: int
+        self, *listeners: Callable[[State], bool | None] | None
     ) -> Callable[[State], bool | None] | None:
-        parts: list[Callable[[State], bool | None]] = []
-        if scores is not None:
-            parts.append(scores)
-        if self.verbose:
-            parts.append(_Printer(limit, scores))
-        if self.callback is not None:
-            parts.append(self.callback)
+        parts = [part for part in (*listeners, self.callback) if part is not None]
         if not parts:
             return None
 
@@ -687,6 +784,7 @@ class HDSL(TransformerMixin, BaseEstimator):
         model._go_to(int(n_iter))
         model.trace_ = self.trace_[: n_iter + 1]
         model.status_ = "at"
+        model.__dict__.pop("_kept_in", None)  # the whole path is not saved with this model
         return model
 
     # --- using it --------------------------------------------------------------------------------
@@ -742,6 +840,8 @@ class HDSL(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "atoms_")
         features = self._feature_names(input_features)
+        if features is None:
+            features = np.array([f"x{i}" for i in range(self.n_features_in_)], dtype=object)
         if self.n_components is None:
             atoms = atoms_module.names(self.atoms_, features)
         else:
@@ -749,12 +849,11 @@ class HDSL(TransformerMixin, BaseEstimator):
             atoms = np.array([f"hdsl{k}" for k in range(n)], dtype=object)
         return np.concatenate([atoms, features]) if self.prior_ > 0 else atoms
 
-    def _feature_names(self, input_features: Any) -> np.ndarray:
+    def _feature_names(self, input_features: Any) -> np.ndarray | None:
+        """Return the names given to ``fit`` or to this; None where there are none."""
         own = getattr(self, "feature_names_in_", None)
         if input_features is None:
-            if own is not None:
-                return np.asarray(own, dtype=object)
-            return np.array([f"x{i}" for i in range(self.n_features_in_)], dtype=object)
+            return None if own is None else np.asarray(own, dtype=object)
         given = np.asarray(input_features, dtype=object)
         if own is not None and not np.array_equal(given, own):
             raise ValueError("input_features is not equal to feature_names_in_")
@@ -922,12 +1021,19 @@ class HDSL(TransformerMixin, BaseEstimator):
         The file is safetensors with a JSON header: atoms, weights, scale, prior, names, parameters,
         versions and the trace. There is no code in it. Parameters that are functions are left out.
 
+        The same data and parameters make the same bytes. What belongs to one run on one machine is
+        left out for that: `n_jobs`, `verbose`, `memory_limit` and `checkpoint`, and the seconds in
+        the trace, which are NaN in a model that was loaded. The checkpoint of the run is deleted.
+
         Parameters
         ----------
         path : str or path-like
             By convention ``*.hdsl``.
         """
         model_file.write(path, *model_file.model_to_arrays(self._state()))
+        kept_in = self.__dict__.pop("_kept_in", None)
+        if kept_in is not None:
+            checkpoint.remove(kept_in)
 
     def _state(self) -> dict[str, Any]:
         """Return all that a model file keeps of a fitted model."""
@@ -939,7 +1045,10 @@ class HDSL(TransformerMixin, BaseEstimator):
                 "n_iter", "n_triplets", "n_features_in", "trace",
             )
         }  # fmt: skip
-        state["params"] = self.get_params(deep=False)
+        params = self.get_params(deep=False)
+        state["params"] = {k: v for k, v in params.items() if k not in NOT_SAVED}
+        state["trace"] = self.trace_.copy()
+        state["trace"]["seconds"] = np.nan
         state["feature_names_in"] = getattr(self, "feature_names_in_", None)
         state["versions"] = {
             "hdsl": version("hdsl"),
@@ -1042,21 +1151,100 @@ def _n_values(data: TripletData) -> np.ndarray:
     return np.divide(second**2, fourth, out=np.zeros(data.n_rows), where=fourth > 0)
 
 
-class _Printer:
-    """A callback that prints a line about every second."""
+def _called(value: Any) -> Any:
+    """Return a number or a word as it is, and of a function or an object what it is called."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, str | int | float | None):
+        return value
+    return getattr(value, "__qualname__", type(value).__qualname__)
 
-    def __init__(self, max_iter: int, scores: Monitor | None, every: float = 1.0) -> None:
-        self.max_iter, self.scores, self.every = max_iter, scores, every
-        self.printed = -np.inf
 
-    def __call__(self, state: State) -> None:
-        now = time.perf_counter()
-        if now - self.printed < self.every and state.n_iter != self.max_iter:
-            return
-        self.printed = now
-        score = "" if self.scores is None else f"  validation {self.scores.last_score:.4f}"
-        print(  # noqa: T201 - asked for by verbose
-            f"iteration {state.n_iter:6d}  objective {state.objective:.6f}  gap {state.gap:.2e}  "
-            f"atoms {len(state.weights)}{score}  {state.seconds:.1f} s",
-            flush=True,
+@dataclass
+class _Stage:
+    """What the loop of a fit goes by from one mining to the next, and may be kept on the disk."""
+
+    triplets: np.ndarray
+    weights: np.ndarray | None
+    result: Result | None
+    scale: float = np.nan
+    prior: float = np.nan
+    is_first: bool = True  # its triplets are mined by whoever goes on, and so is what it is made of
+
+    @cached_property
+    def mined(self) -> str:
+        """What the first triplets are, in short."""
+        return digest(self.triplets, self.weights)["sha256"]
+
+    def keeper(
+        self, kept: Checkpoint, scores: Monitor | None
+    ) -> Callable[[Callable[[], dict[str, np.ndarray]]], None]:
+        """Return what keeps the places of a run, with all that is around them."""
+        mined = np.frombuffer(self.mined.encode(), np.uint8)
+
+        def arrays(place: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+            parts = {"run": place(), "stage": {"mined": mined, **self._arrays()}}
+            if scores is not None:
+                parts["scores"] = scores.memory()
+            return {f"{part}.{k}": v for part, found in parts.items() for k, v in found.items()}
+
+        return lambda place: kept.keep(lambda: arrays(place))
+
+    def _arrays(self) -> dict[str, np.ndarray]:
+        found = {"size": np.array([self.scale, self.prior])}
+        if not self.is_first and self.result is not None:
+            found |= {
+                "triplets": self.triplets,
+                "atoms": self.result.atoms,
+                "atom_weights": self.result.weights,
+                "trace": self.result.trace,
+                "n_iter": np.array(self.result.n_iter),
+            }
+            if self.weights is not None:
+                found["weights"] = self.weights
+        return found
+
+    def go_on(self, kept: Checkpoint, shape: tuple[int, int]) -> dict[str, np.ndarray] | None:
+        """Become the stage that was kept, and return the place in it; None where none was."""
+        if kept.found is None:
+            return None
+        found = _under(kept.found, "stage")
+        with kept.damage_told():
+            if found["mined"].tobytes() != self.mined.encode():
+                raise ValueError("`mining` gave other triplets than when the run was begun.")
+            size = found["size"]
+            if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
+                raise ValueError("scale and prior are no numbers that a run can have.")
+            self.scale, self.prior = size.tolist()
+            if "triplets" in found:
+                self._become(found, shape)
+        return _under(kept.found, "run")
+
+    def _become(self, found: dict[str, np.ndarray], shape: tuple[int, int]) -> None:
+        from .solver import TRACE_DTYPE, Result
+
+        self.triplets = _validation.check_triplets(found["triplets"], shape[0])
+        self.weights = _validation.check_weights(
+            found.get("weights"), len(self.triplets), "triplet"
         )
+        n_iter, trace = int(found["n_iter"]), found["trace"]
+        model_file.check_atoms(found["atoms"], found["atom_weights"], shape[1])
+        model_file.check_trace(trace, n_iter, shape[1])
+        if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
+            raise ValueError("the trace is not that of a run.")
+        self.is_first = False
+        self.result = Result(
+            found["atoms"], found["atom_weights"], np.nan, np.nan, False, n_iter, "max_iter",
+            trace, 0,
+        )  # fmt: skip
+
+    def go_on_scoring(self, kept: Checkpoint | None, scores: Monitor) -> None:
+        """Let a monitor know the scores that were kept."""
+        assert kept is not None
+        assert kept.found is not None
+        with kept.damage_told():
+            scores.recall(_under(kept.found, "scores"))
+
+
+def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    start = prefix + "."
+    return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}

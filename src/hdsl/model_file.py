@@ -64,14 +64,14 @@ KINDS = {
 }
 
 WRITE_ERRORS = {
-    errno.ENOENT: "Cannot write the model: the folder does not exist, create it first",
-    errno.ENOTDIR: "Cannot write the model: what should be its folder is a file",
-    errno.EISDIR: "Cannot write the model: this is a folder, add a file name",
-    errno.EACCES: "Cannot write the model: no permission to write here, choose another folder",
-    errno.EPERM: "Cannot write the model: no permission to write here, choose another folder",
-    errno.EROFS: "Cannot write the model: the disk is read-only, choose another folder",
-    errno.ENOSPC: "Cannot write the model: the disk is full, free some space",
-    errno.EDQUOT: "Cannot write the model: the disk quota is used up, free some space",
+    errno.ENOENT: "the folder does not exist, create it first",
+    errno.ENOTDIR: "what should be its folder is a file",
+    errno.EISDIR: "this is a folder, add a file name",
+    errno.EACCES: "no permission to write here, choose another folder",
+    errno.EPERM: "no permission to write here, choose another folder",
+    errno.EROFS: "the disk is read-only, choose another folder",
+    errno.ENOSPC: "the disk is full, free some space",
+    errno.EDQUOT: "the disk quota is used up, free some space",
 }
 
 Path = str | os.PathLike[str]
@@ -81,7 +81,13 @@ Arrays = dict[str, np.ndarray]
 # --- files ---------------------------------------------------------------------------------------
 
 
-def write(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
+def write(
+    path: Path,
+    arrays: Mapping[str, np.ndarray],
+    header: Mapping[str, Any],
+    *,
+    what: str = "model",
+) -> None:
     """Write arrays and a header to a file, whole or not at all.
 
     The bytes go to a temporary file in the same folder, which takes the place of `path` when all of
@@ -94,6 +100,8 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any
         Booleans, integers and floats up to 64 bits, of any shape.
     header : dict of str to JSON values
         Tuples come back as lists, NumPy numbers as plain ones. NaN and infinity are no JSON.
+    what : str, default="model"
+        What error messages call it.
 
     Examples
     --------
@@ -105,14 +113,15 @@ def write(path: Path, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any
     ({'weights': array([0.5, 0.5])}, {'scale': 2.0})
     """
     text, ordered = _encode(arrays, header)
-    with written_whole(path, _check_regular, _tell) as file:
+
+    def tell(error: OSError) -> str | None:
+        told = WRITE_ERRORS.get(error.errno or 0)
+        return error.strerror if told is None else f"Cannot write the {what}: {told}"
+
+    with written_whole(path, _check_regular, tell) as file:
         file.write(len(text).to_bytes(8, "little") + text)
         for array in ordered:
             file.write(_bytes_of(array))
-
-
-def _tell(error: OSError) -> str | None:
-    return WRITE_ERRORS.get(error.errno or 0, error.strerror)
 
 
 @contextmanager
@@ -289,7 +298,13 @@ def _parse(text: str, what: str) -> dict[str, Any]:
         raise _damaged(f"{what} cannot be read ({error})") from None
     if not isinstance(value, dict):
         raise _damaged(f"{what} is {short(value)}, not a JSON object")
-    return value
+    inside: list[Any] = [value]
+    for _ in range(DEPTH_LIMIT + 2):
+        containers = (v.values() if isinstance(v, dict) else v for v in inside)
+        inside = [v for values in containers for v in values if isinstance(v, dict | list)]
+        if not inside:
+            return value
+    raise _damaged(f"{what} is nested too deeply")
 
 
 def _damaged(what: str) -> ValueError:
@@ -489,6 +504,35 @@ def unpack_table(
     return table
 
 
+def table_to_arrays(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
+    """Return a structured array as named arrays, and its layout for the header."""
+    columns, words = pack_table(table)
+    layout = {"columns": [list(column) for column in _columns(table.dtype)], "words": words}
+    return _named(name, columns), layout
+
+
+def table_from_arrays(arrays: Mapping[str, np.ndarray], name: str, layout: Any) -> np.ndarray:
+    """Return a structured array, whose dtype the header tells and is not trusted for."""
+    columns = _under(arrays, name)
+    layout = layout if isinstance(layout, dict) else {}
+    described, words = layout.get("columns"), layout.get("words")
+    if not isinstance(described, list) or not isinstance(words, dict):
+        raise ValueError(f"the header does not tell the columns of {short(name)}")
+    fields = []
+    for column in described:
+        good = isinstance(column, list) and len(column) == 2
+        if not good or not all(isinstance(part, str) for part in column):
+            raise ValueError(f"{name} has the impossible column {short(column)}")
+        _check_code(*column)
+        fields.append(tuple(column))
+    dtype = np.dtype(fields)
+    n_bytes = sum(column.nbytes for column in columns.values())
+    n_rows = max((column.size for column in columns.values()), default=0)
+    if n_rows * dtype.itemsize > TRACE_GROWTH * n_bytes:
+        raise ValueError(f"{name} would take {n_rows * dtype.itemsize} bytes, from {n_bytes}")
+    return unpack_table(columns, words, dtype)
+
+
 def _words(name: str, numbers: np.ndarray, words: Any, dtype: np.dtype) -> np.ndarray:
     width = dtype.itemsize // 4
     if not isinstance(words, list) or not all(
@@ -554,7 +598,7 @@ FLOATS = ("scale", "prior", "objective", "gap")
 COUNTS = ("n_iter", "n_triplets", "n_features_in")
 NOT_FINITE = ("nan", "inf", "-inf")
 
-#: Bytes of a trace in memory for one in the file: about 3 where it is honest.
+#: Bytes of a table in memory for one in the file: about 3 where it is honest.
 TRACE_GROWTH = 16
 
 
@@ -598,11 +642,11 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
         except ValueError:
             params[name] = None
             left_out[name] = getattr(value, "__qualname__", type(value).__qualname__)
-    columns, words = pack_table(state["trace"])
+    trace, trace_layout = table_to_arrays(state["trace"], "trace")
     arrays = {
         "atoms": _narrow(np.asarray(state["atoms"])),
         "weights": np.asarray(state["weights"], dtype=np.float64),
-        **_named("trace", columns),
+        **trace,
     }
     header: dict[str, Any] = {
         "params": params,
@@ -610,7 +654,7 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
         "versions": {**state["versions"], "format": FORMAT},
         "status": state["status"],
         "gap_is_exact": bool(state["gap_is_exact"]),
-        "trace": {"columns": [list(c) for c in _columns(state["trace"].dtype)], "words": words},
+        "trace": trace_layout,
         "feature_names": state.get("feature_names_in") is not None,
         "extra": {},
         "extra_arrays": [],
@@ -657,6 +701,11 @@ def model_from_arrays(
     ValueError
         The arrays and the header are not a model; the first fault is named.
     """
+    if "checkpoint" in header:
+        raise ValueError(
+            f"Cannot load {os.fsdecode(path)!r}: it is the checkpoint of a run that did not end. "
+            "Fit with the same data and parameters, and with this file as checkpoint, to go on."
+        )
     try:
         state = _state(arrays, header)
         check_model(state)
@@ -687,7 +736,7 @@ def _state(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> dict[
     atoms = _take(arrays, "atoms")
     state["atoms"] = atoms.astype(np.int64) if atoms.dtype.kind == "i" else atoms
     state["weights"] = _take(arrays, "weights")
-    state["trace"] = _trace(_under(arrays, "trace"), get("trace", dict))
+    state["trace"] = table_from_arrays(arrays, "trace", get("trace", dict))
     state["feature_names_in"] = None
     if get("feature_names", bool):
         state["feature_names_in"] = _text(arrays, "feature_names")
@@ -703,13 +752,13 @@ def check_model(state: Mapping[str, Any]) -> None:
     """Raise ValueError for the first thing that no fitted model has."""
     for name, least in (("n_iter", 0), ("n_triplets", 1), ("n_features_in", 2)):
         if not least <= state[name] < 2**63:
-            raise ValueError(f"{name} is {state[name]}, expected an int >= {least}.")
+            raise ValueError(f"{name} is {short(state[name])}, expected an int >= {least}.")
     if not 0.0 < state["scale"] < math.inf:
         raise ValueError(f"scale is {state['scale']}, expected a finite number > 0.")
     if not 0.0 <= state["prior"] < math.inf:
         raise ValueError(f"prior is {state['prior']}, expected a finite number >= 0.")
-    _check_atoms(state["atoms"], state["weights"], state["n_features_in"])
-    _check_trace(state["trace"], state["n_iter"], state["n_features_in"])
+    check_atoms(state["atoms"], state["weights"], state["n_features_in"])
+    check_trace(state["trace"], state["n_iter"], state["n_features_in"])
     names = state.get("feature_names_in")
     if names is not None and len(names) != state["n_features_in"]:
         raise ValueError(
@@ -718,7 +767,8 @@ def check_model(state: Mapping[str, Any]) -> None:
         )
 
 
-def _check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None:
+def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None:
+    """Raise ValueError for atoms and weights that no model has."""
     if atoms.dtype.kind != "i" or atoms.ndim != 2 or atoms.shape[1] != 3:
         raise ValueError(
             f"atoms has shape {atoms.shape} and dtype {atoms.dtype}, expected "
@@ -745,11 +795,16 @@ def _check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> Non
         raise ValueError(f"weights sum to {total!r}, expected 1 within 1e-9.")
 
 
-def _check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
+def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
+    """Raise ValueError for a trace that is too short for a model, or has what no step has."""
     codes = dict(_columns(trace.dtype))
     for name, code in TRACE_COLUMNS.items():
         if codes.get(name) != code:
             raise ValueError(f"trace has {codes.get(name)} as column {name!r}, expected {code}.")
+    if codes.get("validation_score", "<f8") != "<f8":
+        raise ValueError(
+            f"trace has {codes['validation_score']} as column 'validation_score', expected <f8."
+        )
     if trace.ndim != 1 or len(trace) <= n_iter:
         raise ValueError(
             f"trace has shape {trace.shape}, expected n_iter + 1 = {n_iter + 1} rows or more."
@@ -776,26 +831,6 @@ def _not_an_atom(where: str, atom: Any, n_features: int) -> str:
         f"{where} is {[int(part) for part in atom]}, expected (i, j, sign) with "
         f"0 <= i < j < n_features_in = {n_features} and a sign of -1 or 1."
     )
-
-
-def _trace(columns: Mapping[str, np.ndarray], layout: Mapping[str, Any]) -> np.ndarray:
-    """Return the trace, whose dtype the header tells and is not trusted for."""
-    described, words = layout.get("columns"), layout.get("words")
-    if not isinstance(described, list) or not isinstance(words, dict):
-        raise ValueError("the header does not tell the columns of the trace")
-    fields = []
-    for column in described:
-        good = isinstance(column, list) and len(column) == 2
-        if not good or not all(isinstance(part, str) for part in column):
-            raise ValueError(f"trace has the impossible column {short(column)}")
-        _check_code(*column)
-        fields.append(tuple(column))
-    dtype = np.dtype(fields)
-    n_bytes = sum(column.nbytes for column in columns.values())
-    n_rows = max((column.size for column in columns.values()), default=0)
-    if n_rows * dtype.itemsize > TRACE_GROWTH * n_bytes:
-        raise ValueError(f"trace would take {n_rows * dtype.itemsize} bytes, from {n_bytes}")
-    return unpack_table(columns, words, dtype)
 
 
 def _text(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:

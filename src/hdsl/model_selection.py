@@ -5,7 +5,7 @@ from __future__ import annotations
 import numbers
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
 from itertools import product
@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from . import _validation
 from .estimators import HDSL
+from .progress import CallbackSupportMixin, Line, duration, fitted, task_data, with_callbacks
 from .supervision import Supervision
 from .triplets import PointKFold
 
@@ -38,7 +39,7 @@ class Cell(NamedTuple):
     seconds: float
 
 
-class HDSLCV(TransformerMixin, BaseEstimator):
+class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     """HDSL with scale, prior and number of iterations chosen by cross-validation.
 
     Every pair of a prior and a scale is learned on the training part of each fold, and every path
@@ -64,7 +65,8 @@ class HDSLCV(TransformerMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Processes for the runs of the grid; each run takes one thread.
     verbose : int, default=0
-        1 prints a line a finished run, with the time left.
+        1 shows a live line in a terminal or a notebook, on stderr, and elsewhere a line a finished
+        run.
 
     Attributes
     ----------
@@ -117,6 +119,7 @@ class HDSLCV(TransformerMixin, BaseEstimator):
 
     # --- fitting ---------------------------------------------------------------------------------
 
+    @with_callbacks
     def fit(
         self,
         X: Any,
@@ -157,26 +160,46 @@ class HDSLCV(TransformerMixin, BaseEstimator):
         rng = _validation.generator(base.random_state)
         mined = [(_mined(base, train, rng), held) for train, held in folds]
         scales, priors = self._grid(base, mined[0][0])
-        cells, complete = self._run(base, mined, scales, priors)
-        if not cells:
-            raise RuntimeError(
-                "HDSLCV was interrupted before any run was finished: there is no model yet."
+        n_runs, refits = len(priors) * len(scales) * len(folds), self.refit and not fixed
+        root = None
+        if hasattr(self, "_skl_callbacks") or hasattr(base, "_skl_callbacks"):
+            root = self._init_callback_context(
+                max_subtasks=n_runs + refits, sequential_subtasks=False
             )
-        self._keep(sorted(cells, key=lambda cell: cell[:3]), len(folds), scales, priors)
-        if complete and self.refit and not fixed:
-            best = clone(base).set_params(**self._refit_parameters())
-            best._learn(whole, None, _validation.generator(base.random_state))
-            self.best_estimator_ = best
-            if best.n_iter_ > self.best_params_["n_iter"]:
-                self.best_estimator_ = best.at(self.best_params_["n_iter"])
-            complete = best.status_ != "interrupted"
-        self.status_ = "complete" if complete else "interrupted"
-        self.n_features_in_ = checked.n_features_in_
-        self.best_estimator_.n_features_in_ = checked.n_features_in_
-        self.__dict__.pop("feature_names_in_", None)
-        if hasattr(checked, "feature_names_in_"):
-            self.feature_names_in_ = checked.feature_names_in_
-            self.best_estimator_.feature_names_in_ = checked.feature_names_in_
+            root.call_on_fit_task_begin(estimator=self, **task_data(whole))
+        with _Progress(self.verbose, n_runs, scales, priors) as shown:
+            cells, complete = self._run(base, mined, scales, priors, shown, root)
+            if not cells:
+                raise RuntimeError(
+                    "HDSLCV was interrupted before any run was finished: there is no model yet."
+                )
+            learned = copy(self)  # self changes at the end, in one stroke
+            learned._keep(sorted(cells, key=lambda cell: cell[:3]), len(folds), scales, priors)
+            shown.end(learned.best_score_, learned.best_params_)
+        if complete and refits:
+            best = clone(base).set_params(**learned._refit_parameters())
+            best.verbose = max(base.verbose, self.verbose)
+            task = None if root is None else root.subcontext(task_name="refit", task_id=n_runs)
+            try:
+                with _followed(task, self, best, whole):
+                    best._learn(whole, None, _validation.generator(base.random_state))
+            except KeyboardInterrupt:  # before it has learned: the best of the runs stays
+                complete = False
+            else:
+                best.verbose = base.verbose
+                learned.best_estimator_ = best
+                if best.n_iter_ > learned.best_params_["n_iter"]:
+                    learned.best_estimator_ = best.at(learned.best_params_["n_iter"])
+                complete = best.status_ != "interrupted"
+        learned.status_ = "complete" if complete else "interrupted"
+        learned.__dict__.pop("feature_names_in_", None)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(checked, name):
+                setattr(learned, name, getattr(checked, name))
+                setattr(learned.best_estimator_, name, getattr(checked, name))
+        _validation.replace_fitted(self, learned)
+        if root is not None:
+            root.call_on_fit_task_end(estimator=self, **task_data(whole))
         return self
 
     def _base(self) -> HDSL:
@@ -200,6 +223,11 @@ class HDSLCV(TransformerMixin, BaseEstimator):
                 )
         base = clone(self.estimator) if self.estimator is not None else HDSL()
         base._check_parameters()
+        if base.checkpoint is not None:
+            raise ValueError(
+                f"{name} makes many runs, and a checkpoint is of one: leave checkpoint=None here, "
+                "and set it in the fit of the HDSL with the chosen parameters."
+            )
         return base
 
     def _folds(self, whole: Supervision) -> Iterator[tuple[Supervision, Supervision]]:
@@ -241,24 +269,30 @@ class HDSLCV(TransformerMixin, BaseEstimator):
         folds: Sequence[tuple[Supervision, Supervision]],
         scales: np.ndarray,
         priors: np.ndarray,
+        shown: _Progress,
+        root: Any,
     ) -> tuple[list[Cell], bool]:
         """Return the finished runs, and whether that is all; an interrupt leaves the rest out."""
         places = list(product(range(len(priors)), range(len(scales)), range(len(folds))))
+        tasks: list[Any] = [None] * len(places)
+        if root is not None:  # all made before a process gets one: each knows the others
+            tasks = [root.subcontext(task_name="run", task_id=k) for k in range(len(places))]
+        caller = None if root is None else self
         jobs = (
-            joblib.delayed(_cell)(base, *folds[fold], scales[scale], priors[prior], place)
-            for place in places
+            joblib.delayed(_cell)(
+                base, *folds[fold], scales[scale], priors[prior], place, task, caller
+            )
+            for place, task in zip(places, tasks, strict=True)
             for prior, scale, fold in [place]
         )
         n_jobs = joblib.effective_n_jobs(self.n_jobs)
         cells: list[Cell] = []
-        progress = _Progress(len(places), scales, priors) if self.verbose else None
         with suppress(KeyboardInterrupt):
             for cell in _results(jobs, n_jobs):
                 if cell.model.status_ == "interrupted":
                     break
                 cells.append(cell)
-                if progress is not None:
-                    progress(cell)
+                shown(cell)
         return cells, len(cells) == len(places)
 
     def _keep(
@@ -378,15 +412,32 @@ def _cell(
     scale: float,
     prior: float,
     place: tuple[int, int, int],
+    task: Any,
+    caller: HDSLCV | None,
 ) -> Cell:
     """Fit one point of the grid, scored along its path."""
     began = time.perf_counter()
     model = clone(base).set_params(scale=float(scale), prior=float(prior), n_jobs=1, verbose=0)
     model.n_features_in_ = train.X.shape[1]
-    model._learn(train, held, _validation.generator(model.random_state))
+    with _followed(task, caller, model, train):
+        model._learn(train, held, _validation.generator(model.random_state))
     path = model.trace_["validation_score"]
     scores = {int(k): float(path[k]) for k in np.flatnonzero(~np.isnan(path))}
     return Cell(*place, model, scores, time.perf_counter() - began)
+
+
+@contextmanager
+def _followed(
+    task: Any, caller: HDSLCV | None, model: HDSL, supervision: Supervision
+) -> Iterator[None]:
+    """Let scikit-learn's callbacks follow the fit of a model as a task of its caller's."""
+    if task is None:
+        yield
+        return
+    with task.propagate_callback_context(model):
+        task.call_on_fit_task_begin(estimator=caller, **task_data(supervision))
+        yield
+        task.call_on_fit_task_end(estimator=caller, **task_data(supervision))
 
 
 def _results(jobs: Iterable[Any], n_jobs: int) -> Iterator[Cell]:
@@ -399,22 +450,46 @@ def _results(jobs: Iterable[Any], n_jobs: int) -> Iterator[Cell]:
 
 
 class _Progress:
-    """Prints a line a finished run."""
+    """The live line of a grid; in a log, a line a finished run."""
 
-    def __init__(self, total: int, scales: np.ndarray, priors: np.ndarray) -> None:
+    def __init__(self, verbose: int, total: int, scales: np.ndarray, priors: np.ndarray) -> None:
+        self.line = Line(log_every=0.0) if verbose > 0 else None
         self.total, self.scales, self.priors = total, scales, priors
         self.began, self.done, self.best = time.perf_counter(), 0, -np.inf
 
+    def __enter__(self) -> _Progress:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self.line is not None:
+            self.line.end()
+
     def __call__(self, cell: Cell) -> None:
+        if self.line is None:
+            return
         self.done += 1
-        model = cell.model
-        self.best = max(self.best, model.validation_score_)
+        score = cell.model.validation_score_
+        self.best = max(self.best, score)
+        if not self.line.is_due:
+            return
         left = (time.perf_counter() - self.began) / self.done * (self.total - self.done)
-        print(  # noqa: T201 - asked for by verbose
-            f"[{self.done}/{self.total}] scale {self.scales[cell.scale]:.4g}  "
-            f"prior {self.priors[cell.prior]:.4g}  fold {cell.fold}  "
-            f"score {model.validation_score_:.4f} at iteration {model.n_iter_} "
-            f"of {len(model.trace_) - 1}  best {self.best:.4f}  "
-            f"{cell.seconds:.1f} s, about {left:.0f} s left",
-            flush=True,
-        )
+        parts = [
+            ("run {}", "run {}", f"{self.done}/{self.total}"),
+            ("scale {:.4g}", "scale {:.3g}", self.scales[cell.scale]),
+            ("prior {:.4g}", "prior {:.3g}", self.priors[cell.prior]),
+            ("fold {}", "fold {}", cell.fold),
+            ("score {}", "score {}", f"{score:.4f} at {cell.model.n_iter_}"),
+            ("best {:.4f}", "best {:.4f}", self.best),
+            ("about {} left", "~{} left", duration(left)),
+        ]
+        self.line.show(fitted(parts, self.line.width))
+
+    def end(self, score: float, best: dict[str, Any]) -> None:
+        """Leave a line on what was chosen."""
+        if self.line is not None:
+            took = duration(time.perf_counter() - self.began)
+            text = (
+                f"{self.done}/{self.total} runs in {took}, best mean {score:.4f}: scale "
+                f"{best['scale']:.4g}, prior {best['prior']:.4g}, {best['n_iter']} iterations"
+            )
+            self.line.end(text[: self.line.width - 1])

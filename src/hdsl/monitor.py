@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from . import neighbors, search
+from . import _validation, neighbors, search
 from .similarity import Similarity
 
 if TYPE_CHECKING:
@@ -90,14 +90,43 @@ class Monitor:
         """Score one model of the path, if it was not yet."""
         if n_iter in self.scores:
             return
-        while self._mark <= n_iter:
-            self._mark = next_mark(self._mark)
+        self._pass(n_iter)
         model = Similarity(atoms, weights, self.scale, self.prior, self.n_features)
         score = float(self.score(model))
         best = self.scores.get(self.best_n_iter, np.nan)
         if not self.scores or score > best or (np.isnan(best) and not np.isnan(score)):
             self.best_n_iter = n_iter
         self.scores[n_iter] = score
+
+    def _pass(self, n_iter: int) -> None:
+        while self._mark <= n_iter:
+            self._mark = next_mark(self._mark)
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return the scores so far, as arrays."""
+        return {
+            "n_iter": np.array(list(self.scores), dtype=np.int64),
+            "score": np.array(list(self.scores.values()), dtype=np.float64),
+            "best": np.array(self.best_n_iter),
+        }
+
+    def recall(self, memory: Mapping[str, np.ndarray]) -> None:
+        """Go on from the scores of another object."""
+        n_iter, score = memory["n_iter"], memory["score"]
+        best = memory["best"]
+        if (
+            [a.dtype.str[1:] for a in (n_iter, score, best)] != ["i8", "f8", "i8"]
+            or n_iter.shape != score.shape
+            or n_iter.ndim != 1
+            or best.ndim
+            or (np.diff(n_iter) <= 0).any()
+            or not set(best.ravel().tolist()) <= {0, *n_iter.tolist()}
+        ):
+            raise ValueError("the scores are not those of a path.")
+        self.scores = dict(zip(n_iter.tolist(), score.tolist(), strict=True))
+        self.best_n_iter = int(best)
+        if self.scores:
+            self._pass(max(self.scores))
 
 
 def knn_accuracy(
@@ -166,8 +195,9 @@ def triplet_accuracy(X: Any, triplets: np.ndarray, weights: np.ndarray | None = 
 
     def score(similarity: Similarity) -> float:
         rewritten = sp.csr_array(similarity.rewrite(asked))
-        scores = np.asarray(rewritten[left].multiply(others).sum(axis=1)).ravel()[pair]
-        positive, negative = np.split(scores, 2)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = np.asarray(rewritten[left].multiply(others).sum(axis=1)).ravel()[pair]
+        positive, negative = np.split(_validation.check_result(scores, "The similarity"), 2)
         right_ones = 0.5 * (1.0 + np.sign(positive - negative))
         return float(np.average(right_ones, weights=weights))
 

@@ -9,13 +9,13 @@ Ties go to the smallest (i, j, -sign).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from .atoms import Atom
-from .problem import PairGradient
+from .problem import PairGradient, TripletProblem
 
 #: Starts of an ascent: the features of so many largest diagonal entries, of so many of the last
 #: vertices, and so many at random; together no more than share one pass over X.
@@ -44,8 +44,15 @@ class Oracle(Protocol):
     def __call__(self, gradient: PairGradient, rng: np.random.Generator) -> Vertex:
         """Return a vertex of high score."""
 
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return what is remembered, as arrays."""
+        return {}
 
-class Exact:
+    def recall(self, memory: Mapping[str, np.ndarray], problem: TripletProblem) -> None:
+        """Remember what another object did, in a run on the same problem."""
+
+
+class Exact(Oracle):
     """The best of all atoms. No pair is stored, and few rows of S are looked at.
 
     The best value of a row, V_i = max over j > i of C_jj + |S_ij|, is remembered, and how far it
@@ -86,6 +93,29 @@ class Exact:
         self.n_rows += len(rows)
         return _best(gradient, *found)
 
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return the bounds, and by w the two gradients that they count from."""
+        counts = np.array([self.n_calls, self.n_rows, self._budget])
+        if self._base is None or self._last is None:
+            return {"counts": counts}
+        return {
+            "counts": counts,
+            "value": self._value,
+            "base_value": self._base_value,
+            "base": self._base.w,
+            "last": self._last.w,
+        }
+
+    def recall(self, memory: Mapping[str, np.ndarray], problem: TripletProblem) -> None:
+        """Remember what another object did, in a run on the same problem."""
+        self.n_calls, self.n_rows, self._budget = memory["counts"].tolist()
+        if "base" in memory:
+            self._value, self._base_value = memory["value"].copy(), memory["base_value"]
+            self._base, self._last = (
+                PairGradient(problem, problem.data, None, np.empty(0), memory[name])
+                for name in ("base", "last")
+            )
+
     def _candidates(self, gradient: PairGradient) -> np.ndarray:
         """Return the rows whose best pair may be the best of all."""
         everything = np.arange(gradient.n_features)
@@ -124,7 +154,7 @@ def _best(
     return _vertex(gradient, int(rows[k]), int(partner[k]), float(entry[k]))
 
 
-class Heuristic:
+class Heuristic(Oracle):
     """The paper's choice: a feature at random, its best partner, that one's best partner."""
 
     def __call__(self, gradient: PairGradient, rng: np.random.Generator) -> Vertex:
@@ -135,7 +165,7 @@ class Heuristic:
         return _vertex(gradient, int(j[0]), int(k[0]), float(entry[0]))
 
 
-class Ascent:
+class Ascent(Oracle):
     """The best fixed point of alternating maximisation from several starts.
 
     The starts are the features of largest diagonal, those of the last vertices found, and a few at
@@ -152,6 +182,14 @@ class Ascent:
         vertex = climb(gradient, starts)
         self._recent.append(vertex.atom.i)
         return vertex
+
+    def memory(self) -> dict[str, np.ndarray]:
+        """Return the features of the last vertices."""
+        return {"recent": np.array(self._recent, dtype=np.int64)}
+
+    def recall(self, memory: Mapping[str, np.ndarray], problem: TripletProblem) -> None:
+        """Remember the features of another object's last vertices."""
+        self._recent.extend(memory["recent"].tolist())
 
 
 def climb(gradient: PairGradient, starts: Iterable[int]) -> Vertex:

@@ -31,6 +31,9 @@ GRAIN = 40_000
 #: Sums that several threads add to are kept apart in so many parts, for any number of threads.
 PARTS = 2
 
+#: Rows, pairs of rows and features are numbered by 32 bits.
+INDEX_LIMIT = int(np.iinfo(np.int32).max)
+
 #: Stands in for a zero that is divided by.
 TINY = float(np.finfo(np.float64).tiny)
 
@@ -51,6 +54,8 @@ class TripletData:
         Threads to compute with.
     keep : ndarray, default=None
         Columns that count although they may be empty.
+    store_products : bool, default=True
+        Whether the products of compared rows are kept, once they are asked for.
 
     Attributes
     ----------
@@ -69,8 +74,10 @@ class TripletData:
         triplets: np.ndarray,
         workers: Workers,
         keep: np.ndarray | None = None,
+        *,
+        store_products: bool = True,
     ) -> None:
-        self.workers = workers
+        self.workers, self.store_products = workers, store_products
         self.features, indices = _compress(X)
         if keep is not None:
             self.features = np.concatenate([self.features, np.setdiff1d(keep, self.features)])
@@ -87,6 +94,7 @@ class TripletData:
         rows, numbers = np.unique(triplets, return_inverse=True)
         part = object.__new__(TripletData)
         part.workers, part.features = self.workers, self.features
+        part.store_products = False  # a batch is used once
         part.order = np.arange(len(subset))
         part._arrange(self.rows[rows], numbers.reshape(triplets.shape))
         return part
@@ -123,6 +131,7 @@ class TripletData:
             ]
         )
         distinct, number = np.unique(keys, return_inverse=True)
+        _check_count(len(distinct), "pairs of rows that are compared", "triplets")
         self.pair_a = (distinct // n).astype(np.int32)
         self.pair_b = (distinct % n).astype(np.int32)
         number = number.astype(np.int32)
@@ -190,10 +199,21 @@ class TripletData:
         return inner[self.positive_pair] - inner[self.negative_pair]
 
     @cached_property
+    def _row_squares(self) -> np.ndarray:
+        return np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
+
+    @property
+    def dot_rounding(self) -> np.ndarray:
+        """How far rounding may move the margin of the dot product of every triplet."""
+        anchors, positive, negative = self.triplets
+        norm = np.sqrt(self._row_squares)
+        return 1e-14 * norm[anchors] * (norm[positive] + norm[negative])
+
+    @cached_property
     def squared_norms(self) -> np.ndarray:
         """‖x_a(x_p - x_q)ᵀ‖² of every triplet, the paper's ‖Aᵗ‖_F²."""
         anchors, positive, negative = self.triplets
-        norm = np.asarray(self.rows.multiply(self.rows).sum(axis=1)).ravel()
+        norm = self._row_squares
         inner, counts = np.empty(self.n_triplets), np.empty(self.n_triplets, dtype=np.int64)
         kernels.pair_products_count(
             0, self.n_triplets, positive, negative, self.row_ptr, self.row_idx, self.row_val,
@@ -244,13 +264,23 @@ def _parts(n: int) -> np.ndarray:
     return np.array([n * k // n_parts for k in range(n_parts + 1)])
 
 
+def _check_count(n: int, what: str, of: str) -> None:
+    """Raise ValueError for more things than 32 bits can number."""
+    if n > INDEX_LIMIT:
+        raise ValueError(
+            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: fit on fewer {of}."
+        )
+
+
 def _compress(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """Return the non-empty columns of X, the fullest first, and where X's indices stand in them."""
     columns, indices = None, X.indices
     if X.shape[1] > 4 * X.nnz + 1000:  # arrays of the number of columns would be the leak
         columns, indices = np.unique(indices, return_inverse=True)
     length = np.bincount(indices)
-    features = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
+    n_features = int(np.count_nonzero(length))
+    _check_count(n_features, "features with a non-zero value", "columns")
+    features = np.argsort(-length, kind="stable")[:n_features]
     position = np.empty(len(length), dtype=np.int32)
     position[features] = np.arange(len(features), dtype=np.int32)
     return features if columns is None else columns[features].astype(np.int64), position[indices]
@@ -329,12 +359,11 @@ class TripletProblem:
         self, margins: np.ndarray, direction: np.ndarray, step_size: float
     ) -> tuple[np.ndarray, float]:
         """Return the margins after a step, and their value."""
-        out, sums = np.empty(self.n_triplets), np.empty(self.data.chunks)
+        out = np.empty(self.n_triplets)
         self.data.workers.run(
-            kernels.advance, self.data.chunk_bounds, self.loss.code, margins, direction,
-            step_size, self.omega, self.omega_step, out, sums,
-        )  # fmt: skip
-        return out, float(sums.sum())
+            kernels.advance, self.data.chunk_bounds, margins, direction, step_size, out
+        )
+        return out, self.value(out)
 
     def value(self, margins: np.ndarray) -> float:
         """Return the mean loss."""
@@ -434,7 +463,7 @@ class PairGradient:
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
         data = self.data
-        if not self.covers_all:  # a batch is used once: its products are not worth keeping
+        if not data.store_products:
             out = np.zeros(self.n_features)
             kernels.diagonal_directly(
                 data.pair_a, data.pair_b, data.row_ptr, data.row_idx, data.row_val, self.w, out
@@ -606,6 +635,15 @@ class _CrossTerms:
         self.bound = running[data.col_ptr[1:]] - running[data.col_ptr[:-1]]
         self._atoms: np.ndarray | None = None
         self._found = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), [0]
+
+    @property
+    def known(self) -> np.ndarray:
+        """The pairs of features whose terms are kept, in their order, shape (n_known, 2)."""
+        return np.array(list(self.runs), dtype=np.int64).reshape(-1, 2)
+
+    def learn(self, known: np.ndarray) -> None:
+        """Keep the terms of the pairs that another object knows, as it does."""
+        self._learn(list(map(tuple, known.tolist())))
 
     def entries(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from . import _validation, model_file
 from . import atoms as atoms_module
 from .atoms import Atom
 from .oracle import ORACLES, Exact, Oracle, Vertex
@@ -35,7 +35,8 @@ EXACT_CHECK_LIMIT = 2e11
 #: A step may raise the objective by this share of it, by rounding, and no more.
 RISE = 1e-13
 
-#: Margins are rebuilt from the atoms when rounding may have moved them by this much.
+#: Margins are rebuilt from the atoms when rounding may have moved them by this much, in units of
+#: the largest of them or of 1, the margin that losses ask for.
 DRIFT_LIMIT = 1e-12
 
 TRACE_DTYPE = np.dtype(
@@ -63,6 +64,9 @@ TRACE_DTYPE = np.dtype(
 STEP_FIELDS = ["kind", "step_size", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop"]
 
 NO_ATOM = Atom(-1, -1, 0)
+
+#: Where a run is, between two iterations: all that the rest of it depends on.
+Place = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -219,7 +223,7 @@ class Outlook:
     def score(self) -> float:
         """⟨M, -∇f⟩."""
         if "scores" in self.__dict__:
-            return float(self.state.active.weights @ self.scores)
+            return float((self.state.active.weights * self.scores).sum())  # same bits: no BLAS
         return self.gradient.dot(self.state.margins)
 
     @cached_property
@@ -254,8 +258,9 @@ def away(look: Outlook) -> Move:
     worst = active.extreme(look.scores, largest=False)
     if len(active) == 1 or look.gap >= look.score - look.scores[worst]:
         return forward(look)
-    weight = active.weights[worst]
-    return Move("away", None, active[worst], float(weight / (1.0 - weight)))
+    # The others may be too light to make a difference to 1.
+    others = np.delete(active.weights, worst).sum()
+    return Move("away", None, active[worst], float(active.weights[worst] / others))
 
 
 def pairwise(look: Outlook) -> Move:
@@ -376,6 +381,8 @@ def frank_wolfe(
     callback: Callable[[State], bool | None] | None = None,
     rng: np.random.Generator,
     earlier: Result | None = None,
+    keep: Callable[[Callable[[], Place]], None] | None = None,
+    place: Place | None = None,
 ) -> Result:
     """Minimise the problem's value over convex combinations of atoms.
 
@@ -400,17 +407,27 @@ def frank_wolfe(
     earlier : Result, default=None
         A run whose path this one continues, perhaps on another problem. Its margins are computed
         anew from its atoms, whose features the problem must know.
+    keep : callable, default=None
+        Called before each iteration with a function that returns the place of the run.
+    place : dict of str to ndarray, default=None
+        Where a run with the same arguments was (see `check_place`): this one goes on from there,
+        to the same end.
 
     Returns
     -------
     Result
     """
     run = _Run(problem, ORACLES[oracle](), STEPS[step], batch_size, tol, rng)
-    state = run.start(init) if earlier is None else run.resume(earlier)
-    status = "interrupted"
-    with suppress(KeyboardInterrupt):  # the model changes in one stroke, so it is always whole
-        status = run.iterate(state, max_iter, step_size, callback, earlier is not None)
-    return run.finish(state, status, earlier)
+    if place is not None:
+        state = run.go_to(place)
+    else:
+        state = run.start(init) if earlier is None else run.resume(earlier)
+        run.seen = -1 if earlier is None else state.n_iter
+    try:
+        status = run.iterate(state, max_iter, step_size, callback, keep)
+        return run.finish(state, status, earlier)
+    except KeyboardInterrupt:  # the model changes in one stroke, so it is always whole
+        return run.finish(state, "interrupted", earlier)
 
 
 class _Run:
@@ -430,6 +447,7 @@ class _Run:
         self.began = time.perf_counter()
         self.checker = Exact()  # kept, so that each check has less to look at than the one before
         self.n_checks, self.next_check, self.wait = 0, 0, 1
+        self.idle, self.seen = 0, -1  # steps of length 0; the last model the callback has seen
 
     def start(self, init: str) -> State:
         problem = self.problem
@@ -451,7 +469,7 @@ class _Run:
         atoms = np.column_stack([np.sort(ends, axis=1), earlier.atoms[:, 2]])
         active = ActiveSet(atoms, earlier.weights)
         margins = self.problem.margins(atoms, earlier.weights)
-        self.began -= float(earlier.trace["seconds"][-1])
+        self.began -= float(np.nan_to_num(earlier.trace["seconds"][-1]))  # NaN from a file
         return State(
             Iterate(earlier.n_iter, active), margins, self.problem.value(margins), features
         )
@@ -470,14 +488,14 @@ class _Run:
         max_iter: int,
         step_size: str,
         callback: Callable[[State], bool | None] | None,
-        resumed: bool,
+        keep: Callable[[Callable[[], Place]], None] | None,
     ) -> str:
-        idle, seen = 0, state.n_iter if resumed else -1  # the callback has seen the last model
-
         def shown() -> bool:
-            return callback is not None and state.n_iter > seen and bool(callback(state))
+            return callback is not None and state.n_iter > self.seen and bool(callback(state))
 
         while True:
+            if keep is not None:
+                keep(lambda: self.place(state))
             look = Outlook(state, self.gradient(state.margins), self.oracle, self.rng, self.tol)
             if self.is_solved(state, look):
                 self.record(state, 0.0, True)
@@ -500,8 +518,9 @@ class _Run:
             if last:
                 return "max_iter"
             moved = self.take(state, move, step_size)
-            idle = 0 if moved else idle + 1
-            if idle and self.is_stuck(look, idle):
+            self.idle = 0 if moved else self.idle + 1
+            if self.idle and self.is_stuck(look):
+                self.record(state, gap, look.asked and look.is_exact)  # of the model it still is
                 return "stalled"
 
     def is_solved(self, state: State, look: Outlook) -> bool:
@@ -548,47 +567,102 @@ class _Run:
         # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
         state.iterate = Iterate(state.n_iter + 1, active, move, size, drop)
         if size > 0.0:
-            state.margins, state.objective = margins, objective
-            # A step of size γ multiplies what rounding has done so far by at most 1 + γ.
+            # A step of size γ multiplies what rounding has done so far by at most 1 + γ. Drift is
+            # relative to the largest margin, and large ones may cancel to much smaller ones.
             away_only = move.toward is None
-            state.drift = state.drift * (1.0 + size if away_only else 1.0) + 1e-15
+            shrunk = max(1.0, _largest(state.margins) / _largest(margins))
+            state.drift = (state.drift * (1.0 + size if away_only else 1.0) + 1e-15) * shrunk
+            state.margins, state.objective = margins, objective
             if state.drift > DRIFT_LIMIT:
                 self.rebuild(state)
-                state.objective = problem.value(state.margins)
         return size > 0.0
 
-    def is_stuck(self, look: Outlook, idle: int) -> bool:
+    def is_stuck(self, look: Outlook) -> bool:
         """Whether nothing new can be hoped for after steps of length 0."""
         if look.is_exact:
-            return idle >= 2
+            return self.idle >= 2
         # A random start or another batch may still find a way down.
-        return idle >= 1000
+        return self.idle >= 1000
 
     def rebuild(self, state: State) -> None:
         """Compute the margins anew from the atoms, so that rounding does not add up."""
         state.margins = self.problem.margins(state.active.atoms, state.active.weights)
+        state.objective = self.problem.value(state.margins)
         state.drift = 0.0
 
     def record(self, state: State, gap: float, gap_is_exact: bool) -> None:
         """Write the line of the trace for the current model and the step that led to it."""
         state.gap, state.gap_is_exact = float(gap), bool(gap_is_exact)
         state.seconds = time.perf_counter() - self.began
+        state.records.append(self.line(state))
+
+    def line(self, state: State) -> tuple:
+        """Return what the trace says of the current model and the step that led to it."""
         move, size, drop = state.iterate[2:]
         if move is None:
             kind, toward, gone = "start", state.active[0], NO_ATOM
         else:
             kind, toward, gone = move.kind, move.toward or NO_ATOM, move.away or NO_ATOM
-        state.records.append(
-            (
-                state.objective, state.gap, state.gap_is_exact, kind, size, *toward, *gone, drop,
-                len(state.active), state.active.n_features(), state.seconds, np.nan,
-            )
+        return (
+            state.objective, state.gap, state.gap_is_exact, kind, size, *toward, *gone, drop,
+            len(state.active), state.active.n_features(), state.seconds, np.nan,
         )  # fmt: skip
+
+    def place(self, state: State) -> Place:
+        """Return all that the rest of the run depends on, between two iterations."""
+        return {
+            "atoms": state.active.atoms,
+            "weights": state.active.weights,
+            "margins": state.margins,
+            "trace": np.array([*state.records, self.line(state)], dtype=TRACE_DTYPE),
+            "floats": np.array([state.drift, state.gap_estimate, time.perf_counter() - self.began]),
+            "counts": np.array(
+                [state.n_iter, self.idle, self.seen, self.n_checks, self.next_check, self.wait]
+            ),
+            "random": _validation.generator_bytes(self.rng),
+            "known": self.problem.cross_terms.known,
+            **{f"oracle.{name}": array for name, array in self.oracle.memory().items()},
+            **{f"checker.{name}": array for name, array in self.checker.memory().items()},
+        }
+
+    def go_to(self, place: Place) -> State:
+        """Go to a place of a run on the same problem."""
+        problem = self.problem
+        n_iter, self.idle, self.seen, self.n_checks, self.next_check, self.wait = place[
+            "counts"
+        ].tolist()
+        drift, gap_estimate, seconds = place["floats"].tolist()
+        self.began -= seconds
+        _validation.set_generator(self.rng, place["random"])
+        problem.cross_terms.learn(place["known"])
+        for name, oracle in (("oracle.", self.oracle), ("checker.", self.checker)):
+            memory = {k.removeprefix(name): v for k, v in place.items() if k.startswith(name)}
+            oracle.recall(memory, problem)
+        *records, last = place["trace"].tolist()
+        line = dict(zip(TRACE_DTYPE.names or (), last, strict=True))
+        toward = Atom(line["i"], line["j"], line["sign"])
+        gone = Atom(line["away_i"], line["away_j"], line["away_sign"])
+        move = Move(
+            line["kind"],
+            None if toward == NO_ATOM else toward,
+            None if gone == NO_ATOM else gone,
+            np.nan,  # the step is taken
+        )
+        start = line["kind"] == "start"
+        active = ActiveSet(place["atoms"], place["weights"])
+        return State(
+            Iterate(n_iter, active, None if start else move, line["step_size"], line["drop"]),
+            place["margins"],
+            line["objective"],
+            problem.data.features,
+            drift=drift,
+            gap_estimate=gap_estimate,
+            records=records,
+        )
 
     def finish(self, state: State, status: str, earlier: Result | None) -> Result:
         """Give the model back in the user's feature numbers, with an objective free of drift."""
         self.rebuild(state)
-        state.objective = self.problem.value(state.margins)
         n_before = 0 if earlier is None else earlier.n_iter
         if len(state.records) <= state.n_iter - n_before:  # interrupted before the step's record
             self.record(state, np.nan, False)
@@ -610,6 +684,67 @@ class _Run:
             trace=trace,
             n_exact_checks=self.n_checks,
         )
+
+
+def check_place(place: Place, problem: TripletProblem, oracle: str) -> None:
+    """Raise ValueError for what is no place of a run on the problem with the oracle.
+
+    A place may come from a file that anybody wrote, and compiled loops trust the numbers in it.
+    """
+    n_features, n_pairs = problem.n_features, problem.data.n_pairs
+    wanted: dict[str, tuple[np.dtype, tuple[int, ...]]] = {
+        "atoms": (np.dtype(np.int64), (-1, 3)),
+        "weights": (np.dtype(np.float64), (-1,)),
+        "margins": (np.dtype(np.float64), (problem.n_triplets,)),
+        "trace": (TRACE_DTYPE, (-1,)),
+        "floats": (np.dtype(np.float64), (3,)),
+        "counts": (np.dtype(np.int64), (6,)),
+        "random": (np.dtype(np.uint8), (-1,)),
+        "known": (np.dtype(np.int64), (-1, 2)),
+        "oracle.recent": (np.dtype(np.int64), (-1,)),
+    }
+    for name in ("oracle", "checker"):
+        wanted[f"{name}.counts"] = (np.dtype(np.int64), (3,))
+        for part in ("value", "base_value"):
+            wanted[f"{name}.{part}"] = (np.dtype(np.float64), (n_features,))
+        for part in ("base", "last"):
+            wanted[f"{name}.{part}"] = (np.dtype(np.float64), (n_pairs,))
+    needed = {name for name in wanted if "." not in name} | {"checker.counts"}
+    needed |= {f"oracle.{name}" for name in ORACLES[oracle]().memory()}
+    if not needed <= place.keys() <= wanted.keys():
+        odd = sorted((needed - place.keys()) | (place.keys() - wanted.keys()))
+        raise ValueError(f"{odd[0]!r} is missing or not known.")
+    for name, array in place.items():
+        dtype, shape = wanted[name]
+        fits = array.ndim == len(shape) and all(
+            n in (-1, length) for n, length in zip(shape, array.shape, strict=True)
+        )
+        if array.dtype != dtype or not fits:
+            raise ValueError(
+                f"{name!r} has dtype {array.dtype} and shape {array.shape}, expected {dtype} and "
+                f"{shape}."
+            )
+    model_file.check_atoms(place["atoms"], place["weights"], n_features)
+    model_file.check_trace(place["trace"], 0, n_features)
+    low, high = place["known"].T
+    recent = place.get("oracle.recent", np.empty(0, dtype=np.int64))
+    if not ((low >= 0) & (low < high) & (high < n_features)).all():
+        raise ValueError("'known' has a pair of features that there is not.")
+    if ((recent < 0) | (recent >= n_features)).any():
+        raise ValueError("'oracle.recent' has a feature that there is not.")
+    n_iter, idle, seen, n_checks, next_check, wait = place["counts"].tolist()
+    if min(n_iter, idle, seen + 1, n_checks, next_check, wait - 1) < 0 or (
+        len(place["trace"]) > n_iter + 1
+    ):
+        raise ValueError("'counts' has a number that is too small.")
+    if not np.isfinite(place["margins"]).all() or np.isnan(place["floats"]).any():
+        raise ValueError("a margin, or another number, is not finite.")
+    _validation.set_generator(np.random.default_rng(), place["random"])
+
+
+def _largest(margins: np.ndarray) -> float:
+    """Return the size of the largest margin, at least 1."""
+    return max(1.0, float(margins.max()), -float(margins.min()))
 
 
 def replay(trace: np.ndarray, n_iter: int) -> tuple[np.ndarray, np.ndarray]:

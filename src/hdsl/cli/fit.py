@@ -12,7 +12,7 @@ from .. import _memory
 from ..estimators import HDSL
 from ..text import Collection, make_vectorizer, save
 from . import inputs, shell
-from .learn import MEASURES, Outcome, learn
+from .learn import MEASURES, Outcome, forget, learn
 from .options import (
     Id,
     Json,
@@ -48,6 +48,13 @@ def fit(
             "--no-documents",
         ),
     ] = False,
+    checkpoint: Annotated[
+        Path | None,
+        option(
+            "File to keep the run in while it goes on: after a crash the same command goes on from "
+            "it. Deleted when the model is written."
+        ),
+    ] = None,
     seed: Annotated[int, option("Of all that is random.")] = 0,
     jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
     as_json: Json = False,
@@ -135,6 +142,8 @@ def fit(
       hdsl fit X.svm --prior 0 --scale 1000
 
       hdsl fit X.npz --triplets judgements.csv
+
+      hdsl fit X.npz --labels y.npy --max-iter 20000 --checkpoint run.ckpt
     """
     inputs.check_model_output(output)
     model = HDSL(
@@ -152,12 +161,14 @@ def fit(
     source = inputs.Source(text, label, labels, triplets, ids, zero_based, matlab_names)
     outcome = learn(
         inputs.read_data(data, source), model, vectorizer=vectorizer, test=test,
-        validation=validation, seed=seed, quiet=as_json,
+        validation=validation, seed=seed, quiet=as_json, checkpoint=checkpoint,
     )  # fmt: skip
     kept = outcome.collection
     if no_documents:
         kept = Collection(vectorizer=vectorizer, columns=kept.columns)
     save(output, model, kept)
+    if checkpoint is not None and model.status_ != "interrupted":
+        forget(checkpoint)
     if as_json:
         show_json({**outcome.facts(), "strongest pairs": pairs(outcome), "model": str(output)})
     else:
@@ -168,8 +179,11 @@ def fit(
             query = "--row 0" if vectorizer is None else '"some words"'
             show(f"Next: hdsl search {output} {query}, or hdsl report {output}")
     if model.status_ == "interrupted":
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
+        if checkpoint is not None:
+            say("the same command goes on from the checkpoint.")
         raise typer.Exit(shell.INTERRUPTED)
 
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from .. import search
+from ..checkpoint import remove
 from ..estimators import HDSL
 from ..evaluate import knn_error, triplet_accuracy
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
-from .shell import progress
+from .shell import is_watched, say
 
 #: Neighbours of a validation row that are compared with it. The share of them that have its label
 #: is a finer measure than who wins the vote of 3, and chooses better where rows are few.
@@ -84,6 +87,7 @@ def learn(
     validation: float = 0.2,
     seed: int = 0,
     quiet: bool = False,
+    checkpoint: Path | None = None,
 ) -> Outcome:
     """Learn a similarity from what was read.
 
@@ -104,6 +108,8 @@ def learn(
         Of the split.
     quiet : bool
         Whether to show no progress.
+    checkpoint : Path
+        File to keep the runs in, with another beside it for the choice; see `forget`.
 
     Returns
     -------
@@ -125,10 +131,10 @@ def learn(
     if is_chosen:
         if by == "labels":
             model.scoring = _neighbour_labels(plan.choose["X"], plan.choose["y"])
-        _fit(model, plan.choose, "choosing", quiet)
+        _fit(model, plan.choose, "choosing the number of iterations", quiet, _choosing(checkpoint))
         model.max_iter, model.scoring = max(model.n_iter_, 1), None
     if not is_chosen or model.status_ != "interrupted":
-        _fit(model, plan.learn, "learning", quiet)
+        _fit(model, plan.learn, "learning", quiet, checkpoint)
     model.max_iter = max_iter
     seconds = time.perf_counter() - start
     errors = plan.errors(model) if plan.n_test else {}
@@ -265,10 +271,27 @@ def _neighbour_labels(X: Any, y: np.ndarray) -> Callable[[Any, Any, Any], float]
     return score
 
 
-def _fit(model: HDSL, given: dict[str, Any], what: str, quiet: bool) -> None:
-    with progress(model.max_iter, what, quiet=quiet) as callback:
-        model.callback = callback
-        try:
-            model.fit(**given)
-        finally:
-            model.callback = None
+def _fit(
+    model: HDSL, given: dict[str, Any], what: str, quiet: bool, checkpoint: Path | None
+) -> None:
+    if checkpoint is not None and checkpoint.exists():
+        say(f"{what}: goes on from {checkpoint}")
+    if is_watched(quiet):
+        typer.echo(f"{what}:", err=True)
+        model.verbose = 1
+    model.checkpoint = checkpoint
+    try:
+        model.fit(**given)
+    finally:
+        model.verbose, model.checkpoint = 0, None
+
+
+def _choosing(checkpoint: Path | None) -> Path | None:
+    """Return the file that the choice is kept in: it must outlast the learning after it."""
+    return None if checkpoint is None else checkpoint.with_name(checkpoint.name + ".choosing")
+
+
+def forget(checkpoint: Path) -> None:
+    """Delete the files that runs were kept in."""
+    for path in (checkpoint, _choosing(checkpoint)):
+        remove(str(path))

@@ -1,0 +1,526 @@
+"""A run that is kept on the disk: killed, gone on with, refused, and left alone by a bad disk."""
+
+import errno
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+import hdsl
+import killed
+from hdsl import HDSL, HDSLCV, checkpoint, model_file
+from hdsl.checkpoint import Checkpoint, digest
+
+STEPS = ["forward", "away", "pairwise", "blended"]
+ORACLES = ["ascent", "heuristic", "exact"]
+X, Y = killed.data(60, 40)
+TRIPLETS = np.random.default_rng(1).permuted(np.tile(np.arange(60), (200, 1)), axis=1)[:, :3]
+
+
+class PowerCutError(Exception):
+    """Ends a fit as nothing in the library does."""
+
+
+@pytest.fixture(autouse=True)
+def _kept_often(monkeypatch):
+    """Every iteration is kept."""
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+
+
+def small(path=None, **parameters):
+    return HDSL(**{"max_iter": 40, "tol": 0.0, "random_state": 0, "n_targets": 2,
+                   "n_impostors": 2, "checkpoint": path, **parameters})  # fmt: skip
+
+
+def cut_at(n_iter):
+    def callback(state):
+        if state.n_iter == n_iter:
+            raise PowerCutError
+
+    return callback
+
+
+def saved(model, path):
+    model.set_params(callback=None).save(path)
+    return path.read_bytes()
+
+
+def compare(tmp_path, cuts, learn=None, **parameters):
+    """Check that a run with cuts ends in the bytes of one without."""
+    learn = {"y": Y} if learn is None else learn
+    kept = tmp_path / "run.ckpt"
+    whole = saved(small(**parameters).fit(X, **learn), tmp_path / "whole.hdsl")
+    for cut in cuts:
+        with pytest.raises(PowerCutError):
+            small(kept, callback=cut_at(cut), **parameters).fit(X, **learn)
+        assert kept.exists()
+    end = small(kept, **parameters).fit(X, **learn)
+    assert kept.exists()  # a process may be killed before the model is saved
+    assert saved(end, tmp_path / "pieced.hdsl") == whole
+    assert not kept.exists()
+
+
+# --- going on -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batch_size", [None, 30])
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("step", STEPS)
+def test_a_cut_run_ends_in_the_same_bytes(tmp_path, step, oracle, batch_size):
+    compare(tmp_path, [0, 7, 8, 31], step=step, oracle=oracle, batch_size=batch_size)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"loss": "logistic", "prior": 0.0},
+        {"step": "forward", "step_size": "2/(k+2)"},
+        {"init": "random"},
+        {"mining": "random"},
+        {"early_stopping": True},
+        {"early_stopping": True, "n_iter_no_change": 10},
+        {"mine_every": 10},
+        {"mine_every": 10, "early_stopping": True, "oracle": "exact"},
+        {"tol": 0.05},
+        {"n_jobs": 2},
+    ],
+    ids=str,
+)
+def test_what_else_a_run_depends_on_is_kept_too(tmp_path, parameters):
+    end = small(**parameters).fit(X, Y)
+    n_iter = len(end.trace_) - 1
+    compare(tmp_path, [n_iter // 4, n_iter // 2, n_iter - 1], **parameters)
+
+
+@given(
+    cuts=st.lists(st.integers(0, 39), max_size=4).map(sorted),
+    seed=st.integers(0, 3),
+    step=st.sampled_from(STEPS),
+    oracle=st.sampled_from(ORACLES),
+)
+def test_cuts_anywhere_do_not_show(tmp_path_factory, cuts, seed, step, oracle):
+    folder = tmp_path_factory.mktemp("cuts")
+    compare(folder, cuts, {"triplets": TRIPLETS}, random_state=seed, step=step, oracle=oracle)
+
+
+def test_a_run_without_a_seed_goes_on_with_its_own(tmp_path):
+    kept = tmp_path / "run.ckpt"
+    parameters = {"random_state": None, "mining": "random", "early_stopping": True}
+    with pytest.raises(PowerCutError):
+        small(kept, callback=cut_at(30), **parameters).fit(X, Y)
+    copy = tmp_path / "copy.ckpt"
+    copy.write_bytes(kept.read_bytes())
+    ends = [saved(small(path, **parameters).fit(X, Y), tmp_path / "m") for path in (kept, copy)]
+    assert ends[0] == ends[1]
+
+
+def test_terms_that_there_is_no_room_for_are_summed_as_before(tmp_path, monkeypatch):
+    # Kept terms and others are summed in another order; which are kept is part of the place.
+    monkeypatch.setattr("hdsl.problem.CROSS_TERMS_LIMIT", 300)
+    compare(tmp_path, [5, 17, 30], scale=50.0, prior=0.0)
+
+
+def test_a_path_that_goes_on_is_kept_as_well(tmp_path):
+    first = small(max_iter=10).fit(X, Y)
+    kept = tmp_path / "run.ckpt"
+
+    def again(**parameters):
+        model = small(max_iter=10).fit(X, Y)
+        return model.set_params(warm_start=True, max_iter=30, **parameters)
+
+    whole = saved(again().fit(X, Y), tmp_path / "whole")
+    with pytest.raises(PowerCutError):
+        again(checkpoint=kept, callback=cut_at(25)).fit(X, Y)
+    assert saved(again(checkpoint=kept).fit(X, Y), tmp_path / "pieced") == whole
+    with pytest.raises(PowerCutError):
+        again(checkpoint=kept, callback=cut_at(25)).fit(X, Y)
+    with pytest.raises(ValueError, match="other path so far"):
+        small(kept, max_iter=30).fit(X, Y)
+    assert first.n_iter_ == 10
+
+
+def test_an_interrupted_run_can_be_gone_on_with(tmp_path):
+    kept = tmp_path / "run.ckpt"
+
+    def interrupt(state):
+        if state.n_iter == 12:
+            raise KeyboardInterrupt
+
+    part = small(kept, callback=interrupt).fit(X, Y)
+    assert part.status_ == "interrupted"
+    assert kept.exists()
+    whole = saved(small().fit(X, Y), tmp_path / "whole")
+    assert saved(small(kept).fit(X, Y), tmp_path / "pieced") == whole
+
+
+def test_the_clock_goes_on(tmp_path):
+    kept = tmp_path / "run.ckpt"
+    with pytest.raises(PowerCutError):
+        small(kept, callback=cut_at(20)).fit(X, Y)
+    seconds = small(kept).fit(X, Y).trace_["seconds"]
+    assert (np.diff(seconds) >= 0).all()
+
+
+def test_it_is_written_from_time_to_time_only(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 1000.0)
+    kept = tmp_path / "run.ckpt"
+    with pytest.raises(PowerCutError):
+        small(kept, callback=cut_at(20)).fit(X, Y)
+    assert not kept.exists()
+
+
+# --- killed ---------------------------------------------------------------------------------------
+
+
+def run_killed(folder, seed, kills, **parameters):
+    script = Path(killed.__file__)
+    end = subprocess.run(
+        [sys.executable, script, folder, str(seed), str(kills), json.dumps(parameters)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert end.returncode == 0, end.stderr
+    return json.loads(end.stdout)
+
+
+def test_a_killed_process_loses_nothing(tmp_path):
+    end = run_killed(tmp_path, 0, 4, max_iter=300, tol=0.0)
+    assert end["same"]
+    assert end["killed"] == 4
+    assert end["left"] == ["pieced.hdsl", "whole.hdsl"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("batch_size", [None, 200])
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize("step", STEPS)
+def test_killed_at_any_moment(tmp_path, step, oracle, batch_size):
+    seed = 100 * STEPS.index(step) + 10 * ORACLES.index(oracle) + (batch_size is None)
+    end = run_killed(
+        tmp_path, seed, 5, step=step, oracle=oracle, batch_size=batch_size,
+        max_iter=300, tol=0.0, early_stopping=True, n_iter_no_change=None,
+    )  # fmt: skip
+    assert end["same"]
+    assert end["killed"] == 5
+    assert end["resumed"] >= 2
+    assert end["left"] == ["pieced.hdsl", "whole.hdsl"]
+
+
+# --- refused --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def kept(tmp_path):
+    path = tmp_path / "run.ckpt"
+    with pytest.raises(PowerCutError):
+        small(path, callback=cut_at(20), mine_every=10, early_stopping=True).fit(X, Y)
+    return path
+
+
+def go_on(kept, **parameters):
+    return small(kept, **{"mine_every": 10, "early_stopping": True, **parameters})
+
+
+def test_other_parameters_are_refused_by_name(kept):
+    with pytest.raises(ValueError, match=r"another run, with max_iter=40 \(now 50\)\. Go on"):
+        go_on(kept, max_iter=50).fit(X, Y)
+    with pytest.raises(ValueError, match=r"loss='smoothed_hinge' .now 'logistic'.; step='away' "):
+        go_on(kept, loss="logistic", step="pairwise").fit(X, Y)
+    with pytest.raises(ValueError, match=r"random_state=0 \(now 1\)"):
+        go_on(kept, random_state=1).fit(X, Y)
+    with pytest.raises(ValueError, match=r"scale='auto' \(now 2.5\)"):
+        go_on(kept, scale=np.float64(2.5)).fit(X, Y)
+    assert kept.exists()
+
+
+def test_other_data_are_refused_by_name(kept):
+    other = X.copy()
+    other.data[0] *= 2
+    with pytest.raises(ValueError, match=r"with other X[;.]"):
+        go_on(kept).fit(other, Y)
+    flipped = Y.copy()
+    flipped[np.flatnonzero(Y)[0]] = 0
+    with pytest.raises(ValueError, match="other labels, triplets or weights"):
+        go_on(kept).fit(X, flipped)
+    with pytest.raises(ValueError, match="other labels, triplets or weights"):
+        go_on(kept).fit(X, Y, sample_weight=np.arange(60) + 1.0)
+    with pytest.raises(ValueError, match="other validation rows"):
+        go_on(kept).fit(X, Y, X_val=X[:20], y_val=Y[:20])
+
+
+def test_what_the_model_does_not_depend_on_may_change(kept):
+    end = go_on(kept, n_jobs=2, verbose=0, memory_limit=None, n_components=3).fit(X, Y)
+    assert end.status_ == "max_iter"
+
+
+def test_the_same_data_in_another_form_are_the_same(kept):
+    wide = sp.csr_array((X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), X.shape)
+    for form in (wide, X.tocsc(), X.toarray()):
+        assert kept.exists()
+        copy = kept.with_name("copy.ckpt")
+        copy.write_bytes(kept.read_bytes())
+        assert go_on(copy).fit(form, Y).n_iter_ >= 0
+
+
+def test_mining_that_remembers_is_refused(tmp_path):
+    kept, calls = tmp_path / "run.ckpt", []
+
+    def mining(X, y, rng):
+        calls.append(1)
+        return TRIPLETS[len(calls) :]
+
+    with pytest.raises(PowerCutError):
+        small(kept, mining=mining, callback=cut_at(5)).fit(X, Y)
+    with pytest.raises(ValueError, match="gave other triplets than when the run was begun"):
+        small(kept, mining=mining).fit(X, Y)
+
+
+def test_a_model_is_no_checkpoint_and_a_checkpoint_no_model(kept, tmp_path):
+    path = tmp_path / "model.hdsl"
+    small().fit(X, Y).save(path)
+    before = path.read_bytes()
+    with pytest.raises(ValueError, match="is a model, not a checkpoint: name another file"):
+        small(path).fit(X, Y)
+    assert path.read_bytes() == before
+    with pytest.raises(ValueError, match="checkpoint of a run that did not end"):
+        hdsl.load(kept)
+
+
+@pytest.mark.parametrize(
+    ("place", "error", "told"),
+    [
+        ("none/run.ckpt", FileNotFoundError, "the folder does not exist"),
+        ("file/run.ckpt", NotADirectoryError, "is a file"),
+        (".", IsADirectoryError, "directory"),
+    ],
+)
+def test_a_bad_place_is_refused_before_the_work(tmp_path, place, error, told):
+    (tmp_path / "file").write_text("")
+
+    def mining(X, y, rng):
+        raise AssertionError("the work has begun")
+
+    with pytest.raises(error, match=told):
+        small(tmp_path / place, mining=mining).fit(X, Y)
+
+
+@pytest.mark.parametrize("value", [3, True, "", b"run.ckpt"])
+def test_what_is_no_path_is_refused(value):
+    with pytest.raises(ValueError, match="'checkpoint' parameter of HDSL must be the path"):
+        small(value).fit(X, Y)
+
+
+def test_a_search_of_many_runs_takes_none(tmp_path):
+    with pytest.raises(ValueError, match="makes many runs"):
+        HDSLCV(estimator=small(tmp_path / "run.ckpt")).fit(X, Y)
+
+
+def test_the_file_is_not_part_of_the_model(tmp_path):
+    model = small(tmp_path / "run.ckpt").fit(X, Y)
+    assert saved(model, tmp_path / "a") == saved(small().fit(X, Y), tmp_path / "b")
+
+
+# --- damaged, and written by others ---------------------------------------------------------------
+
+
+def test_a_damaged_file_is_refused(kept):
+    whole = kept.read_bytes()
+    for part in (b"", whole[:5], whole[: len(whole) // 2], whole + b"x"):
+        kept.write_bytes(part)
+        with pytest.raises(ValueError, match="damaged"):
+            go_on(kept).fit(X, Y)
+
+
+BAD = {
+    "run.atoms": lambda a: np.full_like(a, 10**6),
+    "run.weights": lambda a: -a,
+    "run.margins": lambda a: a[:-1],
+    "run.known": lambda a: a + 10**6,
+    "run.oracle.recent": lambda a: np.array([-1]),
+    "run.counts": lambda a: -a,
+    "run.floats": lambda a: np.full_like(a, np.nan),
+    "run.random": lambda a: np.frombuffer(b"[" * 10**5, np.uint8),
+    "run.trace.i": lambda a: np.full_like(a, 10**6, dtype=np.int64),
+    "begin": lambda a: np.frombuffer(b'{"bit_generator": "MT19937"}', np.uint8),
+    "stage.size": lambda a: -a,
+    "stage.mined": lambda a: a[::-1],
+    "stage.triplets": lambda a: a + 10**6,
+    "stage.atoms": lambda a: a[:, :2],
+    "stage.trace.kind": lambda a: a + 100,
+    "stage.n_iter": lambda a: a + 1,
+    "scores.n_iter": lambda a: a[::-1],
+    "scores.best": lambda a: a + 1000,
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_numbers_that_no_run_has_are_refused(kept, name):
+    arrays, header = model_file.read(kept)
+    model_file.write(kept, {**arrays, name: BAD[name](arrays[name])}, header)
+    with pytest.raises(ValueError, match=r"The checkpoint '.*run.ckpt' is damaged: .*Delete it"):
+        go_on(kept).fit(X, Y)
+    del arrays[name]
+    model_file.write(kept, arrays, header)
+    with pytest.raises(ValueError, match=r"The checkpoint '.*run.ckpt' is damaged: .*Delete it"):
+        go_on(kept).fit(X, Y)
+
+
+# --- a bad disk -----------------------------------------------------------------------------------
+
+
+def test_a_full_disk_loses_nothing_and_is_told_once(tmp_path, monkeypatch):
+    def full(*args):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    whole = saved(small().fit(X, Y), tmp_path / "whole")
+    monkeypatch.setattr(model_file.os, "fsync", full)
+    with pytest.warns(UserWarning, match="the disk is full") as told:
+        model = small(tmp_path / "run.ckpt").fit(X, Y)
+    assert len(told) == 1
+    assert "goes on without a checkpoint" in str(told[0].message)
+    monkeypatch.undo()
+    assert saved(model, tmp_path / "pieced") == whole
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["pieced", "whole"]
+
+
+def test_a_folder_that_goes_away_loses_nothing(tmp_path):
+    folder = tmp_path / "folder"
+    folder.mkdir()
+
+    def callback(state):
+        if state.n_iter == 10:
+            (folder / "run.ckpt").unlink()
+            folder.rmdir()
+
+    with pytest.warns(UserWarning, match="the folder does not exist"):
+        model = small(folder / "run.ckpt", callback=callback).fit(X, Y)
+    assert saved(model, tmp_path / "a") == saved(small().fit(X, Y), tmp_path / "b")
+
+
+def test_a_file_that_goes_away_is_written_again(tmp_path):
+    kept, seen = tmp_path / "run.ckpt", []
+
+    def callback(state):
+        seen.append(kept.exists())
+        kept.unlink(missing_ok=True)
+
+    small(kept, callback=callback).fit(X, Y)
+    assert all(seen)
+
+
+def test_a_change_of_folder_does_not_move_the_file(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    def callback(state):
+        monkeypatch.chdir(elsewhere)
+        if state.n_iter == 5:
+            raise PowerCutError
+
+    with pytest.raises(PowerCutError):
+        small("run.ckpt", callback=callback).fit(X, Y)
+    assert (tmp_path / "run.ckpt").exists()
+    assert not list(elsewhere.iterdir())
+
+
+def test_a_file_that_cannot_be_deleted_is_told(tmp_path, monkeypatch):
+    def refuse(path):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    model = small(tmp_path / "run.ckpt").fit(X, Y)
+    monkeypatch.setattr(checkpoint.os, "unlink", refuse)
+    with pytest.warns(UserWarning, match=r"run.ckpt' is no longer needed, but could not be delet"):
+        model.save(tmp_path / "model")
+
+
+def test_a_complete_run_stays_until_its_model_is_saved(tmp_path):
+    kept = tmp_path / "run.ckpt"
+    model = small(kept).fit(X, Y)
+    model.at(3).save(tmp_path / "third")  # not the whole path
+    assert kept.exists()
+    with pytest.raises(OSError, match="folder"):
+        model.save(tmp_path / "none" / "model")
+    assert kept.exists()
+    again = small(kept).fit(X, Y)  # as after a crash right after the fit
+    assert saved(again, tmp_path / "again") == saved(model, tmp_path / "model")
+    assert not kept.exists()
+    small(kept).fit(X, Y)
+    model.save(tmp_path / "model")  # its own run is forgotten already
+    assert kept.exists()
+
+
+@pytest.mark.parametrize("validation", ["0.2", "0"])
+def test_the_command_line_goes_on_after_a_crash(tmp_path, monkeypatch, validation):
+    pytest.importorskip("typer")
+    from hdsl.__main__ import main
+
+    sp.save_npz(tmp_path / "X.npz", X.tocsr())
+    np.save(tmp_path / "y.npy", Y)
+    kept = tmp_path / "run.ckpt"
+
+    def run(model, *more):
+        command = ["fit", tmp_path / "X.npz", "--labels", tmp_path / "y.npy", "-o",
+                   tmp_path / model, "--max-iter", 30, "--validation", validation, "--json",
+                   *more]  # fmt: skip
+        monkeypatch.setattr(sys, "argv", ["hdsl", *map(str, command)])
+        with pytest.raises((PowerCutError, SystemExit)) as end:
+            main()
+        return not getattr(end.value, "code", 1)
+
+    assert run("whole.hdsl")
+    real, rng = HDSL.fit, np.random.default_rng(0)
+
+    def fit(self, *args, **kwargs):
+        calls = iter(range(int(rng.integers(1, 15))))
+
+        def callback(state):
+            if next(calls, None) is None:
+                raise PowerCutError
+
+        self.callback = callback
+        return real(self, *args, **kwargs)
+
+    monkeypatch.setattr(HDSL, "fit", fit)
+    for _ in range(3):
+        assert not run("pieced.hdsl", "--checkpoint", kept)
+        assert kept.exists() or kept.with_name("run.ckpt.choosing").exists()
+    monkeypatch.setattr(HDSL, "fit", real)
+    assert run("pieced.hdsl", "--checkpoint", kept)
+    assert (tmp_path / "pieced.hdsl").read_bytes() == (tmp_path / "whole.hdsl").read_bytes()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["X.npz", "pieced.hdsl", "whole.hdsl", "y.npy"]
+
+
+# --- its parts ------------------------------------------------------------------------------------
+
+
+def test_arrays_and_tables_come_back(tmp_path):
+    table = np.array([(1.5, "up", 3), (-0.0, "down", 4)], dtype="f8, U8, i8")
+    arrays = {"a": np.arange(5.0), "t": table, "t2": np.array(7)}
+    first = Checkpoint(tmp_path / "run.ckpt")
+    first.check({"name": 1})
+    first.write(arrays)
+    again = Checkpoint(tmp_path / "run.ckpt")
+    again.check({"name": 1})
+    assert again.found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert_array_equal(again.found[name], array)
+        assert again.found[name].dtype == array.dtype
+
+
+def test_digests_tell_content_apart():
+    texts = np.array(["a", "b"], dtype=object)
+    same = [(np.arange(3),), (np.arange(3.0),), (np.arange(3), None), (None, np.arange(3)),
+            (sp.csr_array(np.eye(3)),), (sp.csr_array(np.eye(3)[::-1]),), (texts,), (texts[::-1],),
+            (np.arange(4).reshape(2, 2),), (np.arange(4),)]  # fmt: skip
+    assert len({digest(*parts)["sha256"] for parts in same}) == len(same)
+    assert digest(np.eye(3)[::-1]) == digest(np.ascontiguousarray(np.eye(3)[::-1]))
