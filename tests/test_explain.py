@@ -140,7 +140,8 @@ def test_rows_in_any_form():
 def test_rows_with_nothing_in_common():
     found = explain(SMALL, [0, 0, 0, 1], [1, 0, 0, 0])
     assert (found.total, len(found.parts)) == (0.0, 0)
-    assert repr(found) == "S(x, y) = 0: the rows share no feature and no pair of features"
+    text = "S(x, y) = 0: x and y share no feature and no pair of features that counts"
+    assert repr(found) == text
     assert "<table>" in found._repr_html_()
 
 
@@ -306,7 +307,7 @@ def test_messages_of_an_estimator(model):
         model.explain(X[0], X)
     with pytest.raises(ValueError, match=r"rather_than\[0, 3\] is NaN"):
         model.explain(X[0], X[1], rather_than=np.where(np.arange(10) == 3, np.nan, 0.0))
-    with pytest.raises(ValueError, match="X has 3 features, but HDSL is expecting 10"):
+    with pytest.raises(ValueError, match="x has 3 features, but HDSL is expecting 10"):
         model.explain(X[0, :3], X[1, :3])
     for ask in (lambda: HDSL().explain(X[0], X[1]), lambda: HDSL().importance()):
         with pytest.raises(NotFittedError):

@@ -6,6 +6,7 @@ OpenMP to break after a fork, no thread layer that forbids two fits at once.
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +18,21 @@ import numpy as np
 
 
 class Workers:
-    """A handful of threads; use as a context manager to let them go at the end."""
+    """A handful of threads; use as a context manager to let them go at the end.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        As joblib understands it: within its workers None is one thread. There are never more
+        threads than NUMBA_NUM_THREADS says where it is set, as it is in joblib's processes: these
+        share out the cores.
+    """
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_threads = int(joblib.effective_n_jobs(n_jobs))
+        limit = os.environ.get("NUMBA_NUM_THREADS", "")
+        if limit.isdecimal():
+            self.n_threads = max(1, min(self.n_threads, int(limit)))
         self._pool = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
 
     def __enter__(self) -> Workers:

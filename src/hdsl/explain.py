@@ -85,7 +85,8 @@ class Explanation(_Readable):
         if len(self.parts):
             title += f", learned {self.learned:+.4g}, prior {self.prior:+.4g}"
         else:
-            title += ": the rows share no feature and no pair of features"
+            which = "y and z differ in" if self.of.endswith("z)") else "x and y share"
+            title += f": {which} no feature and no pair of features that counts"
         rows = [
             (shown(part["name"]) + " (prior)" * (part["kind"] == "prior"), float(part["value"]))
             for part in self.parts[: self.top]

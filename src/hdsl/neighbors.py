@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -209,7 +210,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{name} requires y to be passed, but the target y is None: give one label a row."
             )
-        X = _validation.check_matrix(self, X, reset=True)
+        learned = copy(self)  # self changes at the end, in one stroke
+        X = _validation.check_matrix(learned, X, reset=True)
         y = column_or_1d(y, warn=True)
         if len(y) != X.shape[0]:
             raise ValueError(
@@ -218,8 +220,9 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         self._rewrite(X[:1])  # a similarity that does not fit is an error here, not later
-        self.classes_, self._codes = np.unique(y, return_inverse=True)
-        self._rows = X
+        learned.classes_, learned._codes = np.unique(y, return_inverse=True)
+        learned._rows = X
+        self.__dict__ = learned.__dict__
         return self
 
     def predict(self, X: Any) -> np.ndarray:

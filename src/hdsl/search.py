@@ -80,6 +80,7 @@ def top_k(
     found = _empty(m, int(k))
     if m == 0:
         return found
+    _check_sizes(queries, index)
     with Workers(n_jobs) as workers:
         if sp.issparse(queries) or sp.issparse(index):
             _top_k_sparse(
@@ -169,6 +170,40 @@ def neighbors_by_label(
     return same, other
 
 
+def narrowed(*matrices: sp.csr_array) -> tuple[list[sp.csr_array], np.ndarray | None]:
+    """Return matrices of the same columns on those that are used, if these are few, and their list.
+
+    SciPy takes arrays as long as there are columns to multiply matrices or to pick columns: where
+    features are hashed to 2³¹ places and more, only this makes it possible.
+
+    Parameters
+    ----------
+    *matrices : csr_array of shape (n_rows, n_columns)
+
+    Returns
+    -------
+    matrices : list of csr_array of shape (n_rows, n_used)
+        Values and their order stay.
+    columns : ndarray of shape (n_used,) or None
+        Rising; None where the matrices are returned as they are.
+
+    Examples
+    --------
+    >>> X, Y = (sp.csr_array(([1.0], [k], [0, 1]), shape=(1, 2**40)) for k in (7, 9))
+    >>> (X, Y), columns = narrowed(X, Y)
+    >>> X.shape, columns.tolist()
+    ((1, 2), [7, 9])
+    """
+    if matrices[0].shape[1] <= 4 * sum(X.nnz for X in matrices) + 1000:
+        return list(matrices), None
+    columns = np.unique(np.concatenate([X.indices for X in matrices]))
+    places = (np.searchsorted(columns, X.indices) for X in matrices)
+    return [
+        sp.csr_array((X.data, place, X.indptr), shape=(X.shape[0], len(columns)))
+        for X, place in zip(matrices, places, strict=True)
+    ], columns
+
+
 def _matrix(X: Any, name: str) -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64."""
     X = _validation.canonical(X) if sp.issparse(X) else np.asarray(X)
@@ -180,6 +215,18 @@ def _matrix(X: Any, name: str) -> Any:
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     _validation.check_finite(X, name)
     return X
+
+
+def _check_sizes(queries: Any, index: Any) -> None:
+    """Raise ValueError where inner products may overflow: their order would mean nothing."""
+    largest = [
+        float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0)) for X in (queries, index)
+    ]
+    if not largest[0] * largest[1] * index.shape[1] < np.finfo(np.float64).max:
+        raise ValueError(
+            f"Inner products may overflow: queries has values up to {largest[0]:.3g} and index up "
+            f"to {largest[1]:.3g}. Scale the rows to smaller values."
+        )
 
 
 def _empty(n: int, k: int) -> Neighbors:
@@ -196,6 +243,9 @@ def _on_shared_columns(
     """
     from . import _kernels as kernels
 
+    same = queries is index
+    (index, *others), _ = narrowed(index) if same else narrowed(index, queries)
+    queries = index if same else others[0]
     d = index.shape[1]
     counts = np.zeros(d + 1, dtype=np.int64)
     kernels.count_into(index.indices, counts)
@@ -208,7 +258,7 @@ def _on_shared_columns(
     place[shared] = np.arange(len(shared), dtype=np.int32)
     frequency = frequency[shared]
     kept = _keep(index, place, len(shared), int(frequency.sum()))
-    if queries is index:
+    if same:
         return kept, kept, frequency
     n_kept = int(np.count_nonzero(place[queries.indices] >= 0))
     return _keep(queries, place, len(shared), n_kept), kept, frequency

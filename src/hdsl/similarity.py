@@ -9,6 +9,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
+from . import _validation, search
 from . import atoms as atoms_module
 
 
@@ -82,9 +83,18 @@ class Similarity:
 
         With `n_components` the learned part is the projection on so many leading directions.
         """
+        with np.errstate(over="ignore", invalid="ignore"):
+            Z = self._transform(X, n_components)
+        return _validation.check_result(Z, "The transform of X")
+
+    def _transform(self, X: Any, n_components: int | None) -> Any:
         if n_components is not None:
             features, directions = self.directions(n_components)
-            learned = X[:, features] @ directions.astype(X.dtype)
+            if sp.issparse(X):
+                (rows, L), _ = search.narrowed(X, self.components)
+                learned = rows[:, np.unique(L.indices)] @ directions.astype(X.dtype)
+            else:
+                learned = X[:, features] @ directions.astype(X.dtype)
             if self.prior == 0:
                 return np.asarray(learned)
             rest = X * X.dtype.type(np.sqrt(self.prior))
@@ -94,7 +104,8 @@ class Similarity:
         i, j, sign = self.atoms.T
         root = np.sqrt(self.scale * self.weights)
         if sp.issparse(X):
-            parts = [X @ self.components.astype(X.dtype).T]
+            (rows, L), _ = search.narrowed(X, self.components.astype(X.dtype))
+            parts = [rows @ L.T]
             if self.prior > 0:
                 parts.append(X * X.dtype.type(np.sqrt(self.prior)))
             return sp.hstack(parts, format="csr", dtype=X.dtype) if len(parts) > 1 else parts[0]
@@ -105,22 +116,41 @@ class Similarity:
 
     def rewrite(self, X: Any) -> Any:
         """Return prior·X + XM, the query side: its dot products with rows y are S(x, y)."""
-        M = self.matrix().astype(X.dtype)
-        if sp.issparse(X):
-            return sp.csr_array(X @ M + X * X.dtype.type(self.prior))
-        return np.asarray(X @ M) + X * X.dtype.type(self.prior)
+        with np.errstate(over="ignore", invalid="ignore"):
+            # In float64 also where X is float32, which may not hold the scale and the prior.
+            Z = self._rewrite(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
+        return _validation.check_result(Z, "The rewritten X")
+
+    def _rewrite(self, X: Any) -> Any:
+        rest = X * self.prior
+        if not sp.issparse(X):
+            return np.asarray(X @ self.matrix()) + rest
+        (rows, L), columns = search.narrowed(X, self.components)
+        learned = sp.csr_array(rows @ (L.T @ L))
+        if columns is not None:
+            learned.sort_indices()  # SciPy adds sorted rows one by one, others on all columns
+            places = learned.data, columns[learned.indices], learned.indptr
+            learned = sp.csr_array(places, shape=X.shape)
+        return sp.csr_array(learned + rest)
 
     def pairwise(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return S between all rows of X and all rows of Y, dense."""
         A = self.transform(X)
         B = A if Y is None else self.transform(Y)
-        product = A @ B.T
-        return product.toarray() if sp.issparse(product) else np.asarray(product)
+        if sp.issparse(A) and sp.issparse(B):
+            (A, B), _ = search.narrowed(A, B)
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = A @ B.T
+        product = product.toarray() if sp.issparse(product) else np.asarray(product)
+        return _validation.check_result(product, "The similarity")
 
     def pair_score(self, X: Any, Y: Any) -> np.ndarray:
         """Return S(x, y) for the rows of X and Y side by side."""
         A, B = self.transform(X), self.transform(Y)
-        if sp.issparse(A) or sp.issparse(B):
-            A, B = sp.csr_array(A), sp.csr_array(B)
-            return np.asarray(A.multiply(B).sum(axis=1)).ravel()
-        return np.einsum("ij,ij->i", A, B)
+        with np.errstate(over="ignore", invalid="ignore"):
+            if sp.issparse(A) or sp.issparse(B):
+                (A, B), _ = search.narrowed(sp.csr_array(A), sp.csr_array(B))
+                scores = np.asarray(A.multiply(B).sum(axis=1)).ravel()
+            else:
+                scores = np.einsum("ij,ij->i", A, B)
+        return _validation.check_result(scores, "The similarity")

@@ -1,0 +1,583 @@
+"""Safety: threads, processes, interrupts at any moment, and the limits of memory and of indices."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import joblib
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from typer.testing import CliRunner
+
+from hdsl import (
+    HDSL,
+    HDSLCV,
+    SimilarityKNeighborsClassifier,
+    _memory,
+    _validation,
+    load,
+    problem,
+    search,
+)
+from hdsl._workers import Workers
+from hdsl.cli import app
+from hdsl.problem import TripletData
+
+PACKAGE = os.path.dirname(problem.__file__)
+
+
+def rows_and_labels(seed=0, n=45, d=14):
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    X = rng.integers(0, 4, size=(n, d)) * (rng.random((n, d)) < 0.3)
+    X[np.arange(n), 4 * y + rng.integers(4, size=n)] += 3
+    return X.astype(float), y
+
+
+X, Y = rows_and_labels()
+
+
+def small(**parameters):
+    return HDSL(**{"scale": 20.0, "prior": 0.1, "max_iter": 12, "random_state": 3, **parameters})
+
+
+def learned(model):
+    """Return what a fit has learned, to the bit."""
+    return model.atoms_.tobytes(), model.weights_.tobytes(), model.n_iter_, model.n_features_in_
+
+
+def in_a_process(code, *arguments, **environment):
+    """Run a script of its own; return what it prints. A hang is a failure."""
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={k: v for k, v in os.environ.items() if k != "NUMBA_NUM_THREADS"} | environment,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+# --- threads and processes -----------------------------------------------------------------------
+
+PARAMETERS = [
+    {"random_state": seed, "oracle": oracle, "n_jobs": n_jobs, **more}
+    for seed, (oracle, n_jobs, more) in enumerate(
+        [
+            ("ascent", 1, {}),
+            ("heuristic", 2, {"batch_size": 40}),
+            ("exact", 2, {"step": "blended"}),
+            ("ascent", None, {"early_stopping": True}),
+            ("heuristic", 1, {"init": "random", "mine_every": 5}),
+            ("ascent", 2, {"mining": "random"}),
+        ]
+    )
+]
+
+
+@pytest.fixture(scope="module")
+def one_by_one():
+    return [learned(small(**parameters).fit(X, Y)) for parameters in PARAMETERS]
+
+
+def test_fits_in_several_threads_at_once(one_by_one):
+    with ThreadPoolExecutor(4) as pool:
+        models = pool.map(lambda parameters: small(**parameters).fit(X, Y), 3 * PARAMETERS)
+        assert [learned(model) for model in models] == 3 * one_by_one
+
+
+def test_a_model_is_used_by_several_threads_at_once():
+    model = small().fit(X, Y)
+    knn = SimilarityKNeighborsClassifier(similarity=model, n_jobs=2).fit(X, Y)
+    expected = model.transform(X), model.similarity(X), knn.predict_proba(X)
+
+    def use(_):
+        return model.transform(X), model.similarity(X), knn.predict_proba(X)
+
+    with ThreadPoolExecutor(4) as pool:
+        for found in pool.map(use, range(12)):
+            for part, other in zip(found, expected, strict=True):
+                assert_array_equal(part, other)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading"])
+def test_fits_under_joblib(backend, one_by_one):
+    jobs = (joblib.delayed(small(**parameters).fit)(X, Y) for parameters in PARAMETERS)
+    models = joblib.Parallel(n_jobs=2, backend=backend)(jobs)
+    assert [learned(model) for model in models] == one_by_one
+
+
+def test_grid_search_on_two_processes():
+    pipeline = make_pipeline(small(n_jobs=2), SimilarityKNeighborsClassifier(n_jobs=2))
+    grid = {"hdsl__scale": [1.0, 20.0], "similaritykneighborsclassifier__n_neighbors": [1, 3]}
+    one, two = (GridSearchCV(pipeline, grid, cv=2, n_jobs=n).fit(X, Y) for n in (1, 2))
+    assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
+    assert learned(one.best_estimator_[0]) == learned(two.best_estimator_[0])
+
+
+PROCESSES = """
+    import multiprocessing, os, sys
+    sys.path.insert(0, sys.argv[1])
+    import test_safety as here
+
+    def inside(state):  # while the parent's threads are there
+        if state.n_iter == 3:
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    again = here.learned(here.small(n_jobs=2).fit(here.X, here.Y))
+                    code = 0 if again == expected else 2
+                finally:
+                    os._exit(code)
+            assert os.waitpid(child, 0)[1] == 0
+
+    if __name__ == "__main__":
+        expected = here.learned(here.small(n_jobs=2).fit(here.X, here.Y))
+        here.small(n_jobs=2, callback=inside).fit(here.X, here.Y)
+        for method in ("fork", "spawn"):
+            with multiprocessing.get_context(method).Pool(1) as pool:
+                fits = [pool.apply_async(here.small(n_jobs=n).fit, (here.X, here.Y))
+                        for n in (1, 2)]
+                assert all(here.learned(fit.get(200)) == expected for fit in fits), method
+        print("the same")
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_fits_after_fork_and_spawn(tmp_path):
+    script = tmp_path / "script.py"  # a new process imports it
+    script.write_text(textwrap.dedent(PROCESSES))
+    code = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+    # From Python 3.12 on a fork beside threads is warned of.
+    told = in_a_process(
+        code, script, os.path.dirname(__file__), PYTHONWARNINGS="ignore::DeprecationWarning"
+    )
+    assert told == "the same\n"
+
+
+GLOBAL_STATE = """
+    import gc, locale, os, random, signal, sys, threading, warnings
+    import joblib, numba, numpy as np, scipy.linalg, scipy.sparse, sklearn, threadpoolctl
+    import sklearn.model_selection, sklearn.pipeline, sklearn.neighbors, sklearn.utils.validation
+    import sklearn.feature_extraction.text
+
+    def state():
+        pools = sorted((pool["filepath"], pool["num_threads"])
+                       for pool in threadpoolctl.threadpool_info())
+        return {
+            "np.random": str(np.random.get_state()), "random": random.getstate(),
+            "filters": list(warnings.filters), "errors": np.geterr(),
+            "print": np.get_printoptions(),
+            "numba": numba.get_num_threads(), "environment": dict(os.environ), "pools": pools,
+            "path": list(sys.path), "locale": locale.setlocale(locale.LC_ALL), "cwd": os.getcwd(),
+            "signals": {s: signal.getsignal(s) for s in signal.valid_signals()},
+            "threads": threading.active_count(), "hooks": (sys.excepthook, threading.excepthook),
+            "gc": (gc.isenabled(), gc.get_threshold()), "recursion": sys.getrecursionlimit(),
+            "switch": sys.getswitchinterval(), "sklearn": sklearn.get_config(),
+            "trace": (sys.gettrace(), sys.getprofile()),
+            "joblib": joblib.parallel.get_active_backend()[1],
+        }
+
+    def check(when):
+        now = state()
+        assert now == before, (when, [name for name in now if now[name] != before[name]])
+
+    state()
+    before = state()
+    import hdsl
+    check("import")
+    sys.path.append(sys.argv[1])
+    import test_safety as here
+    sys.path.pop()
+    before = state()
+    for parameters in here.PARAMETERS:
+        model = here.small(**parameters).fit(here.X, here.Y)
+        check(parameters)
+    model.transform(here.X), model.similarity(here.X), model.save(sys.argv[2])
+    hdsl.load(sys.argv[2]).explain(here.X[0], here.X[1])
+    check("use")
+    hdsl.SimilarityKNeighborsClassifier(n_jobs=2).fit(here.X, here.Y).predict(here.X)
+    check("neighbours")
+    try:
+        here.small(scale=-1).fit(here.X, here.Y)
+    except ValueError:
+        check("an error")
+    print("as it was")
+"""
+
+
+def test_no_global_state_is_changed(tmp_path):
+    told = in_a_process(GLOBAL_STATE, os.path.dirname(__file__), tmp_path / "model.hdsl")
+    assert told == "as it was\n"
+
+
+# --- no more threads than cores ------------------------------------------------------------------
+
+NESTED = """
+    import sys, threading, time
+    import joblib, numpy as np
+    from hdsl import HDSL
+    from hdsl._workers import Workers
+
+    def threads(n_jobs):
+        own = {thread.ident for thread in threading.enumerate()}
+        most = 0
+        def count(state):
+            nonlocal most
+            most = max(most, len({thread.ident for thread in threading.enumerate()} - own))
+        rng = np.random.default_rng(0)
+        X = rng.random((600, 40)) * (rng.random((600, 40)) < 0.3)
+        HDSL(scale=1.0, prior=0.0, max_iter=6, n_jobs=n_jobs, callback=count).fit(
+            X, np.arange(600) % 3)
+        return 1 + most
+
+    for n_jobs in (None, 7, -1):
+        used = joblib.Parallel(2, backend="loky")(joblib.delayed(threads)(n_jobs) for _ in range(2))
+        print(n_jobs, max(used))
+"""
+
+
+def test_processes_of_joblib_share_out_the_cores():
+    share = max(1, joblib.cpu_count() // 2)
+    lines = in_a_process(NESTED).splitlines()
+    assert len(lines) == 3
+    for line in lines:
+        n_jobs, used = line.split()
+        assert int(used) <= (1 if n_jobs == "None" else share), line
+
+
+def test_within_threads_of_joblib_a_fit_takes_one_unless_told():
+    def used(n_jobs):
+        with Workers(n_jobs) as workers:
+            return workers.n_threads
+
+    assert used(None) == 1
+    found = joblib.Parallel(2, backend="threading")(joblib.delayed(used)(None) for _ in range(4))
+    assert found == [1] * 4
+
+
+def test_numba_num_threads_is_a_limit(monkeypatch):
+    for limit, expected in (("1", 1), ("2", 2), ("0", 1), ("9", 3), ("", 3), ("many", 3)):
+        monkeypatch.setenv("NUMBA_NUM_THREADS", limit)
+        with Workers(3) as workers:
+            assert workers.n_threads == expected
+    monkeypatch.delenv("NUMBA_NUM_THREADS")
+    with Workers(3) as workers:
+        assert workers.n_threads == 3
+
+
+# --- interrupts ----------------------------------------------------------------------------------
+
+
+class Interruption:
+    """Raise KeyboardInterrupt at the n-th line of the library that runs, as Ctrl-C might."""
+
+    def __init__(self, at=None):
+        self.at, self.lines, self.place = at, 0, []
+
+    def __enter__(self):
+        self._before = sys.gettrace()
+        sys.settrace(self._call)
+        return self
+
+    def __exit__(self, *_):
+        sys.settrace(self._before)
+
+    def _call(self, frame, event, arg):
+        return self._line if frame.f_code.co_filename.startswith(PACKAGE) else None
+
+    def _line(self, frame, event, arg):
+        if event == "line":
+            self.lines += 1
+            if self.lines == self.at:
+                while frame is not None:
+                    self.place.append(frame.f_code.co_name)
+                    frame = frame.f_back
+                raise KeyboardInterrupt
+        return self._line
+
+
+def moments(fit, n, seed=0):
+    """Return lines spread at random over those that a fit runs, and some about its end."""
+    fit()  # what is loaded at first use is loaded
+    with Interruption() as counted:
+        fit()
+    chosen = np.random.default_rng(seed).integers(1, counted.lines, size=n)
+    return sorted({*chosen.tolist(), *range(counted.lines - 40, counted.lines + 30, 3)})
+
+
+def assert_whole(model, rows, tmp_path):
+    """The parts of a model agree with each other, and it can be used, stored and continued."""
+    assert model.n_features_in_ == rows.shape[1]
+    assert model.transform(rows).shape[0] == len(rows)
+    assert_allclose(model.weights_.sum(), 1.0)
+    again = model.at(model.n_iter_)
+    assert_array_equal(again.atoms_, model.atoms_)
+    assert_allclose(again.weights_, model.weights_, rtol=0, atol=1e-12)
+    model.save(tmp_path / "model.hdsl")
+    assert learned(load(tmp_path / "model.hdsl")) == learned(model)
+
+
+OTHER, OTHER_Y = rows_and_labels(seed=1, n=30, d=17)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"early_stopping": True}, {"mine_every": 4}, {"n_jobs": 2, "batch_size": 50}],
+    ids=["plain", "early stopping", "mining again", "threads"],
+)
+def test_an_interrupt_anywhere_leaves_an_old_model_or_a_new_one(parameters, tmp_path):
+    seen = set()
+    for at in moments(lambda: small(**parameters).fit(X, Y), 25):
+        model = small(**parameters).fit(OTHER, OTHER_Y)
+        old = learned(model)
+        came_out = False
+        try:
+            with Interruption(at) as interruption:
+                model.fit(X, Y)
+        except KeyboardInterrupt:
+            came_out = True
+        if came_out and learned(model) == old:
+            assert_whole(model, OTHER, tmp_path)
+            # Once a model is there the interrupt does not throw it away.
+            assert "iterate" not in interruption.place, interruption.place
+            assert "finish" not in interruption.place, interruption.place
+            seen.add("old")
+        else:
+            assert_whole(model, X, tmp_path)
+            if "iterate" in interruption.place:
+                assert model.status_ == "interrupted"
+            seen.add(model.status_)
+    assert {"old", "interrupted"} <= seen
+
+
+def test_an_interrupt_anywhere_leaves_an_old_search_or_a_new_one(tmp_path):
+    estimator = small(max_iter=6)
+
+    def search_for(rows, labels, found=None):
+        if found is None:
+            found = HDSLCV([1.0, 20.0], priors=[0.1], cv=2, estimator=estimator)
+        return found.fit(rows, labels)
+
+    seen = set()
+    for at in moments(lambda: search_for(X, Y), 12):
+        found = search_for(OTHER, OTHER_Y)
+        old = learned(found.best_estimator_)
+        # The RuntimeError says that no run was finished.
+        with contextlib.suppress(KeyboardInterrupt, RuntimeError), Interruption(at):
+            search_for(X, Y, found)
+        kept = learned(found.best_estimator_) == old
+        assert_whole(found.best_estimator_, OTHER if kept else X, tmp_path)
+        assert found.n_features_in_ == found.best_estimator_.n_features_in_
+        assert found.scores_.shape[:2] == (1, 2)
+        seen.add("old" if kept else found.status_)
+    assert seen == {"old", "interrupted", "complete"}
+
+
+def test_an_interrupt_anywhere_leaves_an_old_index_or_a_new_one():
+    knn = SimilarityKNeighborsClassifier(1)
+    seen = set()
+    for at in moments(lambda: knn.fit(X, Y), 10):
+        knn.fit(OTHER, OTHER_Y)
+        with contextlib.suppress(KeyboardInterrupt), Interruption(at):
+            knn.fit(X, Y)
+        rows, labels = (X, Y) if knn.n_features_in_ == X.shape[1] else (OTHER, OTHER_Y)
+        assert knn.score(rows, labels) > 0.8
+        seen.add(len(rows))
+    assert seen == {len(X), len(OTHER)}
+
+
+def test_an_error_leaves_the_old_model():
+    model, knn = small().fit(X, Y), SimilarityKNeighborsClassifier().fit(X, Y)
+    old = learned(model)
+    with pytest.raises(ValueError, match="X has 30 rows"):
+        model.fit(OTHER, Y)
+    with pytest.raises(ValueError, match="X has 30 rows"):
+        knn.fit(OTHER, Y)
+    assert learned(model) == old
+    assert knn.predict(X).shape == Y.shape
+
+
+SIGNALS = """
+    import signal, sys, threading, time
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
+    import pathlib
+    import numpy as np
+    sys.path.insert(0, sys.argv[1])
+    import test_safety as here
+
+    rng = np.random.default_rng(0)
+    X = rng.random((400, 60)) * (rng.random((400, 60)) < 0.2)
+    y = np.arange(400) % 3
+    model = here.small(n_jobs=2, max_iter=40, tol=0.0, early_stopping=True)
+    began = time.perf_counter()
+    model.fit(X, y)
+    took = time.perf_counter() - began
+    began = time.perf_counter()
+    model.fit(X, y)
+    took = min(took, time.perf_counter() - began)
+    main, ends = threading.main_thread().ident, []
+    for _ in range(25):
+        model = here.small(**{**model.get_params(), "n_jobs": int(rng.integers(1, 3))})
+        model.fit(here.OTHER, here.OTHER_Y)
+        old, end = here.learned(model), None
+        wait = 1.1 * took * rng.random()
+        timer = threading.Timer(wait, signal.pthread_kill, (main, signal.SIGINT))
+        try:
+            timer.start()
+            model.fit(X, y)
+            end = model.status_
+            timer.cancel()
+            timer.join()
+        except KeyboardInterrupt:
+            end = end or ("old" if here.learned(model) == old else "new")
+        here.assert_whole(model, here.OTHER if end == "old" else X, pathlib.Path(sys.argv[2]))
+        timer.join()
+        assert threading.active_count() == 1
+        ends.append(end)
+    print(*sorted(ends))
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a thread there")
+def test_ctrl_c_at_random_times(tmp_path):
+    ends = in_a_process(SIGNALS, os.path.dirname(__file__), tmp_path).split()
+    assert len(ends) == 25
+    assert set(ends) <= {"old", "new", "interrupted", "max_iter", "stalled", "no_violation"}
+    assert ends.count("interrupted") >= 3
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def test_memory_is_refused_before_the_work(monkeypatch):
+    model = small(callback=lambda state: pytest.fail("it began to learn")).set_params(max_iter=5)
+    for limit, free, told in ((1e-7, 2**40, "allowed by memory_limit"), ("auto", 100, "are free")):
+        monkeypatch.setattr(_memory, "available", lambda free=free: free)
+        with pytest.raises(MemoryError, match=rf"HDSL needs about .* {told}.*batch_size="):
+            model.set_params(memory_limit=limit).fit(X, Y)
+        assert not hasattr(model, "atoms_")
+    small(memory_limit=None).fit(X, Y)
+
+
+def test_memory_is_refused_on_the_command_line(monkeypatch, tmp_path):
+    texts = ["goal match team", "match goal win", "team goal", "bank profit", "profit share bank",
+             "share price bank"]  # fmt: skip
+    lines = [f"{text},{'sport' if k < 3 else 'money'}" for k, text in enumerate(texts)] * 4
+    Path(tmp_path, "texts.csv").write_text("\n".join(["body,topic", *lines]))
+    need = _memory.MemoryEstimate(*[2**60] * len(_memory.MemoryEstimate._fields))
+    monkeypatch.setattr(_memory, "estimate", lambda *_, **__: need)
+    out = tmp_path / "model.hdsl"
+    command = ["fit", tmp_path / "texts.csv", "--text", "body", "--label", "topic", "-o", out]
+    ended = CliRunner().invoke(app, list(map(str, command)))
+    assert ended.exit_code in (1, 2)
+    assert ended.stderr.splitlines()[-1].startswith("hdsl: HDSL needs about")
+    assert "Traceback" not in ended.output
+    assert not out.exists()
+
+
+# --- 32-bit indices ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def frugal():
+    """Check that what runs takes little memory, whatever the shapes."""
+    tracemalloc.start()
+    yield
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 2**20
+
+
+def spread(A, n_columns):
+    """Return A on columns up to the last of so many, and the columns."""
+    A = sp.csr_array(A)
+    columns = np.sort(np.random.default_rng(5).integers(n_columns, size=A.shape[1] - 2))
+    columns = np.array([0, *columns, n_columns - 1])
+    shape = (A.shape[0], n_columns)
+    return sp.csr_array((A.data, columns[A.indices], A.indptr.astype(np.int64)), shape), columns
+
+
+@pytest.mark.parametrize("n_columns", [2**31 - 2, 2**31 - 1, 2**31, 2**32 + 1, 2**40, 2**62])
+@pytest.mark.usefixtures("frugal")
+def test_huge_shapes_give_what_small_ones_give(n_columns, tmp_path):
+    wide, columns = spread(X, n_columns)
+    narrow = sp.csr_array(X)
+    for parameters in ({}, {"early_stopping": True}, {"batch_size": 30}, {"mine_every": 5}):
+        one, other = small(**parameters).fit(narrow, Y), small(**parameters).fit(wide, Y)
+        assert_array_equal(other.atoms_[:, :2], columns[one.atoms_[:, :2]])
+        assert other.weights_.tobytes() == one.weights_.tobytes()
+    other.save(tmp_path / "model.hdsl")
+    other = load(tmp_path / "model.hdsl")
+    assert_array_equal(other.similarity(wide), one.similarity(narrow))
+    assert_array_equal(other.pair_score(wide, wide[::-1]), one.pair_score(narrow, narrow[::-1]))
+    n_atoms = len(one.weights_)
+    for n_components in (None, 2):
+        transformed = sp.csc_array(one.set_params(n_components=n_components).transform(narrow))
+        made = other.set_params(n_components=n_components).transform(wide)
+        learned_part = min(n_components or n_atoms, n_atoms)
+        assert made.shape == (len(X), learned_part + n_columns)
+        (made, _), used = search.narrowed(sp.csr_array(made), sp.csr_array(made))
+        for column, values in zip(used, made.toarray().T, strict=True):
+            place = column
+            if column >= learned_part:
+                place = learned_part + np.searchsorted(columns, column - learned_part)
+            assert_allclose(values, transformed[:, [place]].toarray()[:, 0], rtol=0, atol=0)
+    one_knn = SimilarityKNeighborsClassifier(similarity=one.similarity_).fit(narrow, Y)
+    other_knn = SimilarityKNeighborsClassifier(similarity=other.similarity_).fit(wide, Y)
+    for part, found in zip(one_knn.kneighbors(narrow), other_knn.kneighbors(wide), strict=True):
+        assert_array_equal(found, part)
+    expected = one_knn.kneighbors_graph(mode="distance").toarray()
+    found = other_knn.kneighbors_graph(mode="distance").toarray()
+    assert_allclose(found, expected, rtol=1e-12)  # terms of a sum come in another order
+
+
+def test_pairs_of_the_last_rows_have_keys():
+    n_rows = _validation.INDEX_LIMIT - 1  # the most that are let in
+    data = object.__new__(TripletData)
+    data.n_rows = n_rows
+    anchors, data.positive, data.negative = (
+        np.array(rows, dtype=np.int32)
+        for rows in ([n_rows - 1, n_rows - 2], [n_rows - 1, 0], [n_rows - 2, n_rows - 1])
+    )
+    positive, negative = data._number_pairs(anchors)
+    pairs = np.column_stack([data.pair_a, data.pair_b])
+    assert pairs.tolist() == [[0, n_rows - 2], [n_rows - 2, n_rows - 1], [n_rows - 1, n_rows - 1]]
+    assert (positive.tolist(), negative.tolist()) == ([2, 0], [1, 1])
+
+
+def test_more_than_32_bits_can_number_is_refused(monkeypatch):
+    triplets = np.array([[0, 1, 2], [3, 4, 5]])
+    with Workers(1) as workers:
+        monkeypatch.setattr(problem, "INDEX_LIMIT", 4)
+        assert TripletData(sp.csr_array(X[:, :4]), triplets, workers).n_pairs == 4
+        with pytest.raises(ValueError, match=r"14 features .* at most 4 .* fewer columns"):
+            TripletData(sp.csr_array(X), triplets, workers)
+        monkeypatch.setattr(problem, "INDEX_LIMIT", 3)
+        with pytest.raises(ValueError, match=r"4 pairs of rows .* at most 3 .* fewer triplets"):
+            TripletData(sp.csr_array(X[:, :3]), triplets, workers)
+
+
+@pytest.mark.parametrize(
+    ("shape", "nnz"), [((2**31 - 1, 4), 8), ((2**33, 4), 8), ((4, 4), 2**32 - 2), ((4, 4), 2**40)]
+)
+def test_more_rows_or_values_than_can_be_numbered_are_refused(shape, nnz):
+    class Fake(sp.csr_array):
+        """Says that it is large; nothing may look further."""
+
+    Fake.nnz = property(lambda self, n=nnz: n)
+    Fake.shape = property(lambda self, n=shape: n)
+    with pytest.raises(ValueError, match=f"X has {shape[0]} rows and {nnz} stored values. At most"):
+        _validation.as_problem_matrix(object.__new__(Fake))

@@ -1,0 +1,342 @@
+"""Same bits: files and answers do not depend on threads, processes, input formats or chance."""
+
+import os
+import random
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+
+import hdsl
+from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, baselines, problem, search
+
+
+def rows_and_labels(seed=0, n=60, d=15):
+    """Small whole numbers and halves, exact in float32; two rows are equal, a column is empty."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    X = rng.integers(-2, 5, size=(n, d)) * (rng.random((n, d)) < 0.3) * 0.5
+    X[np.arange(n), 4 * y + rng.integers(4, size=n)] += 2.0
+    X[7], X[:, -1] = X[1], 0.0
+    return X, y
+
+
+X, Y = rows_and_labels()
+T = np.random.default_rng(1).permuted(np.tile(np.arange(60), (200, 1)), axis=1)[:, :3]
+
+SETTINGS = {
+    "defaults": {},
+    "exact": {"oracle": "exact", "step": "pairwise"},
+    "heuristic": {"oracle": "heuristic", "step": "blended", "prior": 0.0},
+    "batches": {"batch_size": 50, "init": "random", "loss": "logistic"},
+    "random": {"mining": "random", "step": "forward", "step_size": "2/(k+2)"},
+    "again": {"mine_every": 4},
+    "held out": {"early_stopping": True, "n_iter_no_change": 5},
+}
+
+
+def small(**parameters):
+    return HDSL(**{"max_iter": 15, "random_state": 3, **parameters})
+
+
+def saved(model, folder):
+    """Return the bytes of a model's file."""
+    path = folder / "model.hdsl"
+    model.save(path)
+    return path.read_bytes()
+
+
+# --- threads, runs and processes -----------------------------------------------------------------
+
+
+@pytest.fixture
+def large(monkeypatch):
+    """Rows with work for two threads, where they share small work too."""
+    rng = np.random.default_rng(0)
+    n, d, per_row = 900, 500, 20
+    columns = (rng.integers(d, size=(n, 1)) + np.arange(per_row) * rng.integers(1, 25, (n, 1))) % d
+    rows = np.repeat(np.arange(n), per_row)
+    A = sp.csr_array((rng.random(n * per_row), (rows, columns.ravel())), shape=(n, d))
+    monkeypatch.setattr(problem, "GRAIN", 500)
+    return A, np.arange(n) % 5
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS.keys())
+def test_files_are_the_same_for_one_and_two_threads(setting, large, tmp_path):
+    A, y = large
+    limit = {"exact": 2}.get(setting.get("oracle"), 6)
+    one, two = (
+        small(**setting, max_iter=limit, n_jobs=n_jobs, verbose=0, memory_limit=limit_of_memory)
+        for n_jobs, limit_of_memory in ((1, None), (2, "auto"))
+    )
+    assert saved(one.fit(A, y), tmp_path) == saved(two.fit(A, y), tmp_path)
+
+
+def test_two_threads_share_the_work(large, monkeypatch):
+    # Otherwise the test above would compare one thread with itself.
+    from hdsl._workers import Workers
+
+    seen = []
+    run = Workers.run
+
+    def watched(self, kernel, bounds, *args):
+        seen.append(min(len(bounds) - 1, self.n_threads))
+        return run(self, kernel, bounds, *args)
+
+    monkeypatch.delenv("NUMBA_NUM_THREADS", raising=False)
+    monkeypatch.setattr(Workers, "run", watched)
+    small(max_iter=3, n_jobs=2).fit(*large)
+    assert seen.count(2) > 0.5 * len(seen) > 10
+
+
+PROCESS = """
+    import sys
+    import numpy as np
+    sys.path.insert(0, sys.argv[1])
+    import test_same_bits as here
+    for name, setting in here.SETTINGS.items():
+        here.small(**setting, n_jobs=int(sys.argv[2])).fit(here.X, here.Y).save(
+            f"{sys.argv[3]}/{name}.hdsl")
+"""
+
+
+def test_files_are_the_same_in_another_process(tmp_path):
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(PROCESS), os.path.dirname(__file__), "2",
+         str(tmp_path)],
+        env={**os.environ, "PYTHONHASHSEED": "4000000000", "OPENBLAS_NUM_THREADS": "2"},
+        check=True,
+    )  # fmt: skip
+    for name, setting in SETTINGS.items():
+        other = (tmp_path / f"{name}.hdsl").read_bytes()
+        assert saved(small(**setting).fit(X, Y), tmp_path) == other, name
+
+
+def test_files_keep_nothing_of_the_run(tmp_path):
+    model = small().fit(X, Y)
+    assert (np.diff(model.trace_["seconds"]) >= 0).all()
+    first = saved(model, tmp_path)
+    loaded = hdsl.load(tmp_path / "model.hdsl")
+    assert np.isnan(loaded.trace_["seconds"]).all()
+    assert saved(loaded, tmp_path) == first
+    # A path that goes on from a file counts its own seconds.
+    more = loaded.set_params(warm_start=True).fit(X, Y)
+    seconds = more.trace_["seconds"][model.n_iter_ + 1 :]
+    assert len(seconds)
+    assert np.isfinite(seconds).all()
+    changed = small(n_jobs=2, verbose=1, memory_limit=None).fit(X, Y)
+    assert saved(changed, tmp_path) == first
+    assert saved(small(tol=1e-4).fit(X, Y), tmp_path) != first
+
+
+# --- input formats -------------------------------------------------------------------------------
+
+
+def untidy(A):
+    """Return A with unsorted indices, entries in two parts, and stored zeros."""
+    coo = sp.coo_array(A)
+    rows, columns = coo.coords
+    order = np.random.default_rng(0).permutation(3 * coo.nnz)
+    values = np.concatenate([0.25 * coo.data, 0.75 * coo.data, 0.0 * coo.data])[order]
+    rows = np.concatenate([rows, rows, rows])[order]
+    columns = np.concatenate([columns, columns, np.roll(columns, 1)])[order]
+    by_row = np.argsort(rows, kind="stable")
+    indptr = np.searchsorted(rows[by_row], np.arange(A.shape[0] + 1))
+    made = sp.csr_array((values[by_row], columns[by_row], indptr), shape=A.shape)
+    assert not made.has_canonical_format
+    return made
+
+
+def wide_indices(A):
+    made = sp.csr_array(A)
+    made.indices, made.indptr = made.indices.astype(np.int64), made.indptr.astype(np.int64)
+    return made
+
+
+def read_only(A):
+    made = A.copy()
+    made.setflags(write=False)
+    return made
+
+
+def read_only_sparse(A):
+    made = sp.csr_array(A)
+    for part in (made.data, made.indices, made.indptr):
+        part.setflags(write=False)
+    return made
+
+
+def mapped(A):
+    path = os.path.join(mapped.folder, "rows.npy")
+    np.save(path, A)
+    return np.load(path, mmap_mode="r")
+
+
+FORMATS = {
+    "list": lambda A: A.tolist(),
+    "Fortran": np.asfortranarray,
+    "strided": lambda A: np.repeat(A, 2, axis=1)[:, ::2],
+    "big-endian": lambda A: A.astype(">f8"),
+    "float32": lambda A: A.astype(np.float32),
+    "objects": lambda A: A.astype(object),
+    "read-only": read_only,
+    "mapped": mapped,
+    "DataFrame": pd.DataFrame,
+    "CSR matrix": sp.csr_matrix,
+    "CSR array": sp.csr_array,
+    "CSC matrix": sp.csc_matrix,
+    "CSC array": sp.csc_array,
+    "COO matrix": sp.coo_matrix,
+    "COO array": sp.coo_array,
+    "LIL array": sp.lil_array,
+    "float32 CSR": lambda A: sp.csr_array(A.astype(np.float32)),
+    "64-bit indices": wide_indices,
+    "read-only CSR": read_only_sparse,
+    "untidy": untidy,
+}
+
+
+@pytest.mark.parametrize("convert", FORMATS.values(), ids=FORMATS.keys())
+def test_files_are_the_same_for_all_formats(convert, tmp_path):
+    mapped.folder = tmp_path
+    for setting in (SETTINGS["defaults"], SETTINGS["held out"], SETTINGS["batches"]):
+        expected = saved(small(**setting).fit(X, Y), tmp_path)
+        given = convert(X)
+        assert saved(small(**setting).fit(given, Y), tmp_path) == expected
+        labels = pd.Series(Y, index=Y[::-1] + 5)
+        assert saved(small(**setting).fit(convert(X), labels), tmp_path) == expected
+    if sp.issparse(given):  # and what the user has is as it was
+        assert_array_equal(given.toarray(), convert(X).toarray())
+
+
+@pytest.mark.parametrize(
+    "convert",
+    [np.int32, np.uint16, np.asfortranarray, np.ndarray.tolist, pl.DataFrame, pd.DataFrame],
+    ids=["int32", "uint16", "Fortran", "list", "polars", "pandas"],
+)
+def test_files_are_the_same_for_all_forms_of_triplets(convert, tmp_path):
+    expected = saved(small().fit(X, triplets=T), tmp_path)
+    assert saved(small().fit(X, triplets=convert(T)), tmp_path) == expected
+
+
+def test_names_of_columns_are_all_that_a_table_adds(tmp_path):
+    names = [f"word {k}" for k in range(X.shape[1])]
+    pandas = saved(small().fit(pd.DataFrame(X, columns=names), Y), tmp_path)
+    polars = saved(small().fit(pl.DataFrame(X, schema=names), Y), tmp_path)
+    assert pandas == polars != saved(small().fit(X, Y), tmp_path)
+
+
+# --- answers -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_neighbors_are_the_same_for_one_and_two_threads(convert, large):
+    A = convert(large[0].toarray())
+    for own in (False, True):
+        one, two = (search.top_k(A, A, 9, exclude_self=own, n_jobs=n_jobs) for n_jobs in (1, 2))
+        for name in one._fields:
+            assert getattr(one, name).tobytes() == getattr(two, name).tobytes(), name
+    model = small(max_iter=5).fit(A, large[1])
+    one, two = (
+        SimilarityKNeighborsClassifier(5, weights="similarity", similarity=model, n_jobs=n_jobs)
+        .fit(A, large[1])
+        .predict_proba(A)
+        for n_jobs in (1, 2)
+    )
+    assert one.tobytes() == two.tobytes()
+
+
+def test_searches_are_the_same_for_one_and_two_processes(tmp_path):
+    def search_with(n_jobs, threads):
+        estimator = small(max_iter=20, n_jobs=threads, mining="random", oracle="heuristic")
+        found = HDSLCV([1.0, 10.0], priors=[0.0, 1.0], cv=2, estimator=estimator, n_jobs=n_jobs)
+        return found.fit(X, Y)
+
+    one, two = search_with(1, 2), search_with(2, 1)
+    assert one.scores_.tobytes() == two.scores_.tobytes()
+    assert one.best_params_ == two.best_params_
+    assert saved(one.best_estimator_, tmp_path) == saved(two.best_estimator_, tmp_path)
+
+
+# --- every random choice comes from random_state -------------------------------------------------
+
+GLOBAL = [
+    name
+    for name in dir(np.random)
+    if getattr(getattr(np.random, name), "__self__", None) is np.random.mtrand._rand
+    and name not in {"get_state", "set_state"}
+]
+
+
+@pytest.fixture
+def no_chance(monkeypatch):
+    """Make every source of randomness that nobody has seeded fail."""
+
+    def fail(*args, **kwargs):
+        raise AssertionError("a random choice that random_state does not make")
+
+    assert "shuffle" in GLOBAL
+    for name in GLOBAL:
+        monkeypatch.setattr(np.random, name, fail)
+    for name in ("random", "shuffle", "choice", "choices", "sample", "randint", "randrange",
+                 "getrandbits", "uniform", "gauss", "seed"):  # fmt: skip
+        monkeypatch.setattr(random, name, fail)
+    monkeypatch.setattr(random.SystemRandom, "getrandbits", fail)  # unseeded generators ask it
+    make = np.random.default_rng
+
+    def seeded(seed=None):
+        assert seed is not None, "a generator without a seed"
+        return make(seed)
+
+    monkeypatch.setattr(np.random, "default_rng", seeded)
+    before = np.random.mtrand._rand.get_state(legacy=True), random.getstate()
+    yield
+    after = np.random.mtrand._rand.get_state(legacy=True), random.getstate()
+    assert before[0][1].tobytes() == after[0][1].tobytes()
+    assert before[0][2:] == after[0][2:]
+    assert before[1] == after[1]
+
+
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=SETTINGS.keys())
+@pytest.mark.parametrize("given", [{"y": Y}, {"triplets": T}], ids=["labels", "triplets"])
+@pytest.mark.usefixtures("no_chance")
+def test_a_fit_takes_no_chance(setting, given):
+    one, two = (small(**setting).fit(X, **given) for _ in range(2))
+    assert one.weights_.tobytes() == two.weights_.tobytes()
+    one.transform(X)
+    one.partial_fit(X, **given)
+
+
+@pytest.mark.usefixtures("no_chance")
+def test_a_search_takes_no_chance():
+    estimator = small(max_iter=10, batch_size=30)
+    for given in ({"y": Y}, {"triplets": T}):
+        HDSLCV([1.0, 10.0], priors=[0.0], cv=2, estimator=estimator).fit(X, **given)
+    SimilarityKNeighborsClassifier().fit(X, Y).predict(X)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        baselines.DiagonalSimilarity(random_state=0),
+        baselines.OASIS(n_steps=200, random_state=0),
+        baselines.COMET(tol=1.0, random_state=0),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.usefixtures("no_chance")
+def test_a_baseline_takes_no_chance(model):
+    model.fit(X, Y)
+
+
+def test_chance_is_found_out(no_chance):
+    with pytest.raises(AssertionError, match="random_state does not make"):
+        np.random.shuffle([1, 2])  # noqa: NPY002 - the very thing that must not be
+    with pytest.raises(AssertionError, match="without a seed"):
+        np.random.default_rng()
