@@ -149,3 +149,69 @@ def subsets(draw, T):
     """Sorted positions of some of T triplets, each at most once."""
     chosen = draw(st.sets(st.integers(0, T - 1), min_size=1))
     return np.array(sorted(chosen))
+
+
+# --- hard inputs ----------------------------------------------------------------------------------
+
+#: Powers of ten of the values: of one matrix, or of one entry among others.
+EXPONENTS = st.just(0) | st.sampled_from([-150, -80, -60, -20, -8, 8, 20, 60, 80, 150])
+
+
+@st.composite
+def hard_matrices(draw):
+    """Dense arrays of any size of values: all rows equal, one feature a row, empty rows, outliers.
+
+    Two columns at least hold something.
+    """
+    X = draw(matrices(max_features=6))
+    n, d = X.shape
+    kind = draw(st.sampled_from(["as it is", "equal rows", "one feature a row", "outlier"]))
+    if kind == "equal rows":
+        X = np.tile(X[np.count_nonzero(X, axis=1).argmax()], (n, 1))
+    elif kind == "one feature a row":
+        X = X * (np.arange(d) == np.abs(X).argmax(axis=1)[:, None])
+    elif kind == "outlier":
+        row, column = draw(st.integers(0, n - 1)), draw(st.integers(0, d - 1))
+        X[row, column] = 10.0 ** draw(EXPONENTS)
+    if np.count_nonzero(X.any(axis=0)) < 2:
+        X[:2, :2] = np.eye(2)
+    return X * 10.0 ** draw(EXPONENTS)
+
+
+@st.composite
+def hard_triplets(draw, n):
+    """Triplets of n rows: one alone, contradictory ones, repeated ones."""
+    T = draw(triplets(n, sizes=st.integers(1, 8)))
+    if draw(st.booleans()):
+        T = np.concatenate([T, T[:, [0, 2, 1]]])
+    return T
+
+
+@st.composite
+def hard_weights(draw, T):
+    """No weights, or T of them, tiny, huge and 0 among them; one is positive."""
+    weight = st.sampled_from([1.0, 0.0, 5e-324, 1e-300, 1e-12, 1e12, 1e149])
+    weights = draw(st.none() | st.lists(weight, min_size=T, max_size=T))
+    if weights is not None and not any(weights):
+        weights[0] = draw(st.sampled_from([5e-324, 1.0, 1e149]))
+    return weights
+
+
+@st.composite
+def hard_parameters(draw):
+    """Parameters of HDSL: any scale and prior, and every loss, oracle, step, start and batch."""
+    step = draw(st.sampled_from(["forward", "away", "pairwise", "blended"]))
+    size = st.sampled_from([1e-300, 1e-9, 1e-3, 1.0, 100.0, 1e6, 1e12, 1e300])
+    sizes = ["line_search", "2/(k+2)"] if step == "forward" else ["line_search"]
+    return {
+        "scale": draw(st.just("auto") | size),
+        "prior": draw(st.sampled_from(["auto", 0.0]) | size),
+        "loss": draw(st.sampled_from(LOSSES)),
+        "oracle": draw(st.sampled_from(["exact", "heuristic", "ascent"])),
+        "step": step,
+        "step_size": draw(st.sampled_from(sizes)),
+        "init": draw(st.sampled_from(["oracle", "random"])),
+        "batch_size": draw(st.none() | st.integers(1, 4)),
+        "max_iter": draw(st.sampled_from([1, 5, 40])),
+        "tol": draw(st.sampled_from([0.0, 1e-9, 1e-3])),
+    }

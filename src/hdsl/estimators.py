@@ -161,8 +161,8 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         Mean loss of the triplets.
     gap_ : float
         Duality gap of the last iterate; an upper bound of how far the objective is from the best
-        where ``gap_is_exact_``. NaN after a lazy blended step that did not need it, and after an
-        interrupt.
+        over the features that occur in X where ``gap_is_exact_``. NaN after a lazy blended step
+        that did not need it, or an interrupt.
     gap_is_exact_ : bool
     n_iter_ : int
         Iterations that led to this model; with early stopping the run went further.

@@ -1,0 +1,402 @@
+"""Hard numbers: any size of values, rows without anything to tell, triplets that contradict.
+
+What leaves a fit is finite and is what it says, or the fit is refused with the way out.
+"""
+
+import re
+import tracemalloc
+from functools import partial
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, note
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import reference
+from hdsl import HDSL, SimilarityKNeighborsClassifier, _memory
+from hdsl.baselines import DiagonalSimilarity
+from hdsl.explain import explain
+from hdsl.monitor import triplet_accuracy
+from hdsl.search import top_k
+from hdsl.similarity import Similarity
+from hdsl.solver import ActiveSet, Move, away
+from strategies import (
+    hard_matrices,
+    hard_parameters,
+    hard_triplets,
+    hard_weights,
+    random_arrays,
+)
+
+REFUSED = re.compile(r"Scale X, for example|divide them by the largest")
+TOO_LARGE = re.compile(r"scale X to smaller values|Scale the rows")
+
+
+def refused(call, words):
+    """Return whether a call is refused in words that match; any other error is one."""
+    try:
+        call()
+    except ValueError as error:
+        if not words.search(str(error)):
+            raise
+        return True
+    return False
+
+
+def with_rounding(model, X, triplets, weights=None):
+    """Return the dense problem of a model, its margins, and how far rounding may move them.
+
+    Rounding is relative to what is added up in a margin, which may cancel.
+    """
+    dense = partial(
+        reference.Problem,
+        triplets=triplets,
+        loss=model.loss,
+        scale=model.scale_,
+        prior=model.prior_,
+        weights=None if weights is None else np.asarray(weights) / np.max(weights),
+    )
+    problem, sizes = dense(X), dense(np.abs(X))
+    a, p, q = sizes.X[triplets.T]
+    sizes.A = a[:, :, None] * (p + q)[:, None, :]
+    plus = np.column_stack([model.atoms_[:, :2], np.ones(len(model.atoms_), dtype=int)])
+    rounding = 1e-14 * sizes.margins(plus, model.weights_)
+    return problem, problem.margins(model.atoms_, model.weights_), rounding
+
+
+def rounded(model, X, triplets, weights, along=False):
+    """Return the least and the largest objective that rounding can make of a model.
+
+    Margins kept along a run are as good as the largest of them.
+    """
+    problem, margins, rounding = with_rounding(model, X, triplets, weights)
+    rounding = 10 * rounding.max() if along else rounding
+    return problem.value(margins + rounding), problem.value(margins - rounding)
+
+
+def check_model(model, X, triplets, weights):
+    """Check that a fitted model is finite, adds up, and has the objective that it says."""
+    assert len(model.weights_) == len(model.atoms_) > 0
+    assert (model.weights_ > 0).all()
+    assert_allclose(model.weights_.sum(), 1.0, rtol=1e-14)
+    for value in (model.scale_, model.prior_, model.objective_, model.components_.data):
+        assert np.isfinite(value).all()
+    low, high = rounded(model, X, triplets, weights)
+    assert low * (1 - 1e-9) <= model.objective_ <= high * (1 + 1e-9)
+    low, high = rounded(model, X, triplets, weights, along=True)
+    assert low * (1 - 1e-9) <= model.trace_["objective"][model.n_iter_] <= high * (1 + 1e-9)
+
+
+@given(st.data())
+def test_fits(data):
+    """All that a fit leaves is finite and true; with a line search the objective never rises."""
+    X = data.draw(hard_matrices())
+    T = data.draw(hard_triplets(len(X)))
+    weights = data.draw(hard_weights(len(T)))
+    model = HDSL(**data.draw(hard_parameters()), random_state=0)
+    if refused(partial(model.fit, X, triplets=T, sample_weight=weights), REFUSED):
+        return
+    note(f"{model.status_}, {model.n_iter_} iterations, {model.scale_}, {model.prior_}")
+    check_model(model, X, T, weights)
+    trace = model.trace_
+    assert len(trace) == model.n_iter_ + 1 <= model.max_iter + 1
+    assert np.isfinite(trace["objective"]).all()
+    assert np.isfinite(trace["step_size"]).all()
+    if model.step != "blended":  # lazy steps need no gap
+        assert np.isfinite(trace["gap"]).all()
+    if model.step_size == "line_search":
+        rises = np.diff(trace["objective"]) > 1e-12 * trace["objective"][:-1]
+        for k in np.flatnonzero(rises):  # by rounding only
+            _, high = rounded(model.at(int(k)), X, T, weights, along=True)
+            low, _ = rounded(model.at(int(k) + 1), X, T, weights, along=True)
+            assert low <= high * (1 + 1e-9)
+
+
+@given(st.data())
+def test_certificates(data):
+    """A gap that is called exact is the gap, whatever the size of the numbers."""
+    X = data.draw(hard_matrices())
+    X = X[:, X.any(axis=0)]  # atoms are made of columns that hold something
+    T = data.draw(hard_triplets(len(X)))
+    parameters = {**data.draw(hard_parameters()), "oracle": "exact", "batch_size": None}
+    model = HDSL(**parameters, random_state=0)
+    if refused(partial(model.fit, X, triplets=T), REFUSED):
+        return
+    dense, margins, rounding = with_rounding(model, X, T)
+    M = reference.model_matrix(model.atoms_, model.weights_, X.shape[1], model.scale_)
+    true = dense.gap(M, margins)
+    note(f"{model.status_}, gap {model.gap_}, truly {true}")
+    if model.gap_is_exact_:
+        # Slopes move with the margins, and scores add up terms that may cancel.
+        moved = dense.ell1(margins + rounding) - dense.ell1(margins - rounding)
+        slopes = 1e-12 * np.abs(dense.ell1(margins)) + moved
+        a, p, q = np.abs(X[T.T]).max(axis=2)
+        terms = np.max(4 * model.scale_ * a * (p + q) + np.abs(dense.offset))
+        assert abs(model.gap_ - true) <= 1e-9 * abs(true) + terms * (dense.omega @ slopes)
+
+
+@pytest.mark.filterwarnings("ignore:Too few rows")
+@given(st.data())
+def test_labels(data):
+    """So it is with labels, mining and early stopping, or the labels are refused."""
+    X = data.draw(hard_matrices())
+    y = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(X), max_size=len(X))))
+    y[:2] = 0, 1
+    parameters = {**data.draw(hard_parameters()), "mine_every": data.draw(st.none() | st.just(3))}
+    early = data.draw(st.booleans())
+    model = HDSL(**parameters, early_stopping=early, n_targets=1, n_impostors=2, random_state=0)
+    words = rf"{REFUSED.pattern}|No triplet can be built|No row can be held|hold out other rows"
+    if refused(partial(model.fit, X, y), re.compile(words)):
+        return
+    assert_allclose(model.weights_.sum(), 1.0, rtol=1e-14)
+    assert np.isfinite(model.objective_)
+    assert np.isfinite(model.trace_["objective"]).all()
+    assert np.isfinite(model.similarity(X)).all()
+    if early:
+        assert 0.0 <= model.validation_score_ <= 1.0
+
+
+@given(hard_matrices(), hard_matrices(), st.sampled_from([np.float64, np.float32]), st.data())
+def test_use(X, Y, dtype, data):
+    """What is computed of finite rows is finite, or refused; sparse and dense rows agree."""
+    d = min(X.shape[1], Y.shape[1])
+    X, Y = (
+        np.clip(Z[:, :d], *np.array([-1, 1]) * np.finfo(dtype).max).astype(dtype) for Z in (X, Y)
+    )
+    size = data.draw(st.sampled_from([1e-60, 1e-9, 1.0, 1e12, 1e60, 1e300]))
+    prior = data.draw(st.sampled_from([0.0, 1e-60, 1.0, 1e60, 1e300]))
+    S = Similarity(np.array([[0, 1, 1], [0, 1, -1]]), np.array([0.25, 0.75]), size, prior, d)
+    knn = SimilarityKNeighborsClassifier(1, similarity=S)
+    for use in (
+        lambda kind: S.transform(kind(X)),
+        lambda kind: S.rewrite(kind(X)),
+        lambda kind: S.pairwise(kind(X), kind(Y)),
+        lambda kind: S.pair_score(kind(X[:2]), kind(Y[:2])),
+        lambda kind: top_k(kind(X), kind(Y), 1).scores,
+        lambda kind: knn.fit(kind(Y), np.arange(len(Y))).kneighbors(kind(X))[0],
+    ):
+        found = []
+        for kind in (np.asarray, sp.csr_array):
+            refused(lambda: found.append(use(kind)), TOO_LARGE)  # noqa: B023 - called at once
+        found = [Z.toarray() if sp.issparse(Z) else Z for Z in found]
+        assert all(np.isfinite(Z).all() for Z in found)
+        if len(found) == 2:
+            size_of = np.abs(found[0]).max(initial=0.0)
+            assert_allclose(*found, rtol=1e-5, atol=1e-5 * float(size_of))
+
+
+# --- one fault each -------------------------------------------------------------------------------
+
+
+def test_margins_that_would_overflow_are_refused():
+    X, T = random_arrays(0)
+    refused = r"Margins may be as large as inf.*scale is 1e\+300.*Scale X.*or lower scale"
+    with pytest.raises(ValueError, match=refused):
+        HDSL(scale=1e300).fit(1e20 * X, triplets=T)
+    HDSL(scale=1e250, prior=0.0, max_iter=3).fit(1e-60 * X, triplets=T)
+
+
+def test_auto_refuses_what_no_number_fits():
+    """One huge value that no triplet looks at, and margins that are hardly numbers."""
+    X = np.zeros((5, 3))
+    X[:4, :2] = 1e-160 * np.array([[1, 0], [1, 1], [0, 1], [1, 2]])
+    X[4, 2] = 1.0
+    with pytest.raises(ValueError, match="Scale X, for example"):
+        HDSL().fit(X, triplets=[[0, 1, 2], [3, 0, 1]])
+
+
+def test_auto_takes_no_rounding_for_a_margin():
+    """Dot products that are equal but for the last bit say nothing of the size of margins."""
+    X = np.array([[0.1, 0.2, 0.3], [1, 1, 1], [0, 0, 2]])
+    assert sum(X[0] * X[1]) - sum(X[0] * X[2]) != 0.0
+    model = HDSL(max_iter=2).fit(X, triplets=[[0, 1, 2]])
+    assert_allclose(model.prior_, len(X) / (X**2).sum(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("size", [1e308, 5e-324])
+def test_weights_of_no_ordinary_size_are_refused(size):
+    """Their sums are no numbers: the weights would all become 0."""
+    X, T = random_arrays(0)
+    with pytest.raises(ValueError, match="Only the ratios of weights matter"):
+        HDSL().fit(X, triplets=T, sample_weight=np.full(len(T), size))
+
+
+def test_weights_count_by_their_ratios():
+    X, T = random_arrays(0)
+    weights = np.linspace(1, 2, len(T))
+    fits = [
+        HDSL(max_iter=20, random_state=0).fit(X, triplets=T, sample_weight=size * weights)
+        for size in (1.0, 2.0**-490, 2.0**490)
+    ]
+    assert fits[0].objective_ == fits[1].objective_ == fits[2].objective_
+
+
+def test_satisfied_from_the_start():
+    X = np.array([[1.0, 0, 1], [1, 0, 1], [0, 1, 0]])
+    model = HDSL(scale=1.0, prior=10.0).fit(X, triplets=[[0, 1, 2], [1, 0, 2]])
+    assert (model.status_, model.n_iter_, model.objective_, model.gap_) == ("no_violation", 0, 0, 0)
+
+
+def test_stalled_runs_know_their_gap():
+    """Steps of length 0 leave the model, and so its gap, as they were."""
+    X, T = random_arrays(0, n=8, d=6, T=10)
+    T = np.concatenate([T, T[:, [0, 2, 1]]])
+    model = HDSL(scale=10.0, prior=0.5, oracle="exact", max_iter=5000, tol=0.0).fit(X, triplets=T)
+    assert model.status_ == "stalled"
+    assert abs(model.gap_) < 1e-12
+    assert model.gap_is_exact_
+
+
+@pytest.mark.filterwarnings("ignore:Too few rows")
+def test_held_out_features_are_missed():
+    """The rows that are left may have one feature only."""
+    X, y = np.zeros((6, 2)), [0, 0, 0, 1, 1, 1]
+    X[:, 0], X[0, 1] = [1, 2, 3, 4, 5, 6], 1
+    outcomes = []
+    for seed in range(20):
+        model = HDSL(early_stopping=True, validation_fraction=0.3, random_state=seed, max_iter=3)
+        words = re.compile("an atom pairs two: hold out other rows")
+        outcomes.append(refused(partial(model.fit, X, y), words))
+    assert set(outcomes) == {True, False}
+
+
+def test_away_from_all_but_all_of_the_weight():
+    """The rest may be so light that 1 minus the weight is 0; the longest step is finite."""
+
+    active = ActiveSet(np.array([[0, 1, 1], [0, 1, -1]]), np.array([1.0, 1e-17]))
+    state = SimpleNamespace(active=active)
+    move = away(SimpleNamespace(state=state, scores=np.array([0.0, 1.0]), score=0.5, gap=0.1))
+    assert move == Move("away", None, (0, 1, 1), 1e17)
+    moved = active.moved(None, move.away, move.max_step, drop=True)
+    assert moved.atoms.tolist() == [[0, 1, -1]]
+    assert moved.weights.tolist() == [1.0]
+
+
+def test_similarities_that_overflow_are_refused():
+    S = Similarity(np.array([[0, 1, -1]]), np.ones(1), 1e10, 1.0, 2)
+    huge = np.array([[1e200, -1e200], [1e200, 1e200]])
+    for kind in (np.asarray, sp.csr_array):
+        with pytest.raises(ValueError, match="The similarity is too large for float64: scale X"):
+            S.pairwise(kind(huge))
+        with pytest.raises(ValueError, match="The similarity is too large for float64: scale X"):
+            S.pair_score(kind(huge), kind(huge))
+        with pytest.raises(ValueError, match=r"too large for float32: .* or pass it as float64"):
+            S.rewrite(kind(np.full((1, 2), [[1e35, -1e35]], dtype=np.float32)))
+        with pytest.raises(ValueError, match=r"Inner products may overflow: .*1e\+200.*Scale"):
+            top_k(kind(huge), kind(huge), 1)
+    with pytest.raises(ValueError, match="The similarity is too large"):
+        triplet_accuracy(sp.csr_array(huge), np.array([[0, 1, 0]]))(S)
+
+
+def test_rewrite_of_float32_keeps_small_priors():
+    """float32 reaches from 1e-45 to 1e38, the prior of rows of 1e30 is 1e-60."""
+    S = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1e-60, 1e-60, 2)
+    X = np.array([[1e30, 0]], dtype=np.float32)
+    for kind in (np.asarray, sp.csr_array):
+        Z = S.rewrite(kind(X))
+        assert Z.dtype == np.float32
+        assert_allclose(Z.toarray() if sp.issparse(Z) else Z, [[2e-30, 1e-30]], rtol=1e-6)
+
+
+def test_large_margins_that_cancel():
+    """Rounding of margins of 1e12 is not carried over to the small margins that follow."""
+    seen = []
+
+    def compare(state):
+        dense = reference.Problem(X, sorted_T, "smoothed_hinge", 1e12, 0.0)
+        margins = dense.margins(state.atoms, state.weights)
+        seen.append(np.abs(state.margins - margins).max() / max(1.0, np.abs(margins).max()))
+
+    X, T = random_arrays(1, n=8, d=6, T=10)
+    T = np.concatenate([T, T[:, [0, 2, 1]]])
+    sorted_T = T[np.argsort(T[:, 0], kind="stable")]
+    HDSL(scale=1e12, prior=0.0, max_iter=200, tol=0.0, callback=compare).fit(X, triplets=T)
+    assert max(seen) < 1e-11
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def test_the_width_message_names_what_came():
+    X, T = random_arrays(0)
+    model = HDSL(max_iter=2).fit(X, triplets=T)
+    with pytest.raises(ValueError, match=r"^Y has 3 features, but HDSL is expecting 8"):
+        model.similarity(X, X[:, :3])
+    with pytest.raises(ValueError, match=r"^X has 3 features, but HDSL is expecting 8"):
+        model.similarity(X[:, :3])
+
+
+def test_one_feature_is_too_few_for_any_model():
+    X, y = np.array([[1.0, 0], [2, 0], [3, 0]]), [0, 0, 1]
+    for model in (HDSL(), DiagonalSimilarity()):
+        with pytest.raises(ValueError, match=r"1 feature.* at least 2 are needed to learn a sim"):
+            model.fit(X, y)
+
+
+def test_why_a_row_rather_than_itself():
+    S = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 1.0, 3)
+    text = "S(x, y) - S(x, z) = 0: y and z differ in no feature and no pair of features that counts"
+    assert repr(explain(S, [1, 1, 0], [1, 0, 1], rather_than=[1, 0, 1])) == text
+
+
+# --- memory and long runs -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0])
+@pytest.mark.parametrize("batch_size", [None, 100, 10_000])
+def test_memory_is_not_more_than_foreseen(batch_size, prior):
+    rng = np.random.default_rng(0)
+    X = sp.random_array((2000, 500), density=0.2, format="csr", rng=rng)
+    T = rng.integers(2000, size=(20_000, 3))
+    T = T[T[:, 1] != T[:, 2]]
+    model = HDSL(1.0, prior=prior, batch_size=batch_size, max_iter=3, tol=1e6)  # with a check
+    model.fit(X[:50], triplets=[[0, 1, 2]])  # compiles
+    tracemalloc.start()
+    model.fit(X, triplets=T)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    foreseen = _memory.estimate(X, T, batch_size=batch_size, prior=prior > 0).total
+    assert 0.4 * foreseen < peak < foreseen
+
+
+LONG = {
+    "classic": {"step": "forward", "step_size": "2/(k+2)"},
+    "forward": {"step": "forward", "loss": "logistic"},
+    "batches": {"step": "away", "batch_size": 5},
+}
+
+
+def long_run(n_iter, **parameters):
+    """Return how far the margins kept along a run that never settles are from rebuilt ones."""
+    X, T = random_arrays(0, n=8, d=6, T=10)
+    T = np.concatenate([T, T[:, [0, 2, 1]]])  # contradictory: no model satisfies them
+    kept = {}
+
+    def keep(state):
+        if state.n_iter == n_iter:
+            kept.update(margins=state.margins.copy(), atoms=state.atoms, weights=state.weights)
+
+    model = HDSL(
+        10.0, prior=0.5, max_iter=n_iter, tol=0.0, callback=keep, random_state=0, **parameters
+    ).fit(X, triplets=T)
+    assert (model.status_, len(model.trace_)) == ("max_iter", n_iter + 1)
+    assert np.count_nonzero(model.trace_["step_size"]) > 0.2 * n_iter
+    check_model(model, X, T, None)
+    by_anchor = T[np.argsort(T[:, 0], kind="stable")]
+    dense = reference.Problem(X, by_anchor, model.loss, 10.0, 0.5)
+    return np.abs(kept["margins"] - dense.margins(kept["atoms"], kept["weights"])).max()
+
+
+@pytest.mark.parametrize(
+    ("kind", "n_iter"), [("classic", 10_000), ("forward", 10_000), ("batches", 2000)]
+)
+def test_long_runs(kind, n_iter):
+    assert long_run(n_iter, **LONG[kind]) < 1e-11
+
+
+@pytest.mark.slow
+def test_a_million_iterations():
+    assert long_run(1_000_000, **LONG["forward"]) < 1e-11
