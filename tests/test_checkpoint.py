@@ -497,7 +497,12 @@ def test_the_command_line_goes_on_after_a_crash(tmp_path, monkeypatch, validatio
     monkeypatch.setattr(HDSL, "fit", real)
     assert run("pieced.hdsl", "--checkpoint", kept)
     assert (tmp_path / "pieced.hdsl").read_bytes() == (tmp_path / "whole.hdsl").read_bytes()
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["X.npz", "pieced.hdsl", "whole.hdsl", "y.npy"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        "X.npz",
+        "pieced.hdsl",
+        "whole.hdsl",
+        "y.npy",
+    ]
 
 
 # --- its parts ------------------------------------------------------------------------------------

@@ -107,7 +107,7 @@ def test_not_fitted(tmp_path):
         ({"X": X, "y": Y, "X_test": X_TEST}, "go together. Missing: y_test"),
         ({"X_test": X_TEST, "y_test": Y_TEST}, "go together. Missing: X, y"),
         ({"X": X, "y": Y, "X_test": X_TEST, "y_test": Y_TEST[:3]}, "y_test has 3 labels, but"),
-        ({"X": X, "y": Y, "X_test": X_TEST[:, 1:], "y_test": Y_TEST}, "X has 29 features"),
+        ({"X": X, "y": Y, "X_test": X_TEST[:, 1:], "y_test": Y_TEST}, "X_test has 29 features"),
         ({"feature_names": ["a"]}, "feature_names has 1 names, but the model has 30"),
         ({"max_items": -1}, r"'max_items' parameter of report must be an int >= 0\. Got -1"),
     ],
