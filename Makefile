@@ -4,6 +4,8 @@ PYTHON ?= python3
 JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
+KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_search.py
+AUDIT_ARGS ?=
 
 # The stamps carry the place of the folder: a moved or copied folder gets a new environment.
 PLACE := $(shell pwd | cksum | cut -d ' ' -f 1)
@@ -13,6 +15,11 @@ DOCS_LOCKED := .venv/.stamp-docs-$(PLACE)
 OLDEST_LOCKED := .venv-oldest/.stamp-locked-$(PLACE)
 OLDEST_READY := .venv-oldest/.stamp-ready-$(PLACE)
 LOCK_READY := .venv-lock/.stamp-ready-$(PLACE)
+OTHER := .venv-$(notdir $(PYTHON))
+OTHER_LOCKED := $(OTHER)/.stamp-locked-$(PLACE)
+OTHER_READY := $(OTHER)/.stamp-ready-$(PLACE)
+RELEASE_READY := .venv-release/.stamp-ready-$(PLACE)
+RUN_READY := .venv-run/.stamp-ready-$(PLACE)
 
 RUN := .venv/bin/python -m
 PIP_INSTALL := -m pip --disable-pip-version-check install -qq
@@ -22,7 +29,7 @@ COMPILE = .venv-lock/bin/python -m uv pip compile --quiet --universal --generate
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test lint demo bench docs test-oldest lock clean
+.PHONY: help env test test-slow lint demo bench docs test-oldest test-python coverage mutants dist audit sbom lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -31,6 +38,9 @@ env: $(READY)  ## make .venv with the locked versions; nothing to do when it is 
 
 test: lint  ## run the linters, then all tests and doctests
 	$(RUN) pytest -n $(JOBS) $(PYTEST_ARGS)
+
+test-slow: $(READY)  ## run the tests that take minutes, which `make test` leaves out
+	$(RUN) pytest -n $(JOBS) -m slow $(PYTEST_ARGS)
 
 lint: $(READY)  ## run ruff, mypy and the import contract
 	$(RUN) ruff check .
@@ -52,14 +62,56 @@ test-oldest: $(OLDEST_READY)  ## run the tests on the oldest versions we claim (
 	.venv-oldest/bin/python -m pip --disable-pip-version-check check
 	.venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS) tests
 
+test-python: $(OTHER_READY)  ## run the tests on another Python: make test-python PYTHON=python3.14
+	$(OTHER)/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS)
+
+# Compiled code is seen only where it runs uncompiled: the kernels' own tests, once more.
+coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels included: at least 95 %
+	$(RUN) coverage erase
+	$(RUN) coverage run -m pytest -n $(JOBS) $(PYTEST_ARGS)
+	NUMBA_DISABLE_JIT=1 $(RUN) coverage run -m pytest -n $(JOBS) $(KERNEL_TESTS)
+	$(RUN) coverage combine -q
+	$(RUN) coverage report
+
+mutants: $(READY)  ## change the code in one place after another: some test must fail; continues where it ended
+	.venv/bin/python tests/mutants.py --jobs $(JOBS)
+
+dist: $(RELEASE_READY)  ## build wheel and sdist, check them, run the examples on the wheel by itself
+	rm -rf dist build/sdist
+	.venv-release/bin/python -m hatchling build
+	.venv-release/bin/python -m twine check --strict dist/*
+	mkdir -p build/sdist
+	tar -xzf dist/*.tar.gz --strip-components 1 -C build/sdist
+	cd build/sdist && ../../.venv-release/bin/python -m hatchling build -t wheel
+	cmp dist/*.whl build/sdist/dist/*.whl
+	$(PYTHON) -m venv --clear .venv-dist
+	.venv-dist/bin/python $(PIP_INSTALL) --require-hashes -r requirements/run.txt -r requirements/examples.txt
+	.venv-dist/bin/python $(PIP_INSTALL) --no-deps dist/*.whl
+	.venv-dist/bin/python -m pip --disable-pip-version-check check
+	.venv-dist/bin/hdsl info
+	for example in examples/*.py; do \
+		echo $$example; MPLBACKEND=agg .venv-dist/bin/python $$example >/dev/null || exit 1; \
+	done
+
+audit: $(RELEASE_READY)  ## look up all locked versions among known vulnerabilities; needs the service
+	@AUDIT_ARGS="$(AUDIT_ARGS)" .venv-release/bin/python .ci/audit.py .venv-release/bin/pip-audit requirements/*.txt
+
+sbom: $(RELEASE_READY) $(RUN_READY)  ## write build/sbom.cdx.json: what the package runs with (CycloneDX)
+	@mkdir -p build
+	.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
+		--output-reproducible -o build/sbom.cdx.json .venv-run
+
 lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes the newest versions
 	$(COMPILE) requirements/dev.in -o requirements/dev.txt
 	$(COMPILE) requirements/docs.in -o requirements/docs.txt
 	$(COMPILE) requirements/oldest.in -o requirements/oldest.txt
 	$(COMPILE) requirements/lock.in -o requirements/lock.txt
+	$(COMPILE) pyproject.toml --all-extras -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) requirements/examples.in -o requirements/examples.txt
+	$(COMPILE) requirements/release.in -o requirements/release.txt
 
 clean:  ## remove the environments, caches and build results
-	rm -rf .venv .venv-oldest .venv-lock build dist htmlcov .coverage .coverage.*
+	rm -rf .venv .venv-* build dist htmlcov .coverage .coverage.*
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/gallery docs/generated
 	for d in src tests benchmarks docs examples; do \
@@ -103,4 +155,26 @@ $(OLDEST_READY): $(OLDEST_LOCKED) pyproject.toml
 $(LOCK_READY):
 	@$(PYTHON) -m venv --clear .venv-lock
 	@.venv-lock/bin/python $(PIP_INSTALL) --require-hashes -r requirements/lock.txt
+	@touch $@
+
+$(OTHER_LOCKED): requirements/dev.txt
+	@echo "Making $(OTHER) from requirements/dev.txt (a minute or two) ..."
+	@$(PYTHON) -m venv --clear $(OTHER)
+	@$(OTHER)/bin/python $(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(OTHER_READY): $(OTHER_LOCKED) pyproject.toml
+	@$(OTHER)/bin/python $(PIP_INSTALL) $(THIS_PACKAGE)
+	@touch $@
+
+$(RELEASE_READY): requirements/release.txt
+	@$(PYTHON) -m venv --clear .venv-release
+	@.venv-release/bin/python $(PIP_INSTALL) --require-hashes -r requirements/release.txt
+	@touch $@
+
+# No pip in it, for it is not what the package runs with.
+$(RUN_READY): requirements/run.txt $(RELEASE_READY)
+	@$(PYTHON) -m venv --clear --without-pip .venv-run
+	@.venv-release/bin/python -m pip --python .venv-run/bin/python --disable-pip-version-check install -qq \
+		--require-hashes -r requirements/run.txt
 	@touch $@

@@ -63,7 +63,6 @@ def test_examples_look_like_examples():
         assert lines[-1] == "plt.show()"  # all figures at the end, in one go
 
 
-@pytest.mark.slow
 def test_neighbors_before_and_after():
     output = run("neighbors_before_and_after")
     right, error = line_of(output, "TF-IDF cosine")
@@ -74,7 +73,6 @@ def test_neighbors_before_and_after():
     assert better > 2 * worse
 
 
-@pytest.mark.slow
 def test_rerank_an_index():
     output = run("rerank_an_index")
     assert line_of(output, "Largest difference from model.similarity:")[0] < 1e-12
@@ -83,7 +81,6 @@ def test_rerank_an_index():
         assert int(after) > int(before)
 
 
-@pytest.mark.slow
 def test_cluster_with_the_learned_similarity():
     output = run("cluster_with_the_learned_similarity")
     rand, information = line_of(output, "TF-IDF cosine")
@@ -92,7 +89,6 @@ def test_cluster_with_the_learned_similarity():
     assert information_learned > information > 0
 
 
-@pytest.mark.slow
 def test_hand_over_to_faiss_and_usearch():
     pytest.importorskip("faiss")
     pytest.importorskip("usearch")
@@ -117,7 +113,6 @@ def test_faiss_may_be_missing():
     assert "pip install faiss-cpu usearch" in ended.stdout
 
 
-@pytest.mark.slow
 def test_judgements_from_a_table():
     pytest.importorskip("pandas")
     output = run("judgements_from_a_table")
@@ -128,7 +123,6 @@ def test_judgements_from_a_table():
         assert 50 < before + 3 < after < 97
 
 
-@pytest.mark.slow
 def test_choose_scale_and_prior():
     output = run("choose_scale_and_prior")
     surface = re.findall(r"(\d\.\d+)@(\d+) *(\*?)", output)
@@ -139,7 +133,6 @@ def test_choose_scale_and_prior():
     assert chosen < cosine + 1  # percent
 
 
-@pytest.mark.slow
 def test_why_this_one():
     output = run("why_this_one")
     total, learned, prior = numbers(*re.findall(r"S\(x, y\) - S\(x, z\) = (.*)", output))
@@ -148,7 +141,6 @@ def test_why_this_one():
     assert re.search(r"^  \S+ ~ \S+ +\+", output, flags=re.MULTILINE)
 
 
-@pytest.mark.slow
 def test_signed_links():
     output = run("signed_links")
     (dot,), (learned,), (hidden,) = (
@@ -166,7 +158,6 @@ def test_molecules_as_fingerprints():
     assert all_pairs < 20
 
 
-@pytest.mark.slow
 def test_fewer_dimensions():
     output = run("fewer_dimensions")
     svd, learned, both = (

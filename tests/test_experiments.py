@@ -174,7 +174,6 @@ def test_folds_without_a_path():
 
 
 @needs
-@pytest.mark.slow
 def test_the_table_at_small_size(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(knn.sets, "PAPER", ("dexter",))
@@ -201,7 +200,6 @@ def test_the_table_at_small_size(tmp_path, capsys, monkeypatch):
 
 
 @needs
-@pytest.mark.slow
 def test_judgements(tmp_path, capsys):
     settings = Settings(tmp_path, DATA, 1, quick=True)
     lines = runner.run("judgements", judgements, settings, None)

@@ -131,7 +131,6 @@ def test_no_gap_is_larger_than_the_true_one_and_exact_ones_are_it(dexter):
 # --- certified optima ----------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("step", ["away", "pairwise", "blended"])
 @pytest.mark.parametrize("scale", OPTIMA)
 def test_certified_optimum(dexter, scale, step):
@@ -151,7 +150,6 @@ def test_certified_optimum(dexter, scale, step):
 # --- recovery ------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
 def test_recovery_of_a_hidden_similarity():
     truth = make_recovery(alpha=0.2, random_state=0)
     fitted = model(scale=100.0).fit(truth.X, triplets=truth.triplets)

@@ -1,0 +1,222 @@
+"""What is built from what: locked versions, pinned actions, least rights, one version number."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+LOCKS = sorted((ROOT / "requirements").glob("*.txt"))
+AUDIT = ROOT / ".ci" / "audit.py"
+
+pytestmark = pytest.mark.skipif(
+    not AUDIT.is_file(), reason=f"{AUDIT} is not there: an installed library has no such files"
+)
+
+
+def text_of(*path):
+    return ROOT.joinpath(*path).read_text(encoding="utf-8")
+
+
+def project():
+    return tomllib.loads(text_of("pyproject.toml"))["project"]
+
+
+def tracked_files():
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        check=False,
+    )
+    if listed.returncode or not (ROOT / ".git").exists():
+        pytest.skip("not a clone: which files are tracked is not known")
+    return [ROOT / os.fsdecode(name) for name in listed.stdout.split(b"\0") if name]
+
+
+# --- lock files ----------------------------------------------------------------------------------
+
+
+def test_every_lock_file_is_made_by_make_lock():
+    assert [path.name for path in LOCKS] == sorted(
+        re.findall(r"-o requirements/(\S+)", text_of("Makefile"))
+    )
+
+
+@pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
+def test_locked_versions_have_hashes_and_no_address(path):
+    text = path.read_text(encoding="utf-8")
+    assert "://" not in text
+    assert not re.search(
+        r"^\s*-", re.sub(r"^ +--hash.*$", "", text, flags=re.M), re.M
+    )  # no options
+    blocks = re.split(r"\n(?=\S)", re.sub(r"^\s*#.*\n", "", text, flags=re.M).strip())
+    for block in blocks:
+        first, *rest = block.replace("\\", "").splitlines()
+        assert re.match(r"[a-z0-9.-]+==\S+( ; .+)?$", first.strip()), first
+        assert rest, first
+        assert all(re.fullmatch(r" +--hash=sha256:[0-9a-f]{64} *", line) for line in rest), first
+
+
+def test_oldest_versions_are_the_lower_bounds():
+    pinned = dict(
+        re.findall(r"^([a-z-]+)==([\d.]+?)(?:\.\*)?$", text_of("requirements/oldest.in"), re.M)
+    )
+    for dependency in project()["dependencies"]:
+        name, bound = dependency.split(">=")
+        assert f"{pinned[name]}.".startswith(f"{bound}."), dependency
+
+
+def test_what_runs_is_locked_as_in_development():
+    developed = set(re.findall(r"^(\S+==.*?) \\$", text_of("requirements/dev.txt"), re.M))
+    assert set(re.findall(r"^(\S+==.*?) \\$", text_of("requirements/run.txt"), re.M)) <= developed
+    for extra in project()["optional-dependencies"].values():
+        for dependency in extra:
+            assert re.search(
+                rf"^{dependency.split('>=')[0]}==", text_of("requirements/run.txt"), re.M
+            )
+
+
+def test_no_file_names_a_package_index():
+    # Where packages come from is for the machine to say, not for the repository.
+    hosts = re.compile(rb"pypi\.(python\.)?org|pythonhosted\.org|anaconda\.org")
+    assert [f for f in tracked_files() if f.is_file() and hosts.search(f.read_bytes())] == []
+
+
+# --- the workflow --------------------------------------------------------------------------------
+
+
+def test_actions_are_pinned_by_their_hash():
+    assert WORKFLOWS
+    for path in WORKFLOWS:
+        uses = re.findall(r"^\s*-? *uses: *(.+)$", path.read_text(encoding="utf-8"), re.M)
+        assert uses
+        for action in uses:
+            assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
+
+
+def test_workflows_may_only_read():
+    for path in WORKFLOWS:
+        text = path.read_text(encoding="utf-8")
+        assert re.findall(r"^( *)permissions:\n((?:\1 +.*\n)+)", text, re.M) == [
+            ("", "  contents: read\n")
+        ]
+        assert text.count("permissions:") == 1
+        assert text.count("persist-credentials: false") == text.count("actions/checkout@")
+        assert text.count("timeout-minutes:") == text.count("runs-on:")
+        assert "secrets" not in text
+        assert "pull_request_target" not in text
+
+
+def test_workflows_hold_no_text_of_others():
+    # A title or a branch name that is pasted into a shell command is a command.
+    for path in WORKFLOWS:
+        for command in re.findall(r"run: *(.+)$", path.read_text(encoding="utf-8"), re.M):
+            assert re.fullmatch(r"make [a-z -]+ PYTHON=python", command), command
+
+
+def test_workflows_run_targets_that_there_are():
+    targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.M))
+    for path in WORKFLOWS:
+        for names in re.findall(r"run: make (.+) PYTHON", path.read_text(encoding="utf-8")):
+            assert set(names.split()) <= targets
+
+
+def test_workflows_are_yaml():
+    yaml = pytest.importorskip("yaml")
+    for path in WORKFLOWS:
+        jobs = yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]
+        assert all(job["steps"] for job in jobs.values())
+
+
+def test_every_claimed_python_is_tested():
+    claimed = re.findall(r"Python :: (3\.\d+)", " ".join(project()["classifiers"]))
+    (tested,) = re.findall(r"python: \[(.+)\]\n", text_of(".github/workflows/check.yml"))
+    assert re.findall(r"3\.\d+", tested) == claimed
+    assert project()["requires-python"] == f">={claimed[0]}"
+
+
+# --- versions ------------------------------------------------------------------------------------
+
+
+def test_one_version_everywhere():
+    version = project()["version"]
+    assert re.findall(r"^version: (.+)$", text_of("CITATION.cff"), re.M) == [version]
+    newest = re.findall(r"^## \[?([^\]\s]+)", text_of("CHANGELOG.md"), re.M)[0]
+    assert newest == ("Unreleased" if "dev" in version else version)
+
+
+def test_the_sdist_has_what_the_checks_need():
+    listed = tomllib.loads(text_of("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]["sdist"]
+    for name in listed["include"]:
+        assert (ROOT / name.lstrip("/")).exists(), name
+    assert {"/tests", "/requirements", "/.ci", "/.github", "/Makefile"} <= set(listed["include"])
+
+
+# --- the audit: what was not looked up is not safe -----------------------------------------------
+
+
+def audit(tmp_path, *answers):
+    """Run the audit on a file for each answer: what a pip-audit in place of the true one prints."""
+    fake = tmp_path / "pip-audit"
+    lines = [f"#!{sys.executable}", "import pathlib, sys", "answer = pathlib.Path(sys.argv[-1])"]
+    fake.write_text("\n".join([*lines, "exec(answer.read_text())"]), encoding="utf-8")
+    fake.chmod(0o755)
+    paths = [tmp_path / f"{k}.txt" for k in range(len(answers))]
+    for path, answer in zip(paths, answers, strict=True):
+        path.write_text(answer, encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, AUDIT, fake, *paths], capture_output=True, text=True, check=False
+    )
+    return ended.returncode, ended.stdout.splitlines(), ended.stderr.splitlines()
+
+
+def report(*packages):
+    return f"print({json.dumps({'dependencies': packages, 'fixes': []})!r})"
+
+
+SAFE = {"name": "numpy", "version": "2.4.6", "vulns": []}
+FOUND = {"id": "PYSEC-1", "fix_versions": ["1.1"], "aliases": [], "description": "bad"}
+VULNERABLE = {"name": "other", "version": "1.0", "vulns": [FOUND]}
+UNKNOWN = {"name": "uv", "skip_reason": "Dependency not found"}
+
+needs_scripts = pytest.mark.skipif(os.name == "nt", reason="a script is no program there")
+
+
+@needs_scripts
+def test_audit_of_safe_packages(tmp_path):
+    code, out, err = audit(tmp_path, report(SAFE, SAFE), report(SAFE))
+    assert (code, err) == (0, [])
+    assert out == ["3 locked packages, 0 known vulnerabilities."]
+
+
+@needs_scripts
+def test_audit_of_a_vulnerable_package(tmp_path):
+    code, out, err = audit(tmp_path, report(SAFE), report(VULNERABLE))
+    assert (code, err) == (1, [])
+    assert out == [
+        "1.txt: other 1.0: PYSEC-1 (fixed in 1.1)",
+        "2 locked packages, 1 known vulnerabilities.",
+    ]
+
+
+@needs_scripts
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (report(SAFE, UNKNOWN), "Dependency not found"),
+        ("raise ConnectionError('no route')", "ConnectionError: no route"),
+        ("sys.exit(3)", "exit code 3"),
+    ],
+)
+def test_audit_without_the_service(tmp_path, answer, reason):
+    code, out, err = audit(tmp_path, report(SAFE), answer)
+    assert (code, out) == (2, [])
+    (line,) = err
+    assert line.startswith(f"1.txt could not be audited: {reason}. The audit needs")
