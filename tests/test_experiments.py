@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from hdsl import experiments
@@ -206,3 +207,28 @@ def test_judgements(tmp_path, capsys):
     assert len(lines) == 5
     note = judgements.publish(settings, lines).tables[0].notes[0]
     assert "Mean of 5 folds: TF-IDF cosine 0.711" in note
+
+
+def test_a_search_goes_on_from_the_grid_while_the_error_falls(monkeypatch):
+    first = {"set": "made", "method": "hdsl_prior", "scale": 1.5, "prior": 0.3, "draw": 0}
+    monkeypatch.setattr(knn, "method_cells", lambda *_: [first, {**first, "prior": 1.0}])
+    known = {}
+
+    def ahead():
+        return knn.nearby(None, "made", known)
+
+    def learn(cells):
+        for cell in cells:
+            apart = np.log2(cell["scale"] / 6.0), np.log2(cell["prior"] / 2.0)
+            known[runner.key(cell)] = {"cell": cell, "valid": float(np.hypot(*apart))}
+
+    assert ahead() == []  # the grid is not known yet
+    learn(knn.method_cells())
+    tried = []
+    while len(ahead()) > len(tried):
+        tried = ahead()
+        learn(tried)
+    best = knn.chosen(list(known.values()))["cell"]
+    assert (best["scale"], best["prior"], best["iterations"]) == (6.0, 2.0, 2000)
+    assert 8 <= len(tried) <= knn.MOST_NEAR + 3
+    assert len({runner.key(cell) for cell in tried}) == len(tried)
