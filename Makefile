@@ -4,7 +4,7 @@ PYTHON ?= python3
 JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
-KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_search.py
+KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_problem.py tests/test_search.py
 AUDIT_ARGS ?=
 
 # The stamps carry the place of the folder: a moved or copied folder gets a new environment.
@@ -69,7 +69,7 @@ test-python: $(OTHER_READY)  ## run the tests on another Python: make test-pytho
 coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels included: at least 95 %
 	$(RUN) coverage erase
 	$(RUN) coverage run -m pytest -n $(JOBS) $(PYTEST_ARGS)
-	NUMBA_DISABLE_JIT=1 $(RUN) coverage run -m pytest -n $(JOBS) $(KERNEL_TESTS)
+	NUMBA_DISABLE_JIT=1 $(RUN) coverage run -m pytest -n $(JOBS) -k "not threads and not chunks and not install" $(KERNEL_TESTS)
 	$(RUN) coverage combine -q
 	$(RUN) coverage report
 

@@ -136,3 +136,11 @@ def test_shapes(name, shape):
         result = method(margins)
         assert result.shape == shape
         assert_array_equal(result, np.full(shape, method(np.array([0.25]))[0]))
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_narrow_margins_lose_nothing_more(name):
+    """Margins of 32 bits are computed with in 64."""
+    loss, narrow = losses.get(name), np.array([-2.3, 0.1, 0.7, 1.9], dtype=np.float32)
+    for method in (loss.value, loss.derivative, loss.curvature):
+        assert_array_equal(method(narrow), method(narrow.astype(np.float64)))

@@ -21,6 +21,7 @@ from strategies import (
     make_twin,
     matrices,
     models,
+    random_arrays,
     random_twin,
     subsets,
     triplets,
@@ -89,6 +90,68 @@ def test_very_wide_data(index):
     assert_array_equal(data.features, columns)
     assert data.n_features == 3
     assert_array_equal(data.rows.toarray(), narrow.toarray())
+
+
+@given(matrices(), st.data())
+def test_what_the_data_knows_of_its_rows(X, data):
+    """Pairs that are compared, the largest entry of a row, and what a row of S touches."""
+    T = data.draw(triplets(len(X)))
+    prepared = TripletData(sp.csr_array(X), T, Workers(1))
+    pairs = sorted({tuple(sorted((a, b))) for a, p, q in T.tolist() for b in (p, q)})
+    assert list(zip(prepared.pair_a, prepared.pair_b, strict=True)) == pairs
+    assert prepared.n_pairs == len(pairs)
+    assert_array_equal(prepared.largest_in_row, np.abs(X).max(axis=1))
+    # A pair of a row with itself is met twice, once from either end.
+    links = [
+        [(b if a == r else a) for a, b in pairs for end in (a, b) if end == r]
+        for r in range(len(X))
+    ]
+    full = np.count_nonzero(X, axis=1)
+    touched = [
+        sum(full[b] for r in X[:, j].nonzero()[0] for b in links[r]) for j in prepared.features
+    ]
+    assert_array_equal(prepared.reach, touched)
+
+
+def test_kept_columns_come_last():
+    """An empty column that an earlier model uses has a number, and its row of S is zero."""
+    X, T = random_arrays(0, d=6)
+    X[:, [1, 4]] = 0.0
+    data = TripletData(sp.csr_array(X), T, Workers(1), keep=np.array([0, 4, 1, 4]))
+    assert data.features[:4].tolist() == [0, 2, 3, 5]
+    assert data.features[4:].tolist() == [1, 4]
+    gradient = TripletProblem(data, losses.get("logistic"), 2.0).gradient(np.zeros(len(T)))
+    assert gradient.n_features == 6
+    assert not gradient.diagonal[4:].any()
+    assert not gradient.rows(np.array([4, 5])).any()
+    assert gradient.diagonal[:4].any()
+
+
+def test_triplets_of_one_anchor_keep_their_order():
+    _, T = random_arrays(0, n=5, T=300)
+    order = TripletData(sp.csr_array(np.eye(5)), T, Workers(1)).order
+    assert order.tolist() == sorted(range(300), key=lambda t: T[t, 0])
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 100])
+def test_parts_cover_everything_once(n, monkeypatch):
+    """Two parts where there is much to do, as equal as can be; one where there is little."""
+    monkeypatch.setattr(hdsl.problem, "GRAIN", 4)
+    bounds = hdsl.problem._parts(n)
+    assert bounds.tolist() == ([0, n] if n <= 8 else [0, n // 2, n])
+
+
+@pytest.mark.parametrize("d", [1100, 1200])
+def test_columns_are_the_same_in_wide_data(d):
+    """The two ways to number columns, in data of few and of many, agree."""
+    X = sp.csr_array(([1.0, 2.0, 3.0, 4.0, 5.0], ([0, 0, 1, 1, 2], [3, 900, 3, 900, 700])), (3, d))
+    X.indices = X.indices.astype(np.int64)
+    for indices in (X.indices, X.indices.astype(np.int32)):
+        part = sp.csr_array((X.data, indices, X.indptr), X.shape)
+        data = TripletData(part, np.array([[0, 1, 2]]), Workers(1))
+        assert data.features.tolist() == [3, 900, 700]
+        assert data.features.dtype == np.int64
+        assert_array_equal(data.rows.toarray(), [[1, 2, 0], [3, 4, 0], [0, 0, 5]])
 
 
 # --- margins and value ---------------------------------------------------------------------------
@@ -352,6 +415,23 @@ def test_entries_with_little_room(limit, monkeypatch):
         scores = twin.ours.gradient(margins).scores(some)
         assert_allclose(scores, twin.dense.scores(margins, some), atol=1e-13)
         assert twin.ours.cross_terms.used <= limit
+
+
+def test_terms_that_are_not_asked_for_are_forgotten(monkeypatch):
+    """Past the limit only the pairs of the last question are kept, without gaps."""
+    twin = random_twin(1, n=12, d=10, T=40)
+    terms, w = twin.ours.cross_terms, twin.ours.gradient(np.zeros(40)).w
+    first, second = np.array([[0, 1, 1], [2, 3, 1], [4, 5, 1]]), np.array([[2, 3, 1], [6, 7, 1]])
+    expected = [terms.entries(some, w) for some in (first, second)]
+    size = {pair: end - start for pair, (start, end) in terms.runs.items()}
+    assert terms.used == sum(size.values())
+    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", terms.used - 1)
+    again = type(terms)(twin.ours.data)
+    assert_array_equal(again.entries(first, w), expected[0])
+    assert set(again.runs) == {(0, 1), (2, 3), (4, 5)}
+    assert_array_equal(again.entries(second, w), expected[1])
+    assert set(again.runs) == {(2, 3), (6, 7)}
+    assert again.used == size[2, 3] + size[6, 7] == max(end for _, end in again.runs.values())
 
 
 def test_problems_share_their_data():

@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from functools import lru_cache
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -284,6 +285,239 @@ def test_the_result_is_free_of_drift():
     assert result.objective == pytest.approx(value, rel=1e-13)
 
 
+# --- the parts of the loop -----------------------------------------------------------------------
+
+
+def active_set(*atoms):
+    """Return a set of atoms of equal weight."""
+    return solver.ActiveSet(np.array(atoms), np.full(len(atoms), 1 / len(atoms)))
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_the_smallest_atom_of_equal_scores(largest):
+    """Scores are equal up to rounding, whatever the order of the atoms; not up to more."""
+    active = active_set([2, 3, 1], [0, 1, -1], [0, 1, 1])
+    assert active.extreme(np.array([5.0, 5.0 + 2e-12, 5.0 - 2e-12]), largest=largest) == 2
+    assert (
+        active.extreme(np.array([5.0, 5.0, 5.0 + (-1e-9 if largest else 1e-9)]), largest=largest)
+        == 1
+    )
+    assert active.extreme(np.array([5.0, 4.0, 6.0]), largest=largest) == (2 if largest else 1)
+    # near is relative to the larger of the two ends
+    assert active.extreme(np.array([-1e12, 0.5, 0.0]), largest=True) == 2
+
+
+def outlook(scores, vertex, *, gap, gap_estimate=np.inf, tol=1e-3):
+    """Return what a step rule sees of three atoms of equal weight: mean score, vertex and gap."""
+    active = active_set([0, 1, 1], [2, 3, 1], [4, 5, 1])
+    scores = np.array(scores)
+    state = SimpleNamespace(active=active, gap_estimate=gap_estimate)
+    vertex = Vertex(scores.mean() + gap, Atom(*vertex))
+    return SimpleNamespace(
+        state=state, scores=scores, score=scores.mean(), vertex=vertex, gap=gap, tol=tol
+    )
+
+
+def test_a_forward_step_is_taken_where_an_away_step_is_no_steeper():
+    new = Atom(0, 7, -1)
+    for gap, kind in ((2.5, "forward"), (2.0, "forward"), (1.5, "away")):
+        move = solver.away(outlook([1.0, 3.0, 5.0], new, gap=gap))
+        assert move.kind == kind
+    assert (move.toward, move.away) == (None, Atom(0, 1, 1))
+    assert move.max_step == pytest.approx(0.5)  # 1/3 of the weight, over the 2/3 of the others
+
+
+def test_a_pairwise_step_needs_two_atoms():
+    look = outlook([5.0, 3.0, 1.0], [0, 7, -1], gap=9.0)
+    move = solver.pairwise(look)
+    assert move[:3] == ("pairwise", Atom(0, 7, -1), Atom(4, 5, 1))
+    assert move.max_step == pytest.approx(1 / 3)
+    look.vertex = Vertex(1.0, Atom(4, 5, 1))
+    assert solver.pairwise(look) == ("forward", Atom(4, 5, 1), None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("gap", "estimate", "kind", "after"),
+    [
+        (5.0, np.inf, "forward", 5.0),  # the first time the gap is asked for
+        (4.0, np.inf, "forward", 4.0),  # as good as a shift from worst to best, which gives 4
+        (3.9, np.inf, "pairwise", 3.9),
+        (0.5, 100.0, "pairwise", 10.0),  # a poor vertex is not believed at once
+        (1e-5, np.inf, "pairwise", 1e-3),  # nor is less than tol ever asked for
+        (9.0, 2.0, "pairwise", 2.0),  # a shift is worth it: the oracle is not asked
+    ],
+)
+def test_a_blended_step_asks_when_shifts_are_no_longer_worth_it(gap, estimate, kind, after):
+    look = outlook([5.0, 3.0, 1.0], [0, 7, -1], gap=gap, gap_estimate=estimate)
+    move = solver.blended(look)
+    assert move.kind == kind
+    assert look.state.gap_estimate == pytest.approx(after)
+    if kind == "pairwise":
+        assert (move.toward, move.away) == (Atom(0, 1, 1), Atom(4, 5, 1))
+        assert move.max_step == pytest.approx(1 / 3)
+
+
+def test_an_active_atom_may_be_better_than_the_oracles():
+    """A heuristic's vertex gives way to a better atom of the model, whose scores are known."""
+    twin = random_twin(0, scale=8.0)
+    some = np.array([[2, 3, 1], [0, 1, -1], [1, 4, 1], [5, 6, -1]])
+    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    margins = twin.ours.margins(some, weights)
+    gradient = twin.ours.gradient(margins)
+    iterate = solver.Iterate(0, solver.ActiveSet(some, weights))
+    state = solver.State(iterate, margins, twin.ours.value(margins), twin.ours.data.features)
+    scores = twin.dense.scores(margins, some)
+    assert scores.max() > twin.dense.scores(margins, [(0, 1, 1)])[0]
+    rng = np.random.default_rng(0)
+    look = solver.Outlook(state, gradient, Blind(), rng, 0.0)
+    assert not look.asked
+    assert_allclose(look.scores, scores, atol=1e-12)
+    assert look.vertex.atom == Atom(*some[scores.argmax()].tolist())
+    assert look.vertex.score == pytest.approx(scores.max())
+    assert look.score == pytest.approx(weights @ scores)
+    assert look.gap == pytest.approx(scores.max() - weights @ scores)
+    assert look.asked
+    unscored = solver.Outlook(state, gradient, Blind(), rng, 0.0)
+    assert unscored.vertex.atom == Atom(0, 1, 1)
+    assert unscored.score == pytest.approx(weights @ scores)
+
+
+def test_a_point_inside_a_bracket():
+    """The middle where one slope is not known, else where the chord crosses zero, off the ends."""
+    assert solver._between(1.0, 3.0, -1.0, np.nan) == 2.0
+    assert solver._between(1.0, 3.0, -1.0, 3.0) == pytest.approx(1.5)
+    assert solver._between(0.0, 1.0, -1e-9, 1.0) == pytest.approx(0.05)
+    assert solver._between(0.0, 1.0, -1.0, 1e-9) == pytest.approx(0.95)
+
+
+def test_a_batch_has_each_triplet_once(monkeypatch):
+    """Sorted, none twice, another batch for every iteration."""
+    twin, batches = random_twin(8, scale=8.0), []
+    original = twin.ours.gradient
+
+    def noting(margins, subset=None):
+        batches.append(subset)
+        return original(margins, subset)
+
+    monkeypatch.setattr(twin.ours, "gradient", noting)
+    run(twin, batch_size=20, max_iter=20, tol=NEVER)
+    assert len(batches) == 22  # one for the start, one for each model
+    for subset in batches:
+        assert len(subset) == 20
+        assert (np.diff(subset) > 0).all()
+    assert len({tuple(subset) for subset in batches}) == 22
+
+
+@pytest.mark.parametrize(
+    ("oracle", "batch_size", "enough"),
+    [("exact", None, 2), ("exact", 7, 1000), ("ascent", None, 1000)],
+)
+def test_steps_of_length_zero_end_the_run(oracle, batch_size, enough, monkeypatch):
+    """The exact oracle would say the same again; another may still find a way down."""
+    monkeypatch.setattr(solver, "line_search", lambda *args: 0.0)
+    twin = random_twin(0, n=5, d=4, T=8, scale=8.0)
+    result = run(twin, oracle=oracle, batch_size=batch_size, max_iter=2000, tol=NEVER)
+    assert (result.status, result.n_iter) == ("stalled", enough)
+    assert len(result.trace) == enough + 1
+    assert not result.trace["step_size"][1:].any()
+    assert len(result.atoms) == 1
+    assert np.isfinite(result.gap)
+    assert result.gap_is_exact == (enough == 2)
+
+
+def test_a_step_now_and_then_is_progress(monkeypatch):
+    """Only steps of length 0 one after the other end a run."""
+    original, calls = solver.line_search, []
+
+    def every_second(*args):
+        calls.append(args)
+        return original(*args) if len(calls) % 2 else 0.0
+
+    monkeypatch.setattr(solver, "line_search", every_second)
+    assert run(random_twin(0, scale=8.0), max_iter=30, tol=NEVER).status == "max_iter"
+
+
+def test_a_step_that_would_only_be_rounding_is_not_taken(monkeypatch):
+    """Where the objective would rise the model stays, and the trace says so."""
+    twin = random_twin(0, scale=8.0)
+    whole = run(twin, max_iter=8, tol=NEVER).trace
+    original = twin.ours.advance
+
+    def rising(margins, direction, size):
+        margins, value = original(margins, direction, size)
+        return margins, 2.0 + value
+
+    monkeypatch.setattr(twin.ours, "advance", rising)
+    monkeypatch.setattr(solver, "line_search", lambda *args: args[-1])  # as long as can be
+    result = run(twin, oracle="ascent", step="pairwise", max_iter=8, tol=NEVER)
+    assert_array_equal(result.weights, [1.0])
+    assert result.objective == whole["objective"][0]
+    for name in ("step_size", "drop"):
+        assert not result.trace[name][1:].any()
+    assert (result.trace["objective"] == whole["objective"][0]).all()
+
+
+@pytest.mark.parametrize(
+    ("room", "batch_size", "status", "checks"),
+    [(0, None, "optimal", 1), (-1, None, "gap_not_certified", 0), (-1, 29, "gap_not_certified", 1)],
+)
+def test_a_check_that_costs_too_much_is_left_out(room, batch_size, status, checks, monkeypatch):
+    """Just affordable, and not: then the status says so. A batch's gap is looked at once more."""
+    twin = random_twin(1, T=30, scale=5.0)
+    monkeypatch.setattr(solver, "EXACT_CHECK_LIMIT", float(twin.ours.data.reach.sum()) + room)
+    result = run(twin, oracle="ascent", batch_size=batch_size, tol=0.3, max_iter=5000)
+    assert result.status == status
+    assert result.gap_is_exact == (status == "optimal")
+    assert (result.n_exact_checks >= 1) == (checks == 1)
+    assert result.gap <= 0.3
+    upper, _ = optimum(1, "smoothed_hinge", 5.0)
+    assert result.objective <= upper + 0.3
+
+
+def test_checks_in_vain_wait_twice_as_long_each_time():
+    """Checks at 0, 1, 3, 7, 15; each begins by computing the margins anew."""
+    twin, at = random_twin(0, scale=8.0), []
+    rng = np.random.default_rng(0)
+    loop = solver._Run(twin.ours, Blind(), solver.forward, None, NEVER, rng)
+    state = loop.start("oracle")
+    margins = state.margins.copy()
+    for k in range(20):
+        state.iterate = state.iterate._replace(n_iter=k)
+        state.margins = margins + 1e-3
+        look = solver.Outlook(state, twin.ours.gradient(margins), Blind(), rng, NEVER)
+        before = loop.n_checks
+        verdict, found = loop.check(state, look)
+        assert verdict is None
+        if loop.n_checks > before:
+            at.append(k)
+            assert found.is_exact
+            assert_array_equal(state.margins, margins)
+        else:
+            assert found is look
+    assert at == [0, 1, 3, 7, 15]
+
+
+@pytest.mark.parametrize(
+    ("scale", "status"), [(50.0, "no_violation"), (0.5, "optimal"), (8.0, "max_iter")]
+)
+def test_the_callback_sees_every_model(scale, status):
+    """The last one too, however the run ends."""
+    twin = random_twin(0, T=3 if status == "no_violation" else 30, scale=scale)
+    seen = []
+    result = run(twin, tol=1e-3, max_iter=20, callback=lambda state: seen.append(state.n_iter))
+    assert result.status == status
+    assert seen == list(range(result.n_iter + 1))
+
+
+def test_the_first_line_of_a_trace():
+    """The start counts as a step of length 1 toward the only atom, away from none."""
+    first = run(random_twin(0), max_iter=0).trace[0]
+    assert (first["kind"], first["step_size"], first["drop"]) == ("start", 1.0, False)
+    assert (first["n_atoms"], first["n_features"]) == (1, 2)
+    assert [first[name] for name in ("away_i", "away_j", "away_sign")] == [-1, -1, 0]
+    assert np.isnan(first["validation_score"])
+
+
 # --- the paths of the paper ----------------------------------------------------------------------
 
 
@@ -356,8 +590,9 @@ def assert_step(dense, rule, row, before, after):
         line, limit, change = column[toward] - column[away], before[away], {toward: 1, away: -1}
     size = row["step_size"]
     slope = dense.slope(margins, line, size)
-    assert abs(slope) <= 1e-10 or (size == limit and slope < 0)
-    assert row["drop"] == (row["kind"] != "forward" and size == limit)
+    longest = size >= limit * (1 - 1e-14)
+    assert abs(slope) <= 1e-10 or (longest and slope < 0)
+    assert row["drop"] == (row["kind"] != "forward" and longest)
     assert not (row["drop"] and away in after)  # not even with a residue of rounding
     expected = {atom: before.get(atom, 0.0) + size * change.get(atom, 0.0) for atom in after}
     assert after == pytest.approx(expected, abs=1e-12)
