@@ -39,8 +39,9 @@ env: $(READY)  ## make .venv with the locked versions; nothing to do when it is 
 test: lint  ## run the linters, then all tests and doctests
 	$(RUN) pytest -n $(JOBS) $(PYTEST_ARGS)
 
-test-slow: $(READY)  ## run the tests that take minutes, which `make test` leaves out
+test-slow: $(READY)  ## run the tests that take minutes, which `make test` leaves out, and a minute of fuzzing
 	$(RUN) pytest -n $(JOBS) -m slow $(PYTEST_ARGS)
+	.venv/bin/python tests/fuzz.py --seconds 60
 
 lint: $(READY)  ## run ruff, mypy and the import contract
 	$(RUN) ruff check .
