@@ -349,7 +349,7 @@ def test_why_a_row_rather_than_itself():
 @pytest.mark.parametrize("batch_size", [None, 100, 10_000])
 def test_memory_is_not_more_than_foreseen(batch_size, prior):
     rng = np.random.default_rng(0)
-    X = sp.random_array((2000, 500), density=0.2, format="csr", rng=rng)
+    X = sp.random_array((2000, 500), density=0.2, format="csr", random_state=rng)
     T = rng.integers(2000, size=(20_000, 3))
     T = T[T[:, 1] != T[:, 2]]
     model = HDSL(1.0, prior=prior, batch_size=batch_size, max_iter=3, tol=1e6)  # with a check

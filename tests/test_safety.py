@@ -16,7 +16,6 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from typer.testing import CliRunner
 
 from hdsl import (
     HDSL,
@@ -29,7 +28,6 @@ from hdsl import (
     search,
 )
 from hdsl._workers import Workers
-from hdsl.cli import app
 from hdsl.problem import TripletData
 
 PACKAGE = os.path.dirname(problem.__file__)
@@ -481,7 +479,10 @@ def test_memory_is_refused_on_the_command_line(monkeypatch, tmp_path):
     monkeypatch.setattr(_memory, "estimate", lambda *_, **__: need)
     out = tmp_path / "model.hdsl"
     command = ["fit", tmp_path / "texts.csv", "--text", "body", "--label", "topic", "-o", out]
-    ended = CliRunner().invoke(app, list(map(str, command)))
+    runner = pytest.importorskip("typer.testing").CliRunner()
+    from hdsl.cli import app
+
+    ended = runner.invoke(app, list(map(str, command)))
     assert ended.exit_code in (1, 2)
     assert ended.stderr.splitlines()[-1].startswith("hdsl: HDSL needs about")
     assert "Traceback" not in ended.output
