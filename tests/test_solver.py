@@ -272,50 +272,6 @@ def test_margins_are_rebuilt_now_and_then(step_size):
     assert result.status == "max_iter"
 
 
-@pytest.mark.parametrize(("drift", "rebuilt"), [(0.9e-12, False), (1.1e-12, True)])
-def test_margins_are_rebuilt_when_they_may_be_wrong(drift, rebuilt):
-    """An error is gone after the step in which the bound on it passes its limit, not before."""
-    twin, after = random_twin(0, scale=8.0), []
-
-    def disturb(state):
-        if state.n_iter == 3:
-            state.margins += 1e-6
-            state.drift = drift
-        if state.n_iter == 4:
-            margins = twin.dense.margins(state.atoms, state.weights)
-            after.append((np.abs(state.margins - margins).max() < 1e-12, state.drift))
-
-    run(twin, step="pairwise", max_iter=4, tol=NEVER, callback=disturb)
-    (right, left), *_ = after
-    assert right == rebuilt
-    assert (left == 0.0) == rebuilt
-
-
-@pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize("scale", [0.3, 50.0])
-def test_drift_bounds_the_error_of_margins(step, scale, monkeypatch):
-    """An error put in by hand stays below its bound, in units of the largest margin or of 1.
-
-    Away steps magnify it. Where no margin is above 1, nothing but away steps may raise the bound.
-    """
-    monkeypatch.setattr(solver, "DRIFT_LIMIT", np.inf)
-    twin, error, drifts = random_twin(3, T=60, scale=scale), 1e-9, []
-
-    def compare(state):
-        largest = max(1.0, np.abs(state.margins).max())
-        if state.n_iter == 0:
-            state.margins += error
-            state.drift = error / largest
-        margins = twin.dense.margins(state.atoms, state.weights)
-        assert np.abs(state.margins - margins).max() <= state.drift * largest * (1 + 1e-4)
-        drifts.append(state.drift)
-
-    trace = run(twin, step=step, max_iter=25, tol=NEVER, callback=compare).trace[1:]
-    if scale < 1:
-        raised = np.where(trace["kind"] == "away", 1 + trace["step_size"], 1.0)
-        assert_allclose(drifts[1:], error * np.cumprod(raised), rtol=1e-4)
-
-
 def test_the_result_is_free_of_drift():
     """Whatever rounding did to the margins, the objective reported is that of the atoms."""
     twin = random_twin(0, scale=8.0)
@@ -488,7 +444,8 @@ def test_a_step_that_would_only_be_rounding_is_not_taken(monkeypatch):
     original = twin.ours.advance
 
     def rising(margins, direction, size):
-        return original(margins, direction, size)[0], twin.ours.value(margins) * (1 + 1e-12)
+        margins, value = original(margins, direction, size)
+        return margins, 2.0 + value
 
     monkeypatch.setattr(twin.ours, "advance", rising)
     monkeypatch.setattr(solver, "line_search", lambda *args: args[-1])  # as long as can be
@@ -515,27 +472,6 @@ def test_a_check_that_costs_too_much_is_left_out(room, batch_size, status, check
     assert result.gap <= 0.3
     upper, _ = optimum(1, "smoothed_hinge", 5.0)
     assert result.objective <= upper + 0.3
-
-
-@pytest.mark.parametrize(("oracle", "checks"), [("exact", 0), ("ascent", 1)])
-def test_a_gap_of_just_tol_is_small_enough(oracle, checks):
-    """The run ends at the first such gap; the exact oracle's needs no check."""
-    twin = random_twin(1, scale=5.0)
-    gaps = run(twin, max_iter=12, tol=NEVER).trace["gap"]
-    k = int(np.argmin(gaps))
-    result = run(twin, oracle=oracle, tol=gaps[k])
-    assert (result.status, result.n_iter) == ("optimal", k)
-    assert result.gap == gaps[k]
-    assert result.n_exact_checks == checks
-
-
-def test_defaults():
-    """Ascent, away steps, exact line searches, from the oracle's atom, to a gap of 1e-3."""
-    twin = random_twin(1, scale=5.0)
-    found = solver.frank_wolfe(twin.ours, rng=np.random.default_rng(0))
-    said = run(twin, oracle="ascent", step="away", step_size="line_search", init="oracle", tol=1e-3)
-    assert_same_model(found, said)
-    assert found.n_iter == said.n_iter > run(twin, oracle="ascent", tol=2e-3).n_iter
 
 
 def test_checks_in_vain_wait_twice_as_long_each_time():
@@ -579,7 +515,6 @@ def test_the_first_line_of_a_trace():
     assert (first["kind"], first["step_size"], first["drop"]) == ("start", 1.0, False)
     assert (first["n_atoms"], first["n_features"]) == (1, 2)
     assert [first[name] for name in ("away_i", "away_j", "away_sign")] == [-1, -1, 0]
-    assert first["seconds"] > 0.0
     assert np.isnan(first["validation_score"])
 
 
