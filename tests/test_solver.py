@@ -3,6 +3,7 @@
 import math
 from fractions import Fraction
 from functools import lru_cache
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -272,6 +273,52 @@ def test_margins_are_rebuilt_now_and_then(step_size):
     assert result.status == "max_iter"
 
 
+@pytest.mark.parametrize(("drift", "rebuilt"), [(0.9e-12, False), (1.1e-12, True)])
+def test_margins_are_rebuilt_when_they_may_be_wrong(drift, rebuilt):
+    """An error is gone after the step in which the bound on it passes its limit, not before."""
+    twin, after = random_twin(0, scale=8.0), []
+
+    def disturb(state):
+        if state.n_iter == 3:
+            state.margins += 1e-6
+            state.drift = drift
+        if state.n_iter == 4:
+            margins = twin.dense.margins(state.atoms, state.weights)
+            after.append((np.abs(state.margins - margins).max() < 1e-12, state.drift))
+
+    run(twin, step="pairwise", max_iter=4, tol=NEVER, callback=disturb)
+    (right, left), *_ = after
+    assert right == rebuilt
+    assert (left == 0.0) == rebuilt
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("scale", [5.0, 50.0])
+def test_drift_bounds_the_error_of_margins(step, scale, monkeypatch):
+    """An error put in by hand stays below its bound, in units of the largest margin or of 1.
+
+    Where the largest margin does not shrink, nothing but away steps may raise the bound.
+    """
+    monkeypatch.setattr(solver, "DRIFT_LIMIT", np.inf)
+    twin, states = random_twin(3, T=60, scale=scale), []
+
+    def compare(state):
+        largest = max(1.0, np.abs(state.margins).max())
+        if state.n_iter == 0:
+            state.margins += 1e-9
+            state.drift = 1e-9 / largest
+        margins = twin.dense.margins(state.atoms, state.weights)
+        assert np.abs(state.margins - margins).max() <= state.drift * largest * (1 + 1e-4)
+        states.append((state.drift, largest))
+
+    trace = run(twin, step=step, max_iter=25, tol=NEVER, callback=compare).trace
+    assert len(states) == 26
+    for k, ((before, large), (after, larger)) in enumerate(pairwise(states), start=1):
+        if larger >= large:
+            away = 1.0 + trace["step_size"][k] if trace["kind"][k] == "away" else 1.0
+            assert after == pytest.approx(before * away, rel=1e-4)
+
+
 def test_the_result_is_free_of_drift():
     """Whatever rounding did to the margins, the objective reported is that of the atoms."""
     twin = random_twin(0, scale=8.0)
@@ -444,8 +491,7 @@ def test_a_step_that_would_only_be_rounding_is_not_taken(monkeypatch):
     original = twin.ours.advance
 
     def rising(margins, direction, size):
-        margins, value = original(margins, direction, size)
-        return margins, 2.0 + value
+        return original(margins, direction, size)[0], twin.ours.value(margins) * (1 + 1e-12)
 
     monkeypatch.setattr(twin.ours, "advance", rising)
     monkeypatch.setattr(solver, "line_search", lambda *args: args[-1])  # as long as can be
@@ -472,6 +518,27 @@ def test_a_check_that_costs_too_much_is_left_out(room, batch_size, status, check
     assert result.gap <= 0.3
     upper, _ = optimum(1, "smoothed_hinge", 5.0)
     assert result.objective <= upper + 0.3
+
+
+@pytest.mark.parametrize(("oracle", "checks"), [("exact", 0), ("ascent", 1)])
+def test_a_gap_of_just_tol_is_small_enough(oracle, checks):
+    """The run ends at the first such gap; the exact oracle's needs no check."""
+    twin = random_twin(1, scale=5.0)
+    gaps = run(twin, max_iter=12, tol=NEVER).trace["gap"]
+    k = int(np.argmin(gaps))
+    result = run(twin, oracle=oracle, tol=gaps[k])
+    assert (result.status, result.n_iter) == ("optimal", k)
+    assert result.gap == gaps[k]
+    assert result.n_exact_checks == checks
+
+
+def test_defaults():
+    """Ascent, away steps, exact line searches, from the oracle's atom, to a gap of 1e-3."""
+    twin = random_twin(1, scale=5.0)
+    found = solver.frank_wolfe(twin.ours, rng=np.random.default_rng(0))
+    said = run(twin, oracle="ascent", step="away", step_size="line_search", init="oracle", tol=1e-3)
+    assert_same_model(found, said)
+    assert found.n_iter == said.n_iter > run(twin, oracle="ascent", tol=2e-3).n_iter
 
 
 def test_checks_in_vain_wait_twice_as_long_each_time():
@@ -515,6 +582,7 @@ def test_the_first_line_of_a_trace():
     assert (first["kind"], first["step_size"], first["drop"]) == ("start", 1.0, False)
     assert (first["n_atoms"], first["n_features"]) == (1, 2)
     assert [first[name] for name in ("away_i", "away_j", "away_sign")] == [-1, -1, 0]
+    assert first["seconds"] > 0.0
     assert np.isnan(first["validation_score"])
 
 
@@ -969,6 +1037,115 @@ def assert_same_model(a, b):
     assert_array_equal(a.atoms, b.atoms)
     assert_array_equal(a.weights, b.weights)
     assert a.objective == b.objective
+
+
+# --- places of a run -----------------------------------------------------------------------------
+
+
+def place_of(twin, n_iter, **parameters):
+    """Return the whole run, and its place before one of its iterations."""
+    places = []
+
+    def keep(place):
+        found = {name: array.copy() for name, array in place().items()}
+        if found["counts"][0] == n_iter:
+            places.append(found)
+
+    return run(twin, keep=keep, **parameters), places[0]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+@pytest.mark.parametrize(("batch_size", "n_iter"), [(None, 0), (None, 11), (7, 5)])
+def test_a_run_goes_on_from_its_place(oracle, step, batch_size, n_iter):
+    """To the same end in the same way, and the callback sees each model once."""
+    parameters = {"oracle": oracle, "step": step, "batch_size": batch_size, "max_iter": 25}
+    whole, place = place_of(random_twin(6, scale=8.0), n_iter, **parameters)
+    twin, seen = random_twin(6, scale=8.0), []
+    solver.check_place(place, twin.ours, oracle)
+    again = run(
+        twin, seed=99, place=place, callback=lambda state: seen.append(state.n_iter), **parameters
+    )
+    assert_same_model(again, whole)
+    assert (again.status, again.n_exact_checks) == (whole.status, whole.n_exact_checks)
+    assert seen == list(range(n_iter, whole.n_iter + 1))
+    for name in set(whole.trace.dtype.names) - {"seconds"}:
+        assert_array_equal(again.trace[name], whole.trace[name])
+    assert (np.diff(again.trace["seconds"]) >= 0).all()
+
+
+@pytest.mark.parametrize("step", ["away", "blended"])
+def test_what_a_check_in_vain_learned_is_kept(step, monkeypatch):
+    """When the next check comes, and what the checker remembers, are part of the place."""
+
+    class Remembering(Blind):
+        def memory(self):
+            return {}
+
+        def recall(self, memory, problem):
+            assert not memory
+
+    monkeypatch.setitem(solver.ORACLES, "heuristic", Remembering)
+    parameters = {"oracle": "heuristic", "step": step, "max_iter": 40, "tol": 1e-4}
+    whole, place = place_of(random_twin(0, scale=20.0), 9, **parameters)
+    assert place["counts"][3] > 0
+    assert "checker.base" in place
+    again = run(random_twin(0, scale=20.0), place=place, **parameters)
+    assert_same_model(again, whole)
+    assert again.n_exact_checks == whole.n_exact_checks
+
+
+def bad_places(place):
+    """Yield the name of an array of a place, and what it may not be."""
+    d = 8
+    yield from ((name, array[np.newaxis]) for name, array in place.items())
+    yield from ((name, array.astype("f4")) for name, array in place.items() if name != "trace")
+    for name in ("margins", "floats", "counts", "oracle.counts", "oracle.value", "oracle.base"):
+        yield name, place[name][:-1]
+        yield name, np.append(place[name], place[name][:1])
+    for name in ("oracle.base_value", "oracle.last", "checker.counts"):
+        yield name, place[name][:-1]
+    yield "atoms", place["atoms"][:, :2]
+    yield "atoms", place["atoms"] + d
+    yield "weights", 2 * place["weights"]
+    yield "known", np.column_stack([place["known"], place["known"]])
+    for pair in ([-1, 2], [3, 3], [3, 2], [0, d]):
+        yield "known", np.array([[0, 1], pair])
+    for k in range(6):
+        counts = place["counts"].copy()
+        counts[k] = {2: -2, 5: 0}.get(k, -1)
+        yield "counts", counts
+    yield "counts", place["counts"] - [1, 0, 0, 0, 0, 0]  # fewer iterations than the trace has
+    for number in (np.nan, np.inf):
+        yield "margins", np.append(place["margins"][:-1], number)
+    yield "floats", np.array([np.nan, 1.0, 1.0])
+    yield "random", place["random"][:-1]
+    yield "trace", place["trace"][:0]
+
+
+def test_what_is_no_place_is_refused():
+    """Compiled loops trust the numbers of a place: anything odd is named before they run."""
+    twin = random_twin(6, scale=8.0)
+    _, place = place_of(twin, 11, oracle="exact", max_iter=25)
+    solver.check_place(place, twin.ours, "exact")
+    for name, array in bad_places(place):
+        with pytest.raises(ValueError, match=r"\w"):
+            solver.check_place({**place, name: array}, twin.ours, "exact")
+    for name in place:
+        with pytest.raises(ValueError, match=name):
+            solver.check_place({k: v for k, v in place.items() if k != name}, twin.ours, "exact")
+    with pytest.raises(ValueError, match=r"'oracle.more' is missing or not known"):
+        solver.check_place({**place, "oracle.more": place["margins"]}, twin.ours, "exact")
+
+
+@pytest.mark.parametrize("recent", [[-1], [8]])
+def test_a_last_vertex_that_there_is_not_is_refused(recent):
+    twin = random_twin(6, scale=8.0)
+    _, place = place_of(twin, 11, oracle="ascent", max_iter=25)
+    for allowed in ([0], [7]):
+        solver.check_place({**place, "oracle.recent": np.array(allowed)}, twin.ours, "ascent")
+    with pytest.raises(ValueError, match=r"oracle\.recent"):
+        solver.check_place({**place, "oracle.recent": np.array(recent)}, twin.ours, "ascent")
 
 
 # --- batches -------------------------------------------------------------------------------------

@@ -711,6 +711,9 @@ def check_place(place: Place, problem: TripletProblem, oracle: str) -> None:
             wanted[f"{name}.{part}"] = (np.dtype(np.float64), (n_pairs,))
     needed = {name for name in wanted if "." not in name} | {"checker.counts"}
     needed |= {f"oracle.{name}" for name in ORACLES[oracle]().memory()}
+    for name in ("oracle", "checker"):  # what an exact search remembers comes whole or not at all
+        parts = {f"{name}.{part}" for part in ("value", "base_value", "base", "last")}
+        needed |= parts if parts & place.keys() else set()
     if not needed <= place.keys() <= wanted.keys():
         odd = sorted((needed - place.keys()) | (place.keys() - wanted.keys()))
         raise ValueError(f"{odd[0]!r} is missing or not known.")
