@@ -30,7 +30,6 @@ TESTS = Path(__file__).parent
 MODULES = ["losses", "problem", "oracle", "solver"]
 FILES = [
     *(f"test_{name}.py" for name in ("losses", "problem", "kernels", "oracle", "solver", "path")),
-    "test_checkpoint.py",
     "test_safety.py::test_more_than_32_bits_can_number_is_refused",
 ]
 
