@@ -6,7 +6,8 @@ changes one node of a module at a time (a comparison, an operator, a number, a c
 puts the changed functions into the running process and runs the tests that reach the changed line
 until one fails. Each mutant lives in a forked child, so compiled kernels and collected tests are
 loaded once. Results are JSON lines, one a mutant; a second run goes on where the first ended, and
-looks again at survivors when the tests have changed. Needs `os.fork`.
+looks again at survivors when the tests have changed. Most mutants fall to a cheap test, so all get
+a few seconds of tests first, and those that survive get more. Needs `os.fork`.
 """
 
 import argparse
@@ -281,14 +282,21 @@ class Runner:
         results, killers = Results(self.options.out, name), {}
         everything = mutants(Path(module.__file__).read_text())
         chosen = [pair for pair in everything if number(pair[0]["id"]) % self.options.every == 0]
-        todo = [pair for pair in chosen if results.needs(pair[0]["id"])]
-        say(f"{name}: {len(todo)} mutants to run, {len(results.known)} known")
+        results.order = [mutant["id"] for mutant, _ in chosen]
+        for budget in self.options.budget:
+            todo = [pair for pair in chosen if results.needs(pair[0]["id"], budget)]
+            say(f"{name}: {len(todo)} of {len(chosen)} mutants to run for {budget:g} s")
+            self.pass_over(module, todo, budget, reached, killers, results)
+        return results.summary()
+
+    def pass_over(self, module, todo, budget, reached, killers, results):
+        """Run mutants, each with so many seconds of tests."""
         running = {}
         while todo or running:
             if todo and len(running) < self.options.jobs:
                 mutant, code = todo.pop(0)
                 tests = self.chosen(mutant, reached, killers.setdefault(mutant["where"], []))
-                pid, pipe = self.fork(module, code, tests)
+                pid, pipe = self.fork(module, code, tests, budget)
                 running[pid] = mutant, pipe
                 continue
             pid, status = os.wait()
@@ -303,8 +311,7 @@ class Runner:
                 killers[mutant["where"]].append(told["by"])
             for test, seconds in told.pop("took", {}).items():  # the first run had kernels to load
                 self.seconds[test] = min(self.seconds[test], seconds)
-            results.add(mutant | told)
-        return results.summary()
+            results.add(mutant | told | {"budget": budget})
 
     def chosen(self, mutant, reached, killers):
         """Return the tests that reach a mutant, the likeliest and cheapest to fail first."""
@@ -319,7 +326,7 @@ class Runner:
             key=lambda item: self.seconds[item.nodeid] / (1 + 4 * often.get(item.nodeid, 0)),
         )
 
-    def fork(self, module, code, tests):
+    def fork(self, module, code, tests, budget):
         """Start a child that runs tests on a mutant; it says which one failed."""
         read, write = os.pipe()
         pid = os.fork()
@@ -339,7 +346,7 @@ class Runner:
             graft(module, code())
             for item in tests:
                 expected = self.seconds[item.nodeid]
-                if took and sum(took.values()) + expected > self.options.budget:
+                if took and sum(took.values()) + expected > budget:
                     break
                 signal.setitimer(signal.ITIMER_PROF, 5.0 + 10.0 * expected)
                 signal.setitimer(signal.ITIMER_REAL, 120.0 + 100.0 * expected)
@@ -382,8 +389,7 @@ class Results:
 
     def __init__(self, folder, name):
         folder.mkdir(parents=True, exist_ok=True)
-        self.path, self.name, self.known = folder / f"{name}.jsonl", name, {}
-        self.order = []
+        self.path, self.name, self.known, self.order = folder / f"{name}.jsonl", name, {}, []
         texts = sorted(TESTS.glob("test_*.py"))
         self.tests = hashlib.sha256(b"".join(p.read_bytes() for p in texts)).hexdigest()[:8]
         if self.path.exists():
@@ -391,11 +397,12 @@ class Results:
                 result = json.loads(line)
                 self.known[result["id"]] = result
 
-    def needs(self, key):
+    def needs(self, key, budget):
         """Whether a mutant has to be run, now that the tests are what they are."""
-        self.order.append(key)
         known = self.known.get(key)
-        return known is None or (known["status"] == "survived" and known["with"] != self.tests)
+        if known is None or known["status"] != "survived":
+            return known is None
+        return known["with"] != self.tests or ("all" not in known and known["budget"] < budget)
 
     def add(self, result):
         """Write down one mutant."""
@@ -428,8 +435,10 @@ def main():
     parser.add_argument("--tests", nargs="*", default=FILES, help="test files to run")
     parser.add_argument("--out", type=Path, default=Path("build/mutants"), help="folder of results")
     parser.add_argument("--jobs", type=int, default=2, help="mutants at a time")
-    parser.add_argument("--budget", type=float, default=20.0, help="CPU seconds of tests a mutant")
-    parser.add_argument("--examples", type=int, default=25, help="hypothesis examples a test")
+    parser.add_argument(
+        "--budget", type=float, nargs="*", default=[3.0, 30.0], help="CPU seconds of tests a mutant"
+    )
+    parser.add_argument("--examples", type=int, default=10, help="hypothesis examples a test")
     parser.add_argument("--variants", type=int, default=6, help="choices of parameters a test")
     parser.add_argument("--every", type=int, default=1, help="a sample: one mutant in so many")
     parser.add_argument("--least", type=float, default=90.0, help="percentage that must be killed")
