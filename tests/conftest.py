@@ -5,7 +5,11 @@ HYPOTHESIS_PROFILE=quick reports a failure as it was found, without looking for 
 """
 
 import os
+import shutil
+import tempfile
+from pathlib import Path
 
+import pytest
 import scipy.linalg  # noqa: F401  its BLAS must be there before it can be limited
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
@@ -31,3 +35,21 @@ settings.register_profile(
     "quick", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+
+@pytest.fixture
+def lockable():
+    """Yield a folder, and a function after which nothing can be written into it."""
+    if os.name != "posix":
+        pytest.skip("needs POSIX permissions")
+    folder, user = Path(tempfile.mkdtemp()), os.geteuid()
+
+    def lock():
+        folder.chmod(0o555)
+        if user == 0:  # who may write everywhere
+            os.seteuid(65534)
+
+    folder.chmod(0o777)
+    yield folder, lock
+    os.seteuid(user)
+    shutil.rmtree(folder)

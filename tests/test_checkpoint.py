@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -305,12 +306,12 @@ def test_a_model_is_no_checkpoint_and_a_checkpoint_no_model(kept, tmp_path):
 )
 def test_a_bad_place_is_refused_before_the_work(tmp_path, place, error, told):
     (tmp_path / "file").write_text("")
-
-    def mining(X, y, rng):
-        raise AssertionError("the work has begun")
-
     with pytest.raises(error, match=told):
-        small(tmp_path / place, mining=mining).fit(X, Y)
+        small(tmp_path / place, mining=no_work).fit(X, Y)
+
+
+def no_work(X, y, rng):
+    raise AssertionError("the work has begun")
 
 
 @pytest.mark.parametrize("value", [3, True, "", b"run.ckpt"])
@@ -404,6 +405,29 @@ def test_a_folder_that_goes_away_loses_nothing(tmp_path):
     with pytest.warns(UserWarning, match="the folder does not exist"):
         model = small(folder / "run.ckpt", callback=callback).fit(X, Y)
     assert saved(model, tmp_path / "a") == saved(small().fit(X, Y), tmp_path / "b")
+
+
+def test_a_folder_that_becomes_read_only_loses_nothing(lockable, tmp_path):
+    folder, lock = lockable
+    whole = saved(small().fit(X, Y), tmp_path / "whole")
+
+    def callback(state):
+        if state.n_iter == 10:
+            lock()
+
+    with pytest.warns(UserWarning, match="no permission to write here") as told:
+        model = small(folder / "run.ckpt", callback=callback).fit(X, Y)
+    assert len(told) == 1
+    assert model.n_iter_ == 40
+    os.seteuid(os.getuid())  # as the fixture does: the folder of the test is its user's
+    assert saved(model, tmp_path / "pieced") == whole
+
+
+def test_a_read_only_folder_is_refused_before_the_work(lockable):
+    folder, lock = lockable
+    lock()
+    with pytest.raises(PermissionError, match="no permission to write here"):
+        small(folder / "run.ckpt", mining=no_work).fit(X, Y)
 
 
 def test_a_file_that_goes_away_is_written_again(tmp_path):

@@ -461,13 +461,12 @@ def test_places_that_cannot_be_written(tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.skipif(
-    not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere"
-)
-def test_folder_without_permission(tmp_path):
-    tmp_path.chmod(0o500)
+def test_folder_without_permission(lockable):
+    folder, lock = lockable
+    lock()
     with pytest.raises(PermissionError, match="no permission to write here"):
-        write(tmp_path / "model", {}, {})
+        write(folder / "model", {}, {})
+    assert not any(folder.iterdir())
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs POSIX files")

@@ -7,9 +7,9 @@ of anything else is refused. The arrays are for those who gave them: this module
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,15 +73,12 @@ class Checkpoint:
         self.found |= {k: v for k, v in arrays.items() if not k.startswith(inside)}
 
     def _check_folder(self) -> None:
-        folder = os.path.dirname(self.path)
-        error = None
-        if not os.path.isdir(folder):
-            error = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
-        elif not os.access(folder, os.W_OK):
-            error = errno.EACCES
-        if error is not None:
-            told = model_file.WRITE_ERRORS[error]
-            raise OSError(error, f"Cannot write the checkpoint: {told}", self.name)
+        try:
+            with tempfile.TemporaryFile(dir=os.path.dirname(self.path)):
+                pass
+        except OSError as error:
+            told = model_file.WRITE_ERRORS.get(error.errno or 0, error.strerror)
+            raise OSError(error.errno, f"Cannot write the checkpoint: {told}", self.name) from None
 
     @contextmanager
     def damage_told(self) -> Iterator[None]:
