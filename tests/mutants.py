@@ -68,7 +68,7 @@ def variants(node):
         case ast.Constant(value=float(value)):
             yield changed(node, value=2.0 * value if value else 1.0)
         case ast.Constant(value=str(value)):
-            yield changed(node, value=f"{value}?")
+            yield changed(node, value=f"?{value}")
         case ast.Return(value=ast.expr() as value) if not is_none(value):
             yield changed(node, value=ast.Constant(None))
         case ast.Break() | ast.Continue():

@@ -154,6 +154,145 @@ def test_columns_are_the_same_in_wide_data(d):
         assert_array_equal(data.rows.toarray(), [[1, 2, 0], [3, 4, 0], [0, 0, 5]])
 
 
+@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pytest.mark.parametrize("batch", [False, True])
+def test_layout(index, batch):
+    """Kernels are compiled for one layout, and memory is estimated from it, whatever X had."""
+    X, T = random_arrays(0)
+    X = sp.csr_array(X)
+    X = sp.csr_array((X.data, X.indices.astype(index), X.indptr.astype(index)), X.shape)
+    data = TripletData(X, T, Workers(1))
+    if batch:
+        data = data.take(np.arange(3, 20))
+    n, d, entries, pairs = data.n_rows, data.n_features, data.nnz, data.n_pairs
+    pair, ptr, feature, product = data.products
+    counts, inner = data._shared_features
+    for array, dtype, length in [
+        (data.features, np.int64, d), (data.order, np.int64, data.n_triplets),
+        (data.row_ptr, np.int64, n + 1), (data.row_idx, np.int32, entries),
+        (data.col_ptr, np.int64, d + 1), (data.col_idx, np.int32, entries),
+        *((part, np.int32, data.n_triplets) for part in data.triplets),
+        (data.anchor_ptr, np.int64, n + 1), (data.positive_pair, np.int32, data.n_triplets),
+        (data.negative_pair, np.int32, data.n_triplets), (data.pair_a, np.int32, pairs),
+        (data.pair_b, np.int32, pairs), (data.link_ptr, np.int64, n + 1),
+        (data.link_row, np.int32, 2 * pairs), (data.link_pair, np.int32, 2 * pairs),
+        (counts, np.int64, pairs), (inner, np.float64, pairs), (pair, np.int32, len(pair)),
+        (ptr, np.int64, len(pair) + 1), (feature, np.int32, ptr[-1]),
+        (product, np.float64, ptr[-1]), (data.row_val, np.float64, entries),
+        (data.col_val, np.float64, entries), (data.reach, np.int64, d),
+    ]:  # fmt: skip
+        assert (array.dtype, array.shape, array.flags.c_contiguous) == (dtype, (length,), True)
+    assert data.chunks == 1
+
+
+@given(matrices(), st.data())
+def test_products(X, data):
+    """Of pairs that share a feature, the shortest first, and in the order of pairs where equal."""
+    prepared = TripletData(sp.csr_array(X), data.draw(triplets(len(X))), Workers(1))
+    X = X[:, prepared.features]
+    expected = []
+    for s, (a, b) in enumerate(zip(prepared.pair_a, prepared.pair_b, strict=True)):
+        shared = (X[a] * X[b]).nonzero()[0]
+        if len(shared):
+            expected.append((len(shared), s, {j: X[a, j] * X[b, j] for j in shared.tolist()}))
+    pair, ptr, feature, product = prepared.products
+    found = [
+        (end - start, s, dict(zip(feature[start:end], product[start:end], strict=True)))
+        for s, start, end in zip(pair.tolist(), ptr[:-1], ptr[1:], strict=True)
+    ]
+    assert found == sorted(expected, key=lambda run: run[:2])
+
+
+def test_products_are_kept_but_those_of_a_batch():
+    """A batch is used once: what takes time to lay out does not pay."""
+    twin = random_twin(0)
+    margins, subset = np.zeros(30), np.array([2, 3, 7, 20])
+    whole, batch = twin.ours.gradient(margins), twin.ours.gradient(margins, subset)
+    assert whole.diagonal.any()
+    assert batch.diagonal.any()
+    assert whole.data.store_products
+    assert "products" in vars(whole.data)
+    assert not batch.data.store_products
+    assert "products" not in vars(batch.data)
+    assert_array_equal(batch.data.order, np.arange(4))
+    thrifty = TripletData(sp.csr_array(twin.X), twin.triplets, Workers(1), store_products=False)
+    again = TripletProblem(thrifty, twin.ours.loss, 1.0).gradient(margins)
+    assert_allclose(again.diagonal, whole.diagonal, atol=1e-14)
+    assert "products" not in vars(thrifty)
+
+
+def test_rounding_of_the_dot_product():
+    twin = random_twin(0)
+    norm = np.linalg.norm(twin.dense.X, axis=1)
+    a, p, q = twin.dense.triplets.T
+    expected = 1e-14 * norm[a] * (norm[p] + norm[q])
+    assert_allclose(twin.ours.data.dot_rounding, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("grain", "shared"), [(1, True), (10**9, False)])
+def test_threads_share_what_is_worth_it(grain, shared, monkeypatch):
+    """By entries of X, by chunks of triplets and by terms, where there are enough of them."""
+    monkeypatch.setattr(hdsl.problem, "GRAIN", grain)
+    X = np.ones((6, 8))
+    X[1:, 1:] = 0.0  # 6 entries in the first column, 1 in each of the others
+    T = np.array([[0, 1, 2]] * (3 * kernels.CHUNK + 1))
+    with Workers(2) as workers:
+        data = TripletData(sp.csr_array(X), T, workers)
+        assert data.chunks == 4
+        terms = TripletProblem(data, losses.get("logistic"), 1.0).cross_terms
+        *_, bounds = terms._locate(np.array([[0, 1, 1], [0, 2, 1], [0, 3, 1], [0, 4, 1]]))
+    assert data.feature_bounds.tolist() == ([0, 1, 8] if shared else [0, 8])
+    assert data.chunk_bounds == ([0, 2, 4] if shared else [0, 4])
+    assert bounds == ([0, 2, 4] if shared else [0, 4])
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_more_than_one_chunk_and_part(n_jobs, weighted, monkeypatch):
+    """Sums over many triplets are the dense ones, in whatever pieces they are made."""
+    monkeypatch.setattr(hdsl.problem, "GRAIN", 7)
+    X, T = random_arrays(0, T=2 * kernels.CHUNK + 3)
+    weights = np.random.default_rng(1).random(len(T)) if weighted else None
+    twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, n_jobs=n_jobs)
+    rng = np.random.default_rng(2)
+    margins, direction = rng.normal(size=(2, len(T)))
+    some = np.array([[0, 1, 1], [2, 7, -1], [3, 4, 1]])
+    with twin.ours.data.workers:
+        data = twin.ours.data
+        assert data.chunks == 3
+        assert len(data.triplet_parts) == len(data.product_parts) == 3
+        _, ptr, *_ = data.products
+        half = ptr[data.product_parts[1]]
+        assert ptr[-1] / 2 <= half < ptr[-1] / 2 + X.shape[1]
+        assert data.product_parts[[0, 2]].tolist() == [0, len(ptr) - 1]
+        assert twin.ours.value(margins) == pytest.approx(twin.dense.value(margins), rel=1e-12)
+        out, value = twin.ours.advance(margins, direction, 0.25)
+        assert_allclose(out, margins + 0.25 * direction, rtol=1e-15)
+        assert value == pytest.approx(twin.dense.value(out), rel=1e-12)
+        assert_gradient(twin.ours.gradient(margins), twin.dense, margins, some)
+        slopes = twin.dense.omega * [
+            twin.dense.ell1(out) * direction, twin.dense.ell2(out) * direction**2
+        ]  # fmt: skip
+        found = twin.ours.slope_along(margins, direction, 0.25)
+        assert_allclose(found, slopes.sum(axis=1), rtol=1e-10, atol=1e-14)
+
+
+def test_no_prior_by_default():
+    """A prior of 0 is none, not an array of zeros; no weights are equal ones, and take no room."""
+    data = random_twin(0).ours.data
+    plain = TripletProblem(data, losses.get("logistic"), 1.0)
+    assert plain.prior == 0.0
+    assert plain.offset is None
+    assert (plain.omega.tolist(), plain.omega_step) == ([1 / 30], 0)
+    small = TripletProblem(data, losses.get("logistic"), 1.0, 0.01)
+    assert_allclose(small.offset, 0.01 * data.dot_margins)
+
+
+def test_each_atom_has_a_weight():
+    with pytest.raises(ValueError, match="shorter"):
+        random_twin(0).ours.margins(np.array([[0, 1, 1], [2, 3, 1]]), np.ones(1))
+
+
 # --- margins and value ---------------------------------------------------------------------------
 
 

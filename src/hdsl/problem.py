@@ -28,6 +28,9 @@ from .losses import Loss
 #: A thread is worth waking for this many multiplications, not for fewer.
 GRAIN = 40_000
 
+#: And for this many pairs of rows, of some hundred stored entries.
+PAIR_GRAIN = 400
+
 #: Sums that several threads add to are kept apart in so many parts, for any number of threads.
 PARTS = 2
 
@@ -153,7 +156,7 @@ class TripletData:
     def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
         counts, inner = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs)
         self.workers.run(
-            kernels.pair_products_count, self.workers.split(self.n_pairs, grain=GRAIN // 100),
+            kernels.pair_products_count, self.workers.split(self.n_pairs, grain=PAIR_GRAIN),
             self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val,
             self.n_features, counts, inner,
         )  # fmt: skip
@@ -173,7 +176,7 @@ class TripletData:
         at[pair] = ptr[:-1]
         feature, product = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
         self.workers.run(
-            kernels.pair_products_fill, self.workers.split(self.n_pairs, grain=GRAIN // 100),
+            kernels.pair_products_fill, self.workers.split(self.n_pairs, grain=PAIR_GRAIN),
             self.pair_a, self.pair_b, self.row_ptr, self.row_idx, self.row_val,
             self.n_features, at, feature, product,
         )  # fmt: skip
