@@ -84,8 +84,9 @@ def variants(node):
         case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]):
             yield ast.Pass()
         case ast.Call(keywords=[_, *_] as keywords):
-            for k in range(len(keywords)):
-                yield changed(node, keywords=keywords[:k] + keywords[k + 1 :])
+            for k, keyword in enumerate(keywords):
+                if not is_kept(keyword):
+                    yield changed(node, keywords=keywords[:k] + keywords[k + 1 :])
 
 
 def changed(node, **fields):
@@ -125,9 +126,10 @@ def sites(node, where=()):
 
 
 def is_kept(node):
-    """Whether a statement has nothing to change: docstrings, imports and internal checks."""
+    """Whether there is nothing to change: docstrings, imports and internal checks."""
     is_docstring = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    return is_docstring or isinstance(node, ast.Import | ast.ImportFrom | ast.Assert)
+    is_strict = isinstance(node, ast.keyword) and node.arg == "strict"
+    return is_docstring or is_strict or isinstance(node, ast.Import | ast.ImportFrom | ast.Assert)
 
 
 def mutants(source):
@@ -137,21 +139,23 @@ def mutants(source):
     seen = {}
     for holder, name, k, node, where in list(sites(tree)):
         if isinstance(node, ast.FunctionDef) and where not in functions:
-            functions[where] = hashlib.sha256(ast.dump(node).encode()).hexdigest()[:8]
+            digest = hashlib.sha256(ast.dump(node).encode()).hexdigest()[:8]
+            functions[where] = digest, node.body[0].lineno, node.end_lineno
         for variant in variants(node):
             before, after = brief(node), brief(variant)
             ast.copy_location(variant, node)
             key = where, before, after
             seen[key] = seen.get(key, -1) + 1
+            digest, *body = functions.get(where, ("",))
             yield (
                 {
                     "where": where,
-                    "inside": where in functions,
+                    "body": body,
                     "line": node.lineno,
                     "end": getattr(node, "end_lineno", node.lineno),
                     "before": before,
                     "after": after,
-                    "id": f"{where}@{functions.get(where, '')}:{before}=>{after}#{seen[key]}",
+                    "id": f"{where}@{digest}:{before}=>{after}#{seen[key]}",
                 },
                 functools.partial(compiled, tree, holder, name, k, variant),
             )
@@ -295,7 +299,8 @@ class Runner:
         while todo or running:
             if todo and len(running) < self.options.jobs:
                 mutant, code = todo.pop(0)
-                tests = self.chosen(mutant, reached, killers.setdefault(mutant["where"], []))
+                own = killers.setdefault(mutant["where"], [])
+                tests = self.chosen(module, mutant, reached, own)
                 pid, pipe = self.fork(module, code, tests, budget)
                 running[pid] = mutant, pipe
                 continue
@@ -313,18 +318,25 @@ class Runner:
                 self.seconds[test] = min(self.seconds[test], seconds)
             results.add(mutant | told | {"budget": budget})
 
-    def chosen(self, mutant, reached, killers):
+    def chosen(self, module, mutant, reached, killers):
         """Return the tests that reach a mutant, the likeliest and cheapest to fail first."""
-        lines = range(mutant["line"], mutant["end"] + 1)
-        names = {test for line in lines for test in reached.get(line, ()) if test}
-        found = [item for item in self.items if item.nodeid in names]
-        if not mutant["inside"]:  # what runs at import is reached by all
+        found = self.reaching(reached, mutant["line"], mutant["end"])
+        if not found and mutant["body"]:  # a default value: its line runs at import
+            found = self.reaching(reached, *mutant["body"])
+        if not mutant["body"]:  # what runs at import is reached by all
             found = self.items
-        often = {name: killers.count(name) for name in set(killers)}
-        return sorted(
-            found,
-            key=lambda item: self.seconds[item.nodeid] / (1 + 4 * often.get(item.nodeid, 0)),
-        )
+        file = f"test_{module.__name__.rpartition('.')[2]}.py"
+
+        def cost(item):
+            likely = (1 + 4 * killers.count(item.nodeid)) * (5 if item.path.name == file else 1)
+            return self.seconds[item.nodeid] / likely
+
+        return sorted(found, key=cost)
+
+    def reaching(self, reached, first, last):
+        """Return the tests that reach one of these lines."""
+        names = {test for line in range(first, last + 1) for test in reached.get(line, ()) if test}
+        return [item for item in self.items if item.nodeid in names]
 
     def fork(self, module, code, tests, budget):
         """Start a child that runs tests on a mutant; it says which one failed."""

@@ -269,12 +269,44 @@ def test_more_than_one_chunk_and_part(n_jobs, weighted, monkeypatch):
         out, value = twin.ours.advance(margins, direction, 0.25)
         assert_allclose(out, margins + 0.25 * direction, rtol=1e-15)
         assert value == pytest.approx(twin.dense.value(out), rel=1e-12)
-        assert_gradient(twin.ours.gradient(margins), twin.dense, margins, some)
+        gradient = twin.ours.gradient(margins)
+        assert_gradient(gradient, twin.dense, margins, some)
+        for n in (1, 8):
+            assert_partners(gradient, twin.dense, margins, np.arange(n))
         slopes = twin.dense.omega * [
             twin.dense.ell1(out) * direction, twin.dense.ell2(out) * direction**2
         ]  # fmt: skip
         found = twin.ours.slope_along(margins, direction, 0.25)
         assert_allclose(found, slopes.sum(axis=1), rtol=1e-10, atol=1e-14)
+
+
+def assert_partners(gradient, dense, margins, features):
+    """Compare the partners of features with all that there are, after each feature or not."""
+    C = -dense.gradient(margins)
+    S = C + C.T
+    for find in (
+        gradient._scatter,
+        gradient._gather,
+        gradient._gather_many,
+        lambda features, after: gradient.partners(features, after=after),
+    ):
+        for after in (False, True):
+            found = find(features, after)
+            for i, value, partner, entry in zip(features, *found, strict=True):
+                others = [j for j in range(dense.d) if (j > i if after else j != i)]
+                if not others:
+                    assert (value, partner) == (-np.inf, -1)
+                    continue
+                j = max(others, key=lambda j: C[j, j] + abs(S[i, j]))
+                assert partner == j
+                assert_allclose([value, entry], [C[j, j] + abs(S[i, j]), S[i, j]], rtol=1e-10)
+
+
+def test_rounding_of_the_gradient():
+    X, T = random_arrays(0)
+    gradient = make_twin(3.0 * X, T).ours.gradient(np.zeros(30))
+    largest = 9.0 * np.abs(X).max() ** 2
+    assert gradient.rounding == pytest.approx(1e-14 * largest * np.abs(gradient.w).sum())
 
 
 def test_no_prior_by_default():
@@ -571,6 +603,40 @@ def test_terms_that_are_not_asked_for_are_forgotten(monkeypatch):
     assert_array_equal(again.entries(second, w), expected[1])
     assert set(again.runs) == {(2, 3), (6, 7)}
     assert again.used == size[2, 3] + size[6, 7] == max(end for _, end in again.runs.values())
+
+
+@pytest.mark.parametrize("missing", [0, 1])
+def test_terms_that_just_fit_are_kept(missing, monkeypatch):
+    """Nothing is forgotten, and nothing left out, while there is room to the last term."""
+    twin = random_twin(1, n=12, d=10, T=40)
+    w = twin.ours.gradient(np.zeros(40)).w
+    both = np.array([[0, 1, 1], [2, 3, 1]])
+    expected = twin.ours.cross_terms.entries(both, w)
+    runs, used = twin.ours.cross_terms.runs, twin.ours.cross_terms.used
+    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", used - missing)
+    terms = type(twin.ours.cross_terms)(twin.ours.data)
+    assert_array_equal(terms.entries(both[:1], w), expected[:1])
+    assert_allclose(terms.entries(both, w), expected, rtol=1e-13)
+    assert list(terms.runs) == list(runs)[: 2 - missing]
+    # Alone, the one has room that had none beside the other.
+    assert_array_equal(terms.entries(both[1:], w), expected[1:])
+    assert (2, 3) in terms.runs
+
+
+def test_known_terms_are_those_of_another_object():
+    twin = random_twin(1, n=12, d=10, T=40)
+    w, first = twin.ours.gradient(np.zeros(40)).w, twin.ours.cross_terms
+    assert first.known.shape == (0, 2)
+    first.entries(np.array([[4, 5, 1], [0, 1, -1], [2, 3, 1]]), w)
+    assert first.known.dtype == np.int64
+    assert first.known.tolist() == [[4, 5], [0, 1], [2, 3]]
+    second = type(first)(twin.ours.data)
+    second.learn(first.known)
+    assert second.runs == first.runs
+    assert_array_equal(second.pair[: second.used], first.pair[: first.used])
+    assert_array_equal(second.value[: second.used], first.value[: first.used])
+    degree = np.diff(twin.ours.data.link_ptr)
+    assert first.bound.tolist() == [degree[column != 0].sum() for column in twin.dense.X.T]
 
 
 def test_problems_share_their_data():

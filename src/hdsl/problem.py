@@ -107,10 +107,10 @@ class TripletData:
         self.rows = rows
         self.n_rows, self.n_features = rows.shape
         self.row_ptr = rows.indptr.astype(np.int64)
-        self.row_idx, self.row_val = rows.indices.astype(np.int32, copy=False), rows.data
+        self.row_idx, self.row_val = np.asarray(rows.indices, dtype=np.int32), rows.data
         columns = rows.tocsc()
         self.col_ptr = columns.indptr.astype(np.int64)
-        self.col_idx, self.col_val = columns.indices.astype(np.int32, copy=False), columns.data
+        self.col_idx, self.col_val = np.asarray(columns.indices, dtype=np.int32), columns.data
         self.nnz = int(self.row_ptr[-1])
 
         self.n_triplets = len(triplets)
@@ -636,8 +636,8 @@ class _CrossTerms:
         running = np.concatenate([[0], np.cumsum(degree)])
         #: At most so many terms if the feature is the first of the pair.
         self.bound = running[data.col_ptr[1:]] - running[data.col_ptr[:-1]]
-        self._atoms: np.ndarray | None = None
-        self._found = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), [0]
+        self._atoms: np.ndarray | None = None  # those that _found is the place of
+        self._found: tuple[np.ndarray, np.ndarray, list[int]]
 
     @property
     def known(self) -> np.ndarray:
