@@ -283,3 +283,34 @@ def vote(classes, weights):
     most = max(votes.values())
     winner = next(c for c in classes if votes[c] == most)
     return {c: share / sum(weights) for c, share in votes.items()}, winner
+
+
+def climb(C, S, starts):
+    """Return the atom of the oracle's ascent, and the features whose partners it looked for.
+
+    `C` is minus the gradient and `S` its symmetric part, twice. All starts take two half steps;
+    from there only the best goes on, while its score rises and its features are new.
+    """
+
+    def pair(i):
+        values = np.diag(C) + np.abs(S[i])
+        values[i] = -np.inf
+        return i, int(np.argmax(values))
+
+    def rank(found):
+        i, j = sorted(found)
+        return -(C[i, i] + C[j, j] + abs(S[i, j])), i, j
+
+    looks = [sorted(set(starts))]
+    first = [pair(i) for i in looks[0]]
+    best = min(first, key=rank)
+    ahead = sorted({j for _, j in first} - set(looks[0]))
+    while ahead:
+        looks.append(ahead)
+        found = min((pair(i) for i in ahead), key=rank)
+        if rank(found) >= rank(best):
+            break
+        best = found
+        ahead = [j for j in best[1:] if not any(j in look for look in looks)]
+    i, j = sorted(best)
+    return (i, j, 1 if S[i, j] >= 0.0 else -1), looks

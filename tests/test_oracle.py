@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
 
 import reference
 from hdsl import oracle
@@ -113,6 +114,44 @@ def test_exact_looks_at_few_rows_of_a_long_path(seed):
     assert asked.n_rows < 80 * 60
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_what_exact_counts_and_remembers(seed):
+    """Looks at all rows come when a look at each has been used up; another object goes on alike."""
+    d = 60
+    twin = random_twin(seed, n=30, d=d, T=300, density=0.1, scale=20.0)
+    asked, rng = oracle.Exact(), np.random.default_rng(seed)
+    assert {name: part.tolist() for name, part in asked.memory().items()} == {"counts": [0, 0, 0]}
+    margins, budget, looks, whole = twin.dense.offset, 0, 0, 0
+    for k in range(60):
+        other = oracle.Exact()
+        other.recall(asked.memory(), twin.ours)
+        asked = other if k % 7 == 3 else asked
+        gradient = Watched(twin.ours.gradient(margins))
+        vertex = asked(gradient, rng)
+        rows = gradient.looks[-1]
+        if k % 7 != 3:
+            again = Watched(twin.ours.gradient(margins))
+            assert (other(again, rng), again.looks) == (vertex, gradient.looks)
+        assert (len(rows) == d) or (len(rows) <= budget)
+        whole += len(rows) == d
+        budget, looks = d if len(rows) == d else budget - len(rows), looks + len(rows)
+        memory = asked.memory()
+        assert memory["counts"].tolist() == [k + 1, looks, budget] == [
+            asked.n_calls, asked.n_rows, budget
+        ]  # fmt: skip
+        assert_array_equal(memory["last"], gradient.w)
+        if len(rows) == d:
+            assert_array_equal(memory["base"], gradient.w)
+            assert_array_equal(memory["value"], memory["base_value"])
+        # What is remembered is a bound of every row, and no more than the value of those seen.
+        value, *_ = gradient.gradient.partners(np.arange(d), after=True)
+        assert (memory["value"] >= value - 1e-12).all()
+        assert_array_equal(memory["value"][rows], value[rows])
+        margins = margins + 2 / (k + 200) * (twin.ours.atom_margins(vertex.atom) - margins)
+    assert 2 <= whole < 30
+    assert looks < 0.5 * 60 * d
+
+
 def test_exact_sees_a_partner_rise():
     """Features that never meet: a row's best pair rises though nothing in the row itself moved."""
     twin = make_twin(
@@ -186,6 +225,81 @@ def test_ascent_is_as_good_as_its_starts(case, seed):
     for i in starts:
         if diagonal[i] > fifth + tolerance / twin.dense.scale:  # which of equals starts is open
             assert found >= max(scores_of_feature(scores, i).values()) - tolerance
+
+
+class Watched:
+    """A gradient that remembers which features it was asked for the partners of."""
+
+    def __init__(self, gradient):
+        self.gradient, self.looks = gradient, []
+
+    def __getattr__(self, name):
+        return getattr(self.gradient, name)
+
+    def partners(self, features, **options):
+        self.looks.append(np.asarray(features).tolist())
+        return self.gradient.partners(features, **options)
+
+
+@given(twins_with_margins(), st.data())
+def test_climb(case, data):
+    """The atom, and the passes over X that it takes, are those of a slow twin."""
+    twin, margins = case
+    gradient = Watched(twin.ours.gradient(margins))
+    starts = data.draw(st.lists(st.integers(0, twin.dense.d - 1), min_size=1, max_size=9))
+    vertex = oracle.climb(gradient, starts)
+    C = -twin.dense.gradient(margins)
+    every = np.sort(twin.dense.scores(margins, reference.all_atoms(twin.dense.d)))
+    if (np.diff(every) <= 1e-10 * twin.dense.score_size(margins)).any():
+        return  # rounding may settle what ties here; the next test has true ties
+    atom, looks = reference.climb(C, C + C.T, starts)
+    assert vertex.atom == atom
+    assert gradient.looks == looks
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("count", [1, 3, 8])
+def test_climb_takes_no_look_too_many(seed, count):
+    twin = random_twin(seed, n=30, d=40, T=200, density=0.2)
+    rng = np.random.default_rng(seed)
+    margins, starts = rng.normal(size=200), rng.integers(40, size=count)
+    C = -twin.dense.gradient(margins)
+    gradient = Watched(twin.ours.gradient(margins))
+    vertex = oracle.climb(gradient, starts)
+    atom, looks = reference.climb(C, C + C.T, starts.tolist())
+    assert (vertex.atom, gradient.looks) == (atom, looks)
+
+
+@given(exact_twins(), st.data())
+def test_climb_settles_ties(twin, data):
+    starts = data.draw(st.lists(st.integers(0, twin.dense.d - 1), min_size=1, max_size=9))
+    gradient = Watched(twin.ours.gradient(np.zeros(twin.dense.T)))
+    C = -twin.dense.gradient(np.zeros(twin.dense.T))
+    atom, looks = reference.climb(C, C + C.T, starts)
+    assert oracle.climb(gradient, starts).atom == atom
+    assert gradient.looks == looks
+
+
+def test_starts_of_an_ascent():
+    """Six of the largest diagonal, the first feature of the last atom, and one at random."""
+    twin = random_twin(0, n=30, d=40, T=200, density=0.2)
+    asked, rng, last = oracle.Ascent(), np.random.default_rng(0), set()
+    memory = asked.memory()["recent"]
+    assert (memory.dtype, memory.shape) == (np.int64, (0,))
+    for k in range(5):
+        margins = np.random.default_rng(k).normal(size=200)
+        chance = np.random.default_rng()
+        chance.bit_generator.state = rng.bit_generator.state
+        largest = np.argsort(twin.dense.gradient(margins).diagonal())[:6]
+        gradient = Watched(twin.ours.gradient(margins))
+        vertex = asked(gradient, rng)
+        expected = {*largest.tolist(), *last, int(chance.integers(40))}
+        assert gradient.looks[0] == sorted(expected)
+        last = {vertex.atom.i}
+        assert asked.memory()["recent"].tolist() == [vertex.atom.i]
+        other = oracle.Ascent()
+        other.recall(asked.memory(), twin.ours)
+        asked = other if k % 2 else asked
 
 
 @pytest.mark.parametrize("seed", range(10))

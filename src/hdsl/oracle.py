@@ -74,7 +74,8 @@ class Exact(Oracle):
         self._budget = 0
         self._base: PairGradient | None = None
         self._last: PairGradient | None = None
-        self._base_value = self._value = np.empty(0)
+        self._base_value: np.ndarray
+        self._value: np.ndarray
 
     def __call__(self, gradient: PairGradient, rng: np.random.Generator) -> Vertex:
         """Return the best of all atoms."""
