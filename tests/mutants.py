@@ -204,6 +204,10 @@ def replace(owner, name, old, new, package):
             for inner, value in list(vars(new).items()):
                 if inner not in {"__dict__", "__weakref__", "__module__", "__doc__"}:
                     replace(old, inner, vars(old).get(inner), value, package)
+            for made in ("__init__", "__new__"):  # of data classes and named tuples
+                was, now = vars(old).get(made), vars(new).get(made)
+                if isinstance(was, types.FunctionType) and isinstance(now, types.FunctionType):
+                    was.__defaults__ = now.__defaults__
         return
     was, now = function_of(old), function_of(new)
     if was is not None and now is not None:

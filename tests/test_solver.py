@@ -175,6 +175,53 @@ def test_line_search_on_a_flat_line():
 # --- what holds at each step ---------------------------------------------------------------------
 
 
+class Line:
+    """A line whose slope is told, in place of a problem; it remembers where it was asked."""
+
+    def __init__(self, slope, curvature=0.0):
+        self.slope, self.curvature, self.asked = slope, curvature, []
+
+    def slope_along(self, margins, direction, step):
+        self.asked.append(step)
+        return self.slope(step), self.curvature
+
+    def search(self, max_step=1.0):
+        return solver.line_search(self, None, None, max_step)
+
+
+def test_line_search_takes_newtons_step():
+    """One from the right piece is enough; one that leads past the end is cut to the end."""
+    for zero, step in [(0.25, 0.25), (1.0, 1.0), (2.0, 1.0)]:
+        line = Line(lambda s, zero=zero: s - zero, 1.0)
+        assert line.search() == step
+        assert line.asked == [0.0, step]
+
+
+def test_line_search_does_not_start_uphill():
+    for slope, max_step in [(0.5, 1.0), (0.0, 1.0), (np.nan, 1.0), (-1.0, 0.0)]:
+        line = Line(lambda s, slope=slope: slope)
+        assert line.search(max_step) == 0.0
+        assert line.asked == [0.0]
+
+
+@pytest.mark.parametrize(("down", "up"), [(-1.0, 2.0), (-2.0, 1.0), (-1.0, 1.0), (-1.0, 1e-9)])
+def test_line_search_on_a_jump_of_the_slope(down, up):
+    """Where no number has slope 0, as rounding has it, the end of the smaller slope is taken."""
+    line = Line(lambda s: down if s < 0.3 else up)
+    found = line.search()
+    assert found == pytest.approx(0.3, abs=1e-15)
+    assert line.slope(found) == (down if -down < up else up)
+    assert len(line.asked) < 200
+    assert len(set(line.asked)) == len(line.asked)  # nowhere twice
+
+
+def test_line_search_where_newton_goes_astray():
+    """Steps that are too long cost passes, not the answer."""
+    for curvature in (1e-3, 0.1):
+        line = Line(lambda s: s**3 - 0.1, curvature)
+        assert line.search() == pytest.approx(0.1 ** (1 / 3), rel=1e-12)
+
+
 class Watch:
     """A callback that compares each state with the dense reference."""
 
@@ -429,6 +476,50 @@ def test_an_active_atom_may_be_better_than_the_oracles():
     assert unscored.score == pytest.approx(weights @ scores)
 
 
+def test_the_oracles_atom_may_be_better_than_the_active_ones():
+    """And the score of the model comes from what is known: its atoms' scores, or its margins."""
+    twin, rng = random_twin(0, scale=8.0), np.random.default_rng(0)
+    some, weights = np.array([[2, 3, 1], [0, 1, -1]]), np.array([0.25, 0.75])
+    margins = twin.ours.margins(some, weights)
+    iterate = solver.Iterate(0, solver.ActiveSet(some, weights))
+    state = solver.State(iterate, margins, twin.ours.value(margins), twin.ours.data.features)
+    best = Vertex(1e9, Atom(4, 5, 1))
+    looks = [
+        solver.Outlook(
+            state,
+            SimpleNamespace(scores=lambda atoms: np.array([2.0, 4.0]), dot=lambda margins: 7.0,
+                            covers_all=True),
+            lambda gradient, rng: best,
+            rng,
+            0.0,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    assert looks[0].scores.tolist() == [2.0, 4.0]
+    assert (looks[0].score, looks[0].vertex) == (3.5, best)
+    assert (looks[1].score, looks[1].vertex) == (7.0, best)
+    assert "scores" not in vars(looks[1])  # nobody asked for them
+
+
+def test_a_shift_that_is_just_worth_it_asks_no_oracle():
+    look = outlook([7.0, 3.0, 1.0], [0, 7, -1], gap=9.0, gap_estimate=4.0)
+    assert solver.blended(look).kind == "pairwise"
+    assert look.state.gap_estimate == 4.0
+
+
+def test_moving_away_from_an_atom():
+    """It leaves when the step is as long as can be, whatever rounding leaves of its weight."""
+    active = solver.ActiveSet(np.array([[0, 1, 1], [2, 3, 1]]), np.array([0.25, 0.75]))
+    gone = active.moved(None, Atom(0, 1, 1), 1 / 3 - 1e-15, True)
+    assert (gone.atoms.tolist(), gone.weights.tolist()) == ([[2, 3, 1]], [1.0])
+    less = active.moved(None, Atom(0, 1, 1), 1 / 6, False)
+    assert_allclose(less.weights, [0.125, 0.875])
+    other = active.moved(Atom(4, 5, -1), Atom(0, 1, 1), 0.25 - 1e-15, True)
+    assert other.atoms.tolist() == [[2, 3, 1], [4, 5, -1]]
+    with pytest.raises(ValueError, match=r"moves away from \(0, 1, -1\), which is not active"):
+        active.moved(None, Atom(0, 1, -1), 0.1, False)
+
+
 def test_a_point_inside_a_bracket():
     """The middle where one slope is not known, else where the chord crosses zero, off the ends."""
     assert solver._between(1.0, 3.0, -1.0, np.nan) == 2.0
@@ -554,6 +645,34 @@ def test_defaults():
     said = run(twin, oracle="ascent", step="away", step_size="line_search", init="oracle", tol=1e-3)
     assert_same_model(found, said)
     assert found.n_iter == said.n_iter > run(twin, oracle="ascent", tol=2e-3).n_iter
+
+
+def test_a_thousand_iterations_by_default():
+    twin = random_twin(1, scale=5.0)
+    result = solver.frank_wolfe(
+        twin.ours, step="forward", step_size="2/(k+2)", tol=NEVER, rng=np.random.default_rng(0)
+    )
+    assert (result.status, result.n_iter) == ("max_iter", 1000)
+
+
+def test_a_gap_that_is_not_known_is_not_exact():
+    """Lazy steps ask for no vertex; the last model's gap is always asked for."""
+    trace = run(random_twin(0, scale=8.0), step="blended", max_iter=40).trace
+    unknown = np.isnan(trace["gap"])
+    assert 0 < unknown.sum() < len(trace) - 1
+    assert_array_equal(trace["gap_is_exact"], ~unknown)
+    assert not unknown[-1]
+
+
+def test_a_run_that_goes_on_shows_what_is_new_and_counts_all_seconds():
+    twin, seen = random_twin(1, scale=5.0), []
+    first = run(twin, max_iter=3, callback=lambda state: seen.append(state.n_iter))
+    assert seen == [0, 1, 2, 3]
+    first.trace["seconds"] = [0.0, 1.0, 2.0, 500.0]
+    second = run(twin, max_iter=6, earlier=first, callback=lambda state: seen.append(state.n_iter))
+    assert seen == [0, 1, 2, 3, 4, 5, 6]
+    assert second.trace["seconds"][:3].tolist() == [0.0, 1.0, 2.0]
+    assert (second.trace["seconds"][3:] >= 500.0).all()
 
 
 def test_checks_in_vain_wait_twice_as_long_each_time():

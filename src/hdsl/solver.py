@@ -422,7 +422,6 @@ def frank_wolfe(
         state = run.go_to(place)
     else:
         state = run.start(init) if earlier is None else run.resume(earlier)
-        run.seen = -1 if earlier is None else state.n_iter
     try:
         status = run.iterate(state, max_iter, step_size, callback, keep)
         return run.finish(state, status, earlier)
@@ -455,8 +454,9 @@ class _Run:
             i, j = self.rng.choice(problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:
-            empty = problem.margins(np.empty((0, 3), dtype=np.int64), np.empty(0))
-            atom = self.oracle(self.gradient(empty), self.rng).atom
+            nothing = np.empty(0)
+            margins = problem.margins(nothing, nothing)
+            atom = self.oracle(self.gradient(margins), self.rng).atom
         margins = problem.atom_margins(atom)
         return State(
             Iterate(0, ActiveSet.of(atom)), margins, problem.value(margins), problem.data.features
@@ -466,10 +466,11 @@ class _Run:
         features = self.problem.data.features
         order = np.argsort(features)
         ends = order[np.searchsorted(features, earlier.atoms[:, :2], sorter=order)]
-        atoms = np.column_stack([np.sort(ends, axis=1), earlier.atoms[:, 2]])
+        atoms = np.column_stack([np.sort(ends), earlier.atoms[:, 2]])
         active = ActiveSet(atoms, earlier.weights)
         margins = self.problem.margins(atoms, earlier.weights)
         self.began -= float(np.nan_to_num(earlier.trace["seconds"][-1]))  # NaN from a file
+        self.seen = earlier.n_iter
         return State(
             Iterate(earlier.n_iter, active), margins, self.problem.value(margins), features
         )
