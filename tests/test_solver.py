@@ -366,6 +366,13 @@ def test_drift_bounds_the_error_of_margins(step, scale, monkeypatch):
             assert after == pytest.approx(before * away, rel=1e-4)
 
 
+def test_the_size_of_margins():
+    assert solver._largest(np.array([-3.0, 2.0])) == 3.0
+    assert solver._largest(np.array([-3.0, 4.0])) == 4.0
+    assert solver._largest(np.array([-0.5, 0.25])) == 1.0
+    assert solver._largest(np.array([1.5, 1.25])) == 1.5
+
+
 def test_the_result_is_free_of_drift():
     """Whatever rounding did to the margins, the objective reported is that of the atoms."""
     twin = random_twin(0, scale=8.0)
@@ -716,7 +723,7 @@ def test_the_first_line_of_a_trace():
     assert (first["kind"], first["step_size"], first["drop"]) == ("start", 1.0, False)
     assert (first["n_atoms"], first["n_features"]) == (1, 2)
     assert [first[name] for name in ("away_i", "away_j", "away_sign")] == [-1, -1, 0]
-    assert first["seconds"] > 0.0
+    assert 0.0 < first["seconds"] < 1000.0
     assert np.isnan(first["validation_score"])
 
 
@@ -1164,6 +1171,7 @@ def test_interrupt_anywhere_leaves_a_whole_model(method, step, call, monkeypatch
     value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
     assert result.objective == pytest.approx(value, rel=1e-12)
     assert result.trace["objective"][-1] == pytest.approx(value, rel=1e-12)
+    assert_array_equal(result.trace["gap_is_exact"], ~np.isnan(result.trace["gap"]))
 
 
 def assert_same_model(a, b):
@@ -1208,6 +1216,34 @@ def test_a_run_goes_on_from_its_place(oracle, step, batch_size, n_iter):
     assert (np.diff(again.trace["seconds"]) >= 0).all()
 
 
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("oracle", ORACLES)
+def test_who_goes_to_a_place_is_there(oracle, step):
+    """All that a run says of where it is, it says again when it has gone there."""
+    places, parameters = [], {"oracle": oracle, "step": step, "init": "random", "max_iter": 30}
+    parameters["tol"] = 1e-4  # so that there are checks
+    run(random_twin(6, scale=8.0), keep=lambda place: places.append(place()), **parameters)
+    for place in places:
+        problem = random_twin(6, scale=8.0).ours
+        solver.check_place(place, problem, oracle)
+        loop = solver._Run(
+            problem, solver.ORACLES[oracle](), solver.STEPS[step], None, 1e-4,
+            np.random.default_rng(9),
+        )  # fmt: skip
+        state = loop.go_to(place)
+        again = loop.place(state)
+        assert again.keys() == place.keys()
+        assert 0.0 <= again["floats"][2] - place["floats"][2] < 1000.0
+        again["floats"][2] = place["floats"][2]
+        again["trace"]["seconds"][-1] = place["trace"]["seconds"][-1]
+        for name in ("gap", "gap_is_exact"):  # of the model before, until the iteration is done
+            again["trace"][name][-1] = place["trace"][name][-1]
+        for name, array in place.items():
+            assert (name, again[name].dtype) == (name, array.dtype)
+            assert again[name].tobytes() == array.tobytes(), name
+        assert (state.iterate.move is None) == (state.n_iter == 0)
+
+
 @pytest.mark.parametrize("step", ["away", "blended"])
 def test_what_a_check_in_vain_learned_is_kept(step, monkeypatch):
     """When the next check comes, and what the checker remembers, are part of the place."""
@@ -1227,6 +1263,11 @@ def test_what_a_check_in_vain_learned_is_kept(step, monkeypatch):
     again = run(random_twin(0, scale=20.0), place=place, **parameters)
     assert_same_model(again, whole)
     assert again.n_exact_checks == whole.n_exact_checks
+    problem = random_twin(0, scale=20.0).ours
+    for name in ("value", "base_value", "base", "last"):
+        half = {k: v for k, v in place.items() if k != f"checker.{name}"}
+        with pytest.raises(ValueError, match=f"'checker.{name}' is missing"):
+            solver.check_place(half, problem, "heuristic")
 
 
 def bad_places(place):
@@ -1262,6 +1303,7 @@ def test_what_is_no_place_is_refused():
     twin = random_twin(6, scale=8.0)
     _, place = place_of(twin, 11, oracle="exact", max_iter=25)
     solver.check_place(place, twin.ours, "exact")
+    solver.check_place({**place, "known": np.array([[0, 7]])}, twin.ours, "exact")
     for name, array in bad_places(place):
         with pytest.raises(ValueError, match=r"\w"):
             solver.check_place({**place, name: array}, twin.ours, "exact")

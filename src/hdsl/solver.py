@@ -731,7 +731,7 @@ def check_place(place: Place, problem: TripletProblem, oracle: str) -> None:
     model_file.check_atoms(place["atoms"], place["weights"], n_features)
     model_file.check_trace(place["trace"], 0, n_features)
     low, high = place["known"].T
-    recent = place.get("oracle.recent", np.empty(0, dtype=np.int64))
+    recent = place.get("oracle.recent", np.array([]))
     if not ((low >= 0) & (low < high) & (high < n_features)).all():
         raise ValueError("'known' has a pair of features that there is not.")
     if ((recent < 0) | (recent >= n_features)).any():
