@@ -132,6 +132,18 @@ def test_fit_is_the_same_again(place, tmp_path):
     np.testing.assert_array_equal(first.weights_, second.weights_)
 
 
+def test_fit_within_a_memory_limit(place, tmp_path):
+    """The way out is told by the names that it has here."""
+    command = ["fit", place / "texts.csv", "--text", "body", "--label", "topic",
+               "-o", tmp_path / "model.hdsl", "--max-iter", 5, "--memory-limit"]  # fmt: skip
+    told = bad(*command, 1e-6)
+    assert "are allowed by --memory-limit. Fit fewer triplets" in told
+    assert told.endswith("set --batch-size (no products are stored then), or pass "
+                         "--memory-limit none to go on anyway.\n")  # fmt: skip
+    assert "--memory-limit must be a number or auto. Got 'much'." in bad(*command, "much")
+    good(*command, "none")
+
+
 def test_fit_without_choice_and_measure(place, tmp_path):
     result = good(
         "fit", place / "texts.csv", "--text", "body", "--label", "topic", "--max-iter", 7,

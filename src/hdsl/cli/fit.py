@@ -57,6 +57,10 @@ def fit(
     ] = None,
     seed: Annotated[int, option("Of all that is random.")] = 0,
     jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
+    memory_limit: Annotated[
+        str,
+        option("GiB that the fit may take; auto is what is free, none goes on whatever it takes."),
+    ] = "auto",
     as_json: Json = False,
     text: TextColumn = None,
     label: LabelColumn = None,
@@ -151,6 +155,7 @@ def fit(
         step=step, batch_size=batch_size, mining=mining, n_targets=n_targets,
         n_impostors=n_impostors, mine_every=mine_every, max_iter=max_iter, tol=tol,
         n_iter_no_change=patience, random_state=seed, n_jobs=jobs,
+        memory_limit=None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
     )  # fmt: skip
     vectorizer = None
     if inputs.is_table(data):
@@ -159,10 +164,15 @@ def fit(
             min_df=_count_or_share(min_df), max_df=_count_or_share(max_df, share=1.0),
         )  # fmt: skip
     source = inputs.Source(text, label, labels, triplets, ids, zero_based, matlab_names)
-    outcome = learn(
-        inputs.read_data(data, source), model, vectorizer=vectorizer, test=test,
-        validation=validation, seed=seed, quiet=as_json, checkpoint=checkpoint,
-    )  # fmt: skip
+    try:
+        outcome = learn(
+            inputs.read_data(data, source), model, vectorizer=vectorizer, test=test,
+            validation=validation, seed=seed, quiet=as_json, checkpoint=checkpoint,
+        )  # fmt: skip
+    except MemoryError as error:  # what to set has other names here
+        told = str(error).replace("memory_limit=None", "--memory-limit none")
+        told = told.replace("by memory_limit", "by --memory-limit")
+        raise MemoryError(told.replace("set batch_size=", "set --batch-size")) from None
     kept = outcome.collection
     if no_documents:
         kept = Collection(vectorizer=vectorizer, columns=kept.columns)
