@@ -192,8 +192,20 @@ def corpus(name: str, kind: str = "") -> list[Path]:
 def seeds(name: str, kind: str = "good") -> list[bytes]:
     """Return the files that damage starts from."""
     if name == "checkpoint" and kind == "good":
-        return [checkpoint_bytes()]
-    return [path.read_bytes() for path in corpus(name, kind)]
+        return [unsealed(checkpoint_bytes())]
+    found = [path.read_bytes() for path in corpus(name, kind)]
+    if TARGETS[name].form == "safetensors" and kind == "good":
+        return [unsealed(raw) for raw in found]
+    return found
+
+
+def unsealed(raw: bytes) -> bytes:
+    """Return a file of ours without its checksum, which would keep all damage from the reader."""
+    length = int.from_bytes(raw[:8], "little")
+    layout = json.loads(raw[8 : 8 + length])
+    layout["__metadata__"].pop("sha256", None)
+    head = json.dumps(layout).encode()
+    return len(head).to_bytes(8, "little") + head + raw[8 + length :]
 
 
 class BrokenPromise(Exception):  # noqa: N818 - what it is

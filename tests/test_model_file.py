@@ -37,6 +37,7 @@ from hdsl.model_file import (
 from hdsl.solver import TRACE_DTYPE
 
 GOLDEN = Path(__file__).parent / "golden" / "model-v1.hdsl"
+UNSEALED = GOLDEN.with_name("model-v1-unsealed.hdsl")  # without a checksum, as others may write it
 
 CODES = sorted(model_file.CODES)
 
@@ -221,6 +222,28 @@ def test_other_writers_of_the_format_are_understood(path):
     assert header == {"a": 1}
     for name in arrays:
         assert_array_equal(found[name], arrays[name], strict=True)
+
+
+def test_no_bit_can_change_unseen(path):
+    """Each bit of a file, one after the other; what is read is what was written, or nothing."""
+    write(path, {"x": np.array([1.5, -2.0]), "y": np.array([True])}, {"scale": 0.5, "name": "é"})
+    raw = path.read_bytes()
+    for at in range(8 * len(raw)):
+        changed = bytearray(raw)
+        changed[at // 8] ^= 1 << at % 8
+        path.write_bytes(changed)
+        with pytest.raises(ValueError, match="Cannot load"):
+            read(path)
+
+
+def test_a_checksum_covers_large_files(path):
+    write(path, {"x": np.arange(400_000.0)}, {})
+    raw = bytearray(path.read_bytes())
+    read(path)
+    raw[-5] ^= 1
+    path.write_bytes(raw)
+    with pytest.raises(ValueError, match="its checksum is another, so some byte in it has changed"):
+        read(path)
 
 
 def test_views_are_written_as_they_look(path):
@@ -700,16 +723,22 @@ def test_memory_goes_by_the_size_of_the_file(path, raw, limit):
 
 
 def test_a_file_that_shrinks_while_it_is_read(path, monkeypatch):
-    write(path, {"x": np.ones(100_000)}, {})
-    places = model_file._places
+    for stage, told in {
+        "_places": "its checksum is another",
+        "_checksum": "became shorter",
+    }.items():
+        write(path, {"x": np.ones(100_000)}, {})
+        original = getattr(model_file, stage)
 
-    def shrink(*args):
-        os.truncate(path, 1000)
-        return places(*args)
+        def shrink(*args, original=original):
+            result = original(*args)
+            os.truncate(path, 1000)
+            return result
 
-    monkeypatch.setattr(model_file, "_places", shrink)
-    with pytest.raises(ValueError, match="became shorter"):
-        read(path)
+        with monkeypatch.context() as patch:
+            patch.setattr(model_file, stage, shrink)
+            with pytest.raises(ValueError, match=told):
+                read(path)
 
 
 @pytest.fixture(scope="module")
@@ -988,9 +1017,10 @@ def test_a_trace_may_have_other_columns(path):
 # --- promises ------------------------------------------------------------------------------------
 
 
-def test_the_golden_file_means_what_it_meant(path):
+@pytest.mark.parametrize("kept", [GOLDEN, UNSEALED])
+def test_the_golden_file_means_what_it_meant(kept):
     state = golden_state()
-    back = model_from_arrays(*read(GOLDEN), path=GOLDEN)
+    back = model_from_arrays(*read(kept), path=kept)
     assert_same(back, {name: state[name] for name in back})
     assert state.keys() == back.keys()
 

@@ -2,8 +2,9 @@
 
 A file is eight bytes that hold a length n, a JSON text of n bytes, then the bytes of the arrays,
 little-endian, end to end. The text gives each array's dtype, shape and place, and under
-``__metadata__`` three strings: ``format`` is "hdsl", ``format_version`` is a number, ``header`` is
-JSON again: all that is not an array. The same content makes the same bytes.
+``__metadata__`` four strings: ``format`` is "hdsl", ``format_version`` is a number, ``header`` is
+JSON again: all that is not an array, and ``sha256`` is the checksum of the text without this string
+and of the arrays' bytes. The same content makes the same bytes.
 
 Any safetensors reader can open such a file. This one trusts nothing: each claim is held against the
 size of the file before memory is taken for an array, and a file that is not what it should be gets
@@ -13,12 +14,13 @@ one ValueError that says so.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import math
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import BufferedReader
 from itertools import pairwise
@@ -242,7 +244,8 @@ def _encode(
             "shape": list(ready[name].shape),
             "data_offsets": [begin, end],
         }
-    text = json.dumps(layout, separators=(",", ":")).encode()
+    layout["__metadata__"]["sha256"] = _checksum(layout, (_bytes_of(ready[name]) for name in names))
+    text = _as_json(layout)
     text += b" " * (-len(text) % 8)
     if len(text) > HEADER_LIMIT:
         raise ValueError(
@@ -250,6 +253,18 @@ def _encode(
             "what is large, such as a vocabulary, as an array."
         )
     return text, [ready[name] for name in names]
+
+
+def _as_json(layout: dict[str, Any]) -> bytes:
+    return json.dumps(layout, separators=(",", ":")).encode()
+
+
+def _checksum(layout: dict[str, Any], parts: Iterable[Any]) -> str:
+    """Return the SHA-256 of the JSON text and of the arrays' bytes, which come in parts."""
+    digest = hashlib.sha256(_as_json(layout))
+    for part in parts:
+        digest.update(part)
+    return digest.hexdigest()
 
 
 def _plain(value: Any, where: str, depth: int = 0) -> Any:
@@ -352,7 +367,16 @@ def _decode(file: BufferedReader, size: int) -> tuple[dict[str, Place], dict[str
             f"it was written by hdsl {str(writer)[:30]}, format {version}; this hdsl reads up to "
             f"format {FORMAT}: upgrade hdsl."
         )
-    return _places(layout, size - 8 - length, 8 + length), header
+    places = _places(layout, size - 8 - length, 8 + length)
+    if "sha256" in metadata:  # a file by other hands may have none
+        told = metadata.pop("sha256")
+        if told != _checksum(
+            {"__metadata__": metadata, **layout}, iter(lambda: file.read(1 << 20), b"")
+        ):
+            raise _damaged("its checksum is another, so some byte in it has changed")
+    if metadata.keys() != {"format", "format_version", "header"}:
+        raise _damaged(f"its metadata have the unknown names {short(sorted(metadata))}")
+    return places, header
 
 
 def _foreign(first: bytes) -> ValueError:

@@ -90,6 +90,7 @@ def tensors(header=None, body=None, **changes):
     length = int.from_bytes(raw[:8], "little")
     if header is None:
         layout = json.loads(raw[8 : 8 + length])
+        del layout["__metadata__"]["sha256"]  # what is below it shall be read
         inner = json.loads(layout["__metadata__"]["header"])
         layout["__metadata__"]["header"] = json.dumps({**inner, **changes})
         header = json.dumps(layout).encode()
@@ -117,6 +118,8 @@ def models():
     text.save(HERE / "documents" / "good.hdsl", model, kept)
     text.save(HERE / "documents" / "good-plain.hdsl", model, text.Collection())
     nested = "[" * 500 + "]" * 500
+    changed = bytearray((HERE / "model" / "good.hdsl").read_bytes())
+    changed[-9] ^= 1
     huge = {"x": {"dtype": "F64", "shape": [2**50], "data_offsets": [0, 2**53]}}
     mark = {"__metadata__": {"format": "hdsl", "format_version": "1", "header": "{}"}}
     for name, content in {
@@ -128,6 +131,7 @@ def models():
         "huge-count": tensors(n_iter=10**4000),
         "infinite-scale": tensors(scale=1e999).replace(b"Infinity", b"1e999   "),
         "twice": tensors(b'{"a": 1, "a": 2}'),
+        "changed": changed,
     }.items():
         put("model", f"bad-{name}.hdsl", content)
 
