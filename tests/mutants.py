@@ -145,6 +145,8 @@ def mutants(source):
             functions[where] = digest, node.body[0].lineno, node.end_lineno
         for variant in variants(node):
             before, after = brief(node), brief(variant)
+            if before == after:  # two equal arguments exchanged
+                continue
             ast.copy_location(variant, node)
             key = where, before, after
             seen[key] = seen.get(key, -1) + 1
@@ -207,8 +209,8 @@ def replace(owner, name, old, new, package):
                 if inner not in {"__dict__", "__weakref__", "__module__", "__doc__"}:
                     replace(old, inner, vars(old).get(inner), value, package)
             for made in ("__init__", "__new__"):  # of data classes and named tuples
-                was, now = vars(old).get(made), vars(new).get(made)
-                if isinstance(was, types.FunctionType) and isinstance(now, types.FunctionType):
+                was, now = function_of(vars(old).get(made)), function_of(vars(new).get(made))
+                if was is not None and now is not None:
                     was.__defaults__ = now.__defaults__
         return
     was, now = function_of(old), function_of(new)

@@ -320,9 +320,11 @@ def test_same_seed_same_atom(name):
     assert len(answers) == 1
 
 
-@given(st.lists(st.tuples(st.sampled_from([0.0, 1.0]), st.integers(0, 5)), min_size=2, max_size=2))
-def test_a_vertex_beats_another_by_score_then_order(drawn):
-    everyone = reference.all_atoms(3)
-    a, b = (Vertex(score, Atom(*everyone[k])) for score, k in drawn)
-    expected = (-drawn[0][0], drawn[0][1]) < (-drawn[1][0], drawn[1][1])
-    assert a.beats(b) == expected
+def test_a_vertex_beats_another_by_score_then_order():
+    everyone = [
+        (-score, k, Vertex(score, Atom(*atom)))
+        for score in (0.0, 1.0)
+        for k, atom in enumerate(reference.all_atoms(3))
+    ]
+    for a, b in product(everyone, repeat=2):
+        assert a[2].beats(b[2]) == (a[:2] < b[:2])

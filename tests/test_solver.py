@@ -1241,7 +1241,11 @@ def test_who_goes_to_a_place_is_there(oracle, step):
         for name, array in place.items():
             assert (name, again[name].dtype) == (name, array.dtype)
             assert again[name].tobytes() == array.tobytes(), name
-        assert (state.iterate.move is None) == (state.n_iter == 0)
+        move = state.iterate.move
+        assert (move is None) == (state.n_iter == 0)
+        if move is not None:
+            assert (move.toward is None) == (move.kind == "away")
+            assert (move.away is None) == (move.kind == "forward")
 
 
 @pytest.mark.parametrize("step", ["away", "blended"])
@@ -1268,6 +1272,30 @@ def test_what_a_check_in_vain_learned_is_kept(step, monkeypatch):
         half = {k: v for k, v in place.items() if k != f"checker.{name}"}
         with pytest.raises(ValueError, match=f"'checker.{name}' is missing"):
             solver.check_place(half, problem, "heuristic")
+
+
+def test_a_blended_step_takes_what_a_check_found(monkeypatch):
+    """After a check in vain the vertex that it found competes with a shift, as if just asked."""
+    notes, check = [], solver._Run.check
+
+    def noted(self, state, look):
+        verdict, found = check(self, state, look)
+        if found is not look and verdict is None:
+            notes.append((state.n_iter, np.ptp(found.scores), found.gap))
+        return verdict, found
+
+    monkeypatch.setattr(solver._Run, "check", noted)
+    monkeypatch.setitem(solver.ORACLES, "heuristic", Blind)
+    kinds = []
+    for seed in range(6):
+        twin = random_twin(seed, n=30, d=15, T=200, scale=20.0)
+        trace = run(twin, oracle="heuristic", step="blended", max_iter=200, tol=1e-4).trace
+        for n_iter, local, gap in notes:
+            if n_iter + 1 < len(trace):
+                kinds.append(str(trace["kind"][n_iter + 1]))
+                assert kinds[-1] == ("forward" if local <= gap else "pairwise")
+        notes.clear()
+    assert kinds.count("forward") > 6
 
 
 def bad_places(place):
