@@ -34,6 +34,8 @@ def main(command, paths):
     for path in paths:
         packages, reason = asked(command, path)
         missed = [package["skip_reason"] for package in packages if "skip_reason" in package]
+        if not packages:
+            reason = reason or "no package was looked up"
         if reason or missed:
             print(
                 f"{Path(path).name} could not be audited: {reason or missed[0]}. "

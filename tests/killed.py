@@ -2,8 +2,8 @@
 
 ``python killed.py FOLDER SEED KILLS PARAMETERS`` fits once in peace, then again and again with a
 checkpoint, killing the process (SIGKILL) KILLS times; then it is let go on to its end. Prints as
-JSON how many processes were killed, how many of those that followed went on from a checkpoint, and
-whether the two files are the same bytes.
+JSON how many processes were killed, from which iterations those that followed went on, and whether
+the two files are the same bytes.
 """
 
 import json
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import HDSL, checkpoint, solver  # noqa: F401  loaded once, not by each process
+from hdsl import HDSL, checkpoint, solver
 
 
 def data(n=240, d=300):
@@ -32,6 +32,14 @@ def data(n=240, d=300):
 def fit(path, kept, parameters):
     """Fit and save; with a checkpoint that is written as often as can be where one is named."""
     checkpoint.EVERY, checkpoint.SHARE = 0.0, np.inf
+    go_to = solver._Run.go_to
+
+    def noted(run, place):
+        with open(f"{kept}.went", "a") as file:
+            file.write(f"{place['counts'][0]}\n")
+        return go_to(run, place)
+
+    solver._Run.go_to = noted
     HDSL(random_state=0, checkpoint=kept, **parameters).fit(*data()).save(path)
 
 
@@ -56,9 +64,8 @@ def main(folder, seed, kills, parameters):
     began = time.perf_counter()
     assert os.waitpid(in_child(fit, whole, folder / "other.ckpt", parameters), 0)[1] == 0
     length = time.perf_counter() - began
-    killed = resumed = 0
+    killed, went = 0, Path(f"{kept}.went")
     while killed < int(kills):
-        resumed += kept.exists()
         child = in_child(fit, pieced, kept, parameters)
         time.sleep(rng.uniform(0.0, length))
         os.kill(child, signal.SIGKILL)
@@ -71,9 +78,12 @@ def main(folder, seed, kills, parameters):
             assert pieced.read_bytes() == whole.read_bytes()
             pieced.unlink()
     assert os.waitpid(in_child(fit, pieced, kept, parameters), 0)[1] == 0
+    resumed = went.read_text().split() if went.exists() else []
+    went.unlink(missing_ok=True)
     left = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
     same = pieced.read_bytes() == whole.read_bytes()
-    print(json.dumps({"killed": killed, "resumed": resumed, "same": same, "left": left}))
+    print(json.dumps({"killed": killed, "resumed": list(map(int, resumed)), "same": same,
+                      "left": left}))  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """A run that is kept on the disk: killed, gone on with, refused, and left alone by a bad disk."""
 
+import copy
 import errno
 import json
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -63,7 +65,10 @@ def compare(tmp_path, cuts, learn=None, **parameters):
         with pytest.raises(PowerCutError):
             small(kept, callback=cut_at(cut), **parameters).fit(X, **learn)
         assert kept.exists()
-    end = small(kept, **parameters).fit(X, **learn)
+    seen = []
+    end = small(kept, callback=lambda state: seen.append(state.n_iter), **parameters)
+    end.fit(X, **learn)
+    assert seen[0] == (cuts[-1] if cuts else 0)  # it went on, and did not start anew
     assert kept.exists()  # a process may be killed before the model is saved
     assert saved(end, tmp_path / "pieced.hdsl") == whole
     assert not kept.exists()
@@ -117,9 +122,9 @@ def test_a_run_without_a_seed_goes_on_with_its_own(tmp_path):
     parameters = {"random_state": None, "mining": "random", "early_stopping": True}
     with pytest.raises(PowerCutError):
         small(kept, callback=cut_at(30), **parameters).fit(X, Y)
-    copy = tmp_path / "copy.ckpt"
-    copy.write_bytes(kept.read_bytes())
-    ends = [saved(small(path, **parameters).fit(X, Y), tmp_path / "m") for path in (kept, copy)]
+    other = tmp_path / "copy.ckpt"
+    other.write_bytes(kept.read_bytes())
+    ends = [saved(small(path, **parameters).fit(X, Y), tmp_path / "m") for path in (kept, other)]
     assert ends[0] == ends[1]
 
 
@@ -212,8 +217,95 @@ def test_killed_at_any_moment(tmp_path, step, oracle, batch_size):
     )  # fmt: skip
     assert end["same"]
     assert end["killed"] == 5
-    assert end["resumed"] >= 2
+    assert sum(n_iter > 0 for n_iter in end["resumed"]) >= 2
     assert end["left"] == ["pieced.hdsl", "whole.hdsl"]
+
+
+# --- whose file it is -----------------------------------------------------------------------------
+
+
+def test_a_model_may_take_the_place_of_its_checkpoint(tmp_path):
+    path = tmp_path / "one.hdsl"
+    model = small(path).fit(X, Y)
+    assert path.exists()
+    model.save(path)
+    assert_array_equal(hdsl.load(path).atoms_, model.atoms_)
+
+
+@pytest.mark.parametrize("was_kept", [False, True])
+def test_another_file_of_its_name_is_not_deleted(tmp_path, monkeypatch, was_kept):
+    kept = tmp_path / "run.ckpt"
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0 if was_kept else 1000.0)
+    model = small(kept).fit(X, Y)
+    assert kept.exists() == was_kept
+    kept.unlink(missing_ok=True)
+    kept.write_text("mine")
+    model.save(tmp_path / "model.hdsl")
+    assert kept.read_text() == "mine"
+
+
+def test_another_file_of_its_name_is_not_overwritten(tmp_path):
+    kept = tmp_path / "run.ckpt"
+
+    def callback(state):
+        if state.n_iter == 10:
+            kept.unlink()
+            kept.write_text("mine")
+
+    with pytest.warns(UserWarning, match="another file has taken its place") as told:
+        model = small(kept, callback=callback).fit(X, Y)
+    assert len(told) == 1
+    assert model.n_iter_ == 40
+    assert kept.read_text() == "mine"
+
+
+def test_two_runs_with_one_file(tmp_path):
+    """The first keeps it; the second goes on without, and says so."""
+    kept, first = tmp_path / "run.ckpt", []
+
+    def callback(state):
+        if state.n_iter == 5 and not first:
+            first.append(small(kept, scale=3.0, callback=cut_at(20)))
+            kept.unlink()
+            with pytest.raises(PowerCutError):
+                first[0].fit(X, Y)
+
+    with pytest.warns(UserWarning, match="another file has taken its place"):
+        small(kept, callback=callback).fit(X, Y)
+    seen = []
+    small(kept, scale=3.0, callback=lambda state: seen.append(state.n_iter)).fit(X, Y)
+    assert seen[0] == 20
+
+
+def test_a_copy_of_a_model_deletes_nothing(tmp_path):
+    kept = tmp_path / "run.ckpt"
+    model = small(kept).fit(X, Y)
+    for copied in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        copied.save(tmp_path / "copy.hdsl")
+        assert kept.exists()
+    model.save(tmp_path / "model.hdsl")
+    assert not kept.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+def test_a_link_stays_and_its_checkpoint_goes(tmp_path):
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "run.ckpt"
+    link.symlink_to(tmp_path / "there" / "run.ckpt")
+    model = small(link).fit(X, Y)
+    assert (tmp_path / "there" / "run.ckpt").exists()
+    model.save(tmp_path / "model.hdsl")
+    assert link.is_symlink()
+    assert not any((tmp_path / "there").iterdir())
+
+
+def test_numbers_are_the_same_in_any_room(tmp_path):
+    kept = tmp_path / "run.ckpt"
+    with pytest.raises(PowerCutError):
+        small(kept, callback=cut_at(20)).fit(X, Y.astype(np.int64))
+    seen = []
+    small(kept, callback=lambda state: seen.append(state.n_iter)).fit(X, Y.astype(np.int32))
+    assert seen[0] == 20
 
 
 # --- refused --------------------------------------------------------------------------------------
@@ -283,6 +375,26 @@ def test_mining_that_remembers_is_refused(tmp_path):
         small(kept, mining=mining, callback=cut_at(5)).fit(X, Y)
     with pytest.raises(ValueError, match="gave other triplets than when the run was begun"):
         small(kept, mining=mining).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("stage.n_iter", np.array([10, 10])),
+        ("stage.n_iter", np.array(10.0)),
+        ("stage.n_iter", np.array(9)),
+        ("run.counts", 2**62),
+        ("run.counts", 15),
+        ("run.counts", 21),
+    ],
+)
+def test_iterations_that_no_run_has_are_refused(kept, name, value):
+    arrays, header = model_file.read(kept)
+    if name == "run.counts":
+        value = np.array([value, *arrays[name][1:]])
+    model_file.write(kept, {**arrays, name: value}, header)
+    with pytest.raises(ValueError, match=r"is damaged: .* Delete it to start anew"):
+        go_on(kept).fit(X, Y)
 
 
 def test_a_model_is_no_checkpoint_and_a_checkpoint_no_model(kept, tmp_path):
@@ -375,6 +487,26 @@ def test_numbers_that_no_run_has_are_refused(kept, name):
         go_on(kept).fit(X, Y)
 
 
+def test_a_model_file_names_no_checkpoint(tmp_path):
+    """Nor threads, nor memory: a file does not say what this machine is to do."""
+    path = tmp_path / "model.hdsl"
+    small().fit(X, Y).save(path)
+    arrays, header = model_file.read(path)
+    asked = {
+        "checkpoint": str(tmp_path / "theirs"),
+        "n_jobs": -1,
+        "memory_limit": None,
+        "verbose": 1,
+    }
+    header["params"] |= asked
+    model_file.write(path, arrays, header)
+    params = hdsl.load(path).get_params()
+    assert {name: params[name] for name in asked} == {
+        "checkpoint": None, "n_jobs": None, "memory_limit": "auto", "verbose": 0
+    }  # fmt: skip
+    assert params["max_iter"] == 40
+
+
 # --- a bad disk -----------------------------------------------------------------------------------
 
 
@@ -391,6 +523,16 @@ def test_a_full_disk_loses_nothing_and_is_told_once(tmp_path, monkeypatch):
     monkeypatch.undo()
     assert saved(model, tmp_path / "pieced") == whole
     assert sorted(p.name for p in tmp_path.iterdir()) == ["pieced", "whole"]
+
+
+def test_no_memory_to_write_loses_nothing(tmp_path, monkeypatch):
+    def none_left(*args, **options):
+        raise MemoryError
+
+    monkeypatch.setattr(model_file, "write", none_left)
+    with pytest.warns(UserWarning, match="no memory to write the checkpoint"):
+        model = small(tmp_path / "run.ckpt").fit(X, Y)
+    assert model.n_iter_ == 40
 
 
 def test_a_folder_that_goes_away_loses_nothing(tmp_path):

@@ -560,12 +560,23 @@ INTERRUPTED = """
                 os.kill(os.getpid(), signal.SIGINT)
 
         model.callback = callback
-        fit(model, given, what, *rest)
+        kept = fit(model, given, what, *rest)
         model.callback = None
+        return kept
 
     learn._fit = interrupted
     app(sys.argv[2:], prog_name="hdsl")
 """
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
+@pytest.mark.parametrize("name", ["run", "run.choosing"])
+def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path, name):
+    out = tmp_path / "model.hdsl"
+    out.symlink_to(tmp_path / name)
+    told = bad("fit", place / "texts.csv", "--text", "body", "--label", "topic",
+               "-o", out, "--checkpoint", tmp_path / "run")  # fmt: skip
+    assert told == f"hdsl: {out} is named both for the model and for the checkpoint.\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process there")

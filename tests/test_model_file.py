@@ -226,7 +226,7 @@ def test_other_writers_of_the_format_are_understood(path):
 
 def test_no_bit_can_change_unseen(path):
     """Each bit of a file, one after the other; what is read is what was written, or nothing."""
-    write(path, {"x": np.array([1.5, -2.0]), "y": np.array([True])}, {"scale": 0.5, "name": "é"})
+    write(path, {"x": np.array([1.5, -2.0]), "é": np.array([True])}, {"scale": 0.5, "name": "é"})
     raw = path.read_bytes()
     for at in range(8 * len(raw)):
         changed = bytearray(raw)
@@ -468,7 +468,7 @@ def test_bytes_are_on_the_disk_before_the_name_is(path, monkeypatch):
             os, name, lambda *args, name=name, true=true: (calls.append(name), true(*args))
         )
     write(path, {"x": np.ones(3)}, {})
-    assert calls == ["fsync", "replace"]
+    assert calls == ["fsync", "replace", "fsync"]  # the file, its name, the folder
 
 
 def test_places_that_cannot_be_written(tmp_path):
@@ -501,6 +501,15 @@ def test_pipes_and_devices_are_neither_written_nor_read(tmp_path):
     with pytest.raises(OSError, match="regular file"):
         read(pipe)
     assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")
+def test_who_may_read_a_file_stays_as_it_was(path):
+    write(path, {}, {})
+    for mode in (0o600, 0o640, 0o444):
+        path.chmod(mode)
+        write(path, {}, {"a": 1})
+        assert stat.S_IMODE(path.stat().st_mode) == mode
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX permissions")

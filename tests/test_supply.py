@@ -213,6 +213,7 @@ def test_audit_of_a_vulnerable_package(tmp_path):
         (report(SAFE, UNKNOWN), "Dependency not found"),
         ("raise ConnectionError('no route')", "ConnectionError: no route"),
         ("sys.exit(3)", "exit code 3"),
+        (report(), "no package was looked up"),
     ],
 )
 def test_audit_without_the_service(tmp_path, answer, reason):

@@ -7,6 +7,7 @@ of anything else is refused. The arrays are for those who gave them: this module
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -14,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -28,6 +29,36 @@ EVERY = 30.0
 SHARE = 0.05
 
 Arrays = dict[str, np.ndarray]
+
+
+class Kept(NamedTuple):
+    """A file that a run was kept in, and which of all files that ever had its name it is."""
+
+    path: str
+    mark: tuple[int, ...] | None
+
+    def remove(self) -> None:
+        """Delete it: what its run led to is safe elsewhere. Another file of its name stays."""
+        if self.mark is None or _mark(self.path) != self.mark:
+            return
+        try:
+            os.unlink(os.path.realpath(self.path))
+        except OSError as error:
+            warnings.warn(
+                f"The checkpoint {self.path!r} is no longer needed, but could not be deleted: "
+                f"{error.strerror}.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+
+def _mark(path: str) -> tuple[int, ...] | None:
+    """Return what tells a file from the next one of its name, None where there is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 class Checkpoint:
@@ -52,6 +83,7 @@ class Checkpoint:
         self._of: dict[str, Any] = {}
         self._begin: Arrays = {}
         self._failed = False
+        self._mark = _mark(self.path)
         self._due = time.monotonic() + EVERY
         if os.path.exists(self.path):
             self._read()
@@ -80,6 +112,11 @@ class Checkpoint:
             told = model_file.WRITE_ERRORS.get(error.errno or 0, error.strerror)
             raise OSError(error.errno, f"Cannot write the checkpoint: {told}", self.name) from None
 
+    @property
+    def kept(self) -> Kept:
+        """The file, as this object found it or wrote it last."""
+        return Kept(self.path, self._mark)
+
     @contextmanager
     def damage_told(self) -> Iterator[None]:
         """Let a ValueError say that the file is damaged."""
@@ -104,7 +141,8 @@ class Checkpoint:
             raise ValueError(
                 f"{self.name!r} is the checkpoint of another run, with "
                 f"{'; '.join(self._difference(name, of) for name in apart[:5])}. Go on with what "
-                "it was begun with, or name another file, or delete this one to start anew."
+                "it was begun with, or name another file, or delete this one to start anew; one "
+                "that has ended is deleted when its model is saved."
             )
         self._of = dict(of)
 
@@ -121,10 +159,11 @@ class Checkpoint:
             return
         try:
             self.write(arrays())
-        except OSError as error:
+        except (OSError, MemoryError) as error:
             if not self._failed:  # once is enough; the next writing may succeed
+                told = getattr(error, "strerror", "There is no memory to write the checkpoint")
                 warnings.warn(
-                    f"{error.strerror} ({self.name!r}). The fit goes on without a checkpoint, and "
+                    f"{told} ({self.name!r}). The fit goes on without a checkpoint, and "
                     "tries again from time to time.",
                     UserWarning,
                     stacklevel=2,
@@ -135,6 +174,9 @@ class Checkpoint:
 
     def write(self, arrays: Arrays) -> None:
         """Write arrays, whole or not at all; tables among them column by column."""
+        if _mark(self.path) not in (None, self._mark):
+            told = "Cannot write the checkpoint: another file has taken its place"
+            raise FileExistsError(errno.EEXIST, told, self.name)
         plain: Arrays = {}
         tables: dict[str, Any] = {}
         for name, array in (arrays | self._begin).items():
@@ -146,21 +188,7 @@ class Checkpoint:
         model_file.write(
             self.path, plain, {"checkpoint": self._of, "tables": tables}, what="checkpoint"
         )
-
-
-def remove(path: str) -> None:
-    """Delete a checkpoint: what its run led to is safe elsewhere."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
-    except OSError as error:
-        warnings.warn(
-            f"The checkpoint {path!r} is no longer needed, but could not be deleted: "
-            f"{error.strerror}.",
-            UserWarning,
-            stacklevel=3,
-        )
+        self._mark = _mark(self.path)
 
 
 def digest(*parts: Any) -> dict[str, str]:
@@ -176,6 +204,8 @@ def digest(*parts: Any) -> dict[str, str]:
         array = np.asarray(part)
         if array.dtype.kind == "O":
             array = np.array([repr(value) for value in array.ravel()], dtype=str)
+        if array.dtype.kind in "iu":  # numbers are the same whatever room they are given
+            array = array.astype(np.int64 if array.dtype.kind == "i" else np.uint64)
         array = np.ascontiguousarray(array)
         sha.update(f"{array.dtype.str}{array.shape}".encode())
         sha.update(array.reshape(-1).view(np.uint8).data)

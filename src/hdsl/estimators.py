@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from . import _memory, _validation, checkpoint, losses, model_file, monitor
+from . import _memory, _validation, losses, model_file, monitor
 from . import atoms as atoms_module
 from . import explain as explain_module
 from . import triplets as triplets_module
@@ -350,7 +350,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self._learn(supervision, validation, rng, earlier, kept, checked)
         self.__dict__.pop("_kept_in", None)
         if kept is not None and self.status_ != "interrupted":
-            self._kept_in = kept.path
+            self._kept_in = kept.kept
         return self
 
     def _learn(
@@ -428,7 +428,8 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 )
                 if kept is not None and place is not None:
                     with kept.damage_told():
-                        solver.check_place(place, task, self.oracle)
+                        n_done = 0 if stage.result is None else stage.result.n_iter
+                        solver.check_place(place, task, self.oracle, n_done)
                 result = solver.frank_wolfe(
                     task,
                     oracle=self.oracle,
@@ -1033,7 +1034,12 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         model_file.write(path, *model_file.model_to_arrays(self._state()))
         kept_in = self.__dict__.pop("_kept_in", None)
         if kept_in is not None:
-            checkpoint.remove(kept_in)
+            kept_in.remove()
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("_kept_in", None)  # the file is this object's to delete, not its copies'
+        return state
 
     def _state(self) -> dict[str, Any]:
         """Return all that a model file keeps of a fitted model."""
@@ -1095,7 +1101,8 @@ def load(path: Any) -> HDSL:
     known = HDSL().get_params()
     left_out = state.pop("params_left_out")
     params = state.pop("params").items()
-    model = HDSL(**{name: v for name, v in params if name in known and name not in left_out})
+    given = known.keys() - NOT_SAVED - set(left_out)  # no file says what this machine is to do
+    model = HDSL(**{name: v for name, v in params if name in given})
     for name in ("versions", "extra"):
         state.pop(name)
     for name, value in state.items():
@@ -1226,6 +1233,8 @@ class _Stage:
         self.weights = _validation.check_weights(
             found.get("weights"), len(self.triplets), "triplet"
         )
+        if found["n_iter"].shape != () or found["n_iter"].dtype != np.int64:
+            raise ValueError("'n_iter' is not a number of iterations.")
         n_iter, trace = int(found["n_iter"]), found["trace"]
         model_file.check_atoms(found["atoms"], found["atom_weights"], shape[1])
         model_file.check_trace(trace, n_iter, shape[1])

@@ -156,16 +156,29 @@ def written_whole(
         if os.path.exists(target):
             check(target)
         with open(temporary, "xb") as file:
+            if os.path.exists(target):  # who may read it stays as it is
+                os.chmod(temporary, stat.S_IMODE(os.stat(target).st_mode))
             yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+        _sync_folder(os.path.dirname(target))
     except BaseException as error:
         with suppress(OSError):
             os.unlink(temporary)
         if isinstance(error, OSError) and error.errno is not None:
             raise OSError(error.errno, tell(error), path) from None
         raise
+
+
+def _sync_folder(folder: str) -> None:
+    """Have the new name of a file on the disk too, where the system can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def read(path: Path) -> tuple[Arrays, dict[str, Any]]:
@@ -369,6 +382,8 @@ def _decode(file: BufferedReader, size: int) -> tuple[dict[str, Place], dict[str
         )
     places = _places(layout, size - 8 - length, 8 + length)
     if "sha256" in metadata:  # a file by other hands may have none
+        if text.rstrip(b" ") != _as_json({"__metadata__": metadata, **layout}):
+            raise _damaged("its JSON text is not as it was written")
         told = metadata.pop("sha256")
         if told != _checksum(
             {"__metadata__": metadata, **layout}, iter(lambda: file.read(1 << 20), b"")

@@ -687,10 +687,11 @@ class _Run:
         )
 
 
-def check_place(place: Place, problem: TripletProblem, oracle: str) -> None:
+def check_place(place: Place, problem: TripletProblem, oracle: str, n_before: int = 0) -> None:
     """Raise ValueError for what is no place of a run on the problem with the oracle.
 
-    A place may come from a file that anybody wrote, and compiled loops trust the numbers in it.
+    `n_before` are the iterations of the earlier run that it continues. A place may come from a file
+    that anybody wrote, and compiled loops trust the numbers in it.
     """
     n_features, n_pairs = problem.n_features, problem.data.n_pairs
     wanted: dict[str, tuple[np.dtype, tuple[int, ...]]] = {
@@ -737,10 +738,10 @@ def check_place(place: Place, problem: TripletProblem, oracle: str) -> None:
     if ((recent < 0) | (recent >= n_features)).any():
         raise ValueError("'oracle.recent' has a feature that there is not.")
     n_iter, idle, seen, n_checks, next_check, wait = place["counts"].tolist()
-    if min(n_iter, idle, seen + 1, n_checks, next_check, wait - 1) < 0 or (
-        len(place["trace"]) > n_iter + 1
-    ):
+    if min(idle, seen + 1, n_checks, next_check, wait - 1) < 0:
         raise ValueError("'counts' has a number that is too small.")
+    if len(place["trace"]) != n_iter - n_before + 1:
+        raise ValueError(f"the trace has {len(place['trace'])} lines at iteration {n_iter}.")
     if not np.isfinite(place["margins"]).all() or np.isnan(place["floats"]).any():
         raise ValueError("a margin, or another number, is not finite.")
     _validation.set_generator(np.random.default_rng(), place["random"])

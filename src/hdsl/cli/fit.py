@@ -12,7 +12,7 @@ from .. import _memory
 from ..estimators import HDSL
 from ..text import Collection, make_vectorizer, save
 from . import inputs, shell
-from .learn import MEASURES, Outcome, forget, learn
+from .learn import MEASURES, Outcome, choosing_of, learn
 from .options import (
     Id,
     Json,
@@ -150,6 +150,9 @@ def fit(
       hdsl fit X.npz --labels y.npy --max-iter 20000 --checkpoint run.ckpt
     """
     inputs.check_model_output(output)
+    files = [path for path in (checkpoint, choosing_of(checkpoint)) if path is not None]
+    if any(path.resolve() == output.resolve() for path in files):
+        raise ValueError(f"{output} is named both for the model and for the checkpoint.")
     model = HDSL(
         scale=_number(scale, "--scale"), prior=_number(prior, "--prior"), loss=loss, oracle=oracle,
         step=step, batch_size=batch_size, mining=mining, n_targets=n_targets,
@@ -178,7 +181,8 @@ def fit(
         kept = Collection(vectorizer=vectorizer, columns=kept.columns)
     save(output, model, kept)
     if checkpoint is not None and model.status_ != "interrupted":
-        forget(checkpoint)
+        for file in outcome.kept:
+            file.remove()
     if as_json:
         show_json({**outcome.facts(), "strongest pairs": pairs(outcome), "model": str(output)})
     else:
@@ -192,7 +196,7 @@ def fit(
         if sys.stdout is not None:
             sys.stdout.flush()
         say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
-        if checkpoint is not None:
+        if any(path.exists() for path in files):
             say("the same command goes on from the checkpoint.")
         raise typer.Exit(shell.INTERRUPTED)
 

@@ -15,7 +15,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from .. import search
-from ..checkpoint import remove
+from ..checkpoint import Kept
 from ..estimators import HDSL
 from ..evaluate import knn_error, triplet_accuracy
 from ..text import TEST, TRAIN, VALIDATION, Collection
@@ -45,6 +45,7 @@ class Outcome:
     n_test: int
     is_chosen: bool
     seconds: float
+    kept: list[Kept]  # the files that the runs were kept in
 
     def facts(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -109,7 +110,7 @@ def learn(
     quiet : bool
         Whether to show no progress.
     checkpoint : Path
-        File to keep the runs in, with another beside it for the choice; see `forget`.
+        File to keep the runs in, with another beside it for the choice (`choosing_of`).
 
     Returns
     -------
@@ -128,17 +129,19 @@ def learn(
     collection = Collection(X, data.labels, data.texts, part, vectorizer, data.columns)
     plan = _by_judgements(data, X, part) if labels is None else _by_labels(X, labels, part)
     max_iter, is_chosen = model.max_iter, bool((part == VALIDATION).any())
+    kept: list[Kept] = []
     if is_chosen:
         if by == "labels":
             model.scoring = _neighbour_labels(plan.choose["X"], plan.choose["y"])
-        _fit(model, plan.choose, "choosing the number of iterations", quiet, _choosing(checkpoint))
+        choosing = choosing_of(checkpoint)
+        kept += _fit(model, plan.choose, "choosing the number of iterations", quiet, choosing)
         model.max_iter, model.scoring = max(model.n_iter_, 1), None
     if not is_chosen or model.status_ != "interrupted":
-        _fit(model, plan.learn, "learning", quiet, checkpoint)
+        kept += _fit(model, plan.learn, "learning", quiet, checkpoint)
     model.max_iter = max_iter
     seconds = time.perf_counter() - start
     errors = plan.errors(model) if plan.n_test else {}
-    return Outcome(model, collection, by, errors, plan.n_test, is_chosen, seconds)
+    return Outcome(model, collection, by, errors, plan.n_test, is_chosen, seconds, kept)
 
 
 def split(
@@ -273,7 +276,7 @@ def _neighbour_labels(X: Any, y: np.ndarray) -> Callable[[Any, Any, Any], float]
 
 def _fit(
     model: HDSL, given: dict[str, Any], what: str, quiet: bool, checkpoint: Path | None
-) -> None:
+) -> list[Kept]:
     if checkpoint is not None and checkpoint.exists():
         say(f"{what}: goes on from {checkpoint}")
     if is_watched(quiet):
@@ -284,14 +287,9 @@ def _fit(
         model.fit(**given)
     finally:
         model.verbose, model.checkpoint = 0, None
+    return [model._kept_in] if hasattr(model, "_kept_in") else []
 
 
-def _choosing(checkpoint: Path | None) -> Path | None:
+def choosing_of(checkpoint: Path | None) -> Path | None:
     """Return the file that the choice is kept in: it must outlast the learning after it."""
     return None if checkpoint is None else checkpoint.with_name(checkpoint.name + ".choosing")
-
-
-def forget(checkpoint: Path) -> None:
-    """Delete the files that runs were kept in."""
-    for path in (checkpoint, _choosing(checkpoint)):
-        remove(str(path))
