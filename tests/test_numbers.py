@@ -31,6 +31,9 @@ from strategies import (
     random_arrays,
 )
 
+# Values of all sizes in one problem may well be more than numbers can hold; it is told, and said.
+pytestmark = pytest.mark.filterwarnings("ignore:Rounding hides the objective")
+
 REFUSED = re.compile(r"Scale X, for example|divide them by the largest")
 TOO_LARGE = re.compile(r"scale X to smaller values|Scale the rows")
 

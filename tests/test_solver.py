@@ -1,6 +1,7 @@
 """The loop: what holds at each step, where it ends, and what must make no difference."""
 
 import math
+import warnings
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
@@ -321,6 +322,7 @@ def test_margins_are_rebuilt_now_and_then(step_size):
 
 
 @pytest.mark.parametrize(("drift", "rebuilt"), [(0.9e-12, False), (1.1e-12, True)])
+@pytest.mark.filterwarnings("ignore:Rounding hides the objective")
 def test_margins_are_rebuilt_when_they_may_be_wrong(drift, rebuilt):
     """An error is gone after the step in which the bound on it passes its limit, not before."""
     twin, after = random_twin(0, scale=8.0), []
@@ -381,9 +383,26 @@ def test_the_result_is_free_of_drift():
         state.margins += 1e-3
         return state.n_iter == 3
 
-    result = run(twin, callback=disturb)
+    with pytest.warns(UserWarning, match="Rounding hides the objective: .* by the steps"):
+        result = run(twin, callback=disturb)
     value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
     assert result.objective == pytest.approx(value, rel=1e-13)
+
+
+def test_rounding_that_can_be_seen_is_told():
+    """And no less than that: a millionth of the objective."""
+    for share, told in [(0.5e-6, 0), (2e-6, 1)]:
+        twin = random_twin(0, scale=8.0)
+
+        def disturb(state, share=share):
+            state.objective *= 1.0 + share
+            return state.n_iter == 3
+
+        with warnings.catch_warnings(record=True) as found:
+            warnings.simplefilter("always")
+            result = run(twin, callback=disturb)
+        assert result.status == "callback"
+        assert len(found) == told
 
 
 # --- the parts of the loop -----------------------------------------------------------------------

@@ -8,7 +8,9 @@ it calls ``callback(state)``, and True means stop.
 
 from __future__ import annotations
 
+import math
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -38,6 +40,9 @@ RISE = 1e-13
 #: Margins are rebuilt from the atoms when rounding may have moved them by this much, in units of
 #: the largest of them or of 1, the margin that losses ask for.
 DRIFT_LIMIT = 1e-12
+
+#: Rounding that moves the objective by this share of it is told.
+SEEN = 1e-6
 
 TRACE_DTYPE = np.dtype(
     [
@@ -663,7 +668,17 @@ class _Run:
 
     def finish(self, state: State, status: str, earlier: Result | None) -> Result:
         """Give the model back in the user's feature numbers, with an objective free of drift."""
+        before = state.objective
         self.rebuild(state)
+        is_seen = not math.isclose(before, state.objective, rel_tol=SEEN, abs_tol=1e-12)
+        if is_seen and status != "interrupted":
+            warnings.warn(
+                f"Rounding hides the objective: {before:.9g} by the steps, {state.objective:.9g} "
+                "by the model they led to. The values of X differ too much in size for the scale: "
+                "give rows of like length (sklearn.preprocessing.normalize) or a smaller scale.",
+                UserWarning,
+                stacklevel=2,
+            )
         n_before = 0 if earlier is None else earlier.n_iter
         if len(state.records) <= state.n_iter - n_before:  # interrupted before the step's record
             self.record(state, np.nan, False)
