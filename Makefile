@@ -23,6 +23,8 @@ RUN_READY := .venv-run/.stamp-ready-$(PLACE)
 
 RUN := .venv/bin/python -m
 PIP_INSTALL := -m pip --disable-pip-version-check install -qq
+# Wheels only: building from source would fetch tools that no lock file names.
+PIP_LOCKED := $(PIP_INSTALL) --only-binary :all: --require-hashes
 THIS_PACKAGE := --no-deps --no-build-isolation -e .
 COMPILE = .venv-lock/bin/python -m uv pip compile --quiet --universal --generate-hashes \
 	--python-version 3.11 --custom-compile-command "make lock" $(LOCK_ARGS)
@@ -86,7 +88,7 @@ dist: $(RELEASE_READY)  ## build wheel and sdist, check them, run the examples o
 	cd build/sdist && ../../.venv-release/bin/python -m hatchling build -t wheel
 	cmp dist/*.whl build/sdist/dist/*.whl
 	$(PYTHON) -m venv --clear .venv-dist
-	.venv-dist/bin/python $(PIP_INSTALL) --require-hashes -r requirements/run.txt -r requirements/examples.txt
+	.venv-dist/bin/python $(PIP_LOCKED) -r requirements/run.txt -r requirements/examples.txt
 	.venv-dist/bin/python $(PIP_INSTALL) --no-deps dist/*.whl
 	.venv-dist/bin/python -m pip --disable-pip-version-check check
 	.venv-dist/bin/hdsl info
@@ -126,7 +128,7 @@ $(LOCKED): requirements/dev.txt
 		{ echo "hdsl needs Python >= 3.11, but '$(PYTHON)' is not. Try: make env PYTHON=python3.12" >&2; exit 1; }
 	@echo "Making .venv from requirements/dev.txt (a minute or two) ..."
 	@$(PYTHON) -m venv --clear .venv
-	@.venv/bin/python $(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@.venv/bin/python $(PIP_LOCKED) -r requirements/dev.txt
 	@touch $@
 
 $(READY): $(LOCKED) pyproject.toml
@@ -134,7 +136,7 @@ $(READY): $(LOCKED) pyproject.toml
 	@touch $@
 
 $(DOCS_LOCKED): requirements/docs.txt $(LOCKED)
-	@.venv/bin/python $(PIP_INSTALL) --require-hashes -r requirements/docs.txt
+	@.venv/bin/python $(PIP_LOCKED) -r requirements/docs.txt
 	@touch $@
 
 # The oldest compiled packages have no wheels for Python 3.13.
@@ -146,7 +148,7 @@ $(OLDEST_LOCKED): requirements/oldest.txt
 		fi; \
 	done; \
 	echo "The oldest versions need Python 3.11 or 3.12. Try: make test-oldest PYTHON=python3.11" >&2; exit 1
-	@.venv-oldest/bin/python $(PIP_INSTALL) --require-hashes -r requirements/oldest.txt
+	@.venv-oldest/bin/python $(PIP_LOCKED) -r requirements/oldest.txt
 	@touch $@
 
 $(OLDEST_READY): $(OLDEST_LOCKED) pyproject.toml
@@ -155,13 +157,13 @@ $(OLDEST_READY): $(OLDEST_LOCKED) pyproject.toml
 
 $(LOCK_READY):
 	@$(PYTHON) -m venv --clear .venv-lock
-	@.venv-lock/bin/python $(PIP_INSTALL) --require-hashes -r requirements/lock.txt
+	@.venv-lock/bin/python $(PIP_LOCKED) -r requirements/lock.txt
 	@touch $@
 
 $(OTHER_LOCKED): requirements/dev.txt
 	@echo "Making $(OTHER) from requirements/dev.txt (a minute or two) ..."
 	@$(PYTHON) -m venv --clear $(OTHER)
-	@$(OTHER)/bin/python $(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@$(OTHER)/bin/python $(PIP_LOCKED) -r requirements/dev.txt
 	@touch $@
 
 $(OTHER_READY): $(OTHER_LOCKED) pyproject.toml
@@ -170,7 +172,7 @@ $(OTHER_READY): $(OTHER_LOCKED) pyproject.toml
 
 $(RELEASE_READY): requirements/release.txt
 	@$(PYTHON) -m venv --clear .venv-release
-	@.venv-release/bin/python $(PIP_INSTALL) --require-hashes -r requirements/release.txt
+	@.venv-release/bin/python $(PIP_LOCKED) -r requirements/release.txt
 	@touch $@
 
 # No pip in it, for it is not what the package runs with.

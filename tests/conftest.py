@@ -14,6 +14,8 @@ import scipy.linalg  # noqa: F401  its BLAS must be there before it can be limit
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
+os.environ.pop("NUMBA_NUM_THREADS", None)  # how many threads there are is for the tests to say
+
 # Two test processes on two cores: more BLAS threads than cores wait for each other.
 threadpool_limits(1, user_api="blas")
 

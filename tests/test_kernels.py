@@ -178,6 +178,7 @@ def arrays():
 def on_threads(arrays, monkeypatch):
     """Run a function of a problem on one thread and on two, however small the work."""
     monkeypatch.setattr(hdsl.problem, "GRAIN", 1)
+    monkeypatch.setattr(hdsl.problem, "PAIR_GRAIN", 1)
 
     def run(function, loss="smoothed_hinge", weights=None):
         results = []

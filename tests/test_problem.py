@@ -251,6 +251,7 @@ def test_threads_share_what_is_worth_it(grain, shared, monkeypatch):
 def test_more_than_one_chunk_and_part(n_jobs, weighted, monkeypatch):
     """Sums over many triplets are the dense ones, in whatever pieces they are made."""
     monkeypatch.setattr(hdsl.problem, "GRAIN", 7)
+    monkeypatch.setattr(hdsl.problem, "PAIR_GRAIN", 7)
     X, T = random_arrays(0, T=2 * kernels.CHUNK + 3)
     weights = np.random.default_rng(1).random(len(T)) if weighted else None
     twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, n_jobs=n_jobs)

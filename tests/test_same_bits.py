@@ -63,6 +63,7 @@ def large(monkeypatch):
     rows = np.repeat(np.arange(n), per_row)
     A = sp.csr_array((rng.random(n * per_row), (rows, columns.ravel())), shape=(n, d))
     monkeypatch.setattr(problem, "GRAIN", 500)
+    monkeypatch.setattr(problem, "PAIR_GRAIN", 5)
     return A, np.arange(n) % 5
 
 
