@@ -127,7 +127,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         process that was killed or interrupted, the fit goes on from it and ends in the same model,
         to the last bit; data or parameters other than it was begun with are refused. ``save``
         deletes it when the model of a complete run is written. A function given as `mining`,
-        `scoring` or `callback` must not remember anything.
+        `scoring` or `callback` must be the same, which cannot be checked, and remember nothing.
     n_components : int or None, default=None
         Columns of ``transform`` for the learned part: the leading eigenvectors of M, times the
         roots of their eigenvalues. None is one column an atom, which is exact.
