@@ -6,8 +6,8 @@ changes one node of a module at a time (a comparison, an operator, a number, a c
 puts the changed functions into the running process and runs the tests that reach the changed line
 until one fails. Each mutant lives in a forked child, so compiled kernels and collected tests are
 loaded once. Results are JSON lines, one a mutant; a second run goes on where the first ended, and
-where the tests have changed since it begins again, with the test that failed before. Most mutants
-fall to a cheap test, so all get a few seconds of tests first, and those that survive get more.
+looks again at mutants whose killer has changed since, and at survivors where any test has. Most
+mutants fall to a cheap test, so all get a few seconds of tests first, and survivors get more.
 Survivors that docs/mutants.md gives no reason for are printed, in its form, and the check fails.
 Needs `os.fork`.
 """
@@ -439,24 +439,33 @@ class Results:
         folder = options.out
         folder.mkdir(parents=True, exist_ok=True)
         self.path, self.name, self.known, self.order = folder / f"{name}.jsonl", name, {}, []
-        texts = sorted({TESTS / name.split("::")[0] for name in options.tests})
-        texts += [TESTS / "reference.py", TESTS / "strategies.py"]
-        self.tests = hashlib.sha256(b"".join(p.read_bytes() for p in texts)).hexdigest()[:8]
+        names = {name.split("::")[0] for name in options.tests}
+        self.files = {name: self.digest(name) for name in sorted(names)}
         if self.path.exists():
             for line in self.path.read_text().splitlines():
                 result = json.loads(line)
                 self.known[result["id"]] = result
 
+    def digest(self, *names):
+        """Return what test files are, in short, with what all of them use."""
+        names = [*names, "reference.py", "strategies.py"]
+        return hashlib.sha256(b"".join((TESTS / n).read_bytes() for n in names)).hexdigest()[:8]
+
+    def tests(self, result):
+        """Return which tests a result hangs on, in short: the one that failed, or all."""
+        file = Path(result.get("by", "").split("::")[0]).name
+        return self.files.get(file) or self.digest(*self.files)
+
     def needs(self, key, budget):
         """Whether a mutant has to be run, now that the tests are what they are."""
         known = self.known.get(key)
-        if known is None or known["with"] != self.tests:
+        if known is None or known["with"] != self.tests(known):
             return True
         return known["status"] == "survived" and "all" not in known and known["budget"] < budget
 
     def add(self, result):
         """Write down one mutant."""
-        result["with"] = self.tests
+        result["with"] = self.tests(result)
         self.known[result["id"]] = result
         with self.path.open("a") as file:
             file.write(json.dumps(result) + "\n")

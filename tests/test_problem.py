@@ -215,6 +215,11 @@ def test_products_are_kept_but_those_of_a_batch():
     assert not batch.data.store_products
     assert "products" not in vars(batch.data)
     assert_array_equal(batch.data.order, np.arange(4))
+    some = np.array([[0, 1, 1], [2, 3, -1]])
+    batch.entries(some)
+    assert not twin.ours.cross_terms.runs  # nor are the terms of a batch
+    whole.entries(some)
+    assert set(twin.ours.cross_terms.runs) == {(0, 1), (2, 3)}
     thrifty = TripletData(sp.csr_array(twin.X), twin.triplets, Workers(1), store_products=False)
     again = TripletProblem(thrifty, twin.ours.loss, 1.0).gradient(margins)
     assert_allclose(again.diagonal, whole.diagonal, atol=1e-14)
@@ -222,7 +227,8 @@ def test_products_are_kept_but_those_of_a_batch():
 
 
 def test_rounding_of_the_dot_product():
-    twin = random_twin(0)
+    X, T = random_arrays(0)
+    twin = make_twin(X * np.arange(1.0, 11.0)[:, np.newaxis], T)
     norm = np.linalg.norm(twin.dense.X, axis=1)
     a, p, q = twin.dense.triplets.T
     expected = 1e-14 * norm[a] * (norm[p] + norm[q])
@@ -234,16 +240,23 @@ def test_threads_share_what_is_worth_it(grain, shared, monkeypatch):
     """By entries of X, by chunks of triplets and by terms, where there are enough of them."""
     monkeypatch.setattr(hdsl.problem, "GRAIN", grain)
     X = np.ones((6, 8))
-    X[1:, 1:] = 0.0  # 6 entries in the first column, 1 in each of the others
-    T = np.array([[0, 1, 2]] * (3 * kernels.CHUNK + 1))
+    X[1:, 2:] = 0.0  # 6 entries in two columns, 1 in each of the others
+    T = np.array([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 1], [5, 1, 2]])
+    T = np.vstack([T, np.tile(T[:1], (3 * kernels.CHUNK, 1))])
+    monkeypatch.setattr(hdsl.problem, "PAIR_GRAIN", grain)
     with Workers(2) as workers:
         data = TripletData(sp.csr_array(X), T, workers)
         assert data.chunks == 4
         terms = TripletProblem(data, losses.get("logistic"), 1.0).cross_terms
+        # The features of the first atom meet in all pairs, those of the others in pairs of a row.
         *_, bounds = terms._locate(np.array([[0, 1, 1], [0, 2, 1], [0, 3, 1], [0, 4, 1]]))
-    assert data.feature_bounds.tolist() == ([0, 1, 8] if shared else [0, 8])
+        split, calls = workers.split, []
+        workers.split = lambda n, **how: calls.append((n, how)) or split(n, **how)
+        assert len(data.products) == 4
+    assert calls == [(data.n_pairs, {"grain": grain})] * 2
+    assert data.feature_bounds.tolist() == ([0, 2, 8] if shared else [0, 8])
     assert data.chunk_bounds == ([0, 2, 4] if shared else [0, 4])
-    assert bounds == ([0, 2, 4] if shared else [0, 4])
+    assert bounds == ([0, 1, 4] if shared else [0, 4])
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
@@ -303,11 +316,59 @@ def assert_partners(gradient, dense, margins, features):
                 assert_allclose([value, entry], [C[j, j] + abs(S[i, j]), S[i, j]], rtol=1e-10)
 
 
+@pytest.mark.parametrize(
+    ("reach", "n_features", "ways"),
+    [
+        (5, 1, ["_scatter"]),
+        (10, 1, ["_scatter"]),
+        (11, 1, ["_gather"]),
+        (3, 4, ["_gather"]),
+        (1, 8, ["_scatter"]),
+        (1, 9, ["_scatter"]),
+        (2, 9, ["_gather_many"]),
+        ([1] * 5 + [2] * 4, 9, ["_scatter", "_gather_many"]),
+    ],
+)
+def test_the_cheaper_way_to_find_partners(reach, n_features, ways, monkeypatch):
+    """Row by row where rows of S touch few of the 20 entries; else side by side, 8 in a pass."""
+    X = np.zeros((3, 12))
+    X[0, :10] = X[1, 2:] = 1.0
+    problem = make_twin(X, [[0, 1, 2], [1, 0, 2]]).ours
+    assert problem.data.nnz == 20
+    problem.data.__dict__["reach"] = np.resize(reach, 12)
+    asked = []
+    for way in ("_scatter", "_gather", "_gather_many"):
+        original = getattr(hdsl.problem.PairGradient, way)
+
+        def noted(self, features, after, way=way, original=original):
+            asked.append(way)
+            return original(self, features, after)
+
+        monkeypatch.setattr(hdsl.problem.PairGradient, way, noted)
+    problem.gradient(np.zeros(2)).partners(np.arange(n_features))
+    assert asked == ways
+    asked.clear()
+    if n_features <= 8:  # a batch is asked once: what rows of S touch is not worth counting
+        problem.gradient(np.zeros(2), np.array([0])).partners(np.arange(n_features))
+        assert asked == ["_gather"]
+
+
+@pytest.mark.parametrize(("more", "calls"), [(-1, 1), (0, 1), (1, 2)])
+def test_arrays_of_all_columns_where_they_are_few(more, calls, monkeypatch):
+    """Up to 1,000 and four times the entries; past it the columns with entries are sorted out."""
+    found, unique = [], np.unique
+    monkeypatch.setattr(np, "unique", lambda *args, **how: found.append(1) or unique(*args, **how))
+    X = sp.csr_array(([1.0, 2.0, 3.0], ([0, 1, 2], [3, 7, 3])), (3, 1012 + more))
+    assert TripletData(X, np.array([[0, 1, 2]]), Workers(1)).features.tolist() == [3, 7]
+    assert len(found) == calls
+
+
 def test_rounding_of_the_gradient():
     X, T = random_arrays(0)
     gradient = make_twin(3.0 * X, T).ours.gradient(np.zeros(30))
     largest = 9.0 * np.abs(X).max() ** 2
-    assert gradient.rounding == pytest.approx(1e-14 * largest * np.abs(gradient.w).sum())
+    expected = 1e-14 * largest * np.abs(gradient.w).sum()
+    assert gradient.rounding == pytest.approx(expected, rel=1e-12, abs=0.0)
 
 
 def test_no_prior_by_default():
@@ -604,6 +665,22 @@ def test_terms_that_are_not_asked_for_are_forgotten(monkeypatch):
     assert_array_equal(again.entries(second, w), expected[1])
     assert set(again.runs) == {(2, 3), (6, 7)}
     assert again.used == size[2, 3] + size[6, 7] == max(end for _, end in again.runs.values())
+
+
+@pytest.mark.parametrize("room", ["both", "less", "one"])
+def test_terms_are_forgotten_for_want_of_room_alone(room, monkeypatch):
+    twin = random_twin(1, n=12, d=10, T=40)
+    w, full = twin.ours.gradient(np.zeros(40)).w, twin.ours.cross_terms
+    both = np.array([[0, 1, 1], [2, 3, 1]])
+    full.entries(both, w)
+    last = np.diff(full.runs[2, 3])[0]
+    limit = {"both": full.used, "less": full.used - 1, "one": last}[room]
+    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", max(limit, full.runs[0, 1][1]))
+    terms = type(full)(twin.ours.data)
+    terms.entries(both[:1], w)
+    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", limit)
+    terms.entries(both[1:], w)
+    assert list(terms.runs) == ([(0, 1), (2, 3)] if room == "both" else [(2, 3)])
 
 
 @pytest.mark.parametrize("missing", [0, 1])

@@ -204,7 +204,7 @@ def climb(gradient: PairGradient, starts: Iterable[int]) -> Vertex:
     best, seen, first = None, set(features), True
     while features:
         _, partner, entry = gradient.partners(np.array(features))
-        scores = gradient.score(np.minimum(features, partner), np.maximum(features, partner), entry)
+        scores = gradient.score(features, partner, entry)
         # Of equal ones the smallest atom, as everywhere; as a rule there is but one.
         vertex, j = min(
             (

@@ -186,9 +186,7 @@ class TripletData:
     def product_parts(self) -> np.ndarray:
         """Bounds of the parts of the runs of products whose diagonals are summed apart."""
         _, ptr, *_ = self.products
-        bounds = np.searchsorted(ptr, _parts(int(ptr[-1])))
-        bounds[-1] = len(ptr) - 1
-        return bounds
+        return np.searchsorted(ptr, _parts(int(ptr[-1])))
 
     @cached_property
     def triplet_parts(self) -> np.ndarray:
@@ -229,9 +227,7 @@ class TripletData:
     def reach(self) -> np.ndarray:
         """Stored entries of X that a row of S touches, feature by feature."""
         length = np.diff(self.row_ptr)
-        by_row = np.add.reduceat(
-            np.append(length[self.link_row], 0), np.minimum(self.link_ptr[:-1], 2 * self.n_pairs)
-        )
+        by_row = np.add.reduceat(np.append(length[self.link_row], 0), self.link_ptr[:-1])
         by_row[np.diff(self.link_ptr) == 0] = 0
         running = np.concatenate([[0], np.cumsum(by_row[self.col_idx])])
         return running[self.col_ptr[1:]] - running[self.col_ptr[:-1]]
