@@ -368,6 +368,19 @@ def test_drift_bounds_the_error_of_margins(step, scale, monkeypatch):
             assert after == pytest.approx(before * away, rel=1e-4)
 
 
+def test_drift_grows_by_one_rounding_a_step():
+    """And with the largest margin where that shrinks."""
+    seen = []
+    run(
+        random_twin(0, scale=8.0), step="forward", max_iter=6, tol=NEVER,
+        callback=lambda state: seen.append((state.drift, solver._largest(state.margins))),
+    )  # fmt: skip
+    assert seen[0][0] == 0.0
+    for (drift, largest), (after, less) in pairwise(seen):
+        expected = (drift + 1e-15) * max(1.0, largest / less)
+        assert after == pytest.approx(expected, rel=1e-12, abs=0.0)
+
+
 def test_the_size_of_margins():
     assert solver._largest(np.array([-3.0, 2.0])) == 3.0
     assert solver._largest(np.array([-3.0, 4.0])) == 4.0
