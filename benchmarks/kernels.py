@@ -10,11 +10,11 @@ from unittest import mock
 
 import numpy as np
 
-from hdsl import losses
-from hdsl._workers import Workers
-from hdsl.oracle import ORACLES, Exact
-from hdsl.problem import TripletData, TripletProblem
-from hdsl.solver import frank_wolfe
+from hdsl.backends.cpu.problem import TripletData, TripletProblem
+from hdsl.backends.cpu.workers import Workers
+from hdsl.core import losses
+from hdsl.core.oracle import ORACLES, Exact
+from hdsl.core.solver import frank_wolfe
 
 from . import problems
 from .fits import ITERATION_MARKS, fit, load, warm_up

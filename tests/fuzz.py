@@ -36,7 +36,10 @@ from unittest import mock
 
 import numpy as np
 
-from hdsl import HDSL, checkpoint, estimators, model_file, readers, tables, text, triplets
+from hdsl import HDSL, readers, text, triplets
+from hdsl.estimators.hdsl import hdsl as estimators
+from hdsl.files import checkpoint, model_file
+from hdsl.readers import tables
 
 CORPUS = Path(__file__).parent / "corpus"
 

@@ -16,7 +16,9 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import HDSL, checkpoint, solver
+from hdsl import HDSL
+from hdsl.core import solver
+from hdsl.files import checkpoint
 
 
 def data(n=240, d=300):

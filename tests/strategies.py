@@ -8,9 +8,9 @@ import scipy.sparse as sp
 from hypothesis.extra.numpy import arrays
 
 import reference
-from hdsl import losses
-from hdsl._workers import Workers
-from hdsl.problem import TripletData, TripletProblem
+from hdsl.backends.cpu.problem import TripletData, TripletProblem
+from hdsl.backends.cpu.workers import Workers
+from hdsl.core import losses
 
 LOSSES = sorted(reference.LOSSES)
 INTEGERS = st.sampled_from([0.0, 1.0, 2.0, 3.0, -1.0])  # sums are exact and often tie

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from hdsl import HDSL, SimilarityKNeighborsClassifier, baselines, losses
+from hdsl import HDSL, SimilarityKNeighborsClassifier, baselines
 from hdsl.baselines import (
     COMET,
     OASIS,
@@ -31,6 +31,7 @@ from hdsl.baselines import (
     random_projection,
     rp_oasis,
 )
+from hdsl.core import losses
 from hdsl.evaluate import knn_error, triplet_accuracy
 from strategies import LOSSES, matrices, random_arrays
 
@@ -129,7 +130,7 @@ def test_all_learn_and_are_judged_by_the_same_code(model):
 
 
 def _supervision(X, y):
-    from hdsl.supervision import Supervision
+    from hdsl.estimators.supervision import Supervision
 
     return Supervision(sp.csr_array(X), y)
 

@@ -18,8 +18,9 @@ from numpy.testing import assert_array_equal
 
 import hdsl
 import killed
-from hdsl import HDSL, HDSLCV, checkpoint, model_file
-from hdsl.checkpoint import Checkpoint, digest
+from hdsl import HDSL, HDSLCV
+from hdsl.files import checkpoint, model_file
+from hdsl.files.checkpoint import Checkpoint, digest
 
 STEPS = ["forward", "away", "pairwise", "blended"]
 ORACLES = ["ascent", "heuristic", "exact"]
@@ -130,7 +131,7 @@ def test_a_run_without_a_seed_goes_on_with_its_own(tmp_path):
 
 def test_terms_that_there_is_no_room_for_are_summed_as_before(tmp_path, monkeypatch):
     # Kept terms and others are summed in another order; which are kept is part of the place.
-    monkeypatch.setattr("hdsl.problem.CROSS_TERMS_LIMIT", 300)
+    monkeypatch.setattr("hdsl.backends.cpu.problem.CROSS_TERMS_LIMIT", 300)
     compare(tmp_path, [5, 17, 30], scale=50.0, prior=0.0)
 
 

@@ -20,7 +20,7 @@ pytest.importorskip("rich")
 
 from typer.testing import CliRunner
 
-from hdsl import HDSL, _memory, datasets, load
+from hdsl import HDSL, datasets, load, memory
 from hdsl.cli import app, learn, shell
 from hdsl.text import TEST, TRAIN, VALIDATION, load_collection
 
@@ -392,12 +392,12 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch, name):
     with path.open("wb") as file:
         file.truncate(5 * 2**30)
     # As on any machine with less memory than the file would take.
-    monkeypatch.setattr(_memory, "available", lambda: 8 * 2**30)
+    monkeypatch.setattr(memory, "available", lambda: 8 * 2**30)
     command = "info" if name == "big.hdsl" else "fit"
     told = bad(command, path, *(("--text", "t") if name == "big.csv" else ()))
     assert "has 5.0 GiB: to read it takes about 25.0 GiB of memory, but 8.0 GiB are free" in told
     # And where there is enough, zeros are not read as text.
-    monkeypatch.setattr(_memory, "available", lambda: 2**50)
+    monkeypatch.setattr(memory, "available", lambda: 2**50)
     if name in ("big.svm", "big.csv"):
         assert "is not UTF-8 text" in bad(command, path, "--text", "t")
 

@@ -552,7 +552,7 @@ def test_interrupt_in_a_callback_keeps_the_model_so_far(when):
 @pytest.mark.parametrize("step", ["away", "blended"])
 @pytest.mark.parametrize("when", [2, 9])
 def test_interrupt_in_the_oracle_keeps_the_model_so_far(monkeypatch, step, when):
-    from hdsl import oracle, solver
+    from hdsl.core import oracle, solver
 
     calls = []
 

@@ -26,7 +26,7 @@ from hypothesis import given, settings
 
 import fuzz
 import hdsl
-from hdsl import tables
+from hdsl.readers import tables
 
 PARQUET = {"parquet", "polars"}
 NAMES = [name for name in fuzz.TARGETS if name not in PARQUET]

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.problem
-from hdsl import _kernels as kernels
-from hdsl import losses, solver
-from hdsl._workers import Workers
-from hdsl.problem import TripletData, TripletProblem
+import hdsl.backends.cpu.problem
+from hdsl.backends.cpu import kernels
+from hdsl.backends.cpu.problem import TripletData, TripletProblem
+from hdsl.backends.cpu.workers import Workers
+from hdsl.core import losses, solver
 from strategies import (
     atoms,
     exact_twins,
@@ -177,8 +177,8 @@ def arrays():
 @pytest.fixture
 def on_threads(arrays, monkeypatch):
     """Run a function of a problem on one thread and on two, however small the work."""
-    monkeypatch.setattr(hdsl.problem, "GRAIN", 1)
-    monkeypatch.setattr(hdsl.problem, "PAIR_GRAIN", 1)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "GRAIN", 1)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "PAIR_GRAIN", 1)
 
     def run(function, loss="smoothed_hinge", weights=None):
         results = []

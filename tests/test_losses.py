@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl import losses
+from hdsl.core import losses
 from strategies import LOSSES
 
 MARGINS = st.one_of(

@@ -22,8 +22,9 @@ from hypothesis import example, given, settings
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
-from hdsl import model_file
-from hdsl.model_file import (
+from hdsl.core.solver import TRACE_DTYPE
+from hdsl.files import model_file
+from hdsl.files.model_file import (
     HEADER_LIMIT,
     model_from_arrays,
     model_to_arrays,
@@ -34,7 +35,6 @@ from hdsl.model_file import (
     unpack_table,
     write,
 )
-from hdsl.solver import TRACE_DTYPE
 
 GOLDEN = Path(__file__).parent / "golden" / "model-v1.hdsl"
 UNSEALED = GOLDEN.with_name("model-v1-unsealed.hdsl")  # without a checksum, as others may write it

@@ -19,7 +19,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import strategies
-from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, model_selection
+from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier
+from hdsl.estimators.hdsl import cv as model_selection
 from hdsl.triplets import PointKFold
 
 # scikit-learn's checks have small classes.
@@ -320,7 +321,7 @@ def test_through_skops():
     found = search().fit(X, Y)
     data = skops.dumps(found)
     untrusted = skops.get_untrusted_types(data=data)
-    assert set(untrusted) == {"hdsl.estimators.HDSL", "hdsl.model_selection.HDSLCV"}
+    assert set(untrusted) == {"hdsl.estimators.hdsl.HDSL", "hdsl.estimators.cv.HDSLCV"}
     stored = skops.loads(data, trusted=untrusted)
     assert_array_equal(stored.transform(X_VAL), found.transform(X_VAL))
     assert_array_equal(stored.scores_, found.scores_)

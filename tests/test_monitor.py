@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 import reference
 import strategies
-from hdsl.monitor import Monitor, knn_accuracy, next_mark, triplet_accuracy
+from hdsl.estimators.monitor import Monitor, knn_accuracy, next_mark, triplet_accuracy
 from hdsl.similarity import Similarity
 
 # --- marks ---------------------------------------------------------------------------------------

@@ -16,13 +16,14 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl import HDSL, SimilarityKNeighborsClassifier, _memory
+from hdsl import HDSL, SimilarityKNeighborsClassifier
+from hdsl.backends.cpu import memory as cpu_memory
 from hdsl.baselines import DiagonalSimilarity
+from hdsl.core.solver import ActiveSet, Move, away
+from hdsl.estimators.monitor import triplet_accuracy
 from hdsl.explain import explain
-from hdsl.monitor import triplet_accuracy
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
-from hdsl.solver import ActiveSet, Move, away
 from strategies import (
     hard_matrices,
     hard_parameters,
@@ -361,7 +362,7 @@ def test_memory_is_not_more_than_foreseen(batch_size, prior):
     model.fit(X, triplets=T)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    foreseen = _memory.estimate(X, T, batch_size=batch_size, prior=prior > 0).total
+    foreseen = cpu_memory.estimate(X, T, batch_size=batch_size, prior=prior > 0).total
     assert 0.4 * foreseen < peak < foreseen
 
 

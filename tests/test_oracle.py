@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl import oracle
-from hdsl.atoms import Atom
-from hdsl.oracle import Vertex
+from hdsl.core import oracle
+from hdsl.core.atoms import Atom
+from hdsl.core.oracle import Vertex
 from strategies import exact_twins, make_twin, models, random_twin, subsets, twins_with_margins
 
 NAMES = ["exact", "heuristic", "ascent"]

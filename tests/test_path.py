@@ -16,7 +16,7 @@ import hdsl
 import reference
 import strategies
 from hdsl import HDSL, SimilarityKNeighborsClassifier
-from hdsl.monitor import knn_accuracy, triplet_accuracy
+from hdsl.estimators.monitor import knn_accuracy, triplet_accuracy
 from hdsl.triplets import neighbor_triplets, random_triplets
 
 STEPS = ["forward", "away", "pairwise", "blended"]
@@ -596,7 +596,9 @@ def test_the_callback_is_called_before_each_step():
     assert seen[: model.fit(*FOUR_POINTS).n_iter_] == list(range(model.n_iter_))
 
 
-@pytest.mark.parametrize("where", ["hdsl.triplets.neighbor_triplets", "hdsl.problem.TripletData"])
+@pytest.mark.parametrize(
+    "where", ["hdsl.triplets.neighbor_triplets", "hdsl.backends.cpu.problem.TripletData"]
+)
 def test_interrupt_while_mining_again_keeps_the_model_so_far(where, monkeypatch):
     function, calls = pkgutil.resolve_name(where), []
 
@@ -728,7 +730,7 @@ def through_skops(model, folder):
     skops = pytest.importorskip("skops.io")
     data = skops.dumps(model)
     untrusted = skops.get_untrusted_types(data=data)
-    assert set(untrusted) <= {"hdsl.estimators.HDSL"}
+    assert set(untrusted) <= {"hdsl.estimators.hdsl.HDSL"}
     return skops.loads(data, trusted=untrusted)
 
 
@@ -854,7 +856,7 @@ def test_a_pipeline_through_skops():
     data = skops.dumps(pipeline)
     untrusted = skops.get_untrusted_types(data=data)
     assert set(untrusted) == {
-        "hdsl.estimators.HDSL",
+        "hdsl.estimators.hdsl.HDSL",
         "hdsl.neighbors.SimilarityKNeighborsClassifier",
     }
     stored = skops.loads(data, trusted=untrusted)

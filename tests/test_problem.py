@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.problem
+import hdsl.backends.cpu.problem
 import reference
-from hdsl import _kernels as kernels
-from hdsl import losses
-from hdsl._workers import Workers
-from hdsl.atoms import Atom
-from hdsl.problem import TripletData, TripletProblem
+from hdsl.backends.cpu import kernels
+from hdsl.backends.cpu.problem import TripletData, TripletProblem
+from hdsl.backends.cpu.workers import Workers
+from hdsl.core import losses
+from hdsl.core.atoms import Atom
 from strategies import (
     LOSSES,
     atoms,
@@ -136,8 +136,8 @@ def test_triplets_of_one_anchor_keep_their_order():
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 100])
 def test_parts_cover_everything_once(n, monkeypatch):
     """Two parts where there is much to do, as equal as can be; one where there is little."""
-    monkeypatch.setattr(hdsl.problem, "GRAIN", 4)
-    bounds = hdsl.problem._parts(n)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "GRAIN", 4)
+    bounds = hdsl.backends.cpu.problem._parts(n)
     assert bounds.tolist() == ([0, n] if n <= 8 else [0, n // 2, n])
 
 
@@ -238,12 +238,12 @@ def test_rounding_of_the_dot_product():
 @pytest.mark.parametrize(("grain", "shared"), [(1, True), (10**9, False)])
 def test_threads_share_what_is_worth_it(grain, shared, monkeypatch):
     """By entries of X, by chunks of triplets and by terms, where there are enough of them."""
-    monkeypatch.setattr(hdsl.problem, "GRAIN", grain)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "GRAIN", grain)
     X = np.ones((6, 8))
     X[1:, 2:] = 0.0  # 6 entries in two columns, 1 in each of the others
     T = np.array([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 1], [5, 1, 2]])
     T = np.vstack([T, np.tile(T[:1], (3 * kernels.CHUNK, 1))])
-    monkeypatch.setattr(hdsl.problem, "PAIR_GRAIN", grain)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "PAIR_GRAIN", grain)
     with Workers(2) as workers:
         data = TripletData(sp.csr_array(X), T, workers)
         assert data.chunks == 4
@@ -263,8 +263,8 @@ def test_threads_share_what_is_worth_it(grain, shared, monkeypatch):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_more_than_one_chunk_and_part(n_jobs, weighted, monkeypatch):
     """Sums over many triplets are the dense ones, in whatever pieces they are made."""
-    monkeypatch.setattr(hdsl.problem, "GRAIN", 7)
-    monkeypatch.setattr(hdsl.problem, "PAIR_GRAIN", 7)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "GRAIN", 7)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "PAIR_GRAIN", 7)
     X, T = random_arrays(0, T=2 * kernels.CHUNK + 3)
     weights = np.random.default_rng(1).random(len(T)) if weighted else None
     twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, n_jobs=n_jobs)
@@ -338,13 +338,13 @@ def test_the_cheaper_way_to_find_partners(reach, n_features, ways, monkeypatch):
     problem.data.__dict__["reach"] = np.resize(reach, 12)
     asked = []
     for way in ("_scatter", "_gather", "_gather_many"):
-        original = getattr(hdsl.problem.PairGradient, way)
+        original = getattr(hdsl.backends.cpu.problem.PairGradient, way)
 
         def noted(self, features, after, way=way, original=original):
             asked.append(way)
             return original(self, features, after)
 
-        monkeypatch.setattr(hdsl.problem.PairGradient, way, noted)
+        monkeypatch.setattr(hdsl.backends.cpu.problem.PairGradient, way, noted)
     problem.gradient(np.zeros(2)).partners(np.arange(n_features))
     assert asked == ways
     asked.clear()
@@ -639,7 +639,7 @@ def test_a_triplet_of_weight_zero_is_not_there(X, data):
 @pytest.mark.parametrize("limit", [0, 1, 40])
 def test_entries_with_little_room(limit, monkeypatch):
     """Scores are the same when what they are summed from cannot all be kept."""
-    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", limit)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "CROSS_TERMS_LIMIT", limit)
     twin, rng = random_twin(1, n=12, d=10, T=40), np.random.default_rng(2)
     everyone = np.array(reference.all_atoms(10))
     for _ in range(20):
@@ -658,7 +658,7 @@ def test_terms_that_are_not_asked_for_are_forgotten(monkeypatch):
     expected = [terms.entries(some, w) for some in (first, second)]
     size = {pair: end - start for pair, (start, end) in terms.runs.items()}
     assert terms.used == sum(size.values())
-    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", terms.used - 1)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "CROSS_TERMS_LIMIT", terms.used - 1)
     again = type(terms)(twin.ours.data)
     assert_array_equal(again.entries(first, w), expected[0])
     assert set(again.runs) == {(0, 1), (2, 3), (4, 5)}
@@ -675,10 +675,12 @@ def test_terms_are_forgotten_for_want_of_room_alone(room, monkeypatch):
     full.entries(both, w)
     last = np.diff(full.runs[2, 3])[0]
     limit = {"both": full.used, "less": full.used - 1, "one": last}[room]
-    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", max(limit, full.runs[0, 1][1]))
+    monkeypatch.setattr(
+        hdsl.backends.cpu.problem, "CROSS_TERMS_LIMIT", max(limit, full.runs[0, 1][1])
+    )
     terms = type(full)(twin.ours.data)
     terms.entries(both[:1], w)
-    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", limit)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "CROSS_TERMS_LIMIT", limit)
     terms.entries(both[1:], w)
     assert list(terms.runs) == ([(0, 1), (2, 3)] if room == "both" else [(2, 3)])
 
@@ -691,7 +693,7 @@ def test_terms_that_just_fit_are_kept(missing, monkeypatch):
     both = np.array([[0, 1, 1], [2, 3, 1]])
     expected = twin.ours.cross_terms.entries(both, w)
     runs, used = twin.ours.cross_terms.runs, twin.ours.cross_terms.used
-    monkeypatch.setattr(hdsl.problem, "CROSS_TERMS_LIMIT", used - missing)
+    monkeypatch.setattr(hdsl.backends.cpu.problem, "CROSS_TERMS_LIMIT", used - missing)
     terms = type(twin.ours.cross_terms)(twin.ours.data)
     assert_array_equal(terms.entries(both[:1], w), expected[:1])
     assert_allclose(terms.entries(both, w), expected, rtol=1e-13)

@@ -19,8 +19,9 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from hdsl import HDSL, HDSLCV, progress
-from hdsl.progress import Line, Progress, duration, fitted
+from hdsl import HDSL, HDSLCV
+from hdsl.estimators.hdsl import progress
+from hdsl.estimators.progress import Line, Progress, duration, fitted
 
 
 def rows_and_labels(n=60, d=20, seed=0):

@@ -17,20 +17,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from hdsl import (
-    HDSL,
-    HDSLCV,
-    SimilarityKNeighborsClassifier,
-    _memory,
-    _validation,
-    load,
-    problem,
-    search,
-)
-from hdsl._workers import Workers
-from hdsl.problem import TripletData
+import hdsl
+from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load, memory, search, user_input
+from hdsl.backends.cpu import memory as cpu_memory
+from hdsl.backends.cpu import problem
+from hdsl.backends.cpu.problem import TripletData
+from hdsl.backends.cpu.workers import Workers
 
-PACKAGE = os.path.dirname(problem.__file__)
+PACKAGE = os.path.dirname(hdsl.__file__)
 
 
 def rows_and_labels(seed=0, n=45, d=14):
@@ -227,7 +221,7 @@ NESTED = """
     import sys, threading, time
     import joblib, numpy as np
     from hdsl import HDSL
-    from hdsl._workers import Workers
+    from hdsl.backends.cpu.workers import Workers
 
     def threads(n_jobs):
         own = {thread.ident for thread in threading.enumerate()}
@@ -463,7 +457,7 @@ def test_ctrl_c_at_random_times(tmp_path):
 def test_memory_is_refused_before_the_work(monkeypatch):
     model = small(callback=lambda state: pytest.fail("it began to learn")).set_params(max_iter=5)
     for limit, free, told in ((1e-7, 2**40, "allowed by memory_limit"), ("auto", 100, "are free")):
-        monkeypatch.setattr(_memory, "available", lambda free=free: free)
+        monkeypatch.setattr(memory, "available", lambda free=free: free)
         with pytest.raises(MemoryError, match=rf"HDSL needs about .* {told}.*batch_size="):
             model.set_params(memory_limit=limit).fit(X, Y)
         assert not hasattr(model, "atoms_")
@@ -475,8 +469,8 @@ def test_memory_is_refused_on_the_command_line(monkeypatch, tmp_path):
              "share price bank"]  # fmt: skip
     lines = [f"{text},{'sport' if k < 3 else 'money'}" for k, text in enumerate(texts)] * 4
     Path(tmp_path, "texts.csv").write_text("\n".join(["body,topic", *lines]))
-    need = _memory.MemoryEstimate(*[2**60] * len(_memory.MemoryEstimate._fields))
-    monkeypatch.setattr(_memory, "estimate", lambda *_, **__: need)
+    need = cpu_memory.MemoryEstimate(*[2**60] * len(cpu_memory.MemoryEstimate._fields))
+    monkeypatch.setattr(cpu_memory, "estimate", lambda *_, **__: need)
     out = tmp_path / "model.hdsl"
     command = ["fit", tmp_path / "texts.csv", "--text", "body", "--label", "topic", "-o", out]
     runner = pytest.importorskip("typer.testing").CliRunner()
@@ -546,7 +540,7 @@ def test_huge_shapes_give_what_small_ones_give(n_columns, tmp_path):
 
 
 def test_pairs_of_the_last_rows_have_keys():
-    n_rows = _validation.INDEX_LIMIT - 1  # the most that are let in
+    n_rows = user_input.INDEX_LIMIT - 1  # the most that are let in
     data = object.__new__(TripletData)
     data.n_rows = n_rows
     anchors, data.positive, data.negative = (
@@ -581,4 +575,4 @@ def test_more_rows_or_values_than_can_be_numbered_are_refused(shape, nnz):
     Fake.nnz = property(lambda self, n=nnz: n)
     Fake.shape = property(lambda self, n=shape: n)
     with pytest.raises(ValueError, match=f"X has {shape[0]} rows and {nnz} stored values. At most"):
-        _validation.as_problem_matrix(object.__new__(Fake))
+        user_input.as_problem_matrix(object.__new__(Fake))

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 import hdsl
-from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, baselines, problem, search
+from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, baselines, search
+from hdsl.backends.cpu import problem
 
 
 def rows_and_labels(seed=0, n=60, d=15):
@@ -80,7 +81,7 @@ def test_files_are_the_same_for_one_and_two_threads(setting, large, tmp_path):
 
 def test_two_threads_share_the_work(large, monkeypatch):
     # Otherwise the test above would compare one thread with itself.
-    from hdsl._workers import Workers
+    from hdsl.backends.cpu.workers import Workers
 
     seen = []
     run = Workers.run

@@ -143,7 +143,7 @@ def test_threads_change_no_bit(way):
 
 def test_the_cheaper_way_is_taken(monkeypatch):
     """Many rows of few features each: by columns; rows that all share features: by rows."""
-    from hdsl import _kernels as kernels
+    from hdsl.backends.cpu import kernels
 
     taken = []
     for way in ("top_k_by_columns", "top_k_by_rows"):

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl import solver
-from hdsl.atoms import Atom
-from hdsl.oracle import Exact, Vertex
+from hdsl.core import solver
+from hdsl.core.atoms import Atom
+from hdsl.core.oracle import Exact, Vertex
 from strategies import LOSSES, make_twin, random_arrays, random_twin, twins
 
 STEPS = ["forward", "away", "pairwise", "blended"]

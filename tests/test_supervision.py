@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL
-from hdsl.supervision import Supervision
+from hdsl.estimators.supervision import Supervision
 
 
 def numbered(n, d=4):

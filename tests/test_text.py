@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
-from hdsl import HDSL, load, model_file
+from hdsl import HDSL, load
+from hdsl.files import model_file
 from hdsl.text import (
     TEST,
     TRAIN,

@@ -15,8 +15,9 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
-from hdsl import HDSL, tables
+from hdsl import HDSL
 from hdsl import triplets as triplets_module
+from hdsl.readers import tables
 from hdsl.triplets import (
     Judgements,
     PointKFold,

@@ -2,8 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from .estimators import HDSL, load
-from .model_selection import HDSLCV
+from .estimators import HDSL, HDSLCV, load
 from .neighbors import SimilarityKNeighborsClassifier
 
 try:

@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from . import _validation, monitor
+from . import user_input
+from .estimators import monitor
 from .neighbors import SimilarityKNeighborsClassifier
 from .similarity import Similarity
 
@@ -83,9 +84,9 @@ def triplet_accuracy(model: Any, X: Any, triplets: Any, *, sample_weight: Any = 
     """
     is_estimator = isinstance(model, BaseEstimator)
     owner = model if is_estimator else BaseEstimator()
-    X = sp.csr_array(_validation.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
-    triplets = _validation.check_triplets(triplets, X.shape[0])
-    weights = _validation.check_weights(sample_weight, len(triplets), "triplet")
+    X = sp.csr_array(user_input.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
+    triplets = user_input.check_triplets(triplets, X.shape[0])
+    weights = user_input.check_weights(sample_weight, len(triplets), "triplet")
     return monitor.triplet_accuracy(X, triplets, weights)(_similarity(model, X.shape[1]))
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import _validation
-from . import atoms as atoms_module
+from . import user_input
+from .core import atoms as atoms_module
 from .similarity import Similarity
 
 BY = ("pair", "atom")
@@ -125,7 +125,7 @@ class Importance(_Readable):
 
     def to_frame(self, of: str = "pairs") -> Any:
         """Return one of the tables, "pairs" or "features", as a pandas DataFrame."""
-        _validation.check_word("to_frame", "of", of, ("pairs", "features"))
+        user_input.check_word("to_frame", "of", of, ("pairs", "features"))
         return _frame(getattr(self, of))
 
     def _blocks(self) -> list[Block]:
@@ -188,8 +188,8 @@ def explain(
       goal ~ profit   -1 -----|
       goal (prior)  +0.5      |++
     """
-    _validation.check_word("explain", "by", by, BY)
-    _validation.check_number("explain", "top", top, low=1, integer=True, words=(None,))
+    user_input.check_word("explain", "by", by, BY)
+    user_input.check_number("explain", "top", top, low=1, integer=True, words=(None,))
     names = _names(feature_names, similarity.n_features)
     of = "S(x, y)" if rather_than is None else "S(x, y) - S(x, z)"
     x, y = _vector(x, similarity, "x"), _vector(y, similarity, "y")
@@ -261,7 +261,7 @@ def importance(
       goal ~ match (1)  +3        |++++++++++++++++++++
       goal ~ profit (1) -1 -------|
     """
-    _validation.check_number("importance", "top", top, low=1, integer=True, words=(None,))
+    user_input.check_number("importance", "top", top, low=1, integer=True, words=(None,))
     d = similarity.n_features
     names = _names(feature_names, d)
     i, j, entries = _entries(similarity)

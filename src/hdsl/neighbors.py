@@ -14,7 +14,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from . import _validation, search
+from . import search, user_input
 
 WEIGHTS = ("uniform", "similarity")
 MODES = ("connectivity", "similarity", "distance")
@@ -203,15 +203,15 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         name = type(self).__name__
-        _validation.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
+        user_input.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
         if not callable(self.weights):
-            _validation.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
+            user_input.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
         if y is None:
             raise ValueError(
                 f"{name} requires y to be passed, but the target y is None: give one label a row."
             )
         learned = copy(self)  # self changes at the end, in one stroke
-        X = _validation.check_matrix(learned, X, reset=True)
+        X = user_input.check_matrix(learned, X, reset=True)
         y = column_or_1d(y, warn=True)
         if len(y) != X.shape[0]:
             raise ValueError(
@@ -284,7 +284,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         CSR matrix of shape (n_queries, n_rows)
             `n_neighbors` entries a row, zeros among them stored.
         """
-        _validation.check_word("kneighbors_graph", "mode", mode, MODES)
+        user_input.check_word("kneighbors_graph", "mode", mode, MODES)
         found, X = self._search(X, n_neighbors)
         values, rows = found.scores, found.rows
         if mode == "connectivity":
@@ -297,7 +297,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         indptr = np.arange(len(rows) + 1) * rows.shape[1]
         shape = (len(rows), self._rows.shape[0])
         graph = sp.csr_array((values.ravel(), rows.ravel(), indptr), shape=shape)
-        return _validation.as_user_sparse(graph)
+        return user_input.as_user_sparse(graph)
 
     # --- behind them -----------------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self, "classes_")
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         name = type(self).__name__
-        _validation.check_number(name, "n_neighbors", k, low=1, integer=True)
+        user_input.check_number(name, "n_neighbors", k, low=1, integer=True)
         own = X is None
         n_there = self._rows.shape[0] - own
         if k > n_there:
@@ -315,7 +315,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 f"n_neighbors = {k}, but {name} was fitted on n_samples = {self._rows.shape[0]}: "
                 f"at most {n_there}{others} can be found. Lower n_neighbors or fit more rows."
             )
-        X = self._rows if own else _validation.check_matrix(self, X, reset=False)
+        X = self._rows if own else user_input.check_matrix(self, X, reset=False)
         queries = self._rewrite(X)
         return search.top_k(queries, self._rows, k, exclude_self=own, n_jobs=self.n_jobs), X
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from . import _validation
-from ._workers import Workers
+from . import user_input
+from .backends.cpu.workers import Workers
 
 #: Time of one step by rows (WIDTH products) against one step by columns (one product, scattered).
 ROW_STEP_COST = 0.3
@@ -64,7 +64,7 @@ def top_k(
     >>> found.rows.tolist(), found.scores.tolist()
     ([[0, 2, 1]], [[1.0, 1.0, 0.0]])
     """
-    _validation.check_number("top_k", "k", k, low=1, integer=True)
+    user_input.check_number("top_k", "k", k, low=1, integer=True)
     queries, index = _matrix(queries, "queries"), _matrix(index, "index")
     m, n = queries.shape[0], index.shape[0]
     if queries.shape[1] != index.shape[1]:
@@ -94,7 +94,7 @@ def top_k(
 def _top_k_sparse(
     queries: sp.csr_array, index: sp.csr_array, own: bool, workers: Workers, found: Neighbors
 ) -> None:
-    from . import _kernels as kernels
+    from .backends.cpu import search_kernels as kernels
 
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n = queries.shape[0], index.shape[0]
@@ -116,7 +116,7 @@ def _top_k_sparse(
 def _top_k_dense(
     queries: np.ndarray, index: np.ndarray, own: bool, workers: Workers, found: Neighbors
 ) -> None:
-    from . import _kernels as kernels
+    from .backends.cpu import search_kernels as kernels
 
     # In float64 also where the rows are float32: neighbours must not depend on rounding.
     columns = index.T.astype(np.float64, copy=False)
@@ -147,7 +147,9 @@ def neighbors_by_label(
     -------
     same, other : Neighbors
     """
-    from . import _kernels as kernels  # compiled code is loaded when it is first needed
+    from .backends.cpu import (
+        search_kernels as kernels,  # compiled code is loaded when it is first needed
+    )
 
     n = X.shape[0]
     labels = labels.astype(np.int64)
@@ -206,14 +208,14 @@ def narrowed(*matrices: sp.csr_array) -> tuple[list[sp.csr_array], np.ndarray | 
 
 def _matrix(X: Any, name: str) -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64."""
-    X = _validation.canonical(X) if sp.issparse(X) else np.asarray(X)
+    X = user_input.canonical(X) if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
         raise ValueError(
             f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: reshape a single "
             "row with x.reshape(1, -1)."
         )
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    _validation.check_finite(X, name)
+    user_input.check_finite(X, name)
     return X
 
 
@@ -241,7 +243,7 @@ def _on_shared_columns(
     The most frequent come first: what is looked for most then lies side by side in memory. The
     entries of a row stay in the order they had.
     """
-    from . import _kernels as kernels
+    from .backends.cpu import kernels
 
     same = queries is index
     (index, *others), _ = narrowed(index) if same else narrowed(index, queries)
@@ -265,7 +267,7 @@ def _on_shared_columns(
 
 
 def _keep(X: sp.csr_array, place: np.ndarray, n_columns: int, nnz: int) -> sp.csr_array:
-    from . import _kernels as kernels
+    from .backends.cpu import search_kernels as kernels
 
     indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
     indices, data = np.empty(nnz, dtype=np.int32), np.empty(nnz)

@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from . import _validation, search
-from . import atoms as atoms_module
+from . import search, user_input
+from .core import atoms as atoms_module
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Similarity:
         """
         with np.errstate(over="ignore", invalid="ignore"):
             Z = self._transform(X, n_components)
-        return _validation.check_result(Z, "The transform of X")
+        return user_input.check_result(Z, "The transform of X")
 
     def _transform(self, X: Any, n_components: int | None) -> Any:
         if n_components is not None:
@@ -119,7 +119,7 @@ class Similarity:
         with np.errstate(over="ignore", invalid="ignore"):
             # In float64 also where X is float32, which may not hold the scale and the prior.
             Z = self._rewrite(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
-        return _validation.check_result(Z, "The rewritten X")
+        return user_input.check_result(Z, "The rewritten X")
 
     def _rewrite(self, X: Any) -> Any:
         rest = X * self.prior
@@ -142,7 +142,7 @@ class Similarity:
         with np.errstate(over="ignore", invalid="ignore"):
             product = A @ B.T
         product = product.toarray() if sp.issparse(product) else np.asarray(product)
-        return _validation.check_result(product, "The similarity")
+        return user_input.check_result(product, "The similarity")
 
     def pair_score(self, X: Any, Y: Any) -> np.ndarray:
         """Return S(x, y) for the rows of X and Y side by side."""
@@ -153,4 +153,4 @@ class Similarity:
                 scores = np.asarray(A.multiply(B).sum(axis=1)).ravel()
             else:
                 scores = np.einsum("ij,ij->i", A, B)
-        return _validation.check_result(scores, "The similarity")
+        return user_input.check_result(scores, "The similarity")

@@ -11,7 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from . import _validation, model_file
+from . import user_input
+from .files import model_file
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
@@ -57,9 +58,9 @@ def make_vectorizer(
     >>> vectorizer.fit(["call readLine or read_all"]).get_feature_names_out().tolist()
     ['line', 'line read', 'read', 'read line']
     """
-    _validation.check_word("make_vectorizer", "tokens", tokens, TOKENS)
-    _validation.check_word("make_vectorizer", "stop_words", stop_words, STOP_WORDS)
-    _validation.check_number("make_vectorizer", "ngrams", ngrams, low=1, integer=True)
+    user_input.check_word("make_vectorizer", "tokens", tokens, TOKENS)
+    user_input.check_word("make_vectorizer", "stop_words", stop_words, STOP_WORDS)
+    user_input.check_number("make_vectorizer", "ngrams", ngrams, low=1, integer=True)
     split = tokens == "identifiers"
     return TfidfVectorizer(
         preprocessor=split_identifiers if split else None,
@@ -127,7 +128,7 @@ class Collection:
             raise ValueError(
                 "The model was not learned from texts, so it has no words: name rows by number."
             )
-        return _validation.canonical(self.vectorizer.transform(texts))
+        return user_input.canonical(self.vectorizer.transform(texts))
 
     def to_extra(self) -> dict[str, Any]:
         """Return what `model_file.model_to_arrays` takes as "extra"."""
@@ -208,9 +209,9 @@ def _rows(extra: Mapping[str, Any], n_features: int) -> sp.csr_array:
     if not len(parts[2]):
         raise ValueError("the rows have no beginnings")
     X = sp.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features), dtype=np.float64)
-    _validation.check_structure(X)
-    _validation.check_finite(X, "the rows")
-    return _validation.canonical(X)
+    user_input.check_structure(X)
+    user_input.check_finite(X, "the rows")
+    return user_input.canonical(X)
 
 
 def _vectorizer(extra: Mapping[str, Any], n_features: int) -> TfidfVectorizer:

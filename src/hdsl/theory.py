@@ -29,7 +29,8 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from . import _validation, losses
+from . import user_input
+from .core import losses
 
 #: Norms of Aᵗ, entry by entry: p, and the dual norm of an atom of scale 1. ‖xyᵀ‖ = ‖x‖_p ‖y‖_p.
 NORMS = {"max": (np.inf, 4.0), "fro": (2, 2.0), "l1": (1, 1.0)}
@@ -87,11 +88,11 @@ def lipschitz_constant(
     (2.0, 1.0)
     """
     owner = "lipschitz_constant"
-    _validation.check_word(owner, "loss", loss, losses.LOSSES)
-    _validation.check_word(owner, "form", form, ("sharp", "printed"))
+    user_input.check_word(owner, "loss", loss, losses.LOSSES)
+    user_input.check_word(owner, "form", form, ("sharp", "printed"))
     X = _matrix(X)
-    triplets = _validation.check_triplets(triplets, X.shape[0])
-    weights = _validation.check_weights(sample_weight, len(triplets), "triplet")
+    triplets = user_input.check_triplets(triplets, X.shape[0])
+    weights = user_input.check_weights(sample_weight, len(triplets), "triplet")
     weights = np.ones(len(triplets)) if weights is None else weights
     weights = weights / weights.sum()
     norms, symmetric = 0.0, 0.0
@@ -137,8 +138,8 @@ def convergence_bound(k: Any, scale: float, lipschitz: float) -> Any:
     """
     owner = "convergence_bound"
     k = _counts(owner, "k", k, low=1)
-    _validation.check_number(owner, "scale", scale, low=0, strict=True)
-    _validation.check_number(owner, "lipschitz", lipschitz, low=0)
+    user_input.check_number(owner, "scale", scale, low=0, strict=True)
+    user_input.check_number(owner, "lipschitz", lipschitz, low=0)
     return _plain(16.0 * lipschitz * scale**2 / (k + 2.0))
 
 
@@ -168,7 +169,7 @@ def data_bound(X: Any, *, norm: str = "max") -> float:
     >>> data_bound([[0.0, 2], [1, -1], [0, 0]])
     6.0
     """
-    _validation.check_word("data_bound", "norm", norm, NORMS)
+    user_input.check_word("data_bound", "norm", norm, NORMS)
     X = _matrix(X)
     if norm == "max":
         high, low = (np.ravel(part.toarray()) for part in (X.max(axis=0), X.min(axis=0)))
@@ -203,8 +204,8 @@ def domain_bound(scale: float, *, norm: str = "max") -> float:
     >>> [domain_bound(10.0, norm=norm) for norm in ("max", "fro", "l1")]
     [40.0, 20.0, 10.0]
     """
-    _validation.check_number("domain_bound", "scale", scale, low=0, strict=True)
-    _validation.check_word("domain_bound", "norm", norm, NORMS)
+    user_input.check_number("domain_bound", "scale", scale, low=0, strict=True)
+    user_input.check_word("domain_bound", "norm", norm, NORMS)
     return NORMS[norm][1] * float(scale)
 
 
@@ -405,9 +406,9 @@ def sufficient_triplets(
     # deviation, a convex function of the drawn losses' sums, and such a mean is no larger without
     # replacement (Hoeffding, 1963): the same holds.
     owner = "sufficient_triplets"
-    _validation.check_number(owner, "accuracy", accuracy, low=0, strict=True)
+    user_input.check_number(owner, "accuracy", accuracy, low=0, strict=True)
     _, log_n_atoms, size = _check(owner, 3, scale, d, None, B_X, norm, "data")
-    _validation.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
+    user_input.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
     _check_delta(owner, delta)
     complexity = 2.0 * size * math.sqrt(2.0 * log_n_atoms)
     confidence = (loss_at_zero + size) * math.sqrt(math.log(2.0 / delta) / 2.0)
@@ -500,7 +501,7 @@ def gap_path(
         )
     X = _matrix(X, model)
     X_test = _matrix(X_test, model, name="X_test")
-    triplets_test = _validation.check_triplets(triplets_test, X_test.shape[0])
+    triplets_test = user_input.check_triplets(triplets_test, X_test.shape[0])
     last = len(model.trace_) - 1
     if n_iter is None:
         n_iter = np.unique(np.geomspace(1, last, 25).round().astype(int)) if last else [0]
@@ -575,15 +576,15 @@ def _check(
 ) -> tuple[Any, Any, float]:
     """Return n, the log of the number of atoms that count, and B_X B_D."""
     n = _counts(owner, "n", n, low=3)
-    _validation.check_number(owner, "scale", scale, low=0, strict=True)
-    _validation.check_number(owner, "B_X", B_X, low=0)
-    _validation.check_word(owner, "norm", norm, NORMS)
-    _validation.check_word(owner, "form", form, FORMS)
+    user_input.check_number(owner, "scale", scale, low=0, strict=True)
+    user_input.check_number(owner, "B_X", B_X, low=0)
+    user_input.check_word(owner, "norm", norm, NORMS)
+    user_input.check_word(owner, "form", form, FORMS)
     name, what = ("d", "features") if form == "data" else ("k", "atoms")
     if {"d": d, "k": k}[name] is None:
         raise ValueError(f"{owner} needs {name}=, the number of {what}, for form={form!r}.")
     if d is not None:
-        _validation.check_number(owner, "d", d, low=2, integer=True)
+        user_input.check_number(owner, "d", d, low=2, integer=True)
     if k is not None:
         k = _counts(owner, "k", k, low=1)
     size = B_X * domain_bound(scale, norm=norm)
@@ -596,18 +597,18 @@ def _rademacher(n: Any, log_n_atoms: Any, size: float) -> Any:
 
 def _loss_size(owner: str, size: float, loss_at_zero: float, form: str) -> float:
     """Return what stands for the size of the loss in a bound."""
-    _validation.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
+    user_input.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
     return size if form == "printed" else max(size, 0.75 * (loss_at_zero + size))
 
 
 def _check_delta(owner: str, delta: float) -> None:
-    _validation.check_number(owner, "delta", delta, low=0, strict=True, high=1)
+    user_input.check_number(owner, "delta", delta, low=0, strict=True, high=1)
 
 
 def _counts(owner: str, name: str, values: Any, *, low: int, high: int | None = None) -> Any:
     """Return one or many whole numbers as an array, each of them checked."""
     for value in np.ravel(values).tolist():
-        _validation.check_number(owner, name, value, low=low, high=high, integer=True)
+        user_input.check_number(owner, name, value, low=low, high=high, integer=True)
     return np.asarray(values)
 
 
@@ -618,7 +619,7 @@ def _plain(values: Any) -> Any:
 
 def _matrix(X: Any, model: Any = None, name: str = "X") -> sp.csr_array:
     owner = BaseEstimator() if model is None else model
-    X = _validation.check_matrix(owner, X, reset=model is None, name=name)
+    X = user_input.check_matrix(owner, X, reset=model is None, name=name)
     return sp.csr_array(X, dtype=np.float64)
 
 

@@ -13,7 +13,8 @@ import joblib
 import numpy as np
 import typer
 
-from .. import _memory
+from .. import memory
+from ..backends.cpu import memory as cpu_memory
 from . import inputs
 from .options import Json, MatlabNames, Triplets, ZeroBased, app, option
 from .shell import show_json, show_table
@@ -39,13 +40,13 @@ def info(
 
       hdsl info X.npz --triplets T.npy
     """
-    free = _memory.available()
+    free = memory.available()
     facts: dict[str, object] = {
         "hdsl": version("hdsl"),
         "python": platform.python_version(),
         **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
         "cores": joblib.cpu_count(),
-        "free memory": _memory.format_bytes(free) if free is not None else "unknown",
+        "free memory": memory.format_bytes(free) if free is not None else "unknown",
     }
     if data is not None and data.suffix == ".hdsl":
         facts |= _model_facts(data)
@@ -55,7 +56,7 @@ def info(
         X = given.X
         judged = given.judgements
         planned = _stand_in(X.shape[0], per_row) if judged is None else judged.triplets
-        need = _memory.estimate(X, planned)
+        need = cpu_memory.estimate(X, planned)
         facts |= {
             "rows": X.shape[0],
             "features": X.shape[1],

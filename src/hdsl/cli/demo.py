@@ -12,7 +12,7 @@ import typer
 from sklearn.feature_extraction.text import CountVectorizer
 
 from ..datasets import load_docstrings
-from ..estimators import HDSL
+from ..estimators.hdsl import HDSL
 from ..evaluate import knn_error
 from ..text import TEST, Collection, make_vectorizer, save
 from . import inputs, shell

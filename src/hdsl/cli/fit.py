@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import _memory
-from ..estimators import HDSL
+from .. import memory
+from ..estimators.hdsl import HDSL
 from ..text import Collection, make_vectorizer, save
 from . import inputs, shell
 from .learn import MEASURES, Outcome, choosing_of, learn
@@ -187,7 +187,7 @@ def fit(
         show_json({**outcome.facts(), "strongest pairs": pairs(outcome), "model": str(output)})
     else:
         show_outcome(outcome)
-        size = _memory.format_bytes(output.stat().st_size)
+        size = memory.format_bytes(output.stat().st_size)
         show("", f"{output}: {size}{'' if no_documents else ', with the documents'}.")
         if not no_documents:
             query = "--row 0" if vectorizer is None else '"some words"'

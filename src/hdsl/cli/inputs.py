@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _memory, _validation, model_file, readers, tables
+from .. import memory, readers, user_input
+from ..files import model_file
+from ..readers import tables
 from ..triplets import Judgements, judgement_triplets
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -88,9 +90,9 @@ def check_input(path: Path) -> None:
         raise ValueError(f"There is no file {path}.")
     if not path.is_file():
         raise ValueError(f"{path} is not a regular file: save what it gives to a file first.")
-    size, free = path.stat().st_size, _memory.available()
+    size, free = path.stat().st_size, memory.available()
     if free is not None and GROWTH * size > free:
-        has, takes, there = map(_memory.format_bytes, (size, GROWTH * size, free))
+        has, takes, there = map(memory.format_bytes, (size, GROWTH * size, free))
         raise ValueError(
             f"{path} has {has}: to read it takes about {takes} of memory, but {there} are free. Is "
             "it the right file? If so, learn from a sample of its rows."
@@ -212,6 +214,6 @@ def _read_triplets(path: Path, n_rows: int, ids: Any) -> Judgements:
             told = told.replace("pass ids=, the id of each row of X", "name their ids with --id")
             raise ValueError(told) from None
     try:
-        return Judgements(_validation.check_triplets(judged.triplets, n_rows), judged.weights)
+        return Judgements(user_input.check_triplets(judged.triplets, n_rows), judged.weights)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

@@ -15,9 +15,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from .. import search
-from ..checkpoint import Kept
-from ..estimators import HDSL
+from ..estimators.hdsl import HDSL
 from ..evaluate import knn_error, triplet_accuracy
+from ..files.checkpoint import Kept
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
 from .shell import is_watched, say

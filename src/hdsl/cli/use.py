@@ -9,8 +9,8 @@ import numpy as np
 import typer
 from sklearn.preprocessing import normalize
 
-from .. import _memory, search
-from ..estimators import HDSL, load
+from .. import memory, search
+from ..estimators.hdsl import HDSL, load
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..text import TEST, Collection, load_collection
 from . import inputs
@@ -300,7 +300,7 @@ def report(
     inputs.check_output(output, (".html", ".htm"))
     learned, kept = load_all(model)
     write_report(learned, kept, output, title)
-    show(f"{output}: {_memory.format_bytes(output.stat().st_size)}.")
+    show(f"{output}: {memory.format_bytes(output.stat().st_size)}.")
 
 
 def write_report(model: HDSL, kept: Collection, path: Path, title: str | None) -> None:

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _memory
+from .. import memory
+from ..backends.cpu import memory as cpu_memory
 from ..datasets import Recovery, make_recovery
-from ..estimators import HDSL
+from ..estimators.hdsl import HDSL
 from ..plots import COLORS, MARKERS
 from .runner import Cell, Line, Results, Settings, Table, finished
 
@@ -124,7 +125,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         "seconds_an_iteration": float(taken[FIRST:LAST].mean()),
         "by_k": [[np.sqrt(a * b), float(taken[a:b].mean())] for a, b in windows] if at_base else [],
         "peak": peak,
-        "estimate": _memory.estimate(
+        "estimate": cpu_memory.estimate(
             made.X, made.triplets, batch_size=batch_size, prior=False
         ).total,
     }  # fmt: skip
@@ -183,7 +184,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
                 name,
                 variant.memory,
                 *_exponents(peaks[name], variant.memory_exponents, tuple(base)),
-                *(_memory.format_bytes(_at(lines, name, base)[k]) for k in ("peak", "estimate")),
+                *(memory.format_bytes(_at(lines, name, base)[k]) for k in ("peak", "estimate")),
             ]
             for name, variant in VARIANTS.items()
         ],

@@ -16,9 +16,9 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from .. import readers
-from ..estimators import HDSL
+from ..estimators.cv import HDSLCV
+from ..estimators.hdsl import HDSL
 from ..evaluate import triplet_accuracy
-from ..model_selection import HDSLCV
 from ..triplets import PointKFold
 from . import runner
 from .runner import Cell, Line, Results, Settings, Table

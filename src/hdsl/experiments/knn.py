@@ -22,9 +22,8 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
-from .. import estimators
 from ..baselines import DiagonalSimilarity
-from ..estimators import HDSL
+from ..estimators import HDSL, load
 from ..evaluate import knn_error
 from . import runner, sets
 from .runner import Cell, Line, Results, Settings, Table
@@ -325,7 +324,7 @@ def chosen_model(settings: Settings, name: str) -> HDSL:
         known = runner.run_cells("knn", todo, settings, sys.stderr)
         lines = [known[runner.key(cell)] for cell in todo]
     best = chosen([line for line in lines if line is not None])
-    model = estimators.load(_model_path(settings, best["cell"]))
+    model = load(_model_path(settings, best["cell"]))
     if model.n_iter_ != best["n_iter"]:
         model = model.at(best["n_iter"])
     return model

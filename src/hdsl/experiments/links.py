@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from ..datasets import Links, make_links
-from ..estimators import HDSL
-from ..monitor import Monitor, Score
+from ..estimators.hdsl import HDSL
+from ..estimators.monitor import Monitor, Score
 from ..plots import COLORS, MARKERS
 from ..similarity import Similarity
 from ..triplets import link_triplets

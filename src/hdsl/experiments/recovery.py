@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..datasets import make_recovery
-from ..estimators import HDSL
+from ..estimators.hdsl import HDSL
 from ..evaluate import recovery_auc
 from ..plots import COLORS, MatrixDisplay
 from ..similarity import Similarity

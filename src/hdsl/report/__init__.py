@@ -23,7 +23,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from .. import _validation, model_file
+from .. import user_input
+from ..files import model_file
 from ..neighbors import SimilarityKNeighborsClassifier
 
 #: Values of items on a page: with their places at most 0.8 MB. Longer rows leave room for fewer.
@@ -86,7 +87,7 @@ def page(
     'Cats &amp; dogs'
     """
     check_is_fitted(model, "atoms_")
-    _validation.check_number("report", "max_items", max_items, low=0, integer=True)
+    user_input.check_number("report", "max_items", max_items, low=0, integer=True)
     X, y, texts = _check_rows(model, X, y, texts)
     errors = _errors(model, X, y, X_test, y_test)
     atoms, steps = _steps(model.trace_)
@@ -176,7 +177,7 @@ def _check_rows(model: Any, X: Any, y: Any, texts: Any) -> tuple[Any, Any, Any]:
             raise ValueError(f"{name} goes with the rows of X, but X is None: pass X too.")
     if X is None:
         return None, None, None
-    X = sp.csr_array(_validation.check_matrix(model, X, reset=False))
+    X = sp.csr_array(user_input.check_matrix(model, X, reset=False))
     if y is not None:
         y = column_or_1d(y, warn=True)
     if isinstance(texts, str):
@@ -202,7 +203,7 @@ def _errors(model: Any, X: Any, y: Any, X_test: Any, y_test: Any) -> dict[str, A
             "The error is that of test rows whose neighbours are rows of X: X, y, X_test and "
             f"y_test go together. Missing: {missing}."
         )
-    X_test = _validation.check_matrix(model, X_test, reset=False, name="X_test")
+    X_test = user_input.check_matrix(model, X_test, reset=False, name="X_test")
     y_test = column_or_1d(y_test, warn=True)
     if len(y_test) != X_test.shape[0]:
         raise ValueError(

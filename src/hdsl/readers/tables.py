@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._memory import format_bytes
+from ..memory import format_bytes
 
 #: Columns that are written in few bytes may grow to this many times the file, or to so many bytes
 #: where that is more.

@@ -26,8 +26,8 @@ except ImportError:  # scikit-learn < 1.9 has no callbacks
 
 
 if TYPE_CHECKING:
+    from ..core.solver import State
     from .monitor import Monitor
-    from .solver import State
     from .supervision import Supervision
 
 #: Seconds between two looks of a line that is rewritten in place.

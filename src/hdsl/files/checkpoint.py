@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from . import _validation, model_file
+from .. import user_input
+from . import model_file
 
 #: Seconds from one writing to the next.
 EVERY = 30.0
@@ -131,8 +132,8 @@ class Checkpoint:
         """Set a generator to where the run began with it, or note where it begins."""
         if self.found is not None:
             with self.damage_told():
-                _validation.set_generator(rng, self.found["begin"])
-        self._begin = {"begin": _validation.generator_bytes(rng)}
+                user_input.set_generator(rng, self.found["begin"])
+        self._begin = {"begin": user_input.generator_bytes(rng)}
 
     def check(self, of: Mapping[str, Any]) -> None:
         """Say what the run is a run of; raise ValueError where what was found is of another."""

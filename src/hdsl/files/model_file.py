@@ -29,6 +29,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from ..core.atoms import check_atoms
+from ..core.trace import check_trace
+
 #: The format this version writes, and the newest it reads.
 FORMAT = 1
 
@@ -618,21 +621,6 @@ def _take(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
 
 # --- models --------------------------------------------------------------------------------------
 
-#: Columns that a trace must have, as the steps cannot be replayed without them. It may have others.
-TRACE_COLUMNS = {
-    "objective": "<f8",
-    "gap": "<f8",
-    "gap_is_exact": "|b1",
-    "step_size": "<f8",
-    "i": "<i8",
-    "j": "<i8",
-    "sign": "|i1",
-    "away_i": "<i8",
-    "away_j": "<i8",
-    "away_sign": "|i1",
-    "drop": "|b1",
-}
-
 FLOATS = ("scale", "prior", "objective", "gap")
 COUNTS = ("n_iter", "n_triplets", "n_features_in")
 NOT_FINITE = ("nan", "inf", "-inf")
@@ -804,72 +792,6 @@ def check_model(state: Mapping[str, Any]) -> None:
             f"feature_names_in has {len(names)} names, but n_features_in is "
             f"{state['n_features_in']}."
         )
-
-
-def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None:
-    """Raise ValueError for atoms and weights that no model has."""
-    if atoms.dtype.kind != "i" or atoms.ndim != 2 or atoms.shape[1] != 3:
-        raise ValueError(
-            f"atoms has shape {atoms.shape} and dtype {atoms.dtype}, expected "
-            "(n_atoms, 3) integers."
-        )
-    if weights.dtype != np.float64 or weights.shape != (len(atoms),):
-        raise ValueError(
-            f"weights has shape {weights.shape} and dtype {weights.dtype}, expected "
-            f"{(len(atoms),)} and float64: one weight an atom."
-        )
-    bad = np.flatnonzero(~_are_atoms(atoms.T, n_features))
-    if len(bad):
-        raise ValueError(_not_an_atom(f"atoms[{bad[0]}]", atoms[bad[0]], n_features))
-    _, first = np.unique(atoms, axis=0, return_index=True)
-    if len(first) < len(atoms):
-        k = int(np.setdiff1d(np.arange(len(atoms)), first)[0])
-        raise ValueError(f"atoms[{k}] is {atoms[k].tolist()}, as is an earlier one.")
-    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
-    if len(bad):
-        raise ValueError(f"weights[{bad[0]}] is {weights[bad[0]]}, expected a finite number > 0.")
-    with np.errstate(over="ignore"):
-        total = float(weights.sum())
-    if not abs(total - 1.0) <= 1e-9:
-        raise ValueError(f"weights sum to {total!r}, expected 1 within 1e-9.")
-
-
-def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
-    """Raise ValueError for a trace that is too short for a model, or has what no step has."""
-    codes = dict(_columns(trace.dtype))
-    for name, code in TRACE_COLUMNS.items():
-        if codes.get(name) != code:
-            raise ValueError(f"trace has {codes.get(name)} as column {name!r}, expected {code}.")
-    if codes.get("validation_score", "<f8") != "<f8":
-        raise ValueError(
-            f"trace has {codes['validation_score']} as column 'validation_score', expected <f8."
-        )
-    if trace.ndim != 1 or len(trace) <= n_iter:
-        raise ValueError(
-            f"trace has shape {trace.shape}, expected n_iter + 1 = {n_iter + 1} rows or more."
-        )
-    for prefix in ("", "away_"):
-        atoms = [trace[prefix + part] for part in ("i", "j", "sign")]
-        none = (atoms[0] == -1) & (atoms[1] == -1) & (atoms[2] == 0)
-        if not prefix:
-            none[0] = False  # a step may have no atom to go to, the start has one
-        bad = np.flatnonzero(~(none | _are_atoms(atoms, n_features)))
-        if len(bad):
-            k = int(bad[0])
-            where = f"the {prefix}atom of trace[{k}]".replace("_", " ")
-            raise ValueError(_not_an_atom(where, [part[k] for part in atoms], n_features))
-
-
-def _are_atoms(columns: Any, n_features: int) -> np.ndarray:
-    i, j, sign = columns
-    return (i >= 0) & (i < j) & (j < n_features) & (np.abs(sign) == 1)
-
-
-def _not_an_atom(where: str, atom: Any, n_features: int) -> str:
-    return (
-        f"{where} is {[int(part) for part in atom]}, expected (i, j, sign) with "
-        f"0 <= i < j < n_features_in = {n_features} and a sign of -1 or 1."
-    )
 
 
 def _text(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:

@@ -27,12 +27,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.random_projection import GaussianRandomProjection
 from sklearn.svm import SVC, LinearSVC
 
-from . import _memory, _validation, losses
-from .estimators import HDSL, MINING
-from .supervision import Supervision
+from .. import memory, user_input
+from ..core import losses
+from ..estimators.hdsl import HDSL, MINING
+from ..estimators.supervision import Supervision
 
 if TYPE_CHECKING:
-    from .problem import TripletProblem
+    from ..backends.cpu.problem import TripletProblem
 
 PENALTIES = ("l1", "l2")
 
@@ -131,10 +132,10 @@ class _TripletLearner(BaseEstimator):
         self
         """
         self._check_parameters()
-        rng = _validation.generator(self.random_state)
+        rng = user_input.generator(self.random_state)
         goes_on = self.warm_start and hasattr(self, "similarity_")
-        X = _validation.check_matrix(self, X, reset=not goes_on)
-        X = _validation.as_problem_matrix(X)
+        X = user_input.check_matrix(self, X, reset=not goes_on)
+        X = user_input.as_problem_matrix(X)
         supervision = Supervision.check(type(self).__name__, X, y, triplets, None)
         self._check_memory(X)
         miner = HDSL(
@@ -148,17 +149,17 @@ class _TripletLearner(BaseEstimator):
     def _check_parameters(self) -> None:
         name = type(self).__name__
         if not callable(self.mining):
-            _validation.check_word(
+            user_input.check_word(
                 name, "mining", self.mining, MINING, also=" or a callable (X, y, rng)"
             )
         for parameter in ("n_targets", "n_impostors", "max_iter", "n_steps"):
             if hasattr(self, parameter):
                 value = getattr(self, parameter)
-                _validation.check_number(name, parameter, value, low=1, integer=True)
+                user_input.check_number(name, parameter, value, low=1, integer=True)
         if hasattr(self, "loss"):
-            _validation.check_word(name, "loss", self.loss, losses.LOSSES)
+            user_input.check_word(name, "loss", self.loss, losses.LOSSES)
         if hasattr(self, "tol"):
-            _validation.check_number(name, "tol", self.tol, low=0)
+            user_input.check_number(name, "tol", self.tol, low=0)
 
     def _check_memory(self, X: sp.csr_array) -> None:
         """Refuse what cannot fit, before the work."""
@@ -184,18 +185,18 @@ def _refuse_too_many_features(
 ) -> None:
     """Raise MemoryError where so many d × d matrices do not fit."""
     name = type(owner).__name__
-    _validation.check_number(name, "memory_limit", memory_limit, low=0, words=("auto", None))
+    user_input.check_number(name, "memory_limit", memory_limit, low=0, words=("auto", None))
     if memory_limit is None:
         return
     auto = memory_limit == "auto"
-    limit = _memory.available() if auto else float(memory_limit) * 2**30
+    limit = memory.available() if auto else float(memory_limit) * 2**30
     d = len(np.unique(X.indices))
     need = 8 * n_matrices * d**2
     if limit is not None and need > limit:
         there = "are free on this machine" if auto else "are allowed by memory_limit"
         raise MemoryError(
-            f"{name} needs about {_memory.format_bytes(need)} for {n_matrices} dense matrices of "
-            f"{d} x {d} features, but only {_memory.format_bytes(limit)} {there}. Project the rows "
+            f"{name} needs about {memory.format_bytes(need)} for {n_matrices} dense matrices of "
+            f"{d} x {d} features, but only {memory.format_bytes(limit)} {there}. Project the rows "
             "first (random_projection and pca of hdsl.baselines, rp_oasis and pca_oasis), or pass "
             "memory_limit=None to go on anyway."
         )
@@ -298,8 +299,8 @@ class DiagonalSimilarity(_TripletLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         name = type(self).__name__
-        _validation.check_word(name, "penalty", self.penalty, PENALTIES)
-        _validation.check_number(name, "alpha", self.alpha, low=0)
+        user_input.check_word(name, "penalty", self.penalty, PENALTIES)
+        user_input.check_number(name, "alpha", self.alpha, low=0)
 
     def _learn(
         self,
@@ -308,8 +309,8 @@ class DiagonalSimilarity(_TripletLearner):
         weights: np.ndarray | None,
         rng: np.random.Generator,
     ) -> None:
-        from ._workers import Workers
-        from .problem import TripletData, TripletProblem
+        from ..backends.cpu.problem import TripletData, TripletProblem
+        from ..backends.cpu.workers import Workers
 
         with Workers(self.n_jobs) as workers:
             data = TripletData(X, triplets, workers)
@@ -490,7 +491,7 @@ class OASIS(_TripletLearner):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        _validation.check_number(type(self).__name__, "C", self.C, low=0, strict=True)
+        user_input.check_number(type(self).__name__, "C", self.C, low=0, strict=True)
 
     def _check_memory(self, X: sp.csr_array) -> None:
         _refuse_too_many_features(self, X, 2, self.memory_limit)
@@ -622,7 +623,7 @@ class COMET(_TripletLearner):
         super()._check_parameters()
         for parameter in ("barrier", "ridge"):
             value = getattr(self, parameter)
-            _validation.check_number(type(self).__name__, parameter, value, low=0, strict=True)
+            user_input.check_number(type(self).__name__, parameter, value, low=0, strict=True)
 
     def _check_memory(self, X: sp.csr_array) -> None:
         _refuse_too_many_features(self, X, 4, self.memory_limit)
@@ -868,7 +869,7 @@ def linear_svm(
     >>> n_active_features(model) <= 3
     True
     """
-    _validation.check_word("linear_svm", "penalty", penalty, PENALTIES)
+    user_input.check_word("linear_svm", "penalty", penalty, PENALTIES)
     return OneVsOneClassifier(
         LinearSVC(
             penalty=penalty, C=C, dual=False if penalty == "l1" else "auto", max_iter=max_iter,

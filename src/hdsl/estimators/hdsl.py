@@ -19,20 +19,24 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from . import _memory, _validation, losses, model_file, monitor
-from . import atoms as atoms_module
-from . import explain as explain_module
-from . import triplets as triplets_module
-from .checkpoint import Checkpoint, digest
+from .. import explain as explain_module
+from .. import memory, user_input
+from .. import triplets as triplets_module
+from ..backends.cpu import memory as cpu_memory
+from ..core import atoms as atoms_module
+from ..core import losses
+from ..files import model_file
+from ..files.checkpoint import Checkpoint, digest
+from ..similarity import Similarity
+from . import monitor
 from .monitor import Monitor
 from .progress import CallbackSupportMixin, Progress, Tasks
-from .similarity import Similarity
 from .supervision import Supervision
 
 if TYPE_CHECKING:
-    from ._workers import Workers
-    from .problem import TripletData
-    from .solver import Result, State
+    from ..backends.cpu.problem import TripletData
+    from ..backends.cpu.workers import Workers
+    from ..core.solver import Result, State
 
 MINING = ("neighbors", "random")
 STEP_SIZES = ("line_search", "2/(k+2)")
@@ -332,13 +336,13 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self._check_parameters()
         if earlier is not None:
             self._check_same_path()
-        rng = _validation.generator(self.random_state)
+        rng = user_input.generator(self.random_state)
         kept = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         if kept is not None:
             kept.begin(rng)
         checked = copy(self)  # takes what is found out; self changes at the end, in one stroke
-        X = _validation.check_matrix(checked, X, reset=earlier is None)
-        X = _validation.as_problem_matrix(X)
+        X = user_input.check_matrix(checked, X, reset=earlier is None)
+        X = user_input.as_problem_matrix(X)
         supervision = Supervision.check(type(self).__name__, X, y, triplets, sample_weight)
         validation = None
         if any(part is not None for part in given):
@@ -364,7 +368,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
     ) -> None:
         """Learn from checked data; what validates chooses the model of the path."""
         # The compiled part of the library is loaded by the first fit, not by the import.
-        from ._workers import Workers
+        from ..backends.cpu.workers import Workers
 
         with Workers(self.n_jobs) as workers, Progress(self.verbose) as shown, Tasks(self) as tasks:
             tasks.begin(supervision)
@@ -374,7 +378,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 learned._keep(*found)
             except KeyboardInterrupt:
                 learned._keep(replace(found[0], status="interrupted"), *found[1:])
-            _validation.replace_fitted(self, learned)
+            user_input.replace_fitted(self, learned)
             shown.end(self)
             tasks.end()
 
@@ -390,7 +394,8 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         tasks: Tasks,
     ) -> tuple[Result, Monitor | None, float, float, int]:
         """Mine and solve, again and again where `mine_every` says so."""
-        from . import problem, solver
+        from ..backends.cpu import problem
+        from ..core import solver
 
         X, mines = supervision.X, self.mining == "neighbors" and not supervision.is_judged
         n_before = 0 if earlier is None else earlier.n_iter
@@ -406,7 +411,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         else:
             scale, prior = self.scale_, self.prior_
         stage.scale, stage.prior = scale, prior
-        _validation.check_margins(X, scale, prior)
+        user_input.check_margins(X, scale, prior)
         scores = None
         if validation is not None:
             score = self._score(supervision, validation)
@@ -501,7 +506,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self, X: sp.csr_array, triplets: np.ndarray, workers: Workers, result: Result | None
     ) -> TripletData:
         """Return what a run computes with, if it fits; features of a path so far are kept."""
-        from .problem import TripletData
+        from ..backends.cpu.problem import TripletData
 
         self._check_memory(X, triplets)
         keep = None if result is None else np.unique(result.atoms[:, :2])
@@ -514,11 +519,11 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         return data
 
     def _check_parameters(self) -> None:
-        from .oracle import ORACLES
-        from .solver import STEPS
+        from ..core.oracle import ORACLES
+        from ..core.solver import STEPS
 
         name = type(self).__name__
-        number, word = _validation.check_number, _validation.check_word
+        number, word = user_input.check_number, user_input.check_word
         number(name, "scale", self.scale, low=0, strict=True, words=("auto",))
         number(name, "prior", self.prior, low=0, words=("auto",))
         word(name, "loss", self.loss, losses.LOSSES)
@@ -585,7 +590,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         if supervision.triplets is not None and similarity is None:
             return supervision.triplets, supervision.triplet_weights
         if callable(self.mining):
-            made = _validation.check_triplets(self.mining(X, y, rng), X.shape[0])
+            made = user_input.check_triplets(self.mining(X, y, rng), X.shape[0])
             return made, _of_anchors(weights, made)
         if self.mining == "random":
             rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
@@ -643,13 +648,13 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         if self.memory_limit is None:
             return
         auto = self.memory_limit == "auto"
-        limit = _memory.available() if auto else float(self.memory_limit) * 2**30
-        need = _memory.estimate(X, triplets, batch_size=self.batch_size, prior=self.prior != 0)
+        limit = memory.available() if auto else float(self.memory_limit) * 2**30
+        need = cpu_memory.estimate(X, triplets, batch_size=self.batch_size, prior=self.prior != 0)
         if limit is not None and need.total > limit:
             there = "are free on this machine" if auto else "are allowed by memory_limit"
             raise MemoryError(
                 f"{type(self).__name__} needs about {need} to fit {len(triplets)} triplets of "
-                f"{X.shape[0]} rows with {X.nnz} values, but only {_memory.format_bytes(limit)} "
+                f"{X.shape[0]} rows with {X.nnz} values, but only {memory.format_bytes(limit)} "
                 f"{there}. Fit fewer triplets, set batch_size= (no products are stored then), or "
                 "pass memory_limit=None to go on anyway."
             )
@@ -678,8 +683,8 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     def _automatic(self, supervision: Supervision) -> tuple[float, float]:
         """Return the scale and the prior that "auto" stands for, of data with triplets."""
-        from . import problem
-        from ._workers import Workers
+        from ..backends.cpu import problem
+        from ..backends.cpu.workers import Workers
 
         auto = copy(self)
         auto.scale = auto.prior = "auto"
@@ -702,7 +707,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     def _result(self) -> Result:
         """Return the fit so far as what a run continues."""
-        from .solver import Result
+        from ..core.solver import Result
 
         trace = self.trace_[: self.n_iter_ + 1]  # with early stopping the run went further
         return Result(
@@ -731,7 +736,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     def _go_to(self, n_iter: int) -> None:
         """Become the model after `n_iter` iterations of the path."""
-        from .solver import replay
+        from ..core.solver import replay
 
         if n_iter == self.n_iter_:
             return
@@ -804,29 +809,29 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             dense columns stand for the atoms, the best approximation of M of that rank.
         """
         check_is_fitted(self, "atoms_")
-        X = _validation.check_matrix(self, X, reset=False)
+        X = user_input.check_matrix(self, X, reset=False)
         Z = self.similarity_.transform(X, n_components=self.n_components)
-        return _validation.as_user_sparse(Z) if sp.issparse(Z) else Z
+        return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
 
     def rewrite(self, X: Any) -> Any:
         """Return prior·X + XM: queries whose dot products with untouched rows y are S(x, y)."""
         check_is_fitted(self, "atoms_")
-        Z = self.similarity_.rewrite(_validation.check_matrix(self, X, reset=False))
-        return _validation.as_user_sparse(Z) if sp.issparse(Z) else Z
+        Z = self.similarity_.rewrite(user_input.check_matrix(self, X, reset=False))
+        return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
 
     def similarity(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return S between all rows of X and all rows of Y (X where None), dense."""
         check_is_fitted(self, "atoms_")
-        X = _validation.check_matrix(self, X, reset=False)
+        X = user_input.check_matrix(self, X, reset=False)
         return self.similarity_.pairwise(
-            X, None if Y is None else _validation.check_matrix(self, Y, reset=False, name="Y")
+            X, None if Y is None else user_input.check_matrix(self, Y, reset=False, name="Y")
         )
 
     def pair_score(self, X: Any, Y: Any) -> np.ndarray:
         """Return S(x, y) of the rows of X and Y side by side, shape (n_rows,)."""
         check_is_fitted(self, "atoms_")
-        X = _validation.check_matrix(self, X, reset=False)
-        Y = _validation.check_matrix(self, Y, reset=False, name="Y")
+        X = user_input.check_matrix(self, X, reset=False)
+        Y = user_input.check_matrix(self, Y, reset=False, name="Y")
         if X.shape[0] != Y.shape[0]:
             raise ValueError(
                 f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pair_score scores them side by "
@@ -911,7 +916,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self, "atoms_")
         rows = {"x": x, "y": y, "rather_than": rather_than}
         checked = {
-            name: _validation.check_matrix(self, explain_module.one_row(z), reset=False, name=name)
+            name: user_input.check_matrix(self, explain_module.one_row(z), reset=False, name=name)
             for name, z in rows.items()
             if z is not None
         }
@@ -941,7 +946,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "atoms_")
         if X is not None:
-            X = _validation.check_matrix(self, X, reset=False)
+            X = user_input.check_matrix(self, X, reset=False)
         names = self._feature_names(feature_names)
         return explain_module.importance(self.similarity_, X, feature_names=names, top=top)
 
@@ -1006,7 +1011,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             Most rows of X, spread evenly, that the page carries to be compared; long rows make
             them fewer. The page of a text set with them is smaller than 1 MB as a rule.
         """
-        from . import report  # rarely needed
+        from .. import report  # rarely needed
 
         text = report.page(
             self, X, y, X_test=X_test, y_test=y_test, texts=texts, feature_names=feature_names,
@@ -1227,17 +1232,16 @@ class _Stage:
         return _under(kept.found, "run")
 
     def _become(self, found: dict[str, np.ndarray], shape: tuple[int, int]) -> None:
-        from .solver import TRACE_DTYPE, Result
+        from ..core.solver import Result
+        from ..core.trace import TRACE_DTYPE, check_trace
 
-        self.triplets = _validation.check_triplets(found["triplets"], shape[0])
-        self.weights = _validation.check_weights(
-            found.get("weights"), len(self.triplets), "triplet"
-        )
+        self.triplets = user_input.check_triplets(found["triplets"], shape[0])
+        self.weights = user_input.check_weights(found.get("weights"), len(self.triplets), "triplet")
         if found["n_iter"].shape != () or found["n_iter"].dtype != np.int64:
             raise ValueError("'n_iter' is not a number of iterations.")
         n_iter, trace = int(found["n_iter"]), found["trace"]
-        model_file.check_atoms(found["atoms"], found["atom_weights"], shape[1])
-        model_file.check_trace(trace, n_iter, shape[1])
+        atoms_module.check_atoms(found["atoms"], found["atom_weights"], shape[1])
+        check_trace(trace, n_iter, shape[1])
         if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
             raise ValueError("the trace is not that of a run.")
         self.is_first = False

@@ -17,11 +17,11 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from . import _validation
-from .estimators import HDSL
+from .. import user_input
+from ..triplets import PointKFold
+from .hdsl import HDSL
 from .progress import CallbackSupportMixin, Line, duration, fitted, task_data, with_callbacks
 from .supervision import Supervision
-from .triplets import PointKFold
 
 #: What "auto" tries, as multiples of HDSL's own automatic values; priors also try 0.
 AUTO_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0)
@@ -147,7 +147,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """
         base = self._base()
         checked = copy(base)
-        X = _validation.as_problem_matrix(_validation.check_matrix(checked, X, reset=True))
+        X = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
         whole = Supervision.check(type(self).__name__, X, y, triplets, sample_weight)
         validation = (X_val, y_val, triplets_val)
         fixed = any(part is not None for part in validation)
@@ -157,7 +157,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             folds = list(self._folds(whole))
             if not folds:
                 raise ValueError("cv has no fold: give an int, a splitter, or at least one split.")
-        rng = _validation.generator(base.random_state)
+        rng = user_input.generator(base.random_state)
         mined = [(_mined(base, train, rng), held) for train, held in folds]
         scales, priors = self._grid(base, mined[0][0])
         n_runs, refits = len(priors) * len(scales) * len(folds), self.refit and not fixed
@@ -182,7 +182,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             task = None if root is None else root.subcontext(task_name="refit", task_id=n_runs)
             try:
                 with _followed(task, self, best, whole):
-                    best._learn(whole, None, _validation.generator(base.random_state))
+                    best._learn(whole, None, user_input.generator(base.random_state))
             except KeyboardInterrupt:  # before it has learned: the best of the runs stays
                 complete = False
             else:
@@ -197,7 +197,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             if hasattr(checked, name):
                 setattr(learned, name, getattr(checked, name))
                 setattr(learned.best_estimator_, name, getattr(checked, name))
-        _validation.replace_fitted(self, learned)
+        user_input.replace_fitted(self, learned)
         if root is not None:
             root.call_on_fit_task_end(estimator=self, **task_data(whole))
         return self
@@ -420,7 +420,7 @@ def _cell(
     model = clone(base).set_params(scale=float(scale), prior=float(prior), n_jobs=1, verbose=0)
     model.n_features_in_ = train.X.shape[1]
     with _followed(task, caller, model, train):
-        model._learn(train, held, _validation.generator(model.random_state))
+        model._learn(train, held, user_input.generator(model.random_state))
     path = model.trace_["validation_score"]
     scores = {int(k): float(path[k]) for k in np.flatnonzero(~np.isnan(path))}
     return Cell(*place, model, scores, time.perf_counter() - began)

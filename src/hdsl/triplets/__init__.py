@@ -16,7 +16,8 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import scipy.sparse as sp
 
-from . import _validation, search, tables
+from .. import search, user_input
+from ..readers import tables
 
 
 class Judgements(NamedTuple):
@@ -74,9 +75,9 @@ def neighbor_triplets(
     [[0, 1, 3], [1, 0, 3], [2, 3, 0], [3, 2, 1]]
     """
     for name, value in (("n_targets", n_targets), ("n_impostors", n_impostors)):
-        _validation.check_number("neighbor_triplets", name, value, low=1, integer=True)
+        user_input.check_number("neighbor_triplets", name, value, low=1, integer=True)
     X = _matrix(X) if similarity is None else _matrix(_transformed(X, similarity))
-    codes = _validation.check_labels(y, X.shape[0])
+    codes = user_input.check_labels(y, X.shape[0])
     _warn_of_small_classes(y, codes, n_targets, n_impostors)
     same, other = search.neighbors_by_label(X, codes, n_targets, n_impostors, n_jobs=n_jobs)
     valid = (np.arange(n_targets) < same.size[:, None])[:, :, None] & (
@@ -106,10 +107,10 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
     >>> random_triplets(["a", "a", "b", "b"], n_per_row=1, random_state=0)[:, 1].tolist()
     [1, 0, 3, 2]
     """
-    _validation.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
-    codes = _validation.check_labels(y, len(np.asarray(y)))
+    user_input.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
+    codes = user_input.check_labels(y, len(np.asarray(y)))
     _warn_of_small_classes(y, codes, 1, 1)
-    rng = _validation.generator(random_state)
+    rng = user_input.generator(random_state)
     n = len(codes)
     by_class = np.argsort(codes, kind="stable")
     place = np.empty(n, dtype=np.int64)
@@ -129,8 +130,8 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
 def _matrix(X: Any) -> sp.csr_array:
     """Return X as a canonical float64 CSR array."""
     X = X if sp.issparse(X) else sp.csr_array(np.asarray(X, dtype=np.float64))
-    X = _validation.canonical(X).astype(np.float64, copy=False)
-    _validation.check_finite(X)
+    X = user_input.canonical(X).astype(np.float64, copy=False)
+    user_input.check_finite(X)
     return X
 
 
@@ -230,7 +231,7 @@ def link_triplets(
     >>> link_triplets([[0, 1], [0, 2], [3, 0]], [1, -1, -1], n_per_link=None).tolist()
     [[0, 1, 2], [0, 1, 3]]
     """
-    _validation.check_number(
+    user_input.check_number(
         "link_triplets", "n_per_link", n_per_link, low=1, integer=True, words=(None,)
     )
     ends, similar = _check_links(links, signs)
@@ -253,7 +254,7 @@ def link_triplets(
     count = stop - start
     if n_per_link is None:
         count[sign == 0] = 0  # each triplet once: that of its positive link
-    rng = _validation.generator(random_state)
+    rng = user_input.generator(random_state)
     row, offset = _draw(count, link, n_per_link, rng, "n_per_link")
     third = other[by_key[start[row] + offset]]
     second, positive = other[row], sign[row] == 1
@@ -307,7 +308,7 @@ def graded_triplets(
     >>> T.tolist(), weights.tolist()
     ([[0, 3, 1], [0, 2, 1], [0, 2, 3]], [1.0, 3.0, 2.0])
     """
-    _validation.check_number(
+    user_input.check_number(
         "graded_triplets", "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
     )
     names = {"anchor": anchor, "item": item, "grade": grade}
@@ -319,7 +320,7 @@ def graded_triplets(
         tables.row_numbers(data, item, index),
         tables.numbers(data, grade),
         n_per_anchor,
-        _validation.generator(random_state),
+        user_input.generator(random_state),
     )
     why = "no anchor has two items of different grades."
     return Judgements(_not_empty(triplets, why), difference)
@@ -384,8 +385,8 @@ def _check_links(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(
                 f"An adjacency matrix has shape (n_rows, n_rows). links has shape {links.shape}."
             )
-        matrix = _validation.canonical(links)
-        _validation.check_finite(matrix, "links")
+        matrix = user_input.canonical(links)
+        user_input.check_finite(matrix, "links")
         from_rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         return np.column_stack([from_rows, matrix.indices]), (matrix.data > 0).astype(np.int64)
     ends = np.asarray(links)
@@ -494,7 +495,7 @@ def _draw(
     stop = np.cumsum(count)
     total = int(stop[-1]) if len(stop) else 0
     if n is None:
-        if total > _validation.INDEX_LIMIT:
+        if total > user_input.INDEX_LIMIT:
             raise ValueError(
                 f"{total} triplets would be made, more than can be handled: set {parameter}."
             )
@@ -662,8 +663,8 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
     >>> deduplicate([[0, 1, 2], [0, 2, 1], [0, 1, 2]], net=True).triplets.tolist()
     [[0, 1, 2]]
     """
-    triplets = _validation.check_triplets(triplets, _validation.INDEX_LIMIT)
-    weights = _validation.check_weights(weights, len(triplets), "triplet")
+    triplets = user_input.check_triplets(triplets, user_input.INDEX_LIMIT)
+    weights = user_input.check_weights(weights, len(triplets), "triplet")
     weights = np.ones(len(triplets)) if weights is None else weights
     anchor, positive, negative = triplets.T
     if net:
@@ -786,8 +787,8 @@ class PointKFold:
         train, test : Side
             ``rows, triplets, weights``: ``fit(X[rows], triplets=triplets, sample_weight=weights)``.
         """
-        triplets = _validation.check_triplets(triplets, n_rows)
-        weights = _validation.check_weights(weights, len(triplets), "triplet")
+        triplets = user_input.check_triplets(triplets, n_rows)
+        weights = user_input.check_weights(weights, len(triplets), "triplet")
         splits = list(self.split(np.empty((n_rows, 0)), y))
         # All before the first is used: nobody likes an error after hours of fitting.
         for k, (train, test) in enumerate(splits):

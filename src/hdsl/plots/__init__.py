@@ -18,9 +18,9 @@ from scipy.sparse import csgraph
 from sklearn.metrics import roc_auc_score
 from sklearn.utils.validation import check_is_fitted
 
-from . import _validation, explain, search
-from .explain import NEGATIVE, POSITIVE
-from .similarity import Similarity
+from .. import explain, search, user_input
+from ..explain import NEGATIVE, POSITIVE
+from ..similarity import Similarity
 
 #: Okabe and Ito's colours without the yellow, which is too light for lines; and a shape for each.
 COLORS = (POSITIVE, NEGATIVE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -74,7 +74,7 @@ def _legend(ax: Any, handles: Sequence[Any], labels: Sequence[str], **options: A
 
 
 def _matrix(X: Any) -> Any:
-    return _validation.canonical(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    return user_input.canonical(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
 
 
 def _similarity(estimator: Any) -> Similarity:
@@ -475,8 +475,8 @@ class SimilarityDisplay(_Display):
         SimilarityDisplay
         """
         X = _matrix(X)
-        rng = _validation.generator(random_state)
-        left, right, same = _pairs_of_classes(_validation.check_labels(y, X.shape[0]), n_pairs, rng)
+        rng = user_input.generator(random_state)
+        left, right, same = _pairs_of_classes(user_input.check_labels(y, X.shape[0]), n_pairs, rng)
         A, B = X[left], X[right]
         before = A.multiply(B).sum(axis=1) if sp.issparse(A) else np.einsum("ij,ij->i", A, B)
         after = _similarity(estimator).pair_score(A, B)

@@ -18,11 +18,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import _validation, model_file
+from .. import user_input
+from ..backends.cpu.problem import PairGradient, TripletProblem
 from . import atoms as atoms_module
 from .atoms import Atom
 from .oracle import ORACLES, Exact, Oracle, Vertex
-from .problem import PairGradient, TripletProblem
+from .trace import STEP_FIELDS, TRACE_DTYPE, check_trace
 
 #: Lazy blended steps go on inside the active set while they promise so many times the last gap.
 BLENDED_SHARE = 1.5
@@ -43,30 +44,6 @@ DRIFT_LIMIT = 1e-12
 
 #: Rounding that moves the objective by this share of it is told.
 SEEN = 1e-6
-
-TRACE_DTYPE = np.dtype(
-    [
-        ("objective", "f8"),
-        ("gap", "f8"),
-        ("gap_is_exact", "?"),
-        ("kind", "U8"),
-        ("step_size", "f8"),
-        ("i", "i8"),
-        ("j", "i8"),
-        ("sign", "i1"),
-        ("away_i", "i8"),
-        ("away_j", "i8"),
-        ("away_sign", "i1"),
-        ("drop", "?"),
-        ("n_atoms", "i8"),
-        ("n_features", "i8"),
-        ("seconds", "f8"),
-        ("validation_score", "f8"),  # for whoever scores the models; the loop does not
-    ]
-)
-
-#: What led to a model, as against what is known of it.
-STEP_FIELDS = ["kind", "step_size", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop"]
 
 NO_ATOM = Atom(-1, -1, 0)
 
@@ -625,7 +602,7 @@ class _Run:
             "counts": np.array(
                 [state.n_iter, self.idle, self.seen, self.n_checks, self.next_check, self.wait]
             ),
-            "random": _validation.generator_bytes(self.rng),
+            "random": user_input.generator_bytes(self.rng),
             "known": self.problem.cross_terms.known,
             **{f"oracle.{name}": array for name, array in self.oracle.memory().items()},
             **{f"checker.{name}": array for name, array in self.checker.memory().items()},
@@ -639,7 +616,7 @@ class _Run:
         ].tolist()
         drift, gap_estimate, seconds = place["floats"].tolist()
         self.began -= seconds
-        _validation.set_generator(self.rng, place["random"])
+        user_input.set_generator(self.rng, place["random"])
         problem.cross_terms.learn(place["known"])
         for name, oracle in (("oracle.", self.oracle), ("checker.", self.checker)):
             memory = {k.removeprefix(name): v for k, v in place.items() if k.startswith(name)}
@@ -744,8 +721,8 @@ def check_place(place: Place, problem: TripletProblem, oracle: str, n_before: in
                 f"{name!r} has dtype {array.dtype} and shape {array.shape}, expected {dtype} and "
                 f"{shape}."
             )
-    model_file.check_atoms(place["atoms"], place["weights"], n_features)
-    model_file.check_trace(place["trace"], 0, n_features)
+    atoms_module.check_atoms(place["atoms"], place["weights"], n_features)
+    check_trace(place["trace"], 0, n_features)
     low, high = place["known"].T
     recent = place.get("oracle.recent", np.array([]))
     if not ((low >= 0) & (low < high) & (high < n_features)).all():
@@ -759,7 +736,7 @@ def check_place(place: Place, problem: TripletProblem, oracle: str, n_before: in
         raise ValueError(f"the trace has {len(place['trace'])} lines at iteration {n_iter}.")
     if not np.isfinite(place["margins"]).all() or np.isnan(place["floats"]).any():
         raise ValueError("a margin, or another number, is not finite.")
-    _validation.set_generator(np.random.default_rng(), place["random"])
+    user_input.set_generator(np.random.default_rng(), place["random"])
 
 
 def _largest(margins: np.ndarray) -> float:

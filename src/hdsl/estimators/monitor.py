@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import _validation, neighbors, search
-from .similarity import Similarity
+from .. import neighbors, search, user_input
+from ..similarity import Similarity
 
 if TYPE_CHECKING:
-    from .solver import State
+    from ..core.solver import State
 
 Score = Callable[[Similarity], float]
 
@@ -197,7 +197,7 @@ def triplet_accuracy(X: Any, triplets: np.ndarray, weights: np.ndarray | None = 
         rewritten = sp.csr_array(similarity.rewrite(asked))
         with np.errstate(over="ignore", invalid="ignore"):
             scores = np.asarray(rewritten[left].multiply(others).sum(axis=1)).ravel()[pair]
-        positive, negative = np.split(_validation.check_result(scores, "The similarity"), 2)
+        positive, negative = np.split(user_input.check_result(scores, "The similarity"), 2)
         right_ones = 0.5 * (1.0 + np.sign(positive - negative))
         return float(np.average(right_ones, weights=weights))
 

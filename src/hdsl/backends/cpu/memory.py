@@ -1,13 +1,13 @@
-"""How much memory a fit will take, and how much there is: said before the work, not after it."""
+"""How much memory a fit takes on this machine: said before the work, not after it."""
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+
+from ...memory import format_bytes
 
 #: Anchors looked at to guess how many pairs of rows, and products of rows, the triplets lead to.
 SAMPLE = 500
@@ -91,49 +91,3 @@ def _per_triplet(X: sp.csr_array, triplets: np.ndarray) -> tuple[float, float]:
     held = sp.csr_array((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
     shared = held[few[:, 0]].multiply(held[few[:, 1]]).nnz
     return len(pairs) / len(sample), shared / len(few)
-
-
-def available() -> int | None:
-    """Return the bytes that this process may still take, None where the system does not say."""
-    limits = [_meminfo(), _cgroup()]
-    known = [limit for limit in limits if limit is not None]
-    if known:
-        return min(known)
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _meminfo() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
-
-
-def _cgroup() -> int | None:
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
-        return max(int(limit) - int(used), 0)
-    except (OSError, ValueError):  # no such group, or "max": no limit
-        return None
-
-
-def format_bytes(size: float) -> str:
-    """Return a size for people.
-
-    Examples
-    --------
-    >>> format_bytes(3_500_000)
-    '3.3 MiB'
-    """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
-        size /= 1024
-    raise AssertionError("unreachable")

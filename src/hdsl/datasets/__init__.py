@@ -16,8 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Bunch
 
-from . import _validation, readers
-from . import atoms as atoms_module
+from .. import readers, user_input
+from ..core import atoms as atoms_module
 
 # --- similarity recovery -------------------------------------------------------------------------
 
@@ -77,9 +77,9 @@ def make_recovery(
     ((50, 200), (10, 3), (200, 200), (6, 3))
     """
     owner = "make_recovery"
-    _validation.check_number(owner, "n_rows", n_rows, low=3, integer=True)
-    _validation.check_number(owner, "n_triplets", n_triplets, low=1, integer=True)
-    _validation.check_number(owner, "n_atoms", n_atoms, low=2, integer=True)
+    user_input.check_number(owner, "n_rows", n_rows, low=3, integer=True)
+    user_input.check_number(owner, "n_triplets", n_triplets, low=1, integer=True)
+    user_input.check_number(owner, "n_atoms", n_atoms, low=2, integer=True)
     if not 0.0 < alpha <= 0.5:
         raise ValueError(
             f"The 'alpha' parameter of {owner} must be in (0, 0.5]. Got {alpha!r} instead."
@@ -89,7 +89,7 @@ def make_recovery(
             f"{n_atoms} atoms in two blocks of {block_size} features do not fit {n_features} "
             "features: raise n_features to 4 blocks at least, or change block_size."
         )
-    rng = _validation.generator(random_state)
+    rng = user_input.generator(random_state)
     X = _uniform_rows(n_rows, n_features, density, rng)
     starts = [n_features // 10, 6 * n_features // 10]
     atoms = np.concatenate(
@@ -218,7 +218,7 @@ def make_links(
         ("n_links", n_links, 2),
         ("n_atoms", n_atoms, 1),
     ):
-        _validation.check_number(owner, name, value, low=low, integer=True)
+        user_input.check_number(owner, name, value, low=low, integer=True)
     if density is None:
         # From 0.02 at 5,000 features to 0.002 at a million.
         density = 0.02 * (n_features / 5000) ** (-np.log(10) / np.log(200))
@@ -233,7 +233,7 @@ def make_links(
                 f"The {name!r} parameter of {owner} must be in (0, {high:g}). Got {number!r} "
                 "instead."
             )
-    rng = _validation.generator(random_state)
+    rng = user_input.generator(random_state)
     X = _power_law_rows(n_nodes, n_features, density, rng)
     frequency = np.bincount(X.indices, minlength=n_features) / n_nodes
     frequent = np.flatnonzero(frequency >= min_frequency)
@@ -575,7 +575,7 @@ def _cut(
     X: Any, y: np.ndarray, sizes: tuple[int, ...], order: np.ndarray, where: Any
 ) -> dict[str, Any]:
     """Return consecutive parts of the rows in this order; a part of no rows is None."""
-    X = _validation.canonical(X.astype(np.float64))
+    X = user_input.canonical(X.astype(np.float64))
     if X.shape[0] < sum(sizes):
         raise ValueError(f"{where} has {X.shape[0]} rows, too few: {sum(sizes)} are needed")
     arrays: dict[str, Any] = {}
@@ -812,7 +812,7 @@ def load_docstrings(
     >>> "asyncio" in docs.y, len(docs.texts) == len(docs.y) == len(docs.names)
     (True, True)
     """
-    _validation.check_number(
+    user_input.check_number(
         "load_docstrings", "min_rows_per_label", min_rows_per_label, low=1, integer=True
     )
     library = Path(sysconfig.get_path("stdlib"))
@@ -845,7 +845,7 @@ def load_docstrings(
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         words = TfidfVectorizer(token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True)
-        docs.X = _validation.canonical(words.fit_transform(texts))
+        docs.X = user_input.canonical(words.fit_transform(texts))
         docs.feature_names = words.get_feature_names_out()
     return docs
 

@@ -48,11 +48,11 @@ class Loss:
         return self._apply("loss_curvatures", margin)
 
     def _apply(self, kernel: str, margin: np.ndarray) -> np.ndarray:
-        from . import _kernels  # compiled code is loaded when it is first needed
+        from ..backends.cpu import kernels  # compiled code is loaded when it is first needed
 
         margin = np.asarray(margin, dtype=np.float64)
         out = np.empty(margin.size)
-        getattr(_kernels, kernel)(self.code, margin.ravel(), out)
+        getattr(kernels, kernel)(self.code, margin.ravel(), out)
         return out.reshape(margin.shape)
 
 

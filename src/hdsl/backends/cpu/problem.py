@@ -20,10 +20,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import _kernels as kernels
-from ._workers import Workers
-from .atoms import Atom
-from .losses import Loss
+from ...core.atoms import Atom
+from ...core.losses import Loss
+from . import kernels
+from .workers import Workers
 
 #: A thread is worth waking for this many multiplications, not for fewer.
 GRAIN = 40_000

@@ -27,8 +27,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import _validation
-from ._memory import format_bytes
+from .. import user_input
+from ..memory import format_bytes
 
 Data = tuple[sp.csr_array, np.ndarray | None]
 
@@ -83,7 +83,7 @@ def read_matrix(
     if format is None:
         suffix = _plain_suffix(Path(path))
         format = suffix[1:] if suffix[1:] in READERS else "svmlight"
-    _validation.check_word("read_matrix", "format", format, READERS)
+    user_input.check_word("read_matrix", "format", format, READERS)
     return READERS[format](path, n_features=n_features, **options)
 
 
@@ -153,7 +153,7 @@ def _check_pairs(
     """Raise on the first bad line of ``index:value`` pairs; return the labels as strings."""
     names: dict[bytes, int] = {}
     codes = array("q")
-    high = _validation.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
+    high = user_input.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
     for number, line in enumerate(io.BytesIO(text), 1):
         words = line.partition(b"#")[0].split()
         if labelled and words:
@@ -219,7 +219,7 @@ def read_nips2003(
     X : csr_array of shape (n_rows, n_features)
     y : ndarray of shape (n_rows,) or None
     """
-    _validation.check_word("read_nips2003", "layout", layout, LAYOUTS)
+    user_input.check_word("read_nips2003", "layout", layout, LAYOUTS)
     path, text = _read_text(path)
     _check_width(n_features)
     if n_features is None:
@@ -307,7 +307,7 @@ def _rows_of_numbers(path: Path, text: bytes, n_features: int | None, layout: st
                 f"not {counts[ragged[0]]}",
             )
         return sp.csr_array(values.reshape(len(counts), width))
-    high = _validation.INDEX_LIMIT - 1 if n_features is None else n_features
+    high = user_input.INDEX_LIMIT - 1 if n_features is None else n_features
     row = np.repeat(np.arange(len(counts)), counts)
     bad = (values < 1) | (values > high) | (values != np.floor(values))
     bad[1:] |= (np.diff(values) <= 0) & (np.diff(row) == 0)
@@ -769,7 +769,7 @@ def _check_rows(path: Path, n_rows: int, size: int) -> None:
 
 
 def _check_width(n_features: int | None) -> None:
-    _validation.check_number(
+    user_input.check_number(
         "the reader", "n_features", n_features, low=1, integer=True, words=(None,)
     )
 
@@ -778,8 +778,8 @@ def _finished(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
     """Return a matrix just read as a canonical CSR array of finite float64."""
     with _parsing(path, "a matrix"):
         if X.format in ("csr", "csc"):
-            _validation.check_structure(X)
-        X = _validation.canonical(X.astype(np.float64))
+            user_input.check_structure(X)
+        X = user_input.canonical(X.astype(np.float64))
     if n_features is not None:
         if X.shape[1] > n_features:
             raise DataFileError(
@@ -787,10 +787,10 @@ def _finished(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
             )
         X.resize(X.shape[0], n_features)
     try:
-        _validation.check_finite(X, str(path))
+        user_input.check_finite(X, str(path))
     except ValueError as error:
         raise DataFileError(str(error)) from None
-    if max(*X.shape, X.nnz) <= _validation.INDEX_LIMIT:
+    if max(*X.shape, X.nnz) <= user_input.INDEX_LIMIT:
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X
 

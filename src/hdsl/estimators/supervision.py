@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from . import _validation
-from . import triplets as triplets_module
+from .. import triplets as triplets_module
+from .. import user_input
 
 
 @dataclass(frozen=True)
@@ -52,16 +52,16 @@ class Supervision:
         """Return what was given to ``fit``, checked; X is checked already."""
         n_rows = X.shape[0]
         if triplets is not None:
-            triplets = _validation.check_triplets(triplets, n_rows)
-            weights = _validation.check_weights(sample_weight, len(triplets), "triplet")
+            triplets = user_input.check_triplets(triplets, n_rows)
+            weights = user_input.check_weights(sample_weight, len(triplets), "triplet")
             return cls(X, triplets=triplets, triplet_weights=weights)
         if y is None:
             raise ValueError(
                 f"{owner} requires y to be passed, but the target y is None. Give labels, "
                 "fit(X, y), or judgements, fit(X, triplets=T)."
             )
-        _validation.check_labels(y, n_rows)
-        weights = _validation.check_weights(sample_weight, n_rows, "row of X")
+        user_input.check_labels(y, n_rows)
+        weights = user_input.check_weights(sample_weight, n_rows, "row of X")
         return cls(X, np.asarray(y).ravel(), weights)
 
     def check_validation(
@@ -75,10 +75,10 @@ class Supervision:
                 "Validation data are X_val with y_val, or X_val with triplets_val. Got "
                 f"{' and '.join(came)}."
             )
-        X_val = _validation.check_matrix(owner, X_val, reset=False, name="X_val")
+        X_val = user_input.check_matrix(owner, X_val, reset=False, name="X_val")
         X = sp.csr_array(X_val).astype(np.float64)
         if triplets_val is not None:
-            return Supervision(X, triplets=_validation.check_triplets(triplets_val, X.shape[0]))
+            return Supervision(X, triplets=user_input.check_triplets(triplets_val, X.shape[0]))
         if self.is_judged:
             raise ValueError(
                 "y_val needs labels of X to vote with, but fit was given triplets. Pass "

@@ -14,8 +14,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from ..backends.cpu.problem import PairGradient, TripletProblem
 from .atoms import Atom
-from .problem import PairGradient, TripletProblem
 
 #: Starts of an ascent: the features of so many largest diagonal entries, of so many of the last
 #: vertices, and so many at random; together no more than share one pass over X.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,4 +68,46 @@ def names(atoms: np.ndarray, feature_names: Sequence[str] | np.ndarray) -> np.nd
     return np.array(
         [f"{feature_names[i]}{'+' if sign > 0 else '-'}{feature_names[j]}" for i, j, sign in atoms],
         dtype=object,
+    )
+
+
+def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None:
+    """Raise ValueError for atoms and weights that no model has."""
+    if atoms.dtype.kind != "i" or atoms.ndim != 2 or atoms.shape[1] != 3:
+        raise ValueError(
+            f"atoms has shape {atoms.shape} and dtype {atoms.dtype}, expected "
+            "(n_atoms, 3) integers."
+        )
+    if weights.dtype != np.float64 or weights.shape != (len(atoms),):
+        raise ValueError(
+            f"weights has shape {weights.shape} and dtype {weights.dtype}, expected "
+            f"{(len(atoms),)} and float64: one weight an atom."
+        )
+    bad = np.flatnonzero(~are_atoms(atoms.T, n_features))
+    if len(bad):
+        raise ValueError(not_an_atom(f"atoms[{bad[0]}]", atoms[bad[0]], n_features))
+    _, first = np.unique(atoms, axis=0, return_index=True)
+    if len(first) < len(atoms):
+        k = int(np.setdiff1d(np.arange(len(atoms)), first)[0])
+        raise ValueError(f"atoms[{k}] is {atoms[k].tolist()}, as is an earlier one.")
+    bad = np.flatnonzero(~(np.isfinite(weights) & (weights > 0)))
+    if len(bad):
+        raise ValueError(f"weights[{bad[0]}] is {weights[bad[0]]}, expected a finite number > 0.")
+    with np.errstate(over="ignore"):
+        total = float(weights.sum())
+    if not abs(total - 1.0) <= 1e-9:
+        raise ValueError(f"weights sum to {total!r}, expected 1 within 1e-9.")
+
+
+def are_atoms(columns: Any, n_features: int) -> np.ndarray:
+    """Return which of the columns (i, j, sign) are atoms on that many features."""
+    i, j, sign = columns
+    return (i >= 0) & (i < j) & (j < n_features) & (np.abs(sign) == 1)
+
+
+def not_an_atom(where: str, atom: Any, n_features: int) -> str:
+    """Return the message for what is no atom."""
+    return (
+        f"{where} is {[int(part) for part in atom]}, expected (i, j, sign) with "
+        f"0 <= i < j < n_features_in = {n_features} and a sign of -1 or 1."
     )

@@ -1,0 +1,1 @@
+"""Implementations of a problem and its gradient, one per kind of machine."""

@@ -1,0 +1,1 @@
+"""One machine, its cores and its memory."""

@@ -1,0 +1,1 @@
+"""The algorithm: atoms, losses, oracles, steps, the Frank-Wolfe loop; no files, no scikit-learn."""

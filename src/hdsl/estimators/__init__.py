@@ -1,0 +1,6 @@
+"""Estimators as scikit-learn knows them."""
+
+from .cv import HDSLCV
+from .hdsl import HDSL, load
+
+__all__ = ["HDSL", "HDSLCV", "load"]
