@@ -1,1 +1,4 @@
-"""Implementations of a problem and its gradient, one per kind of machine."""
+"""Implementations of ``core.protocols.Layout``, ``Problem`` and ``Gradient``, one per kind of machine.
+
+``cpu`` is one machine with its cores and its memory; ``shards`` is a problem made of problems.
+"""

@@ -1,82 +1,123 @@
-"""Losses of a margin: value, derivative, curvature and smoothness constant.
+"""Losses of a margin, by name.
 
-The formulas themselves are in ``_kernels``, once; this module gives them names and arrays.
+A loss is a class with ``value``, ``derivative`` and ``curvature`` (``protocols.Loss``). To add one,
+write the class and add it to ``LOSSES``; that is enough. To make it fast on the CPU, write its
+function of one margin in ``backends/cpu/loss_kernels.py`` too.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from .protocols import Loss
+
+#: Below this margin the exponential loss goes on as its tangent: e^(10^6) is not a number.
+EXPONENTIAL_TAIL = -30.0
+
 
 @dataclass(frozen=True)
-class Loss:
-    """A convex, differentiable, non-increasing loss of a margin.
+class SmoothedHinge:
+    """Hinge loss of a margin, rounded by a parabola on (0, 1): the paper's."""
 
-    Attributes
-    ----------
-    name : str
-        As the user spells it.
-    code : int
-        As the kernels know it.
-    smoothness : float
-        Lipschitz constant of the derivative.
-    reaches_zero : bool
-        Whether a large enough margin costs nothing at all.
-    piecewise_linear : bool
-        Whether the derivative is piecewise linear, so that Newton's line search is exact.
-    """
+    smoothness = 1.0  #: Lipschitz constant of the derivative.
 
-    name: str
-    code: int
-    smoothness: float
-    reaches_zero: bool
-    piecewise_linear: bool
+    def value(self, margin: np.ndarray) -> np.ndarray:
+        """Return 0 from margin 1 on, 1/2 - m below 0, (1 - m)²/2 between."""
+        return 0.5 * (1.0 - np.clip(margin, 0.0, 1.0)) ** 2 - np.minimum(margin, 0.0)
+
+    def derivative(self, margin: np.ndarray) -> np.ndarray:
+        """Return the derivative."""
+        return np.clip(margin, 0.0, 1.0) - 1.0
+
+    def curvature(self, margin: np.ndarray) -> np.ndarray:
+        """Return 1 on [0, 1] and 0 elsewhere."""
+        return np.where((margin >= 0.0) & (margin <= 1.0), 1.0, 0.0)
+
+
+@dataclass(frozen=True)
+class SquaredHinge:
+    """max(0, 1 - m)²."""
+
+    smoothness = 2.0
 
     def value(self, margin: np.ndarray) -> np.ndarray:
         """Return the loss of each margin."""
-        return self._apply("loss_values", margin)
+        return np.maximum(1.0 - margin, 0.0) ** 2
 
     def derivative(self, margin: np.ndarray) -> np.ndarray:
-        """Return the derivative of the loss at each margin."""
-        return self._apply("loss_derivatives", margin)
+        """Return the derivative."""
+        return -2.0 * np.maximum(1.0 - margin, 0.0)
 
     def curvature(self, margin: np.ndarray) -> np.ndarray:
-        """Return the second derivative of the loss at each margin, 0 at a kink."""
-        return self._apply("loss_curvatures", margin)
-
-    def _apply(self, kernel: str, margin: np.ndarray) -> np.ndarray:
-        from ..backends.cpu import kernels  # compiled code is loaded when it is first needed
-
-        margin = np.asarray(margin, dtype=np.float64)
-        out = np.empty(margin.size)
-        getattr(kernels, kernel)(self.code, margin.ravel(), out)
-        return out.reshape(margin.shape)
+        """Return 2 below margin 1 and 0 from there on."""
+        return np.where(margin < 1.0, 2.0, 0.0)
 
 
-LOSSES = {
-    loss.name: loss
-    for loss in (
-        # 0 from margin 1 on, 1/2 - m below 0, (1 - m)²/2 between: the paper's.
-        Loss("smoothed_hinge", 0, 1.0, reaches_zero=True, piecewise_linear=True),
-        # max(0, 1 - m)²
-        Loss("squared_hinge", 1, 2.0, reaches_zero=True, piecewise_linear=True),
-        # log(1 + e^-m)
-        Loss("logistic", 2, 0.25, reaches_zero=False, piecewise_linear=False),
-        # e^-m, continued below m = -30 by its tangent so that no margin overflows
-        Loss("exponential", 3, math.exp(30.0), reaches_zero=False, piecewise_linear=False),
-    )
+@dataclass(frozen=True)
+class Logistic:
+    """log(1 + e^-m)."""
+
+    smoothness = 0.25
+
+    def value(self, margin: np.ndarray) -> np.ndarray:
+        """Return the loss of each margin."""
+        return np.logaddexp(0.0, -margin)
+
+    def derivative(self, margin: np.ndarray) -> np.ndarray:
+        """Return the derivative."""
+        e = np.exp(-np.abs(margin))
+        return -np.where(margin > 0.0, e, 1.0) / (1.0 + e)
+
+    def curvature(self, margin: np.ndarray) -> np.ndarray:
+        """Return the second derivative."""
+        e = np.exp(-np.abs(margin))
+        return e / (1.0 + e) ** 2
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """e^-m, continued by its tangent below m = -30, so that no margin overflows."""
+
+    smoothness = float(np.exp(-EXPONENTIAL_TAIL))
+
+    def value(self, margin: np.ndarray) -> np.ndarray:
+        """Return the loss of each margin."""
+        inside = np.maximum(margin, EXPONENTIAL_TAIL)
+        return np.exp(-inside) * (1.0 + (inside - margin))
+
+    def derivative(self, margin: np.ndarray) -> np.ndarray:
+        """Return the derivative."""
+        return -np.exp(-np.maximum(margin, EXPONENTIAL_TAIL))
+
+    def curvature(self, margin: np.ndarray) -> np.ndarray:
+        """Return e^-m, and 0 on the tangent."""
+        inside = np.maximum(margin, EXPONENTIAL_TAIL)
+        return np.where(margin < EXPONENTIAL_TAIL, 0.0, np.exp(-inside))
+
+
+LOSSES: dict[str, type[Loss]] = {
+    "smoothed_hinge": SmoothedHinge,
+    "squared_hinge": SquaredHinge,
+    "logistic": Logistic,
+    "exponential": Exponential,
 }
 
 
-def get(name: str) -> Loss:
-    """Return the loss of that name.
+def get(loss: str | Loss) -> Loss:
+    """Return the loss of a name; a loss object comes back as it is.
 
     Examples
     --------
     >>> get("smoothed_hinge").value(np.array([-1.0, 0.5, 2.0])).tolist()
     [1.5, 0.125, 0.0]
     """
-    return LOSSES[name]
+    return LOSSES[loss]() if isinstance(loss, str) else loss
+
+
+def is_loss(candidate: Any) -> bool:
+    """Return whether an object has the methods of a loss."""
+    names = ("value", "derivative", "curvature")
+    return all(callable(getattr(candidate, name, None)) for name in names)

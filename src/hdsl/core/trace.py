@@ -1,10 +1,11 @@
-"""The trace of a run: one record per model of the path, and the step that led to it."""
+"""The trace of a run: one record per model of the path, with the step that led to it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .atoms import are_atoms, not_an_atom
+from .active_set import ActiveSet
+from .atoms import Atom, are_atoms, not_an_atom
 
 TRACE_DTYPE = np.dtype(
     [
@@ -27,36 +28,42 @@ TRACE_DTYPE = np.dtype(
     ]
 )
 
-#: What led to a model, as against what is known of it.
+#: The step that led to a model, as opposed to what is known of the model.
 STEP_FIELDS = ["kind", "step_size", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop"]
 
-#: Columns that a trace must have, as the steps cannot be replayed without them. It may have others.
-TRACE_COLUMNS = {
-    "objective": "<f8",
-    "gap": "<f8",
-    "gap_is_exact": "|b1",
-    "step_size": "<f8",
-    "i": "<i8",
-    "j": "<i8",
-    "sign": "|i1",
-    "away_i": "<i8",
-    "away_j": "<i8",
-    "away_sign": "|i1",
-    "drop": "|b1",
-}
+#: Columns without which a path cannot be replayed; a file may lack the others.
+REPLAYED = {"objective", "gap", "gap_is_exact", *STEP_FIELDS} - {"kind"}
+
+#: Stands for no atom in a record.
+NO_ATOM = Atom(-1, -1, 0)
+
+
+def atom_of(record: np.void, prefix: str = "") -> Atom | None:
+    """Return the atom of a record that the step goes to, or away from with prefix "away_"."""
+    atom = Atom(*(int(record[prefix + part]) for part in ("i", "j", "sign")))
+    return atom if atom.i >= 0 else None
+
+
+def replay(trace: np.ndarray, n_iter: int) -> ActiveSet:
+    """Return the model after `n_iter` iterations, from the steps alone."""
+    start = atom_of(trace[0])
+    assert start is not None
+    active = ActiveSet.of(start)
+    for step in trace[1 : n_iter + 1]:
+        if step["step_size"] > 0.0:
+            toward, away = atom_of(step), atom_of(step, "away_")
+            active = active.moved(toward, away, float(step["step_size"]), bool(step["drop"]))
+    return active
 
 
 def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
-    """Raise ValueError for a trace that is too short for a model, or has what no step has."""
+    """Raise ValueError for a trace that cannot be replayed to iteration `n_iter`."""
     dtype = trace.dtype
     codes = {name: dtype[name].newbyteorder("<").str for name in dtype.names or ()}
-    for name, code in TRACE_COLUMNS.items():
+    for name in sorted(REPLAYED | (codes.keys() & {"validation_score"})):
+        code = TRACE_DTYPE[name].newbyteorder("<").str
         if codes.get(name) != code:
             raise ValueError(f"trace has {codes.get(name)} as column {name!r}, expected {code}.")
-    if codes.get("validation_score", "<f8") != "<f8":
-        raise ValueError(
-            f"trace has {codes['validation_score']} as column 'validation_score', expected <f8."
-        )
     if trace.ndim != 1 or len(trace) <= n_iter:
         raise ValueError(
             f"trace has shape {trace.shape}, expected n_iter + 1 = {n_iter + 1} rows or more."

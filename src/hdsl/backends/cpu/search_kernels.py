@@ -6,7 +6,8 @@ allocates and has validated.
 
 import numpy as np
 
-from .kernels import WIDTH, aligned_zeros, gather_column, kernel
+from .kernels.compiler import WIDTH, kernel
+from .kernels.gradient import aligned_zeros, gather_column
 
 # --- search: the k largest inner products ---------------------------------------------------------
 

@@ -1,0 +1,143 @@
+"""Comparisons: which pair of rows is to beat which, and how much each counts."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+
+from ...core.atoms import Atom
+from .kernels import comparisons as kernels
+from .kernels.compiler import CHUNK
+from .kernels.pairs import count_into
+from .pairs import Pairs, equal_parts
+from .rows import GRAIN, Rows, check_count
+
+
+class Comparisons:
+    """Comparisons of any two pairs of rows: S(a, b) > S(c, d).
+
+    Parameters
+    ----------
+    rows : Rows
+    compared : ndarray of shape (n, 3) or (n, 4)
+        Rows (anchor, positive, negative), sorted by anchor, or rows (a, b, c, d).
+    omega : ndarray
+        Weights, which sum to 1 over all comparisons of a problem; one number where all are equal.
+    store_products : bool, default=True
+    """
+
+    def __init__(
+        self, rows: Rows, compared: np.ndarray, omega: np.ndarray, *, store_products: bool = True
+    ) -> None:
+        self.rows, self.workers = rows, rows.workers
+        self.n_comparisons, self.n_chunks = len(compared), -(-len(compared) // CHUNK)
+        self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
+        self.omega, self.omega_step = omega, int(len(omega) > 1)
+        self.pairs, self.positive_pair, self.negative_pair = self._number_pairs(store_products)
+        self._work = np.zeros(rows.n_rows)
+
+    def _number_pairs(self, store_products: bool) -> tuple[Pairs, np.ndarray, np.ndarray]:
+        n, n_rows = self.n_comparisons, np.int64(self.rows.n_rows)
+        keys = np.concatenate(
+            [np.minimum(a, b) * n_rows + np.maximum(a, b) for a, b in self.sides]
+        )
+        distinct, number = np.unique(keys, return_inverse=True)
+        check_count(len(distinct), "pairs of rows that are compared", "comparisons")
+        a, b = (distinct // n_rows).astype(np.int32), (distinct % n_rows).astype(np.int32)
+        number = number.astype(np.int32)
+        pairs = Pairs(self.rows, a, b, store_products=store_products)
+        return pairs, number[:n].copy(), number[n:].copy()
+
+    @property
+    def sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The rows of the pairs that are to win, and those of the pairs that are to lose."""
+        a, b, c, d = self.columns
+        return [(a, b), (c, d)]
+
+    @property
+    def anchors(self) -> np.ndarray:
+        """The row that each comparison starts from."""
+        return self.columns[0]
+
+    @cached_property
+    def chunk_bounds(self) -> list[int]:
+        """Chunks of comparisons shared out among the threads."""
+        return self.workers.split(self.n_chunks, grain=GRAIN // CHUNK)
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """Bounds of the parts of the comparisons whose pulls are summed separately."""
+        return equal_parts(self.n_comparisons)
+
+    @cached_property
+    def dot_margins(self) -> np.ndarray:
+        """Margins of the plain dot product."""
+        inner = self.pairs.inner_products
+        return inner[self.positive_pair] - inner[self.negative_pair]
+
+    @property
+    def dot_rounding(self) -> np.ndarray:
+        """How far rounding may move each margin of the dot product."""
+        norm = np.sqrt(self.rows.squared_norms)
+        (a, b), (c, d) = self.sides
+        return 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])
+
+    def add_atom_margins(self, atom: Atom, factor: float, out: np.ndarray) -> None:
+        """Add `factor` times the margins of the matrix (e_i ± e_j)(e_i ± e_j)ᵀ."""
+        i, j, sign = atom
+        kernels.add_atom_margins_by_pairs(
+            i, j, float(sign), factor, *self.rows.by_column, *self.pairs.links, *self._terms,
+            self._work, out,
+        )  # fmt: skip
+
+    @cached_property
+    def _terms(self) -> tuple[np.ndarray, np.ndarray]:
+        """The comparisons that each pair is in: t where it is to win, ~t where it is to lose."""
+        number = np.concatenate([self.positive_pair, self.negative_pair])
+        t = np.arange(self.n_comparisons, dtype=np.int32)
+        ptr = np.zeros(self.pairs.n_pairs + 1, dtype=np.int64)
+        count_into(number, ptr)
+        return np.cumsum(ptr), np.concatenate([t, ~t])[np.argsort(number, kind="stable")]
+
+
+class Triplets(Comparisons):
+    """Comparisons of two pairs that share a row: the anchor is more like the one than the other.
+
+    Only triplets whose anchor has a feature of an atom have a margin: they come sorted by anchor.
+    """
+
+    @property
+    def sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
+        """The rows of the pairs that are to win, and those of the pairs that are to lose."""
+        anchor, positive, negative = self.columns
+        return [(anchor, positive), (anchor, negative)]
+
+    @property
+    def dot_rounding(self) -> np.ndarray:
+        """How far rounding may move each margin of the dot product."""
+        norm = np.sqrt(self.rows.squared_norms)
+        anchor, positive, negative = self.columns
+        return 1e-14 * norm[anchor] * (norm[positive] + norm[negative])
+
+    def add_atom_margins(self, atom: Atom, factor: float, out: np.ndarray) -> None:
+        """Add `factor` times the margins of the matrix (e_i ± e_j)(e_i ± e_j)ᵀ."""
+        i, j, sign = atom
+        kernels.add_atom_margins(
+            i, j, float(sign), factor, *self.rows.by_column, *self._by_anchor, self._work, out
+        )
+
+    @cached_property
+    def _by_anchor(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        ptr = np.zeros(self.rows.n_rows + 1, dtype=np.int64)
+        count_into(self.anchors, ptr)
+        _, positive, negative = self.columns
+        return np.cumsum(ptr), positive, negative
+
+
+def make_comparisons(
+    rows: Rows, compared: np.ndarray, omega: np.ndarray, *, store_products: bool = True
+) -> Comparisons:
+    """Return triplets or quadruplets, as the width of `compared` says."""
+    kind = Triplets if compared.shape[1] == 3 else Comparisons
+    return kind(rows, compared, omega, store_products=store_products)

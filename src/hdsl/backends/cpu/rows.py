@@ -1,0 +1,103 @@
+"""Rows of X in the forms that the kernels want."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from .workers import Workers
+
+#: Rows, pairs of rows and features are numbered by 32 bits.
+INDEX_LIMIT = int(np.iinfo(np.int32).max)
+
+#: A thread is worth waking for this many multiplications, not for fewer.
+GRAIN = 40_000
+
+
+class Rows:
+    """X by rows and by columns.
+
+    Parameters
+    ----------
+    matrix : csr_array of shape (n_rows, n_features), float64
+        Canonical: sorted, no duplicates, no stored zeros.
+    workers : Workers
+    """
+
+    def __init__(self, matrix: sp.csr_array, workers: Workers) -> None:
+        self.matrix, self.workers = matrix, workers
+        self.n_rows, self.n_features = matrix.shape
+        self.row_ptr = matrix.indptr.astype(np.int64)
+        self.row_idx, self.row_val = np.asarray(matrix.indices, dtype=np.int32), matrix.data
+        columns = matrix.tocsc()
+        self.col_ptr = columns.indptr.astype(np.int64)
+        self.col_idx, self.col_val = np.asarray(columns.indices, dtype=np.int32), columns.data
+        self.nnz = int(self.row_ptr[-1])
+
+    @property
+    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The CSR arrays."""
+        return self.row_ptr, self.row_idx, self.row_val
+
+    @property
+    def by_column(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The CSC arrays."""
+        return self.col_ptr, self.col_idx, self.col_val
+
+    @cached_property
+    def squared_norms(self) -> np.ndarray:
+        """‖x‖² of each row."""
+        return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
+
+    @cached_property
+    def largest(self) -> np.ndarray:
+        """max_j |x_j| of each row."""
+        out = np.zeros(self.n_rows)
+        np.maximum.at(out, self._row_of_value(), np.abs(self.row_val))
+        return out
+
+    def n_values(self) -> np.ndarray:
+        """Return how many values each row rests on, (Σx²)² / Σx⁴: all of them where they are alike.
+
+        Sizes are relative to the row's largest, whose fourth power may not be a number.
+        """
+        row = self._row_of_value()
+        squares = np.square(self.row_val / np.where(self.largest > 0, self.largest, 1.0)[row])
+        second, fourth = (np.bincount(row, part, self.n_rows) for part in (squares, squares**2))
+        return np.divide(second**2, fourth, out=np.zeros(self.n_rows), where=fourth > 0)
+
+    def _row_of_value(self) -> np.ndarray:
+        return np.repeat(np.arange(self.n_rows), np.diff(self.row_ptr))
+
+    @cached_property
+    def feature_bounds(self) -> np.ndarray:
+        """Features shared out among the threads by the entries of X in them."""
+        return np.array(self.workers.split(self.n_features, grain=GRAIN, work=self.col_ptr))
+
+
+def number_features(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Return the non-empty columns of X, the fullest first, and X's indices as positions in them.
+
+    With this numbering nothing depends on the number of columns, and loops over one column after
+    the other have nearly equal lengths, which processors predict.
+    """
+    columns, indices = None, X.indices
+    if X.shape[1] > 4 * X.nnz + 1000:  # arrays as long as the number of columns would be too long
+        columns, indices = np.unique(indices, return_inverse=True)
+    length = np.bincount(indices)
+    n_features = int(np.count_nonzero(length))
+    check_count(n_features, "features with a non-zero value", "columns")
+    features = np.argsort(-length, kind="stable")[:n_features]
+    position = np.empty(len(length), dtype=np.int32)
+    position[features] = np.arange(len(features), dtype=np.int32)
+    return features if columns is None else columns[features].astype(np.int64), position[indices]
+
+
+def check_count(n: int, what: str, of: str) -> None:
+    """Raise ValueError for more things than 32 bits can number."""
+    if n > INDEX_LIMIT:
+        raise ValueError(
+            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: fit on fewer {of}."
+        )

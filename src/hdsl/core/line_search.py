@@ -1,0 +1,62 @@
+"""The step that minimises a convex function along a line, from its slopes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+
+def line_search(slopes: Callable[[float], tuple[float, float]], max_step_size: float) -> float:
+    """Return the step size in [0, max_step_size] that minimises the value.
+
+    Newton's method on the derivative, inside a bracket. For the hinge losses the derivative is
+    piecewise linear, so that a Newton step from the right piece is exact; for others it goes on to
+    a relative 1e-12.
+
+    Parameters
+    ----------
+    slopes : callable
+        From a step size to the first two derivatives of the value.
+    max_step_size : float
+
+    Examples
+    --------
+    >>> line_search(lambda size: (2.0 * size - 1.0, 2.0), 1.0)
+    0.5
+    """
+    slope, curvature = slopes(0.0)
+    if not slope < 0.0 or max_step_size <= 0.0:
+        return 0.0
+    tiny = 4e-16 * -slope
+    low, low_slope, high, high_slope = 0.0, slope, max_step_size, np.nan
+    step = 0.0
+    for _ in range(200):
+        guess = step - slope / curvature if curvature > 0.0 else np.inf
+        if guess >= high and np.isnan(high_slope):
+            guess = high  # is the far end still downhill?
+        elif not low < guess < high:
+            guess = _between(low, high, low_slope, high_slope)
+        if not low < guess <= high or (guess == high and not np.isnan(high_slope)):
+            break  # no number left between the two
+        moved, step = abs(guess - step), guess
+        slope, curvature = slopes(step)
+        if slope < 0.0:
+            low, low_slope = step, slope
+            if step == max_step_size:
+                return max_step_size
+        else:
+            high, high_slope = step, slope
+        if abs(slope) <= tiny or moved <= 1e-16 * step:
+            break
+    if abs(slope) <= tiny or np.isnan(high_slope):
+        return step
+    return low if -low_slope < high_slope else high
+
+
+def _between(low: float, high: float, low_slope: float, high_slope: float) -> float:
+    """Return a point inside a bracket: where the chord crosses zero, away from both ends."""
+    if np.isnan(high_slope):
+        return 0.5 * (low + high)
+    share = low_slope / (low_slope - high_slope)
+    return low + min(max(share, 0.05), 0.95) * (high - low)

@@ -1,0 +1,370 @@
+"""Who may ask what: the seams between the solver and the machines it runs on.
+
+The loop in ``solver`` knows a problem, a gradient, an oracle and a step rule by these classes alone.
+A machine (``backends``) implements ``Layout``, ``Problem`` and ``Gradient``. Methods that say "built
+on" have an implementation here and may be replaced by a faster one; all others are to be written.
+
+A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ. A comparison says that one pair of
+rows is more alike than another one, and its margin is the difference of the two similarities. With
+one number w_s per distinct pair s = {a, b} of compared rows,
+
+    -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ± S_ij),
+
+where S = C + Cᵀ. Nothing is ever d × d.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .atoms import Atom
+from .line_search import line_search
+
+Arrays = dict[str, np.ndarray]
+
+#: Margins of all comparisons. A handle: whoever is not the problem passes it back and never looks
+#: inside, since it may be an array, several arrays, or live on another machine.
+Margins = Any
+
+
+class Loss(Protocol):
+    """A convex, differentiable, non-increasing loss of a margin; arrays in, arrays out."""
+
+    @abstractmethod
+    def value(self, margin: np.ndarray) -> np.ndarray:
+        """Return the loss of each margin."""
+
+    @abstractmethod
+    def derivative(self, margin: np.ndarray) -> np.ndarray:
+        """Return the derivative of the loss at each margin."""
+
+    @abstractmethod
+    def curvature(self, margin: np.ndarray) -> np.ndarray:
+        """Return the second derivative at each margin; from either side where it jumps."""
+
+
+class Move(NamedTuple):
+    """What a step rule decides: toward an atom, away from one, or from one to the other."""
+
+    kind: str
+    toward: Atom | None
+    away: Atom | None
+    max_step_size: float
+
+
+class Step(NamedTuple):
+    """A move carried out."""
+
+    margins: Margins
+    step_size: float
+    value: float
+    largest_margin: float  # in absolute value
+
+
+class Vertex(NamedTuple):
+    """An atom B and its score ⟨B, -∇f⟩."""
+
+    score: float
+    atom: Atom
+
+    def beats(self, other: Vertex) -> bool:
+        """Whether this vertex is to be preferred: the larger score, then the smaller atom."""
+        return self.score > other.score or (
+            self.score == other.score and self.atom.order < other.atom.order
+        )
+
+
+class Statistics(NamedTuple):
+    """Sizes that an automatic scale and prior are chosen by."""
+
+    total_weight: float  # of the comparisons
+    typical_margin: float  # mean absolute margin of the dot product; of ‖x‖² where all are 0
+    n_anchors: int  # rows that comparisons start from
+    values_per_anchor: float  # values that a row rests on, (Σx²)² / Σx⁴, in the mean
+
+
+class Gradient(Protocol):
+    """C = -∇f at some margins, computed as far as it is asked for.
+
+    Attributes
+    ----------
+    scale : float
+        λ, a factor of every score.
+    n_features : int
+    covers_all : bool
+        Whether it is the gradient over all comparisons, not over a mini-batch.
+    """
+
+    scale: float
+    n_features: int
+    covers_all: bool
+
+    # What is additive over comparisons.
+
+    @property
+    @abstractmethod
+    def diagonal(self) -> np.ndarray:
+        """C_jj of every feature."""
+
+    @abstractmethod
+    def rows(self, features: np.ndarray) -> np.ndarray:
+        """Return the rows of S for a few features, shape (len(features), n_features)."""
+
+    @abstractmethod
+    def entries(self, atoms: np.ndarray) -> np.ndarray:
+        """Return S_ij for each atom."""
+
+    @abstractmethod
+    def dot(self, margins: Margins) -> float:
+        """Return ⟨M, -∇f⟩ for the model with these margins."""
+
+    @abstractmethod
+    def drift_since(self, other: Any) -> np.ndarray:
+        """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
+
+    @property
+    @abstractmethod
+    def rounding(self) -> float:
+        """How far rounding may move an entry of C or S."""
+
+    @abstractmethod
+    def is_zero(self) -> bool:
+        """Return whether all slopes are zero."""
+
+    @abstractmethod
+    def snapshot(self) -> Arrays:
+        """Return what ``Problem.restore_gradient`` needs."""
+
+    # What is built on it.
+
+    def scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B."""
+        i, j, sign = atoms.T
+        diagonal = self.diagonal
+        return self.scale * (diagonal[i] + diagonal[j] + sign * self.entries(atoms))
+
+    def score(self, i: Any, j: Any, entry: Any) -> Any:
+        """Return the score of the better atom on features i and j with a known S_ij."""
+        return self.scale * (self.diagonal[i] + self.diagonal[j] + abs(entry))
+
+    def vertex(self, i: int, j: int, entry: float) -> Vertex:
+        """Return the better atom on features i and j with a known S_ij, and its score."""
+        atom = Atom.of(i, j, entry)
+        return Vertex(float(self.score(atom.i, atom.j, entry)), atom)
+
+    def largest_diagonal(self, count: int) -> np.ndarray:
+        """Return the features of largest C_jj, largest first, the smallest of equals first."""
+        return np.argsort(-self.diagonal, kind="stable")[:count]
+
+    def partners(
+        self, features: np.ndarray, *, after: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals.
+
+        Returns
+        -------
+        value, partner, entry : ndarrays of the length of `features`
+            C_jj + |S_ij|, j and S_ij; -inf, -1 and 0 where `after` asks for j > i and there is
+            none.
+        """
+        entries = np.concatenate([self.rows(features[k : k + 8]) for k in range(0, len(features), 8)])
+        values = self.diagonal + np.abs(entries)
+        column = np.arange(self.n_features)
+        excluded = column <= features[:, None] if after else column == features[:, None]
+        values[excluded] = -np.inf
+        partner = values.argmax(axis=1)
+        at = np.arange(len(features)), partner
+        value, none = values[at], values[at] == -np.inf
+        return value, np.where(none, -1, partner), np.where(none, 0.0, entries[at])
+
+    def climb(self, starts: Iterable[int], n_largest: int) -> Vertex:
+        """Return the best vertex that alternating maximisation reaches.
+
+        It starts from the features of the `n_largest` largest diagonal entries and from `starts`.
+        Each start i moves to its best partner j, and that one to its best partner. The best of all
+        goes on until its score no longer rises. Starts move together: their rows of S share a pass
+        over X. Taking all of them to the end costs twice as many passes and finds hardly better
+        atoms.
+        """
+        features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
+        best, seen, first = None, set(features), True
+        while features:
+            _, partner, entry = self.partners(np.array(features))
+            scores = self.score(features, partner, entry)
+            # Of equal ones the smallest atom wins; as a rule there is only one.
+            vertex, j = min(
+                (
+                    (self.vertex(features[k], int(partner[k]), float(entry[k])), int(partner[k]))
+                    for k in (scores == scores.max()).nonzero()[0].tolist()
+                ),
+                key=lambda found: found[0].atom.order,
+            )
+            ahead = set(partner.tolist()) if first else set()
+            if best is None or vertex.beats(best):
+                best = vertex
+                ahead = ahead if first else {j}
+            first = False
+            features = sorted(ahead - seen)
+            seen.update(features)
+        assert best is not None
+        return best
+
+
+class Problem(Protocol):
+    """Mean loss of the margins of a convex combination of atoms.
+
+    Each method may be a round trip to another machine: the solver asks few, coarse questions.
+    Atoms have the problem's own feature numbers; ``to_user`` and ``from_user`` translate.
+
+    Attributes
+    ----------
+    n_features, n_comparisons : int
+    """
+
+    n_features: int
+    n_comparisons: int
+
+    @abstractmethod
+    def margins(self, atoms: np.ndarray, weights: np.ndarray) -> Margins:
+        """Return the margins of a combination of atoms, from scratch."""
+
+    @abstractmethod
+    def value(self, margins: Margins) -> float:
+        """Return the mean loss."""
+
+    @abstractmethod
+    def largest_margin(self, margins: Margins) -> float:
+        """Return the largest absolute margin."""
+
+    @abstractmethod
+    def gradient(
+        self,
+        margins: Margins,
+        batch: np.ndarray | None = None,
+        batch_weight: float | None = None,
+    ) -> Gradient:
+        """Return the gradient over all comparisons, or over a batch of them (rising numbers).
+
+        `batch_weight` is the weight of a batch that this one is a part of.
+        """
+
+    @abstractmethod
+    def exact_search_cost(self) -> float:
+        """Return the number of multiplications of a search of all pairs of features."""
+
+    @abstractmethod
+    def to_user(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
+
+    @abstractmethod
+    def from_user(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms in the problem's own feature numbers."""
+
+    @abstractmethod
+    def snapshot(self, margins: Margins) -> Arrays:
+        """Return margins, and whatever else later answers depend on, as plain arrays."""
+
+    @abstractmethod
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> Margins:
+        """Return the margins of a snapshot; raise ValueError where the arrays are not one."""
+
+    @abstractmethod
+    def restore_gradient(self, arrays: Mapping[str, np.ndarray]) -> Gradient:
+        """Return the gradient of a snapshot; raise ValueError where the arrays are not one."""
+
+    # What a step is built on.
+
+    @abstractmethod
+    def direction(self, margins: Margins, move: Move) -> Margins:
+        """Return how margins change along a move."""
+
+    @abstractmethod
+    def slopes(
+        self, margins: Margins, direction: Margins, step_sizes: Sequence[float]
+    ) -> np.ndarray:
+        """Return the first two derivatives of the value at each step size, shape (n, 2)."""
+
+    @abstractmethod
+    def advance(self, margins: Margins, direction: Margins, step_size: float) -> Step:
+        """Return the step of this size."""
+
+    def step(self, margins: Margins, move: Move, step_size: float | None = None) -> Step | None:
+        """Return the best step along a move, or the one of a given size; None for no step."""
+        direction = self.direction(margins, move)
+        if step_size is None:
+            step_size = line_search(
+                lambda size: self.slopes(margins, direction, [size])[0].tolist(),
+                move.max_step_size,
+            )
+        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
+
+
+class Layout(Protocol):
+    """Rows and comparisons, laid out for a machine; one layout serves any loss, scale and prior.
+
+    Attributes
+    ----------
+    n_features : int
+    """
+
+    n_features: int
+
+    @abstractmethod
+    def statistics(self) -> Statistics:
+        """Return what an automatic scale and prior are chosen by."""
+
+    @abstractmethod
+    def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> Problem:
+        """Return the problem of a loss, a scale and a prior."""
+
+
+class Oracle(Protocol):
+    """Finds the next atom. There is one object per run, so it may remember.
+
+    Attributes
+    ----------
+    certifies : bool
+        Whether the vertex is the best of all, so that its gap bounds the distance to the optimum.
+    """
+
+    certifies: bool = False
+
+    @abstractmethod
+    def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
+        """Return a vertex of high score."""
+
+    def snapshot(self) -> Arrays:
+        """Return what is remembered."""
+        return {}
+
+    def restore(self, arrays: Mapping[str, np.ndarray], problem: Problem) -> None:
+        """Remember what a snapshot holds; raise ValueError where the arrays are not one."""
+        if arrays:
+            raise ValueError(f"{next(iter(arrays))!r} is not known.")
+
+
+#: Looks at the context of an iteration (``steps.StepContext``) and names a move.
+StepRule = Callable[[Any], Move]
+
+#: Step size at an iteration; None leaves it to the line search.
+StepSize = Callable[[int], float | None]
+
+
+class Similarity(Protocol):
+    """What neighbours, scores and explanations need of a learned similarity."""
+
+    @abstractmethod
+    def rewrite(self, X: Any) -> Any:
+        """Return queries whose dot products with rows y are S(x, y)."""
+
+    @abstractmethod
+    def pairwise(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return S between all rows of X and all rows of Y."""
+
+    @abstractmethod
+    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
+        """Return S(x, y) for the rows of X and Y side by side."""
