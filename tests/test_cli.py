@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -132,16 +133,24 @@ def test_fit_is_the_same_again(place, tmp_path):
     np.testing.assert_array_equal(first.weights_, second.weights_)
 
 
-def test_fit_within_a_memory_limit(place, tmp_path):
-    """The way out is told by the names that it has here."""
+def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
     command = ["fit", place / "texts.csv", "--text", "body", "--label", "topic",
                "-o", tmp_path / "model.hdsl", "--max-iter", 5, "--memory-limit"]  # fmt: skip
-    told = bad(*command, 1e-6)
-    assert "are allowed by --memory-limit. Fit fewer triplets" in told
-    assert told.endswith("set --batch-size (no products are stored then), or pass "
-                         "--memory-limit none to go on anyway.\n")  # fmt: skip
+    message = bad(*command, 1e-6)
+    assert "values, HDSL needs about " in message
+    assert "are allowed by --memory-limit. Learn from fewer triplets (--n-targets" in message
+    assert "set --batch-size" in message
+    assert message.endswith("or pass --memory-limit none to go on anyway.\n")
     assert "--memory-limit must be a number or auto. Got 'much'." in bad(*command, "much")
     good(*command, "none")
+
+
+def test_not_enough_memory_crosses_processes():
+    error = memory.NotEnoughMemory("The fit", 3 * 2**30, 2**30, True, ("a", "b", "c"))
+    assert str(error) == (
+        "The fit needs about 3.0 GiB, but only 1.0 GiB are allowed by memory_limit. A, b, or c."
+    )
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 def test_fit_without_choice_and_measure(place, tmp_path):

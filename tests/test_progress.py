@@ -20,7 +20,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from hdsl import HDSL, HDSLCV
-from hdsl.estimators.hdsl import progress
+from hdsl.estimators import progress
 from hdsl.estimators.progress import Line, Progress, duration, fitted
 
 

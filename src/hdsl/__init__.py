@@ -1,13 +1,41 @@
 """Learn a similarity for sparse, very high-dimensional data, one pair of features at a time."""
 
-from importlib.metadata import PackageNotFoundError, version
+from importlib import import_module, metadata
+from typing import TYPE_CHECKING, Any
 
-from .estimators import HDSL, HDSLCV, load
-from .neighbors import SimilarityKNeighborsClassifier
+if TYPE_CHECKING:
+    from .estimators import HDSL, HDSLCV, load
+    from .neighbors import SimilarityKNeighborsClassifier
 
 try:
-    __version__ = version("hdsl")
-except PackageNotFoundError:  # a source tree that was never installed
+    __version__ = metadata.version("hdsl")
+except metadata.PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
 
 __all__ = ["HDSL", "HDSLCV", "SimilarityKNeighborsClassifier", "__version__", "load"]
+
+# Loaded on first use: importing scikit-learn takes seconds, and `hdsl --help` does not need it.
+_HOMES = {
+    "HDSL": "estimators",
+    "HDSLCV": "estimators",
+    "SimilarityKNeighborsClassifier": "neighbors",
+    "load": "estimators",
+}
+_SUBMODULES = (
+    "baselines", "datasets", "estimators", "evaluate", "explain", "neighbors", "plots", "readers",
+    "report", "search", "similarity", "text", "theory", "triplets",
+)  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        globals()[name] = value
+        return value
+    if name in _SUBMODULES:
+        return import_module(f".{name}", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES, *_SUBMODULES})

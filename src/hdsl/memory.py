@@ -1,9 +1,52 @@
-"""How much memory there is, and how its sizes are written."""
+"""How much memory there is, how sizes are written, and the error where it is not enough."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+
+
+class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its base
+    """Work needs more memory than it may take.
+
+    Parameters
+    ----------
+    what : str
+        What needs the memory, as the subject of a sentence.
+    needed, allowed : int
+        Bytes.
+    is_limit : bool
+        Whether `allowed` is a limit that the user set; otherwise it is what the machine has free.
+    options : tuple of str
+        What a Python user can do about it, each as a clause.
+
+    Examples
+    --------
+    >>> print(NotEnoughMemory("The fit", 3 * 2**30, 2**30, False, ("drop rows", "drop columns")))
+    The fit needs about 3.0 GiB, but only 1.0 GiB are free on this machine. Drop rows, or drop
+    columns.
+    """
+
+    def __init__(
+        self, what: str, needed: int, allowed: int, is_limit: bool, options: tuple[str, ...]
+    ) -> None:
+        super().__init__(what, needed, allowed, is_limit, options)  # for pickle
+        self.what, self.needed, self.allowed = what, needed, allowed
+        self.is_limit, self.options = is_limit, options
+
+    def __str__(self) -> str:
+        return self.message("memory_limit", self.options)
+
+    def message(self, limit: str, options: Sequence[str]) -> str:
+        """Return the facts, with the caller's name for the limit and its ways out."""
+        needed, allowed = format_bytes(self.needed), format_bytes(self.allowed)
+        why = f"are allowed by {limit}" if self.is_limit else "are free on this machine"
+        way_out = ", or ".join(filter(None, [", ".join(options[:-1]), *options[-1:]]))
+        return (
+            f"{self.what} needs about {needed}, but only {allowed} {why}. "
+            f"{way_out[:1].upper()}{way_out[1:]}."
+        )
 
 
 def available() -> int | None:

@@ -27,6 +27,13 @@ from .options import (
 )
 from .shell import one_line, say, show, show_errors, show_json, show_table
 
+#: What to do where a fit needs too much memory.
+MORE_MEMORY = (
+    "learn from fewer triplets (--n-targets, --n-impostors)",
+    "set --batch-size (no products are stored then)",
+    "pass --memory-limit none to go on anyway",
+)
+
 WORDS, LEARNING, SPLIT = "Words", "Learning", "Rows held out"
 
 
@@ -172,10 +179,8 @@ def fit(
             inputs.read_data(data, source), model, vectorizer=vectorizer, test=test,
             validation=validation, seed=seed, quiet=as_json, checkpoint=checkpoint,
         )  # fmt: skip
-    except MemoryError as error:  # what to set has other names here
-        told = str(error).replace("memory_limit=None", "--memory-limit none")
-        told = told.replace("by memory_limit", "by --memory-limit")
-        raise MemoryError(told.replace("set batch_size=", "set --batch-size")) from None
+    except memory.NotEnoughMemory as error:
+        raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
     kept = outcome.collection
     if no_documents:
         kept = Collection(vectorizer=vectorizer, columns=kept.columns)

@@ -651,12 +651,18 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         limit = memory.available() if auto else float(self.memory_limit) * 2**30
         need = cpu_memory.estimate(X, triplets, batch_size=self.batch_size, prior=self.prior != 0)
         if limit is not None and need.total > limit:
-            there = "are free on this machine" if auto else "are allowed by memory_limit"
-            raise MemoryError(
-                f"{type(self).__name__} needs about {need} to fit {len(triplets)} triplets of "
-                f"{X.shape[0]} rows with {X.nnz} values, but only {memory.format_bytes(limit)} "
-                f"{there}. Fit fewer triplets, set batch_size= (no products are stored then), or "
-                "pass memory_limit=None to go on anyway."
+            products = memory.format_bytes(need.products)
+            raise memory.NotEnoughMemory(
+                f"To fit {len(triplets)} triplets of {X.shape[0]} rows with {X.nnz} values, "
+                f"{type(self).__name__}",
+                need.total,
+                int(limit),
+                is_limit=not auto,
+                options=(
+                    "fit fewer triplets",
+                    f"set batch_size= (the products, {products}, are not stored then)",
+                    "pass memory_limit=None to go on anyway",
+                ),
             )
 
     def _scale_and_prior(

@@ -1,4 +1,4 @@
-"""How a fit is going, for those who wait: a live line, and scikit-learn's callbacks."""
+"""The progress of a fit or a grid: a live line in a terminal or notebook, lines in a log."""
 
 from __future__ import annotations
 
@@ -8,38 +8,28 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import numpy as np
 
-try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
-except ImportError:  # scikit-learn < 1.9 has no callbacks
-
-    class CallbackSupportMixin:  # type: ignore[no-redef]
-        """Nothing to support."""
-
-    def with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the method as it is."""
-        return method
-
+from .callbacks import CallbackSupportMixin, Tasks, task_data, with_callbacks  # noqa: F401
 
 if TYPE_CHECKING:
     from ..core.solver import State
+    from .hdsl import HDSL
     from .monitor import Monitor
-    from .supervision import Supervision
 
-#: Seconds between two looks of a line that is rewritten in place.
+#: Seconds between two updates of a live line.
 LIVE_EVERY = 0.2
-
-#: Columns of a line that is not, and from how many on long words are used.
-WIDTH, WIDE = 80, 120
 
 #: Seconds between two lines of a log, by `verbose`.
 LOG_EVERY = {1: 10.0, 2: 1.0}
 
-#: The rate that the time left is told by is that of the last so many looks.
+#: Columns where the terminal does not say, and the fewest columns for the long words.
+WIDTH, WIDE = 80, 120
+
+#: The time left is estimated from this many last updates.
 RECENT = 20
 
 #: Part of a line: long words, short words, value.
@@ -47,7 +37,7 @@ Part = tuple[str, str, object]
 
 
 def fitted(parts: Iterable[Part], width: int) -> str:
-    """Return one line of less than `width` columns: long words where it is wide, else short.
+    """Return one line of less than `width` columns, in long words where they fit.
 
     Examples
     --------
@@ -64,7 +54,7 @@ def fitted(parts: Iterable[Part], width: int) -> str:
 
 
 def bar(share: float) -> str:
-    """Return how much is done as a bar.
+    """Return the share that is done as a bar.
 
     Examples
     --------
@@ -76,7 +66,7 @@ def bar(share: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time for people.
+    """Return a time in the unit that suits its size.
 
     Examples
     --------
@@ -89,10 +79,10 @@ def duration(seconds: float) -> str:
 
 
 class Line:
-    """A line on work under way, rewritten in place in a terminal or a notebook.
+    """A line about work in progress, rewritten in place in a terminal or a notebook.
 
-    Elsewhere it becomes the lines of a log: plain, and few. All goes to stderr, as stdout is for
-    results. A stream that is closed or full ends the telling, never the work.
+    Elsewhere it becomes a few plain lines of a log. Everything goes to stderr, as stdout is for
+    results. Where stderr is closed or full, the line ends and the work goes on.
 
     Parameters
     ----------
@@ -102,7 +92,7 @@ class Line:
     Attributes
     ----------
     is_live : bool
-        Whether it is rewritten in place.
+        Whether the line is rewritten in place.
     """
 
     def __init__(self, log_every: float) -> None:
@@ -127,12 +117,12 @@ class Line:
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to show something new."""
+        """Whether it is time for an update."""
         return time.perf_counter() >= self._due
 
     @property
     def width(self) -> int:
-        """Columns that there are."""
+        """The number of columns."""
         if not self._in_place or self._stream is None:
             return WIDTH
         try:
@@ -141,7 +131,7 @@ class Line:
             return WIDTH
 
     def show(self, text: str) -> None:
-        """Show a line of less than `width` columns in the place of the one before."""
+        """Replace the line by `text`, which has less than `width` columns."""
         self._due = time.perf_counter() + self._every
         if self._display is not None:
             bundle = {"text/plain": text}
@@ -156,7 +146,7 @@ class Line:
             self._write(text + "\n")
 
     def end(self, text: str | None = None) -> None:
-        """Leave a last line, or the one that there is; what follows begins a new one."""
+        """Leave `text`, or the current line, and begin a new line after it."""
         if text is not None:
             self.show(text)
         if self._length:
@@ -169,7 +159,7 @@ class Line:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (OSError, ValueError):  # a full disk, a closed pipe, closed
+        except (OSError, ValueError):  # a full disk, a closed pipe, a closed stream
             self._stream = None
 
 
@@ -181,7 +171,7 @@ def _is_terminal(stream: Any) -> bool:
 
 
 def _notebook_display() -> Callable[..., Any] | None:
-    """Return IPython's display function in a notebook, where IPython is loaded already."""
+    """Return IPython's display function in a notebook, which has loaded IPython already."""
     ipython = sys.modules.get("IPython")
     if ipython is None or not hasattr(ipython.get_ipython(), "kernel"):
         return None
@@ -190,35 +180,51 @@ def _notebook_display() -> Callable[..., Any] | None:
     return display
 
 
-class Progress:
-    """The live line of a fit.
+class _Report:
+    """A line about a piece of work; nothing where `verbose` is 0."""
 
-    Parameters
-    ----------
-    verbose : int
-        0 shows nothing; 1 a live line, or one in 10 seconds in a log; 2 one a second there.
-    """
-
-    def __init__(self, verbose: int) -> None:
-        self._line = Line(LOG_EVERY[min(int(verbose), 2)]) if verbose > 0 else None
+    def __init__(self, verbose: int, log_every: float) -> None:
+        self._line = Line(log_every) if verbose > 0 else None
         self._began = time.perf_counter()
-        self._looks: deque[tuple[float, int]] = deque(maxlen=RECENT)
-        self._limit = 0
-        self._scores: Monitor | None = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
         if self._line is not None:
             self._line.end()
 
+    @property
+    def _seconds(self) -> float:
+        return time.perf_counter() - self._began
+
+    def _end(self, text: str) -> None:
+        if self._line is not None:
+            self._line.end(text[: self._line.width - 1])
+
+
+class Progress(_Report):
+    """The progress of one fit.
+
+    Parameters
+    ----------
+    verbose : int
+        0 shows nothing. 1 shows a live line, or a line every 10 seconds in a log. 2 makes it every
+        second there.
+    """
+
+    def __init__(self, verbose: int) -> None:
+        super().__init__(verbose, LOG_EVERY.get(int(verbose), LOG_EVERY[2]))
+        self._recent: deque[tuple[float, int]] = deque(maxlen=RECENT)
+        self._limit = 0
+        self._scores: Monitor | None = None
+
     def follow(self, limit: int, scores: Monitor | None) -> Callable[[State], None] | None:
         """Return a callback for a run up to iteration `limit`; None where nothing is shown."""
         self._limit, self._scores = limit, scores
-        return None if self._line is None else self._look
+        return None if self._line is None else self._update
 
-    def _look(self, state: State) -> None:
+    def _update(self, state: State) -> None:
         assert self._line is not None
         if not self._line.is_due:
             return
@@ -236,121 +242,71 @@ class Progress:
             ("atoms {}", "atoms {}", len(state.weights)),
             ("features {}", "feat {}", state.active.n_features()),
             ("validation {:.4f}", "val {:.4f}", score),
-            ("at most {} left", "<{} left", self._left(state.n_iter)),
+            ("at most {} left", "<{} left", self._time_left(state.n_iter)),
         ]
         return [part for part in parts if part[2] == part[2] and part[2] is not None]  # not NaN
 
-    def _left(self, n_iter: int) -> str | None:
-        """Return the time to the limit at the recent rate: steps get dearer as atoms add up."""
+    def _time_left(self, n_iter: int) -> str | None:
+        """Return the time to the limit at the recent rate: steps slow down as atoms add up."""
         now = time.perf_counter()
-        self._looks.append((now, n_iter))
-        then, n_then = self._looks[0]
+        self._recent.append((now, n_iter))
+        then, n_then = self._recent[0]
         if n_iter == n_then:
             return None
         return duration((now - then) / (n_iter - n_then) * (self._limit - n_iter))
 
-    def end(self, model: Any) -> None:
-        """Leave a line on what came out."""
-        if self._line is None:
-            return
-        n_iter, took = len(model.trace_) - 1, duration(time.perf_counter() - self._began)
-        kept = f"objective {model.objective_:.4g}"
+    def end(self, model: HDSL) -> None:
+        """Leave a line about the fitted model."""
+        found = f"objective {model.objective_:.4g}"
         if hasattr(model, "validation_score_"):
-            kept = f"best at {model.n_iter_}: validation {model.validation_score_:.4f}"
-        text = f"{_counted(n_iter, 'iteration')} in {took} ({model.status_}), {kept}"
-        text = f"{text}, {_counted(len(model.weights_), 'atom')}"
-        self._line.end(text[: self._line.width - 1])
+            found = f"best at {model.n_iter_}: validation {model.validation_score_:.4f}"
+        n_iter, n_atoms = len(model.trace_) - 1, len(model.weights_)
+        self._end(
+            f"{n_iter} iteration{_s(n_iter)} in {duration(self._seconds)} ({model.status_}), "
+            f"{found}, {n_atoms} atom{_s(n_atoms)}"
+        )
 
 
-def _counted(n: int, what: str) -> str:
-    return f"{n} {what}" if n == 1 else f"{n} {what}s"
-
-
-def task_data(supervision: Supervision) -> dict[str, Any]:
-    """Return the data of a task for scikit-learn's callbacks."""
-    weights = supervision.weights
-    return {
-        "X": supervision.X,
-        "y": supervision.y,
-        "metadata": {} if weights is None else {"sample_weight": weights},
-    }
-
-
-class Tasks:
-    """A fit and its iterations as tasks of scikit-learn's callbacks, where the model has any.
+class GridProgress(_Report):
+    """The progress of a grid of runs; a log gets a line per run.
 
     Parameters
     ----------
-    model : HDSL
+    verbose : int
+        0 shows nothing.
+    n_runs : int
     """
 
-    def __init__(self, model: Any) -> None:
-        self._model, self._n_left = model, model.max_iter
-        self._root: Any = None
-        self._task: Any = None
+    def __init__(self, verbose: int, n_runs: int) -> None:
+        super().__init__(verbose, log_every=0.0)
+        self._n_runs, self._n_done, self._best = n_runs, 0, -np.inf
 
-    def __enter__(self) -> Tasks:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        _tear_down(self._model)
-
-    def begin(self, supervision: Supervision) -> None:
-        """Begin the fit."""
-        if not hasattr(self._model, "_skl_callbacks"):
+    def add(self, model: HDSL, fold: int) -> None:
+        """Count a finished run: a fitted model with its score on a fold."""
+        self._n_done += 1
+        self._best = max(self._best, model.validation_score_)
+        if self._line is None or not self._line.is_due:
             return
-        self._data = {"estimator": self._model, **task_data(supervision)}
-        self._root = self._model._init_callback_context(max_subtasks=self._n_left)
-        self._root.call_on_fit_task_begin(**self._data)
+        left = self._seconds / self._n_done * (self._n_runs - self._n_done)
+        parts: list[Part] = [
+            ("run {}", "run {}", f"{self._n_done}/{self._n_runs}"),
+            ("scale {:.4g}", "scale {:.3g}", model.scale_),
+            ("prior {:.4g}", "prior {:.3g}", model.prior_),
+            ("fold {}", "fold {}", fold),
+            ("score {}", "score {}", f"{model.validation_score_:.4f} at {model.n_iter_}"),
+            ("best {:.4f}", "best {:.4f}", self._best),
+            ("about {} left", "~{} left", duration(left)),
+        ]
+        self._line.show(fitted(parts, self._line.width))
 
-    def follow(self, scale: float, prior: float) -> Callable[[State], bool] | None:
-        """Return a callback for the run; None where there is nobody to call."""
-        if self._root is None:
-            return None
-        self._numbers = {
-            "scale_": scale,
-            "prior_": prior,
-            "n_features_in_": self._data["X"].shape[1],
-            "feature_names_in_": None,  # these rows have none, whatever an earlier fit has seen
-        }
-        if self._task is None:
-            self._next()
-        return self._done
-
-    def _next(self) -> None:
-        self._task = None
-        if self._n_left:
-            self._n_left -= 1
-            self._task = self._root.subcontext(task_name="iteration")
-            self._task.call_on_fit_task_begin(**self._data)
-
-    def _done(self, state: State) -> bool:
-        """End the iteration that led to this model and begin the next; True stops the run."""
-        if state.n_iter == 0:
-            return False
-        stop = self._task.call_on_fit_task_end(
-            **self._data, reconstruction_attributes=lambda: self._attributes(state)
+    def end(self, score: float, params: Mapping[str, float]) -> None:
+        """Leave a line about the chosen scale, prior and number of iterations."""
+        self._end(
+            f"{self._n_done}/{self._n_runs} runs in {duration(self._seconds)}, best mean "
+            f"{score:.4f}: scale {params['scale']:.4g}, prior {params['prior']:.4g}, "
+            f"{params['n_iter']} iterations"
         )
-        self._next()
-        return stop
-
-    def _attributes(self, state: State) -> dict[str, Any]:
-        return {
-            "atoms_": state.atoms,
-            "weights_": state.weights,
-            "n_iter_": state.n_iter,
-            **self._numbers,
-        }
-
-    def end(self) -> None:
-        """End the fit; the model has what was learned."""
-        if self._root is None:
-            return
-        if self._task is not None:  # begun, and not needed any more
-            self._task.call_on_fit_task_end(estimator=self._model)
-        self._root.call_on_fit_task_end(**self._data, reconstruction_attributes=self._numbers)
 
 
-@with_callbacks
-def _tear_down(model: Any) -> None:
-    """Do nothing: what `with_callbacks` does afterwards is what is asked for."""
+def _s(n: int) -> str:
+    return "" if n == 1 else "s"
