@@ -19,8 +19,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import user_input
 from ..triplets import PointKFold
+from .callbacks import CallbackSupportMixin, task_data, with_callbacks
 from .hdsl import HDSL
-from .progress import CallbackSupportMixin, Line, duration, fitted, task_data, with_callbacks
+from .progress import GridProgress
 from .supervision import Supervision
 
 #: What "auto" tries, as multiples of HDSL's own automatic values; priors also try 0.
@@ -167,7 +168,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 max_subtasks=n_runs + refits, sequential_subtasks=False
             )
             root.call_on_fit_task_begin(estimator=self, **task_data(whole))
-        with _Progress(self.verbose, n_runs, scales, priors) as shown:
+        with GridProgress(self.verbose, n_runs) as shown:
             cells, complete = self._run(base, mined, scales, priors, shown, root)
             if not cells:
                 raise RuntimeError(
@@ -269,7 +270,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         folds: Sequence[tuple[Supervision, Supervision]],
         scales: np.ndarray,
         priors: np.ndarray,
-        shown: _Progress,
+        shown: GridProgress,
         root: Any,
     ) -> tuple[list[Cell], bool]:
         """Return the finished runs, and whether that is all; an interrupt leaves the rest out."""
@@ -292,7 +293,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                 if cell.model.status_ == "interrupted":
                     break
                 cells.append(cell)
-                shown(cell)
+                shown.add(cell.model, cell.fold)
         return cells, len(cells) == len(places)
 
     def _keep(
@@ -447,49 +448,3 @@ def _results(jobs: Iterable[Any], n_jobs: int) -> Iterator[Cell]:
             yield function(*args, **kwargs)
         return
     yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
-
-
-class _Progress:
-    """The live line of a grid; in a log, a line a finished run."""
-
-    def __init__(self, verbose: int, total: int, scales: np.ndarray, priors: np.ndarray) -> None:
-        self.line = Line(log_every=0.0) if verbose > 0 else None
-        self.total, self.scales, self.priors = total, scales, priors
-        self.began, self.done, self.best = time.perf_counter(), 0, -np.inf
-
-    def __enter__(self) -> _Progress:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self.line is not None:
-            self.line.end()
-
-    def __call__(self, cell: Cell) -> None:
-        if self.line is None:
-            return
-        self.done += 1
-        score = cell.model.validation_score_
-        self.best = max(self.best, score)
-        if not self.line.is_due:
-            return
-        left = (time.perf_counter() - self.began) / self.done * (self.total - self.done)
-        parts = [
-            ("run {}", "run {}", f"{self.done}/{self.total}"),
-            ("scale {:.4g}", "scale {:.3g}", self.scales[cell.scale]),
-            ("prior {:.4g}", "prior {:.3g}", self.priors[cell.prior]),
-            ("fold {}", "fold {}", cell.fold),
-            ("score {}", "score {}", f"{score:.4f} at {cell.model.n_iter_}"),
-            ("best {:.4f}", "best {:.4f}", self.best),
-            ("about {} left", "~{} left", duration(left)),
-        ]
-        self.line.show(fitted(parts, self.line.width))
-
-    def end(self, score: float, best: dict[str, Any]) -> None:
-        """Leave a line on what was chosen."""
-        if self.line is not None:
-            took = duration(time.perf_counter() - self.began)
-            text = (
-                f"{self.done}/{self.total} runs in {took}, best mean {score:.4f}: scale "
-                f"{best['scale']:.4g}, prior {best['prior']:.4g}, {best['n_iter']} iterations"
-            )
-            self.line.end(text[: self.line.width - 1])

@@ -29,8 +29,9 @@ from ..files import model_file
 from ..files.checkpoint import Checkpoint, digest
 from ..similarity import Similarity
 from . import monitor
+from .callbacks import CallbackSupportMixin, Tasks
 from .monitor import Monitor
-from .progress import CallbackSupportMixin, Progress, Tasks
+from .progress import Progress
 from .supervision import Supervision
 
 if TYPE_CHECKING:

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import numpy as np
 
-from .callbacks import CallbackSupportMixin, Tasks, task_data, with_callbacks  # noqa: F401
-
 if TYPE_CHECKING:
     from ..core.solver import State
     from .hdsl import HDSL
