@@ -243,7 +243,7 @@ def _on_shared_columns(
     The most frequent come first: what is looked for most then lies side by side in memory. The
     entries of a row stay in the order they had.
     """
-    from .backends.cpu import kernels
+    from .backends.cpu.kernels import pairs as kernels
 
     same = queries is index
     (index, *others), _ = narrowed(index) if same else narrowed(index, queries)

@@ -1,4 +1,4 @@
-"""Implementations of ``core.protocols.Layout``, ``Problem`` and ``Gradient``, one per kind of machine.
+"""Implementations of ``Layout``, ``Problem`` and ``Gradient``, one per kind of machine.
 
 ``cpu`` is one machine with its cores and its memory; ``shards`` is a problem made of problems.
 """

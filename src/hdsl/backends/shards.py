@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, reduce
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ class ShardedLayout(Layout):
         cuts = begins[np.minimum(np.searchsorted(begins, wanted), len(begins) - 1)]
         bounds = np.unique([0, *cuts, of.n_comparisons])
         self._shards = []
-        for first, last in zip(bounds[:-1], bounds[1:], strict=True):
+        for first, last in pairwise(bounds):
             part = np.column_stack([column[first:last] for column in of.columns])
             rows, numbers = np.unique(part, return_inverse=True)
             omega = of.omega[first:last] if of.omega_step else of.omega
@@ -93,7 +94,7 @@ class ShardedProblem(Problem):
         Their weights sum to 1 over all shards.
     """
 
-    def __init__(self, shards: Sequence[CPUProblem]) -> None:
+    def __init__(self, shards: Sequence[Problem]) -> None:
         self.shards = list(shards)
         self.n_features = shards[0].n_features
         self.n_comparisons = sum(shard.n_comparisons for shard in shards)
@@ -147,18 +148,23 @@ class ShardedProblem(Problem):
         if batch is None:
             parts = self._each(lambda shard, own: shard.gradient(own), margins)
             return ShardedGradient(parts, tuple(range(len(parts))))
-        cuts = np.searchsorted(batch, self._bounds)
-        own_batches = [
-            batch[first:last] - start
-            for first, last, start in zip(cuts[:-1], cuts[1:], self._bounds[:-1], strict=True)
-        ]
-        asked = tuple(k for k, own in enumerate(own_batches) if len(own))
         if batch_weight is None:
-            batch_weight = sum(self.shards[k].weight_of(own_batches[k]) for k in asked)
+            batch_weight = self.weight_of(batch)
+        dealt = self._dealt(batch)
         parts = tuple(
-            self.shards[k].gradient(margins[k], own_batches[k], batch_weight) for k in asked
+            self.shards[k].gradient(margins[k], own, batch_weight) for k, own in dealt.items()
         )
-        return ShardedGradient(parts, asked)
+        return ShardedGradient(parts, tuple(dealt))
+
+    def weight_of(self, batch: np.ndarray) -> float:
+        """Return the weight of a batch, as `batch_weight` counts it."""
+        return sum(self.shards[k].weight_of(own) for k, own in self._dealt(batch).items())
+
+    def _dealt(self, batch: np.ndarray) -> dict[int, np.ndarray]:
+        """Return the comparisons of a batch by the shards that have some."""
+        parts = np.split(batch, np.searchsorted(batch, self._bounds[1:-1]))
+        starts = self._bounds[:-1]
+        return {k: own - starts[k] for k, own in enumerate(parts) if len(own)}
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
@@ -179,9 +185,7 @@ class ShardedProblem(Problem):
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Handles:
         """Return the margins of a snapshot."""
-        return self._each(
-            lambda shard, own: shard.restore(own), _parts(arrays, len(self.shards))
-        )
+        return self._each(lambda shard, own: shard.restore(own), _parts(arrays, len(self.shards)))
 
     def restore_gradient(self, arrays: Mapping[str, np.ndarray]) -> ShardedGradient:
         """Return the gradient of a snapshot."""
@@ -229,9 +233,7 @@ class ShardedGradient(Gradient):
 
     def dot(self, margins: Handles) -> float:
         """Return ⟨M, -∇f⟩ for the model with these margins."""
-        return sum(
-            part.dot(margins[k]) for part, k in zip(self.parts, self.shards, strict=True)
-        )
+        return sum(part.dot(margins[k]) for part, k in zip(self.parts, self.shards, strict=True))
 
     def drift_since(self, other: ShardedGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""

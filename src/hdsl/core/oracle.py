@@ -80,7 +80,7 @@ class Exact(Oracle):
         """Remember what a snapshot holds."""
         base, last = part_of(arrays, "base"), part_of(arrays, "last")
         own = {name: array for name, array in arrays.items() if "." not in name}
-        values = {name: (np.float64, (problem.n_features,)) for name in ("value", "base_value")}
+        values = dict.fromkeys(("value", "base_value"), (np.float64, (problem.n_features,)))
         is_new = own.keys() == {"counts"} and not base and not last
         check_arrays(own, {"counts": (np.int64, (3,)), **({} if is_new else values)})
         self.n_calls, self.n_rows, self._budget = own["counts"].tolist()

@@ -1,12 +1,12 @@
 """Who may ask what: the seams between the solver and the machines it runs on.
 
-The loop in ``solver`` knows a problem, a gradient, an oracle and a step rule by these classes alone.
-A machine (``backends``) implements ``Layout``, ``Problem`` and ``Gradient``. Methods that say "built
-on" have an implementation here and may be replaced by a faster one; all others are to be written.
+The loop in ``solver`` knows a problem, a gradient, an oracle and a step rule by these classes
+alone. A machine (``backends``) implements ``Layout``, ``Problem`` and ``Gradient``. A method with a
+body here is built on the others, and a machine may replace it by a faster one.
 
-A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ. A comparison says that one pair of
-rows is more alike than another one, and its margin is the difference of the two similarities. With
-one number w_s per distinct pair s = {a, b} of compared rows,
+A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ. A comparison says that one pair
+of rows is more alike than another one, and its margin is the difference of the two similarities.
+With one number w_s per distinct pair s = {a, b} of compared rows,
 
     -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ± S_ij),
 
@@ -171,7 +171,9 @@ class Gradient(Protocol):
             C_jj + |S_ij|, j and S_ij; -inf, -1 and 0 where `after` asks for j > i and there is
             none.
         """
-        entries = np.concatenate([self.rows(features[k : k + 8]) for k in range(0, len(features), 8)])
+        entries = np.concatenate(
+            [self.rows(features[k : k + 8]) for k in range(0, len(features), 8)]
+        )
         values = self.diagonal + np.abs(entries)
         column = np.arange(self.n_features)
         excluded = column <= features[:, None] if after else column == features[:, None]
@@ -251,6 +253,10 @@ class Problem(Protocol):
 
         `batch_weight` is the weight of a batch that this one is a part of.
         """
+
+    @abstractmethod
+    def weight_of(self, batch: np.ndarray) -> float:
+        """Return the weight of a batch, as `batch_weight` counts it."""
 
     @abstractmethod
     def exact_search_cost(self) -> float:

@@ -37,7 +37,9 @@ class Snapshots(NamedTuple):
     save: Callable[[Callable[[], Arrays]], None]
 
 
-def check_arrays(arrays: Mapping[str, np.ndarray], schema: Schema, optional: Schema | None = None) -> None:
+def check_arrays(
+    arrays: Mapping[str, np.ndarray], schema: Schema, optional: Schema | None = None
+) -> None:
     """Raise ValueError unless the arrays are those of a schema; `optional` ones may be missing."""
     known = {**schema, **(optional or {})}
     odd = sorted((schema.keys() - arrays.keys()) | (arrays.keys() - known.keys()))

@@ -236,9 +236,7 @@ class _Run:
 
     # --- the loop --------------------------------------------------------------------------------
 
-    def iterate(
-        self, state: State, callback: Callback | None, snapshots: Snapshots | None
-    ) -> str:
+    def iterate(self, state: State, callback: Callback | None, snapshots: Snapshots | None) -> str:
         """Iterate until something ends the run; return what."""
 
         def show() -> bool:
@@ -317,9 +315,8 @@ class _Run:
         """Carry out a move; return whether it went anywhere."""
         size = self.options.step_size(state.n_iter)
         step = self.problem.step(state.margins, move, size)
-        if step is not None and size is None:
-            if step.value > state.objective * (1.0 + RISE_LIMIT):
-                step = None  # rounding is larger than what there is to gain
+        if step is not None and size is None and step.value > state.objective * (1.0 + RISE_LIMIT):
+            step = None  # rounding is larger than what there is to gain
         active, step_size, drop = state.active, 0.0, False
         if step is not None:
             step_size = step.step_size
@@ -378,9 +375,7 @@ class _Run:
         """Return the model in the user's feature numbers, with an objective free of drift."""
         before = state.objective
         self.rebuild(state)
-        is_visible = not math.isclose(
-            before, state.objective, rel_tol=VISIBLE_DRIFT, abs_tol=1e-12
-        )
+        is_visible = not math.isclose(before, state.objective, rel_tol=VISIBLE_DRIFT, abs_tol=1e-12)
         if is_visible and status != "interrupted":
             warnings.warn(
                 f"Rounding hides the objective: {before:.9g} by the steps, {state.objective:.9g} "

@@ -13,14 +13,20 @@ from typing import Any, NamedTuple
 
 import joblib
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from .. import user_input
+from ..similarity import Similarity
 from ..triplets import PointKFold
+from . import path
 from .callbacks import CallbackSupportMixin, task_data, with_callbacks
+from .fitting import Fit, chosen_sizes
 from .hdsl import HDSL
+from .mining import Mining
+from .model import SimilarityModel
+from .parameters import check_parameters
 from .progress import GridProgress
 from .supervision import Supervision
 
@@ -40,7 +46,7 @@ class Cell(NamedTuple):
     seconds: float
 
 
-class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
+class HDSLCV(CallbackSupportMixin, SimilarityModel):
     """HDSL with scale, prior and number of iterations chosen by cross-validation.
 
     Every pair of a prior and a scale is learned on the training part of each fold, and every path
@@ -127,6 +133,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         y: Any = None,
         *,
         triplets: Any = None,
+        quadruplets: Any = None,
         sample_weight: Any = None,
         X_val: Any = None,
         y_val: Any = None,
@@ -137,7 +144,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
-        y, triplets, sample_weight
+        y, triplets, quadruplets, sample_weight
             As in ``HDSL.fit``.
         X_val, y_val, triplets_val
             Choose on these instead of on folds.
@@ -149,7 +156,10 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         base = self._base()
         checked = copy(base)
         X = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
-        whole = Supervision.check(type(self).__name__, X, y, triplets, sample_weight)
+        whole = Supervision.check(
+            type(self).__name__, X, y, triplets=triplets, quadruplets=quadruplets,
+            sample_weight=sample_weight,
+        )  # fmt: skip
         validation = (X_val, y_val, triplets_val)
         fixed = any(part is not None for part in validation)
         if fixed:
@@ -183,7 +193,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             task = None if root is None else root.subcontext(task_name="refit", task_id=n_runs)
             try:
                 with _followed(task, self, best, whole):
-                    best._learn(whole, None, user_input.generator(base.random_state))
+                    path.learn(Fit(best, whole, None, user_input.generator(base.random_state)))
             except KeyboardInterrupt:  # before it has learned: the best of the runs stays
                 complete = False
             else:
@@ -223,7 +233,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                     f"{low}, or 'auto'. Got {values!r} instead."
                 )
         base = clone(self.estimator) if self.estimator is not None else HDSL()
-        base._check_parameters()
+        check_parameters(base)
         if base.checkpoint is not None:
             raise ValueError(
                 f"{name} makes many runs, and a checkpoint is of one: leave checkpoint=None here, "
@@ -246,7 +256,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
             parts = whole.take(next(sides)), whole.take(next(sides))
             if not all(part.counts() for part in parts):
                 what = "triplet" if whole.is_judged else "row"
-                n = [len(part.triplets if whole.is_judged else part.y) for part in parts]
+                n = [len(part.compared if whole.is_judged else part.y) for part in parts]
                 across = " (judgements across the sides are left out)" if whole.is_judged else ""
                 raise ValueError(
                     f"Fold {k} of cv has no {what} of positive weight on one side: {n[0]} to train "
@@ -258,7 +268,7 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         """Return the scales and priors to try."""
         scales, priors = self.scales, self.priors
         if isinstance(scales, str) or isinstance(priors, str):
-            scale, prior = base._automatic(train)
+            scale, prior = _automatic(base, train)
             scales = np.multiply(scale, AUTO_SCALES) if isinstance(scales, str) else scales
             if isinstance(priors, str):
                 priors = [0.0, *np.multiply(prior, AUTO_PRIORS)]
@@ -355,55 +365,33 @@ class HDSLCV(CallbackSupportMixin, TransformerMixin, BaseEstimator):
 
     # --- the best model's own ---------------------------------------------------------------------
 
-    def transform(self, X: Any) -> Any:
-        """Return ``best_estimator_.transform(X)``."""
-        return self._best().transform(X)
-
-    def rewrite(self, X: Any) -> Any:
-        """Return ``best_estimator_.rewrite(X)``."""
-        return self._best().rewrite(X)
-
-    def similarity(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return ``best_estimator_.similarity(X, Y)``."""
-        return self._best().similarity(X, Y)
-
-    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
-        """Return ``best_estimator_.pair_score(X, Y)``."""
-        return self._best().pair_score(X, Y)
-
-    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return ``best_estimator_.get_feature_names_out()``."""
-        return self._best().get_feature_names_out(input_features)
-
-    def explain(self, x: Any, y: Any, **options: Any) -> Any:
-        """Return ``best_estimator_.explain(x, y, **options)``."""
-        return self._best().explain(x, y, **options)
-
-    def importance(self, X: Any = None, **options: Any) -> Any:
-        """Return ``best_estimator_.importance(X, **options)``."""
-        return self._best().importance(X, **options)
+    @property
+    def similarity_(self) -> Similarity:
+        """The learned similarity as a plain value, free of the estimator."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.similarity_
 
     @property
-    def similarity_(self) -> Any:
-        """The learned similarity as a plain value."""
-        return self._best().similarity_
+    def n_components(self) -> int | None:  # type: ignore[override]
+        """Columns of ``transform`` for the learned part, as the estimator has them."""
+        return self.best_estimator_.n_components
 
-    def _best(self) -> HDSL:
-        check_is_fitted(self, "best_estimator_")
-        return self.best_estimator_
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+def _automatic(base: HDSL, train: Supervision) -> tuple[float, float]:
+    """Return the automatic scale and prior for data with their comparisons."""
+    from ..backends.cpu.layout import CPULayout
+    from ..backends.cpu.workers import Workers
+
+    with Workers(base.n_jobs) as workers:
+        layout = CPULayout(train.X, train.compared, train.compared_weights, workers=workers)
+        return chosen_sizes("auto", "auto", layout)
 
 
 def _mined(base: HDSL, train: Supervision, rng: np.random.Generator) -> Supervision:
     """Return the data with their triplets, made once for all runs of a fold."""
-    triplets, weights = base._mine(train, rng)
-    return replace(train, triplets=triplets, triplet_weights=weights)
+    mine = Mining(base.mining, base.n_targets, base.n_impostors, base.n_jobs)
+    compared, weights = mine(train, rng)
+    return replace(train, compared=compared, compared_weights=weights)
 
 
 def _cell(
@@ -421,9 +409,9 @@ def _cell(
     model = clone(base).set_params(scale=float(scale), prior=float(prior), n_jobs=1, verbose=0)
     model.n_features_in_ = train.X.shape[1]
     with _followed(task, caller, model, train):
-        model._learn(train, held, user_input.generator(model.random_state))
-    path = model.trace_["validation_score"]
-    scores = {int(k): float(path[k]) for k in np.flatnonzero(~np.isnan(path))}
+        path.learn(Fit(model, train, held, user_input.generator(model.random_state)))
+    along = model.trace_["validation_score"]
+    scores = {int(k): float(along[k]) for k in np.flatnonzero(~np.isnan(along))}
     return Cell(*place, model, scores, time.perf_counter() - began)
 
 

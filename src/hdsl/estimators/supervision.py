@@ -1,4 +1,4 @@
-"""What a fit learns from: rows with labels, or rows with triplets; checked once, split by rows."""
+"""What a fit learns from: rows with labels or comparisons, checked once and split by rows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .. import user_input
 
 @dataclass(frozen=True)
 class Supervision:
-    """Rows, and labels or triplets of them.
+    """Rows, and labels or comparisons of them.
 
     Parameters
     ----------
@@ -23,16 +23,16 @@ class Supervision:
         Labels.
     weights : ndarray of shape (n_rows,) or None
         Weights of labelled rows.
-    triplets : ndarray of shape (n_triplets, 3) or None
-        Given, or made from the labels already.
-    triplet_weights : ndarray of shape (n_triplets,) or None
+    compared : ndarray of shape (n, 3) or (n, 4), or None
+        Triplets or quadruplets, given or made from the labels.
+    compared_weights : ndarray of shape (n,) or None
     """
 
     X: sp.csr_array
     y: Any = None
     weights: Any = None
-    triplets: Any = None
-    triplet_weights: Any = None
+    compared: Any = None
+    compared_weights: Any = None
 
     @property
     def is_judged(self) -> bool:
@@ -47,18 +47,34 @@ class Supervision:
 
     @classmethod
     def check(
-        cls, owner: str, X: sp.csr_array, y: Any, triplets: Any, sample_weight: Any
+        cls,
+        owner: str,
+        X: sp.csr_array,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        quadruplets: Any = None,
+        sample_weight: Any = None,
     ) -> Supervision:
         """Return what was given to ``fit``, checked; X is checked already."""
         n_rows = X.shape[0]
-        if triplets is not None:
-            triplets = user_input.check_triplets(triplets, n_rows)
-            weights = user_input.check_weights(sample_weight, len(triplets), "triplet")
-            return cls(X, triplets=triplets, triplet_weights=weights)
+        if triplets is not None and quadruplets is not None:
+            raise ValueError(
+                "fit takes triplets or quadruplets, but got both. A triplet (a, p, q) is the "
+                "quadruplet (a, p, a, q): pass all judgements as quadruplets."
+            )
+        if triplets is not None or quadruplets is not None:
+            kind = "triplet" if quadruplets is None else "quadruplet"
+            if quadruplets is None:
+                compared = user_input.check_triplets(triplets, n_rows)
+            else:
+                compared = user_input.check_quadruplets(quadruplets, n_rows)
+            weights = user_input.check_weights(sample_weight, len(compared), kind)
+            return cls(X, compared=compared, compared_weights=weights)
         if y is None:
             raise ValueError(
                 f"{owner} requires y to be passed, but the target y is None. Give labels, "
-                "fit(X, y), or judgements, fit(X, triplets=T)."
+                "fit(X, y), or judgements, fit(X, triplets=T) or fit(X, quadruplets=Q)."
             )
         user_input.check_labels(y, n_rows)
         weights = user_input.check_weights(sample_weight, n_rows, "row of X")
@@ -78,81 +94,98 @@ class Supervision:
         X_val = user_input.check_matrix(owner, X_val, reset=False, name="X_val")
         X = sp.csr_array(X_val).astype(np.float64)
         if triplets_val is not None:
-            return Supervision(X, triplets=user_input.check_triplets(triplets_val, X.shape[0]))
+            is_wide = np.ndim(triplets_val) == 2 and np.shape(triplets_val)[1] == 4
+            check = user_input.check_quadruplets if is_wide else user_input.check_triplets
+            return Supervision(X, compared=check(triplets_val, X.shape[0]))
         if self.is_judged:
             raise ValueError(
-                "y_val needs labels of X to vote with, but fit was given triplets. Pass "
+                "y_val needs labels of X to vote with, but fit was given judgements. Pass "
                 "triplets_val=, judgements of the rows of X_val."
             )
         y = np.asarray(y_val).ravel()
         if len(y) != X.shape[0]:
             raise ValueError(
-                f"y_val has {len(y)} labels, but X_val has {X.shape[0]} rows: one label a row is "
-                "expected."
+                f"y_val has {len(y)} labels, but X_val has {X.shape[0]} rows: expected one label "
+                "per row."
             )
         return Supervision(X, y)
 
     def hold_out(
         self, fraction: float, rng: np.random.Generator
     ) -> tuple[Supervision, Supervision]:
-        """Return a part to train on and a part to validate on; no row trains and validates.
+        """Return a part to train on and a part to validate on; no row is in both.
 
-        With labels, a share of each class; a class of one row trains. With triplets a share of the
-        rows is held out: triplets without such a row train, triplets with such an anchor validate
-        (a new row is compared with any others, as in use), the rest are left out.
+        With labels, a share of each class; a class of one row trains. With judgements a share of
+        the rows is held out: comparisons without such a row train. Triplets with a held-out anchor
+        validate (a new row is compared with any others, as in use), and quadruplets with a
+        held-out row in both pairs. The rest is left out.
         """
+        hold_out = self._hold_out_judged if self.is_judged else self._hold_out_labelled
+        return hold_out(fraction, rng)
+
+    def _hold_out_labelled(
+        self, fraction: float, rng: np.random.Generator
+    ) -> tuple[Supervision, Supervision]:
+        n, codes = self.X.shape[0], self.codes
+        rows = rng.permutation(n)
+        sizes = np.bincount(codes)
+        rows = rows[sizes[codes[rows]] > 1]
+        if self.weights is not None:  # a row of weight 0 counts as absent
+            rows = rows[self.weights[rows] > 0]
+        rows = rows[np.argsort(codes[rows], kind="stable")]
+        # Evenly along the classes one after the other: each gives its share.
+        steps = np.floor((np.arange(len(rows) + 1) + rng.random()) * fraction)
+        held = rows[np.diff(steps) > 0]
+        if not len(held):
+            held = rows[rng.integers(len(rows), size=1)] if len(rows) else rows
+        _, first = np.unique(codes[held], return_index=True)
+        whole = np.bincount(codes[held], minlength=len(sizes))[codes[held[first]]]
+        held = np.delete(held, first[whole == sizes[codes[held[first]]]])  # one of each trains
+        if not len(held):
+            raise ValueError(
+                "No row can be held out: every class of y has one row only, or rows of weight "
+                "0. Pass X_val and y_val."
+            )
+        return self.take(np.setdiff1d(np.arange(n), held)), self.take(np.sort(held))
+
+    def _hold_out_judged(
+        self, fraction: float, rng: np.random.Generator
+    ) -> tuple[Supervision, Supervision]:
         n = self.X.shape[0]
-        if not self.is_judged:
-            codes = self.codes
-            rows = rng.permutation(n)
-            sizes = np.bincount(codes)
-            rows = rows[sizes[codes[rows]] > 1]
-            if self.weights is not None:  # a row of weight 0 is not there
-                rows = rows[self.weights[rows] > 0]
-            rows = rows[np.argsort(codes[rows], kind="stable")]
-            # Evenly along the classes one after the other: each gives its share.
-            steps = np.floor((np.arange(len(rows) + 1) + rng.random()) * fraction)
-            held = rows[np.diff(steps) > 0]
-            if not len(held):
-                held = rows[rng.integers(len(rows), size=1)] if len(rows) else rows
-            _, first = np.unique(codes[held], return_index=True)
-            whole = np.bincount(codes[held], minlength=len(sizes))[codes[held[first]]]
-            held = np.delete(held, first[whole == sizes[codes[held[first]]]])  # one of each trains
-            if not len(held):
-                raise ValueError(
-                    "No row can be held out: every class of y has one row only, or rows of weight "
-                    "0. Pass X_val and y_val."
-                )
-            return self.take(np.setdiff1d(np.arange(n), held)), self.take(np.sort(held))
-        held = np.zeros(n, dtype=bool)
-        held[rng.permutation(n)[: max(1, round(fraction * n))]] = True
-        sides = ~held[self.triplets].any(axis=1), held[self.triplets[:, 0]]
-        train, valid = (self._with_triplets(side) for side in sides)
+        is_held = np.zeros(n, dtype=bool)
+        is_held[rng.permutation(n)[: max(1, round(fraction * n))]] = True
+        held = is_held[self.compared]
+        if held.shape[1] == 3:
+            validates = held[:, 0]
+        else:
+            validates = held[:, :2].any(axis=1) & held[:, 2:].any(axis=1)
+        train, valid = (self._with_compared(part) for part in (~held.any(axis=1), validates))
         if not (train.counts() and valid.counts()):
             raise ValueError(
-                f"Holding out {held.sum()} of {n} rows leaves {len(train.triplets)} triplets to "
-                f"train on and {len(valid.triplets)} to validate on, of which none may count. "
-                "Change validation_fraction, or pass X_val and triplets_val."
+                f"Holding out {is_held.sum()} of {n} rows leaves {len(train.compared)} judgements "
+                f"to train on and {len(valid.compared)} to validate on; at least one of positive "
+                "weight is needed for each. Change validation_fraction, or pass X_val and "
+                "triplets_val."
             )
         return train, valid
 
     def take(self, rows: np.ndarray) -> Supervision:
-        """Return the rows with their labels, or with the triplets that live inside them."""
+        """Return the rows with their labels, or with the comparisons that lie inside them."""
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
             return Supervision(self.X[rows], self.y[rows], weights)
-        inside = np.asarray(np.isin(self.triplets, rows).all(axis=1))
-        part = self._with_triplets(inside)
-        triplets = triplets_module.restrict(part.triplets, rows, self.X.shape[0])
-        return replace(part, X=self.X[rows], triplets=triplets)
+        inside = np.asarray(np.isin(self.compared, rows).all(axis=1))
+        part = self._with_compared(inside)
+        compared = triplets_module.restrict(part.compared, rows, self.X.shape[0])
+        return replace(part, X=self.X[rows], compared=compared)
 
-    def _with_triplets(self, chosen: np.ndarray) -> Supervision:
-        weights = None if self.triplet_weights is None else self.triplet_weights[chosen]
-        return replace(self, triplets=self.triplets[chosen], triplet_weights=weights)
+    def _with_compared(self, chosen: np.ndarray) -> Supervision:
+        weights = None if self.compared_weights is None else self.compared_weights[chosen]
+        return replace(self, compared=self.compared[chosen], compared_weights=weights)
 
     def counts(self) -> bool:
-        """Whether there is a row with a label, or a triplet, that weighs anything."""
+        """Return whether there is a row with a label, or a comparison, of positive weight."""
         items, weights = (
-            (self.triplets, self.triplet_weights) if self.is_judged else (self.y, self.weights)
+            (self.compared, self.compared_weights) if self.is_judged else (self.y, self.weights)
         )
         return bool(len(items) if weights is None else weights.any())

@@ -39,9 +39,7 @@ class Comparisons:
 
     def _number_pairs(self, store_products: bool) -> tuple[Pairs, np.ndarray, np.ndarray]:
         n, n_rows = self.n_comparisons, np.int64(self.rows.n_rows)
-        keys = np.concatenate(
-            [np.minimum(a, b) * n_rows + np.maximum(a, b) for a, b in self.sides]
-        )
+        keys = np.concatenate([np.minimum(a, b) * n_rows + np.maximum(a, b) for a, b in self.sides])
         distinct, number = np.unique(keys, return_inverse=True)
         check_count(len(distinct), "pairs of rows that are compared", "comparisons")
         a, b = (distinct // n_rows).astype(np.int32), (distinct % n_rows).astype(np.int32)

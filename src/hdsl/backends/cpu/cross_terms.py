@@ -10,7 +10,7 @@ from .kernels import gradient as kernels
 from .pairs import Pairs
 from .rows import GRAIN
 
-#: Most numbers stored to score the active atoms quickly (12 bytes each); past it they are recomputed.
+#: Most numbers stored to score the active atoms quickly (12 bytes each); the rest is recomputed.
 CROSS_TERMS_LIMIT = 1 << 26
 
 

@@ -109,9 +109,7 @@ class CPUGradient(Gradient):
         reached = np.zeros(rows.n_rows)
         kernels.pair_drift(self.w, other.w, pairs.a, pairs.b, rows.largest, reached)
         out = np.empty(self.n_features)
-        self.workers.run(
-            kernels.absolute_sums, rows.feature_bounds, *rows.by_column, reached, out
-        )
+        self.workers.run(kernels.absolute_sums, rows.feature_bounds, *rows.by_column, reached, out)
         return out
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:

@@ -9,6 +9,6 @@ Three index spaces, and each kernel crosses one border at most::
 
 The caller allocates and has validated; a kernel trusts. Matrices come as their CSR or CSC arrays
 (``ptr`` int64, ``idx`` int32, ``val`` float64). Kernels that can run on several threads take
-``start, stop`` first: the range of items that the call owns. The arithmetic of an item never depends
-on the range it comes in, so any split gives the same bits.
+``start, stop`` first: the range of items that the call owns. The arithmetic of an item never
+depends on the range it comes in, so any split gives the same bits.
 """

@@ -38,7 +38,7 @@ def slopes_along(start, stop, code, margins, direction, step, omega, omega_step,
             for t in range(m.size):
                 x = m[t] + step * d[t]
                 one += d[t] * smoothed_hinge(x, 1)
-                two += d[t] * d[t] * smoothed_hinge(x, 2)
+                two += d[t] * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
             one *= omega[0]
             two *= omega[0]
         else:

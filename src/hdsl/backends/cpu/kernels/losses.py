@@ -21,9 +21,9 @@ CODES: dict[type, int] = {
 TAIL = losses.EXPONENTIAL_TAIL
 
 
-@kernel()
+@kernel(inline="always")
 def smoothed_hinge(m, order):
-    """Hinge loss, rounded by a parabola on (0, 1); without a branch, so that loops fill registers."""
+    """Hinge loss, rounded by a parabola on (0, 1); no branches, so that loops fill registers."""
     y = m if m > 0.0 else 0.0
     y = y if y < 1.0 else 1.0
     if order == 0:

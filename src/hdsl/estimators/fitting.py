@@ -1,0 +1,400 @@
+"""One fit: make comparisons, solve, score the path, and mine again where asked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import memory, user_input
+from .. import triplets as triplets_module
+from ..core import losses, oracle, steps
+from ..core.atoms import check_atoms
+from ..core.protocols import Layout
+from ..core.snapshot import Arrays, SnapshotError, Snapshots, nested, part_of
+from ..core.solver import Callback, Options, Result, State, frank_wolfe
+from ..core.trace import TRACE_DTYPE, check_trace
+from ..files.checkpoint import Checkpoint, digest
+from ..similarity import Similarity
+from . import automatic, monitor
+from .callbacks import Tasks
+from .mining import Compared, Mining, joined
+from .monitor import Monitor
+from .parameters import recorded_parameters
+from .progress import Progress
+from .supervision import Supervision
+
+if TYPE_CHECKING:
+    from ..backends.cpu.workers import Workers
+    from .hdsl import HDSL
+
+
+class Learned(NamedTuple):
+    """What a fit found."""
+
+    result: Result
+    scores: Monitor | None
+    scale: float
+    prior: float
+    n_comparisons: int
+
+
+@dataclass
+class Stage:
+    """What a run goes by from one mining to the next."""
+
+    compared: np.ndarray
+    weights: np.ndarray | None
+    result: Result | None  # the run that this one continues
+    scale: float = np.nan
+    prior: float = np.nan
+    is_first: bool = True  # its comparisons are made anew by whoever resumes
+
+    @cached_property
+    def mined(self) -> str:
+        """A digest of the first comparisons."""
+        return digest(self.compared, self.weights)["sha256"]
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations so far."""
+        return 0 if self.result is None else self.result.n_iter
+
+    def snapshot(self) -> Arrays:
+        """Return the stage as arrays."""
+        arrays = {
+            "mined": np.frombuffer(self.mined.encode(), np.uint8),
+            "size": np.array([self.scale, self.prior]),
+        }
+        if self.is_first or self.result is None:
+            return arrays
+        arrays |= {
+            "triplets": self.compared,
+            "atoms": self.result.atoms,
+            "atom_weights": self.result.weights,
+            "trace": self.result.trace,
+            "n_iter": np.array(self.result.n_iter),
+        }
+        return arrays if self.weights is None else {**arrays, "weights": self.weights}
+
+    def restore(self, arrays: Arrays, shape: tuple[int, int]) -> None:
+        """Become the stage of a snapshot; raise ValueError where the arrays are not one."""
+        if arrays["mined"].tobytes() != self.mined.encode():
+            raise ValueError("`mining` gave other triplets than when the run began.")
+        size = arrays["size"]
+        if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
+            raise ValueError("scale and prior are not numbers that a run can have.")
+        self.scale, self.prior = size.tolist()
+        if "triplets" not in arrays:
+            return
+        n_rows, n_features = shape
+        self.compared = user_input.check_triplets(arrays["triplets"], n_rows)
+        n_compared = len(self.compared)
+        self.weights = user_input.check_weights(arrays.get("weights"), n_compared, "triplet")
+        if arrays["n_iter"].shape != () or arrays["n_iter"].dtype != np.int64:
+            raise ValueError("'n_iter' is not a number of iterations.")
+        n_iter, trace = int(arrays["n_iter"]), arrays["trace"]
+        check_atoms(arrays["atoms"], arrays["atom_weights"], n_features)
+        check_trace(trace, n_iter, n_features)
+        if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
+            raise ValueError("the trace is not that of a run.")
+        atoms, weights = arrays["atoms"], arrays["atom_weights"]
+        self.result = Result(atoms, weights, np.nan, np.nan, False, n_iter, "max_iter", trace)
+        self.is_first = False
+
+
+class Fit:
+    """The fit of a model to checked data.
+
+    Parameters
+    ----------
+    model : HDSL
+        Holds the parameters; it is not changed.
+    supervision : Supervision
+    validation : Supervision or None
+        Chooses the model of the path.
+    rng : numpy.random.Generator
+    earlier : Result, default=None
+        The path to continue.
+    checkpoint : Checkpoint, default=None
+    """
+
+    def __init__(
+        self,
+        model: HDSL,
+        supervision: Supervision,
+        validation: Supervision | None,
+        rng: np.random.Generator,
+        *,
+        earlier: Result | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.model, self.supervision, self.validation = model, supervision, validation
+        self.rng, self.earlier, self.checkpoint = rng, earlier, checkpoint
+        self.mine = Mining(model.mining, model.n_targets, model.n_impostors, model.n_jobs)
+        is_labelled = not supervision.is_judged
+        self.mines_again = (
+            model.mine_every is not None and model.mining == "neighbors" and is_labelled
+        )
+        self.limit = model.max_iter + (0 if earlier is None else earlier.n_iter)
+
+    def run(self, workers: Workers, progress: Progress, tasks: Tasks) -> Learned:
+        """Mine and solve, again and again where `mine_every` says so."""
+        stage = Stage(*self.mine(self.supervision, self.rng), self.earlier)
+        found = None if self.checkpoint is None else self.checkpoint.found
+        if self.checkpoint is not None and found is not None:
+            with self.checkpoint.damage_told():
+                stage.restore(part_of(found, "stage"), self.supervision.X.shape)
+        layout = self.layout(stage.compared, stage.weights, stage.result, workers)
+        if found is None:
+            stage.scale, stage.prior = self.scale_and_prior(layout)
+        user_input.check_margins(self.supervision.X, stage.scale, stage.prior)
+        scores = self.monitor(stage, found)
+        resume_from = None if found is None else part_of(found, "run")
+        result = None
+        try:
+            while True:
+                problem = layout.problem(losses.get(self.model.loss), stage.scale, stage.prior)
+                stop = self.limit
+                if self.mines_again and self.model.mine_every is not None:
+                    stop = min(self.limit, stage.n_iter + self.model.mine_every)
+                with self.damage_explained():
+                    result = frank_wolfe(
+                        problem,
+                        oracle.ORACLES[self.model.oracle](),
+                        steps.RULES[self.model.step],
+                        self.options(stop),
+                        rng=self.rng,
+                        callback=_all_of(
+                            scores,
+                            progress.follow(self.limit, scores),
+                            tasks.follow(stage.scale, stage.prior),
+                            self.model.callback,
+                        ),
+                        earlier=stage.result,
+                        snapshots=self.snapshots(resume_from, stage, scores),
+                    )
+                resume_from = None
+                if stop == self.limit:
+                    break
+                more = self.mine_again(stage, result, workers)
+                if more is None:
+                    break
+                layout, stage.compared, stage.weights = more
+                stage.result, stage.is_first = result, False
+            if scores is not None:
+                scores.add(result.n_iter, result.atoms, result.weights)
+        except KeyboardInterrupt:
+            if result is None:  # nothing is learned yet
+                raise
+            result = replace(result, status="interrupted")
+        return Learned(result, scores, stage.scale, stage.prior, len(stage.compared))
+
+    def options(self, max_iter: int) -> Options:
+        """Return how the solver runs up to an iteration."""
+        model = self.model
+        size = steps.STEP_SIZES[model.step_size]
+        return Options(size, model.init, model.batch_size, max_iter, model.tol)
+
+    def scale_and_prior(self, layout: Layout) -> tuple[float, float]:
+        """Return the two numbers as given, of the path so far, or the automatic ones."""
+        model = self.model
+        if self.earlier is not None:
+            return model.scale_, model.prior_
+        return chosen_sizes(model.scale, model.prior, layout)
+
+    def layout(
+        self,
+        compared: np.ndarray,
+        weights: np.ndarray | None,
+        result: Result | None,
+        workers: Workers,
+    ) -> Layout:
+        """Return the rows and comparisons laid out, with the features of the path so far."""
+        from ..backends.cpu.layout import CPULayout  # compiled code is loaded by the first fit
+
+        X = self.supervision.X
+        check_memory(self.model, X, compared)
+        columns = None if result is None else np.unique(result.atoms[:, :2])
+        layout = CPULayout(
+            X, compared, weights, workers=workers, columns=columns,
+            store_products=self.model.batch_size is None,
+        )  # fmt: skip
+        if layout.n_features < 2:
+            raise ValueError(
+                f"The {X.shape[0]} rows to learn from have {layout.n_features} feature(s) with a "
+                "non-zero value, but an atom pairs two: hold out other rows, or fewer."
+            )
+        return layout
+
+    def mine_again(
+        self, stage: Stage, result: Result, workers: Workers
+    ) -> tuple[Layout, np.ndarray, np.ndarray | None] | None:
+        """Return the comparisons with new ones, mined under the model so far; None to stop."""
+        if result.status not in ("max_iter", "optimal", "no_violation"):
+            return None
+        n_features = self.supervision.X.shape[1]
+        model = Similarity(result.atoms, result.weights, stage.scale, stage.prior, n_features)
+        try:
+            mined = self.mine(self.supervision, self.rng, model)
+            compared: Compared = joined((stage.compared, stage.weights), mined)
+            if len(compared[0]) == len(stage.compared) and result.status != "max_iter":
+                return None
+            return self.layout(*compared, result, workers), *compared
+        except MemoryError as error:  # what is learned stays
+            warnings.warn(f"Mining again was given up: {error}", UserWarning, stacklevel=6)
+            return None
+
+    # --- scores along the path -------------------------------------------------------------------
+
+    def monitor(self, stage: Stage, found: Arrays | None) -> Monitor | None:
+        """Return what scores the models of the path, None where there is no validation."""
+        if self.validation is None:
+            return None
+        n_features = self.supervision.X.shape[1]
+        patience = self.model.n_iter_no_change
+        scores = Monitor(self.score(), stage.scale, stage.prior, n_features, patience)
+        if self.checkpoint is not None and found is not None:
+            with self.checkpoint.damage_told():
+                scores.recall(part_of(found, "scores"))
+        elif self.earlier is not None:
+            scores.add(self.earlier.n_iter, self.earlier.atoms, self.earlier.weights)
+        return scores
+
+    def score(self) -> monitor.Score:
+        """Return what models are scored by: the user's function, 3-NN or comparisons."""
+        validation, supervision = self.validation, self.supervision
+        assert validation is not None
+        if self.model.scoring is not None:
+            scoring, model = self.model.scoring, self.model
+            truth = validation.compared if validation.is_judged else validation.y
+            return lambda found: scoring(with_similarity(model, found), validation.X, truth)
+        if validation.is_judged:
+            return monitor.triplet_accuracy(
+                validation.X, validation.compared, validation.compared_weights
+            )
+        # Equal rows of a label are one point, as in mining; a row of weight 0 counts as absent.
+        rows, _ = triplets_module.distinct_rows(
+            supervision.X, supervision.codes, supervision.weights
+        )
+        return monitor.knn_accuracy(
+            supervision.X[rows], supervision.y[rows], validation.X, validation.y,
+            validation.weights, n_jobs=self.model.n_jobs,
+        )  # fmt: skip
+
+    # --- checkpoints -----------------------------------------------------------------------------
+
+    def snapshots(
+        self, resume_from: Arrays | None, stage: Stage, scores: Monitor | None
+    ) -> Snapshots | None:
+        """Return where the solver resumes, and what saves the run with all that is around it."""
+        checkpoint = self.checkpoint
+        if checkpoint is None:
+            return None
+
+        def arrays(snapshot: Callable[[], Arrays]) -> Arrays:
+            parts = {"run": snapshot(), "stage": stage.snapshot()}
+            return nested(**parts if scores is None else {**parts, "scores": scores.memory()})
+
+        return Snapshots(resume_from, lambda snapshot: checkpoint.keep(lambda: arrays(snapshot)))
+
+    @contextmanager
+    def damage_explained(self) -> Iterator[None]:
+        """Let an error about a snapshot name the file that it comes from."""
+        try:
+            yield
+        except SnapshotError as error:
+            assert self.checkpoint is not None
+            with self.checkpoint.damage_told():
+                raise ValueError(str(error)) from None
+
+
+def with_similarity(model: HDSL, similarity: Similarity) -> HDSL:
+    """Return a copy of a model that has learned this similarity."""
+    copied = copy(model)
+    copied.atoms_, copied.weights_ = similarity.atoms, similarity.weights
+    copied.scale_, copied.prior_ = similarity.scale, similarity.prior
+    copied.n_features_in_ = similarity.n_features
+    copied.__dict__.pop("feature_names_in_", None)  # the rows that it is given have none
+    return copied
+
+
+def chosen_sizes(scale: float | str, prior: float | str, layout: Layout) -> tuple[float, float]:
+    """Return scale and prior as numbers; "auto" is what suits the data."""
+    if scale == "auto" or prior == "auto":
+        statistics = layout.statistics()
+        scale = automatic.automatic_scale(statistics) if scale == "auto" else scale
+        prior = automatic.automatic_prior(statistics) if prior == "auto" else prior
+    return float(scale), float(prior)
+
+
+def identity_of_run(
+    model: HDSL,
+    supervision: Supervision,
+    validation: Supervision | None,
+    earlier: Result | None,
+) -> dict[str, Any]:
+    """Return all that the end of a run depends on, data by their digests."""
+
+    def of(data: Supervision | None) -> dict[str, str]:
+        if data is None:
+            return digest(None)
+        return digest(data.y, data.weights, data.compared, data.compared_weights)
+
+    path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
+    return {
+        **recorded_parameters(model),
+        "X": digest(supervision.X),
+        "labels, triplets or weights": of(supervision),
+        "validation rows": digest(None if validation is None else validation.X),
+        "validation labels or triplets": of(validation),
+        "path so far": digest(*path),
+        "version of hdsl": version("hdsl"),
+    }
+
+
+def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
+    """Refuse what cannot fit, before the work."""
+    from ..backends.cpu.memory import estimate
+
+    if model.memory_limit is None:
+        return
+    auto = model.memory_limit == "auto"
+    limit = memory.available() if auto else float(model.memory_limit) * 2**30
+    need = estimate(X, compared, batch_size=model.batch_size, prior=model.prior != 0)
+    if limit is None or need.total <= limit:
+        return
+    products = memory.format_bytes(need.products)
+    raise memory.NotEnoughMemory(
+        f"To fit {len(compared)} triplets of {X.shape[0]} rows with {X.nnz} values, "
+        f"{type(model).__name__}",
+        need.total,
+        int(limit),
+        is_limit=not auto,
+        options=(
+            "fit fewer triplets",
+            f"set batch_size= (the products, {products}, are not stored then)",
+            "pass memory_limit=None to go on anyway",
+        ),
+    )
+
+
+def _all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None:
+    """Return one callback for several; all are called, also when one ends the run."""
+    parts = [part for part in listeners if part is not None]
+    if not parts:
+        return None
+
+    def call(state: State) -> bool:
+        ends = [part(state) for part in parts]
+        return any(ends)
+
+    return call

@@ -1,0 +1,85 @@
+"""Comparisons from labels: target neighbours and impostors, random ones, or a user's function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import triplets as triplets_module
+from .. import user_input
+from ..core.protocols import Similarity
+from .supervision import Supervision
+
+METHODS = ("neighbors", "random")
+
+#: Rows (anchor, positive, negative) or (a, b, c, d), and one weight for each or None.
+Compared = tuple[np.ndarray, np.ndarray | None]
+
+
+class Mining(NamedTuple):
+    """How triplets are made from labels; the parameters of ``HDSL`` by these names."""
+
+    method: str | Callable[..., np.ndarray]
+    n_targets: int
+    n_impostors: int
+    n_jobs: int | None = None
+
+    def __call__(
+        self,
+        supervision: Supervision,
+        rng: np.random.Generator,
+        similarity: Similarity | None = None,
+    ) -> Compared:
+        """Return comparisons, given or made from labels, and their weights.
+
+        With a `similarity` neighbours are mined under it, else by dot product.
+        """
+        X, y, weights = supervision.X, supervision.y, supervision.weights
+        if supervision.compared is not None and similarity is None:
+            return supervision.compared, supervision.compared_weights
+        if callable(self.method):
+            made = user_input.check_triplets(self.method(X, y, rng), X.shape[0])
+            return made, _of_anchors(weights, made)
+        if self.method == "random":
+            rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+            seed = int(rng.integers(2**31 - 1))
+            n_per_row = self.n_targets * self.n_impostors
+            made = rows[triplets_module.random_triplets(y[rows], n_per_row, random_state=seed)]
+            return made, _of_anchors(weights, made)
+        # Equal rows are one point that counts several times: as neighbours of each other they
+        # would crowd out the others and say nothing.
+        rows, weight = triplets_module.distinct_rows(X, supervision.codes, weights)
+        made = triplets_module.neighbor_triplets(
+            X[rows], y[rows], self.n_targets, self.n_impostors,
+            similarity=similarity, n_jobs=self.n_jobs,
+        )  # fmt: skip
+        weight = weight[made[:, 0]]
+        return rows[made], None if (weight == weight[0]).all() else weight
+
+
+def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
+    """Return the weights of the triplets' anchors, which must not all be zero."""
+    if weights is None:
+        return None
+    weights = weights[triplets[:, 0]]
+    if not weights.any():
+        raise ValueError(
+            "All triplets have an anchor of weight 0: give a positive sample_weight to some row "
+            "that has a neighbour of its own class."
+        )
+    return weights
+
+
+def joined(compared: Compared, more: Compared) -> Compared:
+    """Return the comparisons, and those of `more` that are not among them."""
+    (first, weights), (others, other_weights) = compared, more
+    both = np.concatenate([first, others])
+    _, position = np.unique(both, axis=0, return_index=True)
+    new = np.sort(position[position >= len(first)])
+    if weights is not None or other_weights is not None:
+        old = np.ones(len(first)) if weights is None else weights
+        own = np.ones(len(others)) if other_weights is None else other_weights
+        weights = np.concatenate([old, own[new - len(first)]])
+    return np.concatenate([first, both[new]]), weights

@@ -1,0 +1,118 @@
+"""Checks of HDSL's parameters, and what a file or a checkpoint records of them."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import user_input
+from ..core import losses, oracle, steps
+from .mining import METHODS
+
+if TYPE_CHECKING:
+    from .hdsl import HDSL
+
+INITS = ("oracle", "random")
+
+#: Parameters that the model at the end of a run does not depend on.
+WITHOUT_EFFECT = {
+    "callback", "checkpoint", "memory_limit", "n_components", "n_jobs", "verbose", "warm_start"
+}  # fmt: skip
+
+#: Parameters that say how to run on a machine, and nothing of the model.
+NOT_SAVED = {"checkpoint", "memory_limit", "n_jobs", "verbose"}
+
+
+def check_parameters(model: HDSL) -> None:
+    """Raise ValueError for a parameter that no fit can use."""
+    name = type(model).__name__
+    number, word = user_input.check_number, user_input.check_word
+    number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
+    number(name, "prior", model.prior, low=0, words=("auto",))
+    _check_loss(name, model.loss)
+    word(name, "oracle", model.oracle, oracle.ORACLES)
+    word(name, "step", model.step, steps.RULES)
+    word(name, "step_size", model.step_size, steps.STEP_SIZES)
+    word(name, "init", model.init, INITS)
+    if not callable(model.mining):
+        word(name, "mining", model.mining, METHODS, also=" or a callable (X, y, rng)")
+    for parameter in ("n_targets", "n_impostors", "max_iter"):
+        number(name, parameter, getattr(model, parameter), low=1, integer=True)
+    for parameter in ("batch_size", "mine_every", "n_iter_no_change", "n_components"):
+        number(name, parameter, getattr(model, parameter), low=1, integer=True, words=(None,))
+    number(name, "tol", model.tol, low=0)
+    number(name, "validation_fraction", model.validation_fraction, low=0, strict=True, high=1)
+    number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
+    _check_objects(name, model)
+    if model.step_size != "line_search" and model.step != "forward":
+        raise ValueError(
+            f"The 'step_size' parameter of {name} can be {model.step_size!r} with "
+            f"step='forward' only. Got step={model.step!r}: use step_size='line_search'."
+        )
+
+
+def _check_loss(owner: str, loss: Any) -> None:
+    """Raise ValueError unless `loss` is a known name or an object that works."""
+    methods = "value(), derivative() and curvature()"
+    if isinstance(loss, str) or not losses.is_loss(loss):
+        also = f" or an object with {methods}"
+        user_input.check_word(owner, "loss", loss, losses.LOSSES, also=also)
+        return
+    for method in ("value", "derivative", "curvature"):
+        found = np.asarray(getattr(loss, method)(np.array([-1.0, 0.5])))
+        if found.shape != (2,) or found.dtype.kind != "f" or not np.isfinite(found).all():
+            raise ValueError(
+                f"The 'loss' parameter of {owner}: {method}() must return one finite float per "
+                f"margin. Got {found!r} for the margins [-1, 0.5]."
+            )
+
+
+def _check_objects(owner: str, model: HDSL) -> None:
+    """Raise ValueError for a function, a number of threads or a path that is none."""
+    for parameter in ("scoring", "callback"):
+        value = getattr(model, parameter)
+        if value is not None and not callable(value):
+            raise ValueError(
+                f"The {parameter!r} parameter of {owner} must be a callable or None. Got "
+                f"{value!r} instead."
+            )
+    n_jobs = model.n_jobs
+    is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not is_count or n_jobs == 0):
+        raise ValueError(
+            f"The 'n_jobs' parameter of {owner} must be an int other than 0, or None. Got "
+            f"{n_jobs!r} instead."
+        )
+    if not isinstance(model.checkpoint, str | os.PathLike | None) or model.checkpoint == "":
+        raise ValueError(
+            f"The 'checkpoint' parameter of {owner} must be the path of a file, or None. Got "
+            f"{model.checkpoint!r} instead."
+        )
+
+
+def check_same_path(model: HDSL) -> None:
+    """Raise ValueError where a path would go on with another scale or prior."""
+    for name in ("scale", "prior"):
+        value, used = getattr(model, name), getattr(model, name + "_")
+        if value != "auto" and value != used:
+            raise ValueError(
+                f"The path so far has {name} {used:g}, but the {name!r} parameter is "
+                f"{value!r}. Set {name}={used!r} to go on with it, or start anew: fit with "
+                "warm_start=False."
+            )
+
+
+def recorded_parameters(model: HDSL) -> dict[str, Any]:
+    """Return the parameters that the end of a run depends on; of functions and objects the name."""
+    params = sorted(model.get_params(deep=False).items())
+    return {name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT}
+
+
+def _recorded(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, str | int | float | None):
+        return value
+    return getattr(value, "__qualname__", type(value).__qualname__)

@@ -1,0 +1,90 @@
+"""The fitted attributes of a model, at any iteration of its path."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .. import user_input
+from ..core.solver import Result
+from ..core.trace import replay
+from .callbacks import Tasks
+from .fitting import Fit, Learned
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from .hdsl import HDSL
+
+
+def learn(fit: Fit, checked: HDSL | None = None) -> None:
+    """Run a fit and give its model the fitted attributes.
+
+    `checked` is a copy of the model that knows the features of X; None takes what the model knows.
+    An interrupt or an error leaves all of the old attributes or all of the new ones.
+    """
+    # Compiled code is loaded by the first fit, not by the import.
+    from ..backends.cpu.workers import Workers
+
+    model = fit.model
+    with (
+        Workers(model.n_jobs) as workers,
+        Progress(model.verbose) as progress,
+        Tasks(model) as tasks,
+    ):
+        tasks.begin(fit.supervision)
+        found = fit.run(workers, progress, tasks)
+        learned = copy(model) if checked is None else checked
+        try:
+            store(learned, found)
+        except KeyboardInterrupt:
+            result = replace(found.result, status="interrupted")
+            store(learned, found._replace(result=result))
+        user_input.replace_fitted(model, learned)
+        progress.end(model)
+        tasks.end()
+
+
+def store(model: HDSL, learned: Learned) -> None:
+    """Give a model the fitted attributes of a run: with scores, those of the best iteration."""
+    result, scores = learned.result, learned.scores
+    model.atoms_, model.weights_ = result.atoms, result.weights
+    model.scale_, model.prior_ = learned.scale, learned.prior
+    model.objective_, model.gap_ = result.objective, result.gap
+    model.gap_is_exact_, model.status_ = result.gap_is_exact, result.status
+    model.n_iter_, model.trace_ = result.n_iter, result.trace
+    model.n_triplets_ = learned.n_comparisons
+    model.__dict__.pop("validation_score_", None)
+    if scores is None or not scores.scores:  # interrupted before the first score
+        return
+    for n_iter, score in scores.scores.items():
+        model.trace_["validation_score"][n_iter] = score
+    if result.status == "callback" and scores.gave_up:
+        model.status_ = "no_change"
+    go_to(model, scores.best_n_iter)
+    model.validation_score_ = scores.scores[scores.best_n_iter]
+
+
+def go_to(model: HDSL, n_iter: int) -> None:
+    """Give a model the fitted attributes that it had after `n_iter` iterations."""
+    if n_iter == model.n_iter_:
+        return
+    active = replay(model.trace_, n_iter)
+    model.atoms_, model.weights_ = active.atoms, active.weights
+    then = model.trace_[n_iter]
+    model.__dict__.pop("validation_score_", None)
+    if not np.isnan(then["validation_score"]):
+        model.validation_score_ = float(then["validation_score"])
+    model.objective_, model.gap_ = float(then["objective"]), float(then["gap"])
+    model.gap_is_exact_, model.n_iter_ = bool(then["gap_is_exact"]), int(n_iter)
+
+
+def result_of(model: HDSL) -> Result:
+    """Return the path of a fitted model, for a run to continue."""
+    trace = model.trace_[: model.n_iter_ + 1]  # with early stopping the run went further
+    return Result(
+        model.atoms_, model.weights_, model.objective_, model.gap_, model.gap_is_exact_,
+        model.n_iter_, model.status_, trace,
+    )  # fmt: skip
