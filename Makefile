@@ -76,8 +76,10 @@ coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels
 	$(RUN) coverage combine -q
 	$(RUN) coverage report
 
-mutants: $(READY)  ## change the code in one place after another: some test must fail; continues where it ended
-	.venv/bin/python tests/mutants.py --jobs $(JOBS)
+mutants: $(READY)  ## mutation testing: at least 85 % of small changes must make a test fail; resumes
+	HYPOTHESIS_PROFILE=quick .venv/bin/mutmut run --max-children $(JOBS)
+	.venv/bin/mutmut export-cicd-stats
+	.venv/bin/python .ci/score.py mutants/mutmut-cicd-stats.json 85
 
 dist: $(RELEASE_READY)  ## build wheel and sdist, check them, run the examples on the wheel by itself
 	rm -rf dist build/sdist
@@ -114,7 +116,7 @@ lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes 
 	$(COMPILE) requirements/release.in -o requirements/release.txt
 
 clean:  ## remove the environments, caches and build results
-	rm -rf .venv .venv-* build dist htmlcov .coverage .coverage.*
+	rm -rf .venv .venv-* build dist mutants htmlcov .coverage .coverage.*
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/gallery docs/generated
 	for d in src tests benchmarks docs examples; do \
