@@ -5,6 +5,9 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
 KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_problem.py tests/test_search.py
+# Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
+ANY_VERSION := test_benchmarks test_docs test_examples test_experiments_real test_pairwise \
+	test_structure test_supply
 AUDIT_ARGS ?=
 
 # The stamps carry the place of the folder: a moved or copied folder gets a new environment.
@@ -61,9 +64,11 @@ docs: $(READY) $(DOCS_LOCKED)  ## build the pages in docs/_build/html, and check
 	$(RUN) sphinx -W --keep-going -q docs docs/_build/html
 	.venv/bin/python docs/check_links.py docs/_build/html
 
+# Every test of the library runs, with fewer random examples.
 test-oldest: $(OLDEST_READY)  ## run the tests on the oldest versions we claim (Python 3.11 or 3.12)
 	.venv-oldest/bin/python -m pip --disable-pip-version-check check
-	.venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS) tests
+	HYPOTHESIS_PROFILE=quick .venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) \
+		$(ANY_VERSION:%=--ignore=tests/%.py) $(PYTEST_ARGS) tests
 
 test-python: $(OTHER_READY)  ## run the tests on another Python: make test-python PYTHON=python3.14
 	$(OTHER)/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS)
