@@ -10,7 +10,7 @@ ANY_VERSION := test_benchmarks test_docs test_examples test_experiments_real tes
 	test_structure test_supply
 AUDIT_ARGS ?=
 
-# The stamps carry the place of the folder: a moved or copied folder gets a new environment.
+# The stamps are named after the path of the folder: a moved or copied folder gets a new environment.
 PLACE := $(shell pwd | cksum | cut -d ' ' -f 1)
 LOCKED := .venv/.stamp-locked-$(PLACE)
 READY := .venv/.stamp-ready-$(PLACE)
@@ -73,7 +73,7 @@ test-oldest: $(OLDEST_READY)  ## run the tests on the oldest versions we claim (
 test-python: $(OTHER_READY)  ## run the tests on another Python: make test-python PYTHON=python3.14
 	$(OTHER)/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS)
 
-# Compiled code is seen only where it runs uncompiled: the kernels' own tests, once more.
+# Coverage cannot see compiled code: the tests of the kernels run once more without compiling.
 coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels included: at least 95 %
 	$(RUN) coverage erase
 	$(RUN) coverage run -m pytest -n $(JOBS) $(PYTEST_ARGS)
@@ -182,7 +182,7 @@ $(RELEASE_READY): requirements/release.txt
 	@.venv-release/bin/python $(PIP_LOCKED) -r requirements/release.txt
 	@touch $@
 
-# No pip in it, for it is not what the package runs with.
+# Without pip: the package does not need it to run.
 $(RUN_READY): requirements/run.txt $(RELEASE_READY)
 	@$(PYTHON) -m venv --clear --without-pip .venv-run
 	@.venv-release/bin/python -m pip --python .venv-run/bin/python --disable-pip-version-check install -qq \
