@@ -470,7 +470,7 @@ def test_too_little_memory_is_an_error_message_of_the_command_line(monkeypatch, 
     ]
     table, out = tmp_path / "texts.csv", tmp_path / "model.hdsl"
     table.write_text("\n".join(["body,topic", *texts, *texts]))
-    monkeypatch.setattr(memory, "available", lambda: 100)
+    monkeypatch.setattr(memory, "available", lambda: 2000)  # enough to read the table
     runner = pytest.importorskip("typer.testing").CliRunner()
     from hdsl.cli import app
 
