@@ -5,9 +5,12 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
 KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_problem.py tests/test_search.py
+# Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
+ANY_VERSION := test_benchmarks test_docs test_examples test_experiments_real test_pairwise \
+	test_structure test_supply
 AUDIT_ARGS ?=
 
-# The stamps carry the place of the folder: a moved or copied folder gets a new environment.
+# The stamps are named after the path of the folder: a moved or copied folder gets a new environment.
 PLACE := $(shell pwd | cksum | cut -d ' ' -f 1)
 LOCKED := .venv/.stamp-locked-$(PLACE)
 READY := .venv/.stamp-ready-$(PLACE)
@@ -61,14 +64,16 @@ docs: $(READY) $(DOCS_LOCKED)  ## build the pages in docs/_build/html, and check
 	$(RUN) sphinx -W --keep-going -q docs docs/_build/html
 	.venv/bin/python docs/check_links.py docs/_build/html
 
+# Every test of the library runs, with fewer random examples.
 test-oldest: $(OLDEST_READY)  ## run the tests on the oldest versions we claim (Python 3.11 or 3.12)
 	.venv-oldest/bin/python -m pip --disable-pip-version-check check
-	.venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS) tests
+	HYPOTHESIS_PROFILE=quick .venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) \
+		$(ANY_VERSION:%=--ignore=tests/%.py) $(PYTEST_ARGS) tests
 
 test-python: $(OTHER_READY)  ## run the tests on another Python: make test-python PYTHON=python3.14
 	$(OTHER)/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS)
 
-# Compiled code is seen only where it runs uncompiled: the kernels' own tests, once more.
+# Coverage cannot see compiled code: the tests of the kernels run once more without compiling.
 coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels included: at least 95 %
 	$(RUN) coverage erase
 	$(RUN) coverage run -m pytest -n $(JOBS) $(PYTEST_ARGS)
@@ -76,8 +81,10 @@ coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels
 	$(RUN) coverage combine -q
 	$(RUN) coverage report
 
-mutants: $(READY)  ## change the code in one place after another: some test must fail; continues where it ended
-	.venv/bin/python tests/mutants.py --jobs $(JOBS)
+mutants: $(READY)  ## mutation testing: at least 85 % of small changes must make a test fail; resumes
+	HYPOTHESIS_PROFILE=quick .venv/bin/mutmut run --max-children $(JOBS)
+	.venv/bin/mutmut export-cicd-stats
+	.venv/bin/python .ci/score.py mutants/mutmut-cicd-stats.json 85
 
 dist: $(RELEASE_READY)  ## build wheel and sdist, check them, run the examples on the wheel by itself
 	rm -rf dist build/sdist
@@ -114,7 +121,7 @@ lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes 
 	$(COMPILE) requirements/release.in -o requirements/release.txt
 
 clean:  ## remove the environments, caches and build results
-	rm -rf .venv .venv-* build dist htmlcov .coverage .coverage.*
+	rm -rf .venv .venv-* build dist mutants htmlcov .coverage .coverage.*
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/gallery docs/generated
 	for d in src tests benchmarks docs examples; do \
@@ -175,7 +182,7 @@ $(RELEASE_READY): requirements/release.txt
 	@.venv-release/bin/python $(PIP_LOCKED) -r requirements/release.txt
 	@touch $@
 
-# No pip in it, for it is not what the package runs with.
+# Without pip: the package does not need it to run.
 $(RUN_READY): requirements/run.txt $(RELEASE_READY)
 	@$(PYTHON) -m venv --clear --without-pip .venv-run
 	@.venv-release/bin/python -m pip --python .venv-run/bin/python --disable-pip-version-check install -qq \

@@ -1,11 +1,10 @@
 """Look up every locked version among known vulnerabilities: ``audit.py PIP_AUDIT FILE...``.
 
-pip-audit ends well when the service knows none of the packages, as a mirror may not, and with a
-traceback when there is no service. Here both are a failure that says so: what was not looked up is
-not safe.
+pip-audit succeeds when the service knows none of the packages, and ends with a traceback when there
+is no service. Here both are failures with a message.
 
-Ends with 0 when all were looked up and none is vulnerable, 1 when some is, 2 when one could not be
-looked up. Lines of a lock file for other systems or versions of Python are not looked at.
+Exit code: 0 when all versions were looked up and none is vulnerable, 1 when one is, 2 when one
+could not be looked up. Lines of a lock file for other systems or versions of Python are skipped.
 """
 
 import json
@@ -15,8 +14,8 @@ import sys
 from pathlib import Path
 
 
-def asked(command, path):
-    """Return the packages of a lock file as pip-audit reports them, or the reason why it cannot."""
+def query(command, path):
+    """Return the packages of a lock file as pip-audit reports them, and the reason if it fails."""
     options = ["--format", "json", "--progress-spinner", "off", "--require-hashes", "--disable-pip"]
     # The lock files are complete: nothing is resolved, and nothing is downloaded.
     ended = subprocess.run(
@@ -29,10 +28,10 @@ def asked(command, path):
 
 
 def main(command, paths):
-    """Print one line a vulnerability, and one line of summary."""
+    """Print one line per vulnerability and a summary; return the exit code."""
     known, n_packages = set(), 0
     for path in paths:
-        packages, reason = asked(command, path)
+        packages, reason = query(command, path)
         missed = [package["skip_reason"] for package in packages if "skip_reason" in package]
         if not packages:
             reason = reason or "no package was looked up"

@@ -1,7 +1,7 @@
-"""Settings for all tests: one BLAS thread a process, and the profiles of hypothesis.
+"""Settings for all tests: one BLAS thread per process, and the profiles of hypothesis.
 
-`default` is for every run; HYPOTHESIS_PROFILE=thorough searches long and at random, and
-HYPOTHESIS_PROFILE=quick reports a failure as it was found, without looking for a smaller one.
+HYPOTHESIS_PROFILE chooses one: `default`, `thorough` (many examples, new ones on every run), or
+`quick` (few examples, and a failure is reported as found).
 """
 
 import os
@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-import scipy.linalg  # noqa: F401  its BLAS must be there before it can be limited
+import scipy.linalg  # noqa: F401  loads its BLAS, which is limited below
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
-os.environ.pop("NUMBA_NUM_THREADS", None)  # how many threads there are is for the tests to say
+os.environ.pop("NUMBA_NUM_THREADS", None)  # the tests set the number of threads themselves
 
 # Two test processes on two cores: more BLAS threads than cores wait for each other.
 threadpool_limits(1, user_api="blas")
@@ -34,21 +34,27 @@ settings.register_profile(
     print_blob=True,
 )
 settings.register_profile(
-    "quick", settings.get_profile("default"), phases=[Phase.explicit, Phase.generate]
+    "quick",
+    settings.get_profile("default"),
+    max_examples=10,
+    phases=[Phase.explicit, Phase.generate],
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+if "MUTANT_UNDER_TEST" in os.environ:  # mutmut 3.8 reads a name that pytest 9.2 no longer has
+    pytest.Item._nodeid = property(lambda item: item.nodeid)
 
 
 @pytest.fixture
 def lockable():
-    """Yield a folder, and a function after which nothing can be written into it."""
+    """Yield a folder, and a function that makes it read-only."""
     if os.name != "posix":
         pytest.skip("needs POSIX permissions")
     folder, user = Path(tempfile.mkdtemp()), os.geteuid()
 
     def lock():
         folder.chmod(0o555)
-        if user == 0:  # who may write everywhere
+        if user == 0:  # root may write everywhere
             os.seteuid(65534)
 
     folder.chmod(0o777)

@@ -1,4 +1,4 @@
-"""Random inputs: matrices, triplets and atoms, and problems built twice, dense and ours."""
+"""Random inputs: matrices, triplets, atoms, and problems built twice, dense and sparse."""
 
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ PRIORS = st.just(0.0) | st.sampled_from([0.01, 0.5, 3.0])
 
 @dataclass(frozen=True)
 class Twin:
-    """One problem twice: `dense` has the features and the order of triplets that `ours` uses."""
+    """One problem twice; `dense` uses the features and the order of triplets of `ours`."""
 
     X: np.ndarray
     triplets: np.ndarray
@@ -56,7 +56,7 @@ def make_twin(X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=
 
 
 def random_arrays(seed, n=10, d=8, T=30, density=0.5):
-    """Return X with rows of length 1, no empty column and hardly a tie, and random triplets."""
+    """Return X with rows of length 1, no empty column and few ties, and random triplets."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
     X[rng.integers(n, size=d), np.arange(d)] += 1.0
@@ -82,7 +82,7 @@ def matrices(draw, elements=None, min_features=2, max_features=12):
         X = X[draw(st.lists(st.integers(0, n - 1), min_size=n, max_size=n))]
     if draw(st.booleans()):
         X = X[:, draw(st.lists(st.integers(0, d - 1), min_size=d, max_size=d))]
-    if X.any(axis=0).sum() < min_features:  # what validation lets through has two at least
+    if X.any(axis=0).sum() < min_features:  # validation requires two
         X[0, :min_features] = 1.0
     return X
 
@@ -121,7 +121,7 @@ def triplet_weights(draw, T):
 
 @st.composite
 def twins(draw, loss=None):
-    """Problems built both ways, of all losses unless one is named."""
+    """Problems built both ways, with a random loss unless one is given."""
     X = draw(matrices())
     T = draw(triplets(len(X)))
     loss = draw(st.sampled_from(LOSSES)) if loss is None else loss
@@ -131,7 +131,7 @@ def twins(draw, loss=None):
 
 @st.composite
 def exact_twins(draw, max_features=12):
-    """Problems whose scores at M = 0 are free of rounding, so that equal scores tie truly."""
+    """Problems whose scores at M = 0 have no rounding errors, so equal scores are exact ties."""
     X = draw(matrices(elements=INTEGERS, max_features=max_features))
     return make_twin(X, draw(triplets(len(X), sizes=st.sampled_from([1, 2, 4, 8, 16]))))
 
@@ -153,22 +153,22 @@ def subsets(draw, T):
 
 # --- hard inputs ----------------------------------------------------------------------------------
 
-#: Powers of ten of the values: of one matrix, or of one entry among others.
+#: Powers of ten, for the values of a matrix or for one entry.
 EXPONENTS = st.just(0) | st.sampled_from([-150, -80, -60, -20, -8, 8, 20, 60, 80, 150])
 
 
 @st.composite
 def hard_matrices(draw):
-    """Dense arrays of any size of values: all rows equal, one feature a row, empty rows, outliers.
+    """Dense arrays with values of any size: equal rows, one feature per row, empty rows, outliers.
 
-    Two columns at least hold something.
+    At least two columns are not empty.
     """
     X = draw(matrices(max_features=6))
     n, d = X.shape
-    kind = draw(st.sampled_from(["as it is", "equal rows", "one feature a row", "outlier"]))
+    kind = draw(st.sampled_from(["as it is", "equal rows", "one feature per row", "outlier"]))
     if kind == "equal rows":
         X = np.tile(X[np.count_nonzero(X, axis=1).argmax()], (n, 1))
-    elif kind == "one feature a row":
+    elif kind == "one feature per row":
         X = X * (np.arange(d) == np.abs(X).argmax(axis=1)[:, None])
     elif kind == "outlier":
         row, column = draw(st.integers(0, n - 1)), draw(st.integers(0, d - 1))
@@ -180,7 +180,7 @@ def hard_matrices(draw):
 
 @st.composite
 def hard_triplets(draw, n):
-    """Triplets of n rows: one alone, contradictory ones, repeated ones."""
+    """Triplets of n rows: a single one, contradictory ones, repeated ones."""
     T = draw(triplets(n, sizes=st.integers(1, 8)))
     if draw(st.booleans()):
         T = np.concatenate([T, T[:, [0, 2, 1]]])
@@ -189,7 +189,7 @@ def hard_triplets(draw, n):
 
 @st.composite
 def hard_weights(draw, T):
-    """No weights, or T of them, tiny, huge and 0 among them; one is positive."""
+    """No weights, or T of them: tiny, huge or 0, at least one positive."""
     weight = st.sampled_from([1.0, 0.0, 5e-324, 1e-300, 1e-12, 1e12, 1e149])
     weights = draw(st.none() | st.lists(weight, min_size=T, max_size=T))
     if weights is not None and not any(weights):
@@ -199,7 +199,7 @@ def hard_weights(draw, T):
 
 @st.composite
 def hard_parameters(draw):
-    """Parameters of HDSL: any scale and prior, and every loss, oracle, step, start and batch."""
+    """Parameters of HDSL: any scale and prior, every loss, oracle, step, init and batch size."""
     step = draw(st.sampled_from(["forward", "away", "pairwise", "blended"]))
     size = st.sampled_from([1e-300, 1e-9, 1e-3, 1.0, 100.0, 1e6, 1e12, 1e300])
     sizes = ["line_search", "2/(k+2)"] if step == "forward" else ["line_search"]

@@ -1,4 +1,4 @@
-"""The pages of the documentation: every example runs, and names what there is."""
+"""The pages of the documentation: examples run, and every page, name and command is listed."""
 
 import doctest
 import importlib.util
@@ -18,10 +18,10 @@ pytestmark = pytest.mark.skipif(
 
 
 class Loose(doctest.OutputChecker):
-    """Numbers may be off by a third: versions of Python differ in their docstrings."""
+    """Accepts numbers a third off, since docstrings differ between versions of Python."""
 
     NUMBER = re.compile(r"[-+]?\d[\d,]*(?:\.\d+)?")
-    #: The docstrings that the page shows the words of.
+    #: The page shows words from the docstrings of this version.
     SAME_WORDS = sys.version_info[:2] == (3, 11)
 
     def check_output(self, want, got, optionflags):
@@ -39,7 +39,7 @@ class Loose(doctest.OutputChecker):
 
 
 def run(name):
-    """Run the doctests of a page; return the names that they defined, and the text."""
+    """Run the doctests of a page; return the names they define, and the text."""
     page = DOCS / f"{name}.md"
     text = page.read_text(encoding="utf-8")
     test = doctest.DocTestParser().get_doctest(text, {}, name, str(page), 0)
@@ -57,7 +57,7 @@ def test_examples_of_pages(name):
     run(name)
 
 
-def test_other_blocks_run():
+def test_code_blocks_without_prompts_run():
     for package in ("faiss", "usearch", "matplotlib"):
         pytest.importorskip(package)
     import matplotlib.pyplot as plt
@@ -70,7 +70,7 @@ def test_other_blocks_run():
     plt.close("all")
 
 
-def test_loose_checker_can_fail():
+def test_the_loose_checker_rejects_other_words_and_numbers():
     check = Loose()
     check.SAME_WORDS = True
     assert check.check_output("13.8% of cosine\n", "12.1% of cosine\n", 0)
@@ -78,8 +78,7 @@ def test_loose_checker_can_fail():
     assert not check.check_output("13.8% of cosine\n", "13.8% of dot\n", 0)
 
 
-def test_every_page_is_reached():
-    """Toctrees name all pages, and pages that are there."""
+def test_toctrees_name_every_page_and_no_other():
     named = set()
     for page in DOCS.glob("*.md"):
         for tree in re.findall(
@@ -90,8 +89,7 @@ def test_every_page_is_reached():
     assert named - {"gallery/index"} == there - {"index"}
 
 
-def test_api_page_is_complete():
-    """Every public function and class of a module on the page is on the page."""
+def test_the_api_page_lists_every_public_name_of_its_modules():
     text = (DOCS / "api.rst").read_text(encoding="utf-8")
     for section in re.split(r"\.\. currentmodule:: ", text)[1:]:
         module, *lines = section.split("\n")
@@ -112,7 +110,7 @@ def test_api_page_is_complete():
         assert not missing, f"{module}: {sorted(missing)} should be on the API page"
 
 
-#: Used by other modules of the library, and of no use outside.
+#: For other modules of the library only.
 INTERNAL = {
     "hdsl.triplets": {"distinct_rows"},
     "hdsl.explain": {"one_row", "shown"},
@@ -120,7 +118,7 @@ INTERNAL = {
 }
 
 
-def test_commands_are_on_their_page():
+def test_every_command_is_on_its_page():
     pytest.importorskip("typer")
     pytest.importorskip("rich")
     from typer.main import get_command
@@ -133,19 +131,19 @@ def test_commands_are_on_their_page():
 
 
 def from_docs(name):
-    """Return a module that lies beside the pages."""
+    """Return a module of the folder of the pages."""
     spec = importlib.util.spec_from_file_location(name, DOCS / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def test_gallery_has_all_examples():
+def test_the_gallery_lists_all_examples():
     examples = {path.stem for path in (DOCS.parent / "examples").glob("*.py")}
     assert sorted(from_docs("made_at_build").ORDER) == sorted(examples)
 
 
-def test_check_links(tmp_path):
+def test_broken_links_are_found(tmp_path):
     (tmp_path / "index.html").write_text(
         '<h1 id="top">x</h1><a href="#top"></a><a href="other.html#there"></a>'
         '<a href="other.html#missing"></a><img src="no.png"><a href="https://example.org/no"></a>'

@@ -1,4 +1,4 @@
-"""Every example runs by itself, without a warning, and prints what it promises."""
+"""Every example runs on its own, without a warning, and prints the results it describes."""
 
 import os
 import re
@@ -11,7 +11,7 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-#: Runs an example; where a window would open, the figures are drawn and counted.
+#: Runs an example, and draws and counts its figures instead of opening windows.
 SCRIPT = """
 import runpy, sys
 import matplotlib.pyplot as plt
@@ -24,7 +24,7 @@ runpy.run_path(sys.argv[1], run_name="__main__")
 
 
 def run(name):
-    """Return what an example prints; it must draw a figure at least."""
+    """Return the output of an example, which must draw at least one figure."""
     pytest.importorskip("matplotlib")
     ended = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(EXAMPLES / f"{name}.py")],
@@ -45,22 +45,22 @@ def numbers(line):
 
 
 def line_of(output, start):
-    """Return the numbers of the one line that starts so."""
+    """Return the numbers of the one line with this start."""
     (line,) = [line for line in output.splitlines() if line.startswith(start)]
     return numbers(line.removeprefix(start))
 
 
-def test_none_is_missed():
+def test_every_example_is_tested():
     tested = set(re.findall(r'run\("(\w+)"\)', Path(__file__).read_text(encoding="utf-8")))
     assert {path.stem for path in EXAMPLES.glob("*.py")} == tested
 
 
-def test_examples_look_like_examples():
+def test_examples_have_a_title_and_show_figures_at_the_end():
     for path in EXAMPLES.glob("*.py"):
         first, title, rule, *lines = path.read_text(encoding="utf-8").splitlines()
         assert first == '"""'
         assert rule == "=" * len(title)
-        assert lines[-1] == "plt.show()"  # all figures at the end, in one go
+        assert lines[-1] == "plt.show()"
 
 
 def test_neighbors_before_and_after():
@@ -102,7 +102,7 @@ def test_hand_over_to_faiss_and_usearch():
     assert all(0.8 < recall["200", index] <= recall["None", index] for _, index in recall)
 
 
-def test_faiss_may_be_missing():
+def test_faiss_is_optional():
     pytest.importorskip("matplotlib")
     # None in sys.modules is a package that cannot be imported.
     code = "import runpy, sys; sys.modules['faiss'] = None; runpy.run_path(sys.argv[1])"

@@ -1,4 +1,4 @@
-"""Safety: threads, processes, interrupts at any moment, and the limits of memory and of indices."""
+"""Safety: threads, processes, interrupts, limits of memory and of 32-bit indices."""
 
 import contextlib
 import os
@@ -7,7 +7,6 @@ import sys
 import textwrap
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import joblib
 import numpy as np
@@ -19,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 
 import hdsl
 from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load, memory, search, user_input
-from hdsl.backends.cpu import memory as cpu_memory
 from hdsl.backends.cpu import problem
 from hdsl.backends.cpu.problem import TripletData
 from hdsl.backends.cpu.workers import Workers
@@ -43,12 +41,12 @@ def small(**parameters):
 
 
 def learned(model):
-    """Return what a fit has learned, to the bit."""
+    """Return the learned model as bytes."""
     return model.atoms_.tobytes(), model.weights_.tobytes(), model.n_iter_, model.n_features_in_
 
 
 def in_a_process(code, *arguments, **environment):
-    """Run a script of its own; return what it prints. A hang is a failure."""
+    """Run a script in a new process and return its output; it must end within the time limit."""
     ended = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(code), *map(str, arguments)],
         capture_output=True,
@@ -83,13 +81,13 @@ def one_by_one():
     return [learned(small(**parameters).fit(X, Y)) for parameters in PARAMETERS]
 
 
-def test_fits_in_several_threads_at_once(one_by_one):
+def test_fits_in_several_threads_equal_fits_one_by_one(one_by_one):
     with ThreadPoolExecutor(4) as pool:
-        models = pool.map(lambda parameters: small(**parameters).fit(X, Y), 3 * PARAMETERS)
-        assert [learned(model) for model in models] == 3 * one_by_one
+        models = pool.map(lambda parameters: small(**parameters).fit(X, Y), 2 * PARAMETERS)
+        assert [learned(model) for model in models] == 2 * one_by_one
 
 
-def test_a_model_is_used_by_several_threads_at_once():
+def test_a_model_used_by_several_threads_answers_as_by_one():
     model = small().fit(X, Y)
     knn = SimilarityKNeighborsClassifier(similarity=model, n_jobs=2).fit(X, Y)
     expected = model.transform(X), model.similarity(X), knn.predict_proba(X)
@@ -98,19 +96,19 @@ def test_a_model_is_used_by_several_threads_at_once():
         return model.transform(X), model.similarity(X), knn.predict_proba(X)
 
     with ThreadPoolExecutor(4) as pool:
-        for found in pool.map(use, range(12)):
+        for found in pool.map(use, range(8)):
             for part, other in zip(found, expected, strict=True):
                 assert_array_equal(part, other)
 
 
 @pytest.mark.parametrize("backend", ["loky", "threading"])
-def test_fits_under_joblib(backend, one_by_one):
+def test_fits_under_joblib_equal_fits_one_by_one(backend, one_by_one):
     jobs = (joblib.delayed(small(**parameters).fit)(X, Y) for parameters in PARAMETERS)
     models = joblib.Parallel(n_jobs=2, backend=backend)(jobs)
     assert [learned(model) for model in models] == one_by_one
 
 
-def test_grid_search_on_two_processes():
+def test_grid_search_on_two_processes_equals_one():
     pipeline = make_pipeline(small(n_jobs=2), SimilarityKNeighborsClassifier(n_jobs=2))
     grid = {"hdsl__scale": [1.0, 20.0], "similaritykneighborsclassifier__n_neighbors": [1, 3]}
     one, two = (GridSearchCV(pipeline, grid, cv=2, n_jobs=n).fit(X, Y) for n in (1, 2))
@@ -123,7 +121,7 @@ PROCESSES = """
     sys.path.insert(0, sys.argv[1])
     import test_safety as here
 
-    def inside(state):  # while the parent's threads are there
+    def inside(state):  # while the threads of the parent run
         if state.n_iter == 3:
             child = os.fork()
             if child == 0:
@@ -147,16 +145,16 @@ PROCESSES = """
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_fits_after_fork_and_spawn(tmp_path):
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_fits_after_fork_and_spawn_are_the_same(tmp_path):
     script = tmp_path / "script.py"  # a new process imports it
     script.write_text(textwrap.dedent(PROCESSES))
     code = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
-    # From Python 3.12 on a fork beside threads is warned of.
-    told = in_a_process(
+    # Python 3.12 and newer warn about a fork beside threads.
+    output = in_a_process(
         code, script, os.path.dirname(__file__), PYTHONWARNINGS="ignore::DeprecationWarning"
     )
-    assert told == "the same\n"
+    assert output == "the same\n"
 
 
 GLOBAL_STATE = """
@@ -201,27 +199,26 @@ GLOBAL_STATE = """
     hdsl.load(sys.argv[2]).explain(here.X[0], here.X[1])
     check("use")
     hdsl.SimilarityKNeighborsClassifier(n_jobs=2).fit(here.X, here.Y).predict(here.X)
-    check("neighbours")
+    check("neighbors")
     try:
         here.small(scale=-1).fit(here.X, here.Y)
     except ValueError:
         check("an error")
-    print("as it was")
+    print("unchanged")
 """
 
 
-def test_no_global_state_is_changed(tmp_path):
-    told = in_a_process(GLOBAL_STATE, os.path.dirname(__file__), tmp_path / "model.hdsl")
-    assert told == "as it was\n"
+def test_global_state_is_unchanged(tmp_path):
+    output = in_a_process(GLOBAL_STATE, os.path.dirname(__file__), tmp_path / "model.hdsl")
+    assert output == "unchanged\n"
 
 
 # --- no more threads than cores ------------------------------------------------------------------
 
 NESTED = """
-    import sys, threading, time
+    import threading
     import joblib, numpy as np
     from hdsl import HDSL
-    from hdsl.backends.cpu.workers import Workers
 
     def threads(n_jobs):
         own = {thread.ident for thread in threading.enumerate()}
@@ -241,7 +238,7 @@ NESTED = """
 """
 
 
-def test_processes_of_joblib_share_out_the_cores():
+def test_processes_of_joblib_share_the_cores():
     share = max(1, joblib.cpu_count() // 2)
     lines = in_a_process(NESTED).splitlines()
     assert len(lines) == 3
@@ -250,7 +247,7 @@ def test_processes_of_joblib_share_out_the_cores():
         assert int(used) <= (1 if n_jobs == "None" else share), line
 
 
-def test_within_threads_of_joblib_a_fit_takes_one_unless_told():
+def test_by_default_a_fit_uses_one_thread_also_inside_threads_of_joblib():
     def used(n_jobs):
         with Workers(n_jobs) as workers:
             return workers.n_threads
@@ -260,7 +257,7 @@ def test_within_threads_of_joblib_a_fit_takes_one_unless_told():
     assert found == [1] * 4
 
 
-def test_numba_num_threads_is_a_limit(monkeypatch):
+def test_numba_num_threads_limits_the_threads(monkeypatch):
     for limit, expected in (("1", 1), ("2", 2), ("0", 1), ("9", 3), ("", 3), ("many", 3)):
         monkeypatch.setenv("NUMBA_NUM_THREADS", limit)
         with Workers(3) as workers:
@@ -274,10 +271,10 @@ def test_numba_num_threads_is_a_limit(monkeypatch):
 
 
 class Interruption:
-    """Raise KeyboardInterrupt at the n-th line of the library that runs, as Ctrl-C might."""
+    """Raise KeyboardInterrupt at the n-th executed line of the library, as Ctrl-C might."""
 
     def __init__(self, at=None):
-        self.at, self.lines, self.place = at, 0, []
+        self.at, self.lines, self.callers = at, 0, []
 
     def __enter__(self):
         self._before = sys.gettrace()
@@ -295,23 +292,23 @@ class Interruption:
             self.lines += 1
             if self.lines == self.at:
                 while frame is not None:
-                    self.place.append(frame.f_code.co_name)
+                    self.callers.append(frame.f_code.co_name)
                     frame = frame.f_back
                 raise KeyboardInterrupt
         return self._line
 
 
 def moments(fit, n, seed=0):
-    """Return lines spread at random over those that a fit runs, and some about its end."""
-    fit()  # what is loaded at first use is loaded
+    """Return random numbers of lines that a fit executes, and some near its end."""
+    fit()  # loads what is loaded at first use
     with Interruption() as counted:
         fit()
     chosen = np.random.default_rng(seed).integers(1, counted.lines, size=n)
-    return sorted({*chosen.tolist(), *range(counted.lines - 40, counted.lines + 30, 3)})
+    return sorted({*chosen.tolist(), *range(counted.lines - 40, counted.lines + 30, 7)})
 
 
 def assert_whole(model, rows, tmp_path):
-    """The parts of a model agree with each other, and it can be used, stored and continued."""
+    """Check that the parts of a model agree with each other, and that it can be used and saved."""
     assert model.n_features_in_ == rows.shape[1]
     assert model.transform(rows).shape[0] == len(rows)
     assert_allclose(model.weights_.sum(), 1.0)
@@ -327,10 +324,10 @@ OTHER, OTHER_Y = rows_and_labels(seed=1, n=30, d=17)
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"early_stopping": True}, {"mine_every": 4}, {"n_jobs": 2, "batch_size": 50}],
-    ids=["plain", "early stopping", "mining again", "threads"],
+    [{"early_stopping": True, "mine_every": 4}, {"n_jobs": 2, "batch_size": 50}],
+    ids=["early stopping and mining", "threads and batches"],
 )
-def test_an_interrupt_anywhere_leaves_an_old_model_or_a_new_one(parameters, tmp_path):
+def test_an_interrupt_leaves_the_old_model_or_a_new_one(parameters, tmp_path):
     seen = set()
     for at in moments(lambda: small(**parameters).fit(X, Y), 25):
         model = small(**parameters).fit(OTHER, OTHER_Y)
@@ -343,19 +340,19 @@ def test_an_interrupt_anywhere_leaves_an_old_model_or_a_new_one(parameters, tmp_
             came_out = True
         if came_out and learned(model) == old:
             assert_whole(model, OTHER, tmp_path)
-            # Once a model is there the interrupt does not throw it away.
-            assert "iterate" not in interruption.place, interruption.place
-            assert "finish" not in interruption.place, interruption.place
+            # An interrupt inside the loop does not lose the new model.
+            assert "iterate" not in interruption.callers, interruption.callers
+            assert "finish" not in interruption.callers, interruption.callers
             seen.add("old")
         else:
             assert_whole(model, X, tmp_path)
-            if "iterate" in interruption.place:
+            if "iterate" in interruption.callers:
                 assert model.status_ == "interrupted"
             seen.add(model.status_)
     assert {"old", "interrupted"} <= seen
 
 
-def test_an_interrupt_anywhere_leaves_an_old_search_or_a_new_one(tmp_path):
+def test_an_interrupt_leaves_the_old_search_or_a_new_one(tmp_path):
     estimator = small(max_iter=6)
 
     def search_for(rows, labels, found=None):
@@ -367,18 +364,18 @@ def test_an_interrupt_anywhere_leaves_an_old_search_or_a_new_one(tmp_path):
     for at in moments(lambda: search_for(X, Y), 12):
         found = search_for(OTHER, OTHER_Y)
         old = learned(found.best_estimator_)
-        # The RuntimeError says that no run was finished.
+        # RuntimeError: no run was finished.
         with contextlib.suppress(KeyboardInterrupt, RuntimeError), Interruption(at):
             search_for(X, Y, found)
-        kept = learned(found.best_estimator_) == old
-        assert_whole(found.best_estimator_, OTHER if kept else X, tmp_path)
+        is_old = learned(found.best_estimator_) == old
+        assert_whole(found.best_estimator_, OTHER if is_old else X, tmp_path)
         assert found.n_features_in_ == found.best_estimator_.n_features_in_
         assert found.scores_.shape[:2] == (1, 2)
-        seen.add("old" if kept else found.status_)
+        seen.add("old" if is_old else found.status_)
     assert seen == {"old", "interrupted", "complete"}
 
 
-def test_an_interrupt_anywhere_leaves_an_old_index_or_a_new_one():
+def test_an_interrupt_leaves_the_old_index_or_a_new_one():
     knn = SimilarityKNeighborsClassifier(1)
     seen = set()
     for at in moments(lambda: knn.fit(X, Y), 10):
@@ -421,7 +418,7 @@ SIGNALS = """
     model.fit(X, y)
     took = min(took, time.perf_counter() - began)
     main, ends = threading.main_thread().ident, []
-    for _ in range(25):
+    for _ in range(12):
         model = here.small(**{**model.get_params(), "n_jobs": int(rng.integers(1, 3))})
         model.fit(here.OTHER, here.OTHER_Y)
         old, end = here.learned(model), None
@@ -444,39 +441,40 @@ SIGNALS = """
 
 
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a thread there")
-def test_ctrl_c_at_random_times(tmp_path):
+def test_ctrl_c_at_random_times_leaves_a_whole_model(tmp_path):
     ends = in_a_process(SIGNALS, os.path.dirname(__file__), tmp_path).split()
-    assert len(ends) == 25
+    assert len(ends) == 12
     assert set(ends) <= {"old", "new", "interrupted", "max_iter", "stalled", "no_violation"}
-    assert ends.count("interrupted") >= 3
+    assert "interrupted" in ends
 
 
 # --- memory --------------------------------------------------------------------------------------
 
 
-def test_memory_is_refused_before_the_work(monkeypatch):
-    model = small(callback=lambda state: pytest.fail("it began to learn")).set_params(max_iter=5)
-    for limit, free, told in ((1e-7, 2**40, "allowed by memory_limit"), ("auto", 100, "are free")):
+def test_too_little_memory_is_refused_before_the_fit_starts(monkeypatch):
+    model = small(callback=lambda state: pytest.fail("the fit started")).set_params(max_iter=5)
+    for limit, free, words in ((1e-7, 2**40, "allowed by memory_limit"), ("auto", 100, "are free")):
         monkeypatch.setattr(memory, "available", lambda free=free: free)
-        with pytest.raises(MemoryError, match=rf"HDSL needs about .* {told}.*batch_size="):
+        with pytest.raises(MemoryError, match=rf"HDSL needs about .* {words}.*batch_size="):
             model.set_params(memory_limit=limit).fit(X, Y)
         assert not hasattr(model, "atoms_")
     small(memory_limit=None).fit(X, Y)
 
 
-def test_memory_is_refused_on_the_command_line(monkeypatch, tmp_path):
-    texts = ["goal match team", "match goal win", "team goal", "bank profit", "profit share bank",
-             "share price bank"]  # fmt: skip
-    lines = [f"{text},{'sport' if k < 3 else 'money'}" for k, text in enumerate(texts)] * 4
-    Path(tmp_path, "texts.csv").write_text("\n".join(["body,topic", *lines]))
-    need = cpu_memory.MemoryEstimate(*[2**60] * len(cpu_memory.MemoryEstimate._fields))
-    monkeypatch.setattr(cpu_memory, "estimate", lambda *_, **__: need)
-    out = tmp_path / "model.hdsl"
-    command = ["fit", tmp_path / "texts.csv", "--text", "body", "--label", "topic", "-o", out]
+def test_too_little_memory_is_an_error_message_of_the_command_line(monkeypatch, tmp_path):
+    texts = [
+        "goal match team,sport",
+        "match goal win,sport",
+        "bank profit,money",
+        "profit bank,money",
+    ]
+    table, out = tmp_path / "texts.csv", tmp_path / "model.hdsl"
+    table.write_text("\n".join(["body,topic", *texts, *texts]))
+    monkeypatch.setattr(memory, "available", lambda: 2000)  # enough to read the table
     runner = pytest.importorskip("typer.testing").CliRunner()
     from hdsl.cli import app
 
-    ended = runner.invoke(app, list(map(str, command)))
+    ended = runner.invoke(app, f"fit {table} --text body --label topic -o {out}".split())
     assert ended.exit_code in (1, 2)
     assert ", HDSL needs about" in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.output
@@ -488,7 +486,7 @@ def test_memory_is_refused_on_the_command_line(monkeypatch, tmp_path):
 
 @pytest.fixture
 def frugal():
-    """Check that what runs takes little memory, whatever the shapes."""
+    """Check that a test takes little memory, whatever the shapes."""
     tracemalloc.start()
     yield
     peak = tracemalloc.get_traced_memory()[1]
@@ -497,7 +495,7 @@ def frugal():
 
 
 def spread(A, n_columns):
-    """Return A on columns up to the last of so many, and the columns."""
+    """Return A with its columns spread over `n_columns`, and where they are."""
     A = sp.csr_array(A)
     columns = np.sort(np.random.default_rng(5).integers(n_columns, size=A.shape[1] - 2))
     columns = np.array([0, *columns, n_columns - 1])
@@ -505,12 +503,12 @@ def spread(A, n_columns):
     return sp.csr_array((A.data, columns[A.indices], A.indptr.astype(np.int64)), shape), columns
 
 
-@pytest.mark.parametrize("n_columns", [2**31 - 2, 2**31 - 1, 2**31, 2**32 + 1, 2**40, 2**62])
+@pytest.mark.parametrize("n_columns", [2**31 - 1, 2**31, 2**62])
 @pytest.mark.usefixtures("frugal")
-def test_huge_shapes_give_what_small_ones_give(n_columns, tmp_path):
+def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
     wide, columns = spread(X, n_columns)
     narrow = sp.csr_array(X)
-    for parameters in ({}, {"early_stopping": True}, {"batch_size": 30}, {"mine_every": 5}):
+    for parameters in ({"early_stopping": True}, {"batch_size": 30, "mine_every": 5}):
         one, other = small(**parameters).fit(narrow, Y), small(**parameters).fit(wide, Y)
         assert_array_equal(other.atoms_[:, :2], columns[one.atoms_[:, :2]])
         assert other.weights_.tobytes() == one.weights_.tobytes()
@@ -526,21 +524,21 @@ def test_huge_shapes_give_what_small_ones_give(n_columns, tmp_path):
         assert made.shape == (len(X), learned_part + n_columns)
         (made, _), used = search.narrowed(sp.csr_array(made), sp.csr_array(made))
         for column, values in zip(used, made.toarray().T, strict=True):
-            place = column
+            position = column
             if column >= learned_part:
-                place = learned_part + np.searchsorted(columns, column - learned_part)
-            assert_allclose(values, transformed[:, [place]].toarray()[:, 0], rtol=0, atol=0)
+                position = learned_part + np.searchsorted(columns, column - learned_part)
+            assert_allclose(values, transformed[:, [position]].toarray()[:, 0], rtol=0, atol=0)
     one_knn = SimilarityKNeighborsClassifier(similarity=one.similarity_).fit(narrow, Y)
     other_knn = SimilarityKNeighborsClassifier(similarity=other.similarity_).fit(wide, Y)
     for part, found in zip(one_knn.kneighbors(narrow), other_knn.kneighbors(wide), strict=True):
         assert_array_equal(found, part)
     expected = one_knn.kneighbors_graph(mode="distance").toarray()
     found = other_knn.kneighbors_graph(mode="distance").toarray()
-    assert_allclose(found, expected, rtol=1e-12)  # terms of a sum come in another order
+    assert_allclose(found, expected, rtol=1e-12)  # the order of the sum differs
 
 
-def test_pairs_of_the_last_rows_have_keys():
-    n_rows = user_input.INDEX_LIMIT - 1  # the most that are let in
+def test_pairs_of_the_last_rows_are_numbered():
+    n_rows = user_input.INDEX_LIMIT - 1  # the largest number allowed
     data = object.__new__(TripletData)
     data.n_rows = n_rows
     anchors, data.positive, data.negative = (
@@ -553,7 +551,7 @@ def test_pairs_of_the_last_rows_have_keys():
     assert (positive.tolist(), negative.tolist()) == ([2, 0], [1, 1])
 
 
-def test_more_than_32_bits_can_number_is_refused(monkeypatch):
+def test_too_many_features_or_pairs_are_refused(monkeypatch):
     triplets = np.array([[0, 1, 2], [3, 4, 5]])
     with Workers(1) as workers:
         monkeypatch.setattr(problem, "INDEX_LIMIT", 4)
@@ -566,11 +564,11 @@ def test_more_than_32_bits_can_number_is_refused(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("shape", "nnz"), [((2**31 - 1, 4), 8), ((2**33, 4), 8), ((4, 4), 2**32 - 2), ((4, 4), 2**40)]
+    ("shape", "nnz"), [((2**31 - 1, 4), 8), ((4, 4), 2**32 - 2), ((2**33, 4), 2**40)]
 )
-def test_more_rows_or_values_than_can_be_numbered_are_refused(shape, nnz):
+def test_too_many_rows_or_values_are_refused(shape, nnz):
     class Fake(sp.csr_array):
-        """Says that it is large; nothing may look further."""
+        """Claims to be large; nothing else is read."""
 
     Fake.nnz = property(lambda self, n=nnz: n)
     Fake.shape = property(lambda self, n=shape: n)

@@ -1,4 +1,4 @@
-"""What is built from what: locked versions, pinned actions, least rights, one version number."""
+"""The supply chain: locked versions, pinned actions, minimal permissions, one version number."""
 
 import json
 import os
@@ -84,7 +84,7 @@ def test_what_runs_is_locked_as_in_development():
 
 
 def test_no_file_names_a_package_index():
-    # Where packages come from is for the machine to say, not for the repository.
+    # The machine decides where packages come from, not the repository.
     hosts = re.compile(rb"pypi\.(python\.)?org|pythonhosted\.org|anaconda\.org")
     assert [f for f in tracked_files() if f.is_file() and hosts.search(f.read_bytes())] == []
 
@@ -101,7 +101,7 @@ def test_actions_are_pinned_by_their_hash():
             assert re.fullmatch(r"actions/[a-z-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+", action), action
 
 
-def test_workflows_may_only_read():
+def test_workflows_have_only_read_permission():
     for path in WORKFLOWS:
         text = path.read_text(encoding="utf-8")
         assert re.findall(r"^( *)permissions:\n((?:\1 +.*\n)+)", text, re.M) == [
@@ -114,18 +114,38 @@ def test_workflows_may_only_read():
         assert "pull_request_target" not in text
 
 
-def test_workflows_hold_no_text_of_others():
-    # A title or a branch name that is pasted into a shell command is a command.
+def test_workflows_paste_no_foreign_text_into_commands():
+    # A title or a branch name inside a shell command could run anything.
     for path in WORKFLOWS:
         for command in re.findall(r"run: *(.+)$", path.read_text(encoding="utf-8"), re.M):
             assert re.fullmatch(r"make [a-z -]+ PYTHON=python", command), command
 
 
-def test_workflows_run_targets_that_there_are():
+def test_workflows_run_existing_targets():
     targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.M))
     for path in WORKFLOWS:
         for names in re.findall(r"run: make (.+) PYTHON", path.read_text(encoding="utf-8")):
             assert set(names.split()) <= targets
+
+
+def test_the_tests_left_out_on_the_oldest_versions_exist():
+    (names,) = re.findall(r"^ANY_VERSION := ((?:.*\\\n)*.*)$", text_of("Makefile"), re.M)
+    for name in names.replace("\\", "").split():
+        assert (ROOT / "tests" / f"{name}.py").is_file(), name
+
+
+@pytest.mark.parametrize(("killed", "code"), [(70, 1), (80, 0)])
+def test_a_low_score_of_mutants_fails(tmp_path, killed, code):
+    counts = {"total": 110, "skipped": 10, "killed": killed, "timeout": 5, "survived": 95 - killed}
+    (tmp_path / "stats.json").write_text(json.dumps(counts), encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, ROOT / ".ci" / "score.py", tmp_path / "stats.json", "85"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (code, "")
+    assert ended.stdout.startswith(f"100 mutants, {killed + 5}.0 % killed")
 
 
 def test_workflows_are_yaml():
@@ -159,11 +179,11 @@ def test_the_sdist_has_what_the_checks_need():
     assert {"/tests", "/requirements", "/.ci", "/.github", "/Makefile"} <= set(listed["include"])
 
 
-# --- the audit: what was not looked up is not safe -----------------------------------------------
+# --- the audit fails when it cannot look something up --------------------------------------------
 
 
 def audit(tmp_path, *answers):
-    """Run the audit on a file for each answer: what a pip-audit in place of the true one prints."""
+    """Run the audit with a fake pip-audit, on one file per answer of it."""
     fake = tmp_path / "pip-audit"
     lines = [f"#!{sys.executable}", "import pathlib, sys", "answer = pathlib.Path(sys.argv[-1])"]
     fake.write_text("\n".join([*lines, "exec(answer.read_text())"]), encoding="utf-8")
@@ -186,7 +206,7 @@ FOUND = {"id": "PYSEC-1", "fix_versions": ["1.1"], "aliases": [], "description":
 VULNERABLE = {"name": "other", "version": "1.0", "vulns": [FOUND]}
 UNKNOWN = {"name": "uv", "skip_reason": "Dependency not found"}
 
-needs_scripts = pytest.mark.skipif(os.name == "nt", reason="a script is no program there")
+needs_scripts = pytest.mark.skipif(os.name == "nt", reason="scripts are not executable there")
 
 
 @needs_scripts

@@ -1,0 +1,38 @@
+"""Pairwise coverings: few combinations of parameters in which every pair of values occurs."""
+
+from itertools import combinations, product
+
+
+def pairwise(*values, allowed=lambda *row: True):
+    """Return combinations of the values that hold every pair of values of two parameters.
+
+    Greedy, so the combinations are few but not always the fewest; always the same ones.
+
+    Parameters
+    ----------
+    *values : sequences
+        The values of each parameter.
+    allowed : callable
+        Whether a combination makes sense. Pairs that no such combination holds are left out.
+
+    Returns
+    -------
+    list of tuples, one value per parameter, as `pytest.mark.parametrize` takes them
+
+    Examples
+    --------
+    >>> pairwise("ab", [1, 2], [True, False])
+    [('a', 1, True), ('a', 2, False), ('b', 1, False), ('b', 2, True)]
+    """
+    pairs = {}
+    for places in product(*(range(len(choices)) for choices in values)):
+        row = tuple(choices[place] for choices, place in zip(values, places, strict=True))
+        if allowed(*row):
+            pairs[places] = row, set(combinations(enumerate(places), min(2, len(values))))
+    missing = set().union(*(held for _, held in pairs.values()))
+    chosen = []
+    while missing:
+        row, held = max(pairs.values(), key=lambda pair: len(pair[1] & missing))
+        missing -= held
+        chosen.append(row)
+    return chosen
