@@ -6,7 +6,8 @@ This example shows how to use a learned similarity with an index that you alread
 ``model.rewrite(query)`` returns a query whose dot products with the unchanged rows *are* the
 similarity. An inverted index of TF-IDF weights, built once, answers both the plain and the
 rewritten query. Some weights of a rewritten query are negative, so the index must accept negative
-weights. """
+weights.
+"""
 
 # %%
 # The index
