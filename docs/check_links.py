@@ -1,7 +1,7 @@
-"""Check that every link inside the built pages leads somewhere: ``check_links.py FOLDER``.
+"""Check every link between the built pages: ``check_links.py FOLDER``.
 
-Looks at all pages for href and src that stay in the folder, and asks for the file and, after a #,
-for an element of that id. Links to other sites are not followed: no network is needed.
+For each href and src that stays in the folder, the file must exist and, after a #, an element of
+that id. Links to other sites are not followed, so no network is needed.
 """
 
 import sys
@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 
 class Page(HTMLParser):
-    """The ids of a page, and where it points to."""
+    """The ids and the links of a page."""
 
     def __init__(self, text):
         super().__init__()
@@ -27,7 +27,7 @@ class Page(HTMLParser):
 
 
 def broken(folder):
-    """Return (page, link) of each link that leads nowhere, and the number of those checked."""
+    """Return (page, link) of each broken link, and the number of links checked."""
     folder = folder.resolve()
     paths = sorted(set(folder.rglob("*.html")) - set(folder.glob("_static/**/*.html")))
     pages = {path: Page(path.read_text(encoding="utf-8")) for path in paths}
@@ -53,10 +53,10 @@ def main(folder):
         sys.exit(f"{folder} has no index.html: build the pages first, with `make docs`.")
     wrong, n_links = broken(folder)
     for path, link in wrong:
-        print(f"{path}: {link} leads nowhere", file=sys.stderr)
+        print(f"{path}: the target of {link} does not exist", file=sys.stderr)
     if wrong:
         sys.exit(1)
-    print(f"All {n_links} links inside the pages lead somewhere.")
+    print(f"All {n_links} links between the pages are valid.")
 
 
 if __name__ == "__main__":

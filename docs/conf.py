@@ -1,4 +1,4 @@
-"""Settings of Sphinx; `make docs` builds with them."""
+"""Settings of Sphinx, for `make docs`."""
 
 import re
 import sys
@@ -8,7 +8,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))
 
-import made_at_build  # noqa: E402 - it lies beside this file
+import made_at_build  # noqa: E402 - in this folder
 
 project = "hdsl"
 author = copyright = "the hdsl developers"
@@ -23,22 +23,22 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["_build", "_templates", "results"]  # results are parts of a page
+exclude_patterns = ["_build", "_templates", "results"]  # reproducing.md includes the results
 templates_path = ["_templates"]
 
-# --- what must resolve ----------------------------------------------------------------------------
+# --- references -----------------------------------------------------------------------------------
 
 nitpicky = True
 default_role = "py:obj"
 nitpick_ignore_regex = [
-    ("py:obj", r"[^.]+"),  # in docstrings `n_targets` is a parameter, `hdsl.load` a reference
+    ("py:obj", r"[^.]+"),  # `n_targets` is a parameter, `hdsl.load` a reference
     ("py:obj", r"search\.top_k"),
-    ("py:obj", r"(scipy|sklearn)\..+"),  # their pages would need the network
+    ("py:obj", r"(scipy|sklearn)\..+"),  # other sites need the network
 ]
 
 # --- docstrings -----------------------------------------------------------------------------------
 
-autodoc_typehints = "none"  # the docstrings have the types, with shapes
+autodoc_typehints = "none"  # the docstrings give the types, with shapes
 autosummary_generate = True
 numpydoc_show_class_members = False
 python_maximum_signature_line_length = 88
@@ -48,7 +48,7 @@ toc_object_entries_show_parents = "hide"
 
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
-smartquotes = False  # x' is no quotation
+smartquotes = False  # x' is not a quotation
 highlight_options = {name: {"stripnl": True} for name in ("python", "pycon")}
 
 sphinx_gallery_conf = {
@@ -62,11 +62,11 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "show_signature": False,
     "write_computation_times": False,
-    "min_reported_time": 3600,  # the time of one machine on one day
+    "min_reported_time": 3600,  # no times: they depend on the machine
     "download_all_examples": False,
     "remove_config_comments": True,
     "abort_on_example_error": True,
-    "capture_repr": (),  # what is printed is shown, values are not
+    "capture_repr": (),  # show what is printed, not values
 }
 
 # --- HTML -----------------------------------------------------------------------------------------
@@ -90,7 +90,7 @@ html_sidebars = {name: [] for name in ("index", "start", "changelog")}
 
 
 def _leave_out(app, what, name, member, skip, options):
-    """Leave out what scikit-learn and named tuples add to classes."""
+    """Skip members that scikit-learn and named tuples add to classes."""
     docstring = getattr(member, "__doc__", None) or ""
     theirs = (getattr(member, "__module__", None) or "").startswith("sklearn.")
     routing = name.startswith("set_") and name.endswith("_request")
@@ -98,9 +98,9 @@ def _leave_out(app, what, name, member, skip, options):
 
 
 def _escape(app, what, name, obj, options, lines):
-    """Take |x| and names_ for what they are: docstrings are first of all read as text."""
+    """Escape |x| and names_, which are text in docstrings and markup in reST."""
     for k, line in enumerate(lines):
-        if line == "Examples":  # the last section, and literal
+        if line == "Examples":  # the last section; its text is literal
             return
         parts = re.split("(`+[^`]+`+)", line)
         parts[::2] = [re.sub(r"\||_(?=[,)])", r"\\\g<0>", part) for part in parts[::2]]

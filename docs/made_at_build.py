@@ -1,6 +1,6 @@
-"""What the pages show and no one keeps: pictures, a report, and the help of the commands.
+"""Parts of the pages that each build makes: figures, a report, and the help of the commands.
 
-`make` writes them to a folder where they are missing or older than this file or the library.
+`make` writes the parts that are missing or older than this file or the library.
 """
 
 from itertools import combinations
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
-#: Blue and vermilion, as in hdsl.plots.
+#: Blue and vermilion, the colours of hdsl.plots.
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 
-#: Of the examples in the gallery.
+#: Order of the examples in the gallery.
 ORDER = (
     "neighbors_before_and_after",
     "why_this_one",
@@ -27,12 +27,12 @@ ORDER = (
 
 
 def in_order(file_name):
-    """Return the place of an example in the gallery."""
+    """Return the position of an example in the gallery."""
     return ORDER.index(Path(file_name).stem)
 
 
 def make(folder):
-    """Write all parts that are missing or out of date."""
+    """Write all parts that are missing or out of date to `folder`."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -80,7 +80,7 @@ LABELS = ("sport",) * 3 + ("money",) * 3
 
 
 def atoms(folder):
-    """Two atoms, and a model that is made of them."""
+    """Draw two atoms, and a model made of atoms."""
     import matplotlib.pyplot as plt
 
     words = ["goal", "match", "keeper", "profit", "bank"]
@@ -94,7 +94,7 @@ def atoms(folder):
     titles = (
         "goal + match:\none stands for the other",
         "goal - profit:\nthey tell rows apart",
-        "M: half of the first, 0.3 of the\nsecond, 0.2 of profit + bank",
+        "M: 0.5 of the first, 0.3 of the\nsecond, 0.2 of profit + bank",
     )
     for ax, matrix, title in zip(axes, (plus, minus, M), titles, strict=True):
         _matrix(ax, matrix, words)
@@ -103,7 +103,7 @@ def atoms(folder):
 
 
 def iteration(folder):
-    """One iteration on six texts: slopes, gradient, best pair, step."""
+    """Draw one iteration on six texts: slopes, gradient, best feature pair, step size."""
     import matplotlib.pyplot as plt
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -138,27 +138,27 @@ def iteration(folder):
     at = margins.min()
     near = np.array([at - 0.15, at + 0.15])
     axes[0].plot(near, _loss(at) + (np.clip(at, 0, 1) - 1) * (near - at), color=NEGATIVE, lw=2.5)
-    axes[0].annotate("its slope: how hard\nthis triplet pulls", (at, _loss(at)), (0.4, 0.7),
+    axes[0].annotate("slope: how much\nthis triplet counts", (at, _loss(at)), (0.4, 0.7),
                      arrowprops={"arrowstyle": "-", "color": "0.5"})  # fmt: skip
     axes[0].set(title="1. margins and slopes", xlabel="margin S(x, y) - S(x, z)", ylabel="loss",
                 xlim=(-0.4, 1.4))  # fmt: skip
 
     _matrix(axes[1], C, words)
-    axes[1].set_title("2. what the triplets ask of each pair (minus the gradient)")
+    axes[1].set_title("2. minus the gradient, per feature pair")
     for a, b in ((i, i), (i, j), (j, i), (j, j)):
         axes[1].add_patch(plt.Rectangle((b - 0.5, a - 0.5), 1, 1, fill=False, ec="black", lw=1.8))
-    axes[1].set_xlabel(f"best pair: {words[i]} {'+' if sign > 0 else '-'} {words[j]}")
+    axes[1].set_xlabel(f"best feature pair: {words[i]} {'+' if sign > 0 else '-'} {words[j]}")
 
     steps = np.linspace(0, 1, 200)
     values = [_loss(margins + step * (second - first)).mean() for step in steps]
     axes[2].plot(steps, values, color="0.6")
     axes[2].plot(steps[np.argmin(values)], min(values), "*", color=NEGATIVE, ms=14)
-    axes[2].set(title="3. how far along it", xlabel="step size", ylabel="mean loss")
+    axes[2].set(title="3. mean loss along the step", xlabel="step size", ylabel="mean loss")
     _save(fig, folder / "iteration.svg")
 
 
 def learned(folder):
-    """A path on real text, the network it ends in, and its report."""
+    """Draw a path on real text and the network of its last model; write its report."""
     import matplotlib.pyplot as plt
     from sklearn.model_selection import train_test_split
 

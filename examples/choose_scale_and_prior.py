@@ -2,13 +2,14 @@
 Choose the scale and the prior
 ==============================
 
-Three numbers matter: ``scale``, the size of the learned part; ``prior``, the weight of the plain
-dot product under it; and the number of iterations. ``HDSLCV`` learns a path for each pair of the
-first two on each fold and scores it along the way, so that a small grid shows a whole surface.
+This example shows how to choose ``scale``, the size of the learned part, ``prior``, the weight of
+the plain dot product under it, and the number of iterations with ``HDSLCV``. For each scale, prior
+and fold, ``HDSLCV`` learns one path of models and scores all of them.
 """
 
 # %%
-# Docstrings of ten modules or so of Python's standard library, half of them to choose on.
+# The data are docstrings of about ten modules of Python's standard library. One half chooses the
+# model, the other half tests it.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -25,8 +26,8 @@ X, X_test, y, y_test = train_test_split(
 )
 
 # %%
-# The grid goes around the automatic values, which follow from the sizes of the dot products. A path
-# ends where 100 iterations have brought nothing.
+# The grid surrounds the automatic values, which follow from the sizes of the dot products. A path
+# ends after 100 iterations without a better score.
 
 auto = HDSL(max_iter=1).fit(X, y)
 search = HDSLCV(
@@ -37,10 +38,10 @@ search = HDSLCV(
 ).fit(X, y)
 
 # %%
-# The surface
-# -----------
-# Accuracy of three nearest neighbours, the mean of the folds, at the best iteration, which follows
-# the @; the best of all has a star.
+# The scores
+# ----------
+# The table shows the accuracy of three nearest neighbours, averaged over the folds, at the best
+# iteration. The number after @ is that iteration. A star marks the best score.
 
 mean = search.scores_.mean(axis=-1)
 print(f"automatic: scale {auto.scale_:.0f}, prior {auto.prior_:.2f}\n")
@@ -54,7 +55,7 @@ for prior, row in zip(search.priors_, mean, strict=True):
     print(f"{prior:15.2f}" + "".join(cells))
 
 # %%
-# All of it, along the paths. A path that has ended goes on as a level line.
+# The plot shows the scores along the paths. A path that has ended continues as a level line.
 
 fig, axes = plt.subplots(1, 3, figsize=(10, 3.4), sharey=True, layout="constrained")
 for ax, prior, paths in zip(axes, search.priors_, mean, strict=True):
@@ -67,7 +68,7 @@ for ax, prior, paths in zip(axes, search.priors_, mean, strict=True):
 axes[0].set_ylabel("accuracy of 3 nearest neighbours")
 
 # %%
-# The other half, which had no say, has the last word.
+# Test the chosen model on the other half, which was not used to choose it.
 
 print("\nErrors of 3 nearest neighbours on held-out rows")
 for name, model in (("TF-IDF cosine", None), ("automatic", HDSL(random_state=0).fit(X, y)),

@@ -2,15 +2,15 @@
 Cluster with the learned similarity
 ===================================
 
-Methods of scikit-learn that take a precomputed graph can go by a learned similarity:
-``SimilarityKNeighborsClassifier.kneighbors_graph`` makes the graph. Here the similarity is learned
-from labelled docstrings of Python's standard library, and the other docstrings, without a label,
-are clustered.
+This example shows how to cluster rows by a learned similarity. Several methods of scikit-learn
+take a precomputed graph, and ``SimilarityKNeighborsClassifier.kneighbors_graph`` makes one. The
+similarity is learned from labelled docstrings of Python's standard library. Then the other
+docstrings are clustered without their labels.
 """
 
 # %%
-# Half of the rows have labels, the modules, to learn from and to choose the scale and the number of
-# iterations by. The labels of the other half score the clusters and do nothing else.
+# One half of the rows has labels, the modules. It trains the model and chooses the scale and the
+# number of iterations. The labels of the other half only score the clusters.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -36,8 +36,8 @@ n_clusters = len(np.unique(y))
 print(f"{len(y)} labelled docstrings to learn from, {len(y_new)} to put in {n_clusters} clusters.")
 
 # %%
-# The graph of the ten most similar rows, made symmetric: two rows are joined where one is among the
-# neighbours of the other. Similarities can be negative, the weights of a graph cannot.
+# The graph joins each row to its ten most similar rows and is made symmetric. Similarities can be
+# negative but the weights of a graph cannot, so negative values are set to 0.
 
 
 def cluster(similarity):
@@ -50,9 +50,9 @@ def cluster(similarity):
 
 
 # %%
-# The adjusted scores are 0 for clusters at random and 1 for the modules themselves. The picture
-# shows for each module how its docstrings are shared among the clusters; these are in the order of
-# the modules they have most of.
+# Both adjusted scores are 0 for random clusters and 1 for the modules themselves. The figure shows
+# how the docstrings of each module are distributed over the clusters. The clusters are sorted by
+# their largest module.
 
 print(f"\n{'':20} adjusted Rand index   adjusted mutual information")
 fig, axes = plt.subplots(1, 2, figsize=(9, 4), sharey=True, layout="constrained")

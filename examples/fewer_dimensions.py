@@ -2,15 +2,15 @@
 How few dimensions are enough?
 ==============================
 
-A learned similarity is an inner product, so its space can be cut to a few dense columns, for an
-index or a plot. ``n_components`` keeps the leading directions of the learned part; a truncated SVD
-of ``transform`` cuts all of it, words and pairs of words together. Both are compared with the usual
-projection of texts, a truncated SVD of TF-IDF, also known as LSA.
+This example shows how to reduce a learned similarity to a few dense columns, for an index or a
+plot. ``n_components`` keeps the leading directions of the learned part. A truncated SVD of
+``transform`` reduces words and pairs of words together. Both are compared with the usual projection
+of texts, a truncated SVD of TF-IDF, also known as LSA.
 """
 
 # %%
-# Docstrings of Python's standard library, half of them to learn from. The first model has the
-# learned part only, the second adds it to the dot product of all words.
+# The models are learned from half of the docstrings of Python's standard library. The first has
+# only the learned part. The second adds the learned part to the dot product of all words.
 
 import matplotlib.pyplot as plt
 from sklearn.decomposition import TruncatedSVD
@@ -33,7 +33,7 @@ print(f"{X.shape[1]} words; {len(alone.weights_)} and {len(added.weights_)} pair
 
 
 # %%
-# The error of three nearest neighbours, by cosine in the projected space, for all alike.
+# The error is that of three nearest neighbours by cosine in the projected space.
 
 
 def error(projection):
@@ -51,10 +51,10 @@ for n in dimensions:
     curves["SVD of transform"].append(error(make_pipeline(added, svd)))
 
 # %%
-# With few columns the learned directions alone are ahead of the SVD. With many they are not: words
-# that no pair mentions are lost on them. The SVD of the whole learned space has both, and from
-# eight columns on it comes close to the error of twice as many. (How close hangs on the docstrings,
-# which are those of the Python that runs this.)
+# With few columns, the learned directions alone are better than the SVD of TF-IDF. With many they
+# are not, because they ignore words that occur in no feature pair. The SVD of ``transform`` uses
+# both. From eight columns on, its error is close to that of the SVD of TF-IDF with twice as many
+# columns. How close depends on the docstrings of the Python version that runs this.
 
 print(f"\n{'columns':20}" + "".join(f"{n:8}" for n in dimensions))
 for name, errors in curves.items():

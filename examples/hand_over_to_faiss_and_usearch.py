@@ -1,10 +1,10 @@
 """
-Hand over to faiss and usearch
-==============================
+Search with faiss and usearch
+=============================
 
-``transform`` gives rows whose dot products are the similarity, so that any index for inner products
-can serve it. Approximate indexes are for millions of rows; this example shows how to hand over, and
-how to measure what the approximation costs against hdsl's own exact search.
+This example shows how to search a learned similarity with faiss and usearch, and how to measure the
+recall of these approximate indexes against the exact search of hdsl. ``transform`` returns rows
+whose dot products are the similarity, so any index for inner products can serve it.
 
 It needs two more packages: ``pip install faiss-cpu usearch``.
 """
@@ -31,8 +31,9 @@ except ImportError as error:
 # %%
 # A model
 # -------
-# Docstrings of Python's standard library on their thousand most frequent words, since these indexes
-# take dense rows. Half of them are the rows of the index, the others ask.
+# The data are docstrings of Python's standard library. These indexes take dense rows, so only the
+# thousand most frequent words are used. One half of the docstrings is indexed, the other half gives
+# the queries.
 
 docs = load_docstrings(min_rows_per_label=80, vectorize=False)
 vectorizer = TfidfVectorizer(max_features=1000, sublinear_tf=True)
@@ -47,7 +48,7 @@ print(
 )
 
 # %%
-# The exact answer: ten rows of largest similarity for each query.
+# The exact search returns the ten most similar rows for each query.
 
 exact = top_k(model.rewrite(X_asked), X, k=10).rows
 
@@ -59,7 +60,7 @@ def recall(found):
 # %%
 # Three indexes
 # -------------
-# All of them take dense rows of float32 and look for large inner products.
+# All three take dense float32 rows and search for large inner products.
 
 
 def faiss_flat(Z, Q):
@@ -82,9 +83,9 @@ def usearch_hnsw(Z, Q):
 
 
 # %%
-# ``transform`` has a column for each atom, then one for each word. With ``n_components`` the atoms
-# are replaced by so many directions: fewer columns, and a similarity that is nearly the same. Where
-# the recall of the flat index, which is exact, is not 1, rows tie for the tenth place.
+# ``transform`` returns one column per atom, then one column per word. ``n_components`` replaces the
+# atoms by that many directions. This gives fewer columns and nearly the same similarity. The flat
+# index is exact. Where its recall is not 1, several rows tie for the tenth place.
 
 print(f"\n{'n_components':>12} {'columns':>8} {'index':>14} {'recall@10':>10}")
 fig, ax = plt.subplots(figsize=(6, 3.2), layout="constrained")

@@ -2,16 +2,17 @@
 Learn from a table of clicks
 ============================
 
-Often nobody has labels, but there is a log: *shown A, B and C next to X, somebody clicked B*. Such
-a table becomes triplets "X is more like B than like A", and the similarity is learned from those.
+This example shows how to learn a similarity from a log of clicks instead of labels. A line such as
+*shown A, B and C next to X, somebody clicked B* gives the triplets "X is more like B than like A"
+and "X is more like B than like C".
 """
 
 # %%
 # A log of clicks
 # ---------------
-# Made from the docstrings of Python's standard library. Next to one docstring three others are
-# shown, one of them of the same module; a reader who knows the library clicks that one, except that
-# one click in ten is an accident.
+# The log is made from the docstrings of Python's standard library. Each event shows three
+# docstrings next to another one, and one of the three is from the same module. A reader who knows
+# the library clicks that one. One click in ten is random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -40,13 +41,14 @@ print(log.head(6).to_string(index=False))
 # %%
 # From the log to triplets
 # ------------------------
-# ``ids`` says which id is which row of X.
+# ``ids`` gives the id of each row of X.
 
 triplets = choice_triplets(log, anchor="next_to", item="shown", ids=docs.names)
 print(f"\n{n_events} clicks make {len(triplets)} triplets.")
 
 # %%
-# A table that has a judgement a line goes the same way; weights say how sure somebody was.
+# A table with one judgement per line works in the same way. The weights say how certain each
+# judgement is.
 
 judgements = pd.DataFrame(docs.names[triplets[:3]], columns=["this", "is_like", "not_like"])
 judgements["sure"] = [1.0, 0.5, 1.0]
@@ -59,9 +61,9 @@ rows, weights = judgement_triplets(
 print("The same triplets:", np.array_equal(rows, triplets[:3]), "with weights", weights.tolist())
 
 # %%
-# Learning, and scores on rows never seen
-# ---------------------------------------
-# The folds split docstrings, not triplets: a triplet with rows on both sides is in neither. The
+# Learn, and test on new rows
+# ---------------------------
+# The folds split docstrings, not triplets. A triplet with rows on both sides is in neither. The
 # number of iterations is chosen within the training side.
 
 print("\nfold    training    test   dot product   learned  iterations")
@@ -76,10 +78,10 @@ for k, (train, test) in enumerate(folds):
         f"{k:<6}{len(train.triplets):10}{len(test.triplets):8}{before:14.1%}{after:10.1%}"
         f"{model.n_iter_:12}"
     )
-print("One click in ten was an accident, so that no similarity can be right every time.")
+print("One click in ten is random, so no similarity can be right every time.")
 
 # %%
-# The run of the last fold: the score of held-out judgements chose the model that was kept.
+# The run of the last fold. The score on held-out judgements chose the model.
 
 TraceDisplay.from_estimator(model)
 plt.show()

@@ -2,21 +2,23 @@
 Molecules as fingerprints
 =========================
 
-A fingerprint says which fragments a molecule has. Chemists know that some fragments can stand for
-each other: a tetrazole for a carboxylic acid, say. They look alike to a protein, but a dot product
-of fingerprints sees no more in them than in any two bits. From molecules and what they bind to,
-such *bioisosteres* can be learned, and read.
+This example shows how to find fragments of molecules that can replace each other, such as a
+tetrazole and a carboxylic acid. Chemists call them *bioisosteres*. A fingerprint says which
+fragments a molecule has. The dot product of fingerprints treats two such fragments like any two
+bits. A similarity learned from molecules and the proteins they bind to contains them as feature
+pairs.
 
-**These molecules are made up**: random bits with a known truth, so that it can be checked what was
-found. For real ones there is ``hdsl.datasets.load_dorothea``, 1,150 labelled molecules with 100,000
-features; what was learned of them is in the table of *Choosing the model*.
+**These molecules are synthetic**: random bits with a known truth, so the result can be checked.
+``hdsl.datasets.load_dorothea`` loads real ones, 1,150 labelled molecules with 100,000 features. The
+table of *Choosing the model* has the errors on them.
 """
 
 # %%
-# The stand-in
-# ------------
-# A molecule binds to one of four proteins by one of three groups. The rest says nothing: one of 40
-# scaffolds of 15 fragments, and 25 fragments at random. One label in twenty is drawn at random.
+# The data
+# --------
+# A molecule binds to one of four proteins by one of three groups. The other fragments carry no
+# information: one of 40 scaffolds of 15 fragments, and 25 random fragments. One label in twenty is
+# random.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -47,11 +49,11 @@ bits = np.column_stack(
 rows = np.repeat(np.arange(n), bits.shape[1])
 X = sp.csr_array((np.ones(bits.size), (rows, bits.ravel())), shape=(n, d)).minimum(1)
 y = proteins[target]
-print(f"{n} molecules, {d} bits, {X.nnz / n:.0f} of them set in the mean.")
+print(f"{n} molecules, {d} bits, {X.nnz / n:.0f} of them set on average.")
 
 # %%
-# Learning from half of them
-# --------------------------
+# Learn from one half
+# -------------------
 
 half = n // 2
 model = HDSL(scale=10.0, prior=0.05, random_state=0).fit(X[:half], y[:half])
@@ -64,8 +66,8 @@ for name, similarity in (("dot product", None), ("learned similarity", model)):
 # %%
 # What was learned
 # ----------------
-# The pairs are the groups that stand for each other, and next to nothing else of two million pairs
-# of bits.
+# Of two million pairs of bits, the model has almost only those of groups that bind to the same
+# protein.
 
 pairs = model.importance(X, feature_names=names).pairs
 known = (pairs["j"] < len(groups)) & (pairs["i"] // 3 == pairs["j"] // 3)
@@ -75,7 +77,7 @@ NetworkDisplay.from_estimator(model, feature_names=names)
 # %%
 # Why two molecules match
 # -----------------------
-# Two molecules that bind to the same protein by different groups, on different scaffolds.
+# The two molecules bind to the same protein by different groups, on different scaffolds.
 
 one = np.flatnonzero((group == 6) & (target == 2))[0]
 other = np.flatnonzero((group == 7) & (target == 2))[0]

@@ -2,14 +2,14 @@
 Nearest neighbours before and after
 ===================================
 
-Which docstrings of Python's standard library are alike? TF-IDF cosine, the usual answer, goes by
-the words they share. A similarity learned from examples "these two are of one module, that one is
-not" knows which words matter, and which belong together.
+This example shows how a learned similarity changes the nearest neighbours of a text. The texts are
+docstrings of Python's standard library. TF-IDF cosine compares the words that two texts share. A
+similarity learned from their modules also knows which words matter and which belong together.
 """
 
 # %%
-# Half of the docstrings are learned from; the others are new to the model. Rows have length 1, so
-# that their dot product is the cosine.
+# One half of the docstrings trains the model, the other half is new to it. Rows have length 1, so
+# their dot product is the cosine.
 
 # sphinx_gallery_thumbnail_number = 2
 import textwrap
@@ -32,8 +32,8 @@ X, X_new, y, y_new = docs.X[known], docs.X[new], docs.y[known], docs.y[new]
 print(docs.DESCR)
 
 # %%
-# The scale and the number of iterations are chosen on folds of the known half. A prior well above
-# the automatic one lets the learned part correct the cosine rather than replace it.
+# Folds of the known half choose the scale and the number of iterations. The prior is well above the
+# automatic value, so the learned part corrects the cosine instead of replacing it.
 
 search = HDSLCV(
     scales=[300.0, 3000.0],
@@ -46,8 +46,8 @@ print("Chosen:", ", ".join(f"{name} {value:g}" for name, value in search.best_pa
 print(f"Learned from {model.n_triplets_} triplets: {len(model.weights_)} pairs of words.")
 
 # %%
-# The pairs of words that weigh most: a plus says that they mean the same, a minus that they tell
-# modules apart.
+# These pairs of words have the largest weights. A plus means that one word stands for the other, a
+# minus that they tell modules apart.
 
 atoms = model.get_feature_names_out(docs.feature_names)[: len(model.weights_)]
 print("Heaviest:", ", ".join(atoms[np.argsort(-model.weights_)[:8]]))
@@ -55,7 +55,7 @@ print("Heaviest:", ", ".join(atoms[np.argsort(-model.weights_)[:8]]))
 # %%
 # Neighbours
 # ----------
-# The new docstrings whose neighbours change most to their good, and to their harm.
+# The list shows the new docstrings whose neighbours improve most, and one that gets worse.
 
 before = top_k(X_new, X, k=3).rows
 after = top_k(model.rewrite(X_new), X, k=3).rows
@@ -70,7 +70,7 @@ print(f"\nOf {len(new)} new docstrings {np.sum(gain > 0)} have better neighbours
 print(f"{np.sum(gain < 0)} have worse ones.")
 
 # %%
-# The first of them again, with more neighbours. Lines join those that are in both lists.
+# The figure shows the first of them with more neighbours. Lines join rows that are in both lists.
 
 best = order[0]
 NeighborsDisplay.from_estimator(
@@ -79,10 +79,11 @@ NeighborsDisplay.from_estimator(
 )  # fmt: skip
 
 # %%
-# Figures
-# -------
-# The share of the ten nearest that are of the right module, and the error of a vote of the three
-# nearest. The vote gains less: it is often decided by a near copy, which the cosine finds as well.
+# Scores
+# ------
+# The table has the share of the ten nearest rows that are of the right module, and the error of a
+# vote of the three nearest. The vote gains less, because a near copy often decides it, and the
+# cosine finds near copies too.
 
 print(f"\n{'on the new half':20} right among 10   error of 3-NN")
 for name, similarity, asked in (
@@ -94,8 +95,8 @@ for name, similarity, asked in (
     print(f"{name:20} {right:14.1%} {error:14.1%}")
 
 # %%
-# Pairs of new docstrings, half of them of one module. The better the similarity, the less the two
-# groups overlap.
+# The figure shows pairs of new docstrings. In half of them both are from the same module. The
+# better the similarity, the less the two groups overlap.
 
 SimilarityDisplay.from_estimator(model, X_new, y_new, random_state=0)
 plt.show()

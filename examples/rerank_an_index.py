@@ -1,17 +1,19 @@
 """
-Search an index that is already there
-=====================================
+Search an existing index
+========================
 
-A learned similarity needs no new index. ``model.rewrite(query)`` gives a query whose dot products
-with the untouched rows *are* the similarity: here an inverted index of TF-IDF weights, built once,
-answers both the plain and the rewritten query. Rewriting is query expansion that was learned.
+This example shows how to use a learned similarity with an index that you already have.
+``model.rewrite(query)`` returns a query whose dot products with the unchanged rows *are* the
+similarity. An inverted index of TF-IDF weights, built once, answers both the plain and the
+rewritten query. Some weights of a rewritten query are negative, so the index must accept negative
+weights.
 """
 
 # %%
 # The index
 # ---------
-# The docstrings of Python's standard library. A CSC matrix is an inverted index: column j lists the
-# documents that have term j, with their weights.
+# The documents are the docstrings of Python's standard library. A CSC matrix is an inverted index:
+# column j lists the documents that have term j, with their weights.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -32,21 +34,21 @@ print(f"An index of {index.shape[0]} documents, {index.shape[1]} terms, {index.n
 
 
 def scores_of(query):
-    """Return the dot products of a query, one sparse row, from the postings of its terms alone."""
+    """Return the dot products of a query, one sparse row, from the postings of its terms."""
     return index[:, query.indices] @ query.data
 
 
 # %%
 # The similarity
 # --------------
-# Learned once from the modules that the docstrings belong to.
+# The model is learned once, from the modules of the docstrings.
 
 model = HDSL(scale=1000.0, prior=10.0, n_targets=10, max_iter=300, random_state=0).fit(X, docs.y)
 
 # %%
 # Queries
 # -------
-# The same index, asked twice.
+# Each query is sent to the index as it is, and rewritten.
 
 largest_difference = 0.0
 for text in (
@@ -69,13 +71,13 @@ for text in (
     largest_difference = max(largest_difference, np.abs(scores_of(rewritten) - exact).max())
 
 # %%
-# What came out of the index is the similarity itself, and the index is what it was.
+# The scores from the index are the similarity itself, and the index has not changed.
 
 print(f"\nLargest difference from model.similarity: {largest_difference:.1e}")
 print("Index unchanged:", (index != before).nnz == 0)
 
 # %%
-# The last query as the index sees it: its own terms, and the heaviest of those that were added.
+# The figure shows the last query: its own terms, and the heaviest terms that ``rewrite`` added.
 
 heaviest = np.argsort(-np.abs(rewritten.data), kind="stable")[:20][::-1]
 own = np.isin(rewritten.indices[heaviest], query.indices)
@@ -86,7 +88,7 @@ ax.barh(
 )  # fmt: skip
 ax.axvline(0, color="0.5", lw=0.8)
 ax.set(xlabel="weight in the rewritten query", title=f'"{text}"')
-looks = ((COLORS[0], "asked for"), (COLORS[4], "added by rewrite"))
+looks = ((COLORS[0], "in the query"), (COLORS[4], "added by rewrite"))
 handles = [plt.Rectangle((0, 0), 1, 1, color=color, label=label) for color, label in looks]
 ax.legend(handles=handles, frameon=False, loc="lower right")
 plt.show()

@@ -2,18 +2,18 @@
 Predict the sign of links
 =========================
 
-Who likes whom, which papers belong together, which users report the same thing: often all there is
-are pairs of rows known to be similar or dissimilar. ``link_triplets`` turns signed links into
-triplets, and the learned similarity ranks pairs that nobody has linked yet.
+This example shows how to learn from links: pairs of rows that are known to be similar or
+dissimilar. ``link_triplets`` turns signed links into triplets. The learned similarity then ranks
+pairs that have no link yet.
 """
 
 # %%
-# Links by a hidden similarity
-# ----------------------------
-# ``make_links`` is the paper's synthetic problem: 500 nodes with 5,000 sparse features, 1,000 links
-# to learn from, 1,000 to choose by and 1,000 to report on. A link is positive where the hidden
-# similarity of its two nodes is among the largest five percent of one of them, negative where it is
-# among the smallest.
+# Links from a hidden similarity
+# ------------------------------
+# ``make_links`` is the paper's synthetic problem: 500 nodes with 5,000 sparse features, and 1,000
+# links each for training, validation and test. A link is positive if the hidden similarity of its
+# two nodes is among the largest five percent of one of them, and negative if it is among the
+# smallest.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -34,10 +34,10 @@ triplets = link_triplets(made.links[made.train], made.signs[made.train], random_
 print(f"They make {len(triplets)} triplets.")
 
 # %%
-# Scale and length of the path, by the validation links
-# -----------------------------------------------------
-# How well a model ranks positive links before negative ones. One run has all models of its path:
-# ``at`` gives each of them without learning again.
+# Choose the scale and the number of iterations
+# ---------------------------------------------
+# The score is how well a model ranks positive validation links above negative ones. One run
+# contains all models of its path, and ``at`` returns each of them without a refit.
 
 left, right = (made.X[ends] for ends in made.links.T)
 
@@ -61,8 +61,9 @@ ax.set(xscale="log", xlabel="iteration", ylabel="AUC of validation links")
 ax.legend(frameon=False)
 
 # %%
-# The test links, which had no say
-# --------------------------------
+# Test
+# ----
+# The test links were not used to choose the model.
 
 truth = np.asarray((left @ made.matrix).multiply(right).sum(axis=1)).ravel()
 learned = best.pair_score(left, right)

@@ -2,13 +2,15 @@
 Why this one rather than that one
 =================================
 
-A learned similarity is a sum over pairs of features, so it can be taken apart: exactly, and in
-words. Here the nearest docstring by TF-IDF cosine is of the wrong module, the nearest by the
-learned similarity is of the right one, and ``explain`` says which words made the difference.
+This example shows how to explain why one row ranks above another. A learned similarity is a sum
+over feature pairs, so it splits into exact parts. Here the nearest docstring by TF-IDF cosine is
+from the wrong module and the nearest by the learned similarity is from the right one. ``explain``
+says which words made the difference.
 """
 
 # %%
-# A model of half of the docstrings of Python's standard library; the other half asks.
+# One half of the docstrings of Python's standard library trains the model, the other half gives the
+# queries.
 
 import textwrap
 
@@ -30,10 +32,10 @@ model = HDSL(scale=300.0, prior=10.0, n_targets=10, max_iter=300, random_state=0
 print(f"{len(model.weights_)} pairs of words, learned from {model.n_triplets_} triplets.")
 
 # %%
-# A question with two answers
-# ---------------------------
-# Of the docstrings that only the learned similarity gets right, the one for which pairs of
-# different words did most.
+# A query with two answers
+# ------------------------
+# Of the docstrings that only the learned similarity gets right, take the one where pairs of
+# different words contribute most.
 
 before, after = (top_k(asked, X, k=1).rows[:, 0] for asked in (X_new, model.rewrite(X_new)))
 repaired = np.flatnonzero((y[before] != y_new) & (y[after] == y_new))
@@ -50,7 +52,7 @@ def by_pairs(row):
 
 
 row = max(repaired, key=by_pairs)
-print(f"{len(repaired)} of {len(new)} docstrings have a nearest one of the right module only now.")
+print(f"Only the learned similarity is right for {len(repaired)} of {len(new)} docstrings.")
 for name, which in (("x", new[row]), ("y, learned", known[after[row]]),
                     ("z, cosine", known[before[row]])):  # fmt: skip
     print(f"\n{name}: {docs.names[which]}")
@@ -59,14 +61,14 @@ for name, which in (("x", new[row]), ("y, learned", known[after[row]]),
 # %%
 # Why y rather than z
 # -------------------
-# ``a ~ b`` is a pair: *a* of one text met *b* of the other. A word alone is one that both have;
-# ``(prior)`` marks the plain dot product. The parts add up to S(x, y) - S(x, z).
+# ``a ~ b`` is a feature pair: one text has *a*, the other *b*. A word alone is a word that both
+# texts have. ``(prior)`` marks the plain dot product. The parts add up to S(x, y) - S(x, z).
 
 why = explain(row)
 print(why)
 
 # %%
-# The same as a picture. ``to_frame`` and ``to_dict`` give the parts to other programs.
+# The same as a figure. ``to_frame`` and ``to_dict`` return the parts for other programs.
 
 parts = why.parts[:10][::-1]
 fig, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
@@ -79,11 +81,11 @@ ax.axvline(0, color="0.5", lw=0.8)
 ax.set(xlabel="part of S(x, y) - S(x, z)", title=f"Why {docs.names[known[after[row]]]}")
 
 # %%
-# What the model goes by
+# What the model learned
 # ----------------------
-# The weights of words and of pairs of words, with the number of rows that have them; and the
-# heaviest pairs as a network. Solid lines join words that stand for each other, dashed ones words
-# that tell modules apart.
+# ``importance`` lists words and pairs of words by weight, with the number of rows that have them.
+# The figure shows the heaviest pairs as a network. Solid lines join words that stand for each
+# other, dashed lines join words that tell modules apart.
 
 print(model.importance(X, feature_names=docs.feature_names, top=8))
 NetworkDisplay.from_estimator(model, top=30, feature_names=docs.feature_names)
