@@ -12,6 +12,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from hdsl import HDSL
+from hdsl.user_input import check_quadruplets
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(1, 9, size=(12, 5)) * (RNG.random((12, 5)) < 0.7) / 8 + np.eye(12, 5)
@@ -212,6 +213,36 @@ def test_positive_that_is_negative():
 @pytest.mark.parametrize("bad", [T[:, :2], T + 1, T[:0], T.astype(float)], ids=lambda b: b.shape)
 def test_a_mining_callable_answers_for_its_triplets(bad):
     refuses({"mining": lambda rows, labels, rng: bad}, "triplets")
+
+
+QUADRUPLETS = np.array([[0, 1, 2, 3], [0, 1, 0, 2], [2, 2, 0, 1]])
+
+
+@pytest.mark.parametrize("form", [np.int32, np.uint64, np.ndarray.tolist], ids=str)
+def test_quadruplets_come_back_as_int64(form):
+    given = form(QUADRUPLETS) if form is np.ndarray.tolist else QUADRUPLETS.astype(form)
+    checked = check_quadruplets(given, 4)
+    assert checked.dtype == np.int64
+    assert_array_equal(checked, QUADRUPLETS)
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (QUADRUPLETS[:, :3], r"\(n_quadruplets, 4\): .*S\(a, b\) > S\(c, d\).*shape \(3, 3\)"),
+        ([[0, 1, 2, 3], [0, 1]], "rows of unequal length"),
+        (QUADRUPLETS[:0], "quadruplets is empty: at least one quadruplet is needed"),
+        (QUADRUPLETS.astype(float), "quadruplets must hold integers.*float64"),
+        (QUADRUPLETS + 1, r"quadruplets\[0\] names row 4, but X has 4 rows"),
+        (QUADRUPLETS - 1, r"quadruplets\[0\] names row -1"),
+        ([[0, 1, 2, 3], [0, 1, 0, 1], [2, 3, 3, 2]], r"\[1\].*\(0, 1\) with itself \(2 such"),
+        ([[2, 3, 3, 2]], r"\[0\] compares the pair \(2, 3\) with itself \(1 such"),
+    ],
+    ids=["shape", "ragged", "empty", "dtype", "too large", "negative", "same pairs", "turned pair"],
+)
+def test_quadruplets_that_are_refused(bad, message):
+    with pytest.raises(ValueError, match=message):
+        check_quadruplets(bad, 4)
 
 
 # --- labels --------------------------------------------------------------------------------------

@@ -238,35 +238,57 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
 
 def check_triplets(triplets: Any, n_rows: int) -> np.ndarray:
     """Return triplets as an int64 array of shape (n_triplets, 3) whose rows exist."""
+    array = _check_row_numbers(
+        "triplets", triplets, n_rows, 3, "the row numbers of anchor, positive and negative"
+    )
+    same = np.flatnonzero(array[:, 1] == array[:, 2])
+    if len(same):
+        raise ValueError(
+            f"triplets[{same[0]}] has row {array[same[0], 1]} as both positive and negative "
+            f"({len(same)} such triplet(s)): drop them, they say nothing."
+        )
+    return array
+
+
+def check_quadruplets(quadruplets: Any, n_rows: int) -> np.ndarray:
+    """Return quadruplets as an int64 array of shape (n_quadruplets, 4) whose rows exist."""
+    array = _check_row_numbers(
+        "quadruplets", quadruplets, n_rows, 4, "the row numbers a, b, c, d of S(a, b) > S(c, d)"
+    )
+    same = np.flatnonzero((np.sort(array[:, :2], axis=1) == np.sort(array[:, 2:], axis=1)).all(1))
+    if len(same):
+        a, b = array[same[0], :2]
+        raise ValueError(
+            f"quadruplets[{same[0]}] compares the pair ({a}, {b}) with itself ({len(same)} such "
+            "quadruplet(s)): drop them, they say nothing."
+        )
+    return array
+
+
+def _check_row_numbers(
+    name: str, comparisons: Any, n_rows: int, n_columns: int, columns: str
+) -> np.ndarray:
+    """Return comparisons as an int64 array of shape (n, n_columns) with values in [0, n_rows)."""
     try:
-        array = np.asarray(triplets)
+        array = np.asarray(comparisons)
         shape = f"shape {array.shape}"
     except ValueError:
         array, shape = np.empty(0), "rows of unequal length"
-    if array.ndim != 2 or array.shape[1] != 3:
-        raise ValueError(
-            "triplets must have shape (n_triplets, 3): the row numbers of anchor, positive and "
-            f"negative. Got {shape}."
-        )
+    if array.ndim != 2 or array.shape[1] != n_columns:
+        raise ValueError(f"{name} must have shape (n_{name}, {n_columns}): {columns}. Got {shape}.")
     if len(array) == 0:
-        raise ValueError("triplets is empty: at least one triplet is needed.")
+        raise ValueError(f"{name} is empty: at least one {name.removesuffix('s')} is needed.")
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
-            f"triplets must hold integers, row numbers of X. Got dtype {array.dtype}: convert "
+            f"{name} must hold integers, row numbers of X. Got dtype {array.dtype}: convert "
             "with .astype(int) if the values are whole."
         )
     outside = np.argwhere((array < 0) | (array >= n_rows))
     if len(outside):
         t, column = outside[0]
         raise ValueError(
-            f"triplets[{t}] names row {array[t, column]}, but X has {n_rows} rows. Triplets "
-            "number the rows of X from 0."
-        )
-    same = np.flatnonzero(array[:, 1] == array[:, 2])
-    if len(same):
-        raise ValueError(
-            f"triplets[{same[0]}] has row {array[same[0], 1]} as both positive and negative "
-            f"({len(same)} such triplet(s)): drop them, they say nothing."
+            f"{name}[{t}] names row {array[t, column]}, but X has {n_rows} rows. "
+            f"{name.capitalize()} number the rows of X from 0."
         )
     return array.astype(np.int64, copy=False)
 
