@@ -631,15 +631,15 @@ def table_of(**changes):
         (
             table_of(anchor=[7, 9]),
             {"ids": [0, 1, 2]},
-            r"2 id\(s\) in column 'anchor' of table name no row: 7, 9\.$",
+            r"2 id\(s\) in column 'anchor' of table match no row: 7, 9\.$",
         ),
         (
             table_of(anchor=list("abcdefgg"), positive=[1] * 8, negative=[2] * 8),
             {"ids": [0, 1, 2]},
-            r"7 id\(s\).*name no row: 'a', 'b', 'c', 'd', 'e', …\. The column holds str, ids hold "
+            r"7 id\(s\).*match no row: 'a', 'b', 'c', 'd', 'e', …\. The column holds str, ids hold "
             r"int: convert one",
         ),
-        (table_of(), {"ids": [0, 1, 2, 2, 1, 5]}, r"ids must be different, but 2 .*rows: 1, 2"),
+        (table_of(), {"ids": [0, 1, 2, 2, 1, 5]}, r"ids must be different, but 2 .*once: 1, 2"),
         (table_of(), {"ids": [[0, 1, 2]]}, r"ids must have shape \(n_rows,\).*Got shape \(1, 3\)"),
     ],
 )
