@@ -265,6 +265,16 @@ def check_quadruplets(quadruplets: Any, n_rows: int) -> np.ndarray:
     return array
 
 
+def check_comparisons(comparisons: Any, n_rows: int) -> np.ndarray:
+    """Return quadruplets as `check_quadruplets` does if there are 4 columns, else triplets."""
+    try:
+        n_columns = np.shape(comparisons)[1:]
+    except ValueError:  # rows of unequal length
+        n_columns = ()
+    check = check_quadruplets if n_columns == (4,) else check_triplets
+    return check(comparisons, n_rows)
+
+
 def _check_row_numbers(
     name: str, comparisons: Any, n_rows: int, n_columns: int, columns: str
 ) -> np.ndarray:
