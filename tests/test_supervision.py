@@ -61,7 +61,7 @@ def test_labels_or_judgements():
         ([0, 0, 1, 1], None, [1.0], "sample_weight must have shape (4,), one weight per row of X."),
         (None, [[0, 1, 4]], None, "triplets[0] names row 4, but X has 4 rows."),
         (None, [[0, 1, 1]], None, "triplets[0] has row 1 as both positive and negative"),
-        (None, [[0, 1, 2]], [1.0, 1.0], "sample_weight must have shape (1,), one weight per triplet"),
+        (None, [[0, 1, 2]], [1.0, 1.0], "must have shape (1,), one weight per triplet"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_learned_from(y, triplets, weights, message):

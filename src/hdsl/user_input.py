@@ -202,7 +202,7 @@ def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
     bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
     if not bound < MARGIN_LIMIT:
         raise ValueError(
-            f"Margins may be as large as {bound:.3g}, but must be less than {MARGIN_LIMIT:g}: X has "
+            f"Margins may be as large as {bound:.3g}, but must be below {MARGIN_LIMIT:g}: X has "
             f"values up to {largest:.3g}, scale is {scale:.3g} and prior is "
             f"{prior:.3g}. Scale X, for example with sklearn.preprocessing.MaxAbsScaler, or lower "
             "scale and prior."
@@ -220,7 +220,7 @@ def check_result(Z: Any, what: str) -> Any:
 
 
 def check_labels(y: Any, n_rows: int) -> np.ndarray:
-    """Return y as class numbers 0, 1, …; it must have two classes or more, and one label per row."""
+    """Return y as class numbers 0, 1, …; it must have two classes, and one label per row."""
     y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
         raise ValueError(
@@ -323,7 +323,7 @@ def check_weights(sample_weight: Any, n: int, of: str) -> np.ndarray | None:
         raise ValueError("sample_weight is zero everywhere: at least one weight must be positive.")
     if not 1e-150 < weights.max() < 1e150:
         raise ValueError(
-            f"The largest sample_weight is {weights.max():.3g}, but must be in (1e-150, 1e150). Only "
-            " the ratios of weights matter: divide them by the largest."
+            f"The largest sample_weight is {weights.max():.3g}, but must be in (1e-150, 1e150). "
+            "Only the ratios of weights matter: divide them by the largest."
         )
     return weights
