@@ -714,7 +714,7 @@ def other():
 def test_summaries(tmp_path, monkeypatch):
     for name in ("alpha", "beta"):
         (tmp_path / f"{name}.py").write_text(SOURCE.format(name=name))
-    monkeypatch.setattr(datasets.sysconfig, "get_path", lambda name: str(tmp_path))
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
     options = {"min_rows_per_label": 1, "vectorize": False}
     whole = datasets.load_docstrings(**options)
     assert len(whole.texts) == 4

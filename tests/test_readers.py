@@ -20,8 +20,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from sklearn.datasets import dump_svmlight_file
 
-from hdsl import readers
-from hdsl.readers import DataFileError, read_labels, read_matrix
+from hdsl.readers import DataFileError, files, read_labels, read_matrix
 
 VALUES = st.just(0.0) | st.floats(-1e6, 1e6, allow_subnormal=False)
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 7))
@@ -272,7 +271,7 @@ def test_npy_labels(y):
         (b"spam 1:2\nham 3:\n", 2, "expected 'index:value'. Got '3:'"),
         (b"1 0:2\n", 1, r"index >= 1\. Got '0:2'.*zero_based=True"),
         (b"1 -4:2\n", 1, "index >= 1. Got '-4:2'"),
-        (b"1 3:1 2:1\n", 1, "index > 3: they must rise. Got '2:1'"),
+        (b"1 3:1 2:1\n", 1, "index > 3: they must increase. Got '2:1'"),
         (b"1 3:1 3:1\n", 1, "index > 3"),
         (b"1 99999999999999999999:1\n", 1, "index <= 2147483646. Got"),
         (b"1 1:1\n1 1:nan\n", 2, "finite value. Got '1:nan'"),
@@ -326,7 +325,7 @@ def test_bad_nips2003(put, text, line, message):
 
 @pytest.mark.parametrize("text", ["1 2\n0 1\n", "1\n-2\n", "1\n2 2\n", "3 1\n1\n", "1 1.5\n"])
 def test_bad_indices_of_ones(put, text):
-    with pytest.raises(DataFileError, match=r"line \d: expected rising indices from 1 to"):
+    with pytest.raises(DataFileError, match=r"line \d: expected increasing indices from 1 to"):
         read_matrix(put("toy_train.data", text), layout="binary")
 
 
@@ -336,7 +335,7 @@ def test_bad_companions_of_nips2003(put):
     with pytest.raises(DataFileError, match=r"2 rows, but .*toy_train\.labels has 3 labels"):
         read_matrix(path)
     put("toy_train.labels", "1\n1 -1\n")
-    with pytest.raises(DataFileError, match=r"labels, line 2: expected one label a line"):
+    with pytest.raises(DataFileError, match=r"labels, line 2: expected one label per line"):
         read_matrix(path)
     put("toy_train.labels", "1\n\ninf\n")
     with pytest.raises(DataFileError, match=r"labels, line 3: expected a finite label"):
@@ -364,7 +363,7 @@ def test_bad_companions_of_nips2003(put):
         (BANNER + b"3 3 1\n1 1 \xff\n", "line 3: expected UTF-8"),
         (BANNER + b"2 2 1\n1 1 3\x04", r"line 3: .*Got '3\\x04'"),
         (BANNER + b"3 3 1000000000000000\n1 1 1\n", "10{15} entries .* 1 lines follow"),
-        (BANNER + b"1000000000000000 3 1\n1 1 1\n", "10{15} rows, more than the"),
+        (BANNER + b"1000000000000000 3 1\n1 1 1\n", "10{15} rows, more than"),
         (BANNER + b"3 3 99999999999999999999999\n1 1 1\n", "out of range"),
         (ARRAY + b"1000000 100000000\n1\n", "10{14} entries"),
         (ARRAY + b"2 2\n1\n2\n3\n", "4 entries .*but 3 lines follow"),
@@ -429,7 +428,7 @@ def test_npy_that_is_not_as_long_as_it_says(put, tmp_path, shape):
 
 
 def test_npy_of_nothing_many_times(put):
-    with pytest.raises(DataFileError, match="says that it has an array"):
+    with pytest.raises(DataFileError, match="claims an array of shape"):
         read_labels(put("y.npy", npy_header((10**15,), "|V0")))
 
 
@@ -570,7 +569,7 @@ def bomb(kind, size):
 
 @pytest.mark.parametrize("name", ["X.npz", "set.mat", "rows.svm.gz", "rows.svm.bz2", "X.mtx.gz"])
 def test_bombs_are_refused_before_the_memory_is_taken(put, monkeypatch, name):
-    monkeypatch.setattr(readers, "FREE_BYTES", 2**18)
+    monkeypatch.setattr(files, "FREE_BYTES", 2**18)
     path = put(name, bomb(name.rpartition(".")[2], 2**24))
     tracemalloc.start()
     try:

@@ -56,12 +56,12 @@ def test_labels_or_judgements():
     [
         (None, None, None, "HDSL requires y to be passed, but the target y is None. Give labels, "
          "fit(X, y), or judgements, fit(X, triplets=T)."),
-        ([0, 1], None, None, "y has 2 labels, but X has 4 rows: one label a row is expected."),
+        ([0, 1], None, None, "y has 2 labels, but X has 4 rows: one label per row is expected."),
         ([0, 0, 0, 0], None, None, "No triplet can be built: y has one class, 0."),
-        ([0, 0, 1, 1], None, [1.0], "sample_weight must have shape (4,), one weight a row of X."),
+        ([0, 0, 1, 1], None, [1.0], "sample_weight must have shape (4,), one weight per row of X."),
         (None, [[0, 1, 4]], None, "triplets[0] names row 4, but X has 4 rows."),
         (None, [[0, 1, 1]], None, "triplets[0] has row 1 as both positive and negative"),
-        (None, [[0, 1, 2]], [1.0, 1.0], "sample_weight must have shape (1,), one weight a triplet"),
+        (None, [[0, 1, 2]], [1.0, 1.0], "must have shape (1,), one weight per triplet"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_learned_from(y, triplets, weights, message):

@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL
-from hdsl import triplets as triplets_module
 from hdsl.readers import tables
 from hdsl.triplets import (
     Judgements,
@@ -31,6 +30,7 @@ from hdsl.triplets import (
     random_triplets,
     restrict,
 )
+from hdsl.triplets.sampling import sample_ranges
 
 small_classes_are_fine = pytest.mark.filterwarnings("ignore:Too few rows:UserWarning")
 
@@ -292,9 +292,9 @@ def test_link_triplets_follow_the_seed():
         ([[0.0, 1.0]], [1], r"links must be integers.*dtype float64"),
         ([[0, 1], [2, -3]], [1, 1], r"links\[1\] is \[2, -3\]: rows are numbered from 0"),
         ([[0, 1]], None, r"signs must be given with a list of links"),
-        ([[0, 1]], [1, -1], r"signs must have shape \(1,\), one for each link. Got shape \(2,\)"),
+        ([[0, 1]], [1, -1], r"signs must have shape \(1,\), one per link. Got shape \(2,\)"),
         ([[0, 1], [0, 2]], [1, 0], r"signs\[1\] is 0: pass signs == 1"),
-        (sp.eye_array(3), [1, 1, 1], r"signs must be None where links is an adjacency matrix"),
+        (sp.eye_array(3), [1, 1, 1], r"signs must be None if links is an adjacency matrix"),
         (sp.eye_array(3, 4), None, r"shape \(n_rows, n_rows\). links has shape \(3, 4\)"),
         (sp.csr_array([[0, np.nan], [0, 0]]), None, r"links\[0, 1\] is NaN"),
         (sp.csr_array((3, 3)), None, r"No triplet can be built: no row has both"),
@@ -317,7 +317,7 @@ def test_n_per_link_is_a_positive_number():
 @given(st.lists(st.integers(0, 30), max_size=8), st.integers(1, 8), st.integers(0, 100))
 def test_a_sample_has_distinct_numbers_of_each_range(sizes, n, seed):
     size = np.array(sizes, dtype=np.int64)
-    drawn = triplets_module._sample(size, n, np.random.default_rng(seed))
+    drawn = sample_ranges(size, n, np.random.default_rng(seed))
     stops = np.cumsum(size)
     assert (np.diff(drawn) > 0).all()
     per_range = [((drawn >= b - s) & (drawn < b)).sum() for s, b in zip(size, stops, strict=True)]
@@ -327,7 +327,7 @@ def test_a_sample_has_distinct_numbers_of_each_range(sizes, n, seed):
 @pytest.mark.parametrize("size", [4, 5], ids=["shuffled", "drawn"])
 def test_every_subset_is_as_likely(size):
     n_ranges = 20_000
-    drawn = triplets_module._sample(np.full(n_ranges, size), 2, np.random.default_rng(0))
+    drawn = sample_ranges(np.full(n_ranges, size), 2, np.random.default_rng(0))
     pairs = Counter(map(tuple, (drawn % size).reshape(-1, 2).tolist()))
     subsets = list(itertools.combinations(range(size), 2))
     expected = n_ranges / len(subsets)
@@ -445,7 +445,10 @@ def test_choices_of_a_table_with_ids(tmp_path):
     ("events", "message"),
     [
         ([(0, [1, 2])], r"events\[0\] must be \(query, shown, chosen\). Got \(0, \[1, 2\]\)"),
-        ([(0, [1, 2], 1), (0, [1, 2], [3])], r"events\[1\]: 3 was chosen but is not among"),
+        (
+            [(0, [1, 2], 1), (0, [1, 2], [3])],
+            r"events\[1\]: 3 was chosen but is not among",
+        ),
         (
             {"event": [1, 1], "anchor": [0, 0], "item": [1, 2], "clicked": [0, 2]},
             r"table, row 1 has 2 in column 'clicked': true or false, or 1 or 0",
@@ -631,15 +634,15 @@ def table_of(**changes):
         (
             table_of(anchor=[7, 9]),
             {"ids": [0, 1, 2]},
-            r"2 id\(s\) in column 'anchor' of table name no row: 7, 9\.$",
+            r"2 id\(s\) in column 'anchor' of table match no row: 7, 9\.$",
         ),
         (
             table_of(anchor=list("abcdefgg"), positive=[1] * 8, negative=[2] * 8),
             {"ids": [0, 1, 2]},
-            r"7 id\(s\).*name no row: 'a', 'b', 'c', 'd', 'e', …\. The column holds str, ids hold "
+            r"7 id\(s\).*match no row: 'a', 'b', 'c', 'd', 'e', …\. The column holds str, ids hold "
             r"int: convert one",
         ),
-        (table_of(), {"ids": [0, 1, 2, 2, 1, 5]}, r"ids must be different, but 2 .*rows: 1, 2"),
+        (table_of(), {"ids": [0, 1, 2, 2, 1, 5]}, r"ids must be different, but 2 .*once: 1, 2"),
         (table_of(), {"ids": [[0, 1, 2]]}, r"ids must have shape \(n_rows,\).*Got shape \(1, 3\)"),
     ],
 )

@@ -265,7 +265,7 @@ def test_one_class(label):
 @pytest.mark.parametrize("n", [0, 3, 13])
 def test_labels_of_another_length(n):
     assert_refused(
-        lambda model: model.fit(X, np.arange(n) % 2), f"{n} labels", "12 rows", "one label a row"
+        lambda model: model.fit(X, np.arange(n) % 2), f"{n} labels", "12 rows", "one label per row"
     )
 
 

@@ -1,4 +1,4 @@
-"""How much memory there is, how sizes are written, and the error where it is not enough."""
+"""Available memory, sizes in readable units, and the error where memory is not enough."""
 
 from __future__ import annotations
 
@@ -50,9 +50,8 @@ class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its b
 
 
 def available() -> int | None:
-    """Return the bytes that this process may still take, None where the system does not say."""
-    limits = [_meminfo(), _cgroup()]
-    known = [limit for limit in limits if limit is not None]
+    """Return the bytes that this process can still allocate, None if the system does not say."""
+    known = [limit for limit in (_meminfo(), _cgroup()) if limit is not None]
     if known:
         return min(known)
     try:
@@ -81,15 +80,17 @@ def _cgroup() -> int | None:
 
 
 def format_bytes(size: float) -> str:
-    """Return a size for people.
+    """Return a size in a readable unit.
 
     Examples
     --------
     >>> format_bytes(3_500_000)
     '3.3 MiB'
     """
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
-            return f"{size:.0f} B" if unit == "B" else f"{size:.1f} {unit}"
+    if size < 1024:
+        return f"{size:.0f} B"
+    for unit in ("KiB", "MiB"):
         size /= 1024
-    raise AssertionError("unreachable")
+        if size < 1024:
+            return f"{size:.1f} {unit}"
+    return f"{size / 1024:.1f} GiB"

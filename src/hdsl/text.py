@@ -1,4 +1,4 @@
-"""Texts as TF-IDF rows, and the documents that a model file keeps beside what was learned."""
+"""Texts as TF-IDF rows, and the documents that a model file holds beside the model."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .files import model_file
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
 
-#: What became of a row: learned from, chose the model of the path, was never looked at.
+#: The part of a row: training, choice of the model on the path, or test.
 TRAIN, VALIDATION, TEST = 0, 1, 2
 
-_SMALL_LARGE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
+_WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
 
 # --- texts to rows -------------------------------------------------------------------------------
@@ -34,19 +34,19 @@ def make_vectorizer(
     min_df: int | float = 1,
     max_df: int | float = 1.0,
 ) -> TfidfVectorizer:
-    """Return a vectoriser of texts: logarithmic counts, inverse frequencies, rows of length 1.
+    """Return a TF-IDF vectorizer of texts: logarithmic counts, rows of length 1.
 
     Parameters
     ----------
     tokens : {"words", "identifiers"}, default="words"
-        "words": two or more letters or digits. "identifiers", for texts about programs: letters
-        only, and ``camelCase`` and ``snake_case`` are two words each.
+        A word has two or more letters or digits. With "identifiers", for texts about programs, it
+        has only letters, and ``camelCase`` and ``snake_case`` are two words each.
     ngrams : int, default=1
-        2 adds all pairs of consecutive words, 3 threes too.
+        Longest sequence of consecutive words that is a feature.
     stop_words : {"english", "none"}, default="english"
-        Words that are left out, before n-grams are made.
+        Words to leave out before n-grams are made.
     min_df, max_df : int or float
-        Fewest and most documents that a word is in, as a number or as a share of them.
+        Fewest and most documents that contain a word, as a number or as a share.
 
     Returns
     -------
@@ -74,14 +74,14 @@ def make_vectorizer(
 
 
 def split_identifiers(text: str) -> str:
-    """Return a text in small letters with the parts of identifiers as words of their own.
+    """Return a text in lower case with identifiers split into words.
 
     Examples
     --------
     >>> split_identifiers("HTTPServer.handle_request")
     'http server.handle request'
     """
-    return _SMALL_LARGE.sub(" ", text).lower()
+    return _WORD_BREAK.sub(" ", text).lower()
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ def split_identifiers(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """Documents as rows, and how texts become rows; each part may be missing.
+    """Documents as rows, and the vectorizer that made them; each part may be missing.
 
     Parameters
     ----------
@@ -100,9 +100,9 @@ class Collection:
     part : ndarray of shape (n_rows,)
         TRAIN, VALIDATION or TEST.
     vectorizer : TfidfVectorizer
-        Of `make_vectorizer`, fitted.
+        From `make_vectorizer`, fitted.
     columns : dict of str to str
-        The columns "text" and "label" of the table that the documents came from.
+        Names of the columns "text" and "label" in the table of the documents.
     """
 
     X: Any = None
@@ -119,19 +119,19 @@ class Collection:
 
     @property
     def feature_names(self) -> np.ndarray | None:
-        """The words, one a feature."""
+        """The words, one per feature."""
         return None if self.vectorizer is None else self.vectorizer.get_feature_names_out()
 
     def rows_of(self, texts: Sequence[str] | np.ndarray) -> sp.csr_array:
-        """Return texts as rows; words that are not in the vocabulary do not count."""
+        """Return texts as rows; words outside the vocabulary are ignored."""
         if self.vectorizer is None:
             raise ValueError(
-                "The model was not learned from texts, so it has no words: name rows by number."
+                "The model was not learned from texts, so it has no words: give row numbers."
             )
         return user_input.canonical(self.vectorizer.transform(texts))
 
     def to_extra(self) -> dict[str, Any]:
-        """Return what `model_file.model_to_arrays` takes as "extra"."""
+        """Return the documents as the "extra" of `model_file.model_to_arrays`."""
         extra: dict[str, Any] = {"columns": dict(self.columns or {})}
         if self.vectorizer is not None:
             split = self.vectorizer.preprocessor is not None
@@ -154,7 +154,7 @@ class Collection:
 
     @classmethod
     def from_extra(cls, extra: Mapping[str, Any], n_features: int) -> Collection:
-        """Return the documents in a model file; raise ValueError where they cannot be any."""
+        """Return the documents in a model file; raise ValueError if they are damaged."""
         columns = extra.get("columns", {})
         if not isinstance(columns, dict) or not all(isinstance(c, str) for c in columns.values()):
             raise ValueError("columns are not names")
@@ -169,18 +169,18 @@ class Collection:
             good = isinstance(value, np.ndarray) and value.shape == (X.shape[0],)
             kinds = {"labels": "biufO", "texts": "O", "part": "i"}[name]
             if not good or value.dtype.kind not in kinds:
-                raise ValueError(f"{name} must be a vector with one entry for each of the rows")
+                raise ValueError(f"{name} must be a vector with one entry per row")
         return cls(X, **found, vectorizer=vectorizer, columns=columns)
 
 
 def save(path: Any, model: Any, collection: Collection) -> None:
-    """Write a fitted model with documents to one file; `hdsl.load` reads the model of it."""
+    """Write a fitted model and its documents to one file; `hdsl.load` reads the model."""
     state = {**model._state(), "extra": collection.to_extra()}
     model_file.write(path, *model_file.model_to_arrays(state))
 
 
 def load_collection(path: Any) -> Collection:
-    """Return the documents that a model file keeps; nothing in the file is ever executed.
+    """Return the documents in a model file; nothing in the file is executed.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ def load_collection(path: Any) -> Collection:
     Returns
     -------
     Collection
-        Without parts where the file has none.
+        Empty if the file has no documents.
     """
     state = model_file.model_from_arrays(*model_file.read(path), path=path)
     try:
@@ -205,9 +205,9 @@ def _rows(extra: Mapping[str, Any], n_features: int) -> sp.csr_array:
     parts: list[Any] = [extra.get(f"rows_{name}") for name in ("data", "indices", "indptr")]
     for array, kind in zip(parts, "fii", strict=True):
         if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind != kind:
-            raise ValueError("the rows are not vectors of numbers and places")
+            raise ValueError("the rows are not vectors of values and indices")
     if not len(parts[2]):
-        raise ValueError("the rows have no beginnings")
+        raise ValueError("the row pointers are missing")
     X = sp.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features), dtype=np.float64)
     user_input.check_structure(X)
     user_input.check_finite(X, "the rows")
@@ -219,10 +219,10 @@ def _vectorizer(extra: Mapping[str, Any], n_features: int) -> TfidfVectorizer:
     words: Any = extra.get("vocabulary")
     idf: Any = extra.get("idf")
     if not isinstance(options, dict) or options.keys() != {"tokens", "ngrams", "stop_words"}:
-        raise ValueError("the options of the vectoriser are missing")
+        raise ValueError("the options of the vectorizer are missing")
     for name, value in (("vocabulary", words), ("idf", idf)):
         if not isinstance(value, np.ndarray) or value.shape != (n_features,):
-            raise ValueError(f"{name} must be a vector with one entry for each of the features")
+            raise ValueError(f"{name} must be a vector with one entry per feature")
     if words.dtype.kind != "O" or idf.dtype.kind != "f" or not np.isfinite(idf).all():
         raise ValueError("vocabulary must hold words, and idf finite numbers")
     if len(set(words.tolist())) < n_features:

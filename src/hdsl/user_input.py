@@ -1,7 +1,7 @@
-"""The one gate for user input: X, y, triplets, weights and parameters, and their error messages.
+"""Checks of user input: X, y, triplets, quadruplets, weights and parameters.
 
-What passes here is in the form that the rest of the library trusts. A message says what was
-expected, what came, and the way out where there is one.
+The rest of the library trusts what these functions return. A message says what was expected, what
+came, and the way out if there is one.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def check_number(
     high: float | None = None,
     words: tuple[str | None, ...] = (),
 ) -> None:
-    """Raise ValueError unless `value` is a number of the wanted kind, or one of `words`.
+    """Raise ValueError unless `value` is a finite number in range, or one of `words`.
 
-    It must be above `low`, or equal where not `strict`, and below `high` where that is given.
+    The range is >= `low`, or > `low` if `strict`, and < `high` if given.
     """
     if any(value is word or (isinstance(value, str) and value == word) for word in words):
         return
@@ -74,12 +74,12 @@ def generator(random_state: Any) -> np.random.Generator:
 
 
 def generator_bytes(rng: np.random.Generator) -> np.ndarray:
-    """Return where a generator is, as bytes of JSON."""
+    """Return the state of a generator as bytes of JSON."""
     return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), np.uint8)
 
 
 def set_generator(rng: np.random.Generator, state: np.ndarray) -> None:
-    """Set a generator to where another one of its kind was."""
+    """Set a generator to the state of another of the same kind."""
     try:
         rng.bit_generator.state = json.loads(state.tobytes())
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
@@ -87,9 +87,9 @@ def set_generator(rng: np.random.Generator, state: np.ndarray) -> None:
 
 
 def replace_fitted(estimator: Any, learned: Any) -> None:
-    """Give an estimator the fitted attributes of another, in one stroke: none is ever half fitted.
+    """Replace all fitted attributes of an estimator by those of another.
 
-    An interrupt, or an error, leaves all of the old ones or all of the new ones.
+    One assignment does it, so that an interrupt never leaves a half-fitted estimator.
     """
     fitted = {name: value for name, value in vars(learned).items() if name.endswith("_")}
     others = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
@@ -100,7 +100,7 @@ def replace_fitted(estimator: Any, learned: Any) -> None:
 
 
 def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
-    """Return X as a finite 2-D array, or a canonical CSR array; float32 or float64 as it came."""
+    """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64 as given."""
     try:
         X = validate_data(
             estimator,
@@ -111,7 +111,7 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
             ensure_all_finite=False,
         )
     except ValueError as error:
-        if str(error).startswith("X has "):  # scikit-learn knows no other name
+        if str(error).startswith("X has "):  # scikit-learn calls it X
             raise ValueError(name + str(error)[1:]) from None
         raise
     X = canonical(X) if sp.issparse(X) else X
@@ -122,7 +122,7 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
 def canonical(X: Any) -> sp.csr_array:
     """Return a sparse X as a CSR array with sorted indices, no duplicates and no stored zeros.
 
-    The user's matrix is left as it is; it is copied only where it has to change.
+    X itself is not changed. It is copied only if necessary.
     """
     own = sp.csr_array(X)
     if not own.has_canonical_format or not own.data.all():
@@ -133,25 +133,25 @@ def canonical(X: Any) -> sp.csr_array:
 
 
 def check_structure(X: Any) -> None:
-    """Raise ValueError unless a CSR or CSC array from a file is whole, before a loop follows it."""
+    """Raise ValueError unless the index arrays of a CSR or CSC array from a file are valid."""
     X.check_format(full_check=True)
-    # SciPy looks at differences, which may overflow, and not at all where no value is stored.
+    # SciPy checks differences, which may overflow, and checks nothing if no value is stored.
     if (X.indptr[1:] < X.indptr[:-1]).any():
         raise ValueError("indptr must be a non-decreasing sequence")
 
 
 def as_user_sparse(X: sp.csr_array) -> Any:
-    """Return a sparse result in the interface that scikit-learn is set to: matrix or array."""
+    """Return a sparse matrix or array, as scikit-learn is configured."""
     if get_config().get("sparse_interface", "spmatrix") == "spmatrix":
         return sp.csr_matrix(X)
     return X
 
 
 def check_finite(X: Any, name: str = "X") -> None:
-    """Raise ValueError naming the first NaN or infinite value of X and its place."""
+    """Raise ValueError with the first NaN or infinite value of X and its place."""
     values = X.data if sp.issparse(X) else X
     with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):  # one pass and no memory in the good case
+        if np.isfinite(values.sum()):  # one pass and no memory if all are finite
             return
     bad = ~np.isfinite(values)
     if not bad.any():
@@ -171,7 +171,7 @@ def check_finite(X: Any, name: str = "X") -> None:
 
 
 def as_problem_matrix(X: Any) -> sp.csr_array:
-    """Return a checked X as the CSR array of float64 that a problem is made of."""
+    """Return a checked X as the CSR array of float64 that a problem takes."""
     X = X if sp.issparse(X) else canonical(sp.csr_array(X))
     if X.shape[0] >= INDEX_LIMIT or X.nnz >= 2 * INDEX_LIMIT:
         raise ValueError(
@@ -197,20 +197,20 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
 
 
 def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
-    """Raise ValueError where margins, or the squares that losses take of them, may overflow."""
+    """Raise ValueError if margins, or their squares in a loss, may overflow."""
     largest, width = float(np.abs(X.data).max()), float(np.diff(X.indptr).max())
     bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
     if not bound < MARGIN_LIMIT:
         raise ValueError(
-            f"Margins may be as large as {bound:.3g}, where less than {MARGIN_LIMIT:g} can be "
-            f"handled: X has values up to {largest:.3g}, scale is {scale:.3g} and prior is "
+            f"Margins may be as large as {bound:.3g}, but must be below {MARGIN_LIMIT:g}: X has "
+            f"values up to {largest:.3g}, scale is {scale:.3g} and prior is "
             f"{prior:.3g}. Scale X, for example with sklearn.preprocessing.MaxAbsScaler, or lower "
             "scale and prior."
         )
 
 
 def check_result(Z: Any, what: str) -> Any:
-    """Return what was computed of finite rows; raise ValueError where it overflowed."""
+    """Return a result computed from finite rows; raise ValueError if it overflowed."""
     values = Z.data if sp.issparse(Z) else Z
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()) or np.isfinite(values).all():
@@ -220,11 +220,11 @@ def check_result(Z: Any, what: str) -> Any:
 
 
 def check_labels(y: Any, n_rows: int) -> np.ndarray:
-    """Return y as class numbers 0, 1, …; it must have two classes and one label a row."""
+    """Return y as class numbers 0, 1, …; it must have two classes, and one label per row."""
     y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
         raise ValueError(
-            f"y has {len(y)} labels, but X has {n_rows} rows: one label a row is expected."
+            f"y has {len(y)} labels, but X has {n_rows} rows: one label per row is expected."
         )
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
@@ -265,6 +265,16 @@ def check_quadruplets(quadruplets: Any, n_rows: int) -> np.ndarray:
     return array
 
 
+def check_comparisons(comparisons: Any, n_rows: int) -> np.ndarray:
+    """Return quadruplets as `check_quadruplets` does if there are 4 columns, else triplets."""
+    try:
+        n_columns = np.shape(comparisons)[1:]
+    except ValueError:  # rows of unequal length
+        n_columns = ()
+    check = check_quadruplets if n_columns == (4,) else check_triplets
+    return check(comparisons, n_rows)
+
+
 def _check_row_numbers(
     name: str, comparisons: Any, n_rows: int, n_columns: int, columns: str
 ) -> np.ndarray:
@@ -302,7 +312,7 @@ def check_weights(sample_weight: Any, n: int, of: str) -> np.ndarray | None:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight must have shape ({n},), one weight a {of}. Got shape {weights.shape}."
+            f"sample_weight must have shape ({n},), one weight per {of}. Got shape {weights.shape}."
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
@@ -313,7 +323,7 @@ def check_weights(sample_weight: Any, n: int, of: str) -> np.ndarray | None:
         raise ValueError("sample_weight is zero everywhere: at least one weight must be positive.")
     if not 1e-150 < weights.max() < 1e150:
         raise ValueError(
-            f"The largest sample_weight is {weights.max():.3g}, which leaves no room for sums. "
+            f"The largest sample_weight is {weights.max():.3g}, but must be in (1e-150, 1e150). "
             "Only the ratios of weights matter: divide them by the largest."
         )
     return weights

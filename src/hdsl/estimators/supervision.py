@@ -94,9 +94,8 @@ class Supervision:
         X_val = user_input.check_matrix(owner, X_val, reset=False, name="X_val")
         X = sp.csr_array(X_val).astype(np.float64)
         if triplets_val is not None:
-            is_wide = np.ndim(triplets_val) == 2 and np.shape(triplets_val)[1] == 4
-            check = user_input.check_quadruplets if is_wide else user_input.check_triplets
-            return Supervision(X, compared=check(triplets_val, X.shape[0]))
+            compared = user_input.check_comparisons(triplets_val, X.shape[0])
+            return Supervision(X, compared=compared)
         if self.is_judged:
             raise ValueError(
                 "y_val needs labels of X to vote with, but fit was given judgements. Pass "

@@ -1,4 +1,4 @@
-"""Tables of ids: columns of pandas, polars, pyarrow, mappings or files, checked, as row numbers."""
+"""Tables of ids from pandas, polars, pyarrow, mappings or files: checked columns, row numbers."""
 
 from __future__ import annotations
 
@@ -17,18 +17,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..memory import format_bytes
+from .files import check_expansion
 
-#: Columns that are written in few bytes may grow to this many times the file, or to so many bytes
-#: where that is more.
-MAX_EXPANSION, FREE_BYTES = 200, 64 * 2**20
+#: For a Parquet file whose columns take far more memory than the file.
+WAY_OUT = "Save it as .csv"
 
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 80
 
 
 class Table(NamedTuple):
-    """Columns of equal length without missing values; `lines` of the file they came from."""
+    """Columns of equal length without missing values, and the line of the file of each row."""
 
     name: str
     columns: dict[str, np.ndarray]
@@ -36,13 +35,13 @@ class Table(NamedTuple):
     is_text: bool = False
 
     def place(self, row: Any) -> str:
-        """Return where a row is, to begin a message with."""
+        """Return where a row is, for the start of a message."""
         where = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
         return f"{self.name}, {where}"
 
 
 def read_table(table: Any, wanted: dict[str, str]) -> Table:
-    """Return the wanted columns, given as parameter: name, of whatever holds them."""
+    """Return the wanted columns, {parameter: column name}, of a table or a file."""
     name = "table"
     if isinstance(table, str | os.PathLike):
         path = Path(table)
@@ -50,7 +49,7 @@ def read_table(table: Any, wanted: dict[str, str]) -> Table:
         if suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
             raise ValueError(f"{name} must end in .csv, .tsv, .jsonl or .parquet.")
         if path.exists() and not path.is_file() and not path.is_dir():
-            raise ValueError(f"{path} is not a regular file: save what it gives to a file first.")
+            raise ValueError(f"{path} is not a regular file: save its content to a file first.")
         if suffix != ".parquet":
             read = _read_jsonl if suffix == ".jsonl" else _read_csv
             return _checked_table(read(path, wanted), {})
@@ -87,9 +86,9 @@ def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
 
 
 def _checked_table(table: Table, null: dict[str, np.ndarray]) -> Table:
-    """Return the table with its columns as arrays of equal length, not empty, nothing missing."""
+    """Return the table with its columns as arrays of equal length; refuse missing values."""
     for name, values in table.columns.items():
-        # Text stays Python strings: a NumPy string array is as wide everywhere as its longest.
+        # Text stays Python strings: a NumPy string array gives each item the width of the longest.
         text = isinstance(values, list) and any(isinstance(value, str) for value in values)
         try:
             column = np.asarray(values, dtype=object if text else None)
@@ -202,19 +201,19 @@ def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
 
 @contextmanager
 def _parsing(path: Path) -> Iterator[None]:
-    """Turn whatever a library raises about a file into one error that names it."""
+    """Turn any error of a library into a ValueError that names the file."""
     try:
         yield
     except ImportError:
         raise
     except BaseException as error:
         named = isinstance(error, ValueError | OSError) and path.name in str(error)
-        # Where Rust panics, Polars raises what is no Exception.
+        # After a panic in Rust, Polars raises a BaseException.
         panic = type(error).__name__ == "PanicException"
         if named or not (isinstance(error, Exception) or panic):
             raise
-        told = str(error).strip().partition("\n")[0][:200]
-        raise ValueError(f"{path.name} cannot be read as Parquet: {told}") from error
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise ValueError(f"{path.name} cannot be read as Parquet: {reason}") from error
 
 
 def _read_by_pyarrow(path: Path, wanted: dict[str, str]) -> Any:
@@ -227,10 +226,10 @@ def _read_by_pyarrow(path: Path, wanted: dict[str, str]) -> Any:
             kind = schema.field(name).type
             if pa.types.is_nested(kind) or pa.types.is_fixed_size_binary(kind):
                 raise _not_plain(path.name, name)
-        # A text that occurs a million times is a few bytes in the file: it is read as numbers of
-        # words, and written out when its size is known.
+        # A text that occurs a million times takes a few bytes in the file: read it as codes, and
+        # decode them once the size is known.
         with pq.ParquetFile(path, read_dictionary=names) as file:
-            _check_size(path, 8 * len(names) * file.metadata.num_rows)
+            check_expansion(path, 8 * len(names) * file.metadata.num_rows, WAY_OUT)
             table = file.read(columns=names)
         for name in table.column_names:
             if not pa.types.is_dictionary(table[name].type):
@@ -241,7 +240,7 @@ def _read_by_pyarrow(path: Path, wanted: dict[str, str]) -> Any:
             else:
                 lengths = (pc.take(pc.binary_length(c.dictionary), c.indices) for c in chunks)
                 size = sum(pc.sum(part).as_py() or 0 for part in lengths)
-            _check_size(path, size)
+            check_expansion(path, size, WAY_OUT)
             plain = pa.chunked_array(
                 [c.dictionary_decode() for c in chunks], table[name].type.value_type
             )
@@ -259,7 +258,7 @@ def _read_by_polars(path: Path, wanted: dict[str, str]) -> Any:
         for name in names:
             if schema[name].is_nested():
                 raise _not_plain(path.name, name)
-        _check_size(path, 8 * len(names) * lazy.select(pl.len()).collect().item())
+        check_expansion(path, 8 * len(names) * lazy.select(pl.len()).collect().item(), WAY_OUT)
         table = lazy.select(names).collect()
         for column in table:
             lengths = None
@@ -270,7 +269,7 @@ def _read_by_polars(path: Path, wanted: dict[str, str]) -> Any:
             elif column.dtype == pl.Binary:
                 lengths = column.bin.size()
             if lengths is not None:
-                _check_size(path, lengths.cast(pl.Int64).sum())
+                check_expansion(path, lengths.cast(pl.Int64).sum(), WAY_OUT)
         return table
 
 
@@ -278,48 +277,39 @@ def _not_plain(table: str, column: str) -> ValueError:
     return ValueError(f"Column {column!r} of {table} must hold one value in each row.")
 
 
-def _check_size(path: Path, size: int) -> None:
-    stored = path.stat().st_size
-    if size > max(MAX_EXPANSION * stored, FREE_BYTES):
-        raise ValueError(
-            f"{path.name} grows from {format_bytes(stored)} to {format_bytes(size)} or more, over "
-            f"{MAX_EXPANSION} times its size. Save it as .csv if you trust it."
-        )
-
-
 def row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
-    """Return the row of each id; None where there are no ids."""
+    """Return the row of each id, None without ids."""
     if ids is None:
         return None
-    # A NumPy array of strings would lose zeros at their ends.
+    # A NumPy array of strings would strip null characters.
     given = np.array(ids, dtype=object) if isinstance(ids, list | tuple) else np.asarray(ids)
     if given.ndim != 1:
-        raise ValueError(f"ids must have shape (n_rows,), one id a row. Got shape {given.shape}.")
+        raise ValueError(f"ids must have shape (n_rows,), one id per row. Got shape {given.shape}.")
     keys = [str(key) for key in given.tolist()] if is_text else given.tolist()
     index = dict(zip(keys, range(len(keys)), strict=True))
     if len(index) < len(keys):
         several = [key for key, count in Counter(keys).items() if count > 1]
         raise ValueError(
-            f"ids must be different, but {len(several)} of them name several rows: "
+            f"ids must be different, but {len(several)} of them occur more than once: "
             f"{_some(several)}."
         )
     return index
 
 
 def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.ndarray:
-    """Return the rows of X that the ids in a column name."""
+    """Return the row numbers of X that a column of ids, or of row numbers, stands for."""
     column = table.columns[name]
     if index is not None:
         values = column.tolist()
         rows = np.fromiter(map(index.get, values, repeat(-1)), np.int64, len(values))
         if rows.min() >= 0:
             return rows
-        strangers = list(dict.fromkeys(values[k] for k in np.flatnonzero(rows < 0)))
+        unknown = list(dict.fromkeys(values[k] for k in np.flatnonzero(rows < 0)))
         message = (
-            f"{len(strangers)} id(s) in column {name!r} of {table.name} name no row: "
-            f"{_some(strangers)}."
+            f"{len(unknown)} id(s) in column {name!r} of {table.name} match no row: "
+            f"{_some(unknown)}."
         )
-        kinds = [type(value).__name__ for value in (strangers[0], next(iter(index), None))]
+        kinds = [type(value).__name__ for value in (unknown[0], next(iter(index), None))]
         if kinds[0] != kinds[1]:
             message += f" The column holds {kinds[0]}, ids hold {kinds[1]}: convert one."
         raise ValueError(message)
@@ -358,7 +348,7 @@ def numbers(table: Table, name: str) -> np.ndarray:
 
 
 def flags(table: Table, name: str) -> np.ndarray:
-    """Return a column of yes and no as 1 and 0."""
+    """Return a column of true and false as 1 and 0."""
     words = {"true": 1, "false": 0, "1": 1, "0": 0} if table.is_text else {1: 1, 0: 0}
     values = [value.lower() if table.is_text else value for value in table.columns[name].tolist()]
     flags = np.fromiter(map(words.get, values, repeat(-1)), np.int64, len(values))

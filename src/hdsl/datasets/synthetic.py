@@ -1,0 +1,356 @@
+"""The synthetic problems of the paper: similarity recovery and signed links."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import user_input
+from ..core import atoms as atoms_module
+
+# --- similarity recovery -------------------------------------------------------------------------
+
+
+class Recovery(NamedTuple):
+    """Rows, triplets that agree with a hidden similarity, and that similarity."""
+
+    X: sp.csr_array
+    triplets: np.ndarray
+    matrix: sp.csr_array
+    atoms: np.ndarray
+    weights: np.ndarray
+
+
+def make_recovery(
+    n_rows: int = 5000,
+    n_features: int = 2000,
+    *,
+    n_triplets: int = 30_000,
+    alpha: float = 0.2,
+    density: float = 0.02,
+    n_atoms: int = 100,
+    block_size: int = 100,
+    random_state: Any = None,
+) -> Recovery:
+    """Make the paper's similarity recovery problem.
+
+    The hidden similarity is a convex combination of random atoms inside two blocks of features.
+    Rows are sparse with values uniform in (0, 1]. The anchor of a triplet is random, the positive
+    is among the share `alpha` of rows most similar to it, and the negative among the least similar.
+
+    Parameters
+    ----------
+    n_rows, n_features : int
+    n_triplets : int, default=30000
+    alpha : float in (0, 0.5], default=0.2
+        The larger, the weaker the supervision.
+    density : float, default=0.02
+        Share of non-zero values.
+    n_atoms : int, default=100
+        Atoms of the hidden similarity, half in each block; weights are Dirichlet(9).
+    block_size : int, default=100
+        Features per block. The first block starts at a tenth of the features, the second at six
+        tenths.
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    Recovery
+        ``X, triplets, matrix, atoms, weights``; the matrix is the hidden M for λ = 1.
+
+    Examples
+    --------
+    >>> X, triplets, M, atoms, weights = make_recovery(50, 200, n_triplets=10, n_atoms=6,
+    ...                                                block_size=10, random_state=0)
+    >>> X.shape, triplets.shape, M.shape, atoms.shape
+    ((50, 200), (10, 3), (200, 200), (6, 3))
+    """
+    owner = "make_recovery"
+    user_input.check_number(owner, "n_rows", n_rows, low=3, integer=True)
+    user_input.check_number(owner, "n_triplets", n_triplets, low=1, integer=True)
+    user_input.check_number(owner, "n_atoms", n_atoms, low=2, integer=True)
+    if not 0.0 < alpha <= 0.5:
+        raise ValueError(
+            f"The 'alpha' parameter of {owner} must be a float in (0, 0.5]. Got {alpha!r} instead."
+        )
+    if n_features < 4 * block_size or block_size * (block_size - 1) < n_atoms:
+        raise ValueError(
+            f"{n_atoms} atoms in two blocks of {block_size} features do not fit {n_features} "
+            "features: raise n_features to at least 4 * block_size, or change block_size."
+        )
+    rng = user_input.generator(random_state)
+    X = _uniform_rows(n_rows, n_features, density, rng)
+    starts = [n_features // 10, 6 * n_features // 10]
+    atoms = np.concatenate(
+        [
+            _random_atoms(start, block_size, count, rng)
+            for start, count in zip(starts, (n_atoms // 2, n_atoms - n_atoms // 2), strict=True)
+        ]
+    )
+    weights = rng.dirichlet(np.full(n_atoms, 9.0))
+    L = atoms_module.factors(atoms, np.sqrt(weights), n_features)
+    triplets = _judge(X @ L.T, n_triplets, alpha, rng)
+    return Recovery(X, triplets, sp.csr_array(L.T @ L), atoms, weights)
+
+
+def _uniform_rows(n: int, d: int, density: float, rng: np.random.Generator) -> sp.csr_array:
+    counts = rng.binomial(d, density, size=n)
+    indptr = np.concatenate([[0], np.cumsum(counts)])
+    indices = np.concatenate([np.sort(rng.choice(d, size=c, replace=False)) for c in counts])
+    # 1 - [0, 1) is never 0, so no stored value is 0.
+    return sp.csr_array((1.0 - rng.random(indptr[-1]), indices, indptr), shape=(n, d))
+
+
+def _random_atoms(start: int, size: int, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw distinct atoms among `size` features from `start` on."""
+    i, j = np.triu_indices(size, 1)
+    chosen = rng.choice(len(i), size=count, replace=False)
+    sign = rng.choice([-1, 1], size=count)
+    return np.column_stack([start + i[chosen], start + j[chosen], sign])
+
+
+def _judge(
+    Z: sp.csr_array, n_triplets: int, alpha: float, rng: np.random.Generator, block: int = 256
+) -> np.ndarray:
+    """Draw anchors, and a positive and a negative of each by the dot products of rows of Z."""
+    n = Z.shape[0]
+    share = max(1, int(alpha * (n - 1)))
+    anchors = np.sort(rng.integers(n, size=n_triplets))
+    triplets = np.empty((n_triplets, 3), dtype=np.int64)
+    triplets[:, 0] = anchors
+    for start in range(0, n, block):
+        rows = np.arange(start, min(start + block, n))
+        similar = (Z[rows] @ Z.T).toarray()
+        shuffle = rng.random(similar.shape)  # breaks ties at random
+        order = np.lexsort((shuffle, similar), axis=1)
+        own = np.flatnonzero((anchors >= rows[0]) & (anchors <= rows[-1]))
+        for t in own:
+            ranked = order[anchors[t] - start]
+            ranked = ranked[ranked != anchors[t]]
+            triplets[t, 1] = ranked[n - 2 - rng.integers(share)]
+            triplets[t, 2] = ranked[rng.integers(share)]
+    return triplets[rng.permutation(n_triplets)]
+
+
+# --- signed links --------------------------------------------------------------------------------
+
+
+class Links(NamedTuple):
+    """Rows, signed links that agree with a hidden similarity, their split, and that similarity."""
+
+    X: sp.csr_array
+    links: np.ndarray
+    signs: np.ndarray
+    train: np.ndarray
+    valid: np.ndarray
+    test: np.ndarray
+    matrix: sp.csr_array
+    atoms: np.ndarray
+    weights: np.ndarray
+
+
+def make_links(
+    n_nodes: int = 500,
+    n_features: int = 5000,
+    *,
+    n_links: int = 1000,
+    density: float | None = None,
+    share: float = 0.05,
+    n_atoms: int = 100,
+    min_frequency: float = 0.1,
+    random_state: Any = None,
+) -> Links:
+    """Make the paper's problem of predicting signed links.
+
+    The frequencies of features follow a power law. The hidden similarity is a convex combination
+    of random atoms between frequent features. A link is positive if the similarity of its two nodes
+    is among the largest `share` of one of them, and negative if it is among the smallest.
+
+    The paper leaves some choices open. Here values are uniform in (0, 1] and weights are
+    Dirichlet(9), as in `make_recovery`. The feature of rank r has frequency min(1, c/r), where c
+    follows from the density, and the columns are in random order. Features of atoms are selected
+    by their observed frequency. Half of the links in each part are positive. Pairs among the
+    largest of one node and the smallest of the other are left out, and no pair appears twice.
+
+    Parameters
+    ----------
+    n_nodes : int, default=500
+    n_features : int, default=5000
+    n_links : int, default=1000
+        Links in each part: training, validation, test.
+    density : float, default=None
+        Mean share of non-zero values. None is the paper's: 0.02 at 5,000 features, and 0.002 at a
+        million, with log-linear interpolation.
+    share : float in (0, 0.5), default=0.05
+    n_atoms : int, default=100
+    min_frequency : float, default=0.1
+        Smallest share of nodes that have a feature of the hidden similarity.
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    Links
+        ``X, links, signs, train, valid, test, matrix, atoms, weights``: `links` has shape
+        (3 * n_links, 2), pairs of rows of X; `train`, `valid` and `test` are rows of `links`; the
+        matrix is the hidden M for λ = 1.
+
+    Examples
+    --------
+    >>> made = make_links(100, 2000, n_links=50, n_atoms=20, random_state=0)
+    >>> made.X.shape, made.links.shape, made.signs[made.train].sum()
+    ((100, 2000), (150, 2), np.int64(0))
+    """
+    owner = "make_links"
+    for name, value, low in (
+        ("n_nodes", n_nodes, 3),
+        ("n_features", n_features, 2),
+        ("n_links", n_links, 2),
+        ("n_atoms", n_atoms, 1),
+    ):
+        user_input.check_number(owner, name, value, low=low, integer=True)
+    if density is None:
+        # From 0.02 at 5,000 features to 0.002 at a million.
+        density = 0.02 * (n_features / 5000) ** (-np.log(10) / np.log(200))
+        density = float(np.clip(density, 0.002, 0.02))
+    for name, number, high in (
+        ("density", density, 1.0),
+        ("share", share, 0.5),
+        ("min_frequency", min_frequency, 1.0),
+    ):
+        if not 0.0 < number < high:
+            raise ValueError(
+                f"The {name!r} parameter of {owner} must be a float in (0, {high:g}). Got "
+                f"{number!r} instead."
+            )
+    rng = user_input.generator(random_state)
+    X = _power_law_rows(n_nodes, n_features, density, rng)
+    frequency = np.bincount(X.indices, minlength=n_features) / n_nodes
+    frequent = np.flatnonzero(frequency >= min_frequency)
+    n_pairs = len(frequent) * (len(frequent) - 1) // 2
+    if n_pairs < n_atoms:
+        raise ValueError(
+            f"{len(frequent)} features have a frequency of {min_frequency} or more, too few for "
+            f"{n_atoms} atoms: raise density, or lower min_frequency or n_atoms."
+        )
+    # The k-th pair i < j in the order of j.
+    k = rng.choice(n_pairs, size=n_atoms, replace=False)
+    j = np.floor((1 + np.sqrt(8.0 * k + 1)) / 2).astype(np.int64)
+    i = k - j * (j - 1) // 2
+    atoms = np.column_stack([frequent[i], frequent[j], rng.choice([-1, 1], size=n_atoms)])
+    weights = rng.dirichlet(np.full(n_atoms, 9.0))
+    L = atoms_module.factors(atoms, np.sqrt(weights), n_features)
+    half = n_links // 2
+    positive, negative = _draw_links(
+        sp.csr_array(X @ L.T), share, 3 * half, 3 * (n_links - half), rng
+    )
+    links, signs = [], []
+    for part in range(3):
+        plus = positive[part * half : (part + 1) * half]
+        minus = negative[part * (n_links - half) : (part + 1) * (n_links - half)]
+        order = rng.permutation(n_links)
+        links.append(np.concatenate([plus, minus])[order])
+        signs.append(np.repeat([1, -1], [len(plus), len(minus)])[order])
+    train, valid, test = np.split(np.arange(3 * n_links), 3)
+    return Links(
+        X=X,
+        links=rng.permuted(np.concatenate(links), axis=1),  # either end comes first
+        signs=np.concatenate(signs),
+        train=train,
+        valid=valid,
+        test=test,
+        matrix=sp.csr_array(L.T @ L),
+        atoms=atoms,
+        weights=weights,
+    )
+
+
+def _power_law_rows(n: int, d: int, density: float, rng: np.random.Generator) -> sp.csr_array:
+    """Draw rows in which the feature of rank r is non-zero with probability min(1, c/r)."""
+    rank = np.arange(1.0, d + 1)
+    low, high = 0.0, float(d)
+    while high - low > 1e-9 * d:
+        c = (low + high) / 2
+        low, high = (c, high) if np.minimum(1.0, c / rank).mean() < density else (low, c)
+    frequency = np.minimum(1.0, high / rank)
+    cells = []
+    # Independent draws at a cost proportional to the hits: split the ranks into blocks in which
+    # the frequency at most halves, draw geometric gaps at the highest frequency, then thin.
+    start = 0
+    while start < d:
+        stop = min(2 * start + 1, d)
+        hits = _hits((stop - start) * n, frequency[start], rng) + start * n
+        cells.append(hits[rng.random(len(hits)) * frequency[start] < frequency[hits // n]])
+        start = stop
+    cell = np.concatenate(cells)
+    column = rng.permutation(d)[cell // n]
+    values = 1.0 - rng.random(len(cell))  # never 0
+    X = sp.csr_array((values, (cell % n, column)), shape=(n, d))
+    X.sort_indices()
+    return X
+
+
+def _hits(n: int, probability: float, rng: np.random.Generator) -> np.ndarray:
+    """Return the sorted places of the ones among n draws of 0 or 1, without making the zeros."""
+    found = np.empty(0, dtype=np.int64)
+    last = -1
+    while last < n:
+        mean = (n - last) * probability
+        gaps = rng.geometric(probability, size=int(mean + 5 * np.sqrt(mean)) + 10)
+        more = last + np.cumsum(gaps)
+        found = np.concatenate([found, more])
+        last = int(more[-1])
+    return found[found < n]
+
+
+def _draw_links(
+    Z: sp.csr_array,
+    share: float,
+    n_positive: int,
+    n_negative: int,
+    rng: np.random.Generator,
+    block: int = 256,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw distinct pairs i < j among the most and the least similar, each uniformly."""
+    n = Z.shape[0]
+    count = max(1, int(share * (n - 1)))
+    Zt = sp.csr_array(Z.T)
+
+    def similar(start: int) -> np.ndarray:
+        return (Z[start : start + block] @ Zt).toarray()
+
+    high, low = np.empty(n), np.empty(n)
+    for start in range(0, n, block):
+        S = similar(start)
+        rows = np.arange(len(S))
+        S[rows, start + rows] = np.nan  # sorts last: a node is not its own neighbour
+        S.partition([count - 1, n - 1 - count], axis=1)
+        low[start : start + block] = S[:, count - 1]
+        high[start : start + block] = S[:, n - 1 - count]
+    kept: list[np.ndarray] = [np.empty((0, 2), dtype=np.int64)] * 2
+    keys = [np.empty(0)] * 2
+    for start in range(0, n, block):
+        S = similar(start)
+        own = slice(start, start + block)
+        large = (high[own, None] <= S) | (high <= S)
+        small = (low[own, None] >= S) | (low >= S)
+        upper = np.arange(n) > np.arange(start, start + len(S))[:, None]
+        for sign, (mask, wanted) in enumerate(
+            ((large & ~small & upper, n_positive), (small & ~large & upper, n_negative))
+        ):
+            # Keep the pairs with the smallest random keys: a uniform draw, block by block.
+            pairs = np.argwhere(mask) + np.array([start, 0])
+            keys[sign] = np.concatenate([keys[sign], rng.random(len(pairs))])
+            kept[sign] = np.concatenate([kept[sign], pairs])
+            best = np.argsort(keys[sign])[:wanted]
+            keys[sign], kept[sign] = keys[sign][best], kept[sign][best]
+    for pairs, wanted, kind in zip(
+        kept, (n_positive, n_negative), ("positive", "negative"), strict=True
+    ):
+        if len(pairs) < wanted:
+            raise ValueError(
+                f"There are {len(pairs)} {kind} links among {n} nodes, but {wanted} are "
+                "wanted: raise n_nodes or share, or lower n_links."
+            )
+    return kept[0], kept[1]

@@ -1,0 +1,227 @@
+"""What all readers share: opening files, limits on sizes, errors that name the file and line."""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import io
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import user_input
+from ..memory import format_bytes
+
+Data = tuple[sp.csr_array, np.ndarray | None]
+
+#: A file may expand to this many times its size, or to FREE_BYTES if that is more.
+MAX_EXPANSION, FREE_BYTES = 200, 64 * 2**20
+
+OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+
+
+class DataFileError(ValueError):
+    """A data file that cannot be read as what it should be."""
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def check_file(path: str | PathLike[str]) -> Path:
+    """Return the path of a regular file that is not empty."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder, but a data file is expected.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}.")
+    if not path.is_file():
+        raise DataFileError(f"{path} is not a regular file.")
+    if not path.stat().st_size:
+        raise DataFileError(f"{path} is empty.")
+    return path
+
+
+def plain_name(path: Path) -> str:
+    """Return the name of a file without ``.gz`` or ``.bz2``."""
+    return path.stem if path.suffix in OPENERS else path.name
+
+
+def read_text(path: str | PathLike[str]) -> tuple[Path, bytes]:
+    """Return the UTF-8 text of a file, decompressed and not blank."""
+    path = check_file(path)
+    if path.suffix in OPENERS:
+        limit = expansion_limit(path)
+        with parsing(path, f"a {path.suffix} file"), OPENERS[path.suffix](path, "rb") as stream:
+            parts, size = [], 0
+            while size <= limit and (part := stream.read(2**20)):
+                parts.append(part)
+                size += len(part)
+        check_expansion(path, size, "Decompress it first")
+        text = b"".join(parts)
+    else:
+        text = path.read_bytes()
+    text = text.removeprefix(b"\xef\xbb\xbf")
+    if not text.strip():
+        raise DataFileError(f"{path} is empty.")
+    if not _is_utf8(text):
+        for number, line in enumerate(io.BytesIO(text), 1):
+            if not _is_utf8(line):
+                raise bad_line(path, number, line, "UTF-8 text")
+    return path, text
+
+
+def _is_utf8(text: bytes) -> bool:
+    if b"\0" in text:
+        return False
+    try:
+        return text.isascii() or bool(text.decode())
+    except UnicodeDecodeError:
+        return False
+
+
+def expansion_limit(path: Path) -> int:
+    """Return the most bytes that the content of a file may take in memory."""
+    return max(MAX_EXPANSION * path.stat().st_size, FREE_BYTES)
+
+
+def check_expansion(path: Path, size: int, way_out: str) -> None:
+    """Raise DataFileError if a file expands to far more than its size."""
+    if size > expansion_limit(path):
+        raise DataFileError(
+            f"{path} expands from {format_bytes(path.stat().st_size)} to {format_bytes(size)} or "
+            f"more, over {MAX_EXPANSION} times its size. {way_out} if you trust it."
+        )
+
+
+def check_n_rows(path: Path, n_rows: int, size: int) -> None:
+    """Raise DataFileError if the row pointers alone take far more memory than the file."""
+    if n_rows > max(size, FREE_BYTES // 64):
+        raise DataFileError(
+            f"{path} claims {n_rows} rows, more than {format_bytes(size)} can hold."
+        )
+
+
+@contextmanager
+def parsing(path: Path, what: str, text: bytes | None = None) -> Iterator[None]:
+    """Turn any error of a library's parser into a DataFileError that names the file and line."""
+    try:
+        yield
+    except (DataFileError, MemoryError):
+        raise
+    except Exception as error:
+        message = str(error) or type(error).__name__
+        line = re.match(r"Line (\d+): (.*)", message)
+        if line and text is not None:
+            number = int(line[1])
+            wanted = f"{what} text ({shorten(line[2].rstrip('.'))})"
+            raise bad_line(path, number, line_at(text, number), wanted) from None
+        raise DataFileError(f"{path} cannot be read as {what}: {shorten(message)}") from error
+
+
+# --- lines of text -------------------------------------------------------------------------------
+
+
+def bad_line(
+    path: Path, number: int, line: bytes, wanted: str, word: bytes | None = None, hint: str = ""
+) -> DataFileError:
+    """Return the error about a line, or about one word of it."""
+    found = _quoted(line if word is None else word)
+    where = "" if word is None or word == line.strip() else f" in {_quoted(line)}"
+    return DataFileError(f"{path}, line {number}: expected {wanted}. Got {found}{where}{hint}.")
+
+
+def line_at(text: bytes, number: int) -> bytes:
+    """Return a line by its number, from 1."""
+    return next((line for k, line in enumerate(io.BytesIO(text), 1) if k == number), b"")
+
+
+def _quoted(line: bytes) -> str:
+    line = line.strip()
+    return shorten(repr(line[:200].decode(errors="backslashreplace"))) if line else "an empty line"
+
+
+def shorten(text: str, width: int = 60) -> str:
+    """Return at most `width` characters of a text."""
+    return text if len(text) <= width else text[: width - 3] + "..."
+
+
+def numbers_by_line(path: Path, text: bytes, n_before: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return the count of numbers in each line, and all numbers; `n_before` lines precede them."""
+    counts = words_by_line(text)
+    values = parse_numbers(text)
+    if len(values) == counts.sum() and np.isfinite(values).all():
+        return counts, values
+    for number, line in enumerate(io.BytesIO(text), n_before + 1):
+        for word in line.split():
+            parsed = parse_numbers(word)
+            if len(parsed) != 1 or not np.isfinite(parsed[0]):
+                raise bad_line(path, number, line, "a finite number", word)
+    raise DataFileError(f"{path} cannot be read as lines of numbers.")
+
+
+def words_by_line(text: bytes) -> np.ndarray:
+    """Return the number of words in each line."""
+    letters = np.frombuffer(text, dtype=np.uint8)
+    inside = letters > 32
+    first = inside.copy()
+    first[1:] &= ~inside[:-1]
+    ends = np.append(np.flatnonzero(letters == 10), len(text))
+    if text.endswith(b"\n"):
+        ends = ends[:-1]
+    return np.diff(np.searchsorted(np.flatnonzero(first), ends), prepend=0)
+
+
+def parse_numbers(text: bytes) -> np.ndarray:
+    """Return the numbers in a text, or no number if a word of it is not a number."""
+    text = text.strip()
+    if not text:
+        return np.empty(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)  # NumPy before 2.3 does not raise
+        try:
+            return np.fromstring(text, sep=" ")
+        except (ValueError, DeprecationWarning):
+            return np.empty(0)
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def check_n_features(n_features: int | None) -> None:
+    """Raise ValueError unless a number of features is positive or None."""
+    user_input.check_number(
+        "the reader", "n_features", n_features, low=1, integer=True, words=(None,)
+    )
+
+
+def as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
+    """Return a matrix from a file as a canonical CSR array of finite float64."""
+    with parsing(path, "a matrix"):
+        if X.format in ("csr", "csc"):
+            user_input.check_structure(X)
+        X = user_input.canonical(X.astype(np.float64))
+    if n_features is not None:
+        if X.shape[1] > n_features:
+            raise DataFileError(
+                f"{path} has {X.shape[1]} columns, more than n_features={n_features}."
+            )
+        X.resize(X.shape[0], n_features)
+    try:
+        user_input.check_finite(X, str(path))
+    except ValueError as error:
+        raise DataFileError(str(error)) from None
+    if max(*X.shape, X.nnz) <= user_input.INDEX_LIMIT:
+        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return X
+
+
+def as_labels(y: np.ndarray) -> np.ndarray:
+    """Return numeric labels as int64 if all are integers that float64 holds exactly."""
+    return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.floor(y)).all() else y

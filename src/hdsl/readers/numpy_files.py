@@ -1,0 +1,100 @@
+"""Files of NumPy and SciPy: ``.npy`` arrays and ``.npz`` sparse matrices. Nothing is unpickled."""
+
+from __future__ import annotations
+
+import math
+import zipfile
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .files import (
+    Data,
+    DataFileError,
+    as_csr,
+    check_expansion,
+    check_file,
+    check_n_features,
+    check_n_rows,
+    parsing,
+)
+
+
+def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Data:
+    """Return X of a file made by `scipy.sparse.save_npz`, and None for the labels.
+
+    Parameters
+    ----------
+    path : str or path
+        A CSR, CSC or COO matrix.
+    n_features : int, default=None
+        Number of columns. None takes that of the file.
+
+    Returns
+    -------
+    X : csr_array of shape (n_rows, n_features)
+    y : None
+    """
+    path = check_file(path)
+    check_n_features(n_features)
+    with parsing(path, "a SciPy sparse .npz file"):
+        with zipfile.ZipFile(path) as archive:
+            size = sum(member.file_size for member in archive.infolist())
+            check_expansion(path, size, "Save it with compressed=False")
+            for member in archive.infolist():
+                if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                    raise ValueError("NumPy does not compress files in this way")
+                with archive.open(member) as stream:
+                    _check_npy(path, stream, member.file_size, f" ({member.filename})")
+        X = sp.load_npz(path)  # never unpickles
+        if X.format not in ("csr", "csc", "coo") or X.ndim != 2 or X.dtype.kind not in "biuf":
+            raise DataFileError(
+                f"{path} holds a {X.format} array of {X.ndim} dimension(s) and dtype {X.dtype}, "
+                "but a real CSR, CSC or COO matrix is expected. Convert it with .tocsr()."
+            )
+    check_n_rows(path, X.shape[0], size)
+    return as_csr(path, X, n_features), None
+
+
+def read_array(path: str | PathLike[str]) -> np.ndarray:
+    """Return the array in a NumPy ``.npy`` file; pickled objects are refused.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    ndarray
+    """
+    path = check_file(path)
+    with parsing(path, "a .npy file"), path.open("rb") as stream:
+        _check_npy(path, stream, path.stat().st_size)
+        stream.seek(0)
+        return np.lib.format.read_array(stream, allow_pickle=False)
+
+
+def _check_npy(path: Path, stream: Any, size: int, member: str = "") -> None:
+    """Raise unless a .npy header describes the bytes that follow it."""
+    version = np.lib.format.read_magic(stream)
+    try:
+        if version == (1, 0):
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        else:
+            shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
+    except (MemoryError, RecursionError):  # Python's parser raises both
+        raise ValueError("its header is nested too deeply") from None
+    if dtype.hasobject:
+        raise DataFileError(
+            f"{path}{member} holds pickled Python objects, which can run code when read: "
+            "save numbers or strings."
+        )
+    count, rest = math.prod(shape), size - stream.tell()
+    if count * dtype.itemsize != rest or count > size or min(shape, default=0) < 0:
+        raise DataFileError(
+            f"{path}{member} claims an array of shape {shape} and dtype {dtype}, but {rest} bytes "
+            "follow: the file is cut off or damaged."
+        )

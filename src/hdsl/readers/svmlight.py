@@ -1,0 +1,126 @@
+"""Files in the svmlight format, also called LIBSVM."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+from array import array
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import user_input
+from .files import Data, DataFileError, as_csr, as_labels, bad_line, check_n_features, read_text
+
+#: The label of each line that has one. Comments and empty lines have none.
+_FIRST_WORD = re.compile(rb"(?m)^[^\S\n]*[^\s#]+")
+
+
+def read_svmlight(
+    path: str | PathLike[str], *, n_features: int | None = None, zero_based: bool = False
+) -> Data:
+    """Return X and y of an svmlight file: lines ``label index:value index:value ...``.
+
+    Parameters
+    ----------
+    path : str or path
+        May end in ``.gz`` or ``.bz2``.
+    n_features : int, default=None
+        Number of columns. None takes the largest index.
+    zero_based : bool, default=False
+        Whether indices count from 0. They increase within each line.
+
+    Returns
+    -------
+    X : csr_array of shape (n_rows, n_features)
+    y : ndarray of shape (n_rows,)
+        int64 if all labels are integers, float64 if all are numbers, else strings (dtype object).
+    """
+    path, text = read_text(path)
+    check_n_features(n_features)
+    loaded = parse_pairs(text, n_features, zero_based)
+    if loaded is None:
+        labels = check_pairs(path, text, n_features, zero_based=zero_based)
+        loaded = parse_pairs(_FIRST_WORD.sub(b"0", text), n_features, zero_based)
+        if loaded is None:
+            raise DataFileError(f"{path} cannot be read as svmlight.")
+    else:
+        labels = as_labels(loaded[1])
+    if not len(labels):
+        raise DataFileError(f"{path} has no rows, only comments.")
+    return as_csr(path, loaded[0], n_features), labels
+
+
+def parse_pairs(
+    text: bytes, n_features: int | None, zero_based: bool
+) -> tuple[sp.csr_matrix, np.ndarray] | None:
+    """Return X and y as scikit-learn parses them, None if it raises or a value is not finite."""
+    from sklearn.datasets import load_svmlight_file
+
+    try:
+        X, y = load_svmlight_file(
+            io.BytesIO(text), n_features=n_features, dtype=np.float64, zero_based=zero_based
+        )
+    except (ValueError, OverflowError):
+        return None
+    return (X, y) if np.isfinite(X.data).all() and np.isfinite(y).all() else None
+
+
+def check_pairs(
+    path: Path,
+    text: bytes,
+    n_features: int | None,
+    *,
+    labelled: bool = True,
+    zero_based: bool = False,
+) -> np.ndarray:
+    """Raise on the first bad line of ``index:value`` pairs; return the labels as strings."""
+    names: dict[bytes, int] = {}
+    codes = array("q")
+    low = 0 if zero_based else 1
+    high = user_input.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
+    for number, line in enumerate(io.BytesIO(text), 1):
+        words = line.partition(b"#")[0].split()
+        if labelled and words:
+            label = words.pop(0)
+            if b":" in label:
+                raise bad_line(path, number, line, "a label before the first 'index:value'")
+            if not _is_finite_or_word(label):
+                raise bad_line(path, number, line, "a finite label")
+            codes.append(names.setdefault(label, len(names)))
+        if words and words[0].startswith(b"qid:"):
+            words.pop(0)
+        last = low - 1
+        for word in words:
+            index, _, value = word.partition(b":")
+            try:
+                i, is_finite = int(index), math.isfinite(float(value))
+            except ValueError:
+                raise bad_line(path, number, line, "'index:value'", word) from None
+            if i < low:
+                hint = "; pass zero_based=True if they count from 0" if labelled and i == 0 else ""
+                raise bad_line(path, number, line, f"an index >= {low}", word, hint)
+            if i > high:
+                wanted = f"an index <= {high}{limit_hint(n_features)}"
+                raise bad_line(path, number, line, wanted, word)
+            if i <= last:
+                raise bad_line(path, number, line, f"an index > {last}: they must increase", word)
+            if not is_finite:
+                raise bad_line(path, number, line, "a finite value", word)
+            last = i
+    return np.array([name.decode() for name in names], dtype=object)[np.asarray(codes, dtype=int)]
+
+
+def _is_finite_or_word(label: bytes) -> bool:
+    try:
+        return math.isfinite(float(label))
+    except ValueError:
+        return True
+
+
+def limit_hint(n_features: int | None) -> str:
+    """Return where the limit of an index comes from, for a message."""
+    return "" if n_features is None else f" (n_features={n_features})"

@@ -1,0 +1,154 @@
+"""Triplets from labels: mined among neighbours, or drawn at random."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import search, user_input
+
+
+def neighbor_triplets(
+    X: Any,
+    y: Any,
+    n_targets: int = 3,
+    n_impostors: int = 5,
+    *,
+    similarity: Any = None,
+    n_jobs: int | None = None,
+) -> np.ndarray:
+    """Return, for each row, all pairs of a target neighbour and an impostor.
+
+    Targets are the nearest rows of the same label, impostors the nearest of other labels, by inner
+    product. Ties are broken by row number.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+    y : array-like of shape (n_rows,)
+        Labels of at least two classes.
+    n_targets, n_impostors : int
+        Number per row. If a class is too small, all its rows are taken, with a warning.
+    similarity : object, default=None
+        Any object with a method ``transform(X)``, such as a fitted HDSL. Neighbours are then those
+        by the inner products of the transformed rows.
+    n_jobs : int, default=None
+        Number of threads.
+
+    Returns
+    -------
+    ndarray of shape (n_triplets, 3)
+        n_targets * n_impostors triplets per row, in the order of the rows.
+
+    Examples
+    --------
+    >>> X = [[1, 0], [2, 0], [0, 3], [1, 1]]
+    >>> neighbor_triplets(X, ["a", "a", "b", "b"], n_targets=1, n_impostors=1).tolist()
+    [[0, 1, 3], [1, 0, 3], [2, 3, 0], [3, 2, 1]]
+    """
+    for name, value in (("n_targets", n_targets), ("n_impostors", n_impostors)):
+        user_input.check_number("neighbor_triplets", name, value, low=1, integer=True)
+    X = _matrix(X) if similarity is None else _matrix(_transformed(X, similarity))
+    codes = user_input.check_labels(y, X.shape[0])
+    _warn_of_small_classes(y, codes, n_targets, n_impostors)
+    same, other = search.neighbors_by_label(X, codes, n_targets, n_impostors, n_jobs=n_jobs)
+    valid = (np.arange(n_targets) < same.size[:, None])[:, :, None] & (
+        np.arange(n_impostors) < other.size[:, None]
+    )[:, None, :]
+    anchor, target, impostor = np.nonzero(valid)
+    triplets = np.column_stack([anchor, same.rows[anchor, target], other.rows[anchor, impostor]])
+    return _check_not_empty(triplets)
+
+
+def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) -> np.ndarray:
+    """Return random triplets with a positive of the anchor's class and a negative of another.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_rows,)
+    n_per_row : int, default=15
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    ndarray of shape (n_triplets, 3)
+        `n_per_row` triplets for each row whose class has another row.
+
+    Examples
+    --------
+    >>> random_triplets(["a", "a", "b", "b"], n_per_row=1, random_state=0)[:, 1].tolist()
+    [1, 0, 3, 2]
+    """
+    user_input.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
+    codes = user_input.check_labels(y, len(np.asarray(y)))
+    _warn_of_small_classes(y, codes, 1, 1)
+    rng = user_input.generator(random_state)
+    n = len(codes)
+    by_class = np.argsort(codes, kind="stable")
+    place = np.empty(n, dtype=np.int64)
+    place[by_class] = np.arange(n)
+    size = np.bincount(codes)[codes]
+    start = np.searchsorted(codes[by_class], codes)
+    anchor = np.repeat(np.flatnonzero(size > 1), n_per_row)
+    # The positive skips the anchor's own place, the negative the whole class.
+    positive = start[anchor] + rng.integers(size[anchor] - 1)
+    positive += positive >= place[anchor]
+    negative = rng.integers(n - size[anchor])
+    negative += np.where(negative >= start[anchor], size[anchor], 0)
+    triplets = np.column_stack([anchor, by_class[positive], by_class[negative]])
+    return _check_not_empty(triplets)
+
+
+def _matrix(X: Any) -> sp.csr_array:
+    """Return X as a canonical float64 CSR array."""
+    X = X if sp.issparse(X) else sp.csr_array(np.asarray(X, dtype=np.float64))
+    X = user_input.canonical(X).astype(np.float64, copy=False)
+    user_input.check_finite(X)
+    return X
+
+
+def _transformed(X: Any, similarity: Any) -> Any:
+    if not callable(getattr(similarity, "transform", None)):
+        raise TypeError(
+            "similarity must have a transform(X) method, as a fitted HDSL does. Got "
+            f"{similarity!r}."
+        )
+    # An estimator fitted on named columns needs them; any other gets a checked matrix.
+    named = hasattr(similarity, "feature_names_in_")
+    return similarity.transform(X if named else _matrix(X))
+
+
+def _warn_of_small_classes(y: Any, codes: np.ndarray, n_targets: int, n_impostors: int) -> None:
+    size = np.bincount(codes)
+    names = np.unique(np.asarray(y)).tolist()
+    small = np.flatnonzero(size - 1 < n_targets)
+    if len(small):
+        shown = ", ".join(f"{names[c]!r} ({size[c]} rows)" for c in small[:5])
+        more = f" and {len(small) - 5} more" if len(small) > 5 else ""
+        warnings.warn(
+            f"Too few rows for {n_targets} target neighbours in class {shown}{more}: their rows "
+            "get as many targets as there are; a class of one row makes no triplets as anchor.",
+            UserWarning,
+            stacklevel=3,
+        )
+    others = len(codes) - size
+    if others.min() < n_impostors:
+        c = int(np.argmin(others))
+        warnings.warn(
+            f"Too few rows outside class {names[c]!r} for {n_impostors} impostors: its rows get "
+            f"{others[c]} instead.",
+            UserWarning,
+            stacklevel=3,
+        )
+
+
+def _check_not_empty(triplets: np.ndarray) -> np.ndarray:
+    if len(triplets) == 0:
+        raise ValueError(
+            "No triplet can be built: every class of y has one row only, so no row has a "
+            "neighbour of its own class. Pass triplets= to give judgements directly."
+        )
+    return triplets.astype(np.int64, copy=False)

@@ -1,0 +1,280 @@
+"""Rows that comparisons name: restrict, deduplicate and split comparisons; find equal rows of X.
+
+A comparison is a triplet or a quadruplet.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import user_input
+from .judgements import Judgements
+
+
+@overload
+def restrict(triplets: np.ndarray, rows: np.ndarray, n_rows: int) -> np.ndarray: ...
+@overload
+def restrict(
+    triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: np.ndarray
+) -> Judgements: ...
+def restrict(
+    triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: np.ndarray | None = None
+) -> np.ndarray | Judgements:
+    """Return the triplets or quadruplets whose rows are all in `rows`, renumbered to it.
+
+    Parameters
+    ----------
+    triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
+        Row numbers.
+    rows : ndarray of shape (n_kept,)
+        Rows to keep, in their new order.
+    n_rows : int
+        Number of rows `triplets` refers to.
+    weights : ndarray of shape (n_triplets,), default=None
+
+    Returns
+    -------
+    ndarray of shape (n_inside, 3) or (n_inside, 4), or Judgements
+        With weights, both the triplets and their weights.
+
+    Examples
+    --------
+    >>> restrict(np.array([[0, 1, 2], [3, 1, 2]]), np.array([2, 1, 0]), n_rows=4).tolist()
+    [[2, 1, 0]]
+    >>> restrict(np.array([[0, 1, 2, 1], [0, 1, 2, 3]]), np.array([2, 1, 0]), n_rows=4).tolist()
+    [[2, 1, 0, 1]]
+    """
+    position = np.full(n_rows, -1)
+    position[rows] = np.arange(len(rows))
+    renumbered = position[triplets]
+    inside = (renumbered >= 0).all(axis=1)
+    if weights is None:
+        return renumbered[inside]
+    return Judgements(renumbered[inside], np.asarray(weights)[inside])
+
+
+def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Judgements:
+    """Return each triplet or quadruplet once with the sum of its weights, by first appearance.
+
+    Parameters
+    ----------
+    triplets : array-like of int of shape (n_triplets, 3) or (n_quadruplets, 4)
+        A similarity is symmetric, so (a, b, c, d), (b, a, c, d) and (a, b, d, c) are the same
+        quadruplet. It is returned with a <= b and c <= d.
+    weights : array-like of shape (n_triplets,), default=None
+        None means 1 each: the sum is a count.
+    net : bool, default=False
+        Whether opposites, (a, b, c) and (a, c, b) or (a, b, c, d) and (c, d, a, b), cancel each
+        other: the heavier is kept with the difference of the weights, and none of equal weights.
+
+    Returns
+    -------
+    Judgements
+
+    Examples
+    --------
+    >>> T, weights = deduplicate([[0, 1, 2], [0, 2, 1], [0, 1, 2]])
+    >>> T.tolist(), weights.tolist()
+    ([[0, 1, 2], [0, 2, 1]], [2.0, 1.0])
+    >>> deduplicate([[0, 1, 2], [0, 2, 1], [0, 1, 2]], net=True).triplets.tolist()
+    [[0, 1, 2]]
+    >>> deduplicate([[0, 1, 2, 3], [1, 0, 3, 2]]).triplets.tolist()
+    [[0, 1, 2, 3]]
+    """
+    array = user_input.check_comparisons(triplets, user_input.INDEX_LIMIT)
+    weights = user_input.check_weights(weights, len(array), _noun(array))
+    weights = np.ones(len(array)) if weights is None else weights
+    opposite = [0, 2, 1] if array.shape[1] == 3 else [2, 3, 0, 1]
+    if array.shape[1] == 4:
+        array = np.sort(array.reshape(-1, 2, 2), axis=2).reshape(-1, 4)
+    if net:
+        # Of two opposites, both are counted as the one that sorts first.
+        turned = array[:, opposite]
+        column = (array != turned).argmax(axis=1)[:, None]
+        flip = (np.take_along_axis(array - turned, column, axis=1) > 0)[:, 0]
+        array = np.where(flip[:, None], turned, array)
+        weights = np.where(flip, -weights, weights)
+    order, first = group_equal_rows(array)
+    total = np.add.reduceat(weights[order], first)
+    by_appearance = np.argsort(order[first])
+    unique, total = array[order[first[by_appearance]]], total[by_appearance]
+    if net:
+        unique = np.where((total < 0)[:, None], unique[:, opposite], unique)
+        unique, total = unique[total != 0], np.abs(total[total != 0])
+    return Judgements(unique, total)
+
+
+def _noun(comparisons: np.ndarray) -> str:
+    return "triplet" if comparisons.shape[1] == 3 else "quadruplet"
+
+
+def group_equal_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return an order that sorts rows, and where each group of equal rows starts in it.
+
+    The order is stable. Rows hold non-negative integers.
+    """
+    width = [int(w) for w in rows.max(axis=0, initial=0) + 1]
+    if math.prod(width) < 2**63:  # sorting one number per row is three times as fast
+        key = np.ravel_multi_index(tuple(rows.T), width)
+        order = np.argsort(key, kind="stable")
+        differs = np.diff(key[order]) != 0
+    else:
+        order = np.lexsort(rows.T[::-1])
+        differs = (np.diff(rows[order], axis=0) != 0).any(axis=1)
+    return order, np.flatnonzero(np.concatenate([[len(rows) > 0], differs]))
+
+
+class Side(NamedTuple):
+    """One side of a split of points: rows of X, and triplets that number these rows from 0.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_rows,)
+    triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
+    weights : ndarray of shape (n_triplets,), or None
+    """
+
+    rows: np.ndarray
+    triplets: np.ndarray
+    weights: np.ndarray | None
+
+
+@dataclass(frozen=True)
+class PointKFold:
+    """Cross-validation that splits points, so that no row is on both sides.
+
+    A split of the triplets would test on rows that were used for training.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+    shuffle : bool, default=True
+    random_state : int, RandomState or None, default=None
+
+    Examples
+    --------
+    >>> X = np.eye(6)
+    >>> triplets = [[a, b, c] for a in range(6) for b in range(6) for c in range(b)]
+    >>> for train, test in PointKFold(2, random_state=0).split_triplets(triplets, n_rows=6):
+    ...     print(train.rows, len(train.triplets), test.rows, len(test.triplets))
+    [0 3 4] 9 [1 2 5] 9
+    [1 2 5] 9 [0 3 4] 9
+    """
+
+    n_splits: int = 5
+    _: KW_ONLY
+    shuffle: bool = True
+    random_state: Any = None
+
+    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+        """Return the number of splits."""
+        return self.n_splits
+
+    def split(
+        self, X: Any, y: Any = None, groups: Any = None
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the rows of train and test sides, as the splitters of scikit-learn do.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,), default=None
+            Labels to stratify by.
+        groups : ignored
+
+        Yields
+        ------
+        train, test : ndarray
+        """
+        from sklearn.model_selection import KFold, StratifiedKFold
+
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        kind = KFold if y is None else StratifiedKFold
+        folds = kind(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
+        yield from folds.split(np.empty((n_rows, 0)), y)
+
+    def split_triplets(
+        self, triplets: Any, n_rows: int, *, y: Any = None, weights: Any = None
+    ) -> Iterator[tuple[Side, Side]]:
+        """Yield train and test sides with the triplets or quadruplets inside each.
+
+        Those with rows on both sides are in neither.
+
+        Parameters
+        ----------
+        triplets : array-like of int of shape (n_triplets, 3) or (n_quadruplets, 4)
+        n_rows : int
+            Number of rows `triplets` refers to.
+        y : array-like of shape (n_rows,), default=None
+            Labels to stratify by.
+        weights : array-like of shape (n_triplets,), default=None
+
+        Yields
+        ------
+        train, test : Side
+            ``rows, triplets, weights``: ``fit(X[rows], triplets=triplets, sample_weight=weights)``.
+        """
+        array = user_input.check_comparisons(triplets, n_rows)
+        noun = _noun(array)
+        weights = user_input.check_weights(weights, len(array), noun)
+        splits = list(self.split(np.empty((n_rows, 0)), y))
+        # Check all splits before the first is used, not after hours of fitting.
+        for k, (train, test) in enumerate(splits):
+            for name, rows, change in (("train", train, "more"), ("test", test, "fewer")):
+                inside = np.zeros(n_rows, dtype=bool)
+                inside[rows] = True
+                if not inside[array].all(axis=1).any():
+                    raise ValueError(
+                        f"Split {k} of n_splits={self.n_splits} has no {noun} inside its "
+                        f"{len(rows)} {name} rows; {noun}s with rows on both sides are in neither. "
+                        f"Use {change} splits or more {noun}s."
+                    )
+        for train, test in splits:
+            yield _side(train, array, weights, n_rows), _side(test, array, weights, n_rows)
+
+
+def _side(rows: np.ndarray, triplets: np.ndarray, weights: np.ndarray | None, n_rows: int) -> Side:
+    if weights is None:
+        return Side(rows, restrict(triplets, rows, n_rows), None)
+    return Side(rows, *restrict(triplets, rows, n_rows, weights))
+
+
+def distinct_rows(
+    X: sp.csr_array, labels: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first of each group of equal rows with equal labels, and the weight of each group.
+
+    Rows of weight 0 are left out. Without weights each row weighs 1, so the weight of a group is
+    the number of its rows.
+    """
+    rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+    weights = np.ones(len(rows)) if weights is None else weights[rows]
+    # Equal rows have equal weighted sums, bit for bit: only rows with equal sums are compared.
+    spread = (X.indices.astype(np.uint64) * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
+    weighted = sp.csr_array(
+        (X.data * spread, np.zeros_like(X.indices), X.indptr), shape=(X.shape[0], 1)
+    )
+    sums = weighted @ np.ones(1)
+    _, group, count = np.unique(sums[rows], return_inverse=True, return_counts=True)
+    if count.max() == 1:
+        return rows, weights
+    position: dict[tuple[bytes, bytes, int], int] = {}
+    first: list[int] = []
+    total: list[float] = []
+    for k, row in enumerate(rows):
+        if count[group[k]] > 1:
+            span = slice(X.indptr[row], X.indptr[row + 1])
+            key = (X.indices[span].tobytes(), X.data[span].tobytes(), int(labels[row]))
+            if key in position:
+                total[position[key]] += weights[k]
+                continue
+            position[key] = len(first)
+        first.append(int(row))
+        total.append(weights[k])
+    return np.array(first), np.array(total)
