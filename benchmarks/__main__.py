@@ -1,7 +1,7 @@
-"""Run benchmarks and print a table: `python -m benchmarks [names...]`; `--list` says what there is.
+"""Run benchmarks and print a table: `python -m benchmarks [names...]`; `--list` names them all.
 
-Without names: the main ones, a few minutes. Each result is added to a file of JSON lines as soon
-as it is there, so an interrupted run loses nothing that was finished.
+Without names: the main ones, a few minutes. Each result is written to a file of JSON lines at once,
+so an interrupted run loses no finished result.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from . import fits, measure, problems, runner, table
+from . import measure, problems, runner, steps, table
 from .runner import say
 from .tasks import Record, Task, plan, registered
 
@@ -38,11 +38,11 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--steps", nargs="+", metavar="S", help="away, pairwise, blended, forward")
     add("--limit", type=float, metavar="SECONDS", help="end a run after so many seconds")
     add("--target", type=float, metavar="F", help="objective for time_to_objective")
-    add("--prior", type=_number_or_auto, metavar="C", help="prior of the model; 0 unless told")
+    add("--prior", type=_number_or_auto, metavar="C", help="prior of the model (0)")
     add("--scale", type=float, metavar="L", help="scale in place of the problem's own")
     add("--toy", action="store_true", help="small problems of the same form, no data needed")
     add("--out", type=Path, metavar="FILE", help="add results to this file")
-    add("--list", action="store_true", help="say which benchmarks and problems there are")
+    add("--list", action="store_true", help="list the benchmarks and the problems")
     add("--show", type=Path, metavar="FILE", help="print the tables of a result file, run nothing")
     given = parser.parse_args(arguments)
     unknown = [name for name in given.names if name not in registered()]
@@ -56,7 +56,7 @@ def _number_or_auto(text: str) -> float | str:
 
 
 def tasks_of(given: argparse.Namespace) -> list[Task]:
-    """Return what the options ask to be run."""
+    """Return the tasks that the options ask for."""
     options = {
         "threads": tuple(given.threads) if given.threads else None,
         "n_cores": measure.cores(),
@@ -79,7 +79,7 @@ def tasks_of(given: argparse.Namespace) -> list[Task]:
 
 
 def _present(usual: tuple[str, ...], toy: bool) -> tuple[str, ...]:
-    """Return the problems whose data are here; a made one where none are."""
+    """Return the problems whose data are present, or a generated one if none are."""
     there = tuple(name for name in usual if toy or problems.why_missing(name) is None)
     for name in set(usual) - set(there):
         say(f"skip: {name}: {problems.why_missing(name)}")
@@ -87,7 +87,7 @@ def _present(usual: tuple[str, ...], toy: bool) -> tuple[str, ...]:
 
 
 def run_all(tasks: list[Task], out: Path) -> Iterator[Record]:
-    """Run tasks one after the other; write each record down before it is handed on."""
+    """Run tasks one after the other; write each record to the file before yielding it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     done: list[tuple[str, Record]] = []
     failed: list[str] = []
@@ -104,7 +104,7 @@ def run_all(tasks: list[Task], out: Path) -> Iterator[Record]:
             for record in runner.run_apart(task):
                 done.append((task.benchmark, record))
                 yield _written(record, out)
-        except RuntimeError as error:  # the others may still go well
+        except RuntimeError as error:  # the others may still succeed
             failed.append(str(error))
             say(f"FAILED: {error}")
     for name, known in registered().items():
@@ -126,14 +126,14 @@ def show(records: list[Record]) -> None:
     """Print the tables of some results."""
     if records:
         print(table.results(records))
-    paths = fits.steps_table(records)
+    paths = steps.steps_table(records)
     if paths:
         print("\nObjective and 3-NN validation error after so many CPU seconds:\n")
         print(paths)
 
 
 def show_list() -> None:
-    """Print which benchmarks and problems there are."""
+    """Print the benchmarks and the problems."""
     rows = [[name, known.purpose, " ".join(known.problems)] for name, known in registered().items()]
     print(table.aligned(rows, ("benchmark", "what it measures", "problems"), ()))
     print("\nproblems:", ", ".join(problems.names()))
@@ -158,7 +158,7 @@ def main(arguments: list[str] | None = None) -> int:
     end, code = "", 0
     try:
         for record in run_all(tasks_of(given), out):
-            records.append(record)  # noqa: PERF402 - kept one by one, whatever comes after
+            records.append(record)  # noqa: PERF402 - an error leaves the earlier ones
     except KeyboardInterrupt:
         end, code = ", interrupted", 130
     except RuntimeError as error:

@@ -1,8 +1,7 @@
-"""The single parts of an iteration: time of each, and how much the exact oracle looks at."""
+"""The parts of an iteration, timed one by one, and the rows that the exact oracle evaluates."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import cycle
@@ -18,7 +17,7 @@ from hdsl.core.solver import frank_wolfe
 
 from . import problems
 from .fits import ITERATION_MARKS, fit, load, warm_up
-from .measure import Clock, Yardstick, peak_mb, record, reset_peak, time_calls
+from .measure import Clock, Measured, Yardstick, record, time_calls, timed
 from .tasks import Record, Task, benchmark
 
 #: How many active atoms are scored.
@@ -41,7 +40,7 @@ class Scene:
         self.active = cycle([tuple(int(part) for part in atom) for atom in self.atoms[:50]])
 
     def next_margins(self) -> np.ndarray:
-        """Return the margins of the one model and of the other by turns."""
+        """Return the margins of the two models in turn."""
         return next(self._turn)
 
     def gradient(self):
@@ -68,10 +67,13 @@ def kernels(task: Task) -> Iterator[Record]:
     unit = Yardstick(problem.X).sample()
     rng = np.random.default_rng(0)
     with Workers(task.threads) as workers:
-        build = _build(problem, workers)
-        yield _line(task, problem, unit, "build", *build.times)
-        yield _line(task, problem, unit, "first_look", *_first_look(build.made, rng))
-        scene = _scene(build.made, task.iterations)
+        made, *times = timed(lambda: _make_problem(problem, workers))
+        yield _line(task, problem, unit, "build", *times)
+        # The first gradient and oracle also make what later ones reuse.
+        start = np.zeros(made.n_triplets)
+        _, *times = timed(lambda: ORACLES["ascent"]()(made.gradient(start), rng))
+        yield _line(task, problem, unit, "first_look", *times)
+        scene = _scene(made, task.iterations)
         for name, call, make in _parts(scene, task.oracles, rng):
             times = time_calls(call, make)
             unit.sample(seconds=0.02, least=3)
@@ -94,38 +96,23 @@ def _line(
     )  # fmt: skip
 
 
-@dataclass
-class _Built:
-    made: TripletProblem
-    times: tuple[float, float]
-
-
-def _build(problem: problems.Problem, workers: Workers) -> _Built:
-    wall, cpu = time.perf_counter(), time.process_time()
+def _make_problem(problem: problems.Problem, workers: Workers) -> TripletProblem:
     data = TripletData(problem.X, problem.triplets, workers)
-    made = TripletProblem(data, losses.get("smoothed_hinge"), problem.scale)
-    return _Built(made, (time.perf_counter() - wall, time.process_time() - cpu))
-
-
-def _first_look(made: TripletProblem, rng: np.random.Generator) -> tuple[float, float]:
-    """Time the first gradient and oracle, with all that is made once when it is first asked for."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    ORACLES["ascent"]()(made.gradient(np.zeros(made.n_triplets)), rng)
-    return time.perf_counter() - wall, time.process_time() - cpu
+    return TripletProblem(data, losses.get("smoothed_hinge"), problem.scale)
 
 
 def _scene(made: TripletProblem, n_iter: int) -> Scene:
-    """Run a while; complete the active atoms to N_ATOMS with other pairs of their features."""
+    """Run some iterations; add other pairs of the active features, up to N_ATOMS atoms."""
     seen: list[np.ndarray] = []
     atoms: list[np.ndarray] = []
 
-    def keep(state) -> None:
+    def remember(state) -> None:
         seen.append(state.margins.copy())
         del seen[:-2]
         atoms[:] = [state.active.atoms.copy()]
 
     rng = np.random.default_rng(0)
-    frank_wolfe(made, max_iter=n_iter, tol=0.0, callback=keep, rng=rng)
+    frank_wolfe(made, max_iter=n_iter, tol=0.0, callback=remember, rng=rng)
     return Scene(made, seen, _completed(atoms[0], rng))
 
 
@@ -157,7 +144,7 @@ def _parts(
     )
     yield "value", made.value, scene.next_margins
     for name in oracles:
-        # One that remembers, as in a run, and one that begins anew at each call.
+        # One that remembers, as in a run, and a new one at each call.
         used, new = ORACLES[name](), ORACLES[name]
         used(scene.look(), rng)
         yield f"oracle_{name}", lambda look, used=used: used(look, rng), scene.look
@@ -183,36 +170,34 @@ def exact_rows(task: Task) -> Iterator[Record]:
 
 
 def _count_rows(task: Task, problem: problems.Problem, step: str) -> Record:
-    unit = Yardstick(problem.X).sample()
-    counted = _CountedRows(Clock(limit=task.limit, yardstick=unit))
-    reset_peak()
-    with mock.patch.dict(ORACLES, exact=counted.oracle):
-        model = fit(
-            problem, counted, oracle="exact", step=step, max_iter=task.iterations,
-            n_jobs=task.threads,
-        )  # fmt: skip
-    peak, times = peak_mb(), counted.clock.per_iteration()
-    unit.sample()
+    with Measured(problem.X) as measured:
+        counted = _CountedRows(Clock(limit=task.limit, yardstick=measured.yardstick))
+        with mock.patch.dict(ORACLES, exact=counted.oracle):
+            model = fit(
+                problem, counted, oracle="exact", step=step, max_iter=task.iterations,
+                n_jobs=task.threads,
+            )  # fmt: skip
+    times = counted.clock.per_iteration()
     n_live = len(np.unique(problem.X.indices))
     per_call = counted.n_rows / max(1, counted.n_calls)
     return record(
         task, problem, step, seconds=times["seconds"], cpu_seconds=times["cpu_seconds"],
-        yardstick=unit, peak=peak, model=model, n_calls=counted.n_calls, n_rows=counted.n_rows,
-        n_live=n_live, rows_by_iteration=counted.path(),
-        note=f"{per_call:.0f} of {n_live} rows a call ({per_call / n_live:.1%}), "
+        yardstick=measured.yardstick, peak=measured.peak, model=model, n_calls=counted.n_calls,
+        n_rows=counted.n_rows, n_live=n_live, rows_by_iteration=counted.path(),
+        note=f"{per_call:.0f} of {n_live} rows per call ({per_call / n_live:.1%}), "
         f"{counted.n_calls} calls, {model.n_iter_} iterations",
     )  # fmt: skip
 
 
 class _CountedRows:
-    """A callback that keeps the count of rows as the run goes on."""
+    """A callback that records the number of rows evaluated so far."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock, self.made = clock, []
         self.seen: list[int] = []
 
     def oracle(self) -> Exact:
-        """Make the oracle of the run, and know it."""
+        """Make the oracle of the run and remember it."""
         self.made.append(Exact())
         return self.made[-1]
 
@@ -232,6 +217,6 @@ class _CountedRows:
         return sum(made.n_calls for made in self.made)
 
     def path(self) -> dict[str, int]:
-        """Return the rows looked at up to some iterations."""
+        """Return the number of rows evaluated up to some iterations."""
         marks = (0, *ITERATION_MARKS, len(self.seen) - 1)
         return {str(k): self.seen[k] for k in sorted(set(marks)) if k < len(self.seen)}

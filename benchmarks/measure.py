@@ -1,7 +1,7 @@
-"""What is measured and how it is written down: yardstick, peak memory, CPU and wall seconds.
+"""Measurements and their records: yardstick, peak memory, CPU and wall seconds.
 
 The yardstick of a problem is the time of one SciPy ``X.T @ q`` on its X, in the same process:
-milliseconds say much about the machine and its other users, ratios to the yardstick say less.
+milliseconds depend on the machine and its other users, ratios to the yardstick far less.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ LIBRARIES = ("hdsl", "numpy", "scipy", "numba", "scikit-learn")
 
 
 def peak_mb() -> float:
-    """Return the most memory this process has held, in MiB, since it began or since `reset_peak`.
+    """Return the most memory this process has held, in MiB, since its start or since `reset_peak`.
 
-    Where Linux tells, the high-water mark of this process alone: ``ru_maxrss`` of a child starts
-    from what its parent held.
+    On Linux, this is the high-water mark of this process alone: ``ru_maxrss`` of a child starts
+    from the memory of its parent.
     """
     if (kept := _status("VmHWM")) is not None:
         return kept / 1024
@@ -47,7 +47,7 @@ def peak_mb() -> float:
 
 
 def held_mb() -> float | None:
-    """Return the memory this process holds now, in MiB, where the system tells."""
+    """Return the memory this process holds now, in MiB; None if the system does not say."""
     held = _status("VmRSS")
     return None if held is None else held / 1024
 
@@ -80,7 +80,7 @@ class Yardstick:
         self.samples: list[float] = []
 
     def sample(self, seconds: float = 0.2, least: int = 5) -> Yardstick:
-        """Take samples for so many seconds, and so many at least; a first one is thrown away."""
+        """Take samples for `seconds`, at least `least` of them, after one to warm up."""
         _ = self.X.T @ self.q
         until = time.perf_counter() + seconds
         for k in range(2000):
@@ -97,18 +97,44 @@ class Yardstick:
         return statistics.median(self.samples) if self.samples else math.nan
 
 
-def yardstick(X: sp.csr_array) -> float:
-    """Return the median seconds of one ``X.T @ q``."""
-    return Yardstick(X).sample().seconds
+class Measured:
+    """A block of code whose peak memory is measured, with the yardstick before and after it.
+
+    Attributes
+    ----------
+    yardstick : Yardstick
+    held_before, peak : float
+        MiB held at the start, and at most until the end.
+    """
+
+    def __init__(self, X: sp.csr_array) -> None:
+        self.yardstick = Yardstick(X)
+
+    def __enter__(self) -> Measured:
+        self.yardstick.sample()
+        self.held_before = held_mb()
+        reset_peak()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self.peak = peak_mb()
+        self.yardstick.sample()
+
+
+def timed(call: Callable) -> tuple[object, float, float]:
+    """Return the result of a call, and its wall and CPU seconds."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = call()
+    return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
 class Clock:
-    """A callback of `fit` that keeps the wall and CPU seconds of each iteration.
+    """A callback of `fit` that records the wall and CPU seconds of each iteration.
 
     Its own time, and that of the yardstick samples it takes, is left out. It ends the run after
     `limit` seconds or `cpu_limit` CPU seconds, or at an objective of at most `target`. ``wall[0]``
-    is what came before the first step: checks of input, the building of the problem and the first
-    look for a direction.
+    is the time before the first step: checks of input, the building of the problem and the first
+    search for a direction.
     """
 
     def __init__(
@@ -129,13 +155,13 @@ class Clock:
         self.start()
 
     def start(self) -> None:
-        """Begin to count."""
+        """Start the clock."""
         self.total = self.total_cpu = 0.0
         self.next_sample = self.every
         self.left = time.perf_counter(), time.process_time()
 
     def __call__(self, state) -> bool:
-        """Take the times; True ends the run."""
+        """Record the times; True ends the run."""
         wall, cpu = time.perf_counter(), time.process_time()
         self.wall.append(wall - self.left[0])
         self.cpu.append(cpu - self.left[1])
@@ -155,7 +181,7 @@ class Clock:
         return self.wall[0]
 
     def per_iteration(self) -> dict[str, float]:
-        """Return mean wall and CPU seconds of an iteration, and how they are spread."""
+        """Return mean and median wall and CPU seconds per iteration."""
         wall, cpu = np.array(self.wall[1:] or [math.nan]), np.array(self.cpu[1:] or [math.nan])
         tail = wall[-max(1, len(wall) // 10) :]
         return {
@@ -170,19 +196,18 @@ class Clock:
 def time_calls(
     call: Callable, make: Callable[[], object] | None = None, budget: float = 0.5, most: int = 200
 ) -> tuple[float, float, int]:
-    """Return median wall seconds and mean CPU seconds of a call, and how often it was made.
+    """Return median wall seconds and mean CPU seconds of a call, and the number of calls.
 
-    `make`, not timed, makes the argument of each call. A first call warms up; where it takes
-    longer than the budget it is the measurement.
+    `make`, not timed, makes the argument of each call. The first call warms up, unless it alone
+    takes longer than the budget.
     """
     walls: list[float] = []
     cpus: list[float] = []
     while True:
         arguments = () if make is None else (make(),)
-        wall, cpu = time.perf_counter(), time.process_time()
-        call(*arguments)
-        walls.append(time.perf_counter() - wall)
-        cpus.append(time.process_time() - cpu)
+        _, wall, cpu = timed(lambda arguments=arguments: call(*arguments))
+        walls.append(wall)
+        cpus.append(cpu)
         if sum(walls) > budget or len(walls) > most:
             break
     if len(walls) > 1:
@@ -203,7 +228,6 @@ def record(
     yardstick: Yardstick | None = None,
     peak: float | None = None,
     model=None,
-    threads: int | None = None,
     **extra,
 ) -> dict:
     """Return one result, ready to be a JSON line; NaN becomes null."""
@@ -213,11 +237,11 @@ def record(
     if made:
         extra = {"size": problem.size, **extra}
     if unit and cpu_seconds is not None:
-        extra["cpu_ratio"] = cpu_seconds / unit  # of one thread, it bears other users better
+        extra["cpu_ratio"] = cpu_seconds / unit  # other users of the machine disturb it less
     line = {
         "benchmark": f"{task.benchmark}.{part}" if part else task.benchmark,
         "problem": problem.name if made else problem,
-        "threads": task.threads if threads is None else threads,
+        "threads": task.threads,
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "yardstick_seconds": unit,
@@ -232,7 +256,7 @@ def record(
 
 
 def _of_model(model) -> dict:
-    """Return what a fitted HDSL says of itself."""
+    """Return the size and the objective of a fitted HDSL."""
     if model is None:
         return dict.fromkeys(("objective", "gap", "n_iter", "n_atoms", "n_features"))
     return {
@@ -259,7 +283,7 @@ def _plain(value):
 
 @cache
 def environment() -> dict:
-    """Return what a result depends on besides the code: commit, machine and versions."""
+    """Return the commit, the machine and the versions that a result depends on."""
     return {
         "commit": commit(),
         "machine": {"cpu": _cpu_model(), "cores": cores()},
@@ -269,7 +293,7 @@ def environment() -> dict:
 
 
 def cores() -> int:
-    """Return how many processors this process may use."""
+    """Return the number of processors this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -310,7 +334,7 @@ def _cpu_model() -> str:
 
 
 def thread_ceiling(n_threads: int, *, toy: bool = False) -> float:
-    """Return how many times as much all threads compute as one, in registers alone.
+    """Return the speedup of arithmetic in registers by threads.
 
     No program can gain more from its threads on this machine at this moment.
     """

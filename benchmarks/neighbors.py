@@ -32,7 +32,7 @@ def neighbors(task: Task) -> Iterator[Record]:
 
 
 def _against_scipy(task, problem, part, model, given, transformed) -> Record:
-    """Time both; ours starts from the given queries, SciPy from rows that are transformed."""
+    """Time both; ours starts from the given queries, SciPy from transformed rows."""
     queries, index = given
 
     def ours():
@@ -45,7 +45,7 @@ def _against_scipy(task, problem, part, model, given, transformed) -> Record:
     began = time.perf_counter()
     S, nearest = _scipy(*transformed)
     scipy = time.perf_counter() - began
-    # Up to ties: the rows may be others, their similarities may not.
+    # Ties may give other rows, but not other similarities.
     best = -np.sort(-np.take_along_axis(S, nearest, axis=1), axis=1)
     wrong = np.abs(ours().scores - best) > 1e-9 * np.abs(S).max()
     line["extra"].update(

@@ -1,8 +1,8 @@
 """Named problems to measure on: the paper's four data sets where present, and generators.
 
 `load(name)` makes a problem. The real ones are read from the folder that the environment variable
-HDSL_DATA names, else from ``../shared/data`` beside the repository; `why_missing(name)` says what
-is not there. A name may carry a number after a colon: ``scaled:1e6``. With ``toy=True`` every name
+HDSL_DATA names, else from ``../shared/data`` beside the repository; `why_missing(name)` names what
+is missing. A name can carry a number after a colon: ``scaled:1e6``. With ``toy=True`` every name
 gives a problem of the same form that takes milliseconds and needs no data.
 """
 
@@ -21,7 +21,7 @@ from hdsl import datasets, triplets
 ROOT = Path(__file__).resolve().parents[1]
 
 #: Features of rank r appear with a frequency in proportion to 1 / (r + SHIFT) ** EXPONENT. With 75
-#: draws a row the most frequent is in 45 % of the rows and the 100th in 10 %, as in rcv1.
+#: draws per row the most frequent is in 45 % of the rows and the 100th in 10 %, as in rcv1.
 EXPONENT, SHIFT = 1.2, 30.0
 
 #: Rows of one topic take two fifths of their features from a list of so many; two sister topics,
@@ -31,13 +31,12 @@ TOPIC_WORDS, CLASS_WORDS, TOPIC_ROWS = 60, 100, 100
 
 @dataclass(frozen=True)
 class Problem:
-    """What a benchmark works on: X is a csr_array of float64, `triplets` are rows of it."""
+    """Input of a benchmark: X is a csr_array of float64, `triplets` number its rows."""
 
     name: str
     X: sp.csr_array
     triplets: np.ndarray
     scale: float
-    description: str
     y: np.ndarray | None = None
     X_valid: sp.csr_array | None = None
     y_valid: np.ndarray | None = None
@@ -69,17 +68,17 @@ def load(name: str, *, toy: bool = False) -> Problem:
 
 
 def names() -> list[str]:
-    """Return the names that `load` knows; N stands for a number."""
+    """Return the names that `load` accepts; N stands for a number."""
     return [*REAL, *MADE, *(f"{kind}:N" for kind in NUMBERED)]
 
 
 def data_folder() -> Path:
-    """Return where the real data sets are looked for."""
+    """Return the folder of the real data sets."""
     return Path(os.environ.get("HDSL_DATA") or ROOT.parent / "shared" / "data")
 
 
 def why_missing(name: str) -> str | None:
-    """Return why a problem cannot be loaded, None where it can."""
+    """Return why a problem cannot be loaded, or None."""
     kind = name.partition(":")[0]
     folder = data_folder() / kind
     if kind in REAL and not (folder / "X_train.npz").is_file():
@@ -118,7 +117,6 @@ def dexter() -> Problem:
         name="dexter",
         triplets=np.load(data_folder() / "dexter" / "triplets_random20.npy").astype(np.int64),
         scale=100.0,
-        description="dexter, columns in [0, 1], 20 random triplets a row",
         **read,
     )
 
@@ -129,7 +127,6 @@ def _with_neighbors(name: str, scale: float) -> Problem:
         name=name,
         triplets=triplets.neighbor_triplets(read["X"], read["y"], 3, 5, n_jobs=-1),
         scale=scale,
-        description=f"{name}, 3 x 5 neighbour triplets a row",
         **read,
     )
 
@@ -162,14 +159,13 @@ def _toy_of(name: str) -> Problem:
         X=X[:n],
         triplets=made,
         scale=100.0,
-        description=f"a toy in the form of {name}",
         y=y[:n],
         X_valid=X[n:],
         y_valid=y[n:],
     )
 
 
-# --- made problems -------------------------------------------------------------------------------
+# --- generated problems ---------------------------------------------------------------------------
 
 
 def recovery(n_rows: int = 5000, n_features: int = 2000, n_triplets: int = 30_000) -> Problem:
@@ -188,7 +184,6 @@ def recovery(n_rows: int = 5000, n_features: int = 2000, n_triplets: int = 30_00
         X=made.X,
         triplets=made.triplets,
         scale=100.0,
-        description="a hidden similarity of 100 atoms in two blocks of features",
     )
 
 
@@ -207,7 +202,6 @@ def power_law(
         X=rows.X,
         triplets=rows.triplets(n_targets, n_impostors),
         scale=1000.0,
-        description=f"{n_rows} x {n_features}, {nnz_per_row} non-zeros a row, power law",
         y=rows.topic % 2,
     )
 
@@ -222,12 +216,7 @@ def same_nonzeros(
     indices = narrow.X.indices * np.int32(n_features // n_live)
     X = sp.csr_array((narrow.X.data, indices, narrow.X.indptr), shape=(n_rows, n_features))
     X.has_canonical_format = True
-    return replace(
-        narrow,
-        name="same_nonzeros",
-        X=X,
-        description=f"{n_rows} rows, {n_live} columns at most alive out of {n_features}",
-    )
+    return replace(narrow, name="same_nonzeros", X=X)
 
 
 def scaled(
@@ -239,18 +228,18 @@ def scaled(
 
 
 def million() -> Problem:
-    """Return 1,000,000 rows x 1,000,000 features, 75 non-zeros a row, 15,000,000 triplets."""
+    """Return 1,000,000 rows x 1,000,000 features, 75 non-zeros per row, 15,000,000 triplets."""
     return replace(power_law(1_000_000, 1_000_000, 75), name="million")
 
 
 class _PowerLaw:
-    """Rows in topics; made by blocks of rows, so that little more than X is ever in memory."""
+    """Rows in topics, made by blocks so that memory holds little more than X."""
 
     def __init__(self, n_rows: int, n_features: int, nnz_per_row: int, seed: int) -> None:
         if 3 * nnz_per_row > n_features or n_rows < 16:
             raise ValueError(
                 f"power_law needs 16 rows and 3 * nnz_per_row features at least. Got {n_rows} rows "
-                f"and {n_features} features for {nnz_per_row} non-zeros a row."
+                f"and {n_features} features for {nnz_per_row} non-zeros per row."
             )
         self.n_rows, self.n_features, self.width = n_rows, n_features, nnz_per_row
         self.rng = np.random.default_rng(seed)
@@ -259,7 +248,7 @@ class _PowerLaw:
         self.X = self._rows()
 
     def _assign_topics(self) -> None:
-        """Deal rows out at random to topics of about TOPIC_ROWS rows; sisters are 2k and 2k + 1."""
+        """Assign rows at random to topics of about TOPIC_ROWS rows; sisters are 2k and 2k + 1."""
         self.n_topics = 2 * max(1, self.n_rows // (2 * TOPIC_ROWS))
         self.members = self.rng.permutation(self.n_rows)
         self.first = np.arange(self.n_topics + 1) * self.n_rows // self.n_topics
@@ -325,7 +314,7 @@ class _PowerLaw:
         return columns
 
     def _replacements(self, count: int, attempt: int) -> np.ndarray:
-        """Draw features in place of doubles; evenly where the frequent ones are used up."""
+        """Draw features in place of doubles; evenly once the frequent ones are used up."""
         if attempt < 5:
             return self.feature_of[self._ranks((count,))]
         return self.rng.integers(self.n_features, size=count, dtype=np.int32)

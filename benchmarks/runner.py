@@ -1,7 +1,7 @@
 """Run tasks, each in a process of its own, so that peaks of memory and caches do not mix.
 
-``python -m benchmarks.runner '<a task as JSON>'`` is that process: it prints a JSON line for each
-record as soon as it has it.
+``python -m benchmarks.runner '<a task as JSON>'`` is that process: it prints each record at once,
+as a JSON line.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def run_apart(task: Task) -> Iterator[Record]:
 
 
 def compile_apart() -> None:
-    """Have all code compiled and cached by a process that measures nothing."""
+    """Compile and cache all code in a process that measures nothing."""
     code = f"from {__package__}.fits import warm_up_all; warm_up_all()"
     subprocess.run([sys.executable, "-c", code], cwd=problems.ROOT, check=False)
 
 
 def why_skip(task: Task) -> str | None:
-    """Return why a task cannot be run here, None where it can."""
+    """Return why a task cannot be run here, or None."""
     if task.toy or task.problem == NO_PROBLEM:
         return None
     return problems.why_missing(task.problem)

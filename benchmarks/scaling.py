@@ -1,4 +1,4 @@
-"""How cost grows: with the columns, with the triplets, and up to a million rows."""
+"""How the cost grows with the columns, with the triplets, and up to a million rows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _to_first(values: Iterable[float]) -> list[float]:
     summary=_flatness,
 )
 def dimension(task: Task) -> Iterator[Record]:
-    """Time and memory as the columns go from 10⁴ to 10⁷ at equal non-zeros."""
+    """Time and memory from 10⁴ to 10⁷ columns with the same non-zeros."""
     warm_up()
     # No yardstick during the fit: its result has the length of the columns.
     yield timed_fit(task, load(task), sampled=False)
@@ -106,7 +106,7 @@ def million(task: Task) -> Iterator[Record]:
 
 def _million(task: Task, problem, part: str, batch_size: int | None) -> Record:
     line = timed_fit(task, problem, part, batch_size=batch_size)
-    say(f"million.{part}: {line['seconds']:.3f} s an iteration, {line['ratio']:.1f} yardsticks")
+    say(f"million.{part}: {line['seconds']:.3f} s per iteration, {line['ratio']:.1f} yardsticks")
     setup = line["extra"]["setup_seconds"]
     gib = line["peak_mb"] / 1024 if line["peak_mb"] is not None else math.nan
     line["extra"]["note"] = f"peak {gib:.2f} GiB, {setup:.1f} s before the first step"

@@ -1,4 +1,4 @@
-"""Results as plain text: aligned tables for a person to read."""
+"""Results as aligned tables of plain text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RIGHT = frozenset({"threads", "time", "yardsticks", "peak", "objective"})
 
 
 def read(path: str | Path) -> list[dict]:
-    """Return the records of a file of JSON lines; a line cut short by an interruption is left."""
+    """Return the records of a file of JSON lines; a last line cut short is left out."""
     records = []
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         try:
@@ -66,7 +66,7 @@ def note(record: dict) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Return seconds in a unit that suits them."""
+    """Return seconds in a readable unit."""
     if seconds is None:
         return "-"
     if seconds < 1e-3:
@@ -84,5 +84,5 @@ def memory(megabytes: float | None) -> str:
 
 
 def number(value: float | None, form: str) -> str:
-    """Return a number in this form, a dash where there is none."""
+    """Return a formatted number, or a dash for None."""
     return "-" if value is None else format(value, form)

@@ -1,4 +1,4 @@
-"""What there is to run: a benchmark by name, and a task, one run of it on one problem."""
+"""Benchmarks by name, and tasks: one run of a benchmark on one problem."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 #: The modules that register benchmarks when imported.
-MODULES = ("kernels", "fits", "scaling", "neighbors")
+MODULES = ("kernels", "fits", "first_use", "steps", "scaling", "neighbors")
 
 #: A problem name for benchmarks that make their own.
 NO_PROBLEM = "-"
@@ -37,7 +37,7 @@ Summary = Callable[[list[Record]], Iterator[Record]]
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A function from a task to records, and what it is run with unless told otherwise."""
+    """A function from a task to records, and the defaults of its options."""
 
     name: str
     run: Run
@@ -52,7 +52,7 @@ class Benchmark:
         return (self.run.__doc__ or "").strip().splitlines()[0]
 
     def complete(self, task: Task) -> Task:
-        """Fill in what the task leaves open."""
+        """Return the task with the defaults of the options it does not set."""
         toy = {"iterations": 6} if task.toy and "iterations" in self.defaults else {}
         given = {**self.defaults, **toy}
         return replace(task, **{k: v for k, v in given.items() if getattr(task, k) is None})

@@ -1,4 +1,4 @@
-"""Every benchmark at toy size, so that none rots; no data files are needed."""
+"""Every benchmark at toy size, without data files."""
 
 import json
 from dataclasses import replace
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import compare, fits, measure, problems, runner, table, tasks
+from benchmarks import compare, fits, measure, problems, runner, steps, table, tasks
 
 FIELDS = {
     "benchmark", "problem", "commit", "machine", "python", "versions", "threads", "seconds",
@@ -43,12 +43,8 @@ def run_toy(name, **options):
     return list(runner.run(task))
 
 
-def test_every_benchmark_has_a_test_here():
-    assert set(tasks.registered()) == set(PARTS)
-
-
-@pytest.mark.parametrize("name", PARTS)
-def test_benchmark(name):
+@pytest.mark.parametrize("name", tasks.registered())
+def test_benchmark_at_toy_size_gives_complete_records(name):
     records = run_toy(name)
     assert {record["benchmark"].partition(".")[2] for record in records} == PARTS[name]
     for record in records:
@@ -68,7 +64,7 @@ def test_benchmark(name):
     assert len(text.splitlines()) == 2 + len(records)
 
 
-def test_time_to_objective_says_whether_it_got_there():
+def test_time_to_objective_records_whether_it_was_reached():
     reached = run_toy("time_to_objective", steps=("away",), target=0.4)[0]
     assert reached["extra"]["reached"]
     assert reached["objective"] <= 0.4
@@ -100,23 +96,14 @@ def test_exact_rows_are_counted():
     assert counts[-1] > 0
 
 
-def test_steps_follow_objective_and_error():
+def test_steps_record_objective_and_error_along_the_path():
     records = run_toy("steps", oracles=("ascent",), steps=("away", "forward"))
     path = records[0]["extra"]["path"]
     assert [point["n_iter"] for point in path] == sorted({point["n_iter"] for point in path})
     assert path[-1]["n_iter"] == records[0]["n_iter"]
     assert path[-1]["objective"] < path[0]["objective"]
     assert all(0.0 <= point["error"] <= 1.0 for point in path)
-    assert len(fits.steps_table(records).splitlines()) == 2 + len(records)
-
-
-def test_knn_error_is_that_of_plain_votes():
-    problem = problems.load("rcv1_4", toy=True)
-    S = (problem.X_valid @ problem.X.T).toarray()
-    nearest = np.argsort(-S, axis=1, kind="stable")[:, :3]
-    answer = (problem.y[nearest].sum(axis=1) > 1).astype(int)
-    got = fits.knn_error(problem.X, problem.y, problem.X_valid, problem.y_valid, block=7)
-    assert got == np.mean(answer != problem.y_valid)
+    assert len(steps.steps_table(records).splitlines()) == 2 + len(records)
 
 
 def test_dimension_is_the_same_problem_at_any_width():
@@ -132,7 +119,7 @@ def test_dimension_is_the_same_problem_at_any_width():
 @pytest.mark.parametrize(
     ("name", "key"), [("dimension", "ratios"), ("triplets", "yardstick_exponent")]
 )
-def test_scaling_is_summed_up(name, key):
+def test_scaling_has_a_summary(name, key):
     known = tasks.registered()[name]
     records = [
         line
@@ -159,14 +146,11 @@ def test_power_law_rows_and_triplets():
     assert (again.X != X).nnz == 0
     frequency = np.sort(np.bincount(X.indices, minlength=600))[::-1]
     assert frequency[0] > 5 * frequency[300]
+    scaled = problems.scaled(1500, n_features=300, nnz_per_row=10)
+    assert scaled.size == {"n_rows": 100, "n_columns": 300, "nnz": 1000, "n_triplets": 1500}
 
 
-def test_scaled_has_the_triplets_asked_for():
-    problem = problems.scaled(1500, n_features=300, nnz_per_row=10)
-    assert problem.size == {"n_rows": 100, "n_columns": 300, "nnz": 1000, "n_triplets": 1500}
-
-
-def test_missing_data_is_a_reason_and_no_error(tmp_path, monkeypatch, capsys):
+def test_problems_without_data_are_skipped(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HDSL_DATA", str(tmp_path))
     assert "HDSL_DATA" in problems.why_missing("dexter")
     assert problems.why_missing("recovery") is None
@@ -177,7 +161,7 @@ def test_missing_data_is_a_reason_and_no_error(tmp_path, monkeypatch, capsys):
     assert {task.problem for task in usual} == {"recovery"}
 
 
-def test_unknown_names_are_refused(capsys):
+def test_unknown_names_raise(capsys):
     with pytest.raises(SystemExit):
         command.parse(["no_such_benchmark"])
     assert "no_such_benchmark" in capsys.readouterr().err
@@ -185,7 +169,7 @@ def test_unknown_names_are_refused(capsys):
         problems.load("no_such_problem")
 
 
-def test_peak_is_that_of_a_phase():
+def test_reset_peak_starts_from_the_memory_held():
     before = measure.peak_mb()
     block = np.ones(8 << 20)
     assert measure.peak_mb() >= before
@@ -194,7 +178,7 @@ def test_peak_is_that_of_a_phase():
         assert measure.peak_mb() == pytest.approx(measure.held_mb(), abs=16)
 
 
-def test_command_in_processes_of_its_own_then_compare(tmp_path, capsys):
+def test_command_writes_a_file_that_compare_and_show_read(tmp_path, capsys):
     old, new = tmp_path / "old.jsonl", tmp_path / "new.jsonl"
     arguments = ["mean_iteration", "minibatch", "--problems", "recovery", "--threads", "1", "--toy"]
     assert command.main([*arguments, "--out", str(old)]) == 0
@@ -215,7 +199,7 @@ def test_command_in_processes_of_its_own_then_compare(tmp_path, capsys):
     assert capsys.readouterr().out == printed
 
 
-def test_a_failing_task_stops_no_other(tmp_path, capsys):
+def test_a_failing_task_is_reported(tmp_path, capsys):
     plan = tasks.plan(["mean_iteration"], problems=("bad",), threads=(1,), n_cores=1, toy=True)
     with pytest.raises(RuntimeError, match="mean_iteration on bad"):
         list(command.run_all(plan, tmp_path / "out.jsonl"))

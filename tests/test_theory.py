@@ -1,4 +1,4 @@
-"""The bounds: that they say what they should, that they hold, and where the printed ones do not."""
+"""The bounds: their formulas, that they hold, and where the printed ones do not."""
 
 import doctest
 import math
@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from hdsl import HDSL, theory
 from hdsl.datasets import make_recovery
+from hdsl.theory import convergence
 from strategies import LOSSES, matrices, models, random_arrays, random_twin, twins
 
 DEXTER = Path(__file__).parents[2] / "shared" / "data" / "dexter"
@@ -28,8 +29,7 @@ smoothed_hinge = reference.LOSSES["smoothed_hinge"][0]
 
 
 @given(twins())
-def test_lipschitz_constant(twin):
-    """The printed L is the reference's; the sharp one is between it and the true curvature."""
+def test_sharp_constant_lies_between_curvature_and_printed_constant(twin):
     data = {"loss": twin.dense.loss, "sample_weight": twin.weights}
     printed, sharp = (
         theory.lipschitz_constant(twin.X, twin.triplets, form=form, **data)
@@ -37,7 +37,7 @@ def test_lipschitz_constant(twin):
     )
     assert_allclose(printed, twin.dense.lipschitz(), rtol=1e-10, atol=1e-12)
     assert sharp <= printed * (1 + 1e-12)
-    assert_allclose(sharp, theory.lipschitz_constant(twin.X, twin.triplets, **data), rtol=0)
+    assert sharp == theory.lipschitz_constant(twin.X, twin.triplets, **data)
     V = twin.dense.vertices - twin.dense.offset[:, None]  # ⟨Aᵗ, B⟩
     G = V.T @ (twin.dense.omega[:, None] * V)
     between = np.diag(G)[:, None] + np.diag(G) - 2 * G  # mean of ⟨Aᵗ, B - B'⟩²
@@ -45,17 +45,19 @@ def test_lipschitz_constant(twin):
     assert curvature <= 8 * sharp * twin.dense.scale**2 * (1 + 1e-9) + 1e-12
 
 
-def test_lipschitz_constant_comes_in_any_blocks(monkeypatch):
+def test_lipschitz_constant_does_not_depend_on_blocks(monkeypatch):
     X, triplets = random_arrays(0)
-    weights = np.arange(len(triplets))
-    for form in ("sharp", "printed"):
-        whole = theory.lipschitz_constant(X, triplets, sample_weight=weights, form=form)
-        monkeypatch.setattr(theory, "BLOCK", 7)
-        blocks = theory.lipschitz_constant(
-            sp.csr_array(X), triplets, sample_weight=weights, form=form
-        )
-        monkeypatch.undo()
-        assert_allclose(blocks, whole, rtol=1e-12)
+
+    def both(X):
+        weights = np.arange(len(triplets))
+        return [
+            theory.lipschitz_constant(X, triplets, sample_weight=weights, form=form)
+            for form in ("sharp", "printed")
+        ]
+
+    whole = both(X)
+    monkeypatch.setattr(convergence, "BLOCK", 7)
+    assert_allclose(both(sp.csr_array(X)), whole, rtol=1e-12)
 
 
 def test_sharp_constant_is_small_where_features_are_rare():
@@ -74,10 +76,15 @@ def test_sharp_constant_can_be_exact():
     assert_allclose(theory.lipschitz_constant(X, [[0, 1, 2]]), 8.0)
 
 
-@pytest.mark.parametrize("prior", [0.0, 0.5])
-@pytest.mark.parametrize("step_size", ["line_search", "2/(k+2)"])
-@pytest.mark.parametrize("loss", LOSSES)
-def test_forward_steps_keep_to_the_bound(loss, step_size, prior):
+@pytest.mark.parametrize(
+    ("loss", "step_size", "prior"),
+    [  # all pairs of values
+        (loss, step_size, (0.0, 0.5)[(j + k) % 2])
+        for j, loss in enumerate(LOSSES)
+        for k, step_size in enumerate(["line_search", "2/(k+2)"])
+    ],
+)
+def test_forward_steps_stay_below_the_convergence_bound(loss, step_size, prior):
     """Proposition 1 with the sharp L, on whole runs."""
     for seed, scale in ((0, 1.0), (1, 10.0)):
         X, triplets = random_arrays(seed)
@@ -93,8 +100,7 @@ def test_forward_steps_keep_to_the_bound(loss, step_size, prior):
         assert (excess <= theory.convergence_bound(k, scale, L)).all()
 
 
-def test_convergence_on_dexter():
-    """A real set: the sharp L is thousands of times smaller, and the run keeps to it."""
+def test_sharp_constant_is_far_smaller_and_holds_on_dexter():
     if not DEXTER.is_dir():
         pytest.skip(f"{DEXTER} is not there: the data are not part of the repository")
     X = sp.csr_array(sp.load_npz(DEXTER / "X_train.npz"), dtype=np.float64)
@@ -115,7 +121,7 @@ def test_convergence_on_dexter():
 
 @pytest.mark.parametrize("norm", theory.NORMS)
 @given(matrices(max_features=5))
-def test_data_bound(norm, X):
+def test_data_bound_covers_all_rows(norm, X):
     p, _ = theory.NORMS[norm]
     lengths = [np.linalg.norm(x, p) for x in X]
     apart = [np.linalg.norm(x - z, p) for x, z in product(X, X)]
@@ -135,8 +141,7 @@ def test_data_bound_of_rows_at_right_angles_is_tight():
 
 
 @given(models(6), st.floats(0.01, 100))
-def test_domain_bound(model, scale):
-    """No model is larger in the dual norm, and an atom is as large."""
+def test_domain_bound_is_reached_by_an_atom_and_exceeded_by_no_model(model, scale):
     M = reference.model_matrix(*model, 6, scale)
     atom = reference.atom_matrix((1, 4, -1), 6, scale)
     for norm, dual in {"max": np.sum, "fro": lambda A: np.sqrt((A**2).sum()), "l1": np.max}.items():
@@ -149,8 +154,7 @@ def test_domain_bound(model, scale):
 # --- the formulas --------------------------------------------------------------------------------
 
 
-def test_printed_forms():
-    """As in the paper, written out."""
+def test_printed_forms_are_those_of_the_paper():
     n, k, scale, delta, B_X, L = 100, 7, 3.0, 0.1, 2.0, 1.5
     rademacher = 8 * scale * B_X * np.sqrt(2 * np.log(k) / 33)
     B_D = 4 * scale
@@ -165,24 +169,17 @@ def test_printed_forms():
 
 def test_forms_differ_by_the_number_of_atoms_alone_where_the_loss_is_large():
     d, k = 30, 2 * 30 * 29
-    assert_allclose(
-        theory.rademacher_bound(50, 3.0, d=d),
-        theory.rademacher_bound(50, 3.0, k=k, form="printed"),
-    )
-    assert_allclose(
-        theory.deviation_bound(50, 3.0, d=d),
-        theory.deviation_bound(50, 3.0, k=k, form="printed"),
-    )
+    for bound in (theory.rademacher_bound, theory.deviation_bound):
+        assert_allclose(bound(50, 3.0, d=d), bound(50, 3.0, k=k, form="printed"))
     assert_allclose(
         theory.excess_risk_bound(50, k, 3.0, 1.0, d=d),
         theory.excess_risk_bound(50, k, 3.0, 1.0, form="printed"),
     )
 
 
-@pytest.mark.parametrize("n", [3, 4, 5, 6, 8, 1000])
-@pytest.mark.parametrize("size", [1e-3, 0.3, 1.4, 1.6, 100.0])
 @pytest.mark.parametrize(("delta", "zero"), [(1e-9, 0.5), (0.05, math.log(2)), (0.999, 30.0)])
-def test_confidence_covers_what_is_proved(n, size, delta, zero):
+@given(st.integers(3, 1000), st.floats(1e-3, 100.0))
+def test_confidence_covers_what_is_proved(delta, zero, n, size):
     """McDiarmid's term, and for the excess risk Hoeffding's for a U-statistic of order 3."""
     width = zero + size
     mcdiarmid = 3 * width * np.sqrt(np.log(1 / delta) / (2 * n))
@@ -195,7 +192,7 @@ def test_confidence_covers_what_is_proved(n, size, delta, zero):
     assert theory.excess_risk_bound(n, 1, 1.0, 0.0, **given) >= twice + mcdiarmid + hoeffding
 
 
-def test_many_at_once():
+def test_bounds_broadcast_over_arrays():
     n, k = np.array([[30], [300]]), np.array([1, 10, 100])
     for form in theory.FORMS:
         table = theory.excess_risk_bound(n, k, 2.0, 1.0, d=50, form=form)
@@ -263,7 +260,7 @@ def test_theorem_1_fails_as_printed_for_a_small_scale():
 
 
 def test_theorem_1_holds_on_draws():
-    """The risk is known: features and labels are independent, and the sample's comes by sums."""
+    """Features and labels are independent, so the risk is known."""
     n, d, scale, rng = 30, 6, 0.5, np.random.default_rng(0)
     rows = np.array(list(product([0.0, 1.0], repeat=d)))
     risk = np.zeros(d * (d - 1))
@@ -284,8 +281,7 @@ def test_theorem_1_holds_on_draws():
 
 
 @pytest.mark.parametrize("replace", [True, False])
-def test_sufficient_triplets(replace):
-    """So many random triplets are as good as all; a two-hundredth is not."""
+def test_sufficient_triplets_suffice_and_far_fewer_do_not(replace):
     n, d, scale, accuracy = 40, 6, 0.25, 0.25
     rng = np.random.default_rng(0)
     X, y = draw_rows(n, d, rng)
@@ -332,7 +328,7 @@ def recovery():
 @pytest.mark.parametrize(
     ("loss", "scale", "prior"), [("smoothed_hinge", 20.0, 0.0), ("logistic", 1.0, 3.0)]
 )
-def test_gap_path(recovery, loss, scale, prior):
+def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prior):
     X, train, test = recovery
     model = HDSL(scale, prior=prior, loss=loss, max_iter=50, tol=0.0, random_state=0)
     model.fit(X, triplets=train)
@@ -356,7 +352,7 @@ def test_gap_path(recovery, loss, scale, prior):
     assert (path.gap < path.bound).all()
 
 
-def test_gap_path_chooses_models_of_the_whole_path(recovery):
+def test_gap_path_spreads_models_over_the_whole_path(recovery):
     X, train, test = recovery
     model = HDSL(20.0, prior=0.0, max_iter=80, tol=0.0, random_state=0).fit(X, triplets=train)
     path = theory.gap_path(model, X, X, test, B_X=2.0)
@@ -367,7 +363,7 @@ def test_gap_path_chooses_models_of_the_whole_path(recovery):
     assert_array_equal(theory.gap_path(model.at(0), X, X, test).n_iter, [0])
 
 
-def test_gap_path_refuses(recovery):
+def test_gap_path_raises_on_wrong_input(recovery):
     X, train, test = recovery
     model = HDSL(1.0, prior=0.0, loss="squared_hinge", max_iter=2).fit(X, triplets=train)
     with pytest.raises(ValueError, match=r"'smoothed_hinge' or 'logistic'.*loss='squared"):
@@ -397,7 +393,7 @@ PATH = theory.GapPath(
 )
 
 
-def test_plot_gap(plt):
+def test_plot_gap_draws_positive_values(plt):
     ax = theory.plot_gap(PATH)
     bound, printed, gap = ax.lines
     assert_array_equal(bound.get_xdata(), [1, 10])  # a log axis has no 0
@@ -410,7 +406,7 @@ def test_plot_gap(plt):
     assert theory.plot_gap(PATH, ax=own) is own
 
 
-def test_plot_gap_says_what_to_install(monkeypatch):
+def test_plot_gap_without_matplotlib_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"pip install 'hdsl\[plots\]'"):
         theory.plot_gap(PATH)
@@ -435,7 +431,6 @@ def test_plot_gap_says_what_to_install(monkeypatch):
         (lambda: theory.rademacher_bound(9, 1.0, d=3, norm="l2"), "'norm' .* 'max', 'fro', 'l1'"),
         (lambda: theory.deviation_bound(9, 1.0, d=3, form="k"), "'form' .* 'data', 'printed'"),
         (lambda: theory.deviation_bound(9, 1.0, d=3, delta=1), "'delta' .* > 0 and < 1. Got 1"),
-        (lambda: theory.deviation_bound(9, 1.0), "deviation_bound needs d="),
         (lambda: theory.excess_risk_bound(9, 1, 1.0, 1.0, d=3, delta=0), "of excess_risk_bound"),
         (lambda: theory.excess_risk_bound(9, 1, 1.0, 1.0), "excess_risk_bound needs d="),
         (lambda: theory.excess_risk_bound(9, 1, 1.0, 1.0, d=3, loss_at_zero=-1), "loss_at_zero"),
@@ -448,7 +443,7 @@ def test_plot_gap_says_what_to_install(monkeypatch):
         (lambda: theory.lipschitz_constant(np.eye(3), [[0, 1, 2]], form="data"), "'sharp', 'pri"),
     ],
 )
-def test_messages(call, message):
+def test_wrong_arguments_raise(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -456,7 +451,7 @@ def test_messages(call, message):
 # --- the page ------------------------------------------------------------------------------------
 
 
-def test_page_says_what_comes_out():
+def test_examples_of_the_page_run():
     if not PAGE.is_file():
         pytest.skip(f"{PAGE} is not there: an installed library has no pages")
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS

@@ -1,0 +1,131 @@
+"""What the methods that learn from triplets share."""
+
+from __future__ import annotations
+
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+
+from .. import memory, user_input
+from ..estimators.hdsl import HDSL, MINING
+from ..estimators.supervision import Supervision
+
+
+class TripletLearner(BaseEstimator, ABC):
+    """An estimator that learns a similarity from triplets, made from labels as `HDSL` makes them.
+
+    A subclass checks its own parameters in `_check_parameters` and learns in `_learn`.
+    """
+
+    mining: str | Callable[..., np.ndarray]
+    n_targets: int
+    n_impostors: int
+    random_state: Any
+    n_jobs: int | None
+    warm_start = False
+
+    def fit(self, X: Any, y: Any = None, *, triplets: Any = None) -> Any:
+        """Learn the similarity from labels or from triplets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,), default=None
+            Labels to make triplets from. Not needed if `triplets` is given.
+        triplets : array-like of int of shape (n_triplets, 3), default=None
+            Row numbers of X: the first is more like the second than like the third.
+
+        Returns
+        -------
+        self
+        """
+        self._check_mining()
+        self._check_parameters()
+        rng = user_input.generator(self.random_state)
+        continues = self.warm_start and hasattr(self, "similarity_")
+        X = user_input.check_matrix(self, X, reset=not continues)
+        X = user_input.as_problem_matrix(X)
+        supervision = Supervision.check(type(self).__name__, X, y, triplets, None)
+        self._check_memory(X)
+        triplets, weights = self._mine(supervision, rng)
+        self._learn(X, triplets, weights, rng)
+        return self
+
+    def _check_mining(self) -> None:
+        if not callable(self.mining):
+            also = " or a callable (X, y, rng)"
+            user_input.check_word(type(self).__name__, "mining", self.mining, MINING, also=also)
+        for parameter in ("n_targets", "n_impostors"):
+            self._check_number(parameter, low=1, integer=True)
+
+    def _check_number(self, parameter: str, **limits: Any) -> None:
+        value = getattr(self, parameter)
+        user_input.check_number(type(self).__name__, parameter, value, **limits)
+
+    def _mine(
+        self, supervision: Supervision, rng: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return triplets and their weights, as HDSL makes them."""
+        miner = HDSL(
+            mining=self.mining, n_targets=self.n_targets, n_impostors=self.n_impostors,
+            n_jobs=self.n_jobs,
+        )  # fmt: skip
+        return miner._mine(supervision, rng)
+
+    @abstractmethod
+    def _check_parameters(self) -> None:
+        """Raise ValueError if a parameter of the subclass is wrong."""
+
+    def _check_memory(self, X: sp.csr_array) -> None:
+        """Raise MemoryError if the fit cannot fit into memory."""
+
+    @abstractmethod
+    def _learn(
+        self,
+        X: sp.csr_array,
+        triplets: np.ndarray,
+        weights: np.ndarray | None,
+        rng: np.random.Generator,
+    ) -> None:
+        """Set the fitted attributes."""
+
+    def _warn_not_converged(self, what: str, value: float, max_iter: int, tol: float) -> None:
+        warnings.warn(
+            f"{type(self).__name__} stopped at max_iter={max_iter} with {what} {value:.1e} > "
+            f"tol={tol:.0e}. Raise max_iter or tol.",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        return tags
+
+
+def check_dense_memory(
+    owner: str, X: sp.csr_array, n_matrices: int, memory_limit: str | float | None
+) -> None:
+    """Raise MemoryError if `n_matrices` dense matrices over the features of X do not fit."""
+    user_input.check_number(owner, "memory_limit", memory_limit, low=0, words=("auto", None))
+    if memory_limit is None:
+        return
+    auto = memory_limit == "auto"
+    limit = memory.available() if auto else float(memory_limit) * 2**30
+    d = len(np.unique(X.indices))
+    need = 8 * n_matrices * d**2
+    if limit is not None and need > limit:
+        there = "are free on this machine" if auto else "are allowed by memory_limit"
+        raise MemoryError(
+            f"{owner} needs about {memory.format_bytes(need)} for {n_matrices} dense matrices of "
+            f"{d} x {d} features, but only {memory.format_bytes(limit)} {there}. Project the rows "
+            "first (random_projection and pca of hdsl.baselines, rp_oasis and pca_oasis), or pass "
+            "memory_limit=None to try anyway."
+        )
