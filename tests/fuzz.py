@@ -38,7 +38,7 @@ import numpy as np
 
 from hdsl import HDSL, readers, text, triplets
 from hdsl.estimators.hdsl import hdsl as estimators
-from hdsl.files import checkpoint, model_file
+from hdsl.files import checkpoint, container, model
 from hdsl.readers import tables
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -365,7 +365,7 @@ def damaged_json(value, rng: random.Random):
         deep = [deep]
     numbers = [*NUMBERS, 0.5, -0.5, 1e308, float("inf"), float("nan"), 1e-320, 10**4000]
     others = [None, True, False, "", "x", [], {}, [0], {"a": 1}, deep, "x" * 9999, "\ud800", "auto"]
-    return rng.choice([*numbers, *others, *model_file.DTYPES, "<f8", "<U8", "O"])
+    return rng.choice([*numbers, *others, *container.DTYPES, "<f8", "<U8", "O"])
 
 
 def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
@@ -484,7 +484,7 @@ def by_coverage(name: str, seconds: float, seed: int, folder: Path) -> None:
     """Let atheris look for inputs that reach new lines; it ends the process."""
     import atheris
 
-    for module in (checkpoint, model_file, readers, tables, text, triplets):
+    for module in (checkpoint, container, model, readers, tables, text, triplets):
         for function in vars(module).values():
             if inspect.isfunction(function) and function.__module__ == module.__name__:
                 atheris.instrument_func(function)

@@ -19,7 +19,7 @@ from numpy.testing import assert_array_equal
 import hdsl
 import killed
 from hdsl import HDSL, HDSLCV
-from hdsl.files import checkpoint, model_file
+from hdsl.files import checkpoint, container
 from hdsl.files.checkpoint import Checkpoint, digest
 
 STEPS = ["forward", "away", "pairwise", "blended"]
@@ -390,10 +390,10 @@ def test_mining_that_remembers_is_refused(tmp_path):
     ],
 )
 def test_iterations_that_no_run_has_are_refused(kept, name, value):
-    arrays, header = model_file.read(kept)
+    arrays, header = container.read(kept)
     if name == "run.counts":
         value = np.array([value, *arrays[name][1:]])
-    model_file.write(kept, {**arrays, name: value}, header)
+    container.write(kept, {**arrays, name: value}, header)
     with pytest.raises(ValueError, match=r"is damaged: .* Delete it to start anew"):
         go_on(kept).fit(X, Y)
 
@@ -478,12 +478,12 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_numbers_that_no_run_has_are_refused(kept, name):
-    arrays, header = model_file.read(kept)
-    model_file.write(kept, {**arrays, name: BAD[name](arrays[name])}, header)
+    arrays, header = container.read(kept)
+    container.write(kept, {**arrays, name: BAD[name](arrays[name])}, header)
     with pytest.raises(ValueError, match=r"The checkpoint '.*run.ckpt' is damaged: .*Delete it"):
         go_on(kept).fit(X, Y)
     del arrays[name]
-    model_file.write(kept, arrays, header)
+    container.write(kept, arrays, header)
     with pytest.raises(ValueError, match=r"The checkpoint '.*run.ckpt' is damaged: .*Delete it"):
         go_on(kept).fit(X, Y)
 
@@ -492,7 +492,7 @@ def test_a_model_file_names_no_checkpoint(tmp_path):
     """Nor threads, nor memory: a file does not say what this machine is to do."""
     path = tmp_path / "model.hdsl"
     small().fit(X, Y).save(path)
-    arrays, header = model_file.read(path)
+    arrays, header = container.read(path)
     asked = {
         "checkpoint": str(tmp_path / "theirs"),
         "n_jobs": -1,
@@ -500,7 +500,7 @@ def test_a_model_file_names_no_checkpoint(tmp_path):
         "verbose": 1,
     }
     header["params"] |= asked
-    model_file.write(path, arrays, header)
+    container.write(path, arrays, header)
     params = hdsl.load(path).get_params()
     assert {name: params[name] for name in asked} == {
         "checkpoint": None, "n_jobs": None, "memory_limit": "auto", "verbose": 0
@@ -516,7 +516,7 @@ def test_a_full_disk_loses_nothing_and_is_told_once(tmp_path, monkeypatch):
         raise OSError(errno.ENOSPC, "No space left on device")
 
     whole = saved(small().fit(X, Y), tmp_path / "whole")
-    monkeypatch.setattr(model_file.os, "fsync", full)
+    monkeypatch.setattr(container.os, "fsync", full)
     with pytest.warns(UserWarning, match="the disk is full") as told:
         model = small(tmp_path / "run.ckpt").fit(X, Y)
     assert len(told) == 1
@@ -530,7 +530,7 @@ def test_no_memory_to_write_loses_nothing(tmp_path, monkeypatch):
     def none_left(*args, **options):
         raise MemoryError
 
-    monkeypatch.setattr(model_file, "write", none_left)
+    monkeypatch.setattr(container, "write", none_left)
     with pytest.warns(UserWarning, match="no memory to write the checkpoint"):
         model = small(tmp_path / "run.ckpt").fit(X, Y)
     assert model.n_iter_ == 40

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from . import user_input
-from .files import model_file
+from .files.model import read_model, write_model
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
@@ -131,7 +131,7 @@ class Collection:
         return user_input.canonical(self.vectorizer.transform(texts))
 
     def to_extra(self) -> dict[str, Any]:
-        """Return what `model_file.model_to_arrays` takes as "extra"."""
+        """Return what `write_model` takes as "extra"."""
         extra: dict[str, Any] = {"columns": dict(self.columns or {})}
         if self.vectorizer is not None:
             split = self.vectorizer.preprocessor is not None
@@ -176,7 +176,7 @@ class Collection:
 def save(path: Any, model: Any, collection: Collection) -> None:
     """Write a fitted model with documents to one file; `hdsl.load` reads the model of it."""
     state = {**model._state(), "extra": collection.to_extra()}
-    model_file.write(path, *model_file.model_to_arrays(state))
+    write_model(path, state)
 
 
 def load_collection(path: Any) -> Collection:
@@ -191,7 +191,7 @@ def load_collection(path: Any) -> Collection:
     Collection
         Without parts where the file has none.
     """
-    state = model_file.model_from_arrays(*model_file.read(path), path=path)
+    state = read_model(path)
     try:
         return Collection.from_extra(state["extra"], state["n_features_in"])
     except ValueError as error:

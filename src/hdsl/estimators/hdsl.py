@@ -25,8 +25,8 @@ from .. import triplets as triplets_module
 from ..backends.cpu import memory as cpu_memory
 from ..core import atoms as atoms_module
 from ..core import losses
-from ..files import model_file
 from ..files.checkpoint import Checkpoint, digest
+from ..files.model import read_model, write_model
 from ..similarity import Similarity
 from . import monitor
 from .monitor import Monitor
@@ -1036,7 +1036,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         path : str or path-like
             By convention ``*.hdsl``.
         """
-        model_file.write(path, *model_file.model_to_arrays(self._state()))
+        write_model(path, self._state())
         kept_in = self.__dict__.pop("_kept_in", None)
         if kept_in is not None:
             kept_in.remove()
@@ -1102,7 +1102,7 @@ def load(path: Any) -> HDSL:
     ...     load(path).atoms_.tolist()
     [[0, 1, -1]]
     """
-    state = model_file.model_from_arrays(*model_file.read(path), path=path)
+    state = read_model(path)
     known = HDSL().get_params()
     left_out = state.pop("params_left_out")
     params = state.pop("params").items()

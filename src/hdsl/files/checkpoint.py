@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,15 +20,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
-from . import model_file
+from . import container
+from .atomic import check_can_write
+from .container import Arrays
+from .tables import pack_table, unpack_table
 
 #: Seconds from one writing to the next.
 EVERY = 30.0
 
 #: Writing may take this share of the time of a run: what is large is written less often.
 SHARE = 0.05
-
-Arrays = dict[str, np.ndarray]
 
 
 class Kept(NamedTuple):
@@ -89,10 +89,10 @@ class Checkpoint:
         if os.path.exists(self.path):
             self._read()
         else:
-            self._check_folder()
+            check_can_write(self.path, "the checkpoint")
 
     def _read(self) -> None:
-        arrays, header = model_file.read(self.path)
+        arrays, header = container.read(self.path)
         tables, of = header.get("tables"), header.get("checkpoint")
         if not isinstance(of, dict) or not isinstance(tables, dict):
             raise ValueError(
@@ -101,17 +101,9 @@ class Checkpoint:
         self._of, self.found = of, {}
         with self.damage_told():
             for name, layout in tables.items():
-                self.found[name] = model_file.table_from_arrays(arrays, name, layout)
+                self.found[name] = unpack_table(arrays, name, layout)
         inside = tuple(f"{name}." for name in tables)
         self.found |= {k: v for k, v in arrays.items() if not k.startswith(inside)}
-
-    def _check_folder(self) -> None:
-        try:
-            with tempfile.TemporaryFile(dir=os.path.dirname(self.path)):
-                pass
-        except OSError as error:
-            told = model_file.WRITE_ERRORS.get(error.errno or 0, error.strerror)
-            raise OSError(error.errno, f"Cannot write the checkpoint: {told}", self.name) from None
 
     @property
     def kept(self) -> Kept:
@@ -182,12 +174,12 @@ class Checkpoint:
         tables: dict[str, Any] = {}
         for name, array in (arrays | self._begin).items():
             if array.dtype.names:
-                columns, tables[name] = model_file.table_to_arrays(array, name)
+                columns, tables[name] = pack_table(array, name)
                 plain |= columns
             else:
                 plain[name] = array
-        model_file.write(
-            self.path, plain, {"checkpoint": self._of, "tables": tables}, what="checkpoint"
+        container.write(
+            self.path, plain, {"checkpoint": self._of, "tables": tables}, what="the checkpoint"
         )
         self._mark = _mark(self.path)
 
