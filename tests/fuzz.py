@@ -111,16 +111,16 @@ def checkpoint_bytes() -> bytes:
         if state.n_iter == 6:
             raise Cut
 
-    before = checkpoint.EVERY, checkpoint.SHARE
+    before = checkpoint.INTERVAL, checkpoint.TIME_SHARE
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.ckpt")
-        checkpoint.EVERY, checkpoint.SHARE = 0.0, np.inf
+        checkpoint.INTERVAL, checkpoint.TIME_SHARE = 0.0, np.inf
         try:
             run(path, callback=cut)
         except Cut:
             pass
         finally:
-            checkpoint.EVERY, checkpoint.SHARE = before
+            checkpoint.INTERVAL, checkpoint.TIME_SHARE = before
         return path.read_bytes()
 
 

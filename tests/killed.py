@@ -33,7 +33,7 @@ def data(n=240, d=300):
 
 def fit(path, kept, parameters):
     """Fit and save; with a checkpoint that is written as often as can be where one is named."""
-    checkpoint.EVERY, checkpoint.SHARE = 0.0, np.inf
+    checkpoint.INTERVAL, checkpoint.TIME_SHARE = 0.0, np.inf
     go_to = solver._Run.go_to
 
     def noted(run, place):

@@ -35,8 +35,8 @@ class PowerCutError(Exception):
 @pytest.fixture(autouse=True)
 def _kept_often(monkeypatch):
     """Every iteration is kept."""
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    monkeypatch.setattr(checkpoint, "SHARE", np.inf)
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "TIME_SHARE", np.inf)
 
 
 def small(path=None, **parameters):
@@ -177,7 +177,7 @@ def test_the_clock_goes_on(tmp_path):
 
 
 def test_it_is_written_from_time_to_time_only(tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 1000.0)
+    monkeypatch.setattr(checkpoint, "INTERVAL", 1000.0)
     kept = tmp_path / "run.ckpt"
     with pytest.raises(PowerCutError):
         small(kept, callback=cut_at(20)).fit(X, Y)
@@ -236,7 +236,7 @@ def test_a_model_may_take_the_place_of_its_checkpoint(tmp_path):
 @pytest.mark.parametrize("was_kept", [False, True])
 def test_another_file_of_its_name_is_not_deleted(tmp_path, monkeypatch, was_kept):
     kept = tmp_path / "run.ckpt"
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0 if was_kept else 1000.0)
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0 if was_kept else 1000.0)
     model = small(kept).fit(X, Y)
     assert kept.exists() == was_kept
     kept.unlink(missing_ok=True)
@@ -325,7 +325,7 @@ def go_on(kept, **parameters):
 
 
 def test_other_parameters_are_refused_by_name(kept):
-    with pytest.raises(ValueError, match=r"another run, with max_iter=40 \(now 50\)\. Go on"):
+    with pytest.raises(ValueError, match=r"another run, with max_iter=40 \(now 50\)\. Fit with"):
         go_on(kept, max_iter=50).fit(X, Y)
     with pytest.raises(ValueError, match=r"loss='smoothed_hinge' .now 'logistic'.; step='away' "):
         go_on(kept, loss="logistic", step="pairwise").fit(X, Y)
@@ -394,7 +394,7 @@ def test_iterations_that_no_run_has_are_refused(kept, name, value):
     if name == "run.counts":
         value = np.array([value, *arrays[name][1:]])
     container.write(kept, {**arrays, name: value}, header)
-    with pytest.raises(ValueError, match=r"is damaged: .* Delete it to start anew"):
+    with pytest.raises(ValueError, match=r"is damaged: .* Delete it to start again"):
         go_on(kept).fit(X, Y)
 
 
@@ -683,10 +683,10 @@ def test_arrays_and_tables_come_back(tmp_path):
     first.write(arrays)
     again = Checkpoint(tmp_path / "run.ckpt")
     again.check({"name": 1})
-    assert again.found.keys() == arrays.keys()
+    assert again.arrays.keys() == arrays.keys()
     for name, array in arrays.items():
-        assert_array_equal(again.found[name], array)
-        assert again.found[name].dtype == array.dtype
+        assert_array_equal(again.arrays[name], array)
+        assert again.arrays[name].dtype == array.dtype
 
 
 def test_digests_tell_content_apart():

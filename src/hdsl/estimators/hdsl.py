@@ -339,7 +339,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         rng = user_input.generator(self.random_state)
         kept = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         if kept is not None:
-            kept.begin(rng)
+            kept.start_from(rng)
         checked = copy(self)  # takes what is found out; self changes at the end, in one stroke
         X = user_input.check_matrix(checked, X, reset=earlier is None)
         X = user_input.as_problem_matrix(X)
@@ -354,7 +354,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
         self._learn(supervision, validation, rng, earlier, kept, checked)
         self.__dict__.pop("_kept_in", None)
         if kept is not None and self.status_ != "interrupted":
-            self._kept_in = kept.kept
+            self._kept_in = kept.file
         return self
 
     def _learn(
@@ -432,7 +432,7 @@ class HDSL(CallbackSupportMixin, TransformerMixin, BaseEstimator):
                     data, losses.get(self.loss), scale, prior, stage.weights
                 )
                 if kept is not None and place is not None:
-                    with kept.damage_told():
+                    with kept.explain_damage():
                         n_done = 0 if stage.result is None else stage.result.n_iter
                         solver.check_place(place, task, self.oracle, n_done)
                 result = solver.frank_wolfe(
@@ -1199,7 +1199,7 @@ class _Stage:
                 parts["scores"] = scores.memory()
             return {f"{part}.{k}": v for part, found in parts.items() for k, v in found.items()}
 
-        return lambda place: kept.keep(lambda: arrays(place))
+        return lambda place: kept.write_if_due(lambda: arrays(place))
 
     def _arrays(self) -> dict[str, np.ndarray]:
         found = {"size": np.array([self.scale, self.prior])}
@@ -1217,10 +1217,10 @@ class _Stage:
 
     def go_on(self, kept: Checkpoint, shape: tuple[int, int]) -> dict[str, np.ndarray] | None:
         """Become the stage that was kept, and return the place in it; None where none was."""
-        if kept.found is None:
+        if kept.arrays is None:
             return None
-        found = _under(kept.found, "stage")
-        with kept.damage_told():
+        found = _under(kept.arrays, "stage")
+        with kept.explain_damage():
             if found["mined"].tobytes() != self.mined.encode():
                 raise ValueError("`mining` gave other triplets than when the run was begun.")
             size = found["size"]
@@ -1229,7 +1229,7 @@ class _Stage:
             self.scale, self.prior = size.tolist()
             if "triplets" in found:
                 self._become(found, shape)
-        return _under(kept.found, "run")
+        return _under(kept.arrays, "run")
 
     def _become(self, found: dict[str, np.ndarray], shape: tuple[int, int]) -> None:
         from ..core.solver import Result
@@ -1253,9 +1253,9 @@ class _Stage:
     def go_on_scoring(self, kept: Checkpoint | None, scores: Monitor) -> None:
         """Let a monitor know the scores that were kept."""
         assert kept is not None
-        assert kept.found is not None
-        with kept.damage_told():
-            scores.recall(_under(kept.found, "scores"))
+        assert kept.arrays is not None
+        with kept.explain_damage():
+            scores.recall(_under(kept.arrays, "scores"))
 
 
 def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
