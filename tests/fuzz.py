@@ -37,7 +37,7 @@ from unittest import mock
 import numpy as np
 
 from hdsl import HDSL, load, readers, text, triplets
-from hdsl.files import checkpoint, model_file
+from hdsl.files import checkpoint, container
 from hdsl.readers import tables
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -113,16 +113,16 @@ def checkpoint_bytes() -> bytes:
         if state.n_iter == 6:
             raise Cut
 
-    before = checkpoint.EVERY, checkpoint.SHARE
+    before = checkpoint.INTERVAL, checkpoint.TIME_SHARE
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.ckpt")
-        checkpoint.EVERY, checkpoint.SHARE = 0.0, np.inf
+        checkpoint.INTERVAL, checkpoint.TIME_SHARE = 0.0, np.inf
         try:
             run(path, callback=cut)
         except Cut:
             pass
         finally:
-            checkpoint.EVERY, checkpoint.SHARE = before
+            checkpoint.INTERVAL, checkpoint.TIME_SHARE = before
         return path.read_bytes()
 
 
@@ -367,7 +367,7 @@ def damaged_json(value, rng: random.Random):
         deep = [deep]
     numbers = [*NUMBERS, 0.5, -0.5, 1e308, float("inf"), float("nan"), 1e-320, 10**4000]
     others = [None, True, False, "", "x", [], {}, [0], {"a": 1}, deep, "x" * 9999, "\ud800", "auto"]
-    return rng.choice([*numbers, *others, *model_file.DTYPES, "<f8", "<U8", "O"])
+    return rng.choice([*numbers, *others, *container.DTYPES, "<f8", "<U8", "O"])
 
 
 def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:

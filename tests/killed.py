@@ -1,9 +1,9 @@
-"""Fit in processes that are killed at random moments, until one comes to its end.
+"""Fit in processes that are killed at random moments, then let one finish.
 
-``python killed.py FOLDER SEED KILLS PARAMETERS`` fits once in peace, then again and again with a
-checkpoint, killing the process (SIGKILL) KILLS times; then it is let go on to its end. Prints as
-JSON how many processes were killed, from which iterations those that followed went on, and whether
-the two files are the same bytes.
+``python killed.py FOLDER SEED KILLS PARAMETERS`` fits once without a kill, then again and again
+with one checkpoint, killing the process (SIGKILL) KILLS times, then once to the end. Prints as JSON
+how many processes were killed, at which iterations processes started, whether the two models are
+the same bytes, and which files are left.
 """
 
 import json
@@ -17,7 +17,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from hdsl import HDSL
-from hdsl.core import solver
 from hdsl.files import checkpoint
 
 
@@ -32,17 +31,18 @@ def data(n=240, d=300):
 
 
 def fit(path, kept, parameters):
-    """Fit and save; with a checkpoint that is written as often as can be where one is named."""
-    checkpoint.EVERY, checkpoint.SHARE = 0.0, np.inf
-    go_to = solver._Run.go_to
+    """Fit and save, with a checkpoint that is written as often as can be."""
+    checkpoint.INTERVAL, checkpoint.TIME_SHARE = 0.0, np.inf
+    seen = []
 
-    def noted(run, place):
-        with open(f"{kept}.went", "a") as file:
-            file.write(f"{place['counts'][0]}\n")
-        return go_to(run, place)
+    def callback(state):
+        if not seen:
+            with open(f"{kept}.started", "a") as file:
+                file.write(f"{state.n_iter}\n")
+        seen.append(state.n_iter)
 
-    solver._Run.go_to = noted
-    HDSL(random_state=0, checkpoint=kept, **parameters).fit(*data()).save(path)
+    model = HDSL(random_state=0, checkpoint=kept, callback=callback, **parameters).fit(*data())
+    model.set_params(callback=None).save(path)
 
 
 def in_child(function, *args):
@@ -59,14 +59,15 @@ def in_child(function, *args):
 
 
 def main(folder, seed, kills, parameters):
-    """Compare a fit in peace with one that is killed so many times."""
+    """Compare a fit that is not killed with one that is killed so many times."""
     folder, rng = Path(folder), np.random.default_rng(int(seed))
     parameters = json.loads(parameters)
     whole, kept, pieced = (folder / name for name in ("whole.hdsl", "run.ckpt", "pieced.hdsl"))
     began = time.perf_counter()
     assert os.waitpid(in_child(fit, whole, folder / "other.ckpt", parameters), 0)[1] == 0
+    (folder / "other.ckpt.started").unlink()
     length = time.perf_counter() - began
-    killed, went = 0, Path(f"{kept}.went")
+    killed, started = 0, Path(f"{kept}.started")
     while killed < int(kills):
         child = in_child(fit, pieced, kept, parameters)
         time.sleep(rng.uniform(0.0, length))
@@ -80,12 +81,11 @@ def main(folder, seed, kills, parameters):
             assert pieced.read_bytes() == whole.read_bytes()
             pieced.unlink()
     assert os.waitpid(in_child(fit, pieced, kept, parameters), 0)[1] == 0
-    resumed = went.read_text().split() if went.exists() else []
-    went.unlink(missing_ok=True)
-    left = sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp"))
+    resumed = [int(n_iter) for n_iter in started.read_text().split()]
+    started.unlink()
     same = pieced.read_bytes() == whole.read_bytes()
-    print(json.dumps({"killed": killed, "resumed": list(map(int, resumed)), "same": same,
-                      "left": left}))  # fmt: skip
+    left = sorted(entry.name for entry in folder.iterdir())
+    print(json.dumps({"killed": killed, "resumed": resumed, "same": same, "left": left}))
 
 
 if __name__ == "__main__":

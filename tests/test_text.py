@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
-from hdsl.files import model_file
+from hdsl.files.model import read_model, write_model
 from hdsl.text import (
     TEST,
     TRAIN,
@@ -159,9 +159,9 @@ def test_broken_documents_are_refused(tmp_path, name, value):
     model, X, vectorizer = learned()
     part = np.zeros(4, dtype=np.int8)
     save(tmp_path / "m", model, Collection(X, LABELS, TEXTS, part, vectorizer))
-    state = model_file.model_from_arrays(*model_file.read(tmp_path / "m"))
+    state = read_model(tmp_path / "m")
     state["extra"] = broken(state["extra"], name, value)
-    model_file.write(tmp_path / "m", *model_file.model_to_arrays(state))
+    write_model(tmp_path / "m", state)
     with pytest.raises(ValueError, match=r"Cannot load the documents of '.*m': .*damaged"):
         load_collection(tmp_path / "m")
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from . import user_input
-from .files import model_file
+from .files.model import read_model
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
@@ -131,7 +131,7 @@ class Collection:
         return user_input.canonical(self.vectorizer.transform(texts))
 
     def to_extra(self) -> dict[str, Any]:
-        """Return the documents as the "extra" of `model_file.model_to_arrays`."""
+        """Return what `write_model` takes as "extra"."""
         extra: dict[str, Any] = {"columns": dict(self.columns or {})}
         if self.vectorizer is not None:
             split = self.vectorizer.preprocessor is not None
@@ -173,12 +173,6 @@ class Collection:
         return cls(X, **found, vectorizer=vectorizer, columns=columns)
 
 
-def save(path: Any, model: Any, collection: Collection) -> None:
-    """Write a fitted model and its documents to one file; `hdsl.load` reads the model."""
-    state = {**model._state(), "extra": collection.to_extra()}
-    model_file.write(path, *model_file.model_to_arrays(state))
-
-
 def load_collection(path: Any) -> Collection:
     """Return the documents in a model file; nothing in the file is executed.
 
@@ -191,7 +185,7 @@ def load_collection(path: Any) -> Collection:
     Collection
         Empty if the file has no documents.
     """
-    state = model_file.model_from_arrays(*model_file.read(path), path=path)
+    state = read_model(path)
     try:
         return Collection.from_extra(state["extra"], state["n_features_in"])
     except ValueError as error:

@@ -14,7 +14,7 @@ from .learner import TripletLearner
 from .similarity import BilinearSimilarity
 
 if TYPE_CHECKING:
-    from ..backends.cpu.problem import TripletProblem
+    from ..backends.cpu.problem import CPUProblem
     from ..backends.cpu.workers import Workers
 
 #: Iterations between two checks of the optimality conditions. A check costs half an iteration.
@@ -126,7 +126,7 @@ class DiagonalSimilarity(TripletLearner):
         start = getattr(self, "weights_", None) if self.warm_start else None
         with Workers(self.n_jobs) as workers:
             problem = _make_problem(X, triplets, weights, self.loss, workers)
-            features = problem.data.features
+            features = problem.features
             objective = _DiagonalObjective(problem, self.penalty, float(self.alpha))
             w = np.zeros(len(features)) if start is None else start[features]
             w, self.n_iter_, violation = objective.minimize(w, self.max_iter, self.tol)
@@ -147,10 +147,10 @@ def _make_problem(
     weights: np.ndarray | None,
     loss: str,
     workers: Workers,
-) -> TripletProblem:
-    from ..backends.cpu.problem import TripletData, TripletProblem
+) -> CPUProblem:
+    from ..backends.cpu.layout import CPULayout
 
-    return TripletProblem(TripletData(X, triplets, workers), losses.get(loss), 1.0, weights=weights)
+    return CPULayout(X, triplets, weights, workers=workers).problem(losses.get(loss), 1.0)
 
 
 class _DiagonalObjective:
@@ -161,17 +161,17 @@ class _DiagonalObjective:
     which move them about equally, and the penalty of w weighs each v_j differently.
     """
 
-    def __init__(self, problem: TripletProblem, penalty: str, alpha: float) -> None:
+    def __init__(self, problem: CPUProblem, penalty: str, alpha: float) -> None:
         self.problem, self.penalty, self.alpha = problem, penalty, alpha
-        data = problem.data
-        pair, ptr, feature, product = data.products
+        compared, n_features = problem.comparisons, problem.n_features
+        pair, ptr, feature, product = compared.pairs.products
         rows = np.repeat(pair, np.diff(ptr))
-        shape = (data.n_pairs, data.n_features)
+        shape = (compared.pairs.n_pairs, n_features)
         self.Z = sp.csr_array(sp.coo_array((product, (rows, feature)), shape=shape))
-        self.positive, self.negative = data.positive_pair, data.negative_pair
-        self.omega = np.broadcast_to(problem.omega, data.n_triplets)
-        squares = np.zeros(data.n_features)
-        for t in range(0, data.n_triplets, CHUNK):
+        self.positive, self.negative = compared.positive_pair, compared.negative_pair
+        self.omega = np.broadcast_to(compared.omega, compared.n_comparisons)
+        squares = np.zeros(n_features)
+        for t in range(0, compared.n_comparisons, CHUNK):
             chunk = slice(t, t + CHUNK)
             differences = self.Z[self.positive[chunk]] - self.Z[self.negative[chunk]]
             squares += differences.power(2).T @ self.omega[chunk]
@@ -208,7 +208,7 @@ class _DiagonalObjective:
 
     def minimize(self, w: np.ndarray, max_iter: int, tol: float) -> tuple[np.ndarray, int, float]:
         """Return the weights, the number of iterations and the relative violation that is left."""
-        unit = float(np.abs(self.gradient(np.zeros(self.problem.n_triplets))).max())
+        unit = float(np.abs(self.gradient(np.zeros(self.problem.n_comparisons))).max())
         if unit == 0:  # no triplet tells two rows apart
             return np.zeros_like(w), 0, 0.0
         v = np.divide(w, self.size, out=np.zeros_like(w), where=self.size > 0)

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import memory, user_input
-from ..estimators.hdsl import HDSL, MINING
+from ..estimators.mining import METHODS, Mining
 from ..estimators.supervision import Supervision
 
 
@@ -51,7 +51,7 @@ class TripletLearner(BaseEstimator, ABC):
         continues = self.warm_start and hasattr(self, "similarity_")
         X = user_input.check_matrix(self, X, reset=not continues)
         X = user_input.as_problem_matrix(X)
-        supervision = Supervision.check(type(self).__name__, X, y, triplets, None)
+        supervision = Supervision.check(type(self).__name__, X, y, triplets=triplets)
         self._check_memory(X)
         triplets, weights = self._mine(supervision, rng)
         self._learn(X, triplets, weights, rng)
@@ -60,7 +60,7 @@ class TripletLearner(BaseEstimator, ABC):
     def _check_mining(self) -> None:
         if not callable(self.mining):
             also = " or a callable (X, y, rng)"
-            user_input.check_word(type(self).__name__, "mining", self.mining, MINING, also=also)
+            user_input.check_word(type(self).__name__, "mining", self.mining, METHODS, also=also)
         for parameter in ("n_targets", "n_impostors"):
             self._check_number(parameter, low=1, integer=True)
 
@@ -72,11 +72,8 @@ class TripletLearner(BaseEstimator, ABC):
         self, supervision: Supervision, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray | None]:
         """Return triplets and their weights, as HDSL makes them."""
-        miner = HDSL(
-            mining=self.mining, n_targets=self.n_targets, n_impostors=self.n_impostors,
-            n_jobs=self.n_jobs,
-        )  # fmt: skip
-        return miner._mine(supervision, rng)
+        mine = Mining(self.mining, self.n_targets, self.n_impostors, self.n_jobs)
+        return mine(supervision, rng)
 
     @abstractmethod
     def _check_parameters(self) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 import sys
-import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import memory, readers, user_input
-from ..files import model_file
+from ..files import container
+from ..files.atomic import check_can_write
 from ..readers import tables
 from ..triplets import Judgements, judgement_triplets
 
@@ -114,12 +114,9 @@ def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
     if not folder.is_dir():
         raise ValueError(f"There is no folder {folder} to write {path.name} to: make it first.")
     try:
-        with tempfile.TemporaryFile(dir=folder):
-            pass
+        check_can_write(path, str(path))
     except OSError as error:
-        raise ValueError(
-            f"Cannot write {path}: {error.strerror}. Name another place with -o."
-        ) from None
+        raise ValueError(f"{error.strerror}. Name another place with -o.") from None
 
 
 def check_model_output(path: Path) -> None:
@@ -127,7 +124,7 @@ def check_model_output(path: Path) -> None:
     check_output(path, (".hdsl",))
     if path.exists():
         try:
-            model_file.read(path)
+            container.read(path)
         except ValueError:
             raise ValueError(
                 f"{path} is there and is not a model: delete it or give another name with -o."

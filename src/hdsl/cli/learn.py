@@ -17,7 +17,7 @@ from sklearn.preprocessing import normalize
 from .. import search
 from ..estimators.hdsl import HDSL
 from ..evaluate import knn_error, triplet_accuracy
-from ..files.checkpoint import Kept
+from ..files.checkpoint import CheckpointFile
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
 from .shell import is_watched, say
@@ -45,7 +45,7 @@ class Outcome:
     n_test: int
     is_chosen: bool
     seconds: float
-    kept: list[Kept]  # the files that the runs were kept in
+    kept: list[CheckpointFile]  # the files that the runs were kept in
 
     def facts(self) -> dict[str, Any]:
         """Return it for JSON."""
@@ -129,7 +129,7 @@ def learn(
     collection = Collection(X, data.labels, data.texts, part, vectorizer, data.columns)
     plan = _by_judgements(data, X, part) if labels is None else _by_labels(X, labels, part)
     max_iter, is_chosen = model.max_iter, bool((part == VALIDATION).any())
-    kept: list[Kept] = []
+    kept: list[CheckpointFile] = []
     if is_chosen:
         if by == "labels":
             model.scoring = _neighbour_labels(plan.choose["X"], plan.choose["y"])
@@ -276,7 +276,7 @@ def _neighbour_labels(X: Any, y: np.ndarray) -> Callable[[Any, Any, Any], float]
 
 def _fit(
     model: HDSL, given: dict[str, Any], what: str, quiet: bool, checkpoint: Path | None
-) -> list[Kept]:
+) -> list[CheckpointFile]:
     if checkpoint is not None and checkpoint.exists():
         say(f"{what}: goes on from {checkpoint}")
     if is_watched(quiet):

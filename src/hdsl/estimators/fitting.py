@@ -149,9 +149,9 @@ class Fit:
     def run(self, workers: Workers, progress: Progress, tasks: Tasks) -> Learned:
         """Mine and solve, again and again where `mine_every` says so."""
         stage = Stage(*self.mine(self.supervision, self.rng), self.earlier)
-        found = None if self.checkpoint is None else self.checkpoint.found
+        found = None if self.checkpoint is None else self.checkpoint.arrays
         if self.checkpoint is not None and found is not None:
-            with self.checkpoint.damage_told():
+            with self.checkpoint.explain_damage():
                 stage.restore(part_of(found, "stage"), self.supervision.X.shape)
         layout = self.layout(stage.compared, stage.weights, stage.result, workers)
         if found is None:
@@ -263,7 +263,7 @@ class Fit:
         patience = self.model.n_iter_no_change
         scores = Monitor(self.score(), stage.scale, stage.prior, n_features, patience)
         if self.checkpoint is not None and found is not None:
-            with self.checkpoint.damage_told():
+            with self.checkpoint.explain_damage():
                 scores.recall(part_of(found, "scores"))
         elif self.earlier is not None:
             scores.add(self.earlier.n_iter, self.earlier.atoms, self.earlier.weights)
@@ -304,7 +304,9 @@ class Fit:
             parts = {"run": snapshot(), "stage": stage.snapshot()}
             return nested(**parts if scores is None else {**parts, "scores": scores.memory()})
 
-        return Snapshots(resume_from, lambda snapshot: checkpoint.keep(lambda: arrays(snapshot)))
+        return Snapshots(
+            resume_from, lambda snapshot: checkpoint.write_if_due(lambda: arrays(snapshot))
+        )
 
     @contextmanager
     def damage_explained(self) -> Iterator[None]:
@@ -313,7 +315,7 @@ class Fit:
             yield
         except SnapshotError as error:
             assert self.checkpoint is not None
-            with self.checkpoint.damage_told():
+            with self.checkpoint.explain_damage():
                 raise ValueError(str(error)) from None
 
 

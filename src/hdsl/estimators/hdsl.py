@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from .. import user_input
 from ..core import atoms as atoms_module
-from ..files import model_file
 from ..files.checkpoint import Checkpoint
 from ..similarity import Similarity
 from . import path, saving
@@ -317,7 +316,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         rng = user_input.generator(self.random_state)
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         if checkpoint is not None:
-            checkpoint.begin(rng)
+            checkpoint.start_from(rng)
         checked = copy(self)  # takes what is found out; self changes at the end, as a whole
         X = user_input.check_matrix(checked, X, reset=earlier is None)
         X = user_input.as_problem_matrix(X)
@@ -331,9 +330,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             checkpoint.check(identity_of_run(self, train, held, earlier))
         fit = Fit(self, train, held, rng, earlier=earlier, checkpoint=checkpoint)
         path.learn(fit, checked)
-        self.__dict__.pop("_kept_in", None)
+        self.__dict__.pop("_checkpoint_file", None)
         if checkpoint is not None and self.status_ != "interrupted":
-            self._kept_in = checkpoint.kept
+            self._checkpoint_file = checkpoint.file
         return self
 
     # --- what was learned ------------------------------------------------------------------------
@@ -369,7 +368,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         path.go_to(model, int(n_iter))
         model.trace_ = self.trace_[: n_iter + 1]
         model.status_ = "at"
-        model.__dict__.pop("_kept_in", None)  # the whole path is not saved with this model
+        model.__dict__.pop("_checkpoint_file", None)  # the whole path is not saved with this model
         return model
 
     # Notebooks ask for these two; scikit-learn answers with a picture of the parameters.
@@ -412,15 +411,12 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         path : str or path-like
             By convention ``*.hdsl``.
         """
-        model_file.write(path, *model_file.model_to_arrays(saving.state_of(self)))
-        kept_in = self.__dict__.pop("_kept_in", None)
-        if kept_in is not None:
-            kept_in.remove()
+        saving.save(self, path)
+        file = self.__dict__.pop("_checkpoint_file", None)
+        if file is not None:
+            file.remove()
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_kept_in", None)  # the file is this object's to delete, not its copies'
+        state.pop("_checkpoint_file", None)  # the file is this object's to delete, not its copies'
         return state
-
-    def _state(self) -> dict[str, Any]:
-        return saving.state_of(self)

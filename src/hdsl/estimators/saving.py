@@ -9,14 +9,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..files import model_file
+from ..files.model import read_model, write_model
 from .parameters import NOT_SAVED
 
 if TYPE_CHECKING:
     from .hdsl import HDSL
 
 
-def state_of(model: HDSL) -> dict[str, Any]:
+def save(model: HDSL, path: Any, extra: dict[str, Any] | None = None) -> None:
+    """Write a fitted model to a file, with more arrays and plain values where given."""
+    write_model(path, _state(model) if extra is None else {**_state(model), "extra": extra})
+
+
+def _state(model: HDSL) -> dict[str, Any]:
     """Return all that a model file holds of a fitted model."""
     check_is_fitted(model, "atoms_")
     state = {
@@ -68,7 +73,7 @@ def load(path: Any) -> HDSL:
     """
     from .hdsl import HDSL
 
-    state = model_file.model_from_arrays(*model_file.read(path), path=path)
+    state = read_model(path)
     known = HDSL().get_params()
     left_out = state.pop("params_left_out")
     params = state.pop("params").items()

@@ -1,8 +1,8 @@
-"""Checkpoints: where a run is, on the disk, so that a killed process loses seconds and not hours.
+"""Checkpoints: snapshots of a run in a file, so that a killed process loses seconds and not hours.
 
 The container is that of model files: arrays and a JSON header, read with the same distrust. The
-header says what the run is a run of, by the values of parameters and by digests of data, and a run
-of anything else is refused. The arrays are for those who gave them: this module only keeps them.
+header holds the inputs of the run, values of parameters and digests of data, and the file is
+refused if a run has other inputs. Those who pass arrays check their values when they come back.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,26 +20,27 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
-from . import model_file
+from . import container
+from .atomic import check_can_write
+from .container import Arrays
+from .tables import pack_table, unpack_table
 
-#: Seconds from one writing to the next.
-EVERY = 30.0
+#: Seconds between two writes.
+INTERVAL = 30.0
 
-#: Writing may take this share of the time of a run: what is large is written less often.
-SHARE = 0.05
-
-Arrays = dict[str, np.ndarray]
+#: Largest share of the time of a run that is spent writing: large snapshots are written less often.
+TIME_SHARE = 0.05
 
 
-class Kept(NamedTuple):
-    """A file that a run was kept in, and which of all files that ever had its name it is."""
+class CheckpointFile(NamedTuple):
+    """A checkpoint on the disk, told apart from other files that had or get its name."""
 
     path: str
-    mark: tuple[int, ...] | None
+    identity: tuple[int, ...] | None
 
     def remove(self) -> None:
-        """Delete it: what its run led to is safe elsewhere. Another file of its name stays."""
-        if self.mark is None or _mark(self.path) != self.mark:
+        """Delete the file. Another file that has its name now stays."""
+        if self.identity is None or _identity(self.path) != self.identity:
             return
         try:
             os.unlink(os.path.realpath(self.path))
@@ -53,8 +53,8 @@ class Kept(NamedTuple):
             )
 
 
-def _mark(path: str) -> tuple[int, ...] | None:
-    """Return what tells a file from the next one of its name, None where there is none."""
+def _identity(path: str) -> tuple[int, ...] | None:
+    """Return what tells a file from the next one of its name, None if there is no file."""
     try:
         found = os.stat(path)
     except OSError:
@@ -63,137 +63,135 @@ def _mark(path: str) -> tuple[int, ...] | None:
 
 
 class Checkpoint:
-    """A file that a run is kept in while it goes on.
+    """The checkpoint of a run: read at the start if there is one, written from time to time.
 
     Parameters
     ----------
     path : str or path-like
-        Where it is, or will be. A file that is there is read at once; a folder that cannot be
-        written to is refused at once.
+        A file that exists is read at once. If there is none, OSError is raised at once unless the
+        folder can be written to.
 
     Attributes
     ----------
-    found : dict of str to ndarray or None
-        What an earlier process kept, None where it kept nothing.
+    arrays : dict of str to ndarray or None
+        What an earlier process wrote, None if there was no file.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.name = os.fsdecode(path)
         self.path = os.path.abspath(self.name)  # a run may change its folder
-        self.found: Arrays | None = None
-        self._of: dict[str, Any] = {}
-        self._begin: Arrays = {}
-        self._failed = False
-        self._mark = _mark(self.path)
-        self._due = time.monotonic() + EVERY
+        self.arrays: Arrays | None = None
+        self._inputs: dict[str, Any] = {}
+        self._start: Arrays = {}
+        self._has_failed = False
+        self._identity = _identity(self.path)
+        self._due = time.monotonic() + INTERVAL
         if os.path.exists(self.path):
             self._read()
         else:
-            self._check_folder()
+            check_can_write(self.path, "the checkpoint")
 
     def _read(self) -> None:
-        arrays, header = model_file.read(self.path)
-        tables, of = header.get("tables"), header.get("checkpoint")
-        if not isinstance(of, dict) or not isinstance(tables, dict):
+        arrays, header = container.read(self.path)
+        tables, inputs = header.get("tables"), header.get("checkpoint")
+        if not isinstance(inputs, dict) or not isinstance(tables, dict):
             raise ValueError(
                 f"{self.name!r} is a model, not a checkpoint: name another file for the checkpoint."
             )
-        self._of, self.found = of, {}
-        with self.damage_told():
+        self._inputs, self.arrays = inputs, {}
+        with self.explain_damage():
             for name, layout in tables.items():
-                self.found[name] = model_file.table_from_arrays(arrays, name, layout)
-        inside = tuple(f"{name}." for name in tables)
-        self.found |= {k: v for k, v in arrays.items() if not k.startswith(inside)}
-
-    def _check_folder(self) -> None:
-        try:
-            with tempfile.TemporaryFile(dir=os.path.dirname(self.path)):
-                pass
-        except OSError as error:
-            told = model_file.WRITE_ERRORS.get(error.errno or 0, error.strerror)
-            raise OSError(error.errno, f"Cannot write the checkpoint: {told}", self.name) from None
+                self.arrays[name] = unpack_table(arrays, name, layout)
+        columns = tuple(f"{name}." for name in tables)
+        self.arrays |= {k: v for k, v in arrays.items() if not k.startswith(columns)}
 
     @property
-    def kept(self) -> Kept:
-        """The file, as this object found it or wrote it last."""
-        return Kept(self.path, self._mark)
+    def file(self) -> CheckpointFile:
+        """The file, as this object read it or wrote it last."""
+        return CheckpointFile(self.path, self._identity)
 
     @contextmanager
-    def damage_told(self) -> Iterator[None]:
-        """Let a ValueError say that the file is damaged."""
+    def explain_damage(self) -> Iterator[None]:
+        """Turn an error about the content into one that says that the file is damaged."""
         try:
             yield
         except (ValueError, KeyError) as error:
             raise ValueError(
-                f"The checkpoint {self.name!r} is damaged: {error} Delete it to start anew."
+                f"The checkpoint {self.name!r} is damaged: {error} Delete it to start again."
             ) from None
 
-    def begin(self, rng: np.random.Generator) -> None:
-        """Set a generator to where the run began with it, or note where it begins."""
-        if self.found is not None:
-            with self.damage_told():
-                user_input.set_generator(rng, self.found["begin"])
-        self._begin = {"begin": user_input.generator_bytes(rng)}
+    def start_from(self, rng: np.random.Generator) -> None:
+        """Set a generator to its state at the start of the run; a new run starts from the state."""
+        if self.arrays is not None:
+            with self.explain_damage():
+                user_input.set_generator(rng, self.arrays["begin"])
+        self._start = {"begin": user_input.generator_bytes(rng)}
 
-    def check(self, of: Mapping[str, Any]) -> None:
-        """Say what the run is a run of; raise ValueError where what was found is of another."""
-        if self.found is not None and self._of != of:
-            apart = [name for name in {**of, **self._of} if self._of.get(name) != of.get(name)]
+    def check(self, inputs: Mapping[str, Any]) -> None:
+        """Raise ValueError if the file is of a run with other inputs; else write with these.
+
+        Parameters
+        ----------
+        inputs : dict
+            All that the result depends on: values of parameters, and digests of data.
+        """
+        if self.arrays is not None and self._inputs != inputs:
+            names = {**inputs, **self._inputs}
+            changed = [name for name in names if self._inputs.get(name) != inputs.get(name)]
             raise ValueError(
                 f"{self.name!r} is the checkpoint of another run, with "
-                f"{'; '.join(self._difference(name, of) for name in apart[:5])}. Go on with what "
-                "it was begun with, or name another file, or delete this one to start anew; one "
-                "that has ended is deleted when its model is saved."
+                f"{'; '.join(self._difference(name, inputs) for name in changed[:5])}. Fit with "
+                "the inputs of that run, name another file, or delete this one to start again. The "
+                "checkpoint of a run that has ended is deleted when its model is saved."
             )
-        self._of = dict(of)
+        self._inputs = dict(inputs)
 
-    def _difference(self, name: str, of: Mapping[str, Any]) -> str:
-        there, here = self._of.get(name), of.get(name)
+    def _difference(self, name: str, inputs: Mapping[str, Any]) -> str:
+        there, here = self._inputs.get(name), inputs.get(name)
         if isinstance(here, dict) or isinstance(there, dict):  # a digest says nothing to people
             return f"other {name}"
         return f"{name}={there!r} (now {here!r})"
 
-    def keep(self, arrays: Callable[[], Arrays]) -> None:
-        """Write what `arrays` returns, if it is time to; where that fails, warn and go on."""
+    def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
+        """Write what `arrays` returns if it is time to; if that fails, warn and go on."""
         begin = time.monotonic()
         if begin < self._due:
             return
         try:
             self.write(arrays())
         except (OSError, MemoryError) as error:
-            if not self._failed:  # once is enough; the next writing may succeed
-                told = getattr(error, "strerror", "There is no memory to write the checkpoint")
+            if not self._has_failed:  # one warning is enough; the next write may succeed
+                reason = getattr(error, "strerror", "There is no memory to write the checkpoint")
                 warnings.warn(
-                    f"{told} ({self.name!r}). The fit goes on without a checkpoint, and "
+                    f"{reason} ({self.name!r}). The fit goes on without a checkpoint, and "
                     "tries again from time to time.",
                     UserWarning,
                     stacklevel=2,
                 )
-            self._failed = True
+            self._has_failed = True
         end = time.monotonic()
-        self._due = end + max(EVERY, (end - begin) / SHARE)
+        self._due = end + max(INTERVAL, (end - begin) / TIME_SHARE)
 
     def write(self, arrays: Arrays) -> None:
-        """Write arrays, whole or not at all; tables among them column by column."""
-        if _mark(self.path) not in (None, self._mark):
-            told = "Cannot write the checkpoint: another file has taken its place"
-            raise FileExistsError(errno.EEXIST, told, self.name)
+        """Write plain and structured arrays, as a whole or not at all."""
+        if _identity(self.path) not in (None, self._identity):
+            reason = "Cannot write the checkpoint: another file has taken its place"
+            raise FileExistsError(errno.EEXIST, reason, self.name)
         plain: Arrays = {}
         tables: dict[str, Any] = {}
-        for name, array in (arrays | self._begin).items():
+        for name, array in (arrays | self._start).items():
             if array.dtype.names:
-                columns, tables[name] = model_file.table_to_arrays(array, name)
+                columns, tables[name] = pack_table(array, name)
                 plain |= columns
             else:
                 plain[name] = array
-        model_file.write(
-            self.path, plain, {"checkpoint": self._of, "tables": tables}, what="checkpoint"
-        )
-        self._mark = _mark(self.path)
+        header = {"checkpoint": self._inputs, "tables": tables}
+        container.write(self.path, plain, header, what="the checkpoint")
+        self._identity = _identity(self.path)
 
 
 def digest(*parts: Any) -> dict[str, str]:
-    """Return a fingerprint of arrays, CSR arrays and None; equal for equal content.
+    """Return a fingerprint of arrays, sparse arrays and None; equal for equal content.
 
     Examples
     --------
@@ -205,7 +203,7 @@ def digest(*parts: Any) -> dict[str, str]:
         array = np.asarray(part)
         if array.dtype.kind == "O":
             array = np.array([repr(value) for value in array.ravel()], dtype=str)
-        if array.dtype.kind in "iu":  # numbers are the same whatever room they are given
+        if array.dtype.kind in "iu":  # equal integers count as equal in any width
             array = array.astype(np.int64 if array.dtype.kind == "i" else np.uint64)
         array = np.ascontiguousarray(array)
         sha.update(f"{array.dtype.str}{array.shape}".encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
 import reprlib
 from array import array
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .. import strict_json
 from .files import check_expansion
 
 #: For a Parquet file whose columns take far more memory than the file.
@@ -166,9 +166,7 @@ def _read_jsonl(path: Path, wanted: dict[str, str]) -> Table:
         if not line.strip():
             continue
         try:
-            record = json.loads(line, object_pairs_hook=_unique)
-        except RecursionError:
-            raise ValueError(f"{path.name}, line {number} is nested too deeply.") from None
+            record = strict_json.loads(line)
         except ValueError as error:
             raise ValueError(f"{path.name}, line {number} cannot be read: {error}.") from None
         if not isinstance(record, dict):
@@ -179,13 +177,6 @@ def _read_jsonl(path: Path, wanted: dict[str, str]) -> Table:
             column.append(record.get(name))
         lines.append(number)
     return Table(path.name, columns, lines)
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        raise ValueError("a name occurs twice")
-    return members
 
 
 def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:

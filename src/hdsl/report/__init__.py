@@ -8,7 +8,6 @@ anything, so they travel as JSON that cannot end its element, and are shown as t
 from __future__ import annotations
 
 import base64
-import errno
 import hashlib
 import html
 import json
@@ -24,7 +23,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from .. import user_input
-from ..files import model_file
+from ..files.atomic import atomic_write
 from ..neighbors import SimilarityKNeighborsClassifier
 
 #: Values of items on a page: with their places at most 0.8 MB. Longer rows leave room for fewer.
@@ -48,18 +47,8 @@ def write(path: str | os.PathLike[str], text: str) -> None:
     text : str
         As `page` returns it.
     """
-    with model_file.written_whole(path, _check_file, _tell) as file:
+    with atomic_write(path, "the report") as file:
         file.write(text.encode("utf-8", "replace"))  # half a surrogate pair becomes "?"
-
-
-def _check_file(path: str) -> None:
-    if not os.path.isfile(path):
-        raise OSError(errno.EINVAL, "it is there, and not a file")
-
-
-def _tell(error: OSError) -> str:
-    why = f"Cannot write the report, {error.strerror}: name a file in a folder that exists"
-    return why + " and may be written to"
 
 
 # --- the page ------------------------------------------------------------------------------------
