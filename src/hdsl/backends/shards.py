@@ -219,7 +219,7 @@ class ShardedGradient(Gradient):
         self.covers_all = parts[0].covers_all
 
     @cached_property
-    def diagonal(self) -> np.ndarray:  # type: ignore[override]
+    def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
         return reduce(np.add, (part.diagonal for part in self.parts))
 

@@ -98,7 +98,7 @@ class Exponential:
         return np.where(margin < EXPONENTIAL_TAIL, 0.0, np.exp(-inside))
 
 
-LOSSES: dict[str, type[Loss]] = {
+LOSSES: dict[str, Any] = {
     "smoothed_hinge": SmoothedHinge,
     "squared_hinge": SquaredHinge,
     "logistic": Logistic,

@@ -157,7 +157,7 @@ class Fit:
         if found is None:
             stage.scale, stage.prior = self.scale_and_prior(layout)
         user_input.check_margins(self.supervision.X, stage.scale, stage.prior)
-        scores = self.monitor(stage, found)
+        scores = self.make_monitor(stage, found)
         resume_from = None if found is None else part_of(found, "run")
         result = None
         try:
@@ -255,7 +255,7 @@ class Fit:
 
     # --- scores along the path -------------------------------------------------------------------
 
-    def monitor(self, stage: Stage, found: Arrays | None) -> Monitor | None:
+    def make_monitor(self, stage: Stage, found: Arrays | None) -> Monitor | None:
         """Return what scores the models of the path, None where there is no validation."""
         if self.validation is None:
             return None
@@ -304,9 +304,10 @@ class Fit:
             parts = {"run": snapshot(), "stage": stage.snapshot()}
             return nested(**parts if scores is None else {**parts, "scores": scores.memory()})
 
-        return Snapshots(
-            resume_from, lambda snapshot: checkpoint.write_if_due(lambda: arrays(snapshot))
-        )
+        def save(snapshot: Callable[[], Arrays]) -> None:
+            checkpoint.write_if_due(lambda: arrays(snapshot))
+
+        return Snapshots(resume_from, save)
 
     @contextmanager
     def damage_explained(self) -> Iterator[None]:

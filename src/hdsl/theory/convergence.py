@@ -73,7 +73,7 @@ def lipschitz_constant(
         symmetric += float(w @ (product + row_sums(x * y) ** 2)) / 2
         anchors += w @ x.power(4)
         others += w @ y.power(4)
-    curvature = losses.get(loss).smoothness
+    curvature = losses.LOSSES[loss].smoothness
     if form == "printed":
         return curvature * norms
     moments = 0.5 * (_two_largest(anchors**0.25) * _two_largest(others**0.25)) ** 2

@@ -77,7 +77,7 @@ class CPUGradient(Gradient):
         return total
 
     @cached_property
-    def diagonal(self) -> np.ndarray:  # type: ignore[override]
+    def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
         pairs = self.pairs
         if not pairs.store_products:

@@ -131,6 +131,24 @@ def add_atom_margins(i, j, sign, factor, ptr, idx, val, anchor_ptr, positive, ne
 
 
 @kernel()
+def _add_pair_margins(a, factor, link_ptr, neighbor, pair, term_ptr, term, u, out):
+    """Add the margins of the pairs whose first row is `a`."""
+    for e in range(link_ptr[a], link_ptr[a + 1]):
+        b = neighbor[e]
+        s = pair[e]
+        # A row with itself is listed twice in a row, and counts once.
+        if b < a or u[b] == 0.0 or (b == a and e > link_ptr[a] and pair[e - 1] == s):
+            continue
+        value = factor * u[a] * u[b]
+        for q in range(term_ptr[s], term_ptr[s + 1]):
+            t = term[q]
+            if t >= 0:
+                out[t] += value
+            else:
+                out[~t] -= value
+
+
+@kernel()
 def add_atom_margins_by_pairs(
     i, j, sign, factor, ptr, idx, val, link_ptr, neighbor, pair, term_ptr, term, u, out
 ):
@@ -150,19 +168,7 @@ def add_atom_margins_by_pairs(
                 seen += 1
             if seen < ptr[i + 1] and idx[seen] == a:
                 continue
-            for e in range(link_ptr[a], link_ptr[a + 1]):
-                b = neighbor[e]
-                s = pair[e]
-                # A pair counts once: from its first row, and a row with itself at its first link.
-                if b < a or u[b] == 0.0 or (b == a and e > link_ptr[a] and pair[e - 1] == s):
-                    continue
-                value = factor * u[a] * u[b]
-                for q in range(term_ptr[s], term_ptr[s + 1]):
-                    t = term[q]
-                    if t >= 0:
-                        out[t] += value
-                    else:
-                        out[~t] -= value
+            _add_pair_margins(a, factor, link_ptr, neighbor, pair, term_ptr, term, u, out)
     for k in range(ptr[i], ptr[i + 1]):
         u[idx[k]] = 0.0
     for k in range(ptr[j], ptr[j + 1]):

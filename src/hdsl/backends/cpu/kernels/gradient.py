@@ -213,6 +213,22 @@ def gather_blocks(
 
 
 @kernel()
+def _reach(i, ptr, idx, val, link_ptr, neighbor, pair, w, r, reached, rows):
+    """Add (W + Wᵀ) X[:, i] to `r`; list the rows that it reaches and return how many."""
+    n_rows = 0
+    for k in range(ptr[i], ptr[i + 1]):
+        a = idx[k]
+        for e in range(link_ptr[a], link_ptr[a + 1]):
+            b = neighbor[e]
+            if not reached[b]:
+                reached[b] = True
+                rows[n_rows] = b
+                n_rows += 1
+            r[b] += w[pair[e]] * val[k]
+    return n_rows
+
+
+@kernel()
 def scatter_partners(
     start, stop, features, after, ptr, idx, val, row_ptr, row_idx, row_val, link_ptr, neighbor,
     pair, w, diag, last, first, second, best, partner, entry,
@@ -232,16 +248,7 @@ def scatter_partners(
     touched = np.empty(diag.size, np.int32)
     for f in range(start, stop):
         i = features[f]
-        n_rows = 0
-        for k in range(ptr[i], ptr[i + 1]):
-            a = idx[k]
-            for e in range(link_ptr[a], link_ptr[a + 1]):
-                b = neighbor[e]
-                if not reached[b]:
-                    reached[b] = True
-                    rows[n_rows] = b
-                    n_rows += 1
-                r[b] += w[pair[e]] * val[k]
+        n_rows = _reach(i, ptr, idx, val, link_ptr, neighbor, pair, w, r, reached, rows)
         n_touched = 0
         for b in rows[:n_rows]:
             x = r[b]
