@@ -62,17 +62,10 @@ def in_a_process(code, *arguments, **environment):
 # --- threads and processes -----------------------------------------------------------------------
 
 PARAMETERS = [
-    {"random_state": seed, "oracle": oracle, "n_jobs": n_jobs, **more}
-    for seed, (oracle, n_jobs, more) in enumerate(
-        [
-            ("ascent", 1, {}),
-            ("heuristic", 2, {"batch_size": 40}),
-            ("exact", 2, {"step": "blended"}),
-            ("ascent", None, {"early_stopping": True}),
-            ("heuristic", 1, {"init": "random", "mine_every": 5}),
-            ("ascent", 2, {"mining": "random"}),
-        ]
-    )
+    {"n_jobs": 1},
+    {"n_jobs": 2, "oracle": "heuristic", "batch_size": 40, "init": "random"},
+    {"n_jobs": 2, "oracle": "exact", "step": "blended", "mine_every": 5},
+    {"n_jobs": None, "early_stopping": True, "mining": "random"},
 ]
 
 
@@ -228,13 +221,13 @@ NESTED = """
             most = max(most, len({thread.ident for thread in threading.enumerate()} - own))
         rng = np.random.default_rng(0)
         X = rng.random((600, 40)) * (rng.random((600, 40)) < 0.3)
-        HDSL(scale=1.0, prior=0.0, max_iter=6, n_jobs=n_jobs, callback=count).fit(
+        HDSL(scale=1.0, prior=0.0, max_iter=3, n_jobs=n_jobs, callback=count).fit(
             X, np.arange(600) % 3)
-        return 1 + most
+        return n_jobs, 1 + most
 
-    for n_jobs in (None, 7, -1):
-        used = joblib.Parallel(2, backend="loky")(joblib.delayed(threads)(n_jobs) for _ in range(2))
-        print(n_jobs, max(used))
+    given = (None, 7, -1)
+    for n_jobs, used in joblib.Parallel(2, backend="loky")(map(joblib.delayed(threads), given)):
+        print(n_jobs, used)
 """
 
 
