@@ -1,6 +1,6 @@
-"""Files that are damaged, made to harm, or no files at all: read or refused in plain words.
+"""Damaged, hostile and missing files: each is read, or refused with a clear message.
 
-tests/corpus has the kept files, tests/fuzz.py the readers, the damage and the long runs.
+tests/corpus has the files, tests/fuzz.py the readers, the damage and the long runs.
 """
 
 import ast
@@ -29,27 +29,26 @@ import hdsl
 from hdsl.readers import tables
 
 PARQUET = {"parquet", "polars"}
-NAMES = [name for name in fuzz.TARGETS if name not in PARQUET]
-KEPT = [(name, path) for name in fuzz.TARGETS for path in fuzz.corpus(name)]
 
 
-def needed(name):
-    """Skip where what a reader rests on is not installed."""
+def skip_without_library(name):
+    """Skip if the library that a reader needs is not installed."""
     if name in PARQUET:
         pytest.importorskip("pyarrow" if name == "parquet" else "polars")
     if name in ("triplets", "tsv"):
         pytest.importorskip("typer")
 
 
-# --- the kept files, and damage to them ----------------------------------------------------------
+# --- the corpus, and damage to it ----------------------------------------------------------------
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # NumPy's, about headers of old versions
-@pytest.mark.parametrize(("name", "path"), KEPT, ids=[f"{n}-{p.name}" for n, p in KEPT])
-def test_kept_files(name, path):
-    needed(name)
-    refused = fuzz.attempt(name, path) is not None
-    assert refused == (path.name.startswith("bad") or name == "checkpoint")
+@pytest.mark.parametrize("name", fuzz.TARGETS)
+def test_good_files_of_the_corpus_are_read_and_bad_ones_refused(name):
+    skip_without_library(name)
+    for path in fuzz.corpus(name):
+        refused = fuzz.attempt(name, path) is not None
+        assert refused == (path.name.startswith("bad") or name == "checkpoint"), path
 
 
 def test_the_corpus_is_small():
@@ -59,12 +58,12 @@ def test_the_corpus_is_small():
 seeds = cache(fuzz.seeds)
 
 
-@pytest.mark.filterwarnings("ignore")  # a damaged file may well draw warnings too
+@pytest.mark.filterwarnings("ignore")  # libraries may warn about damaged files
 @pytest.mark.parametrize("name", fuzz.TARGETS)
 @settings(max_examples=25)
 @given(seed=st.integers(0, 2**32 - 1), data=st.data())
 def test_damaged_files_are_read_or_refused(name, seed, data):
-    needed(name)
+    skip_without_library(name)
     start, rng = data.draw(st.sampled_from(seeds(name))), random.Random(seed)
     with TemporaryDirectory() as folder:
         path = Path(folder, f"file{fuzz.TARGETS[name].suffix}")
@@ -76,41 +75,41 @@ def test_the_long_run_runs(tmp_path):
     assert fuzz.by_chance("svmlight", 0.2, 0, tmp_path) > 0
 
 
-# --- what has to be large to be hostile ----------------------------------------------------------
+# --- large hostile files -------------------------------------------------------------------------
 
-LAID_OPEN = 70 * 2**20  # more than a small file may grow to
+EXPANDED = 70 * 2**20  # more than a small file may expand to
 JUDGED = b'{"anchor": 0, "positive": 1, "negative": 2, "weight": 1.0}\n'
 CLAIM = b"%%MatrixMarket matrix coordinate pattern symmetric\n"
 
 
 def npz_bomb():
     stream = io.BytesIO()
-    np.savez_compressed(stream, data=np.zeros(LAID_OPEN // 8))
+    np.savez_compressed(stream, data=np.zeros(EXPANDED // 8))
     return stream.getvalue()
 
 
 def mat_bomb():
-    packed = zlib.compress(bytes(LAID_OPEN))
+    packed = zlib.compress(bytes(EXPANDED))
     start = b"MATLAB 5.0".ljust(124) + b"\0\1IM"
     return start + struct.pack("<II", 15, len(packed)) + packed
 
 
 def zip_of_zips():
-    """Members that lie over each other, as in the well-known bombs."""
+    """Return an archive with overlapping members."""
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("0.npy", bytes(LAID_OPEN // 50))
+        archive.writestr("0.npy", bytes(EXPANDED // 50))
         for k in range(1, 100):
             member = zipfile.ZipInfo(f"{k}.npy")
-            vars_of = archive.infolist()[0]
+            first = archive.infolist()[0]
             for part in ("header_offset", "compress_type", "compress_size", "file_size", "CRC"):
-                setattr(member, part, getattr(vars_of, part))
+                setattr(member, part, getattr(first, part))
             archive.filelist.append(member)
     return stream.getvalue()
 
 
 def long_parquet():
-    """Many rows in few bytes: the same number each time."""
+    """Return many rows of the same number in few bytes."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
     column = pa.array(np.zeros(3_000_000, dtype=np.int8))
     stream = io.BytesIO()
@@ -119,8 +118,8 @@ def long_parquet():
 
 
 LARGE = {
-    "gzip": [lambda: gzip.compress(b"1 1:1\n" + b" " * LAID_OPEN, 1)],
-    "bzip2": [lambda: bz2.compress(CLAIM + b"3 3 1\n1 1\n" + b"\n" * LAID_OPEN)],
+    "gzip": [lambda: gzip.compress(b"1 1:1\n" + b" " * EXPANDED, 1)],
+    "bzip2": [lambda: bz2.compress(CLAIM + b"3 3 1\n1 1\n" + b"\n" * EXPANDED)],
     "npz": [npz_bomb, zip_of_zips],
     "mat": [mat_bomb],
     "matrix_market": [lambda: CLAIM + b"8000000 8000000 1\n1 1\n"],
@@ -130,7 +129,7 @@ LARGE = {
     ],
     "jsonl": [
         lambda: b"[" * 100_000,
-        # A column that is as wide everywhere as its longest text would take gigabytes.
+        # A NumPy column of strings would take gigabytes.
         lambda: JUDGED * 5000 + JUDGED.replace(b"0,", b'"%s",' % (b"x" * 500_000), 1),
         lambda: JUDGED.replace(b"0,", b'{"a": 1},', 1),
     ],
@@ -150,7 +149,7 @@ names = {names!r}
 for name in names:
     for path in fuzz.corpus(name, "good"):
         if name != "checkpoint":
-            fuzz.attempt(name, path)  # imports and threads are there before memory is counted
+            fuzz.attempt(name, path)  # import and start threads before memory is limited
 
 
 def watch(event, args):
@@ -165,11 +164,11 @@ fuzz.limit_memory({limit})
 sys.addaudithook(watch)
 for path in sorted(Path(".").glob("*/*")) + [p for name in names for p in fuzz.corpus(name, "bad")]:
     try:
-        told = fuzz.attempt(path.parent.name, path)
+        refusal = fuzz.attempt(path.parent.name, path)
     except fuzz.BrokenPromise as error:
-        told = None
+        refusal = None
         print("FAULT", path, error, repr(error.__cause__)[:500], flush=True)
-    if told is None:
+    if refusal is None:
         print("FAULT", path, "was not refused", flush=True)
 print("DONE")
 """
@@ -177,7 +176,7 @@ print("DONE")
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is limited as on Linux")
 def test_hostile_files_take_little_memory_and_run_nothing(tmp_path):
-    """Each is refused by a process that may take 250 MB more, and where no code may be run."""
+    """A process that may allocate 250 MB more and run no code refuses each of them."""
     names = [name for name in fuzz.TARGETS if name != "checkpoint"]
     for name, made in LARGE.items():
         (tmp_path / name).mkdir()
@@ -189,7 +188,7 @@ def test_hostile_files_take_little_memory_and_run_nothing(tmp_path):
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.stdout == "DONE\n", done.stdout + done.stderr[-3000:]
-    assert not (tmp_path / "sprung").exists()  # what the pickles of the corpus would make
+    assert not (tmp_path / "sprung").exists()  # the pickles of the corpus make it
 
 
 N = 2**17
@@ -205,11 +204,11 @@ HEAVY = {
 
 @pytest.mark.parametrize("name", HEAVY)
 def test_memory_is_a_small_multiple_of_the_file(tmp_path, name):
-    """The files are those that take the most for their size: short rows, short words."""
+    """The worst files for their size have short rows and short words."""
     for raw in HEAVY[name]:
         path = tmp_path / f"file{fuzz.TARGETS[name].suffix}"
         path.write_bytes(raw)
-        fuzz.attempt(name, path)  # what is loaded once is not counted
+        fuzz.attempt(name, path)  # do not count what is loaded once
         tracemalloc.start()
         try:
             fuzz.attempt(name, path, seconds=100)
@@ -219,13 +218,13 @@ def test_memory_is_a_small_multiple_of_the_file(tmp_path, name):
         assert peak < 80 * len(raw)
 
 
-# --- what is no file -----------------------------------------------------------------------------
+# --- not a file ----------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
 @pytest.mark.parametrize("name", fuzz.TARGETS)
-def test_what_is_no_file_is_refused(tmp_path, name):
-    needed(name)
+def test_anything_but_a_regular_file_is_refused(tmp_path, name):
+    skip_without_library(name)
     places = [tmp_path / f"{what}{fuzz.TARGETS[name].suffix}" for what in "abcdef"]
     pipe, device, folder, loop, nowhere, empty = places
     os.mkfifo(pipe)
@@ -236,11 +235,11 @@ def test_what_is_no_file_is_refused(tmp_path, name):
     empty.touch()
     for place in places:
         if name == "checkpoint" and place in (loop, nowhere):
-            continue  # there is none yet
+            continue  # a new run begins
         assert fuzz.attempt(name, place, seconds=10) is not None
 
 
-def test_a_link_to_a_file_is_that_file(tmp_path):
+def test_a_link_to_a_file_is_read(tmp_path):
     link = tmp_path / "link.svm"
     link.symlink_to(fuzz.CORPUS / "svmlight" / "good.svm")
     assert fuzz.attempt("svmlight", link) is None
@@ -277,8 +276,7 @@ def test_parquet_without_a_library(tmp_path, monkeypatch):
         tables.read_table(tmp_path / "table.parquet", {"a": "id"})
 
 
-def test_numbers_among_words(tmp_path):
-    """They stay what they are, and labels of texts become words all."""
+def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
     path = tmp_path / "table.jsonl"
     path.write_text('{"text": "a b", "topic": 1}\n{"text": "c d", "topic": "sport"}\n')
     assert tables.read_table(path, {"a": "topic"}).columns["topic"].tolist() == [1, "sport"]
@@ -302,23 +300,22 @@ def calls(tree):
             yield ast.unparse(node.func), node
 
 
-@pytest.mark.parametrize(
-    "path", sorted(Path(hdsl.__file__).parent.rglob("*.py")), ids=lambda path: path.stem
-)
-def test_nothing_in_the_source_unpickles_or_runs_text(path):
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        names = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            names = [node.module or ""]
-        assert not {name.partition(".")[0] for name in names} & UNSAFE_MODULES
-    for function, call in calls(tree):
-        assert function not in RUNS_CODE, ast.unparse(call)
-        owner, _, name = function.rpartition(".")
-        assert not (owner == "joblib" and name == "load")
-        if owner in ("np", "numpy", "np.lib.format", "format") and name in LOADERS:
-            safe = {word.arg: ast.unparse(word.value) for word in call.keywords}
-            assert safe.get("allow_pickle") == "False", ast.unparse(call)
-        assert "allow_pickle=True" not in ast.unparse(call)
+def test_nothing_in_the_source_unpickles_or_runs_text():
+    for path in sorted(Path(hdsl.__file__).parent.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                names = [node.module or ""]
+            assert not {name.partition(".")[0] for name in names} & UNSAFE_MODULES, path
+        for function, call in calls(tree):
+            text = ast.unparse(call)
+            assert function not in RUNS_CODE, text
+            owner, _, name = function.rpartition(".")
+            assert not (owner == "joblib" and name == "load"), text
+            if owner in ("np", "numpy", "np.lib.format", "format") and name in LOADERS:
+                keywords = {word.arg: ast.unparse(word.value) for word in call.keywords}
+                assert keywords.get("allow_pickle") == "False", text
+            assert "allow_pickle=True" not in text
