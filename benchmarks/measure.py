@@ -38,8 +38,8 @@ def peak_mb() -> float:
     On Linux, this is the high-water mark of this process alone: ``ru_maxrss`` of a child starts
     from the memory of its parent.
     """
-    if (kept := _status("VmHWM")) is not None:
-        return kept / 1024
+    if (peak := _status("VmHWM")) is not None:
+        return peak / 1024
     import resource  # not everywhere
 
     unit = 2**20 if sys.platform == "darwin" else 2**10

@@ -9,7 +9,8 @@ import pytest
 
 from hdsl import experiments
 from hdsl.experiments import judgements, knn, runner
-from hdsl.experiments.runner import Results, Settings, Table
+from hdsl.experiments.results import Results, Table
+from hdsl.experiments.runner import Settings
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -27,7 +28,7 @@ class Squares:
         self.computed = []
 
     def cells(self, settings):
-        known = runner.read(settings.out / "squares.jsonl")
+        known = runner.read(settings, "squares")
         more = [{"n": known['{"n": 0}']["square"] + 10}] if '{"n": 0}' in known else []
         return [{"n": n} for n in range(5)] + more
 
@@ -78,18 +79,15 @@ def test_cells_are_computed_once_and_published(squares, tmp_path, capsys):
     assert "| 10 | 100 |" in capsys.readouterr().out
 
 
-def test_an_interrupt_keeps_what_is_finished(squares, tmp_path, capsys):
+def test_an_interrupted_run_continues_where_it_was(squares, tmp_path, capsys):
     squares.stop_at = 2
     assert run(tmp_path) == 130
-    assert "goes on from there" in capsys.readouterr().err
+    assert "continues from there" in capsys.readouterr().err
     del squares.stop_at
     assert run(tmp_path) == 0
     assert squares.computed == [0, 1, 2, 2, 3, 4, 10]
-
-
-def test_a_line_that_was_cut_off_is_computed_again(squares, tmp_path):
-    assert run(tmp_path) == 0
-    lines = tmp_path / "squares.jsonl"
+    assert "squares: 6/6 cells" in capsys.readouterr().err
+    lines = tmp_path / "squares.jsonl"  # and a line cut short is computed again
     lines.write_text(lines.read_text()[:-9])
     squares.computed.clear()
     assert run(tmp_path) == 0
@@ -97,22 +95,19 @@ def test_a_line_that_was_cut_off_is_computed_again(squares, tmp_path):
     assert [json.loads(text)["square"] for text in lines.read_text().splitlines()[-1:]] == [100]
 
 
-def test_a_quick_version_says_so_and_goes_elsewhere(squares, tmp_path, monkeypatch):
+def test_quick_and_full_results_do_not_mix(squares, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert experiments.main(["all", "--quick", "--jobs", "1"]) == 0
-    assert "A quick version" in (tmp_path / "results/quick/squares.md").read_text()
-
-
-def test_quick_and_full_results_do_not_meet(squares, tmp_path, capsys):
-    assert run(tmp_path, "--quick") == 0
-    (tmp_path / "squares.jsonl").unlink()
-    assert run(tmp_path) == 2
+    quick = tmp_path / "results" / "quick"
+    assert "A quick version" in (quick / "squares.md").read_text()
+    (quick / "squares.jsonl").unlink()
+    assert run(quick) == 2
     assert "has results of quick size, and these would be full" in capsys.readouterr().err
-    assert not (tmp_path / "squares.jsonl").exists()
-    assert run(tmp_path, "--quick") == 0
+    assert not (quick / "squares.jsonl").exists()
+    assert run(quick, "--quick") == 0
 
 
-def test_names_and_numbers_that_are_wrong(capsys):
+def test_wrong_arguments_exit_with_a_message(capsys):
     for arguments, message in (
         (["square"], "no experiment 'square': choose from all, recovery"),
         (["knn", "--jobs", "0"], "--jobs must be at least 1, got 0"),
@@ -122,7 +117,7 @@ def test_names_and_numbers_that_are_wrong(capsys):
         assert message in capsys.readouterr().err
 
 
-def test_without_the_files(tmp_path, capsys):
+def test_experiments_without_their_files_are_left_out(tmp_path, capsys):
     assert experiments.main(["knn", "judgements", "--out", str(tmp_path)]) == 2
     message = capsys.readouterr().err
     assert "knn left out: it needs the real sets dexter, dorothea" in message
@@ -132,7 +127,7 @@ def test_without_the_files(tmp_path, capsys):
     assert not list(tmp_path.iterdir())
 
 
-def test_half_a_run_is_no_result():
+def test_an_interrupted_fit_is_no_result():
     assert runner.finished(SimpleNamespace(status_="max_iter")).status_ == "max_iter"
     with pytest.raises(KeyboardInterrupt):
         runner.finished(SimpleNamespace(status_="interrupted"))
@@ -147,7 +142,7 @@ def line(valid, test=0.0, curve=None, **cell):
             "test": test, **more}  # fmt: skip
 
 
-def test_the_choice_looks_at_validation_errors_only():
+def test_validation_errors_alone_choose():
     lines = [line(0.2, 0.0, scale=1.0), line(0.1, 0.9, scale=10.0), line(0.1, 0.0, scale=100.0)]
     assert knn.chosen(lines)["cell"]["scale"] == 10.0
 
@@ -160,14 +155,14 @@ def test_folds_choose_the_value_and_the_iteration():
         line(0.2, curve=[[0, 0.4], [10, 0.2], [20, 0.6]], scale=1.0, fold=0),
         line(0.3, curve=[[0, 0.4], [10, 0.3], [20, 0.6]], scale=1.0, fold=1),
         line(0.1, curve=[[0, 0.4], [10, 0.4], [20, 0.1]], scale=10.0, fold=0),
-        line(0.2, curve=[[0, 0.4], [10, 0.2]], scale=10.0, fold=1),  # ended: keeps its last
+        line(0.2, curve=[[0, 0.4], [10, 0.2]], scale=10.0, fold=1),  # ended early
     ]
     best, error = knn.chosen_by_folds(lines)
     assert best["cell"]["scale"] == 10.0
     assert error == 0.1
 
 
-def test_folds_without_a_path():
+def test_folds_choose_among_lines_without_a_curve():
     lines = [line(0.3, alpha=1.0), line(0.2, alpha=2.0), line(0.1, alpha=1.0, fold=0),
              line(0.4, alpha=2.0, fold=0)]  # fmt: skip
     best, error = knn.chosen_by_folds(lines)
@@ -175,13 +170,13 @@ def test_folds_without_a_path():
 
 
 @needs
-def test_the_table_at_small_size(tmp_path, capsys, monkeypatch):
+def test_knn_table_at_small_size(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(knn.sets, "PAPER", ("dexter",))
     command = ["knn", "--quick", "--data", str(DATA), "--out", str(tmp_path), "--jobs", "1"]
     assert experiments.main(command) == 0
     settings = Settings(tmp_path, DATA, 1, quick=True)
-    lines = runner.run("knn", knn, settings, None)
+    lines = runner.run("knn", knn, settings)
     by = {(ln["cell"]["set"], ln["cell"]["method"]): ln for ln in lines if "fold" not in ln["cell"]}
     assert by["dexter", "dot"]["valid"] == pytest.approx(0.19, abs=0.03)  # 200 of 300 rows
     assert by["dexter", "hdsl_prior"]["valid"] < by["dexter", "dot"]["valid"]
@@ -192,24 +187,24 @@ def test_the_table_at_small_size(tmp_path, capsys, monkeypatch):
     assert "|  | valid, by folds | – |" in page
     assert "| paper, test | 20.1 |" in page
     model = knn.chosen_model(settings, "dexter")
-    best = min(
-        (ln for ln in lines if ln["cell"] == {**ln["cell"], "set": "dexter", "method": "hdsl",
-         "draw": 0} and "fold" not in ln["cell"]), key=lambda ln: ln["valid"],
-    )  # fmt: skip
+    first = {"set": "dexter", "method": "hdsl", "draw": 0}.items()
+    best = knn.chosen(
+        [ln for ln in lines if first <= ln["cell"].items() and "fold" not in ln["cell"]]
+    )
     assert model.n_iter_ == best["n_iter"]
     assert model.scale_ == best["cell"]["scale"]
 
 
 @needs
-def test_judgements(tmp_path, capsys):
+def test_judgements_at_small_size(tmp_path):
     settings = Settings(tmp_path, DATA, 1, quick=True)
-    lines = runner.run("judgements", judgements, settings, None)
+    lines = runner.run("judgements", judgements, settings)
     assert len(lines) == 5
     note = judgements.publish(settings, lines).tables[0].notes[0]
     assert "Mean of 5 folds: TF-IDF cosine 0.711" in note
 
 
-def test_a_search_goes_on_from_the_grid_while_the_error_falls(monkeypatch):
+def test_search_continues_from_the_grid_while_the_error_falls(monkeypatch):
     first = {"set": "made", "method": "hdsl_prior", "scale": 1.5, "prior": 0.3, "draw": 0}
     monkeypatch.setattr(knn, "method_cells", lambda *_: [first, {**first, "prior": 1.0}])
     known = {}
@@ -222,7 +217,7 @@ def test_a_search_goes_on_from_the_grid_while_the_error_falls(monkeypatch):
             apart = np.log2(cell["scale"] / 6.0), np.log2(cell["prior"] / 2.0)
             known[runner.key(cell)] = {"cell": cell, "valid": float(np.hypot(*apart))}
 
-    assert ahead() == []  # the grid is not known yet
+    assert ahead() == []  # the grid is not computed yet
     learn(knn.method_cells())
     tried = []
     while len(ahead()) > len(tried):

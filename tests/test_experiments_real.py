@@ -11,7 +11,7 @@ from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import polynomial_kernel
 
 from hdsl import experiments
-from hdsl.experiments import dimension, knn, runner, svm
+from hdsl.experiments import dimension, knn, projections, runner, svm
 from hdsl.experiments.runner import Settings
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
@@ -34,9 +34,9 @@ def write_set(folder, n_features, n_classes, parts):
         np.save(folder / f"y_{part}.npy", y)
 
 
-@pytest.fixture(scope="module", params=["stand-ins", "real"])
+@pytest.fixture(scope="module", params=["stand-ins", pytest.param("real", marks=pytest.mark.slow)])
 def settings(request, tmp_path_factory):
-    """Where the results of all four experiments are."""
+    """Settings whose folder has the results of all four experiments."""
     out, data = tmp_path_factory.mktemp("results"), DATA
     if request.param == "stand-ins":
         data = tmp_path_factory.mktemp("data")
@@ -50,7 +50,7 @@ def settings(request, tmp_path_factory):
 
 
 def lines_of(settings, name):
-    known = runner.read(settings.out / f"{name}.jsonl")
+    known = runner.read(settings, name)
     return [known[runner.key(cell)] for cell in experiments.load(name).cells(settings)]
 
 
@@ -67,7 +67,7 @@ def column(table, head):
 # --- what is written -----------------------------------------------------------------------------
 
 
-def test_pages_tables_and_figures(settings):
+def test_every_experiment_writes_a_page_and_its_figures(settings):
     pytest.importorskip("matplotlib")
     figures = {"features": "iterations", "sparsity": "signs", "dimension": "errors"}
     for name in NAMES:
@@ -88,20 +88,21 @@ def test_a_second_run_computes_nothing(settings, monkeypatch):
         assert (settings.out / f"{name}.jsonl").read_bytes() == before[name]
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_without_data(tmp_path, capsys, name):
-    assert experiments.main([name, "--out", str(tmp_path), "--quick"]) == 2
-    said = capsys.readouterr().err
-    assert f"{name} left out: it needs the real sets dexter, rcv1_4" in said
-    assert "--data" in said
-    assert experiments.main([name, "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
-    assert "dexter is not there" in capsys.readouterr().err
+def test_experiments_without_data_are_left_out(tmp_path, capsys):
+    assert experiments.main([*NAMES, "--out", str(tmp_path), "--quick"]) == 2
+    messages = capsys.readouterr().err
+    assert all(
+        f"{name} left out: it needs the real sets dexter, rcv1_4" in messages for name in NAMES
+    )
+    assert "--data" in messages
+    assert experiments.main([*NAMES, "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.count("dexter is not there") == len(NAMES)
 
 
 # --- what is computed ----------------------------------------------------------------------------
 
 
-def test_features(settings):
+def test_features_are_those_of_the_chosen_models(settings):
     chosen = {name: knn.chosen_model(settings, name) for name in ("dexter", "rcv1_4")}
     for line in lines_of(settings, "features"):
         model, curve = chosen[line["cell"]["set"]], np.array(line["n_features"])
@@ -111,7 +112,7 @@ def test_features(settings):
     assert column(table(settings, "features", "final"), "paper") == ["183", "1888"]
 
 
-def test_sparsity(settings):
+def test_entries_are_those_of_the_chosen_models(settings):
     for line in lines_of(settings, "sparsity"):
         M = sp.triu(knn.chosen_model(settings, line["cell"]["set"]).matrix())
         drawn = sp.coo_array((line["sign"], (line["row"], line["col"])), shape=M.shape)
@@ -123,7 +124,7 @@ def test_sparsity(settings):
     assert column(shown, "share, paper") == ["0.00018 %", "0.00059 %"]
 
 
-def test_svm(settings):
+def test_svm_errors_stand_beside_the_papers(settings):
     shown = table(settings, "svm", "errors")
     assert column(shown, "set") == ["dexter", "", "", "rcv1_4", ""]
     assert column(shown, "") == ["valid", "valid, by folds", "paper, test", "test", "paper, test"]
@@ -138,11 +139,11 @@ def test_svm(settings):
     assert 0 < knn.chosen(l1)["n_features"] < 400
 
 
-def test_columns_of_hdsl(settings):
-    """They are shown where all lines that the choice needs are there: not by folds, so far."""
+def test_svm_table_shows_hdsl_once_its_cells_are_computed(settings):
+    """Cells of folds, which dexter needs, are missing here."""
     shown = table(settings, "svm", "errors")
     line = knn.chosen(
-        [line for line in runner.read(settings.out / "knn.jsonl").values()
+        [line for line in runner.read(settings, "knn").values()
          if line["cell"]["set"] == "rcv1_4"]
     )  # fmt: skip
     expected = f"{100 * line['test']:.1f} [{line['n_features']}]"
@@ -150,10 +151,10 @@ def test_columns_of_hdsl(settings):
     assert set(column(shown, "HDSL with prior")) == {"–"}
 
 
-def test_dimension(settings):
+def test_errors_by_dimension_agree_with_those_of_knn(settings):
     lines = lines_of(settings, "dimension")
     assert {line["cell"]["method"] for line in lines} == {"hdsl", *list(dimension.LABELS)[2:]}
-    known = runner.read(settings.out / "knn.jsonl").values()
+    known = runner.read(settings, "knn").values()
     for name, where in (("dexter", "valid"), ("rcv1_4", "test")):
         of = [line for line in lines if line["cell"]["set"] == name]
         hdsl = next(line for line in of if line["cell"]["method"] == "hdsl")
@@ -171,7 +172,7 @@ def test_dimension(settings):
         assert pca[-1][where] < 0.5
 
 
-def test_the_table_of_neighbours_reads_oasis(settings):
+def test_knn_table_shows_oasis(settings):
     this = {"set": "rcv1_4", "method": "rp_oasis"}.items()
     lines = [ln for ln in lines_of(settings, "dimension") if this <= ln["cell"].items()]
     draws = {line["cell"]["draw"] for line in lines}
@@ -186,8 +187,8 @@ def test_the_table_of_neighbours_reads_oasis(settings):
 
 def rewritten(settings, tmp_path, name, change):
     """Return settings of a folder whose lines have been changed."""
-    text = [runner.read(settings.out / f"{n}.jsonl").values() for n in (name, "knn")]
-    for n, lines in zip((name, "knn"), text, strict=True):
+    for n in (name, "knn"):
+        lines = runner.read(settings, n).values()
         changed = [change(line) if n == name else line for line in lines]
         (tmp_path / f"{n}.jsonl").write_text("\n".join(map(json.dumps, changed)) + "\n")
     (tmp_path / "models").symlink_to(settings.out / "models")
@@ -200,19 +201,19 @@ def swap(key):
 
 
 @pytest.mark.parametrize(("name", "head"), [("svm", "C"), ("dimension", "10")])
-def test_test_figures_choose_nothing(settings, tmp_path, name, head):
-    told = column(table(settings, name, "choices"), head)
+def test_validation_errors_alone_choose(settings, tmp_path, name, head):
+    choices = column(table(settings, name, "choices"), head)
     for key in ("test", "folds", "valid"):
         folder = tmp_path / key
         folder.mkdir()
         other = rewritten(settings, folder, name, swap(key))
-        lines = list(runner.read(folder / f"{name}.jsonl").values())
+        lines = list(runner.read(other, name).values())
         results = experiments.load(name).publish(other, lines)
-        same = column(results.tables[1], head) == told
+        same = column(results.tables[1], head) == choices
         assert same == (key != "valid")
 
 
-def test_folds_choose_by_folds(settings):
+def test_errors_of_folds_alone_choose_by_folds(settings):
     lines = [line for line in lines_of(settings, "svm") if line["cell"]["set"] == "dexter"]
     poisoned = [swap("valid")(line) for line in lines]
     assert svm.chosen_by_folds(poisoned)["cell"] == svm.chosen_by_folds(lines)["cell"]
@@ -220,17 +221,19 @@ def test_folds_choose_by_folds(settings):
     assert worst["folds"] > svm.chosen_by_folds(lines)["folds"]
 
 
-def test_draws_are_those_of_the_chosen(settings, tmp_path):
-    told = [cell for cell in dimension.cells(settings) if cell.get("draw") and "C" in cell]
-    assert len(told) == 6
+def test_more_draws_are_made_of_the_chosen_values_alone(settings, tmp_path):
+    def draws(settings):
+        return [cell for cell in dimension.cells(settings) if cell.get("draw") and "C" in cell]
+
+    assert len(draws(settings)) == 6
     other = rewritten(settings, tmp_path, "dimension", swap("test"))
-    assert [cell for cell in dimension.cells(other) if cell.get("draw") and "C" in cell] == told
+    assert draws(other) == draws(settings)
 
 
-# --- values of C that need no run ----------------------------------------------------------------
+# --- values of C that change nothing --------------------------------------------------------------
 
 
-def test_larger_costs_with_the_same_solution(settings, monkeypatch):
+def test_larger_costs_with_the_same_solution_are_not_solved(settings, monkeypatch):
     cell = {"set": "rcv1_4", "method": "poly_2", "gamma": 1.0, "C": 1e3}
     monkeypatch.setattr(svm, "_settled", {})
     answers = [svm.compute(settings, {**cell, "C": C}) for C in (1e-4, 1e3, 1e5)]
@@ -240,12 +243,11 @@ def test_larger_costs_with_the_same_solution(settings, monkeypatch):
     assert svm.compute(settings, {**cell, "C": 1e5}) == answers[2] == answers[1] != answers[0]
 
 
-def test_larger_aggressiveness_with_the_same_run(settings, monkeypatch):
+def test_larger_aggressiveness_gives_the_answer_of_its_own_run(settings, monkeypatch):
     cell = {"set": "rcv1_4", "method": "pca_oasis", "dimensions": 10, "draw": 0}
     costs = (1e-9, 1e5, 1e6, 1e7)
     monkeypatch.setattr(dimension, "_last", {})
     answers = [dimension.compute(settings, {**cell, "C": C}) for C in costs]
-    assert [run.settled for run in dimension._last.values()] == [True]
     monkeypatch.setattr(dimension, "_last", {})
     assert dimension.compute(settings, {**cell, "C": 1e7}) == answers[3] == answers[1]
     # a smaller C after a larger one is a run of its own
@@ -255,15 +257,15 @@ def test_larger_aggressiveness_with_the_same_run(settings, monkeypatch):
 # --- parts ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("degree", [2, 3])
-def test_polynomial_kernel(degree):
+def test_polynomial_kernel_is_that_of_scikit_learn():
     rng = np.random.default_rng(0)
     X, Y = (sp.random(n, 30, density=0.3, random_state=rng, format="csr") for n in (600, 7))
-    expected = polynomial_kernel(X, Y, degree=degree, gamma=0.7, coef0=1.0)
-    assert_allclose(svm.polynomial(X, Y, degree, 0.7), expected)
+    for degree in (2, 3):
+        expected = polynomial_kernel(X, Y, degree=degree, gamma=0.7, coef0=1.0)
+        assert_allclose(svm.polynomial(X, Y, degree, 0.7), expected)
 
 
-def test_rank_of_atoms():
+def test_rank_of_atoms_is_that_of_their_matrix():
     rng = np.random.default_rng(0)
     for n_atoms in range(1, 15):
         for _ in range(20):
@@ -275,20 +277,20 @@ def test_rank_of_atoms():
             assert dimension.rank(np.column_stack([i, j, sign])) == expected
 
 
-def test_principal_components(monkeypatch):
+def test_principal_components_are_those_of_pca(monkeypatch):
     rng = np.random.default_rng(0)
     scales = np.geomspace(1, 0.05, 90)  # of the features, so that components differ in variance
     X = sp.csr_array(sp.random(70, 90, density=0.3, random_state=rng))
     X = sp.csr_array(X @ sp.diags_array(scales))
     X = sp.vstack([X, X[:1]], format="csr")  # equal rows: one dimension less
     exact = PCA(69).fit(X.toarray())
-    center, components = dimension.principal_components(X, 70)
+    center, components = projections.principal_components(X, 70)
     Z = X @ components - center @ components
     expected = exact.transform(X.toarray())
     assert_allclose(Z @ Z.T, expected @ expected.T, atol=1e-8)
     assert_allclose(Z[:, 69], 0.0, atol=1e-5)
-    monkeypatch.setattr(dimension, "EXACT", 10)
-    _, components = dimension.principal_components(X, 20)
+    monkeypatch.setattr(projections, "EXACT", 10)
+    _, components = projections.principal_components(X, 20)
     assert_allclose(components.T @ components, np.eye(20), atol=1e-8)
     share = np.var(X @ components, axis=0, ddof=1) / exact.explained_variance_[:20]
     assert share.max() <= 1 + 1e-8

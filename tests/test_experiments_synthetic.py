@@ -1,7 +1,6 @@
 """The experiments on synthetic data, at small size, through the command that runs them."""
 
 import csv
-import io
 import json
 import math
 
@@ -32,7 +31,7 @@ def table(out, name):
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
-    """Return the folder of an experiment, which is run when first asked for."""
+    """Return a function that runs an experiment at its first call, and returns its folder."""
     folder = tmp_path_factory.mktemp("results")
 
     def of(name):
@@ -44,7 +43,7 @@ def results(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_files_and_a_second_run(name, results, monkeypatch):
+def test_files_are_written_and_a_second_run_computes_nothing(name, results, monkeypatch):
     out = results(name)
     page = (out / f"{name}.md").read_text()
     assert page.startswith(f"# {MODULES[name].TITLE}\n\nA quick version")
@@ -69,14 +68,14 @@ def test_files_and_a_second_run(name, results, monkeypatch):
     path = out / f"{name}.jsonl"
     whole = path.read_text()
     path.write_text(whole[:-30])  # as if the machine had stopped while it wrote
-    again = runner.run(name, MODULES[name], Settings(out, jobs=1, quick=True), io.StringIO())
+    again = runner.run(name, MODULES[name], Settings(out, jobs=1, quick=True))
     assert computed == [json.loads(whole.splitlines()[-1])["cell"]]
     assert len(again) == len(whole.splitlines())
 
 
 def test_recovery_finds_what_was_hidden(results):
     out = results("recovery")
-    for line in runner.read(out / "recovery.jsonl").values():
+    for line in runner.read(Settings(out), "recovery").values():
         iterations, features, entries = zip(*line["curve"], strict=True)
         assert list(iterations) == sorted(set(iterations))
         assert iterations[-1] == line["n_iter"]
@@ -114,7 +113,7 @@ def test_validation_chooses_and_test_is_reported():
     assert [line["test"] for line in chosen] == [0.1, 0.1]
 
 
-def test_exponents_are_fitted(results):
+def test_exponents_are_finite_and_memory_grows_with_s(results):
     out = results("complexity")
     time, memory = table(out, "complexity-time"), table(out, "complexity-memory")
     assert [row["variant"] for row in time] == list(complexity.VARIANTS)

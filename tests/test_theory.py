@@ -19,7 +19,6 @@ from hdsl.datasets import make_recovery
 from hdsl.theory import convergence
 from strategies import LOSSES, matrices, models, random_arrays, random_twin, twins
 
-DEXTER = Path(__file__).parents[2] / "shared" / "data" / "dexter"
 PAGE = Path(__file__).parents[1] / "docs" / "theory.md"
 
 smoothed_hinge = reference.LOSSES["smoothed_hinge"][0]
@@ -98,22 +97,6 @@ def test_forward_steps_stay_below_the_convergence_bound(loss, step_size, prior):
         L = theory.lipschitz_constant(X, triplets, loss=loss)
         excess = model.trace_["objective"][1:] - best.upper
         assert (excess <= theory.convergence_bound(k, scale, L)).all()
-
-
-def test_sharp_constant_is_far_smaller_and_holds_on_dexter():
-    if not DEXTER.is_dir():
-        pytest.skip(f"{DEXTER} is not there: the data are not part of the repository")
-    X = sp.csr_array(sp.load_npz(DEXTER / "X_train.npz"), dtype=np.float64)
-    largest = X.max(axis=0).toarray().ravel()
-    X = sp.csr_array(X @ sp.diags_array(1.0 / np.where(largest > 0, largest, 1.0)))
-    triplets = np.load(DEXTER / "triplets_random20.npy")
-    L = theory.lipschitz_constant(X, triplets)
-    assert theory.lipschitz_constant(X, triplets, form="printed") > 5000 * L
-    model = HDSL(1.0, prior=0.0, oracle="exact", step="forward", max_iter=30, tol=0.0)
-    trace = model.fit(X, triplets=triplets).trace_
-    least = 0.453805149606  # proved lower bound (NUMERICS.md)
-    k = np.arange(1, len(trace))
-    assert (trace["objective"][1:] - least <= theory.convergence_bound(k, 1.0, L)).all()
 
 
 # --- sizes ---------------------------------------------------------------------------------------

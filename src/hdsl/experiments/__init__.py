@@ -1,4 +1,4 @@
-"""The paper's experiments, one module each, and what goes beyond it.
+"""The paper's experiments and one beyond it, one module each.
 
 ``python -m hdsl.experiments NAME …`` (or ``hdsl reproduce``) runs them; see `runner` for what a
 module offers.
@@ -10,10 +10,10 @@ import argparse
 import importlib
 import sys
 from pathlib import Path
-from typing import Any
+from typing import cast
 
-from . import runner
-from .runner import Settings
+from . import results, runner
+from .runner import Experiment, Settings
 from .sets import MissingDataError
 
 #: In the order of the paper; the last goes beyond it.
@@ -30,25 +30,27 @@ NAMES = (
 )
 
 
-def load(name: str) -> Any:
+def load(name: str) -> Experiment:
     """Return the module of an experiment."""
-    return importlib.import_module(f"{__name__}.{name}")
+    return cast(Experiment, importlib.import_module(f"{__name__}.{name}"))
 
 
 def reproduce(name: str, settings: Settings) -> Path:
-    """Run an experiment and write its page; what is there already is not computed again."""
+    """Run an experiment and return the path of its page; finished cells are not computed again."""
     experiment = load(name)
-    lines = runner.run(name, experiment, settings, sys.stderr)
-    return runner.write(name, experiment, experiment.publish(settings, lines), settings)
+    lines = runner.run(name, experiment, settings)
+    return results.write(name, experiment.TITLE, experiment.publish(settings, lines), settings)
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Run experiments by name; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m hdsl.experiments",
-        description="Run the paper's experiments; finished cells are never computed again.",
+        description="Run the paper's experiments; finished cells are not computed again.",
     )
-    parser.add_argument("names", nargs="+", metavar="NAME", help=f"all, or of {', '.join(NAMES)}")
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help=f"all, or one of {', '.join(NAMES)}"
+    )
     parser.add_argument("--data", type=Path, help="folder of the real data sets")
     parser.add_argument("--out", type=Path, help="folder of the results (results, results/quick)")
     parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
@@ -74,8 +76,8 @@ def main(arguments: list[str] | None = None) -> int:
             return 2
         except KeyboardInterrupt:
             print(
-                f"\n{name} interrupted: what is finished is kept in {out / name}.jsonl, and the "
-                "same command goes on from there.",
+                f"\n{name} interrupted: finished cells are in {out / name}.jsonl, and the same "
+                "command continues from there.",
                 file=sys.stderr,
             )
             return 130

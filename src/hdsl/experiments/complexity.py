@@ -15,7 +15,8 @@ from ..backends.cpu import memory as cpu_memory
 from ..datasets import Recovery, make_recovery
 from ..estimators.hdsl import HDSL
 from ..plots import COLORS, MARKERS
-from .runner import Cell, Line, Results, Settings, Table, finished
+from .results import Results, Table, shared_legend
+from .runner import Cell, Line, Settings, finished
 
 TITLE = "Cost of an iteration"
 
@@ -52,7 +53,7 @@ VARIANTS = {
     ),
 }  # fmt: skip
 
-#: Triplets, non-zeros a row, triplets in a batch, features: one varies while the others stay.
+#: Triplets, non-zeros per row, triplets per batch, features: one varies at a time.
 BASE = {"T": 40_000, "s": 40, "M": 2_000, "d": 8_000}
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 N_ROWS = 2_000
@@ -61,20 +62,20 @@ QUICK_BASE = {"T": 4_000, "s": 20, "M": 500, "d": 2_000}
 QUICK_FACTORS = (0.5, 2.0)
 QUICK_ROWS = 400
 
-#: The iterations that count: the first are not like the others. A run ends at the last of them,
-#: that of BASE later, to see what k does; a slow one ends when this many seconds are gone.
+#: The iterations that are timed, without the first, which are not typical. A run ends after LAST,
+#: that of BASE after LONG, to show the effect of k; a slow one ends after LIMIT seconds.
 FIRST, LAST, LONG = 5, 60, 512
 LIMIT, LONG_LIMIT = 1.5, 5.0
 
-#: Equal runs; of each iteration the shortest time counts, the one that was disturbed least.
+#: Number of equal runs. The shortest time of each iteration counts: it was disturbed least.
 REPEATS = 3
 
-#: Iterations whose mean shows what k does.
+#: Iterations whose mean shows the effect of k.
 WINDOWS = tuple((k, 2 * k) for k in (8, 16, 32, 64, 128, 256))
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Return variants at all sizes; those of the same size side by side share their data."""
+    """Return variants at all sizes; neighbours of the same size share their data."""
     base, factors = (QUICK_BASE, QUICK_FACTORS) if settings.quick else (BASE, FACTORS)
     sizes = [base]
     sizes += [{**base, name: int(base[name] * factor)} for name in base for factor in factors]
@@ -87,7 +88,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return CPU seconds an iteration, and the peak of memory beyond X and the triplets."""
+    """Return CPU seconds per iteration, and the peak of memory beyond X and the triplets."""
     variant = VARIANTS[cell["variant"]]
     quick = settings.quick
     made = _made(QUICK_ROWS if quick else N_ROWS, cell["d"], cell["s"], cell["T"])
@@ -108,8 +109,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         )  # fmt: skip
         finished(model.fit(made.X, triplets=made.triplets))
 
-    fit(1)  # loads what is compiled
-    # The arrays of a fit are there from the first iterations on.
+    fit(1)  # loads the compiled code
+    # All arrays of a fit exist after the first iterations.
     tracemalloc.start()
     fit(3)
     _, peak = tracemalloc.get_traced_memory()
@@ -140,7 +141,7 @@ def _made(n_rows: int, d: int, s: int, n_triplets: int) -> Recovery:
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
-    """Return exponents beside the paper's, and what they were fitted to."""
+    """Return exponents beside the paper's, and the times and sizes they were fitted to."""
     base = QUICK_BASE if settings.quick else BASE
     seconds = {name: _curves(lines, name, base, "seconds_an_iteration") for name in VARIANTS}
     for name, curves in seconds.items():
@@ -208,7 +209,7 @@ def _at(lines: list[Line], variant: str, size: Mapping[str, int]) -> Line:
 def _curves(
     lines: list[Line], variant: str, base: Mapping[str, int], what: str
 ) -> dict[str, np.ndarray]:
-    """Return, for each size that varies, its values and the answers, shape (n_values, 2)."""
+    """Return, for each size that varies, its values and the costs, shape (n_values, 2)."""
     curves = {}
     for name in base:
         points = [
@@ -254,5 +255,4 @@ def _draw(figure: Any, curves: dict[str, dict[str, np.ndarray]], label: str) -> 
         ax.set_xticks(values, [f"{value:,.0f}" for value in values], rotation=45)
         ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     axes[0].set_ylabel(label)
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    shared_legend(figure, axes[0], "upper")

@@ -1,20 +1,16 @@
 """The paper's figure of 3-NN errors by the number of dimensions: HDSL, projections, OASIS on them.
 
-HDSL is the run of the experiment `knn`, at the scale that its validation rows chose. Principal
-components are kept in the folder of the results, under ``projections``.
+HDSL is the run of the experiment `knn`, at the scale chosen on its validation rows.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
@@ -22,7 +18,18 @@ from .. import baselines
 from ..plots import COLORS
 from ..triplets import neighbor_triplets, random_triplets
 from . import knn, runner, sets
-from .runner import Cell, Line, Results, Settings, Table
+from .projections import EXACT, ITERATIONS, project
+from .results import (
+    Results,
+    Table,
+    by_set_and_method,
+    panels,
+    percent,
+    reported,
+    set_names,
+    shared_legend,
+)
+from .runner import Cell, Line, Settings
 from .sets import Parts
 
 TITLE = "Errors of 3 nearest neighbours by the number of dimensions, in percent"
@@ -32,19 +39,14 @@ DIMENSIONS = (10, 20, 50, 100, 200, 500, 1000, 2000)
 #: The paper's grid.
 AGGRESSIVENESS = tuple(10.0**e for e in range(-9, 3))
 
-#: Draws of a random projection, and of one with OASIS: there the first draw chooses C for all.
+#: Draws of a random projection, alone and with OASIS, where the first draw chooses C for all.
 DRAWS, OASIS_DRAWS = 5, 3
 
-#: Steps of OASIS; of many dimensions fewer, such that steps times dimensions do not exceed the
-#: second number.
+#: Steps of OASIS, and the limit of steps times dimensions.
 STEPS, WORK = 50_000, 25_000_000
 
-#: Marks along the path of HDSL.
+#: Number of models along the path of HDSL.
 MARKS = 30
-
-#: Principal components are exact up to so many rows. Of more rows: times that a subspace is
-#: iterated, and dimensions that it has to spare.
-EXACT, ITERATIONS, SPARE = 4000, 4, 20
 
 LABELS = {
     "hdsl": "HDSL, along its run",
@@ -62,8 +64,8 @@ LABELS = {
 def cells(settings: Settings) -> list[Cell]:
     """Return HDSL and the projections of every set, then OASIS on them.
 
-    The projections come first, so that those that are kept are there when OASIS needs them; the
-    models of HDSL are computed here, by all processes, if they are missing.
+    The projections come first, so that their files exist when OASIS needs them. Missing models of
+    HDSL are computed here, by all processes.
     """
     names = sets.present(settings, sets.PAPER[::3] if settings.quick else sets.PAPER)
     for name in names:
@@ -74,7 +76,7 @@ def cells(settings: Settings) -> list[Cell]:
     todo += [
         {"set": name, "method": "rp", "draw": draw} for name in names for draw in range(n_draws)
     ]
-    known = runner.read(settings.out / "dimension.jsonl")
+    known = runner.read(settings, "dimension")
     for name in names:
         grids = _grids(settings, name, "rp_oasis")
         todo += chain(*_grids(settings, name, "pca_oasis"), *grids)
@@ -87,7 +89,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def _grids(settings: Settings, name: str, method: str) -> list[list[Cell]]:
-    """Return, for each number of dimensions, the cells that C is chosen by."""
+    """Return, for each number of dimensions, the cells that choose C."""
     costs = AGGRESSIVENESS[3::4] if settings.quick else AGGRESSIVENESS
     return [
         [{"set": name, "method": method, "dimensions": n, "C": C, "draw": 0} for C in costs]
@@ -96,7 +98,7 @@ def _grids(settings: Settings, name: str, method: str) -> list[list[Cell]]:
 
 
 def _dimensions(settings: Settings, name: str, method: str) -> list[int]:
-    """Return the numbers of dimensions; of principal components at most one less than rows."""
+    """Return the numbers of dimensions; PCA has at most one less than rows."""
     every = DIMENSIONS[:5:2] if settings.quick else DIMENSIONS
     if not method.startswith("pca"):
         return list(every)
@@ -105,7 +107,7 @@ def _dimensions(settings: Settings, name: str, method: str) -> list[int]:
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return the errors of one cell; of HDSL and of a projection those of all dimensions."""
+    """Return the errors of one cell; one of HDSL or of a projection has all dimensions."""
     method, name = cell["method"], cell["set"]
     if method == "hdsl":
         return _hdsl(settings, name)
@@ -133,18 +135,18 @@ def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
         similarity = model.at(k).similarity_
         point = {"n_iter": k, "dimensions": rank(similarity.atoms)}
         path.append({**point, **knn.errors(parts, similarity)})
-    kept = rank(model.atoms_)
-    few = [n for n in _dimensions(settings, name, "hdsl") if n < kept]
+    full = rank(model.atoms_)
+    few = [n for n in _dimensions(settings, name, "hdsl") if n < full]
     similarity = model.similarity_
     used, directions = similarity.directions(max([*few, 1]))
-    projected = _map(parts, lambda rows: rows[:, used] @ directions)
+    projected = parts.map(lambda rows: np.asarray(rows[:, used] @ directions))
     return {
         "dot": knn.errors(parts),
-        "kept": kept,
+        "kept": full,
         "path": path,
         "components": [
             *({"dimensions": n, **knn.errors(_cut(projected, n))} for n in few),
-            {"dimensions": kept, **knn.errors(parts, similarity)},
+            {"dimensions": full, **knn.errors(parts, similarity)},
         ],
     }
 
@@ -153,8 +155,8 @@ def rank(atoms: np.ndarray) -> int:
     """Return the rank of a sum of atoms with positive weights, whatever these are.
 
     A connected part of the graph of pairs has full rank, unless flipping the signs of some of its
-    features makes all its atoms e_i - e_j: then it has one less. To see which, walk on two copies
-    of the features, along e_i + e_j to the other copy: such a part comes apart in two.
+    features makes all its atoms e_i - e_j: then it has one less. To find these parts, take two
+    copies of the features, where e_i + e_j links to the other copy: such a part falls in two.
 
     Parameters
     ----------
@@ -187,97 +189,23 @@ def _n_parts(i: np.ndarray, j: np.ndarray, n: int) -> int:
 # --- projections ---------------------------------------------------------------------------------
 
 
-def _map(parts: Parts, change: Callable[[Any], Any]) -> Parts:
-    """Return the parts with rows that are dense arrays."""
-    X, X_val, X_test = (
-        None if rows is None else np.asarray(change(rows))
-        for rows in (parts.X, parts.X_val, parts.X_test)
-    )
-    return parts._replace(X=X, X_val=X_val, X_test=X_test)
-
-
 def _cut(parts: Parts, n: int, method: str = "pca") -> Parts:
-    """Return the first dimensions; of a random projection, with the lengths that n draws give."""
+    """Return the first n dimensions; a random projection is scaled to that number."""
     factor = np.sqrt(parts.X.shape[1] / n) if method.startswith("rp") else 1.0
-    return _map(parts, lambda rows: factor * rows[:, :n].astype(np.float64))
+    return parts.map(lambda rows: factor * rows[:, :n].astype(np.float64))
 
 
 @lru_cache(maxsize=1)
 def _projected(settings: Settings, name: str, method: str, draw: int) -> Parts:
     """Return the rows in the most dimensions that are tried; fewer are the first of them."""
-    parts = sets.load(settings, name)
-    most = _dimensions(settings, name, method)[-1]
-    if method == "rp":
-        return _map(
-            parts, baselines.random_projection(most, random_state=draw).fit(parts.X).transform
-        )
-    path = settings.out / "projections" / f"{name}-pca.npz"
-    if not path.exists():
-        center, components = principal_components(parts.X, most, draw)
-        _save(path, _map(parts, lambda rows: rows @ components - center @ components))
-    with np.load(path, allow_pickle=False) as kept:
-        X, X_val, X_test = (kept.get(key) for key in ("X", "X_val", "X_test"))
-    return parts._replace(X=X, X_val=X_val, X_test=X_test)
-
-
-def _save(path: Path, parts: Parts) -> None:
-    """Write the rows, whole or not at all: another process may look for them."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    rows = {"X": parts.X, "X_val": parts.X_val, "X_test": parts.X_test}
-    part = path.with_name(f"{path.stem}-{os.getpid()}.npz")
-    np.savez(part, **{key: Z.astype(np.float32) for key, Z in rows.items() if Z is not None})
-    part.replace(path)
-
-
-def principal_components(X: Any, n: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return the centre of the rows and the leading principal components, by subspace iteration.
-
-    The rows stay sparse. Thousands of components take a few products of matrices, where Lanczos
-    methods take as many passes over the data as there are components.
-
-    Parameters
-    ----------
-    X : sparse array of shape (n_rows, n_features)
-    n : int
-        Less than n_rows.
-    seed : int, default=0
-
-    Returns
-    -------
-    center : ndarray of shape (n_features,)
-    components : ndarray of shape (n_features, n)
-        Orthonormal, the one of largest variance first; nearly 0 where there is no variance.
-
-    Examples
-    --------
-    >>> X = sp.csr_array([[3.0, 1, 0], [1, 1, 0], [2, 1.5, 0], [2, 0.5, 0]])
-    >>> center, components = principal_components(X, 1)
-    >>> center.tolist(), np.abs(components.T).round(6).tolist()
-    ([2.0, 1.0, 0.0], [[1.0, 0.0, 0.0]])
-    """
-    center = np.asarray(X.mean(axis=0)).ravel()
-    columns = X.T.tocsr()
-
-    def back(Q: np.ndarray) -> np.ndarray:
-        return columns @ Q - np.outer(center, Q.sum(axis=0))
-
-    exact, rng = X.shape[0] <= EXACT, np.random.default_rng(seed)
-    Q = np.eye(X.shape[0]) if exact else rng.standard_normal((X.shape[0], n + SPARE))
-    for _ in range(0 if exact else ITERATIONS):
-        V = back(Q)
-        Q, _ = scipy.linalg.qr(X @ V - center @ V, mode="economic", overwrite_a=True)
-    V = back(Q)
-    variances, turn = scipy.linalg.eigh(V.T @ V)
-    leading = slice(-1, -n - 1, -1)
-    lengths = np.sqrt(np.maximum(variances[leading], 1e-12 * variances[-1]))
-    return center, V @ (turn[:, leading] / lengths)
+    return project(settings, name, method, _dimensions(settings, name, method)[-1], draw)
 
 
 # --- OASIS ---------------------------------------------------------------------------------------
 
 
 class _Run(NamedTuple):
-    """OASIS with some C; `settled` where no step is as long as C: a larger one changes nothing."""
+    """OASIS with some C; `settled` if no step is as long as C, so a larger C changes nothing."""
 
     C: float
     W: np.ndarray
@@ -285,7 +213,7 @@ class _Run(NamedTuple):
     settled: bool
 
 
-#: The last run in this process, by what its cell is but for C.
+#: The last run in this process, by its cell without C.
 _last: dict[tuple[Any, ...], _Run] = {}
 
 
@@ -301,7 +229,7 @@ def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
     triplets = _triplets(settings, cell["set"], draw)
     model = baselines.OASIS(C, n_steps=steps, random_state=draw).fit(parts.X, triplets=triplets)
     W = model.similarity_.matrix
-    # Steps are min(C, …): had C cut one short before, a larger C would have led elsewhere.
+    # Steps are min(C, …): if C had shortened one before, a larger C would change W.
     settled = before is not None and np.array_equal(before.W, W)
     if before is not None and settled:
         answer = before.answer
@@ -314,7 +242,7 @@ def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _triplets(settings: Settings, name: str, draw: int) -> np.ndarray:
-    """Return the triplets of the rows themselves, made as the paper makes them."""
+    """Return the triplets of the rows before projection, made as in the paper."""
     parts = sets.load(settings, name)
     if parts.mining.get("mining") == "random":
         return random_triplets(parts.y, 20, random_state=draw)
@@ -325,7 +253,7 @@ def _triplets(settings: Settings, name: str, draw: int) -> np.ndarray:
 
 
 class Point(NamedTuple):
-    """Errors of all draws in so many dimensions, and the C that was chosen."""
+    """Errors of all draws in a number of dimensions, and the chosen C."""
 
     dimensions: int
     errors: list[float]
@@ -336,14 +264,14 @@ Curves = dict[str, list[Point]]
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
-    """Return the table of errors, the table of what was chosen, and the curves."""
-    by = runner.by_set_and_method(lines)
-    names = list(dict.fromkeys(line["cell"]["set"] for line in lines))
+    """Return the table of errors, the table of choices, and the curves."""
+    by = by_set_and_method(lines)
+    names = set_names(lines)
     every = _dimensions(settings, names[0], "hdsl")
     found, rows, choices = {}, [], []
     for name in names:
         hdsl = by[name, "hdsl"][0]
-        where = "test" if "test" in hdsl["dot"] else "valid"
+        where = reported(hdsl["dot"])
         curves = {method: list(_curve(by, name, method, where)) for method in LABELS}
         found[name] = curves, hdsl["dot"][where]
         for method, label in LABELS.items():
@@ -410,23 +338,21 @@ def _along(line: Line, every: list[int], where: str) -> list[str]:
     for n in every:
         errors = [point[where] for point in line["path"] if point["dimensions"] <= n]
         enough = max(point["dimensions"] for point in line["path"]) >= n
-        texts.append(runner.percent(errors[-1]) if errors and enough else "–")
+        texts.append(percent(errors[-1]) if errors and enough else "–")
     return texts
 
 
 def _percent(point: Point | None) -> str:
-    return "–" if point is None else runner.percent(point.errors)
+    return "–" if point is None else percent(point.errors)
 
 
 def _draw(figure: Any, found: dict[str, tuple[Curves, float]]) -> None:
     styles = dict(zip(LABELS, ("-", "--", ":", ":", "-.", "-."), strict=True))
-    for axis, (name, (curves, dot)) in runner.panels(figure, list(found.items()), (4.0, 3.2)):
+    for axis, (name, (curves, dot)) in panels(figure, list(found.items()), (4.0, 3.2)):
         axis.axhline(100 * dot, color="0.6", lw=1, label="DOT, all dimensions")
         for (method, points), color in zip(curves.items(), COLORS, strict=False):
             n = [point.dimensions for point in points]
             mean = [100 * np.mean(point.errors) for point in points]
             axis.plot(n, mean, color=color, ls=styles[method], lw=1.5, label=LABELS[method])
         axis.set(title=name, xscale="log", xlabel="dimensions", ylabel="error, %")
-    figure.legend(
-        *axis.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
-    )
+    shared_legend(figure, axis, "lower")

@@ -1,6 +1,6 @@
 """The paper's figure of the number of features that HDSL uses, by iteration.
 
-The runs are those of the experiment `knn`, at the scale that its validation rows chose.
+The runs are those of the experiment `knn`, at the scale chosen on its validation rows.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..plots import COLORS
-from . import knn, runner, sets
-from .runner import Cell, Line, Results, Settings, Table
+from . import knn, sets
+from .results import Results, Table, panels
+from .runner import Cell, Line, Settings
 
 TITLE = "Features used by HDSL along its run"
 
@@ -18,7 +19,7 @@ PAPER = {"dexter": 20_000, "dorothea": 100_000, "rcv1_2": 47_236, "rcv1_4": 29_9
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Return a cell a set; the models are computed first, by all processes, if they are missing."""
+    """Return one cell per set; missing models are computed first, by all processes."""
     every = sets.PAPER[::3] if settings.quick else (*sets.PAPER, *sets.MORE)
     names = sets.present(settings, every)
     for name in names:
@@ -27,7 +28,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return the number of features after each iteration of the run that was chosen."""
+    """Return the number of features after each iteration of the chosen run."""
     model = knn.chosen_model(settings, cell["set"])
     return {
         "n_features": model.trace_["n_features"].tolist(),
@@ -69,7 +70,7 @@ def _share(part: int, whole: int) -> str:
 
 
 def _draw(figure: Any, lines: list[Line]) -> None:
-    for axis, line in runner.panels(figure, lines):
+    for axis, line in panels(figure, lines):
         axis.plot(line["n_features"], color=COLORS[0], lw=1.5)
         axis.axvline(line["n_iter"], color="0.5", ls=":", lw=1.2)
         axis.set(title=line["cell"]["set"], xlabel="iteration", ylabel="features")

@@ -1,7 +1,7 @@
 """Human judgements of 50 news texts (Lee, Pincombe and Welsh, 2005): accuracy on unseen texts.
 
 Beyond the paper. Texts are split, not triplets: a model learns from the judgements among four
-fifths of the texts and is asked for those among the last fifth. Scale, prior and number of
+fifths of the texts and predicts those among the last fifth. Scale, prior and number of
 iterations are chosen by folds of the training texts.
 """
 
@@ -20,8 +20,8 @@ from ..estimators.cv import HDSLCV
 from ..estimators.hdsl import HDSL
 from ..evaluate import triplet_accuracy
 from ..triplets import PointKFold
-from . import runner
-from .runner import Cell, Line, Results, Settings, Table
+from .results import Results, Table
+from .runner import Cell, Line, Settings, finished
 from .sets import MissingDataError
 
 TITLE = "Human judgements of similarity: share of triplets judged right, among unseen texts"
@@ -48,14 +48,14 @@ def _texts(home: Path) -> tuple[Any, np.ndarray]:
     counts, _ = readers.read_npz(folder / "X.npz")
     background, _ = readers.read_npz(folder / "X_background.npz")
     triplets = np.load(folder / "triplets.npy", allow_pickle=False)
-    # How rare words are is learned from texts that nobody judged.
+    # Word frequencies include the texts that nobody judged.
     vectors = TfidfTransformer(sublinear_tf=True).fit(sp.vstack([background, counts]))
     return sp.csr_array(vectors.transform(counts)), triplets
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return the accuracy of TF-IDF cosine and of what was learned, on the texts of one fold."""
-    assert settings.data is not None  # cells has looked
+    """Return the accuracy of TF-IDF cosine and of the learned similarity on one fold."""
+    assert settings.data is not None  # checked by `cells`
     X, triplets = _texts(settings.data)
     folds = PointKFold(FOLDS, random_state=cell["repeat"]).split_triplets(triplets, X.shape[0])
     train, test = list(folds)[cell["fold"]]
@@ -64,7 +64,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     grid = ((10.0,), (10.0,)) if settings.quick else (SCALES, PRIORS)
     search = HDSLCV(grid[0], priors=grid[1], estimator=base, cv=4)
     search.fit(X[train.rows], triplets=train.triplets)
-    runner.finished(search)
+    finished(search)
     cosine, learned = (
         triplet_accuracy(model, X[test.rows], test.triplets)
         for model in (None, search.best_estimator_)
@@ -73,7 +73,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
-    """Return the accuracies fold by fold and in the mean."""
+    """Return the accuracies of all folds and their mean."""
     rows = [
         [
             str(line["cell"]["repeat"]), str(line["cell"]["fold"]), str(line["n"]),

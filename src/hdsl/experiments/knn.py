@@ -1,15 +1,14 @@
 """The paper's table of 3-NN errors: each similarity, chosen on validation, reported on test.
 
 Beyond the paper's columns: cosine (rows of length 1), HDSL with our oracle, with a prior, and with
-nothing chosen at all ("auto"). RP + OASIS and PCA + OASIS come from the experiment `dimension`.
+all defaults ("auto"). RP + OASIS and PCA + OASIS come from the experiment `dimension`.
 
-Where test labels were never published (dexter, dorothea) the validation rows choose and report; a
-second figure reports them for what five folds of the training rows chose.
+Where test labels were never published (dexter, dorothea), the validation rows choose and report. A
+second error is that of what five folds of the training rows chose.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,14 +18,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import normalize
 
 from ..baselines import DiagonalSimilarity
 from ..estimators import HDSL, load
 from ..evaluate import knn_error
 from . import runner, sets
-from .runner import Cell, Line, Results, Settings, Table
+from .results import (
+    Results,
+    Table,
+    by_set_and_method,
+    panels,
+    percent,
+    reported,
+    set_names,
+    shared_legend,
+)
+from .runner import Cell, Line, Settings
 from .sets import Parts
 
 TITLE = "Errors of 3 nearest neighbours, in percent"
@@ -35,10 +43,10 @@ TITLE = "Errors of 3 nearest neighbours, in percent"
 SCALES = tuple(10.0**e for e in range(10))
 ALPHAS = tuple(10.0**e for e in range(-9, 9))
 
-#: Our oracle is shown over the part of that grid that matters.
+#: Our oracle is run on the part of that grid that matters.
 ASCENT_SCALES = (1e1, 1e2, 1e3, 1e4)
 
-#: Of HDSL with a prior: multiples of the automatic scale and prior, and how triplets are made: as
+#: For HDSL with a prior: multiples of the automatic scale and prior, and ways to make triplets: as
 #: in the paper or, where there are enough rows, 5 targets times 10 impostors, mined again.
 PRIOR_SCALES = (0.5, 1.5)
 PRIORS = (0.3, 1.0)
@@ -48,16 +56,16 @@ WAYS: dict[str, dict[str, Any]] = {
 }
 MINED_ONCE = ("dexter", "dorothea", "bace_ecfp6")
 
-#: From the best of these a search goes on, twice and half the scale and the prior, on paths twice
-#: as long, until a point is the best of its neighbourhood or so many have been tried.
+#: From the best of these, a search tries twice and half the scale and the prior, on paths twice as
+#: long, until a point is the best of its neighbourhood or MOST_NEAR were tried.
 NEAR = 2.0
 MOST_NEAR = 12
 
-#: Most iterations, and how many without a better validation error end a run.
+#: Most iterations, and the number without a better validation error that ends a run.
 ITERATIONS = {"rcv1_2": 4000, "rcv1_4": 4000}
 PATIENCE = 600
 
-#: Draws of triplets and seeds that the chosen parameters are run with.
+#: Number of draws (of triplets and seeds) that the chosen parameters are run with.
 DRAWS = 5
 FOLDS = 5
 
@@ -78,7 +86,7 @@ COLUMNS = {
     "hdsl_auto": "HDSL, nothing chosen",
 }
 
-#: What the paper reports: error, and features used where these are fewer than all.
+#: Figures of the paper: error, and features used where these are fewer than all.
 PAPER: dict[str, dict[str, tuple[float, int | None]]] = {
     "dexter": {"dot": (20.1, None), "rp_oasis": (24.0, 1000), "pca_oasis": (9.3, 50),
                "diag_l2": (8.4, None), "diag_l1": (8.4, 773), "hdsl": (6.5, 183)},
@@ -113,9 +121,9 @@ def grid(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
 
 
 def cells(settings: Settings) -> list[Cell]:
-    """Return every value of every method once, and what was chosen so often as there are draws."""
+    """Return every value of every method once, and the chosen values for every draw."""
     names = sets.present(settings, sets.PAPER + (sets.MORE[-1:] if settings.quick else sets.MORE))
-    known = runner.read(settings.out / "knn.jsonl")
+    known = runner.read(settings, "knn")
     todo: list[Cell] = []
     for name in names:
         todo += [{"set": name, "method": method} for method in ("dot", "cosine")]
@@ -135,7 +143,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def nearby(settings: Settings, name: str, known: dict[str, Line]) -> list[Cell]:
-    """Return what HDSL with a prior tries after its grid, as far as is known by now."""
+    """Return what HDSL with a prior tries after its grid, as far as the known lines decide it."""
     tried = method_cells(settings, name, "hdsl_prior")
     lines = [known.get(runner.key(cell)) for cell in tried]
     near: list[Cell] = []
@@ -159,12 +167,12 @@ def nearby(settings: Settings, name: str, known: dict[str, Line]) -> list[Cell]:
 
 
 def _varies(line: Line) -> bool:
-    """Whether another seed can change a method: by its random triplets or its random features."""
+    """Return whether another seed can change a method: by its random triplets or features."""
     return line["cell"]["set"] == "dexter" or line["cell"]["method"] == "hdsl"
 
 
 def method_cells(settings: Settings, name: str, method: str) -> list[Cell]:
-    """Return the cells that a choice is made by: on validation rows, and by folds where needed."""
+    """Return the cells that a choice needs: on validation rows, and by folds without test rows."""
     values = grid(settings, name, method)
     base = [{"set": name, "method": method, **value, "draw": 0} for value in values]
     if method == "hdsl_auto" or sets.load(settings, name).has_test:
@@ -181,16 +189,13 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     parts = sets.load(settings, cell["set"])
     method = cell["method"]
     if method in ("dot", "cosine"):
-        rows = parts.map(normalize) if method == "cosine" else parts
+        rows = parts.map_sparse(normalize) if method == "cosine" else parts
         return errors(rows)
     if "fold" in cell:
-        split = StratifiedKFold(_n_folds(settings), shuffle=True, random_state=0).split(
-            parts.X, parts.y
-        )
-        train, held = list(split)[cell["fold"]]
+        train, held = list(parts.folds(_n_folds(settings)))[cell["fold"]]
         X, y = parts.X, parts.y
         parts = parts._replace(X=X[train], y=y[train], X_val=X[held], y_val=y[held])
-    if method == "hdsl_auto":  # nothing is chosen, so all defaults
+    if method == "hdsl_auto":  # all defaults
         auto = HDSL(random_state=cell["draw"], **parts.mining).fit(parts.X, parts.y)
         return {**errors(parts, runner.finished(auto).similarity_), **_size(auto)}
     if method in ("diag_l1", "diag_l2"):
@@ -198,7 +203,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
             method[-2:], alpha=cell["alpha"], random_state=cell["draw"], **parts.mining
         )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # small alphas end at max_iter, which regularises
+            warnings.simplefilter("ignore")  # small alphas stop at max_iter, which regularises
             model.fit(parts.X, parts.y)
         return {**errors(parts, model.similarity_), "n_features": model.n_active_features_}
     return _hdsl(settings, cell, parts)
@@ -255,7 +260,7 @@ def _size(model: HDSL) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def _automatic(settings: Settings, name: str) -> tuple[float, float]:
-    """Return the scale and the prior that "auto" stands for, on all training rows."""
+    """Return the automatic scale and prior of all training rows."""
     parts = sets.load(settings, name)
     model = HDSL(max_iter=1, random_state=0, **parts.mining).fit(parts.X, parts.y)
     return float(model.scale_), float(model.prior_)
@@ -265,14 +270,14 @@ def _automatic(settings: Settings, name: str) -> tuple[float, float]:
 
 
 def chosen(lines: list[Line]) -> Line:
-    """Return the line with the lowest validation error; of equals the first."""
+    """Return the line with the lowest validation error, the first of equals."""
     return min(lines, key=lambda line: line["valid"])
 
 
 def chosen_by_folds(lines: list[Line]) -> tuple[Line, float]:
     """Return the line that folds of the training rows choose, and its validation error.
 
-    Where there is a path, the number of iterations is chosen with it.
+    Where lines have a curve, folds also choose the number of iterations.
     """
     folds: dict[str, list[Line]] = defaultdict(list)
     whole: dict[str, Line] = {}
@@ -289,12 +294,12 @@ def chosen_by_folds(lines: list[Line]) -> tuple[Line, float]:
             if best is None or error < best[0]:
                 best = error, line, _at(line, k)
     if best is None:
-        raise ValueError("no line of a fold to choose by")
+        raise ValueError("No line of a fold to choose by: compute the cells of all folds first.")
     return best[1], best[2]
 
 
 def _mean_curve(lines: list[Line]) -> Iterator[tuple[int | None, float]]:
-    """Yield iterations and mean errors of the folds; a path that ended keeps its last error."""
+    """Yield iterations and mean errors of the folds; a path has its last error after its end."""
     if "curve" not in lines[0]:
         yield None, float(np.mean([line["valid"] for line in lines]))
         return
@@ -303,7 +308,7 @@ def _mean_curve(lines: list[Line]) -> Iterator[tuple[int | None, float]]:
 
 
 def _at(line: Line, k: int | None) -> float:
-    """Return the validation error after at most k iterations, at the last mark."""
+    """Return the validation error at the last mark of at most k iterations."""
     if k is None:
         return float(line["valid"])
     before = [error for mark, error in line["curve"] if mark <= k]
@@ -313,7 +318,7 @@ def _at(line: Line, k: int | None) -> float:
 def chosen_model(settings: Settings, name: str) -> HDSL:
     """Return HDSL as published, chosen on the validation rows, with its whole path."""
     todo = [cell for cell in method_cells(settings, name, "hdsl") if "fold" not in cell]
-    known = runner.read(settings.out / "knn.jsonl")
+    known = runner.read(settings, "knn")
     lines = [known.get(runner.key(cell)) for cell in todo]
     missing = [
         cell
@@ -321,7 +326,7 @@ def chosen_model(settings: Settings, name: str) -> HDSL:
         if line is None or not _model_path(settings, cell).exists()
     ]
     if missing:
-        known = runner.run_cells("knn", todo, settings, sys.stderr)
+        known = runner.run_cells("knn", todo, settings)
         lines = [known[runner.key(cell)] for cell in todo]
     best = chosen([line for line in lines if line is not None])
     model = load(_model_path(settings, best["cell"]))
@@ -338,17 +343,17 @@ def _model_path(settings: Settings, cell: Cell) -> Path:
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
-    """Return the table of errors, the table of what was chosen, and the errors along paths."""
-    by = runner.by_set_and_method(lines)
-    for line in runner.read(settings.out / "dimension.jsonl").values():
+    """Return the table of errors, the table of choices, and the errors along paths."""
+    by = by_set_and_method(lines)
+    for line in runner.read(settings, "dimension").values():
         if line["cell"].get("method") in ("rp_oasis", "pca_oasis"):
             by[line["cell"]["set"], line["cell"]["method"]].append(line)
-    names = list(dict.fromkeys(line["cell"]["set"] for line in lines))
+    names = set_names(lines)
     head = ["set", "", *COLUMNS.values()]
     rows, choices = [], []
     for name in names:
         cells_of = {method: by[name, method] for method in COLUMNS if by[name, method]}
-        where = "test" if "test" in cells_of["dot"][0] else "valid"
+        where = reported(cells_of["dot"][0])
         rows.append([name, where, *(cell_text(cells_of.get(m), where) for m in COLUMNS)])
         if where == "valid":
             texts = (folds_text(cells_of.get(method)) for method in COLUMNS)
@@ -389,29 +394,31 @@ def cell_text(lines: list[Line] | None, where: str) -> str:
     """Return the error of what the first draw chose, over all draws, and the features used."""
     if not lines:
         return "–"
-    lines = [line for line in lines if "fold" not in line["cell"]]
-    best = chosen([line for line in lines if line["cell"].get("draw", 0) == 0])
-    draws = [line for line in lines if _same_but_draw(line, best)]
-    text = runner.percent([line[where] for line in draws])
+    best = chosen(_first_draw(lines))
+    draws = [line for line in lines if {**line["cell"], "draw": 0} == {**best["cell"], "draw": 0}]
+    text = percent([line[where] for line in draws])
     features = [line["n_features"] for line in draws if "n_features" in line]
     if not features or best["cell"]["method"] == "diag_l2":
         return text
     return f"{text} [{np.mean(features):.0f}]"
 
 
-def _same_but_draw(line: Line, other: Line) -> bool:
-    return {**line["cell"], "draw": 0} == {**other["cell"], "draw": 0}
+def _first_draw(lines: list[Line]) -> list[Line]:
+    """Return the lines of the first draw that learn from all training rows."""
+    return [
+        line for line in lines if line["cell"].get("draw", 0) == 0 and "fold" not in line["cell"]
+    ]
 
 
 def folds_text(lines: list[Line] | None) -> str:
     """Return the validation error of what folds chose."""
     if not lines or not any("fold" in line["cell"] for line in lines):
         return "–"
-    return runner.percent(chosen_by_folds(lines)[1])
+    return percent(chosen_by_folds(lines)[1])
 
 
 def paper_text(figures: dict[str, tuple[float, int | None]], method: str) -> str:
-    """Return what the paper reports of a method: its error, and the features used."""
+    """Return the error of a method in the paper, and the features used."""
     if method not in figures:
         return "–"
     error, n_features = figures[method]
@@ -419,27 +426,23 @@ def paper_text(figures: dict[str, tuple[float, int | None]], method: str) -> str
 
 
 def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[str]:
-    best = chosen([ln for ln in lines if ln["cell"]["draw"] == 0 and "fold" not in ln["cell"]])
+    best = chosen(_first_draw(lines))
     values = {k: v for k, v in best["cell"].items() if k not in ("set", "method", "draw")}
     text = ", ".join(
         f"{k} {v:g}" if isinstance(v, float) else f"{k} {v}" for k, v in values.items()
     )
     numbers = [str(best.get(key, "")) for key in ("n_iter", "n_atoms", "n_features")]
     seconds = sum(line["seconds"] for line in lines)
-    errors = [runner.percent(best["valid"]), runner.percent(best[where])]
+    errors = [percent(best["valid"]), percent(best[where])]
     return [name, COLUMNS[method], text, *errors, *numbers, f"{seconds:.0f}"]
 
 
 def _draw_paths(figure: Any, names: list[str], by: dict[tuple[str, str], list[Line]]) -> None:
-    """Draw validation errors along the path of the chosen parameters, a panel a set."""
+    """Draw validation errors along the path of the chosen parameters, one panel per set."""
     colors = {"hdsl": "#0072b2", "hdsl_ascent": "#009e73", "hdsl_prior": "#d55e00"}
-    for axis, name in runner.panels(figure, names):
+    for axis, name in panels(figure, names):
         for method, color in colors.items():
-            first = [
-                line
-                for line in by[name, method]
-                if line["cell"]["draw"] == 0 and "fold" not in line["cell"]
-            ]
+            first = _first_draw(by[name, method])
             if first:
                 k, error = np.array(chosen(first)["curve"]).T
                 axis.plot(np.maximum(k, 1), 100 * error, color=color, label=COLUMNS[method])
@@ -447,6 +450,4 @@ def _draw_paths(figure: Any, names: list[str], by: dict[tuple[str, str], list[Li
         axis.axhline(level, color="#888888", linestyle=":", label="cosine")
         axis.set(title=name, xscale="log", xlabel="iteration", ylabel="validation error, %")
         axis.set_ylim(0, max(2.5 * level, 10))
-    figure.legend(
-        *axis.get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False
-    )
+    shared_legend(figure, axis, "lower")

@@ -15,14 +15,15 @@ from ..estimators.monitor import Monitor, Score
 from ..plots import COLORS, MARKERS
 from ..similarity import Similarity
 from ..triplets import link_triplets
-from .runner import Cell, Line, Results, Settings, Table, finished, spread
+from .results import Results, Table, spread
+from .runner import Cell, Line, Settings, finished
 
 TITLE = "Prediction of signed links"
 
 DIMENSIONS = (5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000)
 FREQUENCY_AT = 50_000
 
-#: The paper's figure at a million features, and what we ask there.
+#: The paper's AUC at a million features, and our target.
 PAPER, TARGET = 0.90, 0.95
 
 #: From "too small to satisfy the triplets" to "all are satisfied after a few steps".
@@ -32,7 +33,7 @@ MAX_ITER, PATIENCE = 800, 100
 
 
 class Curve(NamedTuple):
-    """Triplets a training link, and what is chosen from beside `SCALES` with prior 0."""
+    """Triplets per training link, and the choices besides `SCALES` with prior 0."""
 
     per_link: int
     priors: tuple[float, ...] = ()
@@ -40,11 +41,11 @@ class Curve(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What tables and figures call it."""
+        """Its name in tables and figures."""
         return f"{self.per_link} a link" + (", prior tuned" if self.priors else "")
 
     def choices(self) -> list[dict[str, Any]]:
-        """Return what a cell says of each."""
+        """Return the part of a cell that each choice sets."""
         pairs = [(0.0, scale) for scale in SCALES]
         pairs += [(prior, scale) for prior in self.priors for scale in self.scales]
         return [
@@ -52,7 +53,7 @@ class Curve(NamedTuple):
         ]
 
 
-#: A node has four links on average, so about four triplets a link are all there are.
+#: A node has four links on average, so there are only about four triplets per link.
 CURVES = (Curve(1), Curve(3), Curve(10), Curve(10, (0.02, 0.1), (7.0, 10.0)))
 
 
@@ -80,7 +81,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     )  # fmt: skip
     test = _auc(made, made.test)
     scores = Monitor(_auc(made, made.valid), scale, prior, d, PATIENCE)
-    # The optimum is the same as with the paper's steps; pairwise ones come near it earlier.
+    # The optimum is that of the paper's steps; pairwise steps approach it faster.
     model = HDSL(
         scale=scale, prior=prior, step="pairwise", tol=0.0, callback=scores,
         max_iter=100 if settings.quick else MAX_ITER, random_state=run, n_jobs=1,
@@ -176,10 +177,8 @@ def _chosen(lines: list[Line], d: int, curve: Curve) -> list[Line]:
     choices = curve.choices()
     best: dict[int, Line] = {}
     for line in lines:
-        cell = line["cell"]
-        run = cell["run"]
-        if cell["d"] == d and {"per_link": cell["per_link"], "prior": cell["prior"],
-                               "scale": cell["scale"]} in choices:  # fmt: skip
+        run = line["cell"]["run"]
+        if any({"d": d, **choice}.items() <= line["cell"].items() for choice in choices):
             best[run] = max(best.get(run, line), line, key=lambda one: one["valid"])
     return list(best.values())
 

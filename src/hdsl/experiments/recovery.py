@@ -1,4 +1,4 @@
-"""The paper's first synthetic experiment: a hidden similarity, read back from judgements."""
+"""The paper's first synthetic experiment: a hidden similarity, recovered from triplets."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from ..estimators.hdsl import HDSL
 from ..evaluate import recovery_auc
 from ..plots import COLORS, MatrixDisplay
 from ..similarity import Similarity
-from .runner import Cell, Line, Results, Settings, Table, finished, spread
+from .results import Results, Table, spread
+from .runner import Cell, Line, Settings, finished
 
 TITLE = "Recovery of a hidden similarity"
 
 ALPHAS = (0.10, 0.20, 0.25, 0.30)
 
-#: What the paper says of the last iteration, and what we ask of features and entries.
+#: Figures of the paper at the last iteration, and our targets for features and entries.
 PAPER = {0.10: "≈ 1", 0.20: "≈ 1", 0.30: "> 0.85"}
 TARGETS = {0.10: (0.999, 0.995), 0.20: (0.995, 0.99), 0.30: (0.98, 0.97)}
 
@@ -42,7 +43,7 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return the AUCs along the path, and both matrices where they are to be drawn."""
+    """Return the AUCs along the path, and both matrices for the run that is drawn."""
     size = QUICK if settings.quick else {}
     truth = make_recovery(**size, alpha=cell["alpha"], random_state=cell["seed"])
     model = HDSL(
@@ -119,7 +120,7 @@ def _draw_curves(figure: Any, by_alpha: dict[float, list[Line]], column: int, na
     longest = max(line["n_iter"] for group in by_alpha.values() for line in group)
     marks = np.append(MARKS[longest > MARKS], longest)
     for color, (alpha, group) in zip(COLORS, by_alpha.items(), strict=False):
-        # A run that has ended keeps its last model.
+        # After its end, a run has its last model.
         curves = np.array(
             [np.interp(marks, *np.array(line["curve"])[:, [0, column]].T) for line in group]
         )
@@ -130,7 +131,7 @@ def _draw_curves(figure: Any, by_alpha: dict[float, list[Line]], column: int, na
 
 
 def _draw_matrices(figure: Any, line: Line) -> None:
-    """Draw both matrices, and beside them their two blocks, enlarged."""
+    """Draw both matrices and, beside them, enlarged views of their two blocks."""
     figure.set_size_inches(9, 6)
     d = line["n_features"]
     used = np.unique(np.array(line["true"][0])[:, :2])

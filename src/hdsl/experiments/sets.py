@@ -1,9 +1,9 @@
-"""The real data sets as the experiments use them: three parts, scaled as the paper says."""
+"""The real data sets as the experiments use them: three parts, scaled as in the paper."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
 from .. import datasets, readers
 from .runner import Settings
 
-#: Of the paper, in the order of its tables.
+#: The sets of the paper, in the order of its tables.
 PAPER = ("dexter", "dorothea", "rcv1_2", "rcv1_4")
 
 #: Beyond the paper.
@@ -25,14 +25,14 @@ MORE = ("reuters_r52", "bbc_news", "bace_ecfp6")
 
 
 class MissingDataError(Exception):
-    """An experiment needs files that are not there; the message says which."""
+    """Files that an experiment needs are missing; the message names them."""
 
 
 class Parts(NamedTuple):
     """Rows and labels to learn from, to choose by, and to report on.
 
-    `X_test` is None where test labels were never published: then the second part reports, too.
-    `mining` is how the paper makes triplets of this set, as parameters of HDSL.
+    `X_test` is None where test labels were never published: then the second part reports as well.
+    `mining` has the parameters of HDSL for the triplets that the paper makes of this set.
     """
 
     X: Any
@@ -45,28 +45,36 @@ class Parts(NamedTuple):
 
     @property
     def has_test(self) -> bool:
-        """Whether there are labels that nothing was chosen by."""
+        """Whether there are labels that choose nothing."""
         return self.X_test is not None
 
     def map(self, change: Callable[[Any], Any]) -> Parts:
         """Return the parts with their rows changed."""
         X, X_val, X_test = (
-            None if rows is None else sp.csr_array(change(rows))
-            for rows in (self.X, self.X_val, self.X_test)
+            None if rows is None else change(rows) for rows in (self.X, self.X_val, self.X_test)
         )
         return self._replace(X=X, X_val=X_val, X_test=X_test)
 
+    def map_sparse(self, change: Callable[[Any], Any]) -> Parts:
+        """Return the parts with their rows changed, as sparse arrays."""
+        return self.map(lambda rows: sp.csr_array(change(rows)))
+
+    def folds(self, n_folds: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Yield the training rows in and outside of each of n folds: learned from, and held out."""
+        folds = StratifiedKFold(n_folds, shuffle=True, random_state=0)
+        return folds.split(self.X, self.y)
+
 
 def _bunch(bunch: Any, **mining: Any) -> Parts:
-    """Take the parts of a loader, every feature divided by its largest value in training.
+    """Return the parts of a loader, every feature divided by its largest value in training.
 
-    "All datasets are normalized such that each feature takes values in [0, 1]": so is the authors'
-    file of dexter. Features that no training row has keep their values, which nothing learned uses.
+    "All datasets are normalized such that each feature takes values in [0, 1]", as the authors'
+    file of dexter is. Features that no training row has are not scaled; no model uses them.
     """
     parts = Parts(bunch.X_train, bunch.y_train, bunch.X_valid, bunch.y_valid, mining=mining)
     if bunch.y_test is not None:
         parts = parts._replace(X_test=bunch.X_test, y_test=bunch.y_test)
-    return parts.map(MaxAbsScaler().fit(parts.X).transform)
+    return parts.map_sparse(MaxAbsScaler().fit(parts.X).transform)
 
 
 def _reuters(home: Path) -> Parts:
@@ -98,11 +106,11 @@ def _bace(home: Path) -> Parts:
 
 
 def _tfidf(parts: Parts) -> Parts:
-    return parts.map(TfidfTransformer(sublinear_tf=True).fit(parts.X).transform)
+    return parts.map_sparse(TfidfTransformer(sublinear_tf=True).fit(parts.X).transform)
 
 
 _LOADERS: dict[str, Callable[[Path], Parts]] = {
-    # 20 random triplets a row, where the paper found them better than neighbours
+    # 20 random triplets per row, which the paper found better than neighbours here
     "dexter": lambda home: _bunch(
         datasets.load_dexter(home, download=False), mining="random", n_targets=4
     ),
@@ -116,12 +124,12 @@ _LOADERS: dict[str, Callable[[Path], Parts]] = {
 
 
 def present(settings: Settings, names: Iterable[str]) -> list[str]:
-    """Return the sets that are there; name the others, and raise where none is."""
+    """Return the sets whose files are present; print the others, and raise if none is."""
     names = list(names)
     if settings.data is None:
         raise MissingDataError(
             f"it needs the real sets {', '.join(names)}: name their folder with --data "
-            "(docs/datasets.md says where they are to be had)."
+            "(docs/datasets.md says where to get them)."
         )
     there, reasons = [], []
     for name in names:
@@ -139,13 +147,13 @@ def present(settings: Settings, names: Iterable[str]) -> list[str]:
 
 
 def load(settings: Settings, name: str) -> Parts:
-    """Return a set; a process reads it once."""
+    """Return a set, which a process reads once."""
     if settings.data is None:
         raise MissingDataError(f"{name} needs --data, the folder of the real sets.")
     return _load(settings.data, name, settings.quick)
 
 
-@lru_cache(maxsize=len(PAPER + MORE))  # to list the cells each is asked for, several times
+@lru_cache(maxsize=len(PAPER + MORE))  # listing cells loads each set several times
 def _load(home: Path, name: str, quick: bool) -> Parts:
     parts = _LOADERS[name](home)
     return _fewer(parts) if quick else parts

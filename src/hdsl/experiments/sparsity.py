@@ -11,21 +11,21 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..explain import NEGATIVE, POSITIVE
-from . import features, knn, runner
-from .runner import Cell, Line, Results, Settings, Table
+from . import features, knn
+from .results import Results, Table, panels
+from .runner import Cell, Line, Settings
 
 TITLE = "Entries of the matrix that HDSL learns"
 
-#: Non-zero entries of the paper's models, and features of its sets, where it says so.
+#: Non-zero entries of the paper's models and features of its sets, where it gives them.
 PAPER = {"dexter": (712, 20_000), "rcv1_4": (5263, 29_992)}
 
-
-#: A cell a set, as there: its model, computed first.
+#: One cell per set; its model is computed first.
 cells = features.cells
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return places and signs of the entries of the chosen model's M on and above the diagonal."""
+    """Return rows, columns and signs of the entries of the chosen M on and above the diagonal."""
     M = knn.chosen_model(settings, cell["set"]).matrix()
     M.eliminate_zeros()  # two atoms of one pair can cancel out
     upper = sp.triu(M, format="coo")
@@ -67,7 +67,7 @@ def _share(nonzeros: int, d: int) -> str:
 
 
 def _draw(figure: Any, lines: list[Line]) -> None:
-    for axis, line in runner.panels(figure, lines, (3.0, 3.6)):
+    for axis, line in panels(figure, lines, (3.0, 3.6)):
         row, col, sign = (np.array(line[key]) for key in ("row", "col", "sign"))
         for s, color in ((1, POSITIVE), (-1, NEGATIVE)):
             i, j = row[sign == s], col[sign == s]

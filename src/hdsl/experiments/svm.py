@@ -1,7 +1,7 @@
 """The paper's table of SVM errors: each kernel and penalty, chosen on validation, beside HDSL.
 
-Where test labels were never published (dexter, dorothea) the validation rows choose and report; a
-second figure reports them for what five folds of the training rows chose.
+Where test labels were never published (dexter, dorothea), the validation rows choose and report. A
+second error is that of what five folds of the training rows chose.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC, LinearSVC
 
 from .. import baselines
 from . import knn, runner, sets
-from .runner import Cell, Line, Results, Settings, Table
+from .results import Results, Table, by_set_and_method, percent, reported, set_names
+from .runner import Cell, Line, Settings
 from .sets import Parts
 
 TITLE = "Errors of support vector machines, in percent"
@@ -74,7 +74,7 @@ def _gammas(settings: Settings, name: str) -> list[dict[str, float]]:
     return [{"gamma": gamma} for gamma in dict.fromkeys((1.0, float(f"{1.0 / typical:.3g}")))]
 
 
-#: The least C of a kernel, in this process, that no dual coefficient reached, and the answer.
+#: For each kernel in this process: the least C that no dual coefficient reached, and the answer.
 _settled: dict[tuple[Any, ...], tuple[float, dict[str, Any]]] = {}
 
 
@@ -94,8 +94,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         answer["test"] = _error(model, parts.X_test, parts.y_test)
     else:
         errors = []
-        folds = StratifiedKFold(knn.FOLDS, shuffle=True, random_state=0)
-        for train, held in folds.split(parts.X, parts.y):
+        for train, held in parts.folds(knn.FOLDS):
             # A kernel has a column for each training row.
             columns = slice(None) if gamma is None else train
             models.append(_fit(cell, parts.X[train][:, columns], parts.y[train]))
@@ -114,12 +113,12 @@ def _fit(cell: Cell, X: Any, y: np.ndarray) -> Any:
     C, method = cell["C"], cell["method"]
     if "gamma" in cell:
         model = SVC(kernel="precomputed", C=C, max_iter=STEPS, cache_size=500)
-    elif method == "linear_rest":  # beyond the paper: what most would use for many classes
+    elif method == "linear_rest":  # beyond the paper: the usual choice
         model = LinearSVC(C=C, max_iter=PASSES, random_state=0)
     else:
         model = baselines.linear_svm(method[-2:], C, max_iter=PASSES, random_state=0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # the answer says so
+        warnings.simplefilter("ignore", ConvergenceWarning)  # the answer records it
         return model.fit(X, y)
 
 
@@ -141,11 +140,7 @@ def _is_free(model: SVC, C: float) -> bool:
 def _kernel(settings: Settings, name: str, degree: int, gamma: float) -> Parts:
     """Return the parts with rows of the kernel matrix; cells of one kernel share it."""
     parts = sets.load(settings, name)
-    X, X_val, X_test = (
-        None if rows is None else polynomial(rows, parts.X, degree, gamma)
-        for rows in (parts.X, parts.X_val, parts.X_test)
-    )
-    return parts._replace(X=X, X_val=X_val, X_test=X_test)
+    return parts.map(lambda rows: polynomial(rows, parts.X, degree, gamma))
 
 
 def polynomial(X: Any, Y: Any, degree: int, gamma: float) -> np.ndarray:
@@ -180,11 +175,11 @@ def polynomial(X: Any, Y: Any, degree: int, gamma: float) -> np.ndarray:
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
-    """Return the table of errors and the table of what was chosen."""
-    by = runner.by_set_and_method(lines)
+    """Return the table of errors and the table of choices."""
+    by = by_set_and_method(lines)
     rows, choices = [], []
-    for name in dict.fromkeys(line["cell"]["set"] for line in lines):
-        where = "test" if "test" in by[name, METHODS[0]][0] else "valid"
+    for name in set_names(lines):
+        where = reported(by[name, METHODS[0]][0])
         own = [_text(knn.chosen(by[name, method]), where) for method in METHODS]
         learned = {method: _hdsl_lines(settings, name, method) for method in list(COLUMNS)[5:]}
         texts = [knn.cell_text(found, where) for found in learned.values()]
@@ -233,12 +228,12 @@ def chosen_by_folds(lines: list[Line]) -> Line:
 
 def _text(line: Line, where: str) -> str:
     features = f" [{line['n_features']}]" if "n_features" in line else ""
-    return runner.percent(line[where]) + features
+    return percent(line[where]) + features
 
 
 def _hdsl_lines(settings: Settings, name: str, method: str) -> list[Line]:
-    """Return the lines of HDSL; none before all are there that the choice is made by."""
-    known = runner.read(settings.out / "knn.jsonl")
+    """Return the lines of HDSL, or none if the choice still lacks some."""
+    known = runner.read(settings, "knn")
     todo = knn.method_cells(settings, name, method)
     if any(runner.key(cell) not in known for cell in todo):
         return []
@@ -251,6 +246,6 @@ def _choice_row(name: str, method: str, lines: list[Line], where: str) -> list[s
     gamma = best["cell"].get("gamma")
     return [
         name, COLUMNS[method], f"{best['cell']['C']:g}", "" if gamma is None else f"{gamma:g}",
-        runner.percent(best["valid"]), runner.percent(best[where]),
+        percent(best["valid"]), percent(best[where]),
         "yes" if best["converged"] else "no", f"{sum(line['seconds'] for line in lines):.0f}",
     ]  # fmt: skip
