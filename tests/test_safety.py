@@ -17,10 +17,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import hdsl
-from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load, memory, search, user_input
+from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load, memory, user_input
 from hdsl.backends.cpu import problem
 from hdsl.backends.cpu.problem import TripletData
 from hdsl.backends.cpu.workers import Workers
+from hdsl.core.columns import drop_unused_columns
 
 PACKAGE = os.path.dirname(hdsl.__file__)
 
@@ -515,7 +516,7 @@ def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
         made = other.set_params(n_components=n_components).transform(wide)
         learned_part = min(n_components or n_atoms, n_atoms)
         assert made.shape == (len(X), learned_part + n_columns)
-        (made, _), used = search.narrowed(sp.csr_array(made), sp.csr_array(made))
+        (made, _), used = drop_unused_columns(sp.csr_array(made), sp.csr_array(made))
         for column, values in zip(used, made.toarray().T, strict=True):
             position = column
             if column >= learned_part:

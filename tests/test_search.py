@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl import search
+from hdsl.backends.cpu import search_kernels
 from strategies import FLOATS, INTEGERS, matrices
 
 FORMS = {
@@ -17,19 +18,27 @@ FORMS = {
     "sparse queries": (sp.csc_matrix, np.asarray),
     "sparse index": (np.asarray, sp.coo_array),
 }
+WAYS = ("columns", "rows", "dense")
+ways = pytest.mark.parametrize("way", WAYS)
+sparse_or_dense = pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 
 
-def by_way(way, queries, index, k, **options):
-    """Search sparse rows by one of the two ways."""
+def forced(way):
+    """Return costs that make one of the two ways to search sparse rows the cheaper one."""
+    return search.Costs(0.0, 0.0, 0.0, 1e9 if way == "columns" else -1e9)
+
+
+def search_by(way, queries, index, k, **options):
+    if way == "dense":
+        return search.top_k(queries, index, k, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "TOP_K_BLOCK_LOOK_COST", 1e9 if way == "columns" else -1e9)
+        patch.setattr(search, "TOP_K_COSTS", forced(way))
         return search.top_k(sp.csr_array(queries), sp.csr_array(index), k, **options)
 
 
 @st.composite
-def searches(draw, elements=None):
-    """Queries, index and k up to the number of rows; queries may be rows of the index."""
-    elements = draw(st.sampled_from([INTEGERS, FLOATS])) if elements is None else elements
+def searches(draw, elements):
+    """Queries, one perhaps empty, an index, and k up to the number of its rows."""
     index = draw(matrices(elements=elements))
     d = index.shape[1]
     queries = draw(matrices(elements=elements, min_features=d, max_features=d))
@@ -39,7 +48,7 @@ def searches(draw, elements=None):
 
 
 def assert_found(found, expected):
-    """Without rounding: the same rows in the same order."""
+    """Exact arithmetic: the same rows in the same order."""
     assert_array_equal(found.scores, expected[0])
     assert_array_equal(found.rows, expected[1])
     assert (found.size == expected[1].shape[1]).all()
@@ -48,36 +57,20 @@ def assert_found(found, expected):
 # --- against all inner products ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", FORMS)
-@given(case=searches(INTEGERS))
-def test_rows_and_ties(form, case):
-    queries, index, k = case
-    make_queries, make_index = FORMS[form]
-    found = search.top_k(make_queries(queries), make_index(index), k)
-    assert_found(found, reference.top_k(queries, index, k))
-
-
-@pytest.mark.parametrize("way", ["columns", "rows"])
-@given(case=searches(INTEGERS))
-def test_both_ways(way, case):
-    assert_found(by_way(way, *case), reference.top_k(*case))
-
-
-@pytest.mark.parametrize("way", ["columns", "rows", "dense"])
-@given(index=matrices(elements=INTEGERS), data=st.data())
-def test_no_row_is_its_own_neighbour(way, index, data):
+@ways
+@given(case=searches(INTEGERS), data=st.data())
+def test_rows_and_ties_are_those_of_the_slow_twin(way, case, data):
+    index = case[1]
+    assert_found(search_by(way, *case), reference.top_k(*case))
     k = data.draw(st.integers(1, len(index) - 1))
-    if way == "dense":
-        found = search.top_k(index, index, k, exclude_self=True)
-    else:
-        found = by_way(way, index, index, k, exclude_self=True)
+    found = search_by(way, index, index, k, exclude_self=True)
     assert_found(found, reference.top_k(index, index, k, exclude_self=True))
 
 
 @pytest.mark.parametrize("form", FORMS)
 @given(case=searches(FLOATS))
-def test_scores_with_rounding(form, case):
-    """Rows that differ by rounding alone may change places; scores are those of the rows named."""
+@settings(max_examples=30)
+def test_scores_are_the_largest_products_up_to_rounding(form, case):
     queries, index, k = case
     make_queries, make_index = FORMS[form]
     found = search.top_k(make_queries(queries), make_index(index), k)
@@ -88,23 +81,42 @@ def test_scores_with_rounding(form, case):
     assert (np.diff(found.scores, axis=1) <= 0).all()
 
 
-@given(searches(INTEGERS))
+@given(searches(INTEGERS), st.sampled_from([np.float32, np.int32]))
 @settings(max_examples=20)
-def test_float32_and_integers(case):
-    """Products are taken in float64 whatever the input."""
+def test_products_are_in_float64_whatever_the_input(case, dtype):
     queries, index, k = case
-    expected = reference.top_k(queries, index, k)
-    for dtype in (np.float32, np.int32):
-        for form in (np.asarray, sp.csr_array):
-            found = search.top_k(form(queries.astype(dtype)), form(index.astype(dtype)), k)
-            assert found.scores.dtype == np.float64
-            assert_found(found, expected)
+    for form in (np.asarray, sp.csr_array):
+        found = search.top_k(form(queries.astype(dtype)), form(index.astype(dtype)), k)
+        assert found.scores.dtype == np.float64
+        assert_found(found, reference.top_k(queries, index, k))
 
 
-# --- larger ones ---------------------------------------------------------------------------------
+@pytest.mark.parametrize("way", ["columns", "rows"])
+@given(X=matrices(elements=INTEGERS), data=st.data())
+def test_neighbors_by_label_are_those_of_the_slow_twin(way, X, data):
+    n = len(X)
+    labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
+    widths = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "LABELED_COSTS", forced(way))
+        found = search.neighbors_by_label(sp.csr_array(X), labels, *widths)
+    for r in range(n):
+        for near, is_candidate in zip(
+            found, (labels == labels[r], labels != labels[r]), strict=True
+        ):
+            candidates = np.flatnonzero(is_candidate & (np.arange(n) != r))
+            scores, rows = reference.top_k(X[[r]], X[candidates], near.rows.shape[1])
+            rows = candidates[rows[0].astype(int)]
+            assert near.size[r] == len(rows)
+            assert_array_equal(near.rows[r, : len(rows)], rows)
+            assert_array_equal(near.scores[r, : len(rows)], scores[0])
+
+
+# --- larger searches -----------------------------------------------------------------------------
 
 
 def large(seed=0, m=101, n=330, d=60, density=0.1):
+    """Several blocks of queries, the last not full, and many ties."""
     rng = np.random.default_rng(seed)
     queries, index = (
         rng.integers(-3, 4, size=(rows, d)) * (rng.random((rows, d)) < density) for rows in (m, n)
@@ -112,86 +124,71 @@ def large(seed=0, m=101, n=330, d=60, density=0.1):
     return queries.astype(float), index.astype(float)
 
 
-@pytest.mark.parametrize("k", [1, 7, 330])
-def test_many_rows(k):
-    """Several blocks, the last not full; ties by the dozen."""
+@ways
+def test_many_rows(way):
     queries, index = large()
-    expected = reference.top_k(queries, index, k)
-    for way in ("columns", "rows"):
-        assert_found(by_way(way, queries, index, k), expected)
-    assert_found(search.top_k(queries, index, k), expected)
+    for k in (1, 7, 330):
+        assert_found(search_by(way, queries, index, k), reference.top_k(queries, index, k))
 
 
 def test_dense_blocks_change_nothing(monkeypatch):
     queries, index = large()
-    monkeypatch.setattr(search, "DENSE_BLOCK", 1000)  # three queries a block
+    monkeypatch.setattr(search, "DENSE_BLOCK", 1000)  # three queries per block
     expected = reference.top_k(queries, index, 5)
     assert_found(search.top_k(queries, index, 5, n_jobs=2), expected)
     expected = reference.top_k(index, index, 5, exclude_self=True)
     assert_found(search.top_k(index, index, 5, exclude_self=True), expected)
 
 
-@pytest.mark.parametrize("way", ["columns", "rows", "dense"])
+@ways
 def test_threads_change_no_bit(way):
     rng = np.random.default_rng(1)
     queries, index = (rng.normal(size=part.shape) * (part != 0) for part in large())
-    run = search.top_k if way == "dense" else lambda *args, **kw: by_way(way, *args, **kw)
-    one, two = (run(queries, index, 9, n_jobs=n_jobs) for n_jobs in (1, 2))
+    one, two = (search_by(way, queries, index, 9, n_jobs=n_jobs) for n_jobs in (1, 2))
     for a, b in zip(one, two, strict=True):
         assert a.tobytes() == b.tobytes()
 
 
 def test_the_cheaper_way_is_taken(monkeypatch):
-    """Many rows of few features each: by columns; rows that all share features: by rows."""
-    from hdsl.backends.cpu import kernels
-
+    """Many rows with few features each: by columns; rows that all share features: by rows."""
     taken = []
-    for way in ("top_k_by_columns", "top_k_by_rows"):
-        kernel = getattr(kernels, way)
+    for way in ("top_by_columns", "top_by_rows"):
+        kernel = getattr(search_kernels, way)
 
         def spy(*args, way=way, kernel=kernel):
             taken.append(way)
             kernel(*args)
 
-        monkeypatch.setattr(kernels, way, spy)
-    rare = sp.csr_array(sp.eye_array(500))
-    search.top_k(rare, rare, 2)
-    full = sp.csr_array(np.ones((500, 5)))
-    search.top_k(full, full, 2)
-    assert taken == ["top_k_by_columns", "top_k_by_rows"]
+        monkeypatch.setattr(search_kernels, way, spy)
+    for X in (sp.csr_array(sp.eye_array(500)), sp.csr_array(np.ones((500, 5)))):
+        search.top_k(X, X, 2)
+    assert taken == ["top_by_columns", "top_by_rows"]
 
 
 # --- edges ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_zeros_come_before_negatives(form):
-    """Rows that share no feature are neighbours like others, in the order of their numbers."""
+@sparse_or_dense
+def test_rows_without_a_shared_feature_come_before_negative_ones(form):
     index = np.array([[-1.0, 0], [0, 5], [-2, 0], [0, 0], [3, 0]])
     found = search.top_k(form([[1.0, 0]]), form(index), 5)
     assert found.rows.tolist() == [[4, 1, 3, 0, 2]]
     assert found.scores.tolist() == [[3.0, 0.0, 0.0, -1.0, -2.0]]
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_fewer_rows_than_asked_for(form):
+@sparse_or_dense
+def test_fewer_rows_than_k_and_no_queries(form):
     found = search.top_k(form([[1.0, 2]]), form([[1.0, 0], [0, 1]]), 3)
     assert found.rows.tolist() == [[1, 0, -1]]
     assert found.scores.tolist() == [[2.0, 1.0, -np.inf]]
     assert found.size.tolist() == [2]
     alone = search.top_k(form([[1.0, 2]]), form([[1.0, 0]]), 1, exclude_self=True)
     assert alone.size.tolist() == [0]
+    nothing = search.top_k(form(np.empty((0, 3))), form(np.ones((4, 3))), 2, n_jobs=2)
+    assert nothing.rows.shape == nothing.scores.shape == (0, 2)
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-def test_no_queries(form, n_jobs):
-    found = search.top_k(form(np.empty((0, 3))), form(np.ones((4, 3))), 2, n_jobs=n_jobs)
-    assert found.rows.shape == found.scores.shape == (0, 2)
-
-
-def test_input_is_left_alone():
-    """Unsorted indices, duplicates and stored zeros are summed in a copy."""
+def test_unsorted_rows_with_duplicates_and_stored_zeros_are_not_changed():
     messy = sp.csr_array((np.array([1.0, 2, 3, 0]), np.array([2, 0, 2, 1]), np.array([0, 3, 4])),
                          shape=(2, 3))  # fmt: skip
     before = messy.data.copy(), messy.indices.copy()
@@ -210,6 +207,7 @@ def test_input_is_left_alone():
         ({"index": np.ones((4, 2))}, "queries has 3 features and index has 2"),
         ({"queries": np.ones(3)}, r"queries must have shape .* Got shape \(3,\)"),
         ({"index": np.full((4, 3), np.nan)}, r"index\[0, 0\] is NaN"),
+        ({"index": np.full((4, 3), 1e308)}, "may overflow: .* index up to 1e\\+308"),
         ({"exclude_self": True}, "there are 2 queries and 4 rows"),
     ],
 )
@@ -217,20 +215,3 @@ def test_messages(change, message):
     arguments = {"queries": np.ones((2, 3)), "index": np.ones((4, 3)), "k": 1, **change}
     with pytest.raises(ValueError, match=message):
         search.top_k(**arguments)
-
-
-# --- by label ------------------------------------------------------------------------------------
-
-
-@given(matrices(elements=INTEGERS), st.data())
-def test_neighbors_by_label(X, data):
-    n = len(X)
-    labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
-    found = search.neighbors_by_label(sp.csr_array(X), labels, 2, 3)
-    products = X @ X.T
-    for r in range(n):
-        for near, kind in zip(found, (labels == labels[r], labels != labels[r]), strict=True):
-            rows = [b for b in np.flatnonzero(kind) if b != r]
-            best = sorted(rows, key=lambda b: (-products[r, b], b))[: near.rows.shape[1]]
-            assert near.rows[r, : near.size[r]].tolist() == best
-            assert near.size[r] == len(best)

@@ -9,12 +9,7 @@ import scipy.sparse as sp
 
 from . import user_input
 from .backends.cpu.workers import Workers
-
-#: Time of one step by rows (WIDTH products) against one step by columns (one product, scattered).
-ROW_STEP_COST = 0.3
-
-#: The same for `top_k`, and what it takes to look at one row: of a query, and of WIDTH queries.
-TOP_K_ROW_STEP_COST, TOP_K_LOOK_COST, TOP_K_BLOCK_LOOK_COST = 1.3, 0.2, 2.5
+from .core.columns import drop_unused_columns
 
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
@@ -28,16 +23,39 @@ class Neighbors(NamedTuple):
     size: np.ndarray
 
 
+class Costs(NamedTuple):
+    """Time of the parts of a search, where one product of the search by columns takes 1."""
+
+    row: float  # to look at one row for one query, by columns
+    sort: float  # to sort one value of the index by columns
+    block_product: float  # one product for a block of queries, by rows
+    block_row: float  # to look at one row for a block of queries, by rows
+
+
+LABELED_COSTS = Costs(row=1.0, sort=0.0, block_product=0.3, block_row=0.0)
+TOP_K_COSTS = Costs(row=0.2, sort=1.0, block_product=1.3, block_row=2.5)
+
+
+class _Lists(NamedTuple):
+    """Labels of queries and rows, and the lists to fill: rows of the same label, and of others."""
+
+    query_labels: np.ndarray
+    labels: np.ndarray
+    own: bool
+    same: Neighbors
+    other: Neighbors
+
+
 def top_k(
     queries: Any, index: Any, k: int, *, exclude_self: bool = False, n_jobs: int | None = None
 ) -> Neighbors:
-    """Find, for each query, the k rows of the index of largest inner product.
+    """Find, for each query, the k rows of the index with the largest inner products.
 
-    The answer is exact and the same on any number of threads. Of rows with equal inner products
-    the one of smaller number comes first. Rows that share no feature with a query have the inner
-    product 0 and their place among the others: before those with a negative one.
+    The answer is exact and the same for any number of threads. Of rows with equal inner products
+    the one with the smaller number comes first. Rows that share no feature with a query have the
+    inner product 0, so they come before rows with a negative one.
 
-    To search by a learned similarity, rewrite the queries and leave the index as it is:
+    To search by a learned similarity, rewrite the queries and leave the index unchanged:
     ``top_k(model.rewrite(Q), X, k)``. That takes fewer products than to transform both.
 
     Parameters
@@ -45,17 +63,17 @@ def top_k(
     queries : array or sparse matrix of shape (n_queries, n_features)
     index : array or sparse matrix of shape (n_rows, n_features)
     k : int
-        Where the index has fewer rows, all of them are found; `size` says how many.
+        If the index has fewer rows, all of them are found; `size` says how many.
     exclude_self : bool, default=False
-        Query r is row r of the index, and no neighbour of its own.
+        Query r is row r of the index, and a row is not its own neighbor.
     n_jobs : int, default=None
-        Threads. Two dense matrices are multiplied by BLAS, on as many threads as it is set to.
+        Threads. Two dense matrices are multiplied by BLAS, which has its own number of threads.
 
     Returns
     -------
     Neighbors
         ``scores`` (float64) and ``rows`` of shape (n_queries, k), ``size`` of shape (n_queries,).
-        Places past `size` hold -inf and -1.
+        Entries past `size` are -inf and -1.
 
     Examples
     --------
@@ -65,7 +83,7 @@ def top_k(
     ([[0, 2, 1]], [[1.0, 1.0, 0.0]])
     """
     user_input.check_number("top_k", "k", k, low=1, integer=True)
-    queries, index = _matrix(queries, "queries"), _matrix(index, "index")
+    queries, index = _check_matrix(queries, "queries"), _check_matrix(index, "index")
     m, n = queries.shape[0], index.shape[0]
     if queries.shape[1] != index.shape[1]:
         raise ValueError(
@@ -80,59 +98,26 @@ def top_k(
     found = _empty(m, int(k))
     if m == 0:
         return found
-    _check_sizes(queries, index)
+    _check_products(queries, index)
+    # All rows have another label than the queries, so all of them go to one list.
+    labels = np.zeros(m, dtype=np.int64), np.ones(n, dtype=np.int64)
+    lists = _Lists(*labels, bool(exclude_self), _empty(m, 0), found)
     with Workers(n_jobs) as workers:
         if sp.issparse(queries) or sp.issparse(index):
-            _top_k_sparse(
-                sp.csr_array(queries), sp.csr_array(index), bool(exclude_self), workers, found
-            )
+            queries, index = sp.csr_array(queries), sp.csr_array(index)
+            _search_sparse(queries, index, lists, TOP_K_COSTS, workers)
         else:
-            _top_k_dense(queries, index, bool(exclude_self), workers, found)
+            _search_dense(queries, index, lists, workers)
     return found
-
-
-def _top_k_sparse(
-    queries: sp.csr_array, index: sp.csr_array, own: bool, workers: Workers, found: Neighbors
-) -> None:
-    from .backends.cpu import search_kernels as kernels
-
-    queries, index, frequency = _on_shared_columns(queries, index)
-    m, n = queries.shape[0], index.shape[0]
-    n_blocks = -(-m // kernels.WIDTH)
-    by_columns = float(frequency[queries.indices].sum(dtype=np.float64)) + TOP_K_LOOK_COST * m * n
-    by_rows = n_blocks * (TOP_K_ROW_STEP_COST * index.nnz + TOP_K_BLOCK_LOOK_COST * n)
-    if by_columns + index.nnz <= by_rows:  # the index has to be sorted by columns first
-        workers.run(
-            kernels.top_k_by_columns, workers.pieces(m), *_arrays(queries),
-            *_arrays(index.tocsc()), n, own, *found,
-        )  # fmt: skip
-    else:
-        workers.run(
-            kernels.top_k_by_rows, workers.pieces(n_blocks), *_arrays(queries), *_arrays(index),
-            index.shape[1], own, *found,
-        )  # fmt: skip
-
-
-def _top_k_dense(
-    queries: np.ndarray, index: np.ndarray, own: bool, workers: Workers, found: Neighbors
-) -> None:
-    from .backends.cpu import search_kernels as kernels
-
-    # In float64 also where the rows are float32: neighbours must not depend on rounding.
-    columns = index.T.astype(np.float64, copy=False)
-    size = max(1, DENSE_BLOCK // max(1, index.shape[0]))
-    for first in range(0, len(queries), size):
-        sums = queries[first : first + size].astype(np.float64, copy=False) @ columns
-        workers.run(kernels.top_k_of_sums, workers.pieces(len(sums)), sums, first, own, *found)
 
 
 def neighbors_by_label(
     X: sp.csr_array, labels: np.ndarray, n_same: int, n_other: int, *, n_jobs: int | None = None
 ) -> tuple[Neighbors, Neighbors]:
-    """Find, for each row, the nearest rows of the same label and those of other labels.
+    """Find, for each row, the nearest rows with the same label and those with other labels.
 
-    Nearest is of largest inner product, the smaller row number of equals. A row is no neighbour of
-    its own.
+    The nearest rows are those with the largest inner products; of equals the one with the smaller
+    number comes first. A row is not its own neighbor.
 
     Parameters
     ----------
@@ -140,73 +125,61 @@ def neighbors_by_label(
     labels : ndarray of shape (n_rows,)
         Class numbers.
     n_same, n_other : int
-        Neighbours wanted of the two kinds.
+        Number of neighbors of each kind.
     n_jobs : int, default=None
 
     Returns
     -------
     same, other : Neighbors
     """
-    from .backends.cpu import (
-        search_kernels as kernels,  # compiled code is loaded when it is first needed
-    )
-
-    n = X.shape[0]
     labels = labels.astype(np.int64)
-    same, other = _empty(n, n_same), _empty(n, n_other)
-    X, _, frequency = _on_shared_columns(X, X)
-    n_blocks = -(-n // kernels.WIDTH)
-    by_columns = float(frequency[X.indices].sum(dtype=np.float64)) + n * n
-    by_rows = ROW_STEP_COST * X.nnz * n_blocks
+    lists = _Lists(labels, labels, True, _empty(len(labels), n_same), _empty(len(labels), n_other))
     with Workers(n_jobs) as workers:
-        if by_columns <= by_rows:
-            workers.run(
-                kernels.top_by_columns, workers.pieces(n), *_arrays(X), labels,
-                *_arrays(X.tocsc()), labels, True, *same, *other,
-            )  # fmt: skip
-        else:
-            workers.run(
-                kernels.top_by_rows, workers.pieces(n_blocks), *_arrays(X), labels, *_arrays(X),
-                labels, True, X.shape[1], *same, *other,
-            )  # fmt: skip
-    return same, other
+        _search_sparse(X, X, lists, LABELED_COSTS, workers)
+    return lists.same, lists.other
 
 
-def narrowed(*matrices: sp.csr_array) -> tuple[list[sp.csr_array], np.ndarray | None]:
-    """Return matrices of the same columns on those that are used, if these are few, and their list.
+def _search_sparse(
+    queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
+) -> None:
+    """Fill the lists by the cheaper of two ways."""
+    from .backends.cpu import search_kernels as kernels
 
-    SciPy takes arrays as long as there are columns to multiply matrices or to pick columns: where
-    features are hashed to 2³¹ places and more, only this makes it possible.
-
-    Parameters
-    ----------
-    *matrices : csr_array of shape (n_rows, n_columns)
-
-    Returns
-    -------
-    matrices : list of csr_array of shape (n_rows, n_used)
-        Values and their order stay.
-    columns : ndarray of shape (n_used,) or None
-        Rising; None where the matrices are returned as they are.
-
-    Examples
-    --------
-    >>> X, Y = (sp.csr_array(([1.0], [k], [0, 1]), shape=(1, 2**40)) for k in (7, 9))
-    >>> (X, Y), columns = narrowed(X, Y)
-    >>> X.shape, columns.tolist()
-    ((1, 2), [7, 9])
-    """
-    if matrices[0].shape[1] <= 4 * sum(X.nnz for X in matrices) + 1000:
-        return list(matrices), None
-    columns = np.unique(np.concatenate([X.indices for X in matrices]))
-    places = (np.searchsorted(columns, X.indices) for X in matrices)
-    return [
-        sp.csr_array((X.data, place, X.indptr), shape=(X.shape[0], len(columns)))
-        for X, place in zip(matrices, places, strict=True)
-    ], columns
+    queries, index, frequency = _on_shared_columns(queries, index)
+    m, n = queries.shape[0], index.shape[0]
+    n_blocks = -(-m // kernels.WIDTH)
+    n_products = float(frequency[queries.indices].sum(dtype=np.float64))
+    by_columns = n_products + costs.row * m * n + costs.sort * index.nnz
+    by_rows = n_blocks * (costs.block_product * index.nnz + costs.block_row * n)
+    query_arrays = (*_arrays(queries), lists.query_labels)
+    if by_columns <= by_rows:
+        workers.run(
+            kernels.top_by_columns, workers.pieces(m), *query_arrays,
+            *_arrays(index.tocsc()), lists.labels, lists.own, *lists.same, *lists.other,
+        )  # fmt: skip
+    else:
+        workers.run(
+            kernels.top_by_rows, workers.pieces(n_blocks), *query_arrays,
+            *_arrays(index), lists.labels, lists.own, index.shape[1], *lists.same, *lists.other,
+        )  # fmt: skip
 
 
-def _matrix(X: Any, name: str) -> Any:
+def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers: Workers) -> None:
+    """Fill the lists from products of blocks of queries with all rows."""
+    from .backends.cpu import search_kernels as kernels
+
+    # In float64 also where the rows are float32: neighbors must not depend on rounding.
+    columns = index.T.astype(np.float64, copy=False)
+    block = max(1, DENSE_BLOCK // max(1, index.shape[0]))
+    for first in range(0, len(queries), block):
+        sums = queries[first : first + block].astype(np.float64, copy=False) @ columns
+        workers.run(
+            kernels.top_of_sums, workers.pieces(len(sums)), sums, first,
+            lists.query_labels, lists.labels, lists.own, *lists.same, *lists.other,
+        )  # fmt: skip
+
+
+def _check_matrix(X: Any, name: str) -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64."""
     X = user_input.canonical(X) if sp.issparse(X) else np.asarray(X)
     if X.ndim != 2:
@@ -219,8 +192,8 @@ def _matrix(X: Any, name: str) -> Any:
     return X
 
 
-def _check_sizes(queries: Any, index: Any) -> None:
-    """Raise ValueError where inner products may overflow: their order would mean nothing."""
+def _check_products(queries: Any, index: Any) -> None:
+    """Raise ValueError where inner products may overflow, since they could not be ordered."""
     largest = [
         float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0)) for X in (queries, index)
     ]
@@ -240,38 +213,38 @@ def _on_shared_columns(
 ) -> tuple[sp.csr_array, sp.csr_array, np.ndarray]:
     """Return both as float64 on the columns that both use, and how often the index uses each.
 
-    The most frequent come first: what is looked for most then lies side by side in memory. The
-    entries of a row stay in the order they had.
+    The most frequent columns come first, so that those read most often are close in memory. The
+    entries of a row stay in their order.
     """
     from .backends.cpu.kernels import pairs as kernels
 
-    same = queries is index
-    (index, *others), _ = narrowed(index) if same else narrowed(index, queries)
-    queries = index if same else others[0]
+    is_same = queries is index
+    matrices, _ = drop_unused_columns(index) if is_same else drop_unused_columns(index, queries)
+    index, queries = matrices[0], matrices[-1]
     d = index.shape[1]
     counts = np.zeros(d + 1, dtype=np.int64)
     kernels.count_into(index.indices, counts)
     frequency = counts[1:]
-    asked = np.zeros(d, dtype=bool)
-    asked[queries.indices] = True
-    shared = np.flatnonzero(asked & (frequency > 0))
+    is_queried = np.zeros(d, dtype=bool)
+    is_queried[queries.indices] = True
+    shared = np.flatnonzero(is_queried & (frequency > 0))
     shared = shared[np.argsort(-frequency[shared], kind="stable")]
-    place = np.full(d, -1, dtype=np.int32)
-    place[shared] = np.arange(len(shared), dtype=np.int32)
+    position = np.full(d, -1, dtype=np.int32)
+    position[shared] = np.arange(len(shared), dtype=np.int32)
     frequency = frequency[shared]
-    kept = _keep(index, place, len(shared), int(frequency.sum()))
-    if same:
+    kept = _keep_columns(index, position, len(shared), int(frequency.sum()))
+    if is_same:
         return kept, kept, frequency
-    n_kept = int(np.count_nonzero(place[queries.indices] >= 0))
-    return _keep(queries, place, len(shared), n_kept), kept, frequency
+    nnz = int(np.count_nonzero(position[queries.indices] >= 0))
+    return _keep_columns(queries, position, len(shared), nnz), kept, frequency
 
 
-def _keep(X: sp.csr_array, place: np.ndarray, n_columns: int, nnz: int) -> sp.csr_array:
+def _keep_columns(X: sp.csr_array, position: np.ndarray, n_columns: int, nnz: int) -> sp.csr_array:
     from .backends.cpu import search_kernels as kernels
 
     indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
     indices, data = np.empty(nnz, dtype=np.int32), np.empty(nnz)
-    kernels.keep_columns(X.indptr, X.indices, X.data, place, indptr, indices, data)
+    kernels.keep_columns(X.indptr, X.indices, X.data, position, indptr, indices, data)
     return sp.csr_array((data, indices, indptr), shape=(X.shape[0], n_columns))
 
 
