@@ -380,9 +380,8 @@ def test_explain(place):
 
 
 def test_report(place, tmp_path):
-    out = tmp_path / "r.html"
-    good("report", place / "model.hdsl", "-o", out, "--title", "Goals & <more>")
-    page = out.read_text()
+    good("report", place / "model.hdsl", "-o", tmp_path / "r.html", "--title", "Goals & <more>")
+    page = (tmp_path / "r.html").read_text()
     assert "Goals &amp; &lt;more&gt;" in page
     assert "striker" in page
 
@@ -432,6 +431,13 @@ def test_public_names_are_found_on_first_use():
 
 
 def test_bench_passes_arguments_on(monkeypatch, tmp_path):
+    from hdsl.cli import about
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(about, "__file__", str(tmp_path / "a" / "b" / "c" / "about.py"))
+    assert "in a clone" in bad("bench")
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__main__.py").touch()
     calls = []
 
     def run(command, **options):
@@ -439,19 +445,8 @@ def test_bench_passes_arguments_on(monkeypatch, tmp_path):
         return subprocess.CompletedProcess(command, 3)
 
     monkeypatch.setattr(subprocess, "run", run)
-    (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "benchmarks" / "__main__.py").touch()
-    monkeypatch.chdir(tmp_path)
     assert hdsl("bench", "kernels", "--toy").exit_code == 3
     assert calls == [(["-m", "benchmarks", "kernels", "--toy"], tmp_path)]
-
-
-def test_bench_without_the_repository(monkeypatch, tmp_path):
-    from hdsl.cli import about
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(about, "__file__", str(tmp_path / "a" / "b" / "c" / "about.py"))
-    assert "in a clone" in bad("bench")
 
 
 def test_reproduce_passes_arguments_on(monkeypatch):
@@ -487,26 +482,26 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
             assert "is not UTF-8 text" in bad(*command)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ((), "name its column of texts with --text (it has 'id', 'topic', 'body')"),
-        (("--text", "boby"), "has no column 'boby'. Its columns are 'id', 'topic', 'body': say"),
-        (("--text", "body"), "has no labels to learn from: name their column with --label"),
-        (("--text", "body", "--label", "id"), "at least 2 are needed"),
-        ((*LABELLED, "--scale", "big"), "--scale must be a number"),
-        ((*LABELLED, "--test", "0.9"), "together less than 1"),
-        ((*LABELLED, "--max-iter", "0"), "'max_iter' parameter"),
-        ((*LABELLED, "--max-iter", "x"), "See hdsl fit --help"),
-        ((*LABELLED, "--min-df", "1.5"), "whole numbers of documents"),
-        ((*LABELLED, "--min-df", "80"), "No word is left"),
-        ((*LABELLED, "--tokens", "x"), "'tokens' parameter"),
-        (("--no-such-option",), "See hdsl fit --help"),
-    ],
-)
-def test_wrong_options(place, tmp_path, options, message):
-    assert message in bad("fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl")
-    assert not (tmp_path / "m.hdsl").exists()
+WRONG_OPTIONS = [
+    ((), "name its column of texts with --text (it has 'id', 'topic', 'body')"),
+    (("--text", "boby"), "has no column 'boby'. Its columns are 'id', 'topic', 'body': say"),
+    (("--text", "body"), "has no labels to learn from: name their column with --label"),
+    (("--text", "body", "--label", "id"), "at least 2 are needed"),
+    ((*LABELLED, "--scale", "big"), "--scale must be a number"),
+    ((*LABELLED, "--test", "0.9"), "together less than 1"),
+    ((*LABELLED, "--max-iter", "0"), "'max_iter' parameter"),
+    ((*LABELLED, "--max-iter", "x"), "See hdsl fit --help"),
+    ((*LABELLED, "--min-df", "1.5"), "whole numbers of documents"),
+    ((*LABELLED, "--min-df", "80"), "No word is left"),
+    ((*LABELLED, "--tokens", "x"), "'tokens' parameter"),
+    (("--no-such-option",), "See hdsl fit --help"),
+]
+
+
+def test_wrong_options(place, tmp_path):
+    for options, message in WRONG_OPTIONS:
+        assert message in bad("fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl")
+    assert not list(tmp_path.iterdir())
 
 
 def test_wrong_tables(tmp_path):
@@ -559,29 +554,21 @@ def test_wrong_queries(place, rows_file):
     assert "give a table of texts" in bad("evaluate", model, rows_file)
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("nowhere/m.hdsl", "There is no folder"),
-        ("folder.hdsl", "is a folder: name a file in it"),
-        ("model.txt", "must end in .hdsl"),
-        ("texts.hdsl", "exists and is not a model"),
-        pytest.param(
-            "/proc/m.hdsl",
-            "Cannot write /proc/m.hdsl: ",
-            marks=pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no /proc"),
-        ),
-    ],
-)
-def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch, name, message):
+def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
     monkeypatch.setattr(learn, "learn", lambda *_, **__: pytest.fail("the fit was started"))
     (tmp_path / "folder.hdsl").mkdir()
     (tmp_path / "texts.hdsl").write_text("my only copy")
-    assert message in bad("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name)
+    messages = {
+        "nowhere/m.hdsl": "There is no folder",
+        "folder.hdsl": "is a folder: name a file in it",
+        "model.txt": "must end in .hdsl",
+        "texts.hdsl": "exists and is not a model",
+    }
+    if Path("/proc/self").exists():
+        messages["/proc/m.hdsl"] = "Cannot write /proc/m.hdsl: "
+    for name, message in messages.items():
+        assert message in bad("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name)
     assert (tmp_path / "texts.hdsl").read_text() == "my only copy"
-
-
-def test_a_report_does_not_replace_a_model(place):
     assert "must end in .html" in bad("report", place / "model.hdsl", "-o", place / "model.hdsl")
 
 
@@ -634,43 +621,36 @@ def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monk
     assert [file.name for file in tmp_path.iterdir()] == ["m.hdsl"]
 
 
-INTERRUPTED = """
-    import os, signal, sys
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-    from hdsl import HDSL
-    from hdsl.cli import app
+@pytest.fixture
+def interrupt_at_5(monkeypatch):
+    """Send SIGINT at iteration 5 of each fit."""
 
-    fit = HDSL.fit
-
-    def interrupted(model, **given):
+    def fit(model, **given):
         def callback(state):
-            if state.n_iter == 5 and ("X_val" in given) == (sys.argv[1] == "choosing"):
-                os.kill(os.getpid(), signal.SIGINT)
+            if state.n_iter == 5:
+                signal.raise_signal(signal.SIGINT)
 
         model.callback = callback
-        fit(model, **given)
+        whole_fit(model, **given)
         model.callback = None
 
-    HDSL.fit = interrupted
-    app(sys.argv[2:], prog_name="hdsl")
-"""
+    whole_fit = HDSL.fit
+    monkeypatch.setattr(HDSL, "fit", fit)
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
 
 
-@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process there")
-@pytest.mark.parametrize("stage", ["choosing", "learning"])
-def test_ctrl_c_saves_the_model_so_far(place, tmp_path, stage):
+@pytest.mark.parametrize("choice", [(), ("--validation", "0")])
+def test_ctrl_c_saves_the_model_so_far(place, tmp_path, interrupt_at_5, choice):
     out = tmp_path / "m.hdsl"
-    choice = ("--validation", "0") if stage == "learning" else ()
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(INTERRUPTED), stage, "fit", place / "texts.csv",
-         *LABELLED, "--tol", "0", "-o", out, *choice],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 130, ended.stderr
+    ended = hdsl("fit", place / "texts.csv", *LABELLED, "--tol", "0", "-o", out, *choice)
+    assert ended.exit_code == 130, ended.output
     model = load(out)
     assert model.status_ == "interrupted"
-    message = f"hdsl: interrupted after {model.n_iter_} iterations: the model so far is in {out}.\n"
-    assert ended.stderr == message
+    assert ended.stderr == (
+        f"hdsl: interrupted after {model.n_iter_} iterations: the model so far is in {out}.\n"
+    )
     assert "Strongest pairs" in ended.stdout
     assert load_collection(out).n_rows == 90
 
@@ -686,23 +666,20 @@ def test_ctrl_c_before_there_is_a_model(place, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such shell there")
-@pytest.mark.parametrize(
-    ("command", "code", "message"),
-    [
-        ("info", 0, ""),
-        ("info >&-", 0, ""),
-        ("info >/dev/full", 2, "hdsl: No space left on device.\n"),
-        ("fit nowhere.csv", 2, "hdsl: There is no file nowhere.csv.\n"),
-    ],
-)
-def test_exit_codes_of_a_process(tmp_path, command, code, message):
-    if "/dev/full" in command and not os.path.exists("/dev/full"):
-        pytest.skip("there is no /dev/full")
-    ended = subprocess.run(
-        ["sh", "-c", f'"$0" -m hdsl {command}', sys.executable],
-        capture_output=True, text=True, check=False, cwd=tmp_path,
-    )  # fmt: skip
-    assert (ended.returncode, ended.stderr) == (code, message)
+def test_exit_codes_of_a_process(tmp_path):
+    commands = {
+        "info": (0, ""),
+        "info >&-": (0, ""),
+        "fit nowhere.csv": (2, "hdsl: There is no file nowhere.csv.\n"),
+    }
+    if Path("/dev/full").exists():
+        commands["info >/dev/full"] = (2, "hdsl: No space left on device.\n")
+    for command, wanted in commands.items():
+        ended = subprocess.run(
+            ["sh", "-c", f'"$0" -m hdsl {command}', sys.executable],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == wanted, command
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
@@ -713,8 +690,7 @@ def test_a_closed_pipe_is_quiet():
         [sys.executable, "-m", "hdsl", "info"], stdout=write, stderr=subprocess.PIPE, check=False
     )
     os.close(write)
-    assert ended.stderr == b""
-    assert ended.returncode == 128 + signal.SIGPIPE
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
 
 
 def test_progress_shows_in_a_terminal_only(monkeypatch, capsys):
@@ -739,22 +715,17 @@ def test_progress_shows_in_a_terminal_only(monkeypatch, capsys):
 # --- the split and the demonstration -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("labels", [None, np.repeat(["a", "b", "c"], [50, 30, 20])])
-def test_split(labels):
-    part = learn.split(labels, 100, test=0.2, validation=0.1, seed=3)
+def test_split_takes_shares_of_each_label():
+    labels = np.repeat(["a", "b", "c", "d"], [50, 30, 20, 1])
+    part = learn.split(labels, 101, test=0.2, validation=0.1, seed=3)
+    for label in "abc":
+        share = np.bincount(part[labels == label], minlength=3) / (labels == label).sum()
+        np.testing.assert_allclose(share, [0.7, 0.1, 0.2], atol=1e-12)
+    assert part[-1] == TRAIN  # the only row of its label
+    assert (learn.split(labels, 101, test=0.2, validation=0.1, seed=3) == part).all()
+    assert (learn.split(labels, 101, test=0.2, validation=0.1, seed=4) != part).any()
+    part = learn.split(None, 100, test=0.2, validation=0.1, seed=3)
     assert np.bincount(part).tolist() == [70, 10, 20]
-    if labels is not None:
-        for label in "abc":
-            share = np.bincount(part[labels == label], minlength=3) / (labels == label).sum()
-            np.testing.assert_allclose(share, [0.7, 0.1, 0.2], atol=1e-12)
-    again = learn.split(labels, 100, test=0.2, validation=0.1, seed=3)
-    assert (again == part).all()
-    assert (learn.split(labels, 100, test=0.2, validation=0.1, seed=4) != part).any()
-
-
-def test_the_only_row_of_a_label_is_learned_from():
-    labels = np.array(["a"] * 10 + ["b"])
-    assert learn.split(labels, 11, test=0.2, validation=0.2, seed=0)[-1] == TRAIN
 
 
 SOURCE = """
