@@ -163,7 +163,7 @@ def read_triplets(path):
     """Judgements by number, as the command line takes them."""
     from hdsl.cli import inputs
 
-    inputs._read_triplets(path, 4, None)
+    inputs.read_comparisons(path, 4)
 
 
 TARGETS = {

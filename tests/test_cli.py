@@ -1,6 +1,7 @@
-"""The command line: what it prints and writes, and how it ends where something is wrong."""
+"""The command line: what it prints and writes, and how it ends when something is wrong."""
 
 import csv
+import inspect
 import json
 import os
 import pickle
@@ -14,15 +15,19 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from numpy.testing import assert_array_equal
 from sklearn.datasets import dump_svmlight_file
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from hdsl import HDSL, datasets, load, memory
-from hdsl.cli import app, learn, shell
+import hdsl as hdsl_package
+from hdsl import HDSL, datasets, load, memory, text, triplets, user_input
+from hdsl.cli import app, documents, inputs, learn, shell
+from hdsl.files import checkpoint
 from hdsl.text import TEST, TRAIN, VALIDATION, load_collection
 
 TOPICS = {
@@ -33,7 +38,7 @@ TOPICS = {
 NOISE = "today report people early late new old small large many"
 
 
-def documents(n=90, seed=0):
+def texts(n=90, seed=0):
     rng = np.random.default_rng(seed)
     rows = []
     for k in range(n):
@@ -60,7 +65,7 @@ def good(*arguments):
 
 
 def bad(*arguments, code=2):
-    """Return the one line that a command ends with."""
+    """Return the one line that a command ends with on stderr."""
     result = hdsl(*arguments)
     assert result.exit_code == code, result.output
     assert result.stdout == ""
@@ -69,112 +74,16 @@ def bad(*arguments, code=2):
     return result.stderr
 
 
+LABELLED = ("--text", "body", "--label", "topic")
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with texts and a model of them."""
     folder = tmp_path_factory.mktemp("cli")
-    write_csv(folder / "texts.csv", documents())
-    good("fit", folder / "texts.csv", "--text", "body", "--label", "topic",
-         "-o", folder / "model.hdsl", "--max-iter", 60)  # fmt: skip
+    write_csv(folder / "texts.csv", texts())
+    good("fit", folder / "texts.csv", *LABELLED, "-o", folder / "model.hdsl", "--max-iter", 60)
     return folder
-
-
-# --- fit -----------------------------------------------------------------------------------------
-
-
-def test_fit_texts(place, tmp_path):
-    out = tmp_path / "m.hdsl"
-    options = ("--text", "body", "--label", "topic", "--max-iter", 60, "-o", out)
-    result = good("fit", place / "texts.csv", *options)
-    assert "90 documents with 3 labels" in result.stdout
-    assert "18 held out" in result.stdout
-    assert "Error of 3 nearest neighbours, 18 documents held out" in result.stdout
-    assert "Strongest pairs" in result.stdout
-    assert not any(line.endswith(" ") for line in result.stdout.splitlines())
-    kept = load_collection(out)
-    assert kept.texts.tolist() == [text for _, _, text in documents()]
-    assert kept.labels.tolist() == [topic for _, topic, _ in documents()]
-    assert kept.columns == {"text": "body", "label": "topic"}
-    assert load(out).callback is None
-
-
-def test_fit_is_honest(place):
-    """Nothing is taken from the rows held out, words neither."""
-    texts = [text.split() for _, _, text in documents()]
-    kept = load_collection(place / "model.hdsl")
-    known = {word for k in np.flatnonzero(kept.part != TEST) for word in texts[k]}
-    assert set(kept.feature_names) <= known
-    counts = np.bincount(kept.part)
-    assert counts[[TRAIN, VALIDATION, TEST]].tolist() == [54, 18, 18]
-    X, new = kept.X, kept.part == TEST
-    errors = learn.errors_by_labels(
-        load(place / "model.hdsl"), X[~new], kept.labels[~new], X[new], kept.labels[new]
-    )
-    shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
-    assert shown["error"] == errors
-    assert shown["n"] == 18
-    assert errors["learned"] <= errors["cosine"]
-
-
-def test_fit_is_the_same_again(place, tmp_path):
-    options = ("--text", "body", "--label", "topic", "--max-iter", 20, "--json")
-    facts = []
-    for name in ("a.hdsl", "b.hdsl"):
-        result = good("fit", place / "texts.csv", *options, "-o", tmp_path / name)
-        facts.append(json.loads(result.stdout))
-        assert result.stderr == ""
-    for unlike in ("seconds", "model"):
-        facts[0].pop(unlike), facts[1].pop(unlike)
-    assert facts[0] == facts[1]
-    assert facts[0]["iterations"] <= 20
-    assert facts[0]["rows held out"] == 18
-    first, second = (load(tmp_path / name) for name in ("a.hdsl", "b.hdsl"))
-    np.testing.assert_array_equal(first.atoms_, second.atoms_)
-    np.testing.assert_array_equal(first.weights_, second.weights_)
-
-
-def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
-    command = ["fit", place / "texts.csv", "--text", "body", "--label", "topic",
-               "-o", tmp_path / "model.hdsl", "--max-iter", 5, "--memory-limit"]  # fmt: skip
-    message = bad(*command, 1e-6)
-    assert "values, HDSL needs about " in message
-    assert "are allowed by --memory-limit. Learn from fewer triplets (--n-targets" in message
-    assert "set --batch-size" in message
-    assert message.endswith("or pass --memory-limit none to go on anyway.\n")
-    assert "--memory-limit must be a number or auto. Got 'much'." in bad(*command, "much")
-    good(*command, "none")
-
-
-def test_not_enough_memory_crosses_processes():
-    error = memory.NotEnoughMemory("The fit", 3 * 2**30, 2**30, True, ("a", "b", "c"))
-    assert str(error) == (
-        "The fit needs about 3.0 GiB, but only 1.0 GiB are allowed by memory_limit. A, b, or c."
-    )
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
-
-
-def test_fit_without_choice_and_measure(place, tmp_path):
-    result = good(
-        "fit", place / "texts.csv", "--text", "body", "--label", "topic", "--max-iter", 7,
-        "--tol", 0, "--test", 0, "--validation", 0, "--json", "-o", tmp_path / "m.hdsl",
-    )  # fmt: skip
-    facts = json.loads(result.stdout)
-    assert facts["iterations"] == 7
-    assert facts["error"] == {}
-    assert (load_collection(tmp_path / "m.hdsl").part == TRAIN).all()
-    assert "keeps no labelled rows" in bad("evaluate", tmp_path / "m.hdsl")
-
-
-def test_no_documents(place, tmp_path):
-    out = tmp_path / "m.hdsl"
-    good("fit", place / "texts.csv", "--text", "body", "--label", "topic", "--max-iter", 20,
-         "--no-documents", "-o", out)  # fmt: skip
-    assert load_collection(out).X is None
-    assert "fit it again without --no-documents" in bad("search", out, "goal")
-    assert "S(x, y) = " in good("explain", out, "--x", "goal match", "--y", "goal").stdout
-    # Rows are judged by each other then.
-    assert "among the other rows, 90 rows" in good("evaluate", out, place / "texts.csv").stdout
-    good("report", out, "-o", tmp_path / "r.html")
 
 
 def rows_and_labels():
@@ -185,82 +94,233 @@ def rows_and_labels():
     return sp.csr_array(X.astype(float)), y
 
 
-def matrix_file(folder, kind):
+@pytest.fixture
+def rows_file(tmp_path):
+    sp.save_npz(tmp_path / "rows.npz", rows_and_labels()[0])
+    return tmp_path / "rows.npz"
+
+
+# --- fit -----------------------------------------------------------------------------------------
+
+
+def test_fit_saves_texts_and_prints_errors(place, tmp_path):
+    out = tmp_path / "m.hdsl"
+    out.write_bytes((place / "model.hdsl").read_bytes())  # an old model is replaced
+    shown = good("fit", place / "texts.csv", *LABELLED, "--max-iter", 50, "-o", out).stdout
+    assert "90 documents with 3 labels" in shown
+    assert "18 held out" in shown
+    assert "Error of 3 nearest neighbours, 18 documents held out" in shown
+    assert "Strongest pairs" in shown
+    assert not any(line.endswith(" ") for line in shown.splitlines())
+    collection = load_collection(out)
+    assert collection.texts.tolist() == [text for _, _, text in texts()]
+    assert collection.labels.tolist() == [topic for _, topic, _ in texts()]
+    assert collection.columns == {"text": "body", "label": "topic"}
+    assert load(out).max_iter == 50
+
+
+def test_fit_takes_nothing_from_rows_held_out(place):
+    words = [text.split() for _, _, text in texts()]
+    collection = load_collection(place / "model.hdsl")
+    known = {word for k in np.flatnonzero(collection.part != TEST) for word in words[k]}
+    assert set(collection.feature_names) <= known
+    assert np.bincount(collection.part)[[TRAIN, VALIDATION, TEST]].tolist() == [54, 18, 18]
+    X, y, new = collection.X, collection.labels, collection.part == TEST
+    errors = learn.errors_by_labels(load(place / "model.hdsl"), X[~new], y[~new], X[new], y[new])
+    shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
+    assert shown["error"] == errors
+    assert shown["n"] == 18
+    assert errors["learned"] <= errors["cosine"]
+
+
+def test_fit_repeats(place, tmp_path):
+    facts = []
+    for name in ("a.hdsl", "b.hdsl"):
+        result = good("fit", place / "texts.csv", *LABELLED, "--max-iter", 20, "--json",
+                      "-o", tmp_path / name)  # fmt: skip
+        facts.append(json.loads(result.stdout))
+        assert result.stderr == ""
+        facts[-1].pop("seconds"), facts[-1].pop("model")
+    assert facts[0] == facts[1]
+    assert facts[0]["iterations"] <= 20
+    assert facts[0]["rows held out"] == 18
+    assert (tmp_path / "a.hdsl").read_bytes() == (tmp_path / "b.hdsl").read_bytes()
+
+
+def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
+    command = ["fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "model.hdsl",
+               "--max-iter", 5, "--memory-limit"]  # fmt: skip
+    message = bad(*command, 1e-6)
+    assert "values, HDSL needs about " in message
+    assert "are allowed by --memory-limit. Learn from fewer triplets (--n-targets" in message
+    assert "set --batch-size" in message
+    assert message.endswith("or pass --memory-limit none to go on anyway.\n")
+    assert "--memory-limit must be a number or auto. Got 'much'." in bad(*command, "much")
+    good(*command, "none")
+
+
+def test_not_enough_memory_can_be_pickled():
+    error = memory.NotEnoughMemory("The fit", 3 * 2**30, 2**30, True, ("a", "b", "c"))
+    assert str(error) == (
+        "The fit needs about 3.0 GiB, but only 1.0 GiB are allowed by memory_limit. A, b, or c."
+    )
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+def test_fit_without_validation_and_test_rows(place, tmp_path):
+    result = good(
+        "fit", place / "texts.csv", *LABELLED, "--max-iter", 7, "--tol", 0, "--test", 0,
+        "--validation", 0, "--json", "-o", tmp_path / "m.hdsl",
+    )  # fmt: skip
+    facts = json.loads(result.stdout)
+    assert facts["iterations"] == 7
+    assert facts["error"] == {}
+    assert (load_collection(tmp_path / "m.hdsl").part == TRAIN).all()
+    assert "has no labelled rows" in bad("evaluate", tmp_path / "m.hdsl")
+
+
+def test_a_model_without_documents(place, tmp_path):
+    out = tmp_path / "m.hdsl"
+    good("fit", place / "texts.csv", *LABELLED, "--max-iter", 20, "--no-documents", "-o", out)
+    assert load_collection(out).X is None
+    assert "fit it again without --no-documents" in bad("search", out, "goal")
+    assert "S(x, y) = " in good("explain", out, "--x", "goal match", "--y", "goal").stdout
+    assert "among the other rows, 90 rows" in good("evaluate", out, place / "texts.csv").stdout
+    good("report", out, "-o", tmp_path / "r.html")
+
+
+@pytest.mark.parametrize("kind", ["svm", "npz", "mat"])
+def test_fit_rows(tmp_path, kind):
     X, y = rows_and_labels()
-    path = folder / f"rows.{kind}"
-    labels = ()
+    path, out, options = tmp_path / f"rows.{kind}", tmp_path / "m.hdsl", ()
     if kind == "svm":
         dump_svmlight_file(sp.csr_matrix(X), y, str(path), zero_based=False)
     elif kind == "mat":
         scipy.io.savemat(path, {"rows": sp.csc_matrix(X), "group": y[:, None].astype(float)})
-        labels = ("--matlab-names", "rows,group")
+        options = ("--matlab-names", "rows,group")
     else:
-        np.save(folder / "y.npy", y)
-        labels = ("--labels", folder / "y.npy")
-        if kind == "npz":
-            sp.save_npz(path, X)
-        else:
-            scipy.io.mmwrite(path, X)
-    return path, labels
+        sp.save_npz(path, X)
+        np.save(tmp_path / "y.npy", y)
+        options = ("--labels", tmp_path / "y.npy")
+    shown = good("fit", path, *options, "--max-iter", 20, "-o", out).stdout
+    assert "60 rows with 3 labels, 12 features" in shown
+    assert "dot product" in shown  # rows do not have length 1
+    assert (X != load_collection(out).X).nnz == 0
+    result = good("evaluate", out, path, *options)
+    assert "60 of 60 rows are in the model already" in result.stderr
 
 
-@pytest.mark.parametrize("kind", ["svm", "npz", "mtx", "mat"])
-def test_fit_rows(tmp_path, kind):
-    path, labels = matrix_file(tmp_path, kind)
+def judged_triplets():
+    _, y = rows_and_labels()
+    T = np.random.default_rng(1).integers(60, size=(4000, 3))
+    return T[(y[T[:, 0]] == y[T[:, 1]]) & (y[T[:, 0]] != y[T[:, 2]])]
+
+
+def test_fit_triplets(rows_file, tmp_path):
+    T = judged_triplets()
+    path = write_csv(tmp_path / "T.csv", T.tolist(), ("anchor", "positive", "negative"))
     out = tmp_path / "m.hdsl"
-    result = good("fit", path, *labels, "--max-iter", 20, "-o", out)
-    assert "60 rows with 3 labels, 12 features" in result.stdout
-    assert "dot product" in result.stdout  # rows are not of length 1
-    assert (rows_and_labels()[0] != load_collection(out).X).nnz == 0
-    hits = json.loads(good("search", out, "--row", 4, "-k", 3, "--json").stdout)["neighbours"]
-    assert len(hits) == 3
-    assert 4 not in [hit["row"] for hit in hits]
-    good("report", out, "-o", tmp_path / "r.html")
-    flattered = hdsl("evaluate", out, path, *labels)
-    assert flattered.exit_code == 0
-    assert "60 of 60 rows are in the model already" in flattered.stderr
-
-
-@pytest.mark.parametrize("kind", ["csv", "npy"])
-def test_fit_judgements(tmp_path, kind):
-    X, y = rows_and_labels()
-    sp.save_npz(tmp_path / "X.npz", X)
-    rng = np.random.default_rng(1)
-    triplets = rng.integers(60, size=(4000, 3))
-    right = (y[triplets[:, 0]] == y[triplets[:, 1]]) & (y[triplets[:, 0]] != y[triplets[:, 2]])
-    triplets = triplets[right]
-    path = tmp_path / f"T.{kind}"
-    if kind == "npy":
-        np.save(path, triplets)
-    else:
-        write_csv(path, triplets.tolist(), ("anchor", "positive", "negative"))
-    out = tmp_path / "m.hdsl"
-    facts = json.loads(
-        good("fit", tmp_path / "X.npz", "--triplets", path, "-o", out, "--json").stdout
-    )
-    kept = load_collection(out)
-    assert facts["measured on"] == (kept.part[triplets[:, 0]] == TEST).sum()
-    assert facts["triplets"] == (kept.part[triplets] != TEST).all(axis=1).sum()
+    facts = json.loads(good("fit", rows_file, "--triplets", path, "-o", out, "--json").stdout)
+    part = load_collection(out).part
+    assert facts["measured on"] == (part[T[:, 0]] == TEST).sum()
+    assert facts["triplets"] == (part[T] != TEST).all(axis=1).sum()
     assert facts["error"]["learned"] < facts["error"]["dot product"]
-    shown = good("evaluate", out, tmp_path / "X.npz", "--triplets", path).stdout
-    assert f"{len(triplets):,} judgements".replace(",", "") in shown
+    assert f"{len(T)} judgements" in good("evaluate", out, rows_file, "--triplets", path).stdout
 
 
-def test_judgements_by_id(place, tmp_path):
-    rows = documents()
-    judged = [(rows[k][0], rows[(k + 3) % 90][0], rows[(k + 1) % 90][0]) for k in range(90)] * 2
-    path = write_csv(tmp_path / "T.csv", judged, ("anchor", "positive", "negative"))
+needs_quadruplets = pytest.mark.skipif(
+    "quadruplets" not in inspect.signature(HDSL.fit).parameters
+    or not hasattr(user_input, "check_quadruplets"),
+    reason="HDSL.fit takes no quadruplets",
+)
+
+
+@needs_quadruplets
+def test_fit_quadruplets(rows_file, tmp_path):
+    T = judged_triplets()
+    Q = np.concatenate([T[:, [0, 1, 0, 2]], np.c_[T[:-1, :2], T[1:, ::2]]])  # same or other rows
+    np.save(tmp_path / "Q.npy", Q)
+    out, judged = tmp_path / "m.hdsl", ("--quadruplets", tmp_path / "Q.npy")
+    facts = json.loads(good("fit", rows_file, *judged, "-o", out, "--json").stdout)
+    is_new = load_collection(out).part[Q] == TEST
+    assert facts["measured on"] == (is_new[:, :2].any(axis=1) & is_new[:, 2:].any(axis=1)).sum()
+    assert facts["error"]["learned"] < facts["error"]["dot product"]
+    assert f"{len(Q)} judgements" in good("evaluate", out, rows_file, *judged).stdout
+    np.save(tmp_path / "Q.npy", [[0, 1, 2, 99]])
+    assert "names row 99, but X has 60 rows" in bad("fit", rows_file, *judged, "-o", out)
+
+
+COLUMNS = {
+    "triplets": ("anchor", "positive", "negative"),
+    "quadruplets": ("positive_a", "positive_b", "negative_a", "negative_b"),
+}
+
+
+@pytest.mark.parametrize("kind", ["triplets", pytest.param("quadruplets", marks=needs_quadruplets)])
+def test_judgements_by_id(place, tmp_path, kind):
+    ids = [f"d{k % 90}" for k in range(99)]
+    judged = [(ids[k], ids[k + 3], ids[k], ids[k + 1]) for k in range(90)] * 2
+    judged = [row[:2] + row[3:] for row in judged] if kind == "triplets" else judged
+    path = write_csv(tmp_path / "judged.csv", judged, COLUMNS[kind])
     result = good(
-        "fit", place / "texts.csv", "--text", "body", "--id", "id", "--triplets", path,
+        "fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path,
         "--test", 0, "--validation", 0, "--max-iter", 5, "-o", tmp_path / "m.hdsl", "--json",
     )  # fmt: skip
     assert json.loads(result.stdout)["triplets"] == 180
+    write_csv(path, judged, ("wrong", *COLUMNS[kind][1:]))
+    message = bad("fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path,
+                  "-o", tmp_path / "m.hdsl")  # fmt: skip
+    assert f"no column '{COLUMNS[kind][0]}'" in message
+    assert "rename yours" in message
+
+
+def test_quadruplets_are_split_by_pair(monkeypatch):
+    """A quadruplet measures if each of its pairs has a new row, and trains if none has."""
+    Q = np.array([[0, 1, 2, 3], [0, 4, 2, 3], [0, 4, 5, 2], [0, 6, 7, 2], [4, 6, 5, 2]])
+    data = inputs.Data(Path("rows"), X=sp.eye_array(8, format="csr"), comparisons=Q)
+    part = np.array([TRAIN] * 4 + [TEST] * 2 + [VALIDATION] * 2)
+    fits, measured = [], []
+
+    def fit(self, **given):
+        fits.append(given)
+        self.n_iter_, self.status_ = 1, "max_iter"
+        return self
+
+    monkeypatch.setattr(learn, "split", lambda *_: part)
+    monkeypatch.setattr(HDSL, "fit", fit)
+    monkeypatch.setattr(
+        learn, "triplet_accuracy", lambda model, X, Q, sample_weight: measured.append(Q) or 1.0
+    )
+    outcome = learn.learn(data, HDSL())
+    chosen, learned = fits
+    assert_array_equal(chosen["quadruplets"], Q[[0]])
+    assert_array_equal(chosen["triplets_val"], Q[[3]])
+    assert_array_equal(learned["quadruplets"], Q[[0, 3]])
+    assert_array_equal(measured[0], Q[[2, 4]])
+    assert (outcome.by, outcome.n_test) == ("judgements", 2)
+
+
+def test_quadruplets_are_read_like_triplets(rows_file, tmp_path, monkeypatch):
+    table = write_csv(tmp_path / "Q.csv", [(0, 1, 2, 3)], COLUMNS["quadruplets"])
+    array = tmp_path / "Q.npy"
+    np.save(array, [[0, 1, 2, 3]])
+
+    def judgement_quadruplets(path, *, ids):
+        return np.loadtxt(path, int, delimiter=",", skiprows=1, ndmin=2), np.ones(1)
+
+    monkeypatch.setattr(triplets, "judgement_quadruplets", judgement_quadruplets, raising=False)
+    monkeypatch.setattr(user_input, "check_quadruplets", lambda Q, n_rows: Q, raising=False)
+    for path in (table, array):
+        data = inputs.read_data(rows_file, inputs.Source(quadruplets=path))
+        assert_array_equal(data.comparisons, [[0, 1, 2, 3]])
+    both = ("--triplets", array, "--quadruplets", array)
+    assert "Give --triplets or --quadruplets, not both" in bad("fit", rows_file, *both)
 
 
 def test_options_reach_the_model(place, tmp_path):
     out = tmp_path / "m.hdsl"
     good(
-        "fit", place / "texts.csv", "--text", "body", "--label", "topic", "-o", out,
+        "fit", place / "texts.csv", *LABELLED, "-o", out,
         "--scale", 7, "--prior", 0, "--max-iter", 9, "--n-targets", 2, "--n-impostors", 3,
         "--loss", "logistic", "--oracle", "exact", "--step", "pairwise", "--seed", 5,
         "--tol", 0.01, "--mine-every", 4, "--patience", 8, "--jobs", 1, "--batch-size", 50,
@@ -269,7 +329,7 @@ def test_options_reach_the_model(place, tmp_path):
     wanted = {
         "scale": 7.0, "prior": 0.0, "max_iter": 9, "n_targets": 2, "n_impostors": 3,
         "loss": "logistic", "oracle": "exact", "step": "pairwise", "random_state": 5, "tol": 0.01,
-        "mine_every": 4, "n_iter_no_change": 8, "batch_size": 50,
+        "mine_every": 4, "n_iter_no_change": 8, "batch_size": 50, "callback": None,
     }  # fmt: skip
     assert {name: model.get_params()[name] for name in wanted} == wanted
 
@@ -278,25 +338,29 @@ def test_options_reach_the_model(place, tmp_path):
 
 
 def test_search(place):
-    result = good("search", place / "model.hdsl", "goal of the striker", "-k", 4)
-    lines = result.stdout.splitlines()
+    model = place / "model.hdsl"
+    shown = good("search", model, "goal of the striker", "-k", 4).stdout
+    lines = shown.splitlines()
     assert len(lines) == 8  # a neighbour and why
     assert all("sport" in line for line in lines[::2])
-    assert "goal +" in result.stdout
-    facts = json.loads(good("search", place / "model.hdsl", "goal", "striker", "--json").stdout)
+    assert "goal +" in shown
+    facts = json.loads(good("search", model, "goal", "striker", "--json").stdout)
     assert facts["query"] == "goal striker"
-    model, kept = load(place / "model.hdsl"), load_collection(place / "model.hdsl")
-    scores = model.similarity(kept.rows_of(["goal striker"]), kept.X)[0]
+    collection = load_collection(model)
+    scores = load(model).similarity(collection.rows_of(["goal striker"]), collection.X)[0]
     hits = facts["neighbours"]
     np.testing.assert_allclose([hit["similarity"] for hit in hits], np.sort(scores)[::-1][:5])
-    assert hits[0]["text"] == kept.texts[hits[0]["row"]]
+    assert hits[0]["text"] == collection.texts[hits[0]["row"]]
+    hits = json.loads(good("search", model, "--row", 4, "-k", 3, "--json").stdout)["neighbours"]
+    assert len(hits) == 3
+    assert 4 not in [hit["row"] for hit in hits]
 
 
-def test_what_a_terminal_might_obey_is_not_printed(tmp_path):
-    rows = [(a, b, f"{c} \x1b[31m\x07 [bold]") for a, b, c in documents(30)]
+def test_control_characters_are_not_printed(tmp_path):
+    rows = [(a, b, f"{c} \x1b[31m\x07 [bold]") for a, b, c in texts(30)]
     path = write_csv(tmp_path / "t.csv", rows)
     out = tmp_path / "m.hdsl"
-    shown = good("fit", path, "--text", "body", "--label", "topic", "-o", out).stdout
+    shown = good("fit", path, *LABELLED, "--max-iter", 20, "-o", out).stdout
     shown += good("search", out, "goal").stdout
     assert "\x1b" not in shown
     assert "\x07" not in shown
@@ -305,55 +369,75 @@ def test_what_a_terminal_might_obey_is_not_printed(tmp_path):
 
 def test_explain(place):
     model = place / "model.hdsl"
-    result = good("explain", model, "--x", "goal of the match", "--y", "a goal")
-    assert result.stdout.startswith("S(x, y) = ")
+    shown = good("explain", model, "--x", "goal of the match", "--y", "a goal").stdout
+    assert shown.startswith("S(x, y) = ")
     asked = ("--x", 3, "--y", 6, "--rather-than", 1, "--json")
     facts = json.loads(good("explain", model, *asked).stdout)
-    similarity, X = load(model), load_collection(model).X
-    scores = similarity.similarity(X[[3]], X[[6, 1]])[0]
+    X = load_collection(model).X
+    scores = load(model).similarity(X[[3]], X[[6, 1]])[0]
     assert facts["total"] == pytest.approx(scores[0] - scores[1])
     assert sum(part["value"] for part in facts["parts"]) == pytest.approx(facts["total"])
 
 
 def test_report(place, tmp_path):
-    out = tmp_path / "r.html"
-    good("report", place / "model.hdsl", "-o", out, "--title", "Goals & <more>")
-    page = out.read_text()
+    good("report", place / "model.hdsl", "-o", tmp_path / "r.html", "--title", "Goals & <more>")
+    page = (tmp_path / "r.html").read_text()
     assert "Goals &amp; &lt;more&gt;" in page
     assert "striker" in page
 
 
 def test_evaluate_new_texts(place, tmp_path):
-    new = write_csv(tmp_path / "new.csv", documents(45, seed=9))
+    new = write_csv(tmp_path / "new.csv", texts(45, seed=9))
     result = good("evaluate", place / "model.hdsl", new, "-k", 5)
     assert "Error of 5 nearest neighbours among the documents in the model, 45" in result.stdout
     assert result.stderr == ""
 
 
-def test_info(place, tmp_path):
+def test_info(place, rows_file, tmp_path):
     assert json.loads(good("info", "--json").stdout)["cores"] >= 1
     facts = json.loads(good("info", place / "model.hdsl", "--json").stdout)
     assert facts["documents"] == 90
-    X, _ = rows_and_labels()
-    sp.save_npz(tmp_path / "X.npz", X)
-    facts = json.loads(good("info", tmp_path / "X.npz", "--json").stdout)
+    facts = json.loads(good("info", rows_file, "--json").stdout)
     assert (facts["rows"], facts["features"], facts["triplets"]) == (60, 12, 900)
     np.save(tmp_path / "T.npy", np.array([[0, 1, 2]]))
-    result = good("info", tmp_path / "X.npz", "--triplets", tmp_path / "T.npy")
-    assert "triplets" in result.stdout
+    assert "triplets" in good("info", rows_file, "--triplets", tmp_path / "T.npy").stdout
 
 
-@pytest.mark.parametrize(
-    "command",
-    ["fit", "evaluate", "search", "explain", "report", "demo", "info", "bench", "reproduce"],
-)
-def test_help_has_an_example(command):
-    text = " ".join(good(command, "--help").stdout.split())
-    assert "Example" in text
-    assert f"hdsl {command}" in text
+def test_help_has_an_example_for_each_command():
+    for command in get_command(app).commands:
+        text = " ".join(good(command, "--help").stdout.split())
+        assert "Example" in text
+        assert f"hdsl {command}" in text
+
+
+def test_help_loads_nothing_heavy():
+    code = """
+        import sys
+        from hdsl.cli import app
+        app(["fit", "--help"], standalone_mode=False)
+        heavy = {"numpy", "scipy", "sklearn", "numba", "joblib", "pandas"} & set(sys.modules)
+        assert not heavy, heavy
+        import hdsl
+        assert {*hdsl.__all__, "triplets"} <= set(dir(hdsl))
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True)
+
+
+def test_public_names_are_found_on_first_use():
+    assert hdsl_package.HDSL is HDSL
+    assert hdsl_package.triplets is triplets
+    with pytest.raises(AttributeError, match="module 'hdsl' has no attribute 'nothing'"):
+        _ = hdsl_package.nothing
 
 
 def test_bench_passes_arguments_on(monkeypatch, tmp_path):
+    from hdsl.cli import about
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(about, "__file__", str(tmp_path / "a" / "b" / "c" / "about.py"))
+    assert "in a clone" in bad("bench")
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__main__.py").touch()
     calls = []
 
     def run(command, **options):
@@ -361,19 +445,8 @@ def test_bench_passes_arguments_on(monkeypatch, tmp_path):
         return subprocess.CompletedProcess(command, 3)
 
     monkeypatch.setattr(subprocess, "run", run)
-    (tmp_path / "benchmarks").mkdir()
-    (tmp_path / "benchmarks" / "__main__.py").touch()
-    monkeypatch.chdir(tmp_path)
     assert hdsl("bench", "kernels", "--toy").exit_code == 3
     assert calls == [(["-m", "benchmarks", "kernels", "--toy"], tmp_path)]
-
-
-def test_bench_without_the_repository(monkeypatch, tmp_path):
-    from hdsl.cli import about
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(about, "__file__", str(tmp_path / "a" / "b" / "c" / "about.py"))
-    assert "in a clone" in bad("bench")
 
 
 def test_reproduce_passes_arguments_on(monkeypatch):
@@ -384,7 +457,7 @@ def test_reproduce_passes_arguments_on(monkeypatch):
     assert calls == [["recovery", "knn", "--quick", "--data", "D", "--out", "O", "--jobs", "1"]]
 
 
-# --- what can be wrong ---------------------------------------------------------------------------
+# --- wrong input ---------------------------------------------------------------------------------
 
 
 def test_missing_files(place, tmp_path):
@@ -395,47 +468,44 @@ def test_missing_files(place, tmp_path):
     assert "There is no file" in bad("fit", place / "texts.csv", "--text", "body", *labels)
 
 
-@pytest.mark.parametrize("name", ["big.svm", "big.csv", "big.npz", "big.hdsl", "big.mat"])
-def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch, name):
-    path = tmp_path / name
-    with path.open("wb") as file:
-        file.truncate(5 * 2**30)
-    # As on any machine with less memory than the file would take.
-    monkeypatch.setattr(memory, "available", lambda: 8 * 2**30)
-    command = "info" if name == "big.hdsl" else "fit"
-    told = bad(command, path, *(("--text", "t") if name == "big.csv" else ()))
-    assert "has 5.0 GiB: to read it takes about 25.0 GiB of memory, but 8.0 GiB are free" in told
-    # And where there is enough, zeros are not read as text.
-    monkeypatch.setattr(memory, "available", lambda: 2**50)
-    if name in ("big.svm", "big.csv"):
-        assert "is not UTF-8 text" in bad(command, path, "--text", "t")
+def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
+    for name in ("big.svm", "big.csv", "big.npz", "big.hdsl", "big.mat"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(5 * 2**30)
+        command = ("info" if name == "big.hdsl" else "fit", tmp_path / name)
+        command += ("--text", "t") if name == "big.csv" else ()
+        monkeypatch.setattr(memory, "available", lambda: 8 * 2**30)
+        message = bad(*command)
+        assert "has 5.0 GiB: reading it takes about 25.0 GiB of memory, but 8.0 GiB" in message
+        monkeypatch.setattr(memory, "available", lambda: 2**50)
+        if name in ("big.svm", "big.csv"):
+            assert "is not UTF-8 text" in bad(*command)
 
 
-@pytest.mark.parametrize(
-    ("options", "told"),
-    [
-        ((), "name its column of texts with --text (it has 'id', 'topic', 'body')"),
-        (("--text", "boby"), "has no column 'boby'. Its columns are 'id', 'topic', 'body': say"),
-        (("--text", "body", "--label", "label"), "has no column 'label'"),
-        (("--text", "body"), "has no labels to learn from: name their column with --label"),
-        (("--text", "body", "--label", "id"), "at least 2 are needed"),
-        (("--text", "body", "--label", "topic", "--scale", "big"), "--scale must be a number"),
-        (("--text", "body", "--label", "topic", "--test", "0.9"), "together less than 1"),
-        (("--text", "body", "--label", "topic", "--max-iter", "0"), "'max_iter' parameter"),
-        (("--text", "body", "--label", "topic", "--max-iter", "x"), "See hdsl fit --help"),
-        (("--text", "body", "--label", "topic", "--min-df", "1.5"), "whole numbers of documents"),
-        (("--text", "body", "--label", "topic", "--min-df", "80"), "No word is left"),
-        (("--text", "body", "--label", "topic", "--tokens", "x"), "'tokens' parameter"),
-        (("--no-such-option",), "See hdsl fit --help"),
-    ],
-)
-def test_wrong_options(place, tmp_path, options, told):
-    assert told in bad("fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl")
-    assert not (tmp_path / "m.hdsl").exists()
+WRONG_OPTIONS = [
+    ((), "name its column of texts with --text (it has 'id', 'topic', 'body')"),
+    (("--text", "boby"), "has no column 'boby'. Its columns are 'id', 'topic', 'body': say"),
+    (("--text", "body"), "has no labels to learn from: name their column with --label"),
+    (("--text", "body", "--label", "id"), "at least 2 are needed"),
+    ((*LABELLED, "--scale", "big"), "--scale must be a number"),
+    ((*LABELLED, "--test", "0.9"), "together less than 1"),
+    ((*LABELLED, "--max-iter", "0"), "'max_iter' parameter"),
+    ((*LABELLED, "--max-iter", "x"), "See hdsl fit --help"),
+    ((*LABELLED, "--min-df", "1.5"), "whole numbers of documents"),
+    ((*LABELLED, "--min-df", "80"), "No word is left"),
+    ((*LABELLED, "--tokens", "x"), "'tokens' parameter"),
+    (("--no-such-option",), "See hdsl fit --help"),
+]
+
+
+def test_wrong_options(place, tmp_path):
+    for options, message in WRONG_OPTIONS:
+        assert message in bad("fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl")
+    assert not list(tmp_path.iterdir())
 
 
 def test_wrong_tables(tmp_path):
-    fit = ("--text", "body", "--label", "topic", "-o", tmp_path / "m.hdsl")
+    fit = (*LABELLED, "-o", tmp_path / "m.hdsl")
     path = tmp_path / "latin.csv"
     path.write_bytes("topic,body\nsport,Tor für alle\n".encode("latin-1"))
     assert "latin.csv, line 2 is not UTF-8 text: save the file as UTF-8" in bad("fit", path, *fit)
@@ -448,7 +518,7 @@ def test_wrong_tables(tmp_path):
     assert "1 label(s) among 9 rows" in bad("fit", path, *fit)
 
 
-def test_wrong_matrices(tmp_path):
+def test_wrong_matrices(rows_file, tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 0:2 3:1\n2 1:1\n")
     assert "pass --zero-based" in bad("fit", path)
@@ -456,153 +526,131 @@ def test_wrong_matrices(tmp_path):
     assert "line 1: expected 'index:value'. Got 'x:1'" in bad("fit", path)
     scipy.io.savemat(tmp_path / "rows.mat", {"A": np.eye(3)})
     assert "--matlab-names X,y" in bad("fit", tmp_path / "rows.mat")
-    sp.save_npz(tmp_path / "rows.npz", rows_and_labels()[0])
-    assert "has no labels to learn from" in bad("fit", tmp_path / "rows.npz")
-    assert "--text names a column of a table" in bad("fit", tmp_path / "rows.npz", "--text", "t")
+    assert "has no labels to learn from" in bad("fit", rows_file)
+    assert "--text names a column of a table" in bad("fit", rows_file, "--text", "t")
     np.save(tmp_path / "y.npy", np.arange(7))
-    labels = ("--labels", tmp_path / "y.npy")
-    assert "has 7 labels, but" in bad("fit", tmp_path / "rows.npz", *labels)
+    assert "has 7 labels, but" in bad("fit", rows_file, "--labels", tmp_path / "y.npy")
     np.save(tmp_path / "T.npy", np.array([[0, 1, 99]]))
     judged = ("--triplets", tmp_path / "T.npy")
-    assert "names row 99, but X has 60 rows" in bad("fit", tmp_path / "rows.npz", *judged)
-    write_csv(tmp_path / "T.csv", [(0, 1, 2)], ("a", "positive", "negative"))
-    judged = ("--triplets", tmp_path / "T.csv")
-    told = bad("fit", tmp_path / "rows.npz", *judged)
-    assert "no column 'anchor'" in told
-    assert "rename" in told
+    assert "names row 99, but X has 60 rows" in bad("fit", rows_file, *judged)
 
 
-@pytest.mark.parametrize("command", ["search", "evaluate", "explain", "report", "info"])
-def test_what_is_no_model(tmp_path, command):
+def test_a_file_that_is_no_model(tmp_path):
     path = tmp_path / "m.hdsl"
     path.write_bytes(b"PK\x03\x04 a zip archive, say, of some length")
-    more = {"search": ["goal"], "explain": ["--x", "a", "--y", "b"]}.get(command, [])
-    assert "not a model file but a zip archive" in bad(command, path, *more)
+    more = {"search": ["goal"], "explain": ["--x", "a", "--y", "b"]}
+    for command in ("search", "evaluate", "explain", "report", "info"):
+        message = bad(command, path, *more.get(command, []))
+        assert "not a model file but a zip archive" in message
 
 
-def test_wrong_queries(place, tmp_path):
+def test_wrong_queries(place, rows_file):
     model = place / "model.hdsl"
     assert "knows none of the words of the query" in bad("search", model, "zebra")
     assert "Give words to search for, or a document with --row" in bad("search", model)
     assert "numbered from 0" in bad("search", model, "--row", 90)
     assert "-k must be 1 or more" in bad("search", model, "goal", "-k", 0)
     assert "'by' parameter" in bad("explain", model, "--x", "goal", "--y", "goal", "--by", "x")
-    sp.save_npz(tmp_path / "rows.npz", rows_and_labels()[0])
-    assert "give a table of texts" in bad("evaluate", model, tmp_path / "rows.npz")
+    assert "give a table of texts" in bad("evaluate", model, rows_file)
 
 
-def never(*args, **kwargs):
-    raise AssertionError("the fit was started")
-
-
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("nowhere/m.hdsl", "There is no folder"),
-        ("folder.hdsl", "is a folder: name a file in it"),
-        ("model.txt", "must end in .hdsl"),
-        ("texts.hdsl", "is there and is not a model"),
-    ],
-)
-def test_output_is_checked_before_the_fit(place, tmp_path, monkeypatch, name, told):
-    monkeypatch.setattr("hdsl.cli.fit.learn", never)
+def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(learn, "learn", lambda *_, **__: pytest.fail("the fit was started"))
     (tmp_path / "folder.hdsl").mkdir()
     (tmp_path / "texts.hdsl").write_text("my only copy")
-    line = bad("fit", place / "texts.csv", "--text", "body", "--label", "topic",
-               "-o", tmp_path / name)  # fmt: skip
-    assert told in line
+    messages = {
+        "nowhere/m.hdsl": "There is no folder",
+        "folder.hdsl": "is a folder: name a file in it",
+        "model.txt": "must end in .hdsl",
+        "texts.hdsl": "exists and is not a model",
+    }
+    if Path("/proc/self").exists():
+        messages["/proc/m.hdsl"] = "Cannot write /proc/m.hdsl: "
+    for name, message in messages.items():
+        assert message in bad("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name)
     assert (tmp_path / "texts.hdsl").read_text() == "my only copy"
-
-
-@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs a folder nobody can write to")
-def test_a_folder_that_cannot_be_written(place, monkeypatch):
-    monkeypatch.setattr("hdsl.cli.fit.learn", never)
-    told = bad("fit", place / "texts.csv", "--text", "body", "--label", "topic",
-               "-o", "/proc/m.hdsl")  # fmt: skip
-    assert "Cannot write /proc/m.hdsl: " in told
-    assert "Cannot write /proc/r.html: " in bad(
-        "report", place / "model.hdsl", "-o", "/proc/r.html"
-    )
     assert "must end in .html" in bad("report", place / "model.hdsl", "-o", place / "model.hdsl")
 
 
-def test_an_old_model_is_replaced(place, tmp_path):
-    out = tmp_path / "m.hdsl"
-    out.write_bytes((place / "model.hdsl").read_bytes())
-    good("fit", place / "texts.csv", "--text", "body", "--label", "topic", "--max-iter", 3,
-         "-o", out)  # fmt: skip
-    assert load(out).max_iter == 3
-
-
-def test_a_fault_of_ours(place, monkeypatch):
+def test_a_bug_is_reported_as_one(place, monkeypatch):
     def fail(path):
         raise KeyError("secret")
 
-    monkeypatch.setattr("hdsl.cli.use.load", fail)
-    told = bad("search", place / "model.hdsl", "goal", code=1)
-    assert "this should not have happened: KeyError: 'secret'" in told
-    assert "--debug" in told
+    monkeypatch.setattr(documents, "load", fail)
+    message = bad("search", place / "model.hdsl", "goal", code=1)
+    assert "this should not have happened: KeyError: 'secret'" in message
+    assert "--debug" in message
     assert isinstance(hdsl("--debug", "search", place / "model.hdsl", "goal").exception, KeyError)
 
 
-def test_warnings_are_one_line(place, tmp_path):
-    rows = [*documents(30), ("x", "alone", "a rose and a goal, the profit of many people")]
+def test_warnings_are_one_line_each(tmp_path):
+    rows = [*texts(30), ("x", "alone", "a rose and a goal, the profit of many people")]
     path = write_csv(tmp_path / "t.csv", rows)
-    result = good("fit", path, "--text", "body", "--label", "topic", "--max-iter", 5,
-                  "-o", tmp_path / "m.hdsl")  # fmt: skip
+    result = good("fit", path, *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
     assert result.stderr.startswith("hdsl: warning: ")
     assert all(line.startswith("hdsl: warning: ") for line in result.stderr.splitlines())
 
 
-# --- ends in the middle --------------------------------------------------------------------------
-
-INTERRUPTED = """
-    import os, signal, sys
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
-    from hdsl.cli import app, learn
-
-    fit = learn._fit
-
-    def interrupted(model, given, what, *rest):
-        def callback(state):
-            if state.n_iter == 5 and what.startswith(sys.argv[1]):
-                os.kill(os.getpid(), signal.SIGINT)
-
-        model.callback = callback
-        kept = fit(model, given, what, *rest)
-        model.callback = None
-        return kept
-
-    learn._fit = interrupted
-    app(sys.argv[2:], prog_name="hdsl")
-"""
+# --- checkpoints and interrupts ------------------------------------------------------------------
 
 
-@pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
 @pytest.mark.parametrize("name", ["run", "run.choosing"])
 def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path, name):
     out = tmp_path / "model.hdsl"
-    out.symlink_to(tmp_path / name)
-    told = bad("fit", place / "texts.csv", "--text", "body", "--label", "topic",
-               "-o", out, "--checkpoint", tmp_path / "run")  # fmt: skip
-    assert told == f"hdsl: {out} is named both for the model and for the checkpoint.\n"
+    try:
+        out.symlink_to(tmp_path / name)
+    except OSError:
+        pytest.skip("links need rights here")
+    message = bad("fit", place / "texts.csv", *LABELLED, "-o", out,
+                  "--checkpoint", tmp_path / "run")  # fmt: skip
+    assert message == f"hdsl: {out} is both the model and the checkpoint: name two files.\n"
 
 
-@pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a process there")
-@pytest.mark.parametrize("stage", ["choosing", "learning"])
-def test_ctrl_c_keeps_the_model(place, tmp_path, stage):
+def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
+    run, seen, save = tmp_path / "run", [], text.save
+
+    def look_and_save(*given):
+        seen.extend(sorted(file.name for file in tmp_path.iterdir()))
+        save(*given)
+
+    monkeypatch.setattr(text, "save", look_and_save)
+    command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", tmp_path / "m.hdsl")
+    good(*command, "--checkpoint", run)
+    assert seen == ["run", "run.choosing"]
+    assert [file.name for file in tmp_path.iterdir()] == ["m.hdsl"]
+
+
+@pytest.fixture
+def interrupt_at_5(monkeypatch):
+    """Send SIGINT at iteration 5 of each fit."""
+
+    def fit(model, **given):
+        def callback(state):
+            if state.n_iter == 5:
+                signal.raise_signal(signal.SIGINT)
+
+        model.callback = callback
+        whole_fit(model, **given)
+        model.callback = None
+
+    whole_fit = HDSL.fit
+    monkeypatch.setattr(HDSL, "fit", fit)
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.mark.parametrize("choice", [(), ("--validation", "0")])
+def test_ctrl_c_saves_the_model_so_far(place, tmp_path, interrupt_at_5, choice):
     out = tmp_path / "m.hdsl"
-    choice = ("--validation", "0") if stage == "learning" else ()
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(INTERRUPTED), stage, "fit", place / "texts.csv",
-         "--text", "body", "--label", "topic", "--tol", "0", "-o", out, *choice],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 130, ended.stderr
+    ended = hdsl("fit", place / "texts.csv", *LABELLED, "--tol", "0", "-o", out, *choice)
+    assert ended.exit_code == 130, ended.output
     model = load(out)
     assert model.status_ == "interrupted"
-    told = f"hdsl: interrupted after {model.n_iter_} iterations: the model so far is in {out}.\n"
-    assert ended.stderr == told
+    assert ended.stderr == (
+        f"hdsl: interrupted after {model.n_iter_} iterations: the model so far is in {out}.\n"
+    )
     assert "Strongest pairs" in ended.stdout
     assert load_collection(out).n_rows == 90
 
@@ -611,61 +659,51 @@ def test_ctrl_c_before_there_is_a_model(place, tmp_path, monkeypatch):
     def interrupt(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hdsl.cli.inputs.read_data", interrupt)
-    options = ("--text", "body", "--label", "topic", "-o", tmp_path / "m.hdsl")
-    assert bad("fit", place / "texts.csv", *options, code=130) == "hdsl: interrupted.\n"
+    monkeypatch.setattr(inputs, "read_data", interrupt)
+    command = ("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl")
+    assert bad(*command, code=130) == "hdsl: interrupted.\n"
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.skipif(os.name == "nt", reason="no such shell there")
+def test_exit_codes_of_a_process(tmp_path):
+    commands = {
+        "info": (0, ""),
+        "info >&-": (0, ""),
+        "fit nowhere.csv": (2, "hdsl: There is no file nowhere.csv.\n"),
+    }
+    if Path("/dev/full").exists():
+        commands["info >/dev/full"] = (2, "hdsl: No space left on device.\n")
+    for command, wanted in commands.items():
+        ended = subprocess.run(
+            ["sh", "-c", f'"$0" -m hdsl {command}', sys.executable],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == wanted, command
+
+
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
-def test_a_closed_pipe_is_quiet(place):
+def test_a_closed_pipe_is_quiet():
     read, write = os.pipe()
     os.close(read)  # as `| head -0` does
     ended = subprocess.run(
-        [sys.executable, "-m", "hdsl", "search", place / "model.hdsl", "goal"],
-        stdout=write, stderr=subprocess.PIPE, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "hdsl", "info"], stdout=write, stderr=subprocess.PIPE, check=False
+    )
     os.close(write)
-    assert ended.stderr == b""
-    assert ended.returncode == 128 + signal.SIGPIPE
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="no such shell there")
-@pytest.mark.parametrize(
-    ("target", "code", "told"),
-    [("&-", 0, ""), ("/dev/full", 2, "hdsl: No space left on device.\n")],
-)
-def test_an_output_that_takes_nothing(place, target, code, told):
-    if target.startswith("/") and not os.path.exists(target):
-        pytest.skip(f"there is no {target}")
-    ended = subprocess.run(
-        ["sh", "-c", f'"$0" -m hdsl search "$1" goal >{target}', sys.executable,
-         place / "model.hdsl"],
-        stderr=subprocess.PIPE, text=True, check=False,
-    )  # fmt: skip
-    assert (ended.returncode, ended.stderr) == (code, told)
-
-
-def test_as_a_process(tmp_path):
-    ended = subprocess.run(
-        [sys.executable, "-m", "hdsl", "search", tmp_path / "no.hdsl", "goal"],
-        capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ended.returncode == 2
-    assert ended.stdout == ""
-    assert ended.stderr == f"hdsl: There is no file {tmp_path / 'no.hdsl'}.\n"
-
-
-def test_progress_shows_where_there_is_a_terminal(monkeypatch, capsys):
+def test_progress_shows_in_a_terminal_only(monkeypatch, capsys):
     model = HDSL(n_targets=1, n_impostors=1, max_iter=3, tol=0.0)
-    given = {"X": [[2, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]], "y": [0, 0, 1, 1]}
-    learn._fit(model, given, "learning", quiet=False, checkpoint=None)
-    assert capsys.readouterr().err == ""
+    X = sp.csr_array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+    data = inputs.Data(Path("rows"), X, labels=np.array([0, 0, 1, 1]))
+    options = {"test": 0.0, "validation": 0.0}
+    learn.learn(data, model, **options)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
-    learn._fit(model, given, "learning", quiet=True, checkpoint=None)
+    learn.learn(data, model, quiet=True, **options)
     assert capsys.readouterr().err == ""
-    learn._fit(model, given, "learning", quiet=False, checkpoint=None)
+    learn.learn(data, model, **options)
     with shell.working("reading"):
         pass
     captured = capsys.readouterr()
@@ -677,22 +715,17 @@ def test_progress_shows_where_there_is_a_terminal(monkeypatch, capsys):
 # --- the split and the demonstration -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("labels", [None, np.repeat(["a", "b", "c"], [50, 30, 20])])
-def test_split(labels):
-    part = learn.split(labels, 100, test=0.2, validation=0.1, seed=3)
+def test_split_takes_shares_of_each_label():
+    labels = np.repeat(["a", "b", "c", "d"], [50, 30, 20, 1])
+    part = learn.split(labels, 101, test=0.2, validation=0.1, seed=3)
+    for label in "abc":
+        share = np.bincount(part[labels == label], minlength=3) / (labels == label).sum()
+        np.testing.assert_allclose(share, [0.7, 0.1, 0.2], atol=1e-12)
+    assert part[-1] == TRAIN  # the only row of its label
+    assert (learn.split(labels, 101, test=0.2, validation=0.1, seed=3) == part).all()
+    assert (learn.split(labels, 101, test=0.2, validation=0.1, seed=4) != part).any()
+    part = learn.split(None, 100, test=0.2, validation=0.1, seed=3)
     assert np.bincount(part).tolist() == [70, 10, 20]
-    if labels is not None:
-        for label in "abc":
-            share = np.bincount(part[labels == label], minlength=3) / (labels == label).sum()
-            np.testing.assert_allclose(share, [0.7, 0.1, 0.2], atol=1e-12)
-    again = learn.split(labels, 100, test=0.2, validation=0.1, seed=3)
-    assert (again == part).all()
-    assert (learn.split(labels, 100, test=0.2, validation=0.1, seed=4) != part).any()
-
-
-def test_rows_alone_in_their_label_are_learned_from():
-    labels = np.array(["a"] * 10 + ["b"])
-    assert learn.split(labels, 11, test=0.2, validation=0.2, seed=0)[-1] == TRAIN
 
 
 SOURCE = """

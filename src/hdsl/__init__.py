@@ -1,16 +1,13 @@
 """Learn a similarity for sparse, very high-dimensional data, one pair of features at a time."""
 
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .estimators import HDSL, HDSLCV, load
     from .neighbors import SimilarityKNeighborsClassifier
 
-try:
-    __version__ = metadata.version("hdsl")
-except metadata.PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
+    __version__: str
 
 __all__ = ["HDSL", "HDSLCV", "SimilarityKNeighborsClassifier", "__version__", "load"]
 
@@ -34,8 +31,19 @@ def __getattr__(name: str) -> Any:
         return value
     if name in _SUBMODULES:
         return import_module(f".{name}", __name__)
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES, *_SUBMODULES})
+    return sorted({*globals(), *__all__, *_SUBMODULES})
+
+
+def _version() -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(__name__)
+    except metadata.PackageNotFoundError:  # a source tree that was never installed
+        return "0+unknown"

@@ -1,7 +1,10 @@
-"""The command line: parse, call, print. ``hdsl --help`` lists the commands."""
+"""The command line: parse, call, print. ``hdsl --help`` lists the commands.
+
+Commands import what computes inside their functions, so that ``--help`` is fast.
+"""
 
 from .options import app  # isort: split
 
-from . import demo, fit, use, about  # noqa: F401, I001 - in the order of the help
+from . import fit, use, demo, about  # noqa: F401, I001 - in the order of the help
 
 __all__ = ["app"]

@@ -7,18 +7,16 @@ import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import joblib
-import numpy as np
 import typer
 
 from .. import memory
-from ..backends.cpu import memory as cpu_memory
-from . import inputs
 from .options import Json, MatlabNames, Triplets, ZeroBased, app, option
 from .shell import show_json, show_table
-from .use import load_all
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @app.command()
@@ -27,12 +25,12 @@ def info(
         Path | None, typer.Argument(help="A model file, or rows as `hdsl fit` reads them.")
     ] = None,
     triplets: Triplets = None,
-    per_row: Annotated[int, option("Triplets a row to plan for, without a file.")] = 15,
+    per_row: Annotated[int, option("Triplets per row, where no file is given.")] = 15,
     zero_based: ZeroBased = False,
     matlab_names: MatlabNames = "fea,gnd",
     as_json: Json = False,
 ) -> None:
-    """Tell versions, the machine, a model, or what a fit would take.
+    """Show versions and the machine, a model, or the memory that a fit needs.
 
     **Examples**
 
@@ -40,6 +38,8 @@ def info(
 
       hdsl info X.npz --triplets T.npy
     """
+    import joblib
+
     free = memory.available()
     facts: dict[str, object] = {
         "hdsl": version("hdsl"),
@@ -51,20 +51,7 @@ def info(
     if data is not None and data.suffix == ".hdsl":
         facts |= _model_facts(data)
     elif data is not None:
-        source = inputs.Source(triplets=triplets, zero_based=zero_based, matlab_names=matlab_names)
-        given = inputs.read_data(data, source)
-        X = given.X
-        judged = given.judgements
-        planned = _stand_in(X.shape[0], per_row) if judged is None else judged.triplets
-        need = cpu_memory.estimate(X, planned)
-        facts |= {
-            "rows": X.shape[0],
-            "features": X.shape[1],
-            "values": X.nnz,
-            "triplets": len(planned),
-            "a fit takes": str(need),
-            "fits": free is None or need.total <= free,
-        }
+        facts |= _fit_facts(data, triplets, per_row, zero_based, matlab_names)
     if as_json:
         show_json(facts)
     else:
@@ -72,7 +59,11 @@ def info(
 
 
 def _model_facts(path: Path) -> dict[str, object]:
-    model, kept = load_all(path)
+    import numpy as np
+
+    from .documents import load_all
+
+    model, collection = load_all(path)
     return {
         "features": model.n_features_in_,
         "pairs": len(model.weights_),
@@ -81,14 +72,38 @@ def _model_facts(path: Path) -> dict[str, object]:
         "triplets": model.n_triplets_,
         "iterations": model.n_iter_,
         "status": model.status_,
-        "words": kept.vectorizer is not None,
-        "documents": kept.n_rows,
-        "labels": 0 if kept.labels is None else len(np.unique(kept.labels)),
+        "words": collection.vectorizer is not None,
+        "documents": collection.n_rows,
+        "labels": 0 if collection.labels is None else len(np.unique(collection.labels)),
     }
 
 
-def _stand_in(n_rows: int, per_row: int) -> np.ndarray:
-    """Return triplets of each row with its neighbours in the file, to plan by."""
+def _fit_facts(
+    path: Path, triplets: Path | None, per_row: int, zero_based: bool, matlab_names: str
+) -> dict[str, object]:
+    from ..backends.cpu import memory as cpu_memory
+    from . import inputs
+
+    source = inputs.Source(triplets=triplets, zero_based=zero_based, matlab_names=matlab_names)
+    data = inputs.read_data(path, source)
+    X, planned, free = data.X, data.comparisons, memory.available()
+    if planned is None:
+        planned = _example_triplets(X.shape[0], per_row)
+    need = cpu_memory.estimate(X, planned)
+    return {
+        "rows": X.shape[0],
+        "features": X.shape[1],
+        "values": X.nnz,
+        "triplets": len(planned),
+        "a fit takes": str(need),
+        "fits": free is None or need.total <= free,
+    }
+
+
+def _example_triplets(n_rows: int, per_row: int) -> np.ndarray:
+    """Return triplets of each row with the rows after it, to estimate by."""
+    import numpy as np
+
     anchor = np.repeat(np.arange(n_rows), per_row)
     shift = np.tile(np.arange(per_row), n_rows)
     return np.column_stack(
@@ -129,7 +144,7 @@ def reproduce(
 ) -> None:
     """Run the experiments of the paper.
 
-    What is finished is not computed again.
+    Finished parts are not computed again.
 
     **Example**
 

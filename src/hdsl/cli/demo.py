@@ -1,31 +1,27 @@
-"""``hdsl demo``: the main job on real text that every Python has with it."""
+"""``hdsl demo``: learn from real text that comes with every Python."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy as np
 import typer
-from sklearn.feature_extraction.text import CountVectorizer
 
-from ..datasets import load_docstrings
-from ..estimators.hdsl import HDSL
-from ..evaluate import knn_error
-from ..text import TEST, Collection, make_vectorizer, save
-from . import inputs, shell
-from .fit import pairs, show_outcome
-from .learn import Outcome, learn
+from .fit import show_outcome
 from .options import Json, app, option
-from .shell import say, show, show_json
-from .use import find, row_of, show_hits, write_report
+from .shell import INTERRUPTED, say, show, show_json, working
+from .use import show_hits
+
+if TYPE_CHECKING:
+    from ..text import Collection
+    from .learn import Outcome
 
 QUERY = "wait until a connection is closed"
 
-#: Chosen by cross-validation; the words are those by which the cosine made the fewest errors of
-#: eight ways that were tried. Stop words help where texts are as short as these.
+#: Chosen by cross-validation. Of eight vocabularies, the cosine makes the fewest errors with this
+#: one. Stop words help where texts are as short as these.
 WORDS: dict[str, Any] = {"tokens": "identifiers", "stop_words": "none", "min_df": 2}
 LEARNING: dict[str, Any] = {"n_targets": 10, "n_impostors": 10, "max_iter": 600}
 
@@ -35,14 +31,14 @@ def demo(
     output: Annotated[Path, option("HTML page to write.", "-o", "--output")] = Path(
         "hdsl-demo.html"
     ),
-    model: Annotated[Path | None, option("Model file to write too, to go on with.")] = None,
-    seed: Annotated[int, option("Of the split of the rows.")] = 0,
+    model: Annotated[Path | None, option("Model file for the other commands.")] = None,
+    seed: Annotated[int, option("Random seed of the split.")] = 0,
     as_json: Json = False,
 ) -> None:
     """See it work on Python's own docstrings, in under a minute.
 
-    Learns which summaries of the standard library belong together, from the modules that they are
-    of. A fifth of them is held out and measures the error. Nothing is downloaded.
+    Learns which summaries of the standard library belong to the same module. A fifth of them is
+    held out to measure the error. Nothing is downloaded.
 
     **Examples**
 
@@ -50,18 +46,22 @@ def demo(
 
       hdsl demo --model demo.hdsl && hdsl search demo.hdsl "parse a date"
     """
+    from ..text import save
+    from . import documents, inputs
+
     inputs.check_output(output, (".html", ".htm"))
     if model is not None:
         inputs.check_model_output(model)
     outcome, seconds = run(seed, quiet=as_json)
     docs = outcome.collection
-    write_report(outcome.model, docs, output, "Docstrings of Python's standard library")
+    documents.write_report(outcome.model, docs, output, "Docstrings of Python's standard library")
     if model is not None:
         save(model, outcome.model, docs)
-    hits = find(outcome.model, docs, row_of(docs, QUERY, "the query"), 3, 3)
+    hits = documents.find(outcome.model, docs, documents.row_of(docs, QUERY, "the query"), 3, 3)
     if as_json:
-        facts = {**outcome.facts(), "seconds": round(seconds, 2), "strongest pairs": pairs(outcome)}
-        facts |= {"query": QUERY, "neighbours": hits, "report": str(output)}
+        facts = outcome.facts() | {"seconds": round(seconds, 2)}
+        facts |= {"strongest pairs": outcome.strongest_pairs(), "query": QUERY}
+        facts |= {"neighbours": hits, "report": str(output)}
         show_json(facts | ({} if model is None else {"model": str(model)}))
     else:
         show_outcome(outcome, n_pairs=6)
@@ -70,16 +70,24 @@ def demo(
         show("", f"{output} shows all pairs and why documents match. {seconds:.0f} s in all.")
     if outcome.model.status_ == "interrupted":
         say("interrupted: the figures are those of the model so far.")
-        raise typer.Exit(shell.INTERRUPTED)
+        raise typer.Exit(INTERRUPTED)
 
 
 def run(seed: int, *, quiet: bool) -> tuple[Outcome, float]:
-    """Learn from summaries which module they are of; return what came of it and the seconds."""
+    """Learn the modules of summaries; return the outcome and the seconds."""
+    import numpy as np
+
+    from ..datasets import load_docstrings
+    from ..estimators import HDSL
+    from ..text import make_vectorizer
+    from .inputs import Data
+    from .learn import learn
+
     start = time.perf_counter()
-    with shell.working("reading the docstrings of Python's standard library", quiet=quiet):
+    with working("reading the docstrings of Python's standard library", quiet=quiet):
         docs = load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
     outcome = learn(
-        inputs.Data(Path("docstrings"), texts=np.array(docs.texts, dtype=object), labels=docs.y),
+        Data(Path("docstrings"), texts=np.array(docs.texts, dtype=object), labels=docs.y),
         HDSL(random_state=seed, **LEARNING),
         vectorizer=make_vectorizer(**WORDS),
         seed=seed,
@@ -96,6 +104,12 @@ def run(seed: int, *, quiet: bool) -> tuple[Outcome, float]:
 
 
 def _error_of_counts(docs: Collection) -> float:
+    import numpy as np
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    from ..evaluate import knn_error
+    from ..text import TEST
+
     known, words = docs.part != TEST, docs.vectorizer
     counts = CountVectorizer(analyzer=words.build_analyzer(), vocabulary=words.vocabulary_)
     X, y = counts.transform(docs.texts).astype(np.float64), docs.labels

@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import memory
-from ..estimators.hdsl import HDSL
-from ..text import Collection, make_vectorizer, save
-from . import inputs, shell
-from .learn import MEASURES, Outcome, choosing_of, learn
 from .options import (
     Id,
     Json,
     LabelColumn,
     Labels,
     MatlabNames,
+    Quadruplets,
     TextColumn,
     Triplets,
     ZeroBased,
     app,
     option,
 )
-from .shell import one_line, say, show, show_errors, show_json, show_table
+from .shell import INTERRUPTED, one_line, say, show, show_errors, show_json, show_table
+
+if TYPE_CHECKING:
+    from .learn import Outcome
 
 #: What to do where a fit needs too much memory.
 MORE_MEMORY = (
@@ -51,28 +51,29 @@ def fit(
     no_documents: Annotated[
         bool,
         option(
-            "Keep no texts, labels and rows in the model file: nothing to search.",
+            "Leave texts, labels and rows out of the model file; it cannot be searched then.",
             "--no-documents",
         ),
     ] = False,
     checkpoint: Annotated[
         Path | None,
         option(
-            "File to keep the run in while it goes on: after a crash the same command goes on from "
-            "it. Deleted when the model is written."
+            "File to save the run to on the way: after a crash the same command continues from it. "
+            "It is deleted when the model is written."
         ),
     ] = None,
-    seed: Annotated[int, option("Of all that is random.")] = 0,
+    seed: Annotated[int, option("Random seed.")] = 0,
     jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
     memory_limit: Annotated[
         str,
-        option("GiB that the fit may take; auto is what is free, none goes on whatever it takes."),
+        option("Most GiB for the fit; auto is the free memory, none is no limit."),
     ] = "auto",
     as_json: Json = False,
     text: TextColumn = None,
     label: LabelColumn = None,
     labels: Labels = None,
     triplets: Triplets = None,
+    quadruplets: Quadruplets = None,
     ids: Id = None,
     zero_based: ZeroBased = False,
     matlab_names: MatlabNames = "fea,gnd",
@@ -83,29 +84,29 @@ def fit(
     ngrams: Annotated[int, option("2 adds pairs of consecutive words.", panel=WORDS)] = 1,
     min_df: Annotated[
         float,
-        option("Fewest documents that a word is in; below 1, a share of them.", panel=WORDS),
+        option("Fewest documents with a word; below 1, a share of them.", panel=WORDS),
     ] = 2,
     max_df: Annotated[
         float,
-        option("Most documents that a word is in; up to 1, a share of them.", panel=WORDS),
+        option("Most documents with a word; up to 1, a share of them.", panel=WORDS),
     ] = 1.0,
     stop_words: Annotated[
         str, option("Words to leave out: english or none.", panel=WORDS)
     ] = "english",
     scale: Annotated[str, option("Size of the learned part, or auto.", panel=LEARNING)] = "auto",
     prior: Annotated[
-        str, option("Weight of the plain dot product under it, or auto.", panel=LEARNING)
+        str, option("Weight of the plain dot product, or auto.", panel=LEARNING)
     ] = "auto",
     max_iter: Annotated[int, option("Most iterations; each adds a pair.", panel=LEARNING)] = 1000,
     n_targets: Annotated[
-        int, option("Nearest rows of its own label, for each row.", panel=LEARNING)
+        int, option("Nearest rows of the same label, per row.", panel=LEARNING)
     ] = 5,
     n_impostors: Annotated[
-        int, option("Nearest rows of other labels, for each row.", panel=LEARNING)
+        int, option("Nearest rows of other labels, per row.", panel=LEARNING)
     ] = 10,
     mine_every: Annotated[
         int | None,
-        option("Look for them again every so many iterations, as learned so far.", panel=LEARNING),
+        option("Iterations after which they are searched again, as learned.", panel=LEARNING),
     ] = None,
     mining: Annotated[str, option("neighbors, or random rows.", panel=LEARNING)] = "neighbors",
     loss: Annotated[
@@ -123,26 +124,26 @@ def fit(
     ] = "away",
     tol: Annotated[float, option("Stop at this duality gap.", panel=LEARNING)] = 1e-3,
     batch_size: Annotated[
-        int | None, option("Triplets an iteration; all unless told.", panel=LEARNING)
+        int | None, option("Triplets per iteration; default: all.", panel=LEARNING)
     ] = None,
-    test: Annotated[float, option("Share of the rows that measures the error.", panel=SPLIT)] = 0.2,
+    test: Annotated[float, option("Share of the rows to measure the error on.", panel=SPLIT)] = 0.2,
     validation: Annotated[
         float,
         option(
-            "Share that chooses the number of iterations, and is learned from afterwards. 0: no "
-            "choice, --max-iter holds.",
+            "Share of the rows that chooses the number of iterations, and is learned from "
+            "afterwards. 0: --max-iter iterations.",
             panel=SPLIT,
         ),
     ] = 0.2,
     patience: Annotated[
-        int, option("Iterations without a better score that end the choice.", panel=SPLIT)
+        int, option("Iterations without a better score before the choice ends.", panel=SPLIT)
     ] = 300,
 ) -> None:
     """Learn a similarity, measure it on rows held out, save it.
 
-    Rows are split in three: some are learned from, some choose the number of iterations and are
-    then learned from too, and nothing is taken from the last until the error is measured on them.
-    Ctrl-C ends the fit and keeps the model so far.
+    Rows are split in three parts: the first is learned from; the second chooses the number of
+    iterations and is then learned from too; the third only measures the error. Ctrl-C ends the fit
+    and saves the model so far.
 
     **Examples**
 
@@ -154,12 +155,19 @@ def fit(
 
       hdsl fit X.npz --triplets judgements.csv
 
+      hdsl fit X.npz --quadruplets pairs.npy
+
       hdsl fit X.npz --labels y.npy --max-iter 20000 --checkpoint run.ckpt
     """
+    from ..estimators import HDSL
+    from ..text import Collection, make_vectorizer, save
+    from . import inputs
+    from .learn import checkpoint_of_choice, learn
+
     inputs.check_model_output(output)
-    files = [path for path in (checkpoint, choosing_of(checkpoint)) if path is not None]
-    if any(path.resolve() == output.resolve() for path in files):
-        raise ValueError(f"{output} is named both for the model and for the checkpoint.")
+    checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
+    if any(path.resolve() == output.resolve() for path in checkpoints):
+        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
     model = HDSL(
         scale=_number(scale, "--scale"), prior=_number(prior, "--prior"), loss=loss, oracle=oracle,
         step=step, batch_size=batch_size, mining=mining, n_targets=n_targets,
@@ -173,7 +181,9 @@ def fit(
             tokens, ngrams=ngrams, stop_words=stop_words,
             min_df=_count_or_share(min_df), max_df=_count_or_share(max_df, share=1.0),
         )  # fmt: skip
-    source = inputs.Source(text, label, labels, triplets, ids, zero_based, matlab_names)
+    source = inputs.Source(
+        text, label, labels, triplets, quadruplets, ids, zero_based, matlab_names
+    )
     try:
         outcome = learn(
             inputs.read_data(data, source), model, vectorizer=vectorizer, test=test,
@@ -181,15 +191,16 @@ def fit(
         )  # fmt: skip
     except memory.NotEnoughMemory as error:
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
-    kept = outcome.collection
+    collection = outcome.collection
     if no_documents:
-        kept = Collection(vectorizer=vectorizer, columns=kept.columns)
-    save(output, model, kept)
-    if checkpoint is not None and model.status_ != "interrupted":
-        for file in outcome.kept:
-            file.remove()
+        collection = Collection(vectorizer=vectorizer, columns=collection.columns)
+    save(output, model, collection)
+    is_interrupted = model.status_ == "interrupted"
+    if not is_interrupted:
+        _delete(checkpoints)
     if as_json:
-        show_json({**outcome.facts(), "strongest pairs": pairs(outcome), "model": str(output)})
+        pairs = {"strongest pairs": outcome.strongest_pairs(), "model": str(output)}
+        show_json(outcome.facts() | pairs)
     else:
         show_outcome(outcome)
         size = memory.format_bytes(output.stat().st_size)
@@ -197,13 +208,21 @@ def fit(
         if not no_documents:
             query = "--row 0" if vectorizer is None else '"some words"'
             show(f"Next: hdsl search {output} {query}, or hdsl report {output}")
-    if model.status_ == "interrupted":
+    if is_interrupted:
         if sys.stdout is not None:
             sys.stdout.flush()
         say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
-        if any(path.exists() for path in files):
-            say("the same command goes on from the checkpoint.")
-        raise typer.Exit(shell.INTERRUPTED)
+        if any(path.exists() for path in checkpoints):
+            say("the same command continues from the checkpoint.")
+        raise typer.Exit(INTERRUPTED)
+
+
+def _delete(checkpoints: list[Path]) -> None:
+    for path in checkpoints:
+        try:
+            path.resolve().unlink(missing_ok=True)
+        except OSError as error:
+            say(f"warning: cannot delete the checkpoint {path}: {error.strerror}.")
 
 
 def _number(text: str, name: str) -> float | str:
@@ -224,7 +243,7 @@ def _count_or_share(number: float, share: float = 0.0) -> float | int:
 
 
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
-    """Print what was learned from, what came of it, and the strongest pairs."""
+    """Print the data, the model, its errors and its strongest pairs."""
     facts, model = outcome.facts(), outcome.model
     kind = "rows" if outcome.collection.texts is None else "documents"
     by = f"{facts['labels']} labels" if outcome.by == "labels" else "judgements"
@@ -238,16 +257,10 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     if outcome.errors:
         of = f"{outcome.n_test:,} {kind if outcome.by == 'labels' else 'judgements'}"
         show("")
-        show_errors(f"{MEASURES[outcome.by]}, {of} held out", outcome.errors)
-    show("", "Strongest pairs: + go together, - tell apart")
-    show_table(
-        [(f"  {one_line(p['name'], 60)}", f"{p['weight']:+.3g}") for p in pairs(outcome, n_pairs)],
-        right=(1,),
-    )
-
-
-def pairs(outcome: Outcome, n: int = 10) -> list[dict[str, Any]]:
-    """Return the heaviest pairs of M with the names of their features."""
-    names = outcome.collection.feature_names
-    table = outcome.model.importance(feature_names=names).pairs[:n]
-    return [{"name": p["name"], "weight": float(p["weight"])} for p in table]
+        show_errors(f"{outcome.measure}, {of} held out", outcome.errors)
+    show("", "Strongest pairs: + raises, - lowers the similarity")
+    rows = [
+        (f"  {one_line(p['name'], 60)}", f"{p['weight']:+.3g}")
+        for p in outcome.strongest_pairs(n_pairs)
+    ]
+    show_table(rows, right=(1,))

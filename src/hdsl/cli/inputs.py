@@ -1,39 +1,40 @@
-"""Files that commands read and write, checked before the work."""
+"""The files that commands read and write, checked before the work begins."""
 
 from __future__ import annotations
 
 import csv
 import re
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import memory, readers, user_input
+from .. import triplets as triplets_module
 from ..files import container
 from ..files.atomic import check_can_write
 from ..readers import tables
-from ..triplets import Judgements, judgement_triplets
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
-#: Files that start with other bytes than text does.
+#: Files that are not text.
 BINARY = (".npz", ".npy", ".mat", ".parquet", ".gz", ".bz2", ".hdsl")
 
-#: Bytes of memory that a byte of a file takes while it is read, about.
+#: Bytes of memory per byte of a file while it is read, roughly.
 GROWTH = 5
 
 
 @dataclass(frozen=True)
 class Source:
-    """How a data file is to be read: the options that commands share."""
+    """How to read a data file: the options that commands share."""
 
     text: str | None = None
     label: str | None = None
     labels: Path | None = None
     triplets: Path | None = None
+    quadruplets: Path | None = None
     ids: str | None = None
     zero_based: bool = False
     matlab_names: str = "fea,gnd"
@@ -41,13 +42,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Data:
-    """What was read: rows or texts, and labels or judgements of them."""
+    """Rows or texts, with labels or judgements.
+
+    `comparisons` holds triplets (n, 3) or quadruplets (n, 4), and `weights` their weights.
+    """
 
     path: Path
     X: Any = None
     texts: np.ndarray | None = None
     labels: np.ndarray | None = None
-    judgements: Judgements | None = None
+    comparisons: np.ndarray | None = None
+    weights: np.ndarray | None = None
     columns: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -57,8 +62,14 @@ class Data:
 
 
 def read_data(path: Path, source: Source) -> Data:
-    """Return the rows or texts of a file, with labels or judgements where it is said where."""
-    for given in (path, source.labels, source.triplets):
+    """Return the rows or texts in a file, with the labels or judgements that `source` names."""
+    if source.triplets is not None and source.quadruplets is not None:
+        raise ValueError(
+            "Give --triplets or --quadruplets, not both. A triplet (a, p, q) is the quadruplet "
+            "(a, p, a, q)."
+        )
+    judgements = source.triplets or source.quadruplets
+    for given in (path, source.labels, judgements):
         if given is not None:
             check_input(given)
     if is_table(path):
@@ -66,76 +77,71 @@ def read_data(path: Path, source: Source) -> Data:
     else:
         data, ids = _read_matrix(path, source), None
     if source.labels is not None:
-        data = _with(data, labels=readers.read_labels(source.labels))
+        data = replace(data, labels=readers.read_labels(source.labels))
     if data.labels is not None and len(data.labels) != data.n_rows:
         raise ValueError(
             f"{source.labels} has {len(data.labels)} labels, but {path} has {data.n_rows} rows: "
-            "one label a row is expected."
+            "expected one label per row."
         )
-    if source.triplets is not None:
-        data = _with(data, judgements=_read_triplets(source.triplets, data.n_rows, ids))
+    if judgements is not None:
+        n_columns = 3 if source.quadruplets is None else 4
+        comparisons, weights = read_comparisons(judgements, data.n_rows, ids, n_columns)
+        data = replace(data, comparisons=comparisons, weights=weights)
     return data
 
 
 def is_table(path: Path) -> bool:
-    """Whether a file is a table, by its name."""
+    """Return whether a file is a table, by its name."""
     return path.suffix.lower() in TABLES
 
 
 def check_input(path: Path) -> None:
-    """Raise unless a file is there, is one, and can be read into the memory there is."""
+    """Raise unless `path` is a file that fits into memory."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it.")
     if not path.exists():
         raise ValueError(f"There is no file {path}.")
     if not path.is_file():
-        raise ValueError(f"{path} is not a regular file: save what it gives to a file first.")
+        raise ValueError(f"{path} is not a regular file: save its content to a file first.")
     size, free = path.stat().st_size, memory.available()
     if free is not None and GROWTH * size > free:
         has, takes, there = map(memory.format_bytes, (size, GROWTH * size, free))
         raise ValueError(
-            f"{path} has {has}: to read it takes about {takes} of memory, but {there} are free. Is "
+            f"{path} has {has}: reading it takes about {takes} of memory, but {there} are free. Is "
             "it the right file? If so, learn from a sample of its rows."
         )
     if size == 0:
         raise ValueError(f"{path} is empty.")
     with path.open("rb") as file:
         if path.suffix.lower() not in BINARY and b"\0" in file.read(4096):
-            raise ValueError(f"{path} is not UTF-8 text: its first bytes hold zeros.")
+            raise ValueError(f"{path} is not UTF-8 text: its first bytes contain zeros.")
 
 
 def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Raise unless a file can be written, and takes the place of nothing but its own kind."""
+    """Raise unless a file with one of these suffixes can be written."""
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{path} must end in {' or '.join(suffixes)}: give another name with -o.")
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it with -o.")
     folder = path.parent
     if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder} to write {path.name} to: make it first.")
+        raise ValueError(f"There is no folder {folder} for {path.name}: make it first.")
     try:
         check_can_write(path, str(path))
     except OSError as error:
-        raise ValueError(f"{error.strerror}. Name another place with -o.") from None
+        raise ValueError(f"{error.strerror}. Name another file with -o.") from None
 
 
 def check_model_output(path: Path) -> None:
-    """Raise unless a model can be written, here and now and over nothing else than a model."""
+    """Raise unless a model can be written, in place of nothing or of another model."""
     check_output(path, (".hdsl",))
     if path.exists():
         try:
             container.read(path)
         except ValueError:
             raise ValueError(
-                f"{path} is there and is not a model: delete it or give another name with -o."
+                f"{path} exists and is not a model: delete it or give another name with -o."
             ) from None
-
-
-# --- what is in them -----------------------------------------------------------------------------
-
-
-def _with(data: Data, **changes: Any) -> Data:
-    return Data(**{**data.__dict__, **changes})
 
 
 def _read_table(path: Path, source: Source) -> tuple[Data, np.ndarray | None]:
@@ -146,12 +152,12 @@ def _read_table(path: Path, source: Source) -> tuple[Data, np.ndarray | None]:
         )
     wanted = {"--text": source.text, "--label": source.label, "--id": source.ids}
     named = {option: column for option, column in wanted.items() if column is not None}
-    csv.field_size_limit(sys.maxsize)  # a field may be a whole book
+    csv.field_size_limit(sys.maxsize)  # a field may hold a whole book
     try:
         table = tables.read_table(path, named)
     except (ValueError, OSError, ImportError):
         raise
-    except Exception as error:  # of whichever library reads Parquet
+    except Exception as error:  # any error of the library that reads Parquet
         raise ValueError(f"{path} cannot be read: {error}") from error
     texts = table.columns[source.text]
     if not all(isinstance(value, str) for value in texts.tolist()):
@@ -161,13 +167,13 @@ def _read_table(path: Path, source: Source) -> tuple[Data, np.ndarray | None]:
         )
     columns = {"text": source.text} | ({"label": source.label} if source.label else {})
     labels, ids = (table.columns[name] if name else None for name in (source.label, source.ids))
-    if labels is not None and labels.dtype.kind == "O":  # JSON may have numbers among words
+    if labels is not None and labels.dtype.kind == "O":  # JSON may mix numbers and words
         labels = np.array([str(label) for label in labels.tolist()], dtype=object)
     return Data(path, texts=texts.astype(object), labels=labels, columns=columns), ids
 
 
 def _columns_hint(path: Path) -> str:
-    """Return the columns that a text table has, to be chosen from."""
+    """Return the columns of a text table, as a hint."""
     try:
         tables.read_table(path, {"--text": "\0"})
     except ValueError as error:
@@ -194,23 +200,32 @@ def _read_matrix(path: Path, source: Source) -> Data:
     try:
         X, y = readers.read_matrix(path, **options)
     except readers.DataFileError as error:
-        told = str(error).replace("pass zero_based=True", "pass --zero-based")
-        told = told.replace("X_name= and y_name=", "--matlab-names X,y")
-        raise ValueError(told) from None
+        message = str(error).replace("pass zero_based=True", "pass --zero-based")
+        message = message.replace("X_name= and y_name=", "--matlab-names X,y")
+        raise ValueError(message) from None
     return Data(path, X, labels=y)
 
 
-def _read_triplets(path: Path, n_rows: int, ids: Any) -> Judgements:
+def read_comparisons(
+    path: Path, n_rows: int, ids: np.ndarray | None = None, n_columns: int = 3
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return triplets (3 columns) or quadruplets (4 columns), and their weights."""
+    check = user_input.check_triplets if n_columns == 3 else user_input.check_quadruplets
     if path.suffix == ".npy":
-        judged = Judgements(readers.read_array(path), None)
+        comparisons, weights = readers.read_array(path), None
     else:
+        read = triplets_module.judgement_triplets
+        if n_columns == 4:
+            read = triplets_module.judgement_quadruplets
         try:
-            judged = judgement_triplets(path, ids=ids)
-        except ValueError as error:  # told for Python: here the names of columns are fixed
-            told = re.sub(": say which is meant with .*", ": rename the ones meant.", str(error))
-            told = told.replace("pass ids=, the id of each row of X", "name their ids with --id")
-            raise ValueError(told) from None
+            comparisons, weights = read(path, ids=ids)
+        except ValueError as error:  # the message is for Python, where column names are free
+            message = re.sub(": say which is meant with .*", ": rename yours.", str(error))
+            message = message.replace(
+                "pass ids=, the id of each row of X", "name the column of ids with --id"
+            )
+            raise ValueError(message) from None
     try:
-        return Judgements(user_input.check_triplets(judged.triplets, n_rows), judged.weights)
+        return check(comparisons, n_rows), weights
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

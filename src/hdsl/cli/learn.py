@@ -1,4 +1,4 @@
-"""The main job of `fit` and `demo`: split, vectorise, learn, measure on rows never looked at."""
+"""The job of `fit` and `demo`: split, vectorise, learn, measure on rows held out."""
 
 from __future__ import annotations
 
@@ -15,28 +15,21 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.preprocessing import normalize
 
 from .. import search
-from ..estimators.hdsl import HDSL
+from ..estimators import HDSL
 from ..evaluate import knn_error, triplet_accuracy
-from ..files.checkpoint import CheckpointFile
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
+from .options import N_NEIGHBORS
 from .shell import is_watched, say
 
 #: Neighbours of a validation row that are compared with it. The share of them that have its label
-#: is a finer measure than who wins the vote of 3, and chooses better where rows are few.
+#: is a finer measure than the vote of 3, and chooses better where rows are few.
 N_SCORED = 10
-
-N_NEIGHBORS = 3
-
-MEASURES = {
-    "labels": f"error of {N_NEIGHBORS} nearest neighbours",
-    "judgements": "share of judgements that come out wrong",
-}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A model, the documents it was learned from, and how well it does on rows held out."""
+    """A model, the documents it was learned from, and its errors on rows held out."""
 
     model: HDSL
     collection: Collection
@@ -45,10 +38,16 @@ class Outcome:
     n_test: int
     is_chosen: bool
     seconds: float
-    kept: list[CheckpointFile]  # the files that the runs were kept in
+
+    @property
+    def measure(self) -> str:
+        """What the errors are."""
+        if self.by == "labels":
+            return f"error of {N_NEIGHBORS} nearest neighbours"
+        return "share of judgements that are wrong"
 
     def facts(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the outcome as values for JSON."""
         model, part, labels = self.model, self.collection.part, self.collection.labels
         return {
             "rows": len(part),
@@ -63,15 +62,21 @@ class Outcome:
             "scale": model.scale_,
             "prior": model.prior_,
             "objective": model.objective_,
-            "measure": MEASURES[self.by],
+            "measure": self.measure,
             "measured on": self.n_test,
             "error": self.errors,
             "seconds": round(self.seconds, 2),
         }
 
+    def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
+        """Return the heaviest feature pairs of M, with their names."""
+        names = self.collection.feature_names
+        table = self.model.importance(feature_names=names).pairs[:n]
+        return [{"name": p["name"], "weight": float(p["weight"])} for p in table]
+
 
 class _Plan(NamedTuple):
-    """What is given to ``fit`` to choose and to learn, and how a model is measured."""
+    """The arguments of ``fit`` that choose and that learn, and how to measure the model."""
 
     choose: dict[str, Any]
     learn: dict[str, Any]
@@ -90,11 +95,11 @@ def learn(
     quiet: bool = False,
     checkpoint: Path | None = None,
 ) -> Outcome:
-    """Learn a similarity from what was read.
+    """Learn a similarity from a data file.
 
-    Rows are split in three. Those of the first part are learned from, those of the second choose
-    how many iterations are best; then both are learned from for so many. Nothing is taken from the
-    third, words neither, until the model is measured on it.
+    Rows are split in three parts. The first is learned from, and the second chooses the number of
+    iterations; then both are learned from for that many. The third only measures the model: it
+    does not even add words to the vocabulary.
 
     Parameters
     ----------
@@ -102,52 +107,52 @@ def learn(
     model : HDSL
         With the parameters to learn with; it is fitted.
     vectorizer : TfidfVectorizer
-        Where the data are texts; it is fitted.
+        For texts; it is fitted.
     test, validation : float
-        Shares of the rows. 0 leaves out the measuring, or the choice: `max_iter` then holds.
+        Shares of the rows. Without test rows nothing is measured; without validation rows there
+        are `max_iter` iterations.
     seed : int
-        Of the split.
+        Seed of the split.
     quiet : bool
         Whether to show no progress.
     checkpoint : Path
-        File to keep the runs in, with another beside it for the choice (`choosing_of`).
+        File for checkpoints. The choice has another one beside it (`checkpoint_of_choice`).
 
     Returns
     -------
     Outcome
     """
     start = time.perf_counter()
-    by = "labels" if data.judgements is None else "judgements"
+    by = "labels" if data.comparisons is None else "judgements"
     labels = data.labels if by == "labels" else None
     if by == "labels" and labels is None:
         raise ValueError(
             f"{data.path} has no labels to learn from: name their column with --label, their file "
-            "with --labels, or a file of judgements with --triplets."
+            "with --labels, or a file of judgements with --triplets or --quadruplets."
         )
     part = split(labels, data.n_rows, test, validation, seed)
     X = data.X if vectorizer is None else _vectorized(vectorizer, data.texts, part)
     collection = Collection(X, data.labels, data.texts, part, vectorizer, data.columns)
     plan = _by_judgements(data, X, part) if labels is None else _by_labels(X, labels, part)
     max_iter, is_chosen = model.max_iter, bool((part == VALIDATION).any())
-    kept: list[CheckpointFile] = []
     if is_chosen:
         if by == "labels":
             model.scoring = _neighbour_labels(plan.choose["X"], plan.choose["y"])
-        choosing = choosing_of(checkpoint)
-        kept += _fit(model, plan.choose, "choosing the number of iterations", quiet, choosing)
+        beside = checkpoint_of_choice(checkpoint)
+        _fit(model, plan.choose, "choosing the number of iterations", quiet, beside)
         model.max_iter, model.scoring = max(model.n_iter_, 1), None
     if not is_chosen or model.status_ != "interrupted":
-        kept += _fit(model, plan.learn, "learning", quiet, checkpoint)
+        _fit(model, plan.learn, "learning", quiet, checkpoint)
     model.max_iter = max_iter
     seconds = time.perf_counter() - start
     errors = plan.errors(model) if plan.n_test else {}
-    return Outcome(model, collection, by, errors, plan.n_test, is_chosen, seconds, kept)
+    return Outcome(model, collection, by, errors, plan.n_test, is_chosen, seconds)
 
 
 def split(
     labels: np.ndarray | None, n_rows: int, test: float, validation: float, seed: int
 ) -> np.ndarray:
-    """Return the part of each row: TRAIN, VALIDATION or TEST, a share of each label at random.
+    """Return the part of each row, TRAIN, VALIDATION or TEST: random shares of each label.
 
     Examples
     --------
@@ -158,7 +163,7 @@ def split(
     if not (test >= 0 and validation >= 0 and test + validation < 1):
         raise ValueError(
             f"--test {test:g} and --validation {validation:g} must be shares of the rows, 0 or "
-            "more and together less than 1: the others are learned from."
+            "more and together less than 1: the rest is learned from."
         )
     codes = np.zeros(n_rows, dtype=np.int64)
     if labels is not None:
@@ -175,13 +180,19 @@ def split(
 
 
 def errors_by_labels(
-    model: Any, X: Any, y: Any, X_test: Any, y_test: Any, *, n_neighbors: int = N_NEIGHBORS
+    model: HDSL,
+    X: sp.csr_array,
+    y: np.ndarray,
+    X_test: sp.csr_array,
+    y_test: np.ndarray,
+    *,
+    n_neighbors: int = N_NEIGHBORS,
 ) -> dict[str, float]:
     """Return the errors of nearest neighbours by dot product, by cosine, and as learned."""
     n_neighbors = min(n_neighbors, X.shape[0])
     given, unit = (X, X_test), (normalize(X), normalize(X_test))
 
-    def error(similarity: Any, X: Any, X_test: Any) -> float:
+    def error(similarity: HDSL | None, X: sp.csr_array, X_test: sp.csr_array) -> float:
         return knn_error(similarity, X, y, X_test, y_test, n_neighbors=n_neighbors)
 
     errors = {"cosine": error(None, *unit), "learned": error(model, *given)}
@@ -190,18 +201,17 @@ def errors_by_labels(
     return errors
 
 
-def errors_by_judgements(model: Any, X: Any, triplets: Any, weights: Any) -> dict[str, float]:
-    """Return the shares of judgements that come out wrong: dot product, cosine, as learned."""
+def errors_by_judgements(
+    model: HDSL, X: sp.csr_array, comparisons: np.ndarray, weights: np.ndarray | None
+) -> dict[str, float]:
+    """Return the shares of judgements that are wrong: dot product, cosine, as learned."""
 
-    def error(similarity: Any, X: Any) -> float:
-        return 1.0 - triplet_accuracy(similarity, X, triplets, sample_weight=weights)
+    def error(similarity: HDSL | None, X: sp.csr_array) -> float:
+        return 1.0 - triplet_accuracy(similarity, X, comparisons, sample_weight=weights)
 
     unit = normalize(X)
     errors = {"cosine": error(None, unit), "learned": error(model, X)}
     return errors if np.allclose(X.data, unit.data) else {"dot product": error(None, X), **errors}
-
-
-# --- behind it -----------------------------------------------------------------------------------
 
 
 def _vectorized(vectorizer: TfidfVectorizer, texts: Any, part: np.ndarray) -> sp.csr_array:
@@ -215,7 +225,7 @@ def _vectorized(vectorizer: TfidfVectorizer, texts: Any, part: np.ndarray) -> sp
     return sp.csr_array(vectorizer.transform(texts))
 
 
-def _by_labels(X: Any, y: np.ndarray, part: np.ndarray) -> _Plan:
+def _by_labels(X: sp.csr_array, y: np.ndarray, part: np.ndarray) -> _Plan:
     train, held, new = (part == p for p in (TRAIN, VALIDATION, TEST))
     _, sizes = np.unique(y, return_counts=True)
     if len(sizes) < 2 or sizes.max() < 2:
@@ -231,43 +241,52 @@ def _by_labels(X: Any, y: np.ndarray, part: np.ndarray) -> _Plan:
     )
 
 
-def _by_judgements(data: Data, X: Any, part: np.ndarray) -> _Plan:
-    """Measure on judgements about new anchors, and learn from those without any new row."""
-    assert data.judgements is not None
-    triplets, weights = data.judgements
-    rows = part[triplets]
-    new = rows[:, 0] == TEST
+def _by_judgements(data: Data, X: sp.csr_array, part: np.ndarray) -> _Plan:
+    """Measure on judgements about new rows; learn from those that name no new row."""
+    comparisons, weights = data.comparisons, data.weights
+    assert comparisons is not None
+    rows = part[comparisons]
     known = (rows != TEST).all(axis=1)
-    held = known & (rows[:, 0] == VALIDATION)
+    new = _is_about(rows, TEST)
+    held = known & _is_about(rows, VALIDATION)
     train = (rows == TRAIN).all(axis=1)
-    for chosen, what, share in (
-        (train, "learn from", 1), (held, "choose by", (part == VALIDATION).any()),
+    for chosen, purpose, is_needed in (
+        (train, "learn from", True),
+        (held, "choose by", (part == VALIDATION).any()),
         (new, "measure by", (part == TEST).any()),
-    ):  # fmt: skip
-        if share and not chosen.any():
+    ):
+        if is_needed and not chosen.any():
             raise ValueError(
-                f"Of {len(triplets)} judgements none is left to {what}, as no row may be on two "
-                "sides: lower --test and --validation, or set one to 0."
+                f"Of {len(comparisons)} judgements none is left to {purpose}, as each row is in "
+                "one part only: lower --test and --validation, or set one to 0."
             )
 
-    def taken(chosen: np.ndarray) -> dict[str, Any]:
-        weight = None if weights is None else weights[chosen]
-        return {"X": X, "triplets": triplets[chosen], "sample_weight": weight}
+    def weights_of(chosen: np.ndarray) -> np.ndarray | None:
+        return None if weights is None else weights[chosen]
 
+    name = "triplets" if comparisons.shape[1] == 3 else "quadruplets"
     return _Plan(
-        {**taken(train), "X_val": X, "triplets_val": triplets[held]},
-        taken(known),
-        lambda model: errors_by_judgements(
-            model, X, triplets[new], None if weights is None else weights[new]
-        ),
+        {"X": X, name: comparisons[train], "sample_weight": weights_of(train),
+         "X_val": X, "triplets_val": comparisons[held]},
+        {"X": X, name: comparisons[known], "sample_weight": weights_of(known)},
+        lambda model: errors_by_judgements(model, X, comparisons[new], weights_of(new)),
         int(new.sum()),
-    )
+    )  # fmt: skip
 
 
-def _neighbour_labels(X: Any, y: np.ndarray) -> Callable[[Any, Any, Any], float]:
+def _is_about(parts: np.ndarray, part: int) -> np.ndarray:
+    """Return which triplets have their anchor in a part, or which quadruplets a row per pair."""
+    if parts.shape[1] == 3:
+        return parts[:, 0] == part
+    return (parts.reshape(-1, 2, 2) == part).any(axis=2).all(axis=1)
+
+
+def _neighbour_labels(
+    X: sp.csr_array, y: np.ndarray
+) -> Callable[[HDSL, sp.csr_array, np.ndarray], float]:
     """Return a score: the share of the nearest rows of X that have a validation row's label."""
 
-    def score(model: Any, X_val: Any, y_val: Any) -> float:
+    def score(model: HDSL, X_val: sp.csr_array, y_val: np.ndarray) -> float:
         found = search.top_k(model.rewrite(X_val), X, min(N_SCORED, X.shape[0]))
         return float(np.mean(y[found.rows] == np.asarray(y_val)[:, None]))
 
@@ -276,9 +295,9 @@ def _neighbour_labels(X: Any, y: np.ndarray) -> Callable[[Any, Any, Any], float]
 
 def _fit(
     model: HDSL, given: dict[str, Any], what: str, quiet: bool, checkpoint: Path | None
-) -> list[CheckpointFile]:
+) -> None:
     if checkpoint is not None and checkpoint.exists():
-        say(f"{what}: goes on from {checkpoint}")
+        say(f"{what}: continues from {checkpoint}")
     if is_watched(quiet):
         typer.echo(f"{what}:", err=True)
         model.verbose = 1
@@ -287,9 +306,8 @@ def _fit(
         model.fit(**given)
     finally:
         model.verbose, model.checkpoint = 0, None
-    return [model._kept_in] if hasattr(model, "_kept_in") else []
 
 
-def choosing_of(checkpoint: Path | None) -> Path | None:
-    """Return the file that the choice is kept in: it must outlast the learning after it."""
+def checkpoint_of_choice(checkpoint: Path | None) -> Path | None:
+    """Return the checkpoint of the choice: it is needed until the learning after it ends."""
     return None if checkpoint is None else checkpoint.with_name(checkpoint.name + ".choosing")

@@ -1,4 +1,4 @@
-"""The app, and the options that several commands have."""
+"""The app, and the options that several commands share."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def main(
         bool, typer.Option("--debug", help="Show the whole traceback of an error.")
     ] = False,
 ) -> None:
-    """Learn a similarity for sparse, very high-dimensional data, and see what it goes by.
+    """Learn a similarity for sparse, very high-dimensional data, and see what it is made of.
 
-    Exit codes: 0 good, 1 a fault of the program, 2 something wrong with the input, 130 interrupted.
+    Exit codes: 0 success, 1 a bug in hdsl, 2 a problem with the input, 130 interrupted.
     """
 
 
@@ -36,14 +36,18 @@ def option(help: str, *names: str, panel: str | None = None) -> Any:
     return typer.Option(*names, help=help, rich_help_panel=panel)
 
 
-INPUT = "What the data are"
+#: Neighbours that vote where an error is measured.
+N_NEIGHBORS = 3
+
+INPUT = "Input"
 
 Json = Annotated[bool, option("Print JSON on stdout instead of text.", "--json")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file that `hdsl fit` wrote.")]
-TextColumn = Annotated[str | None, option("Column of texts of a table.", "--text", panel=INPUT)]
-LabelColumn = Annotated[str | None, option("Column of labels of a table.", "--label", panel=INPUT)]
+Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file from `hdsl fit`.")]
+TextColumn = Annotated[str | None, option("Column of texts in a table.", "--text", panel=INPUT)]
+LabelColumn = Annotated[str | None, option("Column of labels in a table.", "--label", panel=INPUT)]
 Labels = Annotated[
-    Path | None, option("File of labels: .npy, or text with one a line.", "--labels", panel=INPUT)
+    Path | None,
+    option("File of labels: .npy, or text with one label per line.", "--labels", panel=INPUT),
 ]
 Triplets = Annotated[
     Path | None,
@@ -54,12 +58,21 @@ Triplets = Annotated[
         panel=INPUT,
     ),
 ]
+Quadruplets = Annotated[
+    Path | None,
+    option(
+        "File of judgements about two pairs: a table with columns positive_a, positive_b, "
+        "negative_a, negative_b, or .npy of shape (n, 4).",
+        "--quadruplets",
+        panel=INPUT,
+    ),
+]
 Id = Annotated[
-    str | None, option("Column of ids that judgements name rows by.", "--id", panel=INPUT)
+    str | None, option("Column of the ids that judgements use for rows.", "--id", panel=INPUT)
 ]
 ZeroBased = Annotated[
-    bool, option("Indices of an svmlight file count from 0.", "--zero-based", panel=INPUT)
+    bool, option("Indices of an svmlight file start at 0.", "--zero-based", panel=INPUT)
 ]
 MatlabNames = Annotated[
-    str, option("Variables of rows and labels in .mat.", "--matlab-names", panel=INPUT)
+    str, option("Names of the rows and the labels in .mat.", "--matlab-names", panel=INPUT)
 ]

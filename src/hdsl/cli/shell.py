@@ -1,8 +1,9 @@
-"""What all commands share: one line for an error, exit codes, progress, tables, JSON."""
+"""What all commands share: errors in one line, exit codes, progress, tables, JSON."""
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import warnings
@@ -10,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 #: Exit codes; a command that fails for another reason than these ends with 1.
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
 
-#: What is wrong with the user's files, options or machine; all else is a fault of ours.
+#: Problems of the user's files, options or machine; any other error is a bug.
 BAD_INPUT_ERRORS = (ValueError, OSError, MemoryError, ImportError)
 
 #: Columns of output that does not go to a terminal.
@@ -28,14 +28,14 @@ WIDTH = 120
 
 
 class Commands(TyperGroup):
-    """Commands that end in one readable line where something is wrong."""
+    """Commands that end with one readable line where something is wrong."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; turn what it raises into a line on stderr and an exit code."""
         for stream in (sys.stdout, sys.stderr):
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="replace")  # an ASCII terminal shows "?" for "é"
-        with _told_in_a_line():
+        with _warnings_in_a_line():
             try:
                 result = super().invoke(ctx)
                 if sys.stdout is not None:
@@ -44,7 +44,7 @@ class Commands(TyperGroup):
             except (typer.Exit, typer.Abort):
                 raise
             except BrokenPipeError:
-                _give_up_stdout()
+                _discard_stdout()
                 raise typer.Exit(BROKEN_PIPE) from None
             except KeyboardInterrupt:
                 say("interrupted.")
@@ -52,11 +52,11 @@ class Commands(TyperGroup):
             except Exception as error:
                 if ctx.params.get("debug"):
                     raise
-                raise typer.Exit(_tell(error)) from None
+                raise typer.Exit(_explain(error)) from None
 
 
-def _tell(error: Exception) -> int:
-    """Say what is wrong in one line; return the exit code."""
+def _explain(error: Exception) -> int:
+    """Say in one line what is wrong; return the exit code."""
     if hasattr(error, "format_message"):  # a wrong option or argument
         command = getattr(getattr(error, "ctx", None), "command_path", "hdsl")
         say(f"{error.format_message().rstrip('.')}. See {command} --help.")
@@ -82,8 +82,8 @@ def say(message: str) -> None:
 
 
 @contextmanager
-def _told_in_a_line() -> Iterator[None]:
-    """Show warnings of ours as a line each, and none of other packages' plans for the future."""
+def _warnings_in_a_line() -> Iterator[None]:
+    """Show our warnings as one line each, and hide the deprecations of other packages."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
         say(f"warning: {message}")
@@ -95,28 +95,28 @@ def _told_in_a_line() -> Iterator[None]:
         yield
 
 
-def _give_up_stdout() -> None:
-    """Let what is still to be written go nowhere, so that the end of the process is quiet."""
+def _discard_stdout() -> None:
+    """Discard what is not written yet, so that the process ends quietly."""
     with suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# --- what is shown -------------------------------------------------------------------------------
+# --- output --------------------------------------------------------------------------------------
 
 
 def show_json(facts: Any) -> None:
-    """Print facts as JSON; NumPy numbers and arrays are plain values there, NaN is null."""
+    """Print facts as JSON; NumPy values become plain ones, and NaN becomes null."""
     typer.echo(json.dumps(_plain(facts), indent=2, ensure_ascii=False, allow_nan=False))
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
+    if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
         return {str(key): _plain(v) for key, v in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
-    if isinstance(value, float) and not np.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         return None
     return value if isinstance(value, str | int | float | bool | None) else str(value)
 
@@ -128,7 +128,7 @@ def show(*lines: str) -> None:
 
 
 def show_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
-    """Print aligned columns; those in `right` to the right, the last cut to the terminal."""
+    """Print aligned columns, those in `right` to the right; cut the last one to the terminal."""
     table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     last = len(rows[0]) - 1
     for k in range(last + 1):
@@ -151,13 +151,13 @@ def _widest(cell: str) -> int:
 
 
 def one_line(text: Any, width: int = 200) -> str:
-    """Return a text as one line: what a terminal might obey is left out."""
+    """Return a text as one line without control characters."""
     words = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return words if len(words) <= width else words[: width - 1] + "…"
 
 
 def percent(share: float) -> str:
-    """Return a share for people.
+    """Return a share in percent.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def percent(share: float) -> str:
 
 
 def show_errors(title: str, errors: dict[str, float]) -> None:
-    """Print errors, that of "learned" against the best of the others."""
+    """Print errors, with "learned" compared to the best of the others."""
     best = min((e for name, e in errors.items() if name != "learned"), default=0.0)
     rows = []
     for name, error in errors.items():
@@ -180,17 +180,17 @@ def show_errors(title: str, errors: dict[str, float]) -> None:
 
 
 def is_watched(quiet: bool = False) -> bool:
-    """Whether somebody looks at stderr and wants to see how things go."""
+    """Return whether to show progress: stderr is a terminal, and `quiet` is False."""
     return not quiet and _is_terminal(sys.stderr)
 
 
 def _is_terminal(stream: Any) -> bool:
-    return stream is not None and stream.isatty()  # None: closed by whoever began the process
+    return stream is not None and stream.isatty()  # None: the process was started without it
 
 
 @contextmanager
 def working(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show on stderr, where that is a terminal, that something is being done."""
+    """Show a message on stderr during the work, where stderr is a terminal."""
     if not is_watched(quiet):
         yield
         return

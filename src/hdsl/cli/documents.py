@@ -1,0 +1,194 @@
+"""A model file with its documents: measure on rows, search, explain, report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.preprocessing import normalize
+
+from .. import search
+from ..estimators import HDSL, load
+from ..neighbors import SimilarityKNeighborsClassifier
+from ..text import TEST, Collection, load_collection
+from . import inputs
+from .learn import errors_by_judgements, errors_by_labels
+from .shell import one_line, say
+
+
+class Measured(NamedTuple):
+    """Errors by similarity, what was counted, and the rows that the neighbours are among."""
+
+    by: str
+    n: int
+    among: str
+    errors: dict[str, float]
+
+
+def load_all(path: Path) -> tuple[HDSL, Collection]:
+    """Return the model in a file, and its documents."""
+    inputs.check_input(path)
+    return load(path), load_collection(path)
+
+
+def measure_held_out(path: Path, model: HDSL, documents: Collection, n_neighbors: int) -> Measured:
+    """Return the errors on the rows that `hdsl fit` held out."""
+    X, y, part = documents.X, documents.labels, documents.part
+    if X is None or y is None or not (part == TEST).any():
+        raise ValueError(f"{path} has no labelled rows that were held out: name a data file.")
+    new = part == TEST
+    errors = errors_by_labels(model, X[~new], y[~new], X[new], y[new], n_neighbors=n_neighbors)
+    return Measured("labels", int(new.sum()), "the documents in the model", errors)
+
+
+def measure_new(
+    data: inputs.Data, model: HDSL, documents: Collection, n_neighbors: int
+) -> Measured:
+    """Return the errors on new labelled rows, or on judgements of new rows."""
+    X = _rows(data, model, documents)
+    if data.comparisons is not None:
+        errors = errors_by_judgements(model, X, data.comparisons, data.weights)
+        return Measured("judgements", len(data.comparisons), "", errors)
+    y = data.labels
+    if y is None:
+        raise ValueError(
+            f"{data.path} has no labels to compare with: name them with --label or --labels, or "
+            "judgements with --triplets or --quadruplets."
+        )
+    if documents.X is None or documents.labels is None:
+        errors = _errors_among_themselves(model, X, y, n_neighbors)
+        return Measured("labels", len(y), "the other rows", errors)
+    known = documents.labels
+    if known.dtype.kind != np.asarray(y).dtype.kind:
+        known, y = (np.array([str(v) for v in labels], dtype=object) for labels in (known, y))
+    n_seen = _n_seen(documents.X, X)
+    if n_seen:
+        say(
+            f"warning: {n_seen} of {X.shape[0]} rows are in the model already and find themselves, "
+            "so the errors are too low. `hdsl evaluate MODEL` alone measures on rows held out."
+        )
+    errors = errors_by_labels(model, documents.X, known, X, y, n_neighbors=n_neighbors)
+    return Measured("labels", len(y), "the documents in the model", errors)
+
+
+def _errors_among_themselves(
+    model: HDSL, X: sp.csr_array, y: np.ndarray, n_neighbors: int
+) -> dict[str, float]:
+    def error(similarity: HDSL | None, X: sp.csr_array) -> float:
+        knn = SimilarityKNeighborsClassifier(n_neighbors, similarity=similarity).fit(X, y)
+        return float(np.mean(knn.predict(None) != y))
+
+    return {
+        "dot product": error(None, X),
+        "cosine": error(None, normalize(X)),
+        "learned": error(model, X),
+    }
+
+
+def _n_seen(known: sp.csr_array, new: sp.csr_array) -> int:
+    """Return how many new rows equal a known one."""
+
+    def keys(X: sp.csr_array) -> list[bytes]:
+        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        columns, values = X.indices.astype(np.int64), X.data.round(9)
+        return [columns[a:b].tobytes() + values[a:b].tobytes() for a, b in ends if a < b]
+
+    seen = set(keys(known))
+    return sum(key in seen for key in keys(new))
+
+
+def _rows(data: inputs.Data, model: HDSL, documents: Collection) -> sp.csr_array:
+    """Return new data as rows with the features of the model."""
+    if data.texts is not None:
+        return documents.rows_of(data.texts)
+    X, d = data.X, model.n_features_in_
+    if documents.vectorizer is not None:
+        raise ValueError(
+            f"{data.path} has rows of {X.shape[1]} features, but the model was learned on texts: "
+            "give a table of texts."
+        )
+    if X.shape[1] > d:
+        raise ValueError(
+            f"{data.path} has rows of {X.shape[1]} features, but the model was learned on {d}."
+        )
+    X.resize(X.shape[0], d)  # the last features may not occur in an svmlight file
+    return X
+
+
+def find(
+    model: HDSL,
+    documents: Collection,
+    x: sp.csr_array,
+    n: int,
+    n_reasons: int,
+    *,
+    leave_out: int | None = None,
+) -> list[dict[str, Any]]:
+    """Return the documents most similar to a row, with the largest parts of the similarity."""
+    if documents.X is None:
+        raise ValueError("The model has no documents: fit it again without --no-documents.")
+    if n < 1 or n_reasons < 0:
+        raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n} and {n_reasons}.")
+    found = search.top_k(model.rewrite(x), documents.X, n + (leave_out is not None))
+    hits: list[dict[str, Any]] = []
+    for row, score in zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True):
+        if row < 0 or row == leave_out or len(hits) == n:
+            continue
+        reasons = _reasons(model, x, documents.X[[row]], documents.feature_names)
+        hits.append(
+            {
+                "row": row,
+                "similarity": score,
+                "label": None if documents.labels is None else documents.labels[row],
+                "text": None if documents.texts is None else documents.texts[row],
+                "why": reasons[:n_reasons],
+            }
+        )
+    return hits
+
+
+def _reasons(model: HDSL, x: Any, y: Any, names: np.ndarray | None) -> list[dict[str, Any]]:
+    """Return what each feature and feature pair adds, learned part and prior together."""
+    values: dict[str, float] = {}
+    for part in model.explain(x, y, feature_names=names).parts:
+        values[part["name"]] = values.get(part["name"], 0.0) + float(part["value"])
+    ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
+    return [{"name": name, "value": value} for name, value in ordered]
+
+
+def row_of(documents: Collection, given: str, what: str) -> sp.csr_array:
+    """Return a text, or a document by its number, as one row."""
+    if given.strip().isdecimal():
+        k = int(given)
+        if documents.X is None:
+            raise ValueError("The model has no documents: give texts instead of numbers.")
+        if k >= documents.n_rows:
+            raise ValueError(
+                f"There is no document {k}: the model has {documents.n_rows}, numbered from 0."
+            )
+        return documents.X[[k]]
+    row = documents.rows_of([given])
+    if not row.nnz:
+        raise ValueError(
+            f"The model knows none of the words of {what}, {one_line(given, 60)!r}: try others."
+        )
+    return row
+
+
+def write_report(model: HDSL, documents: Collection, path: Path, title: str | None) -> None:
+    """Write the page of a model, with its documents where it has them."""
+    X, y, texts = documents.X, documents.labels, documents.texts
+    if X is None:
+        model.report(path, feature_names=documents.feature_names, title=title)
+        return
+    new = np.zeros(X.shape[0], dtype=bool) if documents.part is None else documents.part == TEST
+    is_measured = new.any() and y is not None
+    model.report(
+        path, X[~new], None if y is None else y[~new],
+        X_test=X[new] if is_measured else None,
+        y_test=y[new] if is_measured else None,
+        texts=None if texts is None else texts[~new],
+        feature_names=documents.feature_names, title=title,
+    )  # fmt: skip
