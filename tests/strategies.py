@@ -8,7 +8,8 @@ import scipy.sparse as sp
 from hypothesis.extra.numpy import arrays
 
 import reference
-from hdsl.backends.cpu.problem import TripletData, TripletProblem
+from hdsl.backends.cpu.layout import CPULayout
+from hdsl.backends.cpu.problem import CPUProblem
 from hdsl.backends.cpu.workers import Workers
 from hdsl.core import losses
 
@@ -26,13 +27,13 @@ class Twin:
     X: np.ndarray
     triplets: np.ndarray
     weights: np.ndarray | None
-    ours: TripletProblem = field(repr=False)
+    ours: CPUProblem = field(repr=False)
     dense: reference.Problem
 
     def inside(self, atoms):
         """Return atoms on columns of X as atoms on the features of the two problems."""
         position = np.full(self.X.shape[1], -1)
-        position[self.ours.data.features] = np.arange(self.ours.n_features)
+        position[self.ours.features] = np.arange(self.ours.n_features)
         ends = position[atoms[:, :2]]
         assert (ends >= 0).all()
         return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
@@ -42,15 +43,16 @@ def make_twin(X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=
     """Build a problem both ways from dense X and triplets in any order."""
     X, triplets = np.asarray(X, dtype=float), np.asarray(triplets)
     weights = None if weights is None else np.asarray(weights, dtype=float)
-    data = TripletData(sp.csr_array(X), triplets, Workers(n_jobs))
-    ours = TripletProblem(data, losses.get(loss), scale, prior, weights)
+    layout = CPULayout(sp.csr_array(X), triplets, weights, workers=Workers(n_jobs))
+    ours = layout.problem(losses.get(loss), scale, prior)
+    order = np.argsort(triplets[:, 0], kind="stable")
     dense = reference.Problem(
-        X[:, data.features],
-        triplets[data.order],
+        X[:, layout.features],
+        triplets[order],
         loss,
         scale,
         prior,
-        None if weights is None else weights[data.order],
+        None if weights is None else weights[order],
     )
     return Twin(X, triplets, weights, ours, dense)
 
@@ -61,7 +63,7 @@ def random_arrays(seed, n=10, d=8, T=30, density=0.5):
     X = rng.normal(size=(n, d)) * (rng.random((n, d)) < density)
     X[rng.integers(n, size=d), np.arange(d)] += 1.0
     X /= np.maximum(np.linalg.norm(X, axis=1, keepdims=True), 1e-9)
-    # The fullest columns first, as in TripletData: feature numbers are then column numbers.
+    # The fullest columns first, as in CPULayout: feature numbers are then column numbers.
     X = X[:, np.argsort(-np.count_nonzero(X, axis=0), kind="stable")]
     others = np.array([rng.choice(n, size=2, replace=False) for _ in range(T)])
     return X, np.column_stack([rng.integers(n, size=T), others])

@@ -607,14 +607,14 @@ def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path, name):
 
 
 def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 0.0)
-    run, seen, save = tmp_path / "run", [], text.save
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    run, seen, save = tmp_path / "run", [], saving.save
 
     def look_and_save(*given):
         seen.extend(sorted(file.name for file in tmp_path.iterdir()))
         save(*given)
 
-    monkeypatch.setattr(text, "save", look_and_save)
+    monkeypatch.setattr(saving, "save", look_and_save)
     command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", tmp_path / "m.hdsl")
     good(*command, "--checkpoint", run)
     assert seen == ["run", "run.choosing"]

@@ -23,6 +23,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from hdsl import HDSL, text
+from hdsl.estimators.saving import save
 
 HERE = Path(__file__).parent
 NONE = np.zeros(0, dtype=np.int32)
@@ -115,8 +116,8 @@ def models():
         vectorizer=vectorizer, columns={"text": "body", "label": "topic"},
     )  # fmt: skip
     model.save(HERE / "model" / "good.hdsl")
-    text.save(HERE / "documents" / "good.hdsl", model, kept)
-    text.save(HERE / "documents" / "good-plain.hdsl", model, text.Collection())
+    save(model, HERE / "documents" / "good.hdsl", kept.to_extra())
+    save(model, HERE / "documents" / "good-plain.hdsl", text.Collection().to_extra())
     nested = "[" * 500 + "]" * 500
     changed = bytearray((HERE / "model" / "good.hdsl").read_bytes())
     changed[-9] ^= 1

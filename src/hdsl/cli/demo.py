@@ -46,7 +46,7 @@ def demo(
 
       hdsl demo --model demo.hdsl && hdsl search demo.hdsl "parse a date"
     """
-    from ..text import save
+    from ..estimators.saving import save
     from . import documents, inputs
 
     inputs.check_output(output, (".html", ".htm"))
@@ -56,7 +56,7 @@ def demo(
     docs = outcome.collection
     documents.write_report(outcome.model, docs, output, "Docstrings of Python's standard library")
     if model is not None:
-        save(model, outcome.model, docs)
+        save(outcome.model, model, docs.to_extra())
     hits = documents.find(outcome.model, docs, documents.row_of(docs, QUERY, "the query"), 3, 3)
     if as_json:
         facts = outcome.facts() | {"seconds": round(seconds, 2)}

@@ -160,7 +160,8 @@ def fit(
       hdsl fit X.npz --labels y.npy --max-iter 20000 --checkpoint run.ckpt
     """
     from ..estimators import HDSL
-    from ..text import Collection, make_vectorizer, save
+    from ..estimators.saving import save
+    from ..text import Collection, make_vectorizer
     from . import inputs
     from .learn import checkpoint_of_choice, learn
 
@@ -194,7 +195,7 @@ def fit(
     collection = outcome.collection
     if no_documents:
         collection = Collection(vectorizer=vectorizer, columns=collection.columns)
-    save(output, model, collection)
+    save(model, output, collection.to_extra())
     is_interrupted = model.status_ == "interrupted"
     if not is_interrupted:
         _delete(checkpoints)

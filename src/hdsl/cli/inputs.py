@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from .. import triplets as triplets_module
 from ..files import container
 from ..files.atomic import check_can_write
 from ..readers import tables
+from ..triplets import Judgements
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -214,11 +216,12 @@ def read_comparisons(
     if path.suffix == ".npy":
         comparisons, weights = readers.read_array(path), None
     else:
-        read = triplets_module.judgement_triplets
-        if n_columns == 4:
-            read = triplets_module.judgement_quadruplets
+        kinds: dict[int, Callable[..., Judgements]] = {
+            3: triplets_module.judgement_triplets,
+            4: triplets_module.judgement_quadruplets,
+        }
         try:
-            comparisons, weights = read(path, ids=ids)
+            comparisons, weights = kinds[n_columns](path, ids=ids)
         except ValueError as error:  # the message is for Python, where column names are free
             message = re.sub(": say which is meant with .*", ": rename yours.", str(error))
             message = message.replace(
