@@ -4,6 +4,7 @@ PYTHON ?= python3
 JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
+MUTANTS ?=
 KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_problem.py tests/test_search.py
 # Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
 ANY_VERSION := test_benchmarks test_docs test_examples test_experiments_real test_pairwise \
@@ -81,8 +82,9 @@ coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels
 	$(RUN) coverage combine -q
 	$(RUN) coverage report
 
-mutants: $(READY)  ## mutation testing: at least 85 % of small changes must make a test fail; resumes
-	HYPOTHESIS_PROFILE=quick .venv/bin/mutmut run --max-children $(JOBS)
+# After a change of only_mutate in pyproject.toml, remove the folder mutants first.
+mutants: $(READY)  ## mutation testing; resumes. One module: make mutants MUTANTS="'hdsl.core.oracle*'"
+	HYPOTHESIS_PROFILE=quick .venv/bin/mutmut run --max-children $(JOBS) $(MUTANTS)
 	.venv/bin/mutmut export-cicd-stats
 	.venv/bin/python .ci/score.py mutants/mutmut-cicd-stats.json 85
 

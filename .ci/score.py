@@ -1,7 +1,7 @@
 """Check the score of a mutation run: ``score.py STATISTICS LEAST``.
 
-Ends with 1 when fewer than LEAST percent of the mutants are killed. A mutant that runs out of time
-counts as killed.
+Exit code 1 when fewer than LEAST percent of the mutants that ran are killed. A mutant that runs out
+of time or crashes counts as killed, and one that no test reaches as alive.
 """
 
 import json
@@ -12,8 +12,9 @@ from pathlib import Path
 def main(path, least):
     """Print the score; return the exit code."""
     counts = json.loads(Path(path).read_text(encoding="utf-8"))
-    tested = counts["total"] - counts["skipped"]
-    score = 100.0 * (counts["killed"] + counts["timeout"]) / max(tested, 1)
+    killed = counts["killed"] + counts["timeout"] + counts["segfault"]
+    tested = killed + counts["survived"] + counts["suspicious"] + counts["no_tests"]
+    score = 100.0 * killed / max(tested, 1)
     print(f"{tested} mutants, {score:.1f} % killed; at least {least} % are expected.")
     return int(score < float(least))
 
