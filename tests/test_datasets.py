@@ -568,24 +568,20 @@ def test_public_docstrings_of_enough_words_are_loaded(tmp_path, monkeypatch):
         load_docstrings(min_rows_per_label=0)
 
 
-def test_docstrings_do_not_depend_on_the_hash_seed(tmp_path):
+def test_docstrings_do_not_depend_on_the_hash_seed(monkeypatch, tmp_path):
     library = Path(sysconfig.get_path("stdlib"))
-    for package in ("json", "logging", "email"):
+    for package in ("json", "logging"):
         shutil.copytree(library / package, tmp_path / package)
     code = (
-        "import sysconfig; sysconfig.get_path = lambda name: {!r}; from hashlib import sha256; "
+        f"import sysconfig; sysconfig.get_path = lambda name: {str(tmp_path)!r}; "
         "from hdsl.datasets import load_docstrings; d = load_docstrings(min_rows_per_label=2); "
-        "print(sha256(repr((d.texts, d.names.tolist(), d.X.data.tolist())).encode()).hexdigest())"
+        "print([*d.texts, *d.names.tolist(), *d.X.data.tolist()])"
     )
-    first, second = (
-        subprocess.run(
-            [sys.executable, "-c", code.format(str(tmp_path))],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "7")
+    seeded = {**os.environ, "PYTHONHASHSEED": "7"}
+    there = subprocess.run(
+        [sys.executable, "-c", code], env=seeded, capture_output=True, text=True, check=True
     )
-    assert len(first.strip()) == 64
-    assert first == second
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    docs = load_docstrings(min_rows_per_label=2)
+    here = [*docs.texts, *docs.names.tolist(), *docs.X.data.tolist()]
+    assert there.stdout == f"{here}\n"
