@@ -1,12 +1,13 @@
-"""Damage good files and read them: each is read, or refused in plain words, and nothing else.
+"""Damage good files and read them: each is read, or refused with a clear message.
 
     python tests/fuzz.py                       # all readers in turn, a minute together
     python tests/fuzz.py model --seconds 600   # one of them
 
-Mutations start from the files in tests/corpus and know the formats: what is compressed or has a
-length before it is damaged inside and closed again. Where atheris is installed (it is no
-dependency) its coverage leads the way, else chance does (``--engine random``). An input that breaks
-a promise is kept, its name printed, and the exit code is 1: put it into the corpus with the fix.
+Mutations start from the files in tests/corpus and know the formats: compressed content is damaged
+before it is compressed again, and lengths are updated. If atheris is installed (it is not a
+dependency), coverage guides the search, otherwise the search is random (``--engine random``). An
+input that breaks a promise is saved and its name printed, and the exit code is 1: add it to the
+corpus with the fix.
 """
 
 import argparse
@@ -42,16 +43,15 @@ from hdsl.readers import tables
 
 CORPUS = Path(__file__).parent / "corpus"
 
-#: A file of some kilobytes must be done by then.
+#: Time limit for a file of a few kilobytes.
 SECONDS = 20
 
-#: Bytes of memory that a reader may take for such a file: the constants of `hdsl.readers`, a few
-#: times over.
+#: Memory limit in bytes for such a file: a few times the limits of `hdsl.readers`.
 MEMORY = 2**29
 
 MESSAGE_LENGTH = 700
 
-#: The modules whose coverage leads the search.
+#: The modules whose coverage guides the search.
 WATCHED = ("hdsl.readers", "hdsl.files", "hdsl.text", "hdsl.triplets")
 
 
@@ -59,7 +59,7 @@ WATCHED = ("hdsl.readers", "hdsl.files", "hdsl.text", "hdsl.triplets")
 
 
 class Target(NamedTuple):
-    """A reader of files, what their names end in, and the form that damage has to respect."""
+    """A reader, the suffix of its files, and the form that the damage respects."""
 
     suffix: str
     read: Callable
@@ -70,24 +70,24 @@ def read_model(path):
     model = load(path)
     assert model.weights_.sum() > 0
     with tempfile.TemporaryDirectory() as folder:
-        model.save(Path(folder, "again.hdsl"))  # what was let in is a model, so it can be written
+        model.save(Path(folder, "again.hdsl"))  # a model that was read can be written
     if model.n_features_in_ < 10_000:
         assert np.isfinite(model.matrix().data).all()
 
 
 def read_documents(path):
-    kept = text.load_collection(path)
-    if kept.X is not None:
-        sound(kept.X, kept.labels)
-    if kept.vectorizer is not None:
-        kept.rows_of(["a goal of the match", ""])
+    collection = text.load_collection(path)
+    if collection.X is not None:
+        check_sound(collection.X, collection.labels)
+    if collection.vectorizer is not None:
+        collection.rows_of(["a goal of the match", ""])
 
 
 X = np.random.default_rng(0).random((12, 5)).round(2)
 
 
 def run(path, **options):
-    """Begin or go on with a run of a few steps that is kept in a file."""
+    """Start or continue a run of a few steps with a checkpoint."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it does not converge
         model = HDSL(
@@ -97,14 +97,14 @@ def run(path, **options):
         return model.fit(X, np.arange(12) % 2)
 
 
-def go_on(path):
+def continue_run(path):
     model = run(path)
     assert np.isfinite(model.weights_).all()
     assert abs(model.weights_.sum() - 1.0) < 1e-9
 
 
 def checkpoint_bytes() -> bytes:
-    """Return a checkpoint of this version: one of another is a checkpoint of another run."""
+    """Return a checkpoint of this version, because one of another version is refused."""
 
     class Cut(Exception):  # noqa: N818 - not an error
         pass
@@ -127,10 +127,10 @@ def checkpoint_bytes() -> bytes:
 
 
 def read_matrix(path):
-    sound(*readers.read_matrix(path))
+    check_sound(*readers.read_matrix(path))
 
 
-def sound(X, y):
+def check_sound(X, y):
     X.check_format(full_check=True)
     assert np.isfinite(X.data).all()
     assert y is None or len(y) == X.shape[0]
@@ -160,7 +160,7 @@ def read_texts(path):
 
 
 def read_triplets(path):
-    """Judgements by number, as the command line takes them."""
+    """Read judgements by row number, as the command line does."""
     from hdsl.cli import inputs
 
     inputs.read_comparisons(path, 4)
@@ -169,7 +169,7 @@ def read_triplets(path):
 TARGETS = {
     "model": Target(".hdsl", read_model, "safetensors"),
     "documents": Target(".hdsl", read_documents, "safetensors"),
-    "checkpoint": Target(".ckpt", go_on, "safetensors"),
+    "checkpoint": Target(".ckpt", continue_run, "safetensors"),
     "svmlight": Target(".svm", read_matrix, "text"),
     "gzip": Target(".svm.gz", read_matrix, "gz"),
     "bzip2": Target(".mtx.bz2", read_matrix, "bz2"),
@@ -189,13 +189,13 @@ TARGETS = {
 
 
 def corpus(name: str, kind: str = "") -> list[Path]:
-    """Return the kept files of a reader: "good" ones, "bad" ones, or all."""
+    """Return the files of a reader: "good" ones, "bad" ones, or all."""
     name = {"polars": "parquet", "checkpoint": "model"}.get(name, name)
     return sorted(path for path in (CORPUS / name).iterdir() if path.name.startswith(kind))
 
 
 def seeds(name: str, kind: str = "good") -> list[bytes]:
-    """Return the files that damage starts from."""
+    """Return the files that mutations start from."""
     if name == "checkpoint" and kind == "good":
         return [unsealed(checkpoint_bytes())]
     found = [path.read_bytes() for path in corpus(name, kind)]
@@ -205,7 +205,7 @@ def seeds(name: str, kind: str = "good") -> list[bytes]:
 
 
 def unsealed(raw: bytes) -> bytes:
-    """Return a file of ours without its checksum, which would keep all damage from the reader."""
+    """Return a model file without its checksum, which would hide damage from the reader."""
     length = int.from_bytes(raw[:8], "little")
     layout = json.loads(raw[8 : 8 + length])
     layout["__metadata__"].pop("sha256", None)
@@ -213,32 +213,32 @@ def unsealed(raw: bytes) -> bytes:
     return len(head).to_bytes(8, "little") + head + raw[8 + length :]
 
 
-class BrokenPromise(Exception):  # noqa: N818 - what it is
-    """A file was neither read nor refused as it should be."""
+class BrokenPromise(Exception):  # noqa: N818 - says what happened
+    """A file was neither read nor refused with a clear message."""
 
 
 def attempt(name: str, path: Path, seconds: float = SECONDS) -> str | None:
-    """Return what a file is refused with, None where it is read; raise where it is neither."""
+    """Return the message that refuses a file, or None if it is read; raise if neither."""
     start = time.perf_counter()
     try:
         with limited_to(seconds):
             TARGETS[name].read(path)
-        told = None
+        message = None
     except (ValueError, OSError) as error:
-        told = str(error)
-        words = told.replace(str(path), "").replace(path.name, "")
-        if path.name not in told or not 5 < len(words) < MESSAGE_LENGTH:
-            raise BrokenPromise(f"an unclear message: {told[:2000]}") from error
+        message = str(error)
+        words = message.replace(str(path), "").replace(path.name, "")
+        if path.name not in message or not 5 < len(words) < MESSAGE_LENGTH:
+            raise BrokenPromise(f"an unclear message: {message[:2000]}") from error
     except Exception as error:
         raise BrokenPromise(f"{type(error).__name__} instead of ValueError") from error
     if time.perf_counter() - start > seconds:
         raise BrokenPromise(f"it took {time.perf_counter() - start:.0f} s")
-    return told
+    return message
 
 
 @contextlib.contextmanager
 def limited_to(seconds: float):
-    """Raise in the block when it takes too long, where the platform can."""
+    """Raise if the block takes too long, on platforms with timers."""
 
     def stop(*_):
         raise BrokenPromise(f"not done after {seconds} s")
@@ -256,7 +256,7 @@ def limited_to(seconds: float):
 
 
 def limit_memory(n_bytes: int = MEMORY) -> None:
-    """Let this process have so much more than it has, where the platform can."""
+    """Let this process allocate at most `n_bytes` more, on Linux."""
     try:
         import resource
 
@@ -299,18 +299,18 @@ _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 
 
 def mutated(raw: bytes, name: str, rng: random.Random) -> bytes:
-    """Return a file with a few damages, most of them inside what its form closes."""
+    """Return a file with a few mutations, most of them inside its form."""
     for _ in range(rng.choice([1, 1, 1, 2, 3, 6])):
         damage = FORMS.get(TARGETS[name].form, damaged) if rng.random() < 0.75 else damaged
         try:
             raw = damage(raw, rng)
-        except Exception:  # not of its form any more
+        except Exception:  # no longer in its form
             raw = damaged(raw, rng)
     return raw
 
 
 def damaged(raw: bytes, rng: random.Random) -> bytes:
-    """Return bytes with one damage that knows of no form."""
+    """Return bytes with one mutation that ignores the form."""
     at = rng.randrange(len(raw) + 1)
     to = min(len(raw), at + rng.choice([1, 1, 2, 4, 8, 8, 40, len(raw)]))
     kind = rng.randrange(8)
@@ -344,7 +344,7 @@ def word(rng: random.Random) -> bytes:
 
 
 def damaged_json(value, rng: random.Random):
-    """Return a JSON value with one damage somewhere in it."""
+    """Return a JSON value with one mutation somewhere inside."""
     if isinstance(value, dict | list) and value and rng.random() < 0.85:
         value = value.copy()
         key = rng.choice(list(value)) if isinstance(value, dict) else rng.randrange(len(value))
@@ -371,7 +371,7 @@ def damaged_json(value, rng: random.Random):
 
 
 def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
-    """Damage the JSON text or the arrays, and set the length right."""
+    """Damage the JSON header or the arrays, and update the length."""
     length = int.from_bytes(raw[:8], "little")
     head, body = raw[8 : 8 + length], raw[8 + length :]
     if rng.random() < 0.7:
@@ -379,7 +379,7 @@ def damaged_safetensors(raw: bytes, rng: random.Random) -> bytes:
     elif rng.random() < 0.5:
         head = damaged(head, rng)
     elif body:
-        at = rng.randrange(len(body))  # of the same length, or every array would be misplaced
+        at = rng.randrange(len(body))  # the same length, so that the arrays stay in place
         body = body[:at] + bytes([rng.randrange(256)]) + body[at + 1 :]
     return len(head).to_bytes(8, "little") + head + body
 
@@ -432,7 +432,7 @@ def damaged_zip(raw: bytes, rng: random.Random) -> bytes:
     how = rng.choice([0, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
     stream = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(stream, "w", how) as archive:
-        warnings.simplefilter("ignore")  # a name twice is what is meant
+        warnings.simplefilter("ignore")  # duplicate names are intended
         for name, content in members:
             archive.writestr(name, content)
     return stream.getvalue()
@@ -442,7 +442,7 @@ COMPRESSED = 15  # the kind of a compressed element in a MATLAB file
 
 
 def damaged_mat(raw: bytes, rng: random.Random) -> bytes:
-    """Damage an element, laid open where it is compressed, and close it again."""
+    """Damage an element, decompressed if necessary, and compress it again."""
     at, places = 128, []
     while at + 8 <= len(raw):
         kind, length = struct.unpack_from("<II", raw, at)
@@ -475,7 +475,7 @@ def by_chance(name: str, seconds: float, seed: int, folder: Path) -> int:
     """Read damaged files until the time is up; return how many."""
     rng = random.Random(f"{name} {seed}")
     good, bad = seeds(name, "good"), seeds(name, "bad")
-    path = folder / f"input{TARGETS[name].suffix}"  # still there if the process dies
+    path = folder / f"input{TARGETS[name].suffix}"  # remains if the process dies
     count, end = 0, time.monotonic() + seconds
     while time.monotonic() < end:
         start = rng.choice(bad if bad and rng.random() < 0.1 else good)
@@ -486,7 +486,7 @@ def by_chance(name: str, seconds: float, seed: int, folder: Path) -> int:
 
 
 def by_coverage(name: str, seconds: float, seed: int, folder: Path) -> None:
-    """Let atheris look for inputs that reach new lines; it ends the process."""
+    """Let atheris search for inputs that reach new lines; it ends the process."""
     import atheris
 
     own = (module for name, module in sorted(sys.modules.items()) if name.startswith(WATCHED))
@@ -530,10 +530,10 @@ def main() -> int:
         engine = "atheris" if given.reader != "all" and find_spec("atheris") else "random"
     names = list(TARGETS) if given.reader == "all" else [given.reader]
     faulthandler.enable()
-    warnings.simplefilter("ignore")  # a damaged file may well draw warnings too
+    warnings.simplefilter("ignore")  # libraries may warn about damaged files
     for name in names:
         for path in corpus(name):
-            attempt(name, path)  # imports and threads are there before memory is counted
+            attempt(name, path)  # import and start threads before memory is limited
     limit_memory()
     folder = Path(tempfile.mkdtemp(prefix="hdsl-fuzz-"))
     if engine == "atheris":

@@ -69,7 +69,7 @@ NOT_FINITE = {"NaN": np.nan, "inf": np.inf, "-inf": -np.inf}
 
 
 @pytest.mark.parametrize(
-    ("form", "name"), zip(FORMS, itertools.cycle(NOT_FINITE), strict=False), ids=str
+    ("form", "name"), list(zip(FORMS, itertools.cycle(NOT_FINITE), strict=False))
 )
 def test_the_first_value_that_is_not_finite_is_named_with_its_place(form, name):
     bad = FORMS[form](with_value(NOT_FINITE[name]))
@@ -353,14 +353,11 @@ def test_what_is_not_a_positive_integer_is_refused(value):
         check_number("f", "n", value, low=1, integer=True)
 
 
-@pytest.mark.parametrize("value", BAD_NUMBERS, ids=repr)
+@pytest.mark.parametrize("value", [*BAD_NUMBERS, 5], ids=repr)
 def test_what_is_not_a_number_in_range_is_refused(value):
-    message = re.escape(f"must be a float >= 0 and < 5 or 'auto'. Got {value!r} instead.")
-    for outside in (value, 5):
-        with pytest.raises(ValueError, match=message.replace(re.escape(repr(value)), ".*")):
-            check_number("f", "x", outside, low=0, high=5, words=("auto",))
-    with pytest.raises(ValueError, match="must be a float > 0. Got 0"):
-        check_number("f", "x", 0, low=0, strict=True)
+    message = f"must be a float >= 0 and < 5 or 'auto'. Got {value!r} instead."
+    with pytest.raises(ValueError, match=re.escape(message)):
+        check_number("f", "x", value, low=0, high=5, words=("auto",))
 
 
 @pytest.mark.parametrize(
@@ -390,7 +387,8 @@ WORDS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), zip(WORDS, ["hinge loss", "", "AWAY", None, 3, ["random"]], strict=True)
+    ("name", "value"),
+    list(zip(WORDS, ["hinge loss", "", "AWAY", None, 3, ["random"]], strict=True)),
 )
 def test_unknown_words_are_refused_with_the_known_ones(name, value):
     refuses({name: value}, f"'{name}' parameter of HDSL", *WORDS[name], f"Got {value!r}")
@@ -478,7 +476,12 @@ SECOND_USES = {
 
 @pytest.mark.parametrize(
     ("use", "form", "d"),
-    zip(USES, [np.asarray, sp.csr_array, sp.csc_matrix, np.asarray], [4, 6, 4, 6], strict=True),
+    [
+        ("transform", np.asarray, 4),
+        ("rewrite", sp.csr_array, 6),
+        ("similarity", sp.csc_matrix, 4),
+        ("pair_score", np.asarray, 6),
+    ],
 )
 def test_another_number_of_features_is_refused(use, form, d):
     model = HDSL(max_iter=2).fit(form(X), Y)

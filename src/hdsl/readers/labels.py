@@ -8,15 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .files import (
-    DataFileError,
-    as_labels,
-    bad_line,
-    line_at,
-    parse_numbers,
-    read_text,
-    words_by_line,
-)
+from . import files
+from .files import DataFileError
 from .numpy_files import read_array
 
 
@@ -42,17 +35,17 @@ def read_labels(path: str | PathLike[str]) -> np.ndarray:
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise DataFileError(f"{path} has a label that is NaN or infinite.")
         return y
-    path, text = read_text(path)
-    counts = words_by_line(text)
+    path, text = files.read_text(path)
+    counts = files.words_by_line(text)
     if counts.max() > 1:
         number = int(np.argmax(counts > 1)) + 1
-        raise bad_line(path, number, line_at(text, number), "one label per line")
-    values = parse_numbers(text)
+        raise files.bad_line(path, number, files.line_at(text, number), "one label per line")
+    values = files.parse_numbers(text)
     if len(values) == counts.sum():
         if not np.isfinite(values).all():
             number = int(np.flatnonzero(counts)[np.argmin(np.isfinite(values))]) + 1
-            raise bad_line(path, number, line_at(text, number), "a finite label")
-        return as_labels(values)
+            raise files.bad_line(path, number, files.line_at(text, number), "a finite label")
+        return files.as_labels(values)
     known: dict[bytes, str] = {}
     labels = (line.strip() for line in io.BytesIO(text) if line.strip())
     return np.array([known.setdefault(label, label.decode()) for label in labels], dtype=object)

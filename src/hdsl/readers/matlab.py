@@ -17,19 +17,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .files import (
-    Data,
-    DataFileError,
-    as_csr,
-    as_labels,
-    check_expansion,
-    check_file,
-    check_n_features,
-    check_n_rows,
-    expansion_limit,
-    parsing,
-    shorten,
-)
+from . import files
+from .files import Data, DataFileError
 
 _NUMBERS = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 7: "f4", 9: "f8"}
 _NUMBERS |= {12: "i8", 13: "u8"}
@@ -64,12 +53,12 @@ def read_mat(
     X : csr_array of shape (n_rows, n_features)
     y : ndarray of shape (n_rows,) or None
     """
-    path = check_file(path)
-    check_n_features(n_features)
+    path = files.check_file(path)
+    files.check_n_features(n_features)
     wanted = [X_name] if y_name is None else [X_name, y_name]
     found = _read_variables(path, wanted)
     X = found[X_name]
-    X = as_csr(path, X if sp.issparse(X) else sp.csr_array(X), n_features)
+    X = files.as_csr(path, X if sp.issparse(X) else sp.csr_array(X), n_features)
     if y_name is None:
         return X, None
     y = found[y_name]
@@ -81,7 +70,7 @@ def read_mat(
     y = y.ravel()
     if not np.isfinite(y).all():
         raise DataFileError(f"{path}: {y_name} has a label that is NaN or infinite.")
-    return X, as_labels(y)
+    return X, files.as_labels(y)
 
 
 def _read_variables(path: Path, wanted: list[str]) -> dict[str, Any]:
@@ -93,13 +82,13 @@ def _read_variables(path: Path, wanted: list[str]) -> dict[str, Any]:
             f"{path} is not a MATLAB v5 file. Save version 7.3 and version 4 files again with "
             "save(..., '-v7')."
         )
-    limit = expansion_limit(path)
+    limit = files.expansion_limit(path)
     found, names = {}, []
-    with parsing(path, "a MATLAB v5 file"):
+    with files.parsing(path, "a MATLAB v5 file"):
         for kind, part in _elements(raw[128:], order):
             if kind == _COMPRESSED:
                 plain = zlib.decompressobj().decompress(part, limit + 1)
-                check_expansion(path, len(plain), "Save it with save(..., '-v6')")
+                files.check_expansion(path, len(plain), "Save it with save(..., '-v6')")
                 kind, part = _next(_elements(memoryview(plain), order))
             if kind != _MATRIX:
                 continue
@@ -113,7 +102,7 @@ def _read_variables(path: Path, wanted: list[str]) -> dict[str, Any]:
                 _check_real_matrix(path, name, int(flags[0]), shape)
                 n_rows, n_columns = (int(n) for n in shape)
                 if int(flags[0]) & 0xFF == _SPARSE:
-                    check_n_rows(path, n_rows, len(part))
+                    files.check_n_rows(path, n_rows, len(part))
                     indices, indptr, values = (_next_numbers(parts, order) for _ in range(3))
                     found[name] = sp.csc_array((values, indices, indptr), (n_rows, n_columns))
                 else:
@@ -121,9 +110,10 @@ def _read_variables(path: Path, wanted: list[str]) -> dict[str, Any]:
                     found[name] = values.reshape(n_rows, n_columns, order="F")
     for name in wanted:
         if name not in found:
+            known = files.shorten(", ".join(names)) or "none"
             raise DataFileError(
-                f"{path} has no variable {name!r}. It has: {shorten(', '.join(names)) or 'none'}. "
-                "Name yours with X_name= and y_name=."
+                f"{path} has no variable {name!r}. It has: {known}. Name yours with X_name= and "
+                "y_name=."
             )
     return found
 

@@ -13,18 +13,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from .files import (
-    Data,
-    DataFileError,
-    as_csr,
-    bad_line,
-    check_n_features,
-    check_n_rows,
-    line_at,
-    numbers_by_line,
-    parsing,
-    read_text,
-)
+from . import files
+from .files import Data, DataFileError
 
 
 def read_matrix_market(path: str | PathLike[str], *, n_features: int | None = None) -> Data:
@@ -44,15 +34,15 @@ def read_matrix_market(path: str | PathLike[str], *, n_features: int | None = No
     """
     from scipy.io import mminfo
 
-    path, text = read_text(path)
-    check_n_features(n_features)
-    with parsing(path, "Matrix Market", text):
+    path, text = files.read_text(path)
+    files.check_n_features(n_features)
+    with files.parsing(path, "Matrix Market", text):
         n_rows, n_columns, n_entries, kind, field, symmetry = mminfo(io.BytesIO(text))
     if field not in ("real", "double", "integer", "unsigned-integer", "pattern"):
         raise DataFileError(f"{path} holds {field} values, but real numbers are expected.")
     if symmetry != "general" and n_rows != n_columns:
         raise DataFileError(f"{path} is {symmetry}, but not square: {n_rows} x {n_columns}.")
-    check_n_rows(path, n_rows, len(text))
+    files.check_n_rows(path, n_rows, len(text))
     if n_columns > 2**53:  # column numbers are parsed as floats
         raise DataFileError(f"{path} claims {n_columns} columns, more than 2^53.")
     if kind == "array":
@@ -73,7 +63,7 @@ def read_matrix_market(path: str | PathLike[str], *, n_features: int | None = No
         mirrored = sp.coo_array(X.T)
         mirrored.data = np.where(mirrored.row == mirrored.col, 0.0, mirrored.data)
         X = X - mirrored if symmetry == "skew-symmetric" else X + mirrored
-    return as_csr(path, sp.csr_array(X), n_features), None
+    return files.as_csr(path, sp.csr_array(X), n_features), None
 
 
 def _read_entries(
@@ -85,10 +75,10 @@ def _read_entries(
     """
     n_header, start = _end_of_header(text)
     body = text[start:]
-    counts, values = numbers_by_line(path, body, n_header)
+    counts, values = files.numbers_by_line(path, body, n_header)
 
     def error(line: int, wanted: str) -> DataFileError:
-        return bad_line(path, n_header + line + 1, line_at(body, line + 1), wanted)
+        return files.bad_line(path, n_header + line + 1, files.line_at(body, line + 1), wanted)
 
     uneven = np.flatnonzero((counts != width) & (counts != 0))
     if len(uneven):

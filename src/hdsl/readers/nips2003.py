@@ -11,17 +11,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
-from .files import (
-    Data,
-    DataFileError,
-    as_csr,
-    bad_line,
-    check_n_features,
-    line_at,
-    numbers_by_line,
-    plain_name,
-    read_text,
-)
+from . import files
+from .files import Data, DataFileError
 from .labels import read_labels
 from .svmlight import check_pairs, limit_hint, parse_pairs
 
@@ -53,8 +44,8 @@ def read_nips2003(
         None without a ``.labels`` file.
     """
     user_input.check_word("read_nips2003", "layout", layout, LAYOUTS)
-    path, text = read_text(path)
-    check_n_features(n_features)
+    path, text = files.read_text(path)
+    files.check_n_features(n_features)
     if n_features is None:
         n_features = _read_n_features(path)
     text = text.removesuffix(b"\n")  # a line feed ends a row: an empty line is an empty row
@@ -66,7 +57,7 @@ def read_nips2003(
         X = loaded[0]
     else:
         X = _read_numbers(path, text, n_features, layout)
-    X = as_csr(path, X, n_features)
+    X = files.as_csr(path, X, n_features)
     labels = _file_beside(path, ".labels")
     y = None if labels is None else read_labels(labels)
     if y is not None and len(y) != X.shape[0]:
@@ -79,7 +70,7 @@ def read_nips2003(
 
 def _read_numbers(path: Path, text: bytes, n_features: int | None, layout: str) -> Any:
     """Return lines of numbers as a matrix: all values, or the indices of ones."""
-    counts, values = numbers_by_line(path, text)
+    counts, values = files.numbers_by_line(path, text)
     starts = np.concatenate([[0], np.cumsum(counts)])
     if layout == "auto":
         width = counts[0] if n_features is None else n_features
@@ -98,7 +89,7 @@ def _read_numbers(path: Path, text: bytes, n_features: int | None, layout: str) 
     if bad.any():
         number, value = int(row[np.argmax(bad)]) + 1, values[np.argmax(bad)]
         wanted = f"increasing indices from 1 to {high}{limit_hint(n_features)}"
-        raise bad_line(path, number, line_at(text, number), wanted, b"%g" % value)
+        raise files.bad_line(path, number, files.line_at(text, number), wanted, b"%g" % value)
     width = int(values.max(initial=0)) if n_features is None else n_features
     indices = values.astype(np.int64) - 1
     return sp.csr_array((np.ones(len(values)), indices, starts), shape=(len(counts), width))
@@ -113,7 +104,7 @@ def _dense_rows(
         number = int(ragged[0]) + 1
         known_from = "line 1" if n_features is None else "n_features"
         wanted = f"{width} numbers, as in {known_from}, not {counts[ragged[0]]}"
-        raise bad_line(path, number, line_at(text, number), wanted)
+        raise files.bad_line(path, number, files.line_at(text, number), wanted)
     return sp.csr_array(values.reshape(len(counts), width))
 
 
@@ -122,7 +113,7 @@ def _read_n_features(path: Path) -> int | None:
     param = _file_beside(path, ".param")
     if param is None:
         return None
-    param, text = read_text(param)
+    param, text = files.read_text(param)
     found = re.search(rb"(?i)number of features:[ \t]*(\d{1,9})\b", text)
     if found is None or not int(found[1]):
         raise DataFileError(
@@ -134,7 +125,7 @@ def _read_n_features(path: Path) -> int | None:
 
 def _file_beside(path: Path, suffix: str) -> Path | None:
     """Return the file that belongs to ``name_train.data``: ``name_train`` or ``name`` + suffix."""
-    stem = plain_name(path).removesuffix(".data")
+    stem = files.plain_name(path).removesuffix(".data")
     names = [stem, stem.rpartition("_")[0]] if suffix == ".param" else [stem]
     found = (path.parent / (name + suffix) for name in names if name)
     return next((file for file in found if file.is_file()), None)

@@ -11,16 +11,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .files import (
-    Data,
-    DataFileError,
-    as_csr,
-    check_expansion,
-    check_file,
-    check_n_features,
-    check_n_rows,
-    parsing,
-)
+from . import files
+from .files import Data, DataFileError
 
 
 def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Data:
@@ -38,12 +30,12 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
     X : csr_array of shape (n_rows, n_features)
     y : None
     """
-    path = check_file(path)
-    check_n_features(n_features)
-    with parsing(path, "a SciPy sparse .npz file"):
+    path = files.check_file(path)
+    files.check_n_features(n_features)
+    with files.parsing(path, "a SciPy sparse .npz file"):
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
-            check_expansion(path, size, "Save it with compressed=False")
+            files.check_expansion(path, size, "Save it with compressed=False")
             for member in archive.infolist():
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError("NumPy does not compress files in this way")
@@ -55,8 +47,8 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
                 f"{path} holds a {X.format} array of {X.ndim} dimension(s) and dtype {X.dtype}, "
                 "but a real CSR, CSC or COO matrix is expected. Convert it with .tocsr()."
             )
-    check_n_rows(path, X.shape[0], size)
-    return as_csr(path, X, n_features), None
+    files.check_n_rows(path, X.shape[0], size)
+    return files.as_csr(path, X, n_features), None
 
 
 def read_array(path: str | PathLike[str]) -> np.ndarray:
@@ -70,8 +62,8 @@ def read_array(path: str | PathLike[str]) -> np.ndarray:
     -------
     ndarray
     """
-    path = check_file(path)
-    with parsing(path, "a .npy file"), path.open("rb") as stream:
+    path = files.check_file(path)
+    with files.parsing(path, "a .npy file"), path.open("rb") as stream:
         _check_npy(path, stream, path.stat().st_size)
         stream.seek(0)
         return np.lib.format.read_array(stream, allow_pickle=False)

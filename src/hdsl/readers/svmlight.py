@@ -13,7 +13,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
-from .files import Data, DataFileError, as_csr, as_labels, bad_line, check_n_features, read_text
+from . import files
+from .files import Data, DataFileError
 
 #: The label of each line that has one. Comments and empty lines have none.
 _FIRST_WORD = re.compile(rb"(?m)^[^\S\n]*[^\s#]+")
@@ -39,8 +40,8 @@ def read_svmlight(
     y : ndarray of shape (n_rows,)
         int64 if all labels are integers, float64 if all are numbers, else strings (dtype object).
     """
-    path, text = read_text(path)
-    check_n_features(n_features)
+    path, text = files.read_text(path)
+    files.check_n_features(n_features)
     loaded = parse_pairs(text, n_features, zero_based)
     if loaded is None:
         labels = check_pairs(path, text, n_features, zero_based=zero_based)
@@ -48,10 +49,10 @@ def read_svmlight(
         if loaded is None:
             raise DataFileError(f"{path} cannot be read as svmlight.")
     else:
-        labels = as_labels(loaded[1])
+        labels = files.as_labels(loaded[1])
     if not len(labels):
         raise DataFileError(f"{path} has no rows, only comments.")
-    return as_csr(path, loaded[0], n_features), labels
+    return files.as_csr(path, loaded[0], n_features), labels
 
 
 def parse_pairs(
@@ -80,38 +81,46 @@ def check_pairs(
     """Raise on the first bad line of ``index:value`` pairs; return the labels as strings."""
     names: dict[bytes, int] = {}
     codes = array("q")
-    low = 0 if zero_based else 1
-    high = user_input.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
     for number, line in enumerate(io.BytesIO(text), 1):
         words = line.partition(b"#")[0].split()
         if labelled and words:
             label = words.pop(0)
             if b":" in label:
-                raise bad_line(path, number, line, "a label before the first 'index:value'")
+                raise files.bad_line(path, number, line, "a label before the first 'index:value'")
             if not _is_finite_or_word(label):
-                raise bad_line(path, number, line, "a finite label")
+                raise files.bad_line(path, number, line, "a finite label")
             codes.append(names.setdefault(label, len(names)))
         if words and words[0].startswith(b"qid:"):
             words.pop(0)
-        last = low - 1
-        for word in words:
-            index, _, value = word.partition(b":")
-            try:
-                i, is_finite = int(index), math.isfinite(float(value))
-            except ValueError:
-                raise bad_line(path, number, line, "'index:value'", word) from None
-            if i < low:
-                hint = "; pass zero_based=True if they count from 0" if labelled and i == 0 else ""
-                raise bad_line(path, number, line, f"an index >= {low}", word, hint)
-            if i > high:
-                wanted = f"an index <= {high}{limit_hint(n_features)}"
-                raise bad_line(path, number, line, wanted, word)
-            if i <= last:
-                raise bad_line(path, number, line, f"an index > {last}: they must increase", word)
-            if not is_finite:
-                raise bad_line(path, number, line, "a finite value", word)
-            last = i
+        fault = _first_fault(words, n_features, 0 if zero_based else 1)
+        if fault is not None:
+            wanted, word = fault
+            has_zero = labelled and word.startswith(b"0:") and not zero_based
+            hint = "; pass zero_based=True if they count from 0" if has_zero else ""
+            raise files.bad_line(path, number, line, wanted, word, hint)
     return np.array([name.decode() for name in names], dtype=object)[np.asarray(codes, dtype=int)]
+
+
+def _first_fault(words: list[bytes], n_features: int | None, low: int) -> tuple[str, bytes] | None:
+    """Return what was expected, and the first word that is not an ``index:value`` in order."""
+    high = user_input.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
+    last = low - 1
+    for word in words:
+        index, _, value = word.partition(b":")
+        try:
+            i, is_finite = int(index), math.isfinite(float(value))
+        except ValueError:
+            return "'index:value'", word
+        if i < low:
+            return f"an index >= {low}", word
+        if i > high:
+            return f"an index <= {high}{limit_hint(n_features)}", word
+        if i <= last:
+            return f"an index > {last}: they must increase", word
+        if not is_finite:
+            return "a finite value", word
+        last = i
+    return None
 
 
 def _is_finite_or_word(label: bytes) -> bool:
