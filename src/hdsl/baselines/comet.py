@@ -12,7 +12,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from .. import user_input
 from ..core import losses
-from .learner import TripletLearner, check_dense_memory
+from .learner import TripletLearner, Weights, check_dense_memory
 from .similarity import BilinearSimilarity
 
 #: Steps of conjugate gradients for the direction of one feature.
@@ -111,11 +111,7 @@ class COMET(TripletLearner):
         check_dense_memory(type(self).__name__, X, 4, self.memory_limit)
 
     def _learn(
-        self,
-        X: sp.csr_array,
-        triplets: np.ndarray,
-        weights: np.ndarray | None,
-        rng: np.random.Generator,
+        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
     ) -> None:
         features = np.unique(X.indices)
         weights = np.ones(len(triplets)) if weights is None else weights

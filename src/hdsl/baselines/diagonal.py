@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .. import user_input
 from ..core import losses
-from .learner import TripletLearner
+from .learner import TripletLearner, Weights
 from .similarity import BilinearSimilarity
 
 if TYPE_CHECKING:
@@ -115,11 +115,7 @@ class DiagonalSimilarity(TripletLearner):
         self._check_number("tol", low=0)
 
     def _learn(
-        self,
-        X: sp.csr_array,
-        triplets: np.ndarray,
-        weights: np.ndarray | None,
-        rng: np.random.Generator,
+        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
     ) -> None:
         from ..backends.cpu.workers import Workers
 
@@ -142,11 +138,7 @@ class DiagonalSimilarity(TripletLearner):
 
 
 def _make_problem(
-    X: sp.csr_array,
-    triplets: np.ndarray,
-    weights: np.ndarray | None,
-    loss: str,
-    workers: Workers,
+    X: sp.csr_array, triplets: np.ndarray, weights: Weights, loss: str, workers: Workers
 ) -> CPUProblem:
     from ..backends.cpu.layout import CPULayout
 

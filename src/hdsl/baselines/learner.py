@@ -16,6 +16,9 @@ from .. import memory, user_input
 from ..estimators.mining import METHODS, Mining
 from ..estimators.supervision import Supervision
 
+#: Weights of triplets; None stands for equal ones.
+Weights = np.ndarray | None
+
 
 class TripletLearner(BaseEstimator, ABC):
     """An estimator that learns a similarity from triplets, made from labels as `HDSL` makes them.
@@ -70,7 +73,7 @@ class TripletLearner(BaseEstimator, ABC):
 
     def _mine(
         self, supervision: Supervision, rng: np.random.Generator
-    ) -> tuple[np.ndarray, np.ndarray | None]:
+    ) -> tuple[np.ndarray, Weights]:
         """Return triplets and their weights, as HDSL makes them."""
         mine = Mining(self.mining, self.n_targets, self.n_impostors, self.n_jobs)
         return mine(supervision, rng)
@@ -84,11 +87,7 @@ class TripletLearner(BaseEstimator, ABC):
 
     @abstractmethod
     def _learn(
-        self,
-        X: sp.csr_array,
-        triplets: np.ndarray,
-        weights: np.ndarray | None,
-        rng: np.random.Generator,
+        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
     ) -> None:
         """Set the fitted attributes."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .learner import TripletLearner, check_dense_memory
+from .learner import TripletLearner, Weights, check_dense_memory
 from .similarity import BilinearSimilarity
 
 #: Triplets of a block: wide enough for BLAS, far fewer than the features.
@@ -89,11 +89,7 @@ class OASIS(TripletLearner):
         check_dense_memory(type(self).__name__, X, 2, self.memory_limit)
 
     def _learn(
-        self,
-        X: sp.csr_array,
-        triplets: np.ndarray,
-        weights: np.ndarray | None,
-        rng: np.random.Generator,
+        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
     ) -> None:
         if weights is None:
             drawn = rng.integers(len(triplets), size=self.n_steps)
