@@ -37,7 +37,7 @@ from unittest import mock
 import numpy as np
 
 from hdsl import HDSL, readers, text, triplets
-from hdsl.estimators.hdsl import hdsl as estimators
+from hdsl.estimators import hdsl as estimators
 from hdsl.files import checkpoint, container, model
 from hdsl.readers import tables
 
