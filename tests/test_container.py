@@ -1,19 +1,13 @@
 """The container of arrays: what goes in comes out, and what is broken is refused."""
 
 import contextlib
-import errno
 import gzip
 import hashlib
 import io
 import json
 import os
 import pickle
-import stat
-import subprocess
-import sys
-import textwrap
 import tracemalloc
-from pathlib import Path
 
 import hypothesis.strategies as st
 import numpy as np
@@ -26,8 +20,6 @@ from numpy.testing import assert_array_equal
 from hdsl.files.container import CODES, HEADER_LIMIT, read, write
 from hdsl.files.tables import pack_strings, pack_table, unpack_strings, unpack_table
 
-posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
-
 
 @pytest.fixture
 def path(tmp_path):
@@ -38,10 +30,6 @@ def path(tmp_path):
 def shared_path(tmp_path_factory):
     """One path for all examples of a property."""
     return tmp_path_factory.mktemp("models") / "model.hdsl"
-
-
-def names_in(folder):
-    return sorted(entry.name for entry in folder.iterdir())
 
 
 # --- files made by hand --------------------------------------------------------------------------
@@ -125,22 +113,18 @@ def test_files_that_safetensors_wrote_are_read(path):
         assert_array_equal(found[name], arrays[name], strict=True)
 
 
-def test_views_are_written_as_they_look(path):
+def test_views_are_written_as_they_look_and_aligned(path):
     A = np.arange(24.0).reshape(4, 6)
-    views = {"fortran": np.asfortranarray(A), "stride": A[::2, ::-3], "scalar": A[1, 2, ...]}
-    write(path, views, {})
+    views = {"flags": A[0] > 2, "fortran": np.asfortranarray(A), "short": np.ones(1, "i2"),
+             "stride": A[::2, ::-3], "scalar": A[1, 2, ...]}  # fmt: skip
+    write(path, views, {"some": "header"})
     for name, array in read(path)[0].items():
         assert_array_equal(array, views[name], strict=True)
-
-
-def test_arrays_start_at_multiples_of_their_item_size(path):
-    arrays = {"a": np.ones(3, bool), "b": np.ones(3, "f8"), "c": np.ones(1, "i2"), "d": np.ones(2)}
-    write(path, arrays, {"some": "header"})
     raw = path.read_bytes()
     length = int.from_bytes(raw[:8], "little")
     layout = json.loads(raw[8 : 8 + length])
     assert length % 8 == 0
-    for name, array in arrays.items():
+    for name, array in views.items():
         assert layout[name]["data_offsets"][0] % array.itemsize == 0
 
 
@@ -229,14 +213,11 @@ def test_tables_come_back_bit_for_bit(table):
         assert back[name].tobytes() == table[name].astype(back[name].dtype).tobytes()
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "code"),
-    [(0, 127, "i1"), (-1, 128, "i2"), (-32769, 0, "i4"), (0, 2**31, "i8"), (-(2**63), 0, "i8")],
-)
-def test_integers_are_stored_as_narrow_as_they_can_be(low, high, code):
-    arrays, _ = pack_table(np.array([(low,), (high,)], dtype=[("n", "i8")]), "t")
-    assert arrays["t.n"].dtype == code
-    assert arrays["t.n"].tolist() == [low, high]
+def test_integers_are_stored_as_narrow_as_they_can_be():
+    for low, high, code in [(0, 127, "i1"), (-1, 128, "i2"), (-32769, 0, "i4"), (0, 2**31, "i8")]:
+        arrays, _ = pack_table(np.array([(low,), (high,)], dtype=[("n", "i8")]), "t")
+        assert arrays["t.n"].dtype == code
+        assert arrays["t.n"].tolist() == [low, high]
 
 
 INTS = np.zeros(2, int)
@@ -283,10 +264,10 @@ def test_hostile_layouts_of_tables_are_refused(columns, fragment):
         unpack_table({"t.n": INTS}, "t", {"columns": columns, "words": {}})
 
 
-@pytest.mark.parametrize("code", ["O", "S3", "c16", "M8[s]", "2f8", "U100", [("inner", "f8")]])
-def test_tables_of_other_things_are_refused(code):
-    with pytest.raises(ValueError, match=r"'x' has dtype .* expected"):
-        pack_table(np.zeros(1, dtype=[("x", code)]), "t")
+def test_tables_of_other_things_are_refused():
+    for code in ["O", "S3", "c16", "M8[s]", "2f8", "U100", [("inner", "f8")]]:
+        with pytest.raises(ValueError, match=r"'x' has dtype .* expected"):
+            pack_table(np.zeros(1, dtype=[("x", code)]), "t")
 
 
 # --- what cannot be written ----------------------------------------------------------------------
@@ -308,183 +289,7 @@ def test_tables_of_other_things_are_refused(code):
 def test_what_cannot_be_written_is_refused_at_once(path, arrays, header, fragment):
     with pytest.raises(ValueError, match=fragment):
         write(path, arrays, header)
-    assert names_in(path.parent) == []
-
-
-@pytest.mark.parametrize(
-    ("call", "raised", "fragment"),
-    [
-        ("fsync", OSError(errno.ENOSPC, "", ".tmp"), "Cannot write the model: the disk is full"),
-        ("replace", PermissionError(errno.EACCES, "", ".tmp"), "no permission"),
-        ("replace", OSError(errno.EROFS, "", ".tmp"), "read-only"),
-        ("fsync", OSError(errno.EIO, "Input/output error"), "the model: Input/output error"),
-        ("fsync", KeyboardInterrupt("by hand"), "by hand"),
-    ],
-    ids=repr,
-)
-def test_failure_leaves_things_as_they_were(path, monkeypatch, call, raised, fragment):
-    def fail(*args):
-        raise raised
-
-    write(path, {"x": np.ones(3)}, {"a": 1})
-    before = path.read_bytes()
-    monkeypatch.setattr(os, call, fail)
-    for target in (path, path.with_name("new.hdsl")):
-        with pytest.raises(type(raised), match=fragment) as caught:
-            write(target, {"x": np.zeros(3)}, {"a": 2})
-        if isinstance(raised, OSError):
-            assert (caught.value.errno, caught.value.filename) == (raised.errno, str(target))
-    assert names_in(path.parent) == [path.name]
-    assert path.read_bytes() == before
-
-
-def test_bytes_are_on_the_disk_before_the_name_is(path, monkeypatch):
-    calls = []
-    for name in ("fsync", "replace"):
-        true = getattr(os, name)
-        monkeypatch.setattr(
-            os, name, lambda *args, name=name, true=true: (calls.append(name), true(*args))
-        )
-    write(path, {"x": np.ones(3)}, {})
-    assert calls == ["fsync", "replace", "fsync"]  # the file, its name, the folder
-
-
-#: Stops in the middle of writing the file that it is called with.
-STOPPED_WRITER = textwrap.dedent("""
-    import os, signal, sys
-    from hdsl.files.container import write
-
-    path, end, fsync = sys.argv[1], sys.argv[2], os.fsync
-
-    def stop(descriptor):
-        os.fsync = fsync
-        if end == "killed":
-            os.kill(os.getpid(), signal.SIGKILL)
-        print("half", flush=True)
-        sys.stdin.read()
-
-    os.fsync = stop
-    write(path, {}, {"writer": end})
-""")
-
-
-@posix_only
-def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path, monkeypatch):
-    import fcntl
-
-    def start(path, end):
-        command = [sys.executable, "-c", STOPPED_WRITER, path, end]
-        pipe = subprocess.PIPE
-        return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
-
-    def temporary():
-        return {name for name in names_in(tmp_path) if name.endswith(".tmp")}
-
-    def no_locks(*args):
-        raise OSError(errno.ENOLCK, "No locks available")
-
-    path, other = tmp_path / "model.hdsl", tmp_path / "other.hdsl"
-    for child in [start(target, "killed") for target in (path, other)]:
-        child.communicate()
-        assert child.returncode < 0
-    dead = temporary()
-    assert len(dead) == 2
-    with start(path, "alive") as child:
-        assert child.stdout.readline() == "half\n"
-        alive, of_other = temporary() - dead, temporary() & dead
-        assert (len(alive), len(of_other)) == (1, 1)  # it removed what was left, for its path only
-        write(path, {}, {"writer": "this"})
-        assert temporary() == alive | of_other
-        assert read(path)[1] == {"writer": "this"}
-        child.stdin.close()
-    assert child.returncode == 0
-    assert read(path)[1] == {"writer": "alive"}
-    with monkeypatch.context() as patch:
-        patch.setattr(fcntl, "flock", no_locks)
-        write(other, {}, {})
-    assert temporary() == of_other  # without locks, nobody can tell that its process is dead
-    write(other, {}, {})
-    assert names_in(tmp_path) == ["model.hdsl", "other.hdsl"]
-
-
-@posix_only
-def test_a_temporary_file_removed_before_it_is_locked_is_made_again(path, monkeypatch):
-    import fcntl
-
-    real, made = fcntl.flock, []
-
-    def late(descriptor, how):
-        if not made:
-            made.extend(path.parent.glob(".*.tmp"))
-            made[0].unlink()  # as another process does that cleans up in this moment
-        real(descriptor, how)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    write(path, {}, {"a": 1})
-    assert read(path)[1] == {"a": 1}
-    assert names_in(path.parent) == [path.name]
-
-
-def test_places_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("text")
-    for path, error, fragment in [
-        (tmp_path, IsADirectoryError, "this is a folder"),
-        (tmp_path / "no" / "model", FileNotFoundError, "the folder does not exist, create it"),
-        (tmp_path / "file" / "model", NotADirectoryError, "what should be its folder is a file"),
-    ]:
-        with pytest.raises(error, match=fragment) as caught:
-            write(path, {}, {})
-        assert caught.value.filename == str(path)
-    assert names_in(tmp_path) == ["file"]
-
-
-def test_folder_without_permission(lockable):
-    folder, lock = lockable
-    lock()
-    with pytest.raises(PermissionError, match="no permission to write here"):
-        write(folder / "model", {}, {})
-    assert names_in(folder) == []
-
-
-@posix_only
-def test_pipes_are_neither_written_nor_read(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    with pytest.raises(OSError, match="Cannot write the model: this is not a regular file"):
-        write(pipe, {}, {})
-    with pytest.raises(OSError, match=r"this is not a regular file.*pipe"):
-        read(pipe)
-    assert stat.S_ISFIFO(pipe.stat().st_mode)
-
-
-@posix_only
-@pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_permissions_are_the_usual_ones_and_stay(path, mask):
-    before = os.umask(mask)
-    try:
-        write(path, {}, {})
-    finally:
-        os.umask(before)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
-    for mode in (0o640, 0o444):
-        path.chmod(mode)
-        write(path, {}, {"a": 1})
-        assert stat.S_IMODE(path.stat().st_mode) == mode
-
-
-@posix_only
-def test_a_link_stays_a_link(path):
-    (path.parent / "folder").mkdir()
-    path.symlink_to(Path("folder") / "target.hdsl")
-    write(path, {}, {"a": 1})
-    assert path.is_symlink()
-    assert read(path.parent / "folder" / "target.hdsl")[1] == {"a": 1}
-
-
-def test_long_names_and_plain_strings_as_path(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write("m" * 255, {}, {"a": 1})
-    assert read("m" * 255)[1] == {"a": 1}
+    assert not list(path.parent.iterdir())
 
 
 # --- files that are not what they should be ------------------------------------------------------
@@ -509,8 +314,6 @@ HOSTILE = [
     (b"<!DOCTYPE html><html>404</html>", "HTML or XML"),
     (b'{"atoms": [[0, 1, 1]]}', "JSON"),
     (b"0.5 1:0.25 7:1\n", "something else"),
-    (bytes(100), "something else"),
-    (b"\xff" * 100, "something else"),
     (safetensors.numpy.save({"x": np.ones(3)}), "of another program"),
     (compose({}, format="pt"), "of another program"),
     (compose(b'{"__metadata__": ["hdsl"]}'), "of another program"),
@@ -533,18 +336,15 @@ HOSTILE = [
     (compose({"x": 1}), "lacks dtype"),
     (compose({"x": {"dtype": "F64"}}), "lacks dtype"),
     (array(dtype="BF16"), "unknown dtype 'BF16'"),
-    (array(dtype=["F64"]), "unknown dtype"),
     (array(dtype="O" * 10**6), "unknown dtype"),
     (array(shape=[-2]), "impossible shape [-2]"),
     (array(shape=[2.0]), "impossible shape"),
     (array(shape=[True]), "impossible shape"),
     (array(shape=[1] * 65), "impossible shape"),
-    (array(shape=[2**63]), "impossible shape"),
     (array(shape=[0, 2**62], offsets=[0, 0]), "impossible shape"),
     (array(shape=[2**30, 2**30], offsets=[0, 2**63 - 1]), "impossible shape"),
     (array(bytes(16), shape=[2**40], offsets=[0, 2**43]), "ends too early"),
     (array(offsets=[-16, 0]), "impossible offsets"),
-    (array(offsets=[0]), "impossible offsets"),
     (array(offsets=[0, 16, 32]), "impossible offsets"),
     (array(offsets=[16, 0]), "its offsets say -16"),
     (array(bytes(15), offsets=[0, 15]), "takes 16 bytes"),

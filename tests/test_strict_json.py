@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from hdsl.readers.tables import read_table
 from hdsl.strict_json import MAX_DEPTH, loads, to_plain
 
 VALUES = st.recursive(
@@ -89,3 +90,14 @@ ENDLESS.append(ENDLESS)
 def test_what_json_has_no_form_for_is_refused(value, fragment):
     with pytest.raises(ValueError, match=fragment):
         to_plain(value, "header")
+
+
+@pytest.mark.parametrize(
+    ("line", "fragment"),
+    [('{"a": NaN}', "NaN is not JSON"), ('{"a": 1, "a": 1}', "'a' occurs twice")],
+)
+def test_json_lines_are_as_strict(tmp_path, line, fragment):
+    path = tmp_path / "table.jsonl"
+    path.write_text(line + "\n")
+    with pytest.raises(ValueError, match=f"table.jsonl, line 1 cannot be read: .*{fragment}"):
+        read_table(path, {"column": "a"})

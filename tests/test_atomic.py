@@ -1,0 +1,201 @@
+"""Files that are replaced as a whole or not at all, whatever happens to the disk or the process."""
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hdsl.files.container import read, write
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "model.hdsl"
+
+
+def names_in(folder):
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("call", "raised", "fragment"),
+    [
+        ("fsync", OSError(errno.ENOSPC, "", ".tmp"), "Cannot write the model: the disk is full"),
+        ("replace", PermissionError(errno.EACCES, "", ".tmp"), "no permission"),
+        ("replace", OSError(errno.EROFS, "", ".tmp"), "read-only"),
+        ("fsync", OSError(errno.EIO, "Input/output error"), "the model: Input/output error"),
+        ("fsync", KeyboardInterrupt("by hand"), "by hand"),
+    ],
+    ids=repr,
+)
+def test_failure_leaves_things_as_they_were(path, monkeypatch, call, raised, fragment):
+    def fail(*args):
+        raise raised
+
+    write(path, {"x": np.ones(3)}, {"a": 1})
+    before = path.read_bytes()
+    monkeypatch.setattr(os, call, fail)
+    for target in (path, path.with_name("new.hdsl")):
+        with pytest.raises(type(raised), match=fragment) as caught:
+            write(target, {"x": np.zeros(3)}, {"a": 2})
+        if isinstance(raised, OSError):
+            assert (caught.value.errno, caught.value.filename) == (raised.errno, str(target))
+    assert names_in(path.parent) == [path.name]
+    assert path.read_bytes() == before
+
+
+def test_bytes_are_on_the_disk_before_the_name_is(path, monkeypatch):
+    calls = []
+    for name in ("fsync", "replace"):
+        true = getattr(os, name)
+        monkeypatch.setattr(
+            os, name, lambda *args, name=name, true=true: (calls.append(name), true(*args))
+        )
+    write(path, {"x": np.ones(3)}, {})
+    assert calls == ["fsync", "replace", "fsync"]  # the file, its name, the folder
+
+
+#: Stops in the middle of writing the file that it is called with.
+STOPPED_WRITER = textwrap.dedent("""
+    import os, signal, sys
+    from hdsl.files.container import write
+
+    path, end, fsync = sys.argv[1], sys.argv[2], os.fsync
+
+    def stop(descriptor):
+        os.fsync = fsync
+        if end == "killed":
+            os.kill(os.getpid(), signal.SIGKILL)
+        print("half", flush=True)
+        sys.stdin.read()
+
+    os.fsync = stop
+    write(path, {}, {"writer": end})
+""")
+
+
+@posix_only
+def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path, monkeypatch):
+    import fcntl
+
+    def start(path, end):
+        command = [sys.executable, "-c", STOPPED_WRITER, path, end]
+        pipe = subprocess.PIPE
+        return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+
+    def temporary():
+        return {name for name in names_in(tmp_path) if name.endswith(".tmp")}
+
+    def no_locks(*args):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    path, other = tmp_path / "model.hdsl", tmp_path / "other.hdsl"
+    for child in [start(target, "killed") for target in (path, other)]:
+        child.communicate()
+        assert child.returncode < 0
+    dead = temporary()
+    assert len(dead) == 2
+    with start(path, "alive") as child:
+        assert child.stdout.readline() == "half\n"
+        alive, of_other = temporary() - dead, temporary() & dead
+        assert (len(alive), len(of_other)) == (1, 1)  # it removed what was left, for its path only
+        write(path, {}, {"writer": "this"})
+        assert temporary() == alive | of_other
+        assert read(path)[1] == {"writer": "this"}
+        child.stdin.close()
+    assert child.returncode == 0
+    assert read(path)[1] == {"writer": "alive"}
+    with monkeypatch.context() as patch:
+        patch.setattr(fcntl, "flock", no_locks)
+        write(other, {}, {})
+    assert temporary() == of_other  # without locks, nobody can tell that its process is dead
+    write(other, {}, {})
+    assert names_in(tmp_path) == ["model.hdsl", "other.hdsl"]
+
+
+@posix_only
+def test_a_temporary_file_removed_before_it_is_locked_is_made_again(path, monkeypatch):
+    import fcntl
+
+    real, made = fcntl.flock, []
+
+    def late(descriptor, how):
+        if not made:
+            made.extend(path.parent.glob(".*.tmp"))
+            made[0].unlink()  # as another process does that cleans up in this moment
+        real(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    write(path, {}, {"a": 1})
+    assert read(path)[1] == {"a": 1}
+    assert names_in(path.parent) == [path.name]
+
+
+def test_places_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("text")
+    for path, error, fragment in [
+        (tmp_path, IsADirectoryError, "this is a folder"),
+        (tmp_path / "no" / "model", FileNotFoundError, "the folder does not exist, create it"),
+        (tmp_path / "file" / "model", NotADirectoryError, "what should be its folder is a file"),
+    ]:
+        with pytest.raises(error, match=fragment) as caught:
+            write(path, {}, {})
+        assert caught.value.filename == str(path)
+    assert names_in(tmp_path) == ["file"]
+
+
+def test_folder_without_permission(lockable):
+    folder, lock = lockable
+    lock()
+    with pytest.raises(PermissionError, match="no permission to write here"):
+        write(folder / "model", {}, {})
+    assert names_in(folder) == []
+
+
+@posix_only
+def test_pipes_are_neither_written_nor_read(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OSError, match="Cannot write the model: this is not a regular file"):
+        write(pipe, {}, {})
+    with pytest.raises(OSError, match=r"this is not a regular file.*pipe"):
+        read(pipe)
+    assert stat.S_ISFIFO(pipe.stat().st_mode)
+
+
+@posix_only
+@pytest.mark.parametrize("mask", [0o022, 0o077])
+def test_permissions_are_the_usual_ones_and_stay(path, mask):
+    before = os.umask(mask)
+    try:
+        write(path, {}, {})
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+    for mode in (0o640, 0o444):
+        path.chmod(mode)
+        write(path, {}, {"a": 1})
+        assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@posix_only
+def test_a_link_stays_a_link(path):
+    (path.parent / "folder").mkdir()
+    path.symlink_to(Path("folder") / "target.hdsl")
+    write(path, {}, {"a": 1})
+    assert path.is_symlink()
+    assert read(path.parent / "folder" / "target.hdsl")[1] == {"a": 1}
+
+
+def test_long_names_and_plain_strings_as_path(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("m" * 255, {}, {"a": 1})
+    assert read("m" * 255)[1] == {"a": 1}
