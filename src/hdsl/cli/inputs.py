@@ -212,22 +212,21 @@ def read_comparisons(
     path: Path, n_rows: int, ids: np.ndarray | None = None, n_columns: int = 3
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return triplets (3 columns) or quadruplets (4 columns), and their weights."""
-    check = user_input.check_triplets if n_columns == 3 else user_input.check_quadruplets
-    if path.suffix == ".npy":
-        comparisons, weights = readers.read_array(path), None
-    else:
-        kinds: dict[int, Callable[..., Judgements]] = {
-            3: triplets_module.judgement_triplets,
-            4: triplets_module.judgement_quadruplets,
-        }
-        try:
-            comparisons, weights = kinds[n_columns](path, ids=ids)
-        except ValueError as error:  # the message is for Python, where column names are free
-            message = re.sub(": say which is meant with .*", ": rename yours.", str(error))
-            message = message.replace(
-                "pass ids=, the id of each row of X", "name the column of ids with --id"
-            )
-            raise ValueError(message) from None
+    read: Callable[..., Judgements] = triplets_module.judgement_triplets
+    check: Callable[[Any, int], np.ndarray] = user_input.check_triplets
+    if n_columns == 4:
+        read, check = triplets_module.judgement_quadruplets, user_input.check_quadruplets
+    try:
+        if path.suffix == ".npy":
+            comparisons, weights = readers.read_array(path), None
+        else:
+            comparisons, weights = read(path, ids=ids)
+    except ValueError as error:  # the message is for Python, where column names are free
+        message = re.sub(": say which is meant with .*", ": rename yours.", str(error))
+        message = message.replace(
+            "pass ids=, the id of each row of X", "name the column of ids with --id"
+        )
+        raise ValueError(message) from None
     try:
         return check(comparisons, n_rows), weights
     except ValueError as error:
