@@ -1196,7 +1196,7 @@ class _Stage:
         def arrays(place: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
             parts = {"run": place(), "stage": {"mined": mined, **self._arrays()}}
             if scores is not None:
-                parts["scores"] = scores.memory()
+                parts["scores"] = scores.snapshot()
             return {f"{part}.{k}": v for part, found in parts.items() for k, v in found.items()}
 
         return lambda place: kept.keep(lambda: arrays(place))
@@ -1255,7 +1255,7 @@ class _Stage:
         assert kept is not None
         assert kept.found is not None
         with kept.damage_told():
-            scores.recall(_under(kept.found, "scores"))
+            scores.restore(_under(kept.found, "scores"))
 
 
 def _under(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
