@@ -202,9 +202,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
         self._rewrite(X[:1])  # a wrong similarity raises here, not later
-        learned.classes_, learned._codes = np.unique(y, return_inverse=True)
-        learned._rows = X
-        self.__dict__ = learned.__dict__
+        classes, codes = np.unique(y, return_inverse=True)
+        self.__dict__ = {**vars(learned), "classes_": classes, "_codes": codes, "_rows": X}
         return self
 
     def predict(self, X: Any) -> np.ndarray:
