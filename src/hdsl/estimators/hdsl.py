@@ -22,6 +22,7 @@ from .parameters import check_parameters, check_same_path
 from .supervision import Supervision
 
 if TYPE_CHECKING:
+    from ..core.protocols import Loss
     from ..core.solver import State
 
 
