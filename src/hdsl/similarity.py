@@ -75,6 +75,8 @@ class Similarity:
         L = atoms_module.factors(atoms, np.sqrt(self.scale * self.weights), len(features))
         M = (L.T @ L).toarray()
         n = self.n_directions(n_components)
+        if n == 0:  # M = 0
+            return features, np.empty((len(features), 0))
         values, vectors = scipy.linalg.eigh(M, subset_by_index=[len(M) - n, len(M) - 1])
         values, vectors = values[::-1], vectors[:, ::-1]
         largest = np.abs(vectors).argmax(axis=0)

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from . import atoms as atoms_module
-from .atoms import Atom
+from .atoms import ZERO, Atom
 
 #: Scores of active atoms within this relative distance are equal.
 TIE = 1e-12
 
 
+class Scored(NamedTuple):
+    """An active atom, its score ⟨B, -∇f⟩ and its weight."""
+
+    atom: Atom
+    score: float
+    weight: float
+
+
 @dataclass(frozen=True)
 class ActiveSet:
-    """Atoms with positive weights that sum to 1. A value: a step makes a new one."""
+    """Atoms with positive weights. A value: a step makes a new one.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n_atoms, 3)
+    weights : ndarray of shape (n_atoms,)
+        They sum to 1 with the weight of the zero atom.
+    zero : float or None, default=None
+        Weight of the zero atom; None where the domain does not have it.
+    """
 
     atoms: np.ndarray
     weights: np.ndarray
+    zero: float | None = None
 
     @classmethod
     def of(cls, atom: Atom) -> ActiveSet:
-        """Return the set of one atom."""
+        """Return the set of one atom; the zero atom is that of a domain that has it."""
+        if atom == ZERO:
+            return cls(atoms_module.as_array([]), np.empty(0), 1.0)
         return cls(atoms_module.as_array([atom]), np.ones(1))
 
     def __len__(self) -> int:
@@ -31,24 +52,46 @@ class ActiveSet:
     def __getitem__(self, k: int) -> Atom:
         return Atom(*self.atoms[k].tolist())
 
+    @property
+    def n_vertices(self) -> int:
+        """Number of atoms with a positive weight, the zero atom included."""
+        return len(self) + bool(self.zero)
+
     def find(self, atom: Atom) -> int | None:
         """Return the position of an atom, None where it is not active."""
         i, j, sign = atom
         at = ((self.atoms[:, 0] == i) & (self.atoms[:, 1] == j)).nonzero()[0].tolist()
         return next((k for k in at if self.atoms[k, 2] == sign), None)
 
-    def extreme(self, scores: np.ndarray, *, largest: bool) -> int:
+    def extreme(self, scores: np.ndarray, *, largest: bool) -> Scored:
         """Return the atom of largest or smallest score, the smallest (i, j, -sign) of equals.
 
         Scores are equal up to rounding: after an exact line search between two atoms theirs are
-        the same in theory, and chance must not decide which is worse.
+        the same in theory, and chance must not decide which is worse. The zero atom has score 0.
         """
+        if self.zero:
+            scores = np.append(scores, 0.0)
         high, low = float(scores.max()), float(scores.min())
         near = TIE * max(abs(high), abs(low))
         candidates = (scores >= high - near if largest else scores <= low + near).nonzero()[0]
         if len(candidates) == 1:
-            return int(candidates[0])
-        return min(candidates.tolist(), key=lambda k: self[k].order)
+            return self._scored(int(candidates[0]), scores)
+        found = (self._scored(k, scores) for k in candidates.tolist())
+        return min(found, key=lambda scored: scored.atom.order)
+
+    def _scored(self, k: int, scores: np.ndarray) -> Scored:
+        if k == len(self):
+            assert self.zero is not None
+            return Scored(ZERO, 0.0, self.zero)
+        return Scored(self[k], float(scores[k]), float(self.weights[k]))
+
+    def weight_of_others(self, atom: Atom) -> float:
+        """Return the weight of all atoms but one; it may be too light to make a difference to 1."""
+        if atom == ZERO:
+            return float(self.weights.sum())
+        k = self.find(atom)
+        assert k is not None
+        return float(np.delete(self.weights, k).sum()) + (self.zero or 0.0)
 
     def moved(
         self, toward: Atom | None, away: Atom | None, step_size: float, drop: bool
@@ -58,19 +101,24 @@ class ActiveSet:
         toward alone: w ← (1 - γ)w + γe; away alone: w ← (1 + γ)w - γe; both: w ← w + γ(e - e').
         `drop` says that the step has its largest size, so that the atom moved away from leaves.
         """
-        atoms, weights = self.atoms, self.weights
+        atoms, weights, zero = self.atoms, self.weights.copy(), self.zero
+        factor = 1.0
         if away is None:
-            weights = weights * (1.0 - step_size)
+            factor = 1.0 - step_size
         elif toward is None:
-            weights = weights * (1.0 + step_size)
-        else:
-            weights = weights.copy()
-        if away is not None:
+            factor = 1.0 + step_size
+        weights *= factor
+        zero = None if zero is None else zero * factor
+        if away == ZERO and zero is not None:
+            zero = 0.0 if drop else max(zero - step_size, 0.0)
+        elif away is not None:
             k = self.find(away)
             if k is None:  # only a trace from a file does this
                 raise ValueError(f"The trace moves away from {tuple(away)}, which is not active.")
             weights[k] = 0.0 if drop else max(weights[k] - step_size, 0.0)
-        if toward is not None:
+        if toward == ZERO and zero is not None:
+            zero += step_size
+        elif toward is not None:
             k = self.find(toward)
             if k is None:
                 atoms = np.vstack([atoms, [toward]])
@@ -80,7 +128,8 @@ class ActiveSet:
         positive = weights > 0.0
         if not positive.all():
             atoms, weights = atoms[positive], weights[positive]
-        return ActiveSet(atoms, weights / weights.sum())
+        total = weights.sum() + (zero or 0.0)
+        return ActiveSet(atoms, weights / total, None if zero is None else float(zero / total))
 
     def n_features(self) -> int:
         """Return how many features the atoms use."""

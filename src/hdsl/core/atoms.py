@@ -27,6 +27,10 @@ class Atom(NamedTuple):
         return self.i, self.j, -self.sign
 
 
+#: The zero matrix, a vertex of the domain that has it.
+ZERO = Atom(-1, -1, 1)
+
+
 def as_array(atoms: Sequence[Atom]) -> np.ndarray:
     """Return atoms as an int64 array of shape (n_atoms, 3)."""
     return np.array(atoms, dtype=np.int64).reshape(-1, 3)
@@ -81,7 +85,7 @@ def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None
     if weights.dtype != np.float64 or weights.shape != (len(atoms),):
         raise ValueError(
             f"weights has shape {weights.shape} and dtype {weights.dtype}, expected "
-            f"{(len(atoms),)} and float64: one weight an atom."
+            f"{(len(atoms),)} and float64: one weight per atom."
         )
     bad = np.flatnonzero(~are_atoms(atoms.T, n_features))
     if len(bad):
@@ -95,8 +99,8 @@ def check_atoms(atoms: np.ndarray, weights: np.ndarray, n_features: int) -> None
         raise ValueError(f"weights[{bad[0]}] is {weights[bad[0]]}, expected a finite number > 0.")
     with np.errstate(over="ignore"):
         total = float(weights.sum())
-    if not abs(total - 1.0) <= 1e-9:
-        raise ValueError(f"weights sum to {total!r}, expected 1 within 1e-9.")
+    if not total <= 1.0 + 1e-9:
+        raise ValueError(f"weights sum to {total!r}, expected at most 1.")
 
 
 def are_atoms(columns: Any, n_features: int) -> np.ndarray:

@@ -4,8 +4,9 @@ The loop in ``solver`` knows a problem, a gradient, an oracle and a step rule by
 alone. A machine (``backends``) implements ``Layout``, ``Problem`` and ``Gradient``. A method with a
 body here is built on the others, and a machine may replace it by a faster one.
 
-A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ. A comparison says that one pair
-of rows is more alike than another one, and its margin is the difference of the two similarities.
+A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ and, in a domain that has it, 0.
+A comparison says that one pair of rows is more alike than another one, and its margin is the
+difference of the two similarities.
 With one number w_s per distinct pair s = {a, b} of compared rows,
 
     -∇f = C = Σ_s w_s x_a x_bᵀ,    ⟨λ(e_i ± e_j)(e_i ± e_j)ᵀ, -∇f⟩ = λ (C_ii + C_jj ± S_ij),

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import Atom, check_atoms
+from .atoms import ZERO, Atom, check_atoms
 from .oracle import Exact
 from .protocols import Gradient, Margins, Move, Oracle, Problem, StepRule, StepSize
 from .snapshot import (
@@ -58,8 +58,9 @@ class Options:
     ----------
     step_size : callable, default=best_size
         From the iteration to the step size, or to None for a line search.
-    init : {"oracle", "random"}, default="oracle"
-        Start from the atom that the oracle picks at M = 0, or from a random one.
+    init : {"zero", "oracle", "random"}, default="zero"
+        "zero": the domain has M = 0, and the path starts there. The others are the paper's domain,
+        without 0: start from the atom that the oracle picks at M = 0, or from a random one.
     batch_size : int or None, default=None
         Comparisons that directions are chosen by, drawn anew in each iteration; None is all.
     max_iter : int, default=1000
@@ -69,7 +70,7 @@ class Options:
     """
 
     step_size: StepSize = best_size
-    init: str = "oracle"
+    init: str = "zero"
     batch_size: int | None = None
     max_iter: int = 1000
     tol: float = 1e-3
@@ -215,6 +216,8 @@ class _Run:
 
     def start(self) -> State:
         problem = self.problem
+        if self.options.init == "zero":
+            return self.state(Iterate(0, ActiveSet.of(ZERO)))
         if self.options.init == "random":
             i, j = self.rng.choice(problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
@@ -226,7 +229,9 @@ class _Run:
     def resume(self, earlier: Result) -> State:
         self.began -= float(np.nan_to_num(earlier.trace["seconds"][-1]))  # NaN from a file
         self.seen = earlier.n_iter
-        active = ActiveSet(self.problem.from_user(earlier.atoms), earlier.weights)
+        weights = earlier.weights
+        zero = max(0.0, 1.0 - float(weights.sum())) if self.options.init == "zero" else None
+        active = ActiveSet(self.problem.from_user(earlier.atoms), weights, zero)
         return self.state(Iterate(earlier.n_iter, active))
 
     def state(self, iterate: Iterate) -> State:
@@ -363,7 +368,8 @@ class _Run:
         """Return the record of the current model."""
         move, size, drop = state.iterate[2:]
         if move is None:
-            kind, toward, away = "start", state.active[0], NO_ATOM
+            start = state.active[0] if len(state.active) else ZERO
+            kind, toward, away = "start", start, NO_ATOM
         else:
             kind, toward, away = move.kind, move.toward or NO_ATOM, move.away or NO_ATOM
         return (
@@ -417,6 +423,7 @@ class _Run:
             "weights": state.active.weights,
             "trace": np.array([*state.records, self.line(state)], dtype=TRACE_DTYPE),
             "floats": np.array([state.drift, state.gap_estimate, time.perf_counter() - self.began]),
+            "zero": np.array([] if state.active.zero is None else [state.active.zero]),
             "counts": np.array(
                 [state.n_iter, self.idle, self.seen, self.n_checks, self.next_check, self.wait]
             ),
@@ -443,12 +450,16 @@ class _Run:
                 "weights": (np.float64, (-1,)),
                 "trace": (TRACE_DTYPE, (-1,)),
                 "floats": (np.float64, (3,)),
+                "zero": (np.float64, (int(self.options.init == "zero"),)),
                 "counts": (np.int64, (6,)),
                 "random": (np.uint8, (-1,)),
             },
         )
         n_features = self.problem.n_features
         check_atoms(own["atoms"], own["weights"], n_features)
+        total = float(own["weights"].sum() + own["zero"].sum())
+        if not ((own["zero"] >= 0.0).all() and abs(total - 1.0) <= 1e-9):
+            raise ValueError(f"the weights sum to {total!r}, expected 1.")
         check_trace(own["trace"], 0, n_features)
         n_iter, idle, seen, n_checks, next_check, wait = own["counts"].tolist()
         if min(idle, seen + 1, n_checks, next_check, wait - 1) < 0:
@@ -469,7 +480,8 @@ class _Run:
         move = None
         if last["kind"] != "start":
             move = Move(str(last["kind"]), atom_of(last), atom_of(last, "away_"), np.nan)
-        active = ActiveSet(own["atoms"], own["weights"])
+        zero = float(own["zero"][0]) if len(own["zero"]) else None
+        active = ActiveSet(own["atoms"], own["weights"], zero)
         return State(
             Iterate(n_iter, active, move, float(last["step_size"]), bool(last["drop"])),
             margins,

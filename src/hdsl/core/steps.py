@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from .active_set import ActiveSet
+from .atoms import ZERO
 from .protocols import Gradient, Margins, Move, Oracle, StepRule, StepSize, Vertex
 
 #: Lazy blended steps stay inside the active set while they promise so many times the last gap.
@@ -67,9 +68,11 @@ class StepContext:
         self.asked = True
         vertex = self.oracle(self.gradient, self.rng)
         if "scores" in self.__dict__ and not self.certifies:
-            k = self.active.extreme(self.scores, largest=True)
-            own = Vertex(float(self.scores[k]), self.active[k])
+            best = self.active.extreme(self.scores, largest=True)
+            own = Vertex(best.score, best.atom)
             vertex = own if own.beats(vertex) else vertex
+        if self.active.zero is not None and vertex.score < 0.0:
+            return Vertex(0.0, ZERO)
         return vertex
 
     @property
@@ -90,20 +93,17 @@ def away(context: StepContext) -> Move:
     """Return the steeper of a forward step and a step away from the worst atom (Algorithm 3)."""
     active = context.active
     worst = active.extreme(context.scores, largest=False)
-    if len(active) == 1 or context.gap >= context.score - context.scores[worst]:
+    if active.n_vertices == 1 or context.gap >= context.score - worst.score:
         return forward(context)
-    # The others may be too light to make a difference to 1.
-    others = np.delete(active.weights, worst).sum()
-    return Move("away", None, active[worst], float(active.weights[worst] / others))
+    return Move("away", None, worst.atom, worst.weight / active.weight_of_others(worst.atom))
 
 
 def pairwise(context: StepContext) -> Move:
     """Return a shift of weight from the worst active atom to the vertex."""
-    active = context.active
-    worst = active.extreme(context.scores, largest=False)
-    if active[worst] == context.vertex.atom:  # there is one atom, and no better one
+    worst = context.active.extreme(context.scores, largest=False)
+    if worst.atom == context.vertex.atom:  # there is one atom, and no better one
         return forward(context)
-    return Move("pairwise", context.vertex.atom, active[worst], float(active.weights[worst]))
+    return Move("pairwise", context.vertex.atom, worst.atom, worst.weight)
 
 
 def blended(context: StepContext) -> Move:
@@ -115,14 +115,14 @@ def blended(context: StepContext) -> Move:
     active = context.active
     worst = active.extreme(context.scores, largest=False)
     best = active.extreme(context.scores, largest=True)
-    local = context.scores[best] - context.scores[worst]
+    local = best.score - worst.score
     if local < BLENDED_SHARE * context.gap_estimate:
         # A poor vertex may show hardly any gap; to believe it at once would end the calls.
         least = 0.1 * context.gap_estimate if np.isfinite(context.gap_estimate) else 0.0
         context.gap_estimate = max(context.gap, least, context.tol)
         if local <= context.gap:
             return forward(context)
-    return Move("pairwise", active[best], active[worst], float(active.weights[worst]))
+    return Move("pairwise", best.atom, worst.atom, worst.weight)
 
 
 RULES: dict[str, StepRule] = {

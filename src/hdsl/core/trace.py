@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import Atom, are_atoms, not_an_atom
+from .atoms import ZERO, Atom, are_atoms, not_an_atom
 
 TRACE_DTYPE = np.dtype(
     [
@@ -41,7 +41,7 @@ NO_ATOM = Atom(-1, -1, 0)
 def atom_of(record: np.void, prefix: str = "") -> Atom | None:
     """Return the atom of a record that the step goes to, or away from with prefix "away_"."""
     atom = Atom(*(int(record[prefix + part]) for part in ("i", "j", "sign")))
-    return atom if atom.i >= 0 else None
+    return None if atom == NO_ATOM else atom
 
 
 def replay(trace: np.ndarray, n_iter: int) -> ActiveSet:
@@ -70,10 +70,10 @@ def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
         )
     for prefix in ("", "away_"):
         atoms = [trace[prefix + part] for part in ("i", "j", "sign")]
-        none = (atoms[0] == -1) & (atoms[1] == -1) & (atoms[2] == 0)
+        others = (atoms[0] == -1) & (atoms[1] == -1) & np.isin(atoms[2], (NO_ATOM.sign, ZERO.sign))
         if not prefix:
-            none[0] = False  # a step may have no atom to go to, the start has one
-        bad = np.flatnonzero(~(none | are_atoms(atoms, n_features)))
+            others[0] &= atoms[2][0] != NO_ATOM.sign  # a step may have no atom to go to
+        bad = np.flatnonzero(~(others | are_atoms(atoms, n_features)))
         if len(bad):
             k = int(bad[0])
             where = f"the {prefix}atom of trace[{k}]".replace("_", " ")

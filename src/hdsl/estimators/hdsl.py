@@ -30,15 +30,15 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     """Similarity learning for sparse, very high-dimensional data.
 
     Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like z". M is a
-    convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, and a Frank-Wolfe method adds one feature
-    pair per step. M is positive semi-definite, extremely sparse and readable. The cost depends on
+    convex combination of 0 and atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, and a Frank-Wolfe method adds one
+    feature pair per step. M is positive semi-definite, extremely sparse and readable. The cost depends on
     the non-zeros of X, not on the number of features. One run is a whole path of models, and
     stopping early is the regulariser.
 
     Parameters
     ----------
     scale : float > 0 or "auto", default="auto"
-        λ, the size of the learned part: the trace of M is 2λ. "auto" is 10 √n max(1, s/80) / m for
+        λ, the size of the learned part: the trace of M is at most 2λ. "auto" is 10 √n max(1, s/80) / m for
         n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m the mean absolute margin
         |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
@@ -55,8 +55,11 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         steps only, pairwise steps, or lazy blended pairwise steps.
     step_size : {"line_search", "2/(k+2)"}, default="line_search"
         The second, the classic decreasing step, needs ``step="forward"``.
-    init : {"oracle", "random"}, default="oracle"
-        Start from the atom that the oracle picks at M = 0, or from a random one.
+    init : {"zero", "oracle", "random"}, default="zero"
+        Where the path starts. "zero": at M = 0, the prior alone; weights sum to at most 1, so that
+        the scale is an upper bound of what is learned. The others are the paper's domain, with
+        weights that sum to 1: start from the atom that the oracle picks at M = 0, or from a random
+        one.
     batch_size : int or None, default=None
         Number of comparisons that directions are chosen by, drawn anew in each iteration without
         replacement. None takes all.
@@ -122,7 +125,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     atoms_ : ndarray of shape (n_atoms, 3)
         Rows (i, j, sign), i < j.
     weights_ : ndarray of shape (n_atoms,)
-        Positive, with sum 1.
+        Positive, with a sum of at most 1; the rest is on M = 0. The sum is 1 in the paper's domain.
     scale_, prior_ : float
         The values used.
     components_ : sparse array of shape (n_atoms, n_features)
@@ -179,7 +182,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         oracle: str = "ascent",
         step: str = "away",
         step_size: str = "line_search",
-        init: str = "oracle",
+        init: str = "zero",
         batch_size: int | None = None,
         mining: str | Callable[..., np.ndarray] = "neighbors",
         n_targets: int = 3,
@@ -352,7 +355,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         Parameters
         ----------
         n_iter : int
-            From 0, the starting atom, to the last of the path, ``len(trace_) - 1``.
+            From 0, where the path starts, to the last of the path, ``len(trace_) - 1``.
 
         Returns
         -------

@@ -15,7 +15,7 @@ from .mining import METHODS
 if TYPE_CHECKING:
     from .hdsl import HDSL
 
-INITS = ("oracle", "random")
+INITS = ("zero", "oracle", "random")
 
 #: Parameters that the model at the end of a run does not depend on.
 WITHOUT_EFFECT = {

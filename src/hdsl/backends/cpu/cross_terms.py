@@ -58,6 +58,8 @@ class CrossTerms:
 
     def entries(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""
+        if not len(atoms):
+            return np.empty(0)
         if atoms is not self._atoms:  # the active set changes now and then only
             self._found, self._atoms = self._locate(atoms), atoms
         first, last, bounds = self._found

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ...core.atoms import Atom, renumbered
+from ...core.atoms import ZERO, Atom, renumbered
 from ...core.protocols import Loss, Move, Problem, Step
 from ...core.snapshot import Arrays, check_arrays
 from .comparisons import Comparisons, make_comparisons
@@ -23,8 +23,8 @@ TINY = float(np.finfo(np.float64).tiny)
 class CPUProblem(Problem):
     """Mean loss of the margins of a convex combination of atoms.
 
-    Margins are those of the whole similarity, prior included: with weights that sum to 1 the
-    margins of a model are the same combination of its atoms' margins.
+    Margins are those of the whole similarity, prior included. The zero atom has the prior's: with
+    it, weights sum to 1, and the margins of a model are the same combination of its atoms'.
 
     Parameters
     ----------
@@ -95,10 +95,9 @@ class CPUProblem(Problem):
             out = margins.copy() if move.toward is None else -margins
         else:
             out = margins - self.offset if move.toward is None else self.offset - margins
-        if move.toward is not None:
-            self._add(move.toward, 1.0, out)
-        if move.away is not None:
-            self._add(move.away, -1.0, out)
+        for atom, sign in ((move.toward, 1.0), (move.away, -1.0)):
+            if atom is not None and atom != ZERO:
+                self._add(atom, sign, out)
         return out
 
     def slopes(
