@@ -24,6 +24,7 @@ def knn_error(
     y_test: Any,
     *,
     n_neighbors: int = 3,
+    cosine: bool = False,
     n_jobs: int | None = None,
 ) -> float:
     """Return the share of test rows that the vote of their most similar rows of X gets wrong.
@@ -37,6 +38,8 @@ def knn_error(
     y, y_test : array-like of shape (n_rows,), (n_test,)
         A test row whose label is not in `y` counts as wrong.
     n_neighbors : int, default=3
+    cosine : bool, default=False
+        Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
     n_jobs : int or None, default=None
         Threads. The result does not depend on their number.
 
@@ -50,7 +53,9 @@ def knn_error(
     >>> knn_error(None, X, ["a", "b", "b"], X_test, ["a", "a"], n_neighbors=1)
     0.5
     """
-    knn = SimilarityKNeighborsClassifier(n_neighbors, similarity=model, n_jobs=n_jobs).fit(X, y)
+    knn = SimilarityKNeighborsClassifier(
+        n_neighbors, similarity=model, cosine=cosine, n_jobs=n_jobs
+    ).fit(X, y)
     n_test, n_labels = np.shape(X_test)[0], len(y_test)
     if n_labels != n_test:
         raise ValueError(

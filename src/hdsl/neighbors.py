@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from . import search, user_input
-from .similarity import Rewriter, as_rewriter
+from .similarity import LearnedCosine, Rewriter, as_rewriter, unit_rows
 
 WEIGHTS = ("uniform", "similarity")
 MODES = ("connectivity", "similarity", "distance")
@@ -130,6 +130,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose dot
         products with the original rows are the similarity. None is the dot product. A clone, as in
         a grid search, loses what an estimator has learned: pass ``model.similarity_`` there.
+    cosine : bool, default=False
+        Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to itself.
     n_jobs : int or None, default=None
         Threads. Results do not depend on their number.
 
@@ -164,11 +166,13 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         *,
         weights: Weights = "uniform",
         similarity: Rewriter | None = None,
+        cosine: bool = False,
         n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.similarity = similarity
+        self.cosine = cosine
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> SimilarityKNeighborsClassifier:
@@ -201,9 +205,10 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        self._rewrite(X[:1])  # a wrong similarity raises here, not later
+        index = self._rewrite(X)[1]  # a wrong similarity raises here, not later
         classes, codes = np.unique(y, return_inverse=True)
-        self.__dict__ = {**vars(learned), "classes_": classes, "_codes": codes, "_rows": X}
+        fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_index": index}
+        self.__dict__ = {**vars(learned), **fitted}
         return self
 
     def predict(self, X: Any) -> np.ndarray:
@@ -295,17 +300,21 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 f"at most {n_candidates}{others} can be found. Lower n_neighbors or fit more rows."
             )
         X = self._rows if is_self else user_input.check_matrix(self, X, reset=False)
-        queries = self._rewrite(X)
-        return search.top_k(queries, self._rows, k, exclude_self=is_self, n_jobs=self.n_jobs), X
+        queries, _ = self._rewrite(X)
+        found = search.top_k(queries, self._index, k, exclude_self=is_self, n_jobs=self.n_jobs)
+        return found, X
 
-    def _rewrite(self, X: Any) -> Any:
-        """Return rows whose dot products with the fitted rows are the similarity."""
+    def _rewrite(self, X: Any) -> tuple[Any, Any]:
+        """Return both sides of the similarity: its values are dot products of rows of the two."""
         if self.similarity is None:
-            return X
+            rows = unit_rows(X) if self.cosine else X
+            return rows, rows
         name = f"The 'similarity' parameter of {type(self).__name__}"
         similarity = as_rewriter(self.similarity, X.shape[1], name)
+        X = X.astype(np.float64, copy=False)
         try:
-            return similarity.rewrite(X.astype(np.float64, copy=False))
+            similarity = LearnedCosine(similarity) if self.cosine else similarity
+            return similarity.rewrite(X), similarity.index_rows(X)
         except NotFittedError as error:
             raise NotFittedError(
                 f"The similarity of {type(self).__name__} is not fitted. Fit it first; if the "
@@ -314,11 +323,10 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
 
     def _own_scores(self, X: Any) -> np.ndarray:
         """Return S(x, x) of each row."""
-        X = X.astype(np.float64, copy=False)
-        rewritten = self._rewrite(X)
+        queries, rows = self._rewrite(X.astype(np.float64, copy=False))
         if sp.issparse(X):
-            return np.asarray(X.multiply(rewritten).sum(axis=1)).ravel()
-        return np.einsum("ij,ij->i", X, rewritten)
+            return np.asarray(rows.multiply(queries).sum(axis=1)).ravel()
+        return np.einsum("ij,ij->i", queries, rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

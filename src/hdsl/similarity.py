@@ -14,10 +14,13 @@ from .core.columns import drop_unused_columns
 
 
 class Rewriter(Protocol):
-    """What a search needs of a similarity."""
+    """What a search needs of a similarity: S(x, y) is a dot product of two rewritten rows."""
 
     def rewrite(self, X: Any) -> Any:
-        """Return rows whose dot products with rows y are S(x, y)."""
+        """Return the query side."""
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the other side."""
 
 
 @dataclass(frozen=True)
@@ -29,12 +32,16 @@ class Similarity:
     atoms : ndarray of shape (n_atoms, 3)
         Rows (i, j, sign), i < j.
     weights : ndarray of shape (n_atoms,)
-        Positive, summing to 1.
+        Positive, summing to at most 1.
     scale : float
         λ: M = Σ_k weights_k λ (e_i ± e_j)(e_i ± e_j)ᵀ.
     prior : float
         Weight of the plain dot product.
     n_features : int
+    norm : {"l2", None}, default=None
+        "l2" compares rows at unit length.
+    columns : ndarray, default=None
+        Columns that count in the length of a row, sorted; None is all.
     """
 
     atoms: np.ndarray
@@ -42,6 +49,12 @@ class Similarity:
     scale: float
     prior: float
     n_features: int
+    norm: str | None = None
+    columns: np.ndarray | None = None
+
+    def index_rows(self, X: Any) -> Any:
+        """Return rows as S compares them; their dot products with ``rewrite`` of x are S(x, y)."""
+        return X if self.norm is None else unit_rows(X, self.columns)
 
     @property
     def components(self) -> sp.csr_array:
@@ -92,6 +105,7 @@ class Similarity:
 
         With `n_components` the learned part is the projection on that many leading directions.
         """
+        X = self.index_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
             Z = self._transform(X, n_components)
         return check_result(Z, "The transform of X")
@@ -125,7 +139,11 @@ class Similarity:
         return np.asarray(active @ directions.astype(X.dtype))
 
     def rewrite(self, X: Any) -> Any:
-        """Return prior·X + XM, the query side: its dot products with rows y are S(x, y)."""
+        """Return prior·X + XM, the query side: its dot products with rows y are S(x, y).
+
+        With a norm, x and y are rows at unit length: see ``index_rows``.
+        """
+        X = self.index_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
             # In float64 also for float32 rows: the scale and the prior may not fit in float32.
             Z = self._rewrite(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
@@ -143,10 +161,10 @@ class Similarity:
             learned = sp.csr_array(arrays, shape=X.shape)
         return sp.csr_array(learned + rest)
 
-    def pairwise(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return S between all rows of X and all rows of Y, dense."""
-        A = self.transform(X)
-        B = A if Y is None else self.transform(Y)
+    def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
+        """Return S between all rows of X and all rows of Y, or its cosine, dense."""
+        A = self._embed(X, cosine)
+        B = A if Y is None else self._embed(Y, cosine)
         if sp.issparse(A) and sp.issparse(B):
             (A, B), _ = drop_unused_columns(A, B)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -154,9 +172,13 @@ class Similarity:
         product = product.toarray() if sp.issparse(product) else np.asarray(product)
         return check_result(product, "The similarity")
 
-    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
-        """Return S(x, y) for each row x of X and the row y of Y with the same number."""
-        A, B = self.transform(X), self.transform(Y)
+    def _embed(self, X: Any, cosine: bool) -> Any:
+        """Return rows whose dot products are S or its cosine."""
+        return unit_rows(self.transform(X)) if cosine else self.transform(X)
+
+    def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
+        """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
+        A, B = self._embed(X, cosine), self._embed(Y, cosine)
         with np.errstate(over="ignore", invalid="ignore"):
             if sp.issparse(A) or sp.issparse(B):
                 (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
@@ -164,6 +186,83 @@ class Similarity:
             else:
                 scores = np.einsum("ij,ij->i", A, B)
         return check_result(scores, "The similarity")
+
+
+class LearnedCosine:
+    """S(x, y) / sqrt(S(x, x) S(y, y)): every row is most similar to itself.
+
+    Parameters
+    ----------
+    similarity : Rewriter
+    """
+
+    def __init__(self, similarity: Rewriter) -> None:
+        self.similarity = similarity
+
+    def rewrite(self, X: Any) -> Any:
+        """Return the query side."""
+        queries = self.similarity.rewrite(X)
+        return _divided(queries, self._lengths(queries, self.similarity.index_rows(X)))
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the other side: each row of X divided by one number, its learned length."""
+        rows = self.similarity.index_rows(X)
+        return _divided(rows, self._lengths(self.similarity.rewrite(X), rows))
+
+    @staticmethod
+    def _lengths(queries: Any, rows: Any) -> np.ndarray:
+        """Return sqrt(S(x, x)) of each row, 1 for a row without."""
+        if sp.issparse(rows):
+            squares = np.asarray(sp.csr_array(queries).multiply(rows).sum(axis=1)).ravel()
+        else:
+            squares = np.einsum("ij,ij->i", queries, rows)
+        return np.sqrt(np.where(squares > 0.0, squares, 1.0))
+
+
+def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
+    """Return the rows of X divided by their Euclidean length over some columns.
+
+    A row without a value in these columns stays as it is.
+
+    Parameters
+    ----------
+    X : ndarray or sparse array of shape (n_rows, n_features)
+    columns : ndarray, default=None
+        Sorted; None is all.
+
+    Examples
+    --------
+    >>> unit_rows(np.array([[3.0, 4.0, 12.0]]), np.array([0, 1])).tolist()
+    [[0.6, 0.8, 2.4]]
+    """
+    if not sp.issparse(X):
+        counted = X if columns is None else X[:, columns]
+        largest = np.abs(counted).max(axis=1, initial=0.0)
+        scaled = counted / np.where(largest > 0.0, largest, 1.0)[:, None]
+        return _divided(X, _lengths(largest, np.square(scaled).sum(axis=1)))
+    values = np.abs(X.data)
+    if columns is not None:
+        place = np.minimum(np.searchsorted(columns, X.indices), len(columns) - 1)
+        values = np.where(columns[place] == X.indices, values, 0.0)
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    largest = np.zeros(X.shape[0], dtype=X.dtype)
+    np.maximum.at(largest, row, values)
+    scaled = values / np.where(largest > 0.0, largest, 1.0)[row]
+    return _divided(X, _lengths(largest, np.bincount(row, np.square(scaled), X.shape[0])))
+
+
+def _lengths(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:
+    """Return the length of each row, 1 for an empty one; squares are relative to the largest."""
+    return np.where(largest > 0.0, largest * np.sqrt(squares), 1.0)
+
+
+def _divided(X: Any, lengths: np.ndarray) -> Any:
+    """Return the rows of X, each divided by its own number, in the dtype of X."""
+    lengths = lengths.astype(X.dtype)
+    if not sp.issparse(X):
+        return X / lengths[:, None]
+    data = X.data / np.repeat(lengths, np.diff(X.indptr))
+    return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
 
 
 def check_result(Z: Any, what: str) -> Any:
@@ -174,6 +273,18 @@ def check_result(Z: Any, what: str) -> Any:
             return Z
     wider = " or pass it as float64" if values.dtype == np.float32 else ""
     raise ValueError(f"{what} is too large for {values.dtype}: scale X to smaller values{wider}.")
+
+
+class _Rewritten:
+    """An object with ``rewrite`` alone: the other side is the rows themselves."""
+
+    def __init__(self, model: Any) -> None:
+        self.rewrite = model.rewrite
+        if hasattr(model, "n_features"):
+            self.n_features = model.n_features
+
+    def index_rows(self, X: Any) -> Any:
+        return X
 
 
 def as_rewriter(model: Any, n_features: int, name: str) -> Rewriter:
@@ -188,6 +299,8 @@ def as_rewriter(model: Any, n_features: int, name: str) -> Rewriter:
         What error messages call the model.
     """
     similarity = getattr(model, "similarity_", model)
+    if hasattr(similarity, "rewrite") and not hasattr(similarity, "index_rows"):
+        similarity = _Rewritten(similarity)
     if not hasattr(similarity, "rewrite"):
         raise ValueError(
             f"{name} must be a fitted HDSL, a Similarity or another object with rewrite(X), or "

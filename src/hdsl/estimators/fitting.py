@@ -326,6 +326,7 @@ def with_similarity(model: HDSL, similarity: Similarity) -> HDSL:
     copied.atoms_, copied.weights_ = similarity.atoms, similarity.weights
     copied.scale_, copied.prior_ = similarity.scale, similarity.prior
     copied.n_features_in_ = similarity.n_features
+    copied.norm_, copied.columns_ = similarity.norm, similarity.columns
     copied.__dict__.pop("feature_names_in_", None)  # the rows that it is given have none
     return copied
 

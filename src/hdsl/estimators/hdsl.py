@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from .callbacks import CallbackSupportMixin
 from .fitting import Fit, identity_of_run
 from .model import SimilarityModel
 from .parameters import check_parameters, check_same_path
+from .rows import RowNorm
 from .supervision import Supervision
 
 if TYPE_CHECKING:
@@ -31,19 +33,23 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
 
     Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like z". M is a
     convex combination of 0 and atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, and a Frank-Wolfe method adds one
-    feature pair per step. M is positive semi-definite, extremely sparse and readable. The cost depends on
-    the non-zeros of X, not on the number of features. One run is a whole path of models, and
-    stopping early is the regulariser.
+    feature pair per step. M is positive semi-definite, extremely sparse and readable. The cost
+    depends on the non-zeros of X, not on the number of features. One run is a whole path of models,
+    and stopping early is the regulariser.
 
     Parameters
     ----------
     scale : float > 0 or "auto", default="auto"
-        λ, the size of the learned part: the trace of M is at most 2λ. "auto" is 10 √n max(1, s/80) / m for
-        n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m the mean absolute margin
-        |⟨x, y - z⟩| of the dot product.
+        λ, a bound of the learned part: the trace of M is at most 2λ. "auto" is
+        10 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
+        the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
         1 / m.
+    norm : {"l2", None}, default="l2"
+        "l2" compares rows at unit length, wherever rows come in: the dot product is then the
+        cosine. Columns that no training row has do not count in a row's length. None, the paper's
+        choice, takes rows as they are.
     loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"} or object
         Loss of a margin S(x, y) - S(x, z). An object has the methods ``value(margin)``,
         ``derivative(margin)`` and ``curvature(margin)``, from arrays to arrays.
@@ -128,6 +134,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         Positive, with a sum of at most 1; the rest is on M = 0. The sum is 1 in the paper's domain.
     scale_, prior_ : float
         The values used.
+    norm_ : {"l2", None}
+        The value used.
+    columns_ : ndarray or None
+        With ``norm_="l2"``, the columns that count in the length of a row; None is all.
     components_ : sparse array of shape (n_atoms, n_features)
         sqrt(λ·weight)(e_i ± e_j).
     objective_ : float
@@ -178,6 +188,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         scale: float | str = "auto",
         *,
         prior: float | str = "auto",
+        norm: str | None = "l2",
         loss: str | Loss = "smoothed_hinge",
         oracle: str = "ascent",
         step: str = "away",
@@ -205,6 +216,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     ) -> None:
         self.scale = scale
         self.prior = prior
+        self.norm = norm
         self.loss = loss
         self.oracle = oracle
         self.step = step
@@ -326,15 +338,18 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         checked = copy(self)  # takes what is found out; self changes at the end, as a whole
         X = user_input.check_matrix(checked, X, reset=earlier is None)
         X = user_input.as_problem_matrix(X)
-        train = Supervision.check(type(self).__name__, X, **given)
+        rows = RowNorm.of(self, X, continues=earlier is not None)
+        train = Supervision.check(type(self).__name__, rows.apply(X), **given)
         held = None
         if any(part is not None for part in validation):
             held = train.check_validation(checked, *validation)
+            held = replace(held, X=rows.apply(held.X))
         elif self.early_stopping and validation:
             train, held = train.hold_out(self.validation_fraction, rng)
         if checkpoint is not None:
             checkpoint.check(identity_of_run(self, train, held, earlier))
         fit = Fit(self, train, held, rng, earlier=earlier, checkpoint=checkpoint)
+        checked.norm_, checked.columns_ = rows.norm, rows.columns
         path.learn(fit, checked)
         self.__dict__.pop("checkpoint_file_", None)
         if checkpoint is not None and self.status_ != "interrupted":
@@ -347,7 +362,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     def similarity_(self) -> Similarity:
         """The learned similarity as a plain value, free of the estimator."""
         check_is_fitted(self, "atoms_")
-        return Similarity(self.atoms_, self.weights_, self.scale_, self.prior_, self.n_features_in_)
+        return Similarity(
+            self.atoms_, self.weights_, self.scale_, self.prior_, self.n_features_in_,
+            self.norm_, self.columns_,
+        )  # fmt: skip
 
     def at(self, n_iter: int) -> HDSL:
         """Return the model as it was after `n_iter` iterations, from the trace, without a refit.

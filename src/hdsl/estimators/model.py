@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from .. import explain as explain_module
 from .. import user_input
 from ..core import atoms as atoms_module
-from ..similarity import Similarity
+from ..similarity import LearnedCosine, Similarity, unit_rows
 
 
 class SimilarityModel(TransformerMixin, BaseEstimator):
@@ -35,12 +35,15 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         """Return M as a sparse array of shape (n_features, n_features)."""
         return self.similarity_.matrix()
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any, *, cosine: bool = False) -> Any:
         """Return rows whose dot products are the similarity.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
+        cosine : bool, default=False
+            Return rows at unit length, whose dot products are the learned cosine
+            S(x, y) / sqrt(S(x, x) S(y, y)).
 
         Returns
         -------
@@ -50,21 +53,40 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         """
         similarity, X = self._similarity_and(X)
         Z = similarity.transform(X, n_components=self.n_components)
+        Z = unit_rows(Z) if cosine else Z
         return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
 
-    def rewrite(self, X: Any) -> Any:
-        """Return prior·X + XM: queries whose dot products with rows y are S(x, y)."""
+    def rewrite(self, X: Any, *, cosine: bool = False) -> Any:
+        """Return prior·X + XM: queries whose dot products with rows y are S(x, y).
+
+        With ``norm="l2"``, x and y are rows at unit length: an index holds ``index_rows(Y)``. With
+        `cosine` they are the learned cosine, with ``index_rows(Y, cosine=True)``.
+        """
         similarity, X = self._similarity_and(X)
-        Z = similarity.rewrite(X)
+        Z = (LearnedCosine(similarity) if cosine else similarity).rewrite(X)
         return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
 
-    def similarity(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return S between all rows of X and all rows of Y (X where None), dense."""
-        similarity, X = self._similarity_and(X)
-        return similarity.pairwise(X, None if Y is None else self._check(Y, "Y"))
+    def index_rows(self, Y: Any, *, cosine: bool = False) -> Any:
+        """Return the rows that dot products with ``rewrite(X)`` compare with.
 
-    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
-        """Return S(x, y) of the rows of X and Y side by side, shape (n_rows,)."""
+        They are Y itself, at unit length with ``norm="l2"``, and with `cosine` each divided by its
+        learned length sqrt(S(y, y)).
+        """
+        similarity, Y = self._similarity_and(Y)
+        Z = (LearnedCosine(similarity) if cosine else similarity).index_rows(Y)
+        return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
+
+    def similarity(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
+        """Return S between all rows of X and all rows of Y (X where None), dense.
+
+        With `cosine` it is S(x, y) / sqrt(S(x, x) S(y, y)).
+        """
+        similarity, X = self._similarity_and(X)
+        Y = None if Y is None else self._check(Y, "Y")
+        return similarity.pairwise(X, Y, cosine=cosine)
+
+    def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
+        """Return S(x, y), or its cosine, of the rows of X and Y side by side, shape (n_rows,)."""
         similarity, X = self._similarity_and(X)
         Y = self._check(Y, "Y")
         if X.shape[0] != Y.shape[0]:
@@ -72,7 +94,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
                 f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pair_score scores them side by "
                 "side. Use similarity(X, Y) for all pairs."
             )
-        return similarity.pair_score(X, Y)
+        return similarity.pair_score(X, Y, cosine=cosine)
 
     def _similarity_and(self, X: Any) -> tuple[Similarity, Any]:
         """Return what was learned and a checked X; a model that is not fitted raises first."""
@@ -156,7 +178,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         """
         similarity, rows = self.similarity_, {"x": x, "y": y, "rather_than": rather_than}
         checked = {
-            name: self._check(explain_module.one_row(z), name)
+            name: similarity.index_rows(self._check(explain_module.one_row(z), name))
             for name, z in rows.items()
             if z is not None
         }

@@ -165,7 +165,7 @@ def knn_accuracy(
     k = min(n_neighbors, X.shape[0])
 
     def score(similarity: Rewriter) -> float:
-        found = search.top_k(similarity.rewrite(X_val), X, k, n_jobs=n_jobs)
+        found = search.top_k(similarity.rewrite(X_val), similarity.index_rows(X), k, n_jobs=n_jobs)
         predicted = neighbors.knn_predict(found.rows, found.scores, codes, len(classes))
         return float(np.average(predicted == truth, weights=weights_val))
 
@@ -216,7 +216,9 @@ def _pair_scores(
     def scores(similarity: Rewriter) -> np.ndarray:
         rewritten = sp.csr_array(similarity.rewrite(queries))
         with np.errstate(over="ignore", invalid="ignore"):
-            products = np.asarray(rewritten[left].multiply(others).sum(axis=1)).ravel()
+            products = np.asarray(
+                rewritten[left].multiply(similarity.index_rows(others)).sum(axis=1)
+            ).ravel()
         return check_result(products, "The similarity")[pair]
 
     return scores

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 INITS = ("zero", "oracle", "random")
 
+NORMS = ("l2",)
+
 #: Parameters that the model at the end of a run does not depend on.
 WITHOUT_EFFECT = {
     "callback", "checkpoint", "memory_limit", "n_components", "n_jobs", "verbose", "warm_start"
@@ -32,6 +34,8 @@ def check_parameters(model: HDSL) -> None:
     number, word = user_input.check_number, user_input.check_word
     number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
     number(name, "prior", model.prior, low=0, words=("auto",))
+    if model.norm is not None:
+        word(name, "norm", model.norm, NORMS, also=" or None")
     _check_loss(name, model.loss)
     word(name, "oracle", model.oracle, oracle.ORACLES)
     word(name, "step", model.step, steps.RULES)
@@ -94,7 +98,17 @@ def _check_objects(owner: str, model: HDSL) -> None:
 
 
 def check_same_path(model: HDSL) -> None:
-    """Raise ValueError where a path would go on with another scale or prior."""
+    """Raise ValueError where a path would go on with another scale, prior, norm or domain."""
+    if model.norm != model.norm_:
+        raise ValueError(
+            f"The path so far has norm {model.norm_!r}, but the 'norm' parameter is "
+            f"{model.norm!r}: set norm={model.norm_!r}, or fit with warm_start=False."
+        )
+    if model.init != "zero" and abs(float(model.weights_.sum()) - 1.0) > 1e-9:
+        raise ValueError(
+            f"The path so far has init='zero', but the 'init' parameter is {model.init!r}: set "
+            "init='zero', or fit with warm_start=False."
+        )
     for name in ("scale", "prior"):
         value, used = getattr(model, name), getattr(model, name + "_")
         if value != "auto" and value != used:

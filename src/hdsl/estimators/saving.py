@@ -28,7 +28,7 @@ def _state(model: HDSL) -> dict[str, Any]:
         name: getattr(model, name + "_")
         for name in (
             "atoms", "weights", "scale", "prior", "objective", "gap", "gap_is_exact", "status",
-            "n_iter", "n_triplets", "n_features_in", "trace",
+            "n_iter", "n_triplets", "n_features_in", "trace", "norm", "columns",
         )
     }  # fmt: skip
     params = model.get_params(deep=False)
@@ -82,7 +82,7 @@ def load(path: Any) -> HDSL:
     for name in ("versions", "extra"):
         state.pop(name)
     for name, value in state.items():
-        if value is not None:
+        if value is not None or name in ("norm", "columns"):
             setattr(model, name + "_", value)
     if "validation_score" in (model.trace_.dtype.names or ()):
         score = float(model.trace_["validation_score"][model.n_iter_])

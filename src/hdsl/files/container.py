@@ -33,7 +33,7 @@ from .. import strict_json
 from .atomic import FilePath, atomic_write, check_regular
 
 #: The format this version writes, and the newest it reads.
-FORMAT = 1
+FORMAT = 2
 
 #: Bytes of the JSON text; parsed, it may take 30 times as much. Large things are arrays.
 HEADER_LIMIT = 4 * 2**20

@@ -56,6 +56,9 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
         gap_is_exact : bool
         status : str
         n_iter, n_triplets, n_features_in : int
+        norm : {"l2", None}
+        columns : ndarray or None
+            Columns that count in the length of a row, sorted; None is all.
         trace : structured ndarray of n_iter + 1 records or more
         versions : dict of str to str
             Of the programs that made the model: "hdsl", "numpy", "python"; "format" is added.
@@ -95,6 +98,7 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
         "gap_is_exact": bool(state["gap_is_exact"]),
         "trace": trace_layout,
         "feature_names": state.get("feature_names_in") is not None,
+        "norm": state.get("norm"),
         "extra": {},
         "extra_arrays": [],
         "extra_strings": [],
@@ -103,6 +107,8 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     for name in FLOATS:
         value = float(state[name])
         header[name] = value if math.isfinite(value) else repr(value)
+    if state.get("columns") is not None:
+        arrays["columns"] = _pack_columns(state["columns"], header["n_features_in"])
     if header["feature_names"]:
         arrays |= add_prefix("feature_names", pack_strings(list(state["feature_names_in"])))
     for key, value in sorted((state.get("extra") or {}).items()):
@@ -178,6 +184,10 @@ def _state(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> dict[
     state["atoms"] = atoms.astype(np.int64) if atoms.dtype.kind == "i" else atoms
     state["weights"] = get_array(arrays, "weights")
     state["trace"] = unpack_table(arrays, "trace", get("trace", dict))
+    state["norm"] = header.get("norm")  # files of format 1 have none
+    state["columns"] = None
+    if "columns" in arrays:
+        state["columns"] = _unpack_columns(arrays["columns"], state["n_features_in"])
     state["feature_names_in"] = None
     if get("feature_names", bool):
         state["feature_names_in"] = _text(arrays, "feature_names")
@@ -200,12 +210,38 @@ def check_model(state: Mapping[str, Any]) -> None:
         raise ValueError(f"prior is {state['prior']}, expected a finite number >= 0.")
     check_atoms(state["atoms"], state["weights"], state["n_features_in"])
     check_trace(state["trace"], state["n_iter"], state["n_features_in"])
+    if state.get("norm") not in (None, "l2"):
+        raise ValueError(f"norm is {short(state['norm'])}, expected 'l2' or null.")
+    columns = state.get("columns")
+    if columns is not None:
+        is_sorted = columns.ndim == 1 and columns.dtype == np.int64 and len(columns) > 0
+        is_sorted = is_sorted and bool((np.diff(columns) > 0).all())
+        if not is_sorted or columns[0] < 0 or columns[-1] >= state["n_features_in"]:
+            raise ValueError("columns must hold rising column numbers, below n_features_in.")
     names = state.get("feature_names_in")
     if names is not None and len(names) != state["n_features_in"]:
         raise ValueError(
             f"feature_names_in has {len(names)} names, but n_features_in is "
             f"{state['n_features_in']}."
         )
+
+
+def _pack_columns(columns: np.ndarray, n_features: int) -> np.ndarray:
+    """Return column numbers as bits, one per feature, or as they are where that is shorter."""
+    if n_features > 64 * len(columns):
+        return narrow(np.asarray(columns, dtype=np.int64))
+    bits = np.zeros(n_features, dtype=bool)
+    bits[columns] = True
+    return np.packbits(bits)
+
+
+def _unpack_columns(packed: np.ndarray, n_features: int) -> np.ndarray:
+    """Return the column numbers that `_pack_columns` was given."""
+    if packed.dtype != np.uint8:
+        return packed.astype(np.int64) if packed.dtype.kind == "i" else packed
+    if packed.shape != (-(-n_features // 8),):
+        raise ValueError(f"columns has shape {packed.shape}, expected one bit per feature")
+    return np.flatnonzero(np.unpackbits(packed, count=n_features)).astype(np.int64)
 
 
 def _is_text(value: np.ndarray) -> bool:
