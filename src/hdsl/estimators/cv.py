@@ -28,6 +28,7 @@ from .mining import Mining
 from .model import SimilarityModel
 from .parameters import check_parameters
 from .progress import GridProgress
+from .rows import RowNorm
 from .supervision import Supervision
 
 #: What "auto" tries, as multiples of HDSL's own automatic values; priors also try 0.
@@ -156,14 +157,16 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         base = self._base()
         checked = copy(base)
         X = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
+        rows = RowNorm.of(base, X, continues=False)
         whole = Supervision.check(
-            type(self).__name__, X, y, triplets=triplets, quadruplets=quadruplets,
+            type(self).__name__, rows.apply(X), y, triplets=triplets, quadruplets=quadruplets,
             sample_weight=sample_weight,
         )  # fmt: skip
         validation = (X_val, y_val, triplets_val)
         fixed = any(part is not None for part in validation)
         if fixed:
-            folds = [(whole, whole.check_validation(checked, *validation))]
+            held = whole.check_validation(checked, *validation)
+            folds = [(whole, replace(held, X=rows.apply(held.X)))]
         else:
             folds = list(self._folds(whole))
             if not folds:
@@ -203,6 +206,8 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
                     learned.best_estimator_ = best.at(learned.best_params_["n_iter"])
                 complete = best.status_ != "interrupted"
         learned.status_ = "complete" if complete else "interrupted"
+        best = learned.best_estimator_
+        best.norm_, best.columns_ = rows.norm, rows.columns
         learned.__dict__.pop("feature_names_in_", None)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(checked, name):
