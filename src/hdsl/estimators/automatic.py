@@ -13,7 +13,7 @@ PRIOR_MARGIN = 1.0
 #: root of the number of anchors, as the excess risk grows with scale / sqrt(rows), and with the
 #: number of values that a row rests on where these are many, as they share the margin of the dot
 #: product.
-SCALE_MARGIN = 10.0
+SCALE_MARGIN = 3.0
 SCALE_VALUES = 80.0
 
 

@@ -41,7 +41,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     ----------
     scale : float > 0 or "auto", default="auto"
         λ, a bound of the learned part: the trace of M is at most 2λ. "auto" is
-        10 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
+        3 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
         the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
@@ -72,12 +72,12 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     mining : {"neighbors", "random"} or callable, default="neighbors"
         How ``fit(X, y)`` makes triplets: target neighbours times impostors by dot product, random
         ones by label, or a function (X, y, rng) -> array of shape (n_triplets, 3).
-    n_targets, n_impostors : int, default=3 and 5
+    n_targets, n_impostors : int, default=10
         Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors triplets per row.
     mine_every : int or None, default=None
         With ``mining="neighbors"``, mine neighbours again under the similarity learned so far after
         every `mine_every` iterations, and add the new triplets. None mines once, by dot product.
-    max_iter : int, default=1000
+    max_iter : int, default=300
         Largest number of iterations. Reaching it is a normal end; ``status_`` says so.
     tol : float >= 0, default=1e-3
         Stop when the duality gap is at most this. If the oracle is not "exact", an exact search
@@ -196,10 +196,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         init: str = "zero",
         batch_size: int | None = None,
         mining: str | Callable[..., np.ndarray] = "neighbors",
-        n_targets: int = 3,
-        n_impostors: int = 5,
+        n_targets: int = 10,
+        n_impostors: int = 10,
         mine_every: int | None = None,
-        max_iter: int = 1000,
+        max_iter: int = 300,
         tol: float = 1e-3,
         early_stopping: bool = False,
         validation_fraction: float = 0.1,
