@@ -1,7 +1,7 @@
 """The paper in dense matrices, slow and obvious: what every fast path is compared with.
 
-Nothing here knows the library. Matrices are formed whole, sums run over comparisons, the best atom is
-found by trying all. Feature numbers are columns of X, margins come in the order of the comparisons.
+Nothing here knows the library. Matrices are formed whole, sums run over comparisons, the best atom
+is found by trying all. Feature numbers are columns of X, margins have the order of the comparisons.
 """
 
 from dataclasses import dataclass, field

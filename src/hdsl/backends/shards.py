@@ -61,7 +61,7 @@ class ShardedLayout(Layout):
         for first, last in pairwise(bounds):
             part = np.column_stack([column[first:last] for column in of.columns])
             rows, numbers = np.unique(part, return_inverse=True)
-            omega = of.omega[first:last] if of.omega_step else of.omega
+            omega = of.omega[first:last] if of.omega_step else float(of.omega[0])
             own = Rows(of.rows.matrix[rows], workers)
             comparisons = make_comparisons(own, numbers.reshape(part.shape), omega)
             own_weights = None if whole.weights is None else whole.weights[first:last]

@@ -55,9 +55,9 @@ class CPULayout(Layout):
         self.n_features = len(self.features)
         matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.n_features))
         order = np.argsort(compared[:, 0], kind="stable")
-        if weights is None:
-            omega, self.weights = np.array([1.0 / len(compared)]), None
-        else:
+        omega: np.ndarray | float = 1.0 / len(compared)
+        self.weights = None
+        if weights is not None:
             omega = (weights / weights.sum())[order]
             self.weights = weights[order] / weights.max()
         rows = Rows(matrix, workers)

@@ -167,7 +167,7 @@ class CPUProblem(Problem):
         """
         of = self.comparisons
         total = self.weight_of(batch) if batch_weight is None else batch_weight
-        omega = (of.omega[batch] if of.omega_step else np.ones(1)) / max(total, TINY)
+        omega = (of.omega[batch] if of.omega_step else 1.0) / max(total, TINY)
         compared = np.column_stack([column[batch] for column in of.columns])
         rows, numbers = np.unique(compared, return_inverse=True)
         return make_comparisons(
