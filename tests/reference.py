@@ -301,6 +301,27 @@ def vote(classes, weights):
     return {c: share / sum(weights) for c, share in votes.items()}, winner
 
 
+def partner_values(C, features, after):
+    """Return C_jj + |S_ij| for each feature i and every j; -inf where j is i, or no j > i."""
+    values = np.diag(C) + np.abs(C + C.T)
+    np.fill_diagonal(values, -np.inf)
+    if after:
+        values[np.tril_indices_from(values)] = -np.inf
+    return values[features]
+
+
+def check_partners(found, C, features, after, tolerance):
+    """Fail unless value and entry are those of the partner named, and no other is better."""
+    rows = partner_values(C, features, after)
+    for row, i, value, j, entry in zip(rows, features, *found, strict=True):
+        if row.max() == -np.inf:
+            assert (value, j, entry) == (-np.inf, -1, 0.0)
+        else:
+            assert row[j] >= row.max() - tolerance
+            assert abs(value - row[j]) <= tolerance
+            assert abs(entry - (C[i, j] + C[j, i])) <= tolerance
+
+
 def climb(C, S, starts):
     """Return the atom of the oracle's ascent, and the features whose partners it looked for.
 
