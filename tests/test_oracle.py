@@ -12,7 +12,6 @@ import reference
 from hdsl.core import oracle
 from hdsl.core.atoms import Atom
 from hdsl.core.oracle import ORACLES, Vertex
-from hdsl.core.protocols import Gradient
 from strategies import exact_twins, make_twin, models, random_twin, subsets, twins_with_margins
 
 every_oracle = pytest.mark.parametrize("name", sorted(ORACLES))
@@ -39,38 +38,16 @@ def scores_of_feature(scores, feature):
     return {atom: score for atom, score in scores.items() if feature in atom[:2]}
 
 
-class Watched(Gradient):
-    """A gradient that notes which features it is asked for the partners of."""
+def watched(gradient):
+    """Return a gradient that notes in `looks` which features it is asked for the partners of."""
+    partners, gradient.looks = gradient.partners, []
 
-    def __init__(self, gradient):
-        self.gradient, self.looks = gradient, []
-        self.scale, self.n_features = gradient.scale, gradient.n_features
-        self.covers_all = gradient.covers_all
+    def noted(features, **options):
+        gradient.looks.append(np.asarray(features).tolist())
+        return partners(features, **options)
 
-    diagonal = property(lambda self: self.gradient.diagonal)
-    rounding = property(lambda self: self.gradient.rounding)
-
-    def rows(self, features):
-        return self.gradient.rows(features)
-
-    def entries(self, atoms):
-        return self.gradient.entries(atoms)
-
-    def dot(self, margins):
-        return self.gradient.dot(margins)
-
-    def drift_since(self, other):
-        return self.gradient.drift_since(getattr(other, "gradient", other))
-
-    def is_zero(self):
-        return self.gradient.is_zero()
-
-    def snapshot(self):
-        return self.gradient.snapshot()
-
-    def partners(self, features, *, after=False):
-        self.looks.append(np.asarray(features).tolist())
-        return self.gradient.partners(features, after=after)
+    gradient.partners = noted
+    return gradient
 
 
 @every_oracle
@@ -155,12 +132,12 @@ def test_what_exact_counts_and_remembers(seed):
     for k in range(60):
         before = asked.snapshot()
         copies = {name: array.copy() for name, array in before.items()}
-        gradient = Watched(twin.ours.gradient(margins))
+        gradient = watched(twin.ours.gradient(margins))
         vertex = asked(gradient, rng)
         assert vertex == ask("exact", twin, margins)
         for name, array in before.items():  # a snapshot does not change while the run goes on
             assert_array_equal(array, copies[name])
-        other, again = oracle.Exact(), Watched(twin.ours.gradient(margins))
+        other, again = oracle.Exact(), watched(twin.ours.gradient(margins))
         other.restore(before, twin.ours)
         assert (other(again, rng), again.looks) == (vertex, gradient.looks)
         rows = gradient.looks[-1]
@@ -171,7 +148,7 @@ def test_what_exact_counts_and_remembers(seed):
         assert after["counts"].tolist() == [k + 1, n_rows, budget]
         assert [asked.n_calls, asked.n_rows] == [k + 1, n_rows]
         # What is remembered bounds every row, and is the value of those just computed.
-        value, *_ = gradient.gradient.partners(np.arange(d), after=True)
+        value, *_ = twin.ours.gradient(margins).partners(np.arange(d), after=True)
         assert (after["value"] >= value - 1e-12).all()
         assert_allclose(after["value"][rows], value[rows], rtol=1e-12)
         margins = margins + 2 / (k + 200) * toward(twin, vertex.atom, margins)
@@ -236,7 +213,7 @@ def test_climb_takes_the_passes_of_a_slow_twin(twin, data):
     count = data.draw(st.integers(0 if starts else 1, 4))
     C = -twin.dense.gradient(np.zeros(twin.dense.T))
     largest = np.argsort(-np.diag(C), kind="stable")[:count].tolist()
-    gradient = Watched(twin.ours.gradient(np.zeros(twin.dense.T)))
+    gradient = watched(twin.ours.gradient(np.zeros(twin.dense.T)))
     atom, looks = reference.climb(C, C + C.T, [*starts, *largest])
     assert (gradient.climb(starts, count).atom, gradient.looks) == (atom, looks)
 
@@ -255,7 +232,7 @@ def test_ascent(seed):
         chance.bit_generator.state = rng.bit_generator.state
         C = -twin.dense.gradient(margins)
         largest = np.argsort(-C.diagonal())[:6].tolist()
-        gradient = Watched(twin.ours.gradient(margins))
+        gradient = watched(twin.ours.gradient(margins))
         score, atom = asked(gradient, rng)
         starts = [*largest, *last, int(chance.integers(40))]
         assert (atom, gradient.looks) == reference.climb(C, C + C.T, starts)
