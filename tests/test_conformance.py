@@ -243,6 +243,7 @@ def draw_batch(twin, data):
 
 
 @every_layout
+@fewer
 @given(data=st.data())
 def test_gradient(layout, data):
     """Over all comparisons, or over a batch, which is the problem of these alone."""
