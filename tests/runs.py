@@ -42,6 +42,7 @@ class Blind(Oracle):
 
 def covering(*values):
     """Return all combinations for parametrize, the ones beyond a pairwise covering marked slow."""
+    values = list(map(list, values))
     few = pairwise(*values)
     return [
         pytest.param(*row, marks=[] if row in few else pytest.mark.slow) for row in product(*values)

@@ -72,7 +72,7 @@ class Exact(Oracle):
         counts = {"counts": np.array([self.n_calls, self.n_rows, self._budget])}
         if self._base is None or self._last is None:
             return counts
-        values = {"value": self._value, "base_value": self._base_value}
+        values = {"value": self._value.copy(), "base_value": self._base_value}
         gradients = nested(base=self._base.snapshot(), last=self._last.snapshot())
         return {**counts, **values, **gradients}
 
