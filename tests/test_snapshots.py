@@ -120,6 +120,8 @@ def test_every_damaged_array_is_refused(snapshot):
             refuse(snapshot | {name: array.astype("f4")})
     for name, array in wrong_values(snapshot):
         refuse(snapshot | {name: array})
+    for name in ("more", "problem.more", "oracle.more", "oracle.more.w", "more.w", "oracle", ""):
+        refuse(snapshot | {name: snapshot["floats"]}, match=r"more|oracle|''")
 
 
 def test_what_an_exact_search_remembers_comes_whole_or_not_at_all(snapshot):
