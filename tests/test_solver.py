@@ -29,12 +29,6 @@ from strategies import LOSSES, make_twin, random_arrays, random_twin, twins
 STEPS = [*((rule, "line_search") for rule in RULES), ("forward", "2/(k+2)")]
 
 
-@lru_cache
-def optimum(seed, loss, scale, prior=0.0):
-    """Return the bounds on the optimum of a well-scaled problem."""
-    return random_twin(seed, loss=loss, scale=scale, prior=prior).dense.optimum()
-
-
 def dense_model(twin, result):
     """Return the matrix and the margins of a result or state, from its atoms."""
     atoms = twin.inside(result.atoms)
@@ -50,7 +44,7 @@ class Watch:
 
     def __init__(self, twin, *, falls=True, upper=np.inf):
         self.twin, self.dense, self.falls, self.upper = twin, twin.dense, falls, upper
-        self.size, self.objectives = twin.dense.margin_size(), []
+        self.size, self.objectives, self.models = twin.dense.margin_size(), [], []
 
     def __call__(self, state):
         dense, k = self.dense, len(self.objectives)
@@ -76,6 +70,7 @@ class Watch:
             assert state.gap == pytest.approx(dense.gap(M, margins), abs=tolerance)
             assert state.gap >= max(value - self.upper, 0.0) - tolerance
         self.objectives.append(state.objective)
+        self.models.append((state.atoms, state.weights))
 
 
 @pytest.mark.parametrize(
@@ -95,13 +90,16 @@ def test_every_step(loss, oracle, steps, batches, data):
     )  # fmt: skip
     assert result.status in {"optimal", "max_iter", "no_violation", "stalled"}
     assert result.n_iter == len(result.trace) - 1
-    assert_allclose(result.trace["objective"][: len(watch.objectives)], watch.objectives)
     if step_size == "2/(k+2)":
         expected = [2.0 / (k + 2.0) for k in range(result.n_iter)]
         assert_array_equal(result.trace["step_size"][1:], expected)
-    replayed = replay(result.trace, result.n_iter)
-    assert_array_equal(replayed.atoms, result.atoms)
-    assert_allclose(replayed.weights, result.weights, rtol=0, atol=1e-12)
+    for k, (atoms, weights) in enumerate([*watch.models, (result.atoms, result.weights)]):
+        k = min(k, result.n_iter)
+        again, row = replay(result.trace, k), result.trace[k]
+        assert_array_equal(again.atoms, atoms)
+        assert_allclose(again.weights, weights, rtol=0, atol=1e-12)
+        assert (row["n_atoms"], row["n_features"]) == (len(atoms), len(np.unique(atoms[:, :2])))
+        assert k >= len(watch.objectives) or row["objective"] == watch.objectives[k]
 
 
 @pytest.mark.parametrize("step_size", STEP_SIZES)
@@ -116,51 +114,15 @@ def test_rate_of_forward_steps(step_size, twin):
     assert (excess <= bound * (1 + 1e-12)).all()
 
 
-@pytest.mark.parametrize(("rule", "batch_size"), [*covering(RULES, [None, 7])])
-def test_replay_is_the_model_of_each_iteration(rule, batch_size):
-    X, T = random_arrays(6)
-    wide, _ = with_empty_columns(X)
-    twin, states = make_twin(wide, T, scale=8.0), []
-
-    def remember(state):
-        states.append((state.atoms, state.weights, state.objective))
-
-    result = run(twin, rule=rule, batch_size=batch_size, max_iter=80, callback=remember)
-    assert result.trace["drop"].any() == (rule != "forward")
-    assert (np.diff(result.trace["seconds"]) >= 0).all()
-    for k, (atoms, weights, objective) in enumerate(states):
-        again, row = replay(result.trace, k), result.trace[k]
-        assert_array_equal(again.atoms, atoms)
-        assert_allclose(again.weights, weights, rtol=0, atol=1e-12)
-        assert (row["n_atoms"], row["n_features"]) == (len(atoms), len(np.unique(atoms[:, :2])))
-        assert row["objective"] == objective
-
-
 # --- rounding ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("loss", "rule"), covering(LOSSES, RULES))
+@pytest.mark.parametrize(("loss", "rule"), [*zip(LOSSES, RULES, strict=True)])
 def test_a_long_run_does_not_drift(loss, rule):
     twin = random_twin(11, n=15, d=12, T=60, loss=loss, scale=50.0, prior=0.5)
     watch = Watch(twin)
     run(twin, oracle="heuristic", rule=rule, max_iter=250, callback=watch)
     assert len(watch.objectives) > 100
-
-
-@pytest.mark.parametrize("step_size", STEP_SIZES)
-def test_margins_are_rebuilt_now_and_then(step_size):
-    """An error in the cached margins, far above that of rounding, is gone some time later."""
-    twin = random_twin(0, T=10, scale=8.0)
-
-    def disturb(state):
-        if state.n_iter == 500:
-            state.margins += 1e-6
-        if state.n_iter == 2500:
-            margins = twin.dense.margins(state.atoms, state.weights)
-            assert_allclose(state.margins, margins, rtol=0, atol=1e-10)
-
-    parameters = {"rule": "forward", "step_size": step_size, "oracle": "ascent", "tol": NEVER}
-    assert run(twin, max_iter=2500, callback=disturb, **parameters).status == "max_iter"
 
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])
@@ -208,30 +170,21 @@ def test_drift_bounds_the_error_of_margins(rule, scale, error, monkeypatch):
         assert after == pytest.approx(expected, rel=1e-6, abs=0.0)
 
 
-def test_the_result_is_free_of_drift():
-    """Whatever rounding did to the margins, the objective reported is that of the atoms."""
+@pytest.mark.parametrize(("share", "n_warnings"), [(0.5e-6, 0), (2e-6, 1)])
+def test_the_objective_is_that_of_the_atoms(share, n_warnings):
+    """A warning says so where rounding has moved the objective visibly."""
     twin = random_twin(0, scale=8.0)
 
-    def disturb(state):
-        state.margins += 1e-3
-        return state.n_iter == 3
-
-    with pytest.warns(UserWarning, match="Rounding hides the objective: .* by the steps"):
-        result = run(twin, callback=disturb)
-    value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
-    assert result.objective == pytest.approx(value, rel=1e-13)
-
-
-@pytest.mark.parametrize(("share", "n_warnings"), [(0.5e-6, 0), (2e-6, 1)])
-def test_a_warning_says_when_rounding_is_visible(share, n_warnings):
     def disturb(state):
         state.objective *= 1.0 + share
         return state.n_iter == 3
 
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")
-        assert run(random_twin(0, scale=8.0), callback=disturb).status == "callback"
-    assert len(found) == n_warnings
+        result = run(twin, callback=disturb)
+    assert ["Rounding hides the objective" in str(w.message) for w in found] == [True] * n_warnings
+    value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
+    assert result.objective == pytest.approx(value, rel=1e-13)
 
 
 @pytest.mark.parametrize("is_refused", [False, True])
@@ -325,19 +278,35 @@ def test_a_run_that_continues_an_earlier_one():
 # --- where it ends -------------------------------------------------------------------------------
 
 
+#: Problems by name: from a loss, both sides.
+PROBLEMS = {
+    "small scale": lambda loss: random_twin(1, loss=loss, scale=0.5),
+    "large scale": lambda loss: random_twin(1, loss=loss, scale=5.0),
+    "prior": lambda loss: random_twin(1, loss=loss, scale=5.0, prior=1.0),
+    "one triplet": lambda loss: random_twin(0, n=3, T=1, loss=loss, scale=0.5),
+    "two features": lambda loss: make_twin(*random_arrays(0, d=2, density=1.0), loss, scale=2.0),
+    "contradiction": lambda loss: make_twin(
+        [[2, 1, 0, 0], [1, 2, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]], [[0, 1, 2], [0, 2, 1]], loss
+    ),
+}
+
+
+@lru_cache
+def optimum(problem, loss):
+    """Return the bounds on the optimum of one of the problems."""
+    return PROBLEMS[problem](loss).dense.optimum()
+
+
 @pytest.mark.parametrize(
-    ("loss", "oracle", "steps", "size"),
-    covering(LOSSES, ORACLES, STEPS, [(0.5, 0.0), (5.0, 0.0), (5.0, 1.0)]),
+    ("problem", "loss", "oracle", "steps"), covering(PROBLEMS, LOSSES, ORACLES, STEPS)
 )
-def test_every_run_ends_at_a_certified_optimum(loss, oracle, steps, size):
+def test_every_run_ends_at_a_certified_optimum(problem, loss, oracle, steps):
     """A gap that a heuristic claims is checked, and seldom in vain."""
-    (rule, step_size), (scale, prior) = steps, size
+    twin, (rule, step_size) = PROBLEMS[problem](loss), steps
     tol = 1e-2 if rule == "forward" else 1e-8
-    twin = random_twin(1, loss=loss, scale=scale, prior=prior)
-    result = run(
-        twin, oracle=oracle, rule=rule, step_size=step_size, max_iter=20_000, tol=tol
-    )  # fmt: skip
-    upper, lower = optimum(1, loss, scale, prior)
+    parameters = {"oracle": oracle, "rule": rule, "step_size": step_size}
+    result = run(twin, max_iter=20_000, tol=tol, **parameters)
+    upper, lower = optimum(problem, loss)
     assert result.status in {"optimal", "no_violation"}
     assert result.gap_is_exact
     assert result.gap <= tol
@@ -374,59 +343,18 @@ def test_optimal_means_a_small_gap(twin, rule, oracle, tol):
 
 
 @pytest.mark.parametrize(
-    ("loss", "oracle", "rule"), covering(["smoothed_hinge", "squared_hinge"], ORACLES, RULES)
+    ("size", "oracle", "rule", "batch_size"),
+    covering([(0.01, 2.0), (50.0, 0.0)], ORACLES, RULES, [None, 5]),
 )
-def test_nothing_is_learned_where_the_prior_satisfies_all(loss, oracle, rule):
-    X, T = [[2.0, 1.0, 0.0], [2.0, 1.0, 0.0], [0.0, 0.0, 1.0]], [[0, 1, 2], [1, 0, 2]]
-    result = run(make_twin(X, T, loss, prior=1.0), oracle=oracle, rule=rule)
-    assert (result.status, result.n_iter) == ("no_violation", 0)
-    assert (result.objective, result.gap, result.gap_is_exact) == (0.0, 0.0, True)
-
-
-@pytest.mark.parametrize("loss", ["smoothed_hinge", "squared_hinge"])
-@pytest.mark.parametrize("batch_size", [None, 5])
-def test_violations_may_end_on_the_way(loss, batch_size):
-    """Separable triplets and a large scale: the loss reaches 0, not a gap below tol."""
+def test_a_run_ends_where_no_triplet_is_violated(size, oracle, rule, batch_size):
+    """At the start where the prior satisfies all triplets, on the way where a model does."""
     X = np.array([[1.0, 0.0, 0.5], [1.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 1.0, 0.0]])
     T = [(0, 1, 2), (0, 1, 3), (1, 0, 2), (1, 0, 3), (2, 3, 0), (2, 3, 1), (3, 2, 0), (3, 2, 1)]
-    result = run(make_twin(X, T, loss, scale=50.0), batch_size=batch_size, init="random", seed=1)
-    assert result.status == "no_violation"
-    assert (result.objective, result.gap, result.gap_is_exact) == (0.0, 0.0, True)
-
-
-@pytest.mark.parametrize(("loss", "rule"), covering(LOSSES, RULES))
-def test_one_triplet(loss, rule):
-    """The best atom alone is the optimum, or the triplet is satisfied."""
-    for seed in range(2):
-        twin = random_twin(seed, n=3, T=1, loss=loss, scale=0.5)
-        result = run(twin, rule=rule, tol=1e-9)
-        assert result.status in {"optimal", "no_violation"}
-        assert result.objective == pytest.approx(
-            twin.dense.ell(twin.dense.vertices.max()), abs=1e-9
-        )
-
-
-@pytest.mark.parametrize(("loss", "rule"), covering(LOSSES, RULES))
-def test_two_features(loss, rule):
-    """There are two atoms."""
-    twin = make_twin(*random_arrays(0, d=2, density=1.0), loss, scale=2.0)
-    result = run(twin, rule=rule, tol=1e-3 if rule == "forward" else 1e-9, max_iter=5000)
-    assert result.status == "optimal"
-    assert len(result.atoms) <= 2
-    assert result.objective <= twin.dense.optimum().upper + 1e-3
-
-
-@pytest.mark.parametrize(("loss", "oracle", "rule"), covering(LOSSES, ORACLES, RULES))
-def test_contradictory_triplets(loss, oracle, rule):
-    """(a, p, q) and (a, q, p) cannot both hold; an atom of margin 0 is optimal."""
-    X = np.zeros((4, 4))
-    X[0, :2], X[1, :2], X[3, 2:] = [2.0, 1.0], [1.0, 2.0], [1.0, 1.0]
-    twin = make_twin(X, [[0, 1, 2], [0, 2, 1]], loss)
-    tol = 1e-3 if rule == "forward" else 1e-9
-    result = run(twin, oracle=oracle, rule=rule, tol=tol, max_iter=2000)
-    least = twin.dense.ell(np.zeros(1))[0]
-    assert result.status == "optimal"
-    assert least - 1e-12 <= result.objective <= least + tol
+    for loss in ("smoothed_hinge", "squared_hinge"):
+        twin = make_twin(X, T, loss, *size)
+        result = run(twin, oracle=oracle, rule=rule, batch_size=batch_size, init="random", seed=1)
+        assert (result.status, result.n_iter > 0) == ("no_violation", size[1] == 0.0)
+        assert (result.objective, result.gap, result.gap_is_exact) == (0.0, 0.0, True)
 
 
 @pytest.mark.parametrize(("oracle", "rule"), covering(ORACLES, RULES))
@@ -561,7 +489,7 @@ def test_a_check_that_costs_too_much_is_left_out(is_affordable, batch_size, stat
     assert result.gap_is_exact == is_affordable
     assert (result.n_exact_checks >= 1) == (is_affordable or batch_size is not None)
     assert result.gap <= 0.3
-    assert result.objective <= optimum(1, "smoothed_hinge", 5.0).upper + 0.3
+    assert result.objective <= optimum("large scale", "smoothed_hinge").upper + 0.3
 
 
 def test_a_gap_of_exactly_tol_is_small_enough():
@@ -618,9 +546,6 @@ class Interrupt:
     def __init__(self, moment):
         self.moment, self.count, self.has_begun = moment, 0, False
 
-    def begin(self, snapshot):
-        self.has_begun = True
-
     def __call__(self, frame, event, argument):
         if not frame.f_code.co_filename.startswith(hdsl.__path__[0]):
             return None
@@ -630,33 +555,32 @@ class Interrupt:
                 raise KeyboardInterrupt
         return self
 
+    def run(self, **parameters):
+        def begin(snapshot):
+            self.has_begun = True
 
-def interrupted(twin, moment, **parameters):
-    """Return the result of an interrupted run, and how many lines it came to."""
-    interrupt, before = Interrupt(moment), sys.gettrace()
-    sys.settrace(interrupt)
-    try:
-        result = run(twin, snapshots=Snapshots(None, interrupt.begin), **parameters)
-    finally:
-        sys.settrace(before)
-    return result, interrupt.count
+        twin, before = random_twin(0, scale=8.0), sys.gettrace()
+        sys.settrace(self)
+        try:
+            return run(twin, max_iter=8, snapshots=Snapshots(None, begin), **parameters)
+        finally:
+            sys.settrace(before)
 
 
 @pytest.mark.parametrize(
     ("oracle", "rule"),
-    [("exact", "away"), ("ascent", "blended"), ("exact", "pairwise"), (Blind(), "forward")],
+    [("exact", "away"), ("ascent", "blended"), ("heuristic", "pairwise"), (Blind(), "forward")],
 )
 def test_an_interrupt_at_any_moment_leaves_a_whole_model(oracle, rule):
     """Ctrl-C comes inside a step, not between two: model, trace and objective still agree."""
-    twin, parameters = random_twin(0, scale=8.0), {"oracle": oracle, "rule": rule, "max_iter": 8}
-    whole, n_lines = interrupted(twin, -1, **parameters)
-    models = [as_dict(replay(whole.trace, k)) for k in range(9)]
-    for moment in np.random.default_rng(0).integers(1, n_lines, size=60).tolist():
-        result, _ = interrupted(twin, moment, **parameters)
+    twin, parameters = random_twin(0, scale=8.0), {"oracle": oracle, "rule": rule}
+    counter = Interrupt(moment=None)
+    whole = counter.run(**parameters)
+    for moment in np.linspace(1, counter.count, num=60, dtype=int).tolist():
+        result = Interrupt(moment).run(**parameters)
         assert result.status == "interrupted"
-        assert result.n_iter == len(result.trace) - 1
-        assert as_dict(result) == pytest.approx(models[result.n_iter], abs=1e-12)
-        assert_same_steps(result.trace, whole.trace[: len(result.trace)])
+        assert_array_equal(result.trace[STEP_FIELDS], whole.trace[STEP_FIELDS][: result.n_iter + 1])
+        assert as_dict(result) == as_dict(replay(result.trace, result.n_iter))
         value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
         assert result.objective == pytest.approx(value, rel=1e-12)
         assert result.trace["objective"][-1] == pytest.approx(value, rel=1e-12)
