@@ -40,12 +40,14 @@ class Blind(Oracle):
         return Vertex(float(gradient.scores(np.array([[0, 1, 1]]))[0]), Atom(0, 1, 1))
 
 
-def covering(*values):
+def covering(*values, allowed=lambda *row: True):
     """Return all combinations for parametrize, the ones beyond a pairwise covering marked slow."""
     values = list(map(list, values))
-    few = pairwise(*values)
+    few = pairwise(*values, allowed=allowed)
     return [
-        pytest.param(*row, marks=[] if row in few else pytest.mark.slow) for row in product(*values)
+        pytest.param(*row, marks=[] if row in few else pytest.mark.slow)
+        for row in product(*values)
+        if allowed(*row)
     ]
 
 

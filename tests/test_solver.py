@@ -305,8 +305,14 @@ def optimum(problem, loss):
     return PROBLEMS[problem](loss).dense.optimum()
 
 
+def converges_fast(problem, loss, oracle, steps):
+    """Whether the steps do: those of fixed sizes need good atoms."""
+    return steps[1] == "line_search" or oracle == "exact"
+
+
 @pytest.mark.parametrize(
-    ("problem", "loss", "oracle", "steps"), covering(PROBLEMS, LOSSES, ORACLES, STEPS)
+    ("problem", "loss", "oracle", "steps"),
+    covering(PROBLEMS, LOSSES, ORACLES, STEPS, allowed=converges_fast),
 )
 def test_every_run_ends_at_a_certified_optimum(problem, loss, oracle, steps):
     """A gap that a heuristic claims is checked, and seldom in vain."""
