@@ -4,7 +4,7 @@ import math
 import sys
 import warnings
 from functools import lru_cache
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import numpy as np
 import pytest
@@ -262,8 +262,7 @@ def test_the_start_counts_as_a_step_of_size_1():
 
 def test_default_options():
     assert solver.Options() == solver.Options(best_size, "oracle", None, 1000, 1e-3)
-    twin = random_twin(1, scale=5.0)
-    rng = np.random.default_rng(0)
+    twin, rng = random_twin(1, scale=5.0), np.random.default_rng(0)
     found = solver.frank_wolfe(twin.ours, Ascent(), RULES["away"], rng=rng)
     assert_same_model(found, run(twin, oracle="ascent", tol=1e-3))
 
@@ -390,14 +389,9 @@ def test_steps_of_size_zero_end_the_run(oracle, batch_size, enough, monkeypatch)
 
 
 def test_only_steps_of_size_zero_in_a_row_end_the_run(monkeypatch):
-    twin, calls = random_twin(0, scale=8.0), []
-    original = twin.ours.step
-
-    def every_second(*args):
-        calls.append(args)
-        return original(*args) if len(calls) % 2 else None
-
-    monkeypatch.setattr(twin.ours, "step", every_second)
+    twin = random_twin(0, scale=8.0)
+    steps = cycle([twin.ours.step, lambda *args: None])
+    monkeypatch.setattr(twin.ours, "step", lambda *args: next(steps)(*args))
     assert run(twin, max_iter=30, tol=NEVER).status == "max_iter"
 
 
@@ -439,9 +433,15 @@ def test_a_claimed_gap_is_not_believed(rule):
 def test_a_blended_step_uses_what_a_check_found():
     """After a check in vain its vertex competes with a shift, as if it was just asked for."""
     kinds = []
+
+    def look(state):
+        if state.gap_is_exact and state.gap > 1e-4:
+            assert state.gap_estimate == state.gap
+
     for seed in range(6):
         twin = random_twin(seed, n=30, d=15, T=200, scale=20.0)
-        trace = run(twin, oracle=Blind(), rule="blended", max_iter=100, tol=1e-4).trace
+        parameters = {"rule": "blended", "max_iter": 100, "tol": 1e-4, "callback": look}
+        trace = run(twin, oracle=Blind(), **parameters).trace
         for k in np.flatnonzero(trace["gap_is_exact"][:-1]):
             active = replay(trace, k)
             margins = twin.dense.margins(active.atoms, active.weights)
@@ -558,13 +558,10 @@ def test_an_interrupt_at_any_moment_leaves_a_whole_model(oracle, rule):
 def test_a_batch_has_each_triplet_once(monkeypatch):
     """Sorted, none twice, and another batch in every iteration."""
     twin, batches = random_twin(8, scale=8.0), []
-    original = twin.ours.gradient
-
-    def noting(margins, batch=None):
-        batches.append(batch)
-        return original(margins, batch)
-
-    monkeypatch.setattr(twin.ours, "gradient", noting)
+    gradient = twin.ours.gradient
+    monkeypatch.setattr(
+        twin.ours, "gradient", lambda *args: batches.append(args[1]) or gradient(*args)
+    )
     run(twin, batch_size=20, max_iter=20, tol=NEVER)
     assert len(batches) == 22  # one for the start, one for each model
     assert all(len(batch) == 20 and (np.diff(batch) > 0).all() for batch in batches)
