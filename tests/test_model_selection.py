@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import strategies
 from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier
-from hdsl.estimators.hdsl import cv as model_selection
+from hdsl.estimators import cv as model_selection
 from hdsl.triplets import PointKFold
 
 # scikit-learn's checks have small classes.
