@@ -25,7 +25,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 import hdsl as hdsl_package
-from hdsl import HDSL, datasets, load, memory, text, triplets, user_input
+from hdsl import HDSL, datasets, load, memory, triplets, user_input
 from hdsl.cli import app, documents, inputs, learn, shell
 from hdsl.files import checkpoint
 from hdsl.text import TEST, TRAIN, VALIDATION, load_collection
