@@ -9,11 +9,13 @@ from unittest import mock
 
 import numpy as np
 
-from hdsl.backends.cpu.problem import TripletData, TripletProblem
+from hdsl.backends.cpu.layout import CPULayout
+from hdsl.backends.cpu.problem import CPUProblem
 from hdsl.backends.cpu.workers import Workers
 from hdsl.core import losses
 from hdsl.core.oracle import ORACLES, Exact
-from hdsl.core.solver import frank_wolfe
+from hdsl.core.solver import Options, frank_wolfe
+from hdsl.core.steps import RULES
 
 from . import problems
 from .fits import ITERATION_MARKS, fit, load, warm_up
@@ -28,7 +30,7 @@ N_ATOMS = 1000
 class Scene:
     """A problem in the middle of a run: two models one step apart, and active atoms."""
 
-    problem: TripletProblem
+    problem: CPUProblem
     margins: list[np.ndarray]
     atoms: np.ndarray
 
@@ -70,7 +72,7 @@ def kernels(task: Task) -> Iterator[Record]:
         made, *times = timed(lambda: _make_problem(problem, workers))
         yield _line(task, problem, unit, "build", *times)
         # The first gradient and oracle also make what later ones reuse.
-        start = np.zeros(made.n_triplets)
+        start = np.zeros(made.n_comparisons)
         _, *times = timed(lambda: ORACLES["ascent"]()(made.gradient(start), rng))
         yield _line(task, problem, unit, "first_look", *times)
         scene = _scene(made, task.iterations)
@@ -96,12 +98,12 @@ def _line(
     )  # fmt: skip
 
 
-def _make_problem(problem: problems.Problem, workers: Workers) -> TripletProblem:
-    data = TripletData(problem.X, problem.triplets, workers)
-    return TripletProblem(data, losses.get("smoothed_hinge"), problem.scale)
+def _make_problem(problem: problems.Problem, workers: Workers) -> CPUProblem:
+    layout = CPULayout(problem.X, problem.triplets, workers=workers)
+    return layout.problem(losses.get("smoothed_hinge"), problem.scale)
 
 
-def _scene(made: TripletProblem, n_iter: int) -> Scene:
+def _scene(made: CPUProblem, n_iter: int) -> Scene:
     """Run some iterations; add other pairs of the active features, up to N_ATOMS atoms."""
     seen: list[np.ndarray] = []
     atoms: list[np.ndarray] = []
@@ -112,7 +114,8 @@ def _scene(made: TripletProblem, n_iter: int) -> Scene:
         atoms[:] = [state.active.atoms.copy()]
 
     rng = np.random.default_rng(0)
-    frank_wolfe(made, max_iter=n_iter, tol=0.0, callback=remember, rng=rng)
+    options = Options(max_iter=n_iter, tol=0.0)
+    frank_wolfe(made, ORACLES["ascent"](), RULES["away"], options, callback=remember, rng=rng)
     return Scene(made, seen, _completed(atoms[0], rng))
 
 
@@ -130,16 +133,16 @@ def _parts(
 ) -> Iterator[tuple[str, Callable, Callable | None]]:
     """Yield the name of each part, the call to time, and what makes its argument."""
     made = scene.problem
-    direction = made.atom_margins(next(scene.active)) - scene.margins[0]
+    direction = made.margins(scene.atoms[:1], np.ones(1)) - scene.margins[0]
     yield "gradient", made.gradient, scene.next_margins
     yield "diagonal", lambda gradient: gradient.diagonal, scene.gradient
     yield "rows_1", lambda look: look.partners(scene.features[:1]), scene.look
     yield "rows_8", lambda look: look.partners(scene.features), scene.look
     yield "scores", lambda look: look.scores(scene.atoms), scene.look
-    yield "atom_margins", lambda atom: made.atom_margins(atom), lambda: next(scene.active)
+    yield "atom_margins", lambda atom: made.margins([atom], np.ones(1)), lambda: next(scene.active)
     yield (
         "slope_along",
-        lambda margins: made.slope_along(margins, direction, 0.01),
+        lambda margins: made.slopes(margins, direction, [0.01]),
         scene.next_margins,
     )
     yield "value", made.value, scene.next_margins

@@ -1,7 +1,6 @@
 """The command line: what it prints and writes, and how it ends when something is wrong."""
 
 import csv
-import inspect
 import json
 import os
 import pickle
@@ -27,6 +26,7 @@ from typer.testing import CliRunner
 import hdsl as hdsl_package
 from hdsl import HDSL, datasets, load, memory, triplets, user_input
 from hdsl.cli import app, documents, inputs, learn, shell
+from hdsl.estimators import saving
 from hdsl.files import checkpoint
 from hdsl.text import TEST, TRAIN, VALIDATION, load_collection
 
@@ -228,14 +228,6 @@ def test_fit_triplets(rows_file, tmp_path):
     assert f"{len(T)} judgements" in good("evaluate", out, rows_file, "--triplets", path).stdout
 
 
-needs_quadruplets = pytest.mark.skipif(
-    "quadruplets" not in inspect.signature(HDSL.fit).parameters
-    or not hasattr(user_input, "check_quadruplets"),
-    reason="HDSL.fit takes no quadruplets",
-)
-
-
-@needs_quadruplets
 def test_fit_quadruplets(rows_file, tmp_path):
     T = judged_triplets()
     Q = np.concatenate([T[:, [0, 1, 0, 2]], np.c_[T[:-1, :2], T[1:, ::2]]])  # same or other rows
@@ -256,7 +248,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["triplets", pytest.param("quadruplets", marks=needs_quadruplets)])
+@pytest.mark.parametrize("kind", ["triplets", "quadruplets"])
 def test_judgements_by_id(place, tmp_path, kind):
     ids = [f"d{k % 90}" for k in range(99)]
     judged = [(ids[k], ids[k + 3], ids[k], ids[k + 1]) for k in range(90)] * 2

@@ -18,12 +18,12 @@ from hdsl import HDSL, HDSLCV
 from hdsl.evaluate import knn_error, recovery_auc, triplet_accuracy
 from hdsl.similarity import Similarity
 
-# --- against labels and judgements ---------------------------------------------------------------
+# --- against labels and comparisons ---------------------------------------------------------------
 
 
 @st.composite
 def similarities(draw, d):
-    """None, or similarities free of rounding on integers, so that equal scores tie truly."""
+    """None, or similarities without rounding on integers, so that equal scores are ties."""
     if draw(st.booleans()):
         return None
     atoms, _ = draw(strategies.models(d))
@@ -64,13 +64,23 @@ def test_knn_error_counts_wrong_votes(X, data):
     assert error == pytest.approx(np.mean(wrong), abs=1e-12)
 
 
-@given(strategies.matrices(elements=strategies.INTEGERS), st.data())
-def test_triplet_accuracy_counts_draws_by_half(X, data):
+@st.composite
+def quadruplets(draw, n):
+    """Quadruplets of n rows whose two pairs differ."""
+    row = st.integers(0, n - 1)
+    quadruplet = st.tuples(row, row, row, row).filter(lambda q: {*q[:2]} != {*q[2:]})
+    return np.array(draw(st.lists(quadruplet, min_size=1, max_size=20)))
+
+
+@pytest.mark.parametrize("kind", [strategies.triplets, quadruplets])
+@given(X=strategies.matrices(elements=strategies.INTEGERS), data=st.data())
+def test_triplet_accuracy_counts_ties_by_half(kind, X, data):
     similarity = data.draw(similarities(X.shape[1]))
-    triplets = data.draw(strategies.triplets(len(X)))
+    triplets = data.draw(kind(len(X)))
     weights = data.draw(strategies.triplet_weights(len(triplets)))
     scores = slow_scores(similarity, X, X)
-    points = [0.5 * (1 + np.sign(scores[a, p] - scores[a, n])) for a, p, n in triplets]
+    pairs = triplets if triplets.shape[1] == 4 else triplets[:, [0, 1, 0, 2]]
+    points = [0.5 * (1 + np.sign(scores[a, b] - scores[c, d])) for a, b, c, d in pairs]
     as_given = data.draw(st.sampled_from([np.asarray, sp.csr_array, sp.csc_matrix]))
     found = triplet_accuracy(similarity, as_given(X), triplets, sample_weight=weights)
     assert found == pytest.approx(np.average(points, weights=weights), abs=1e-12)
@@ -85,7 +95,7 @@ def model():
     return HDSL(scale=5.0, prior=0.5, max_iter=20, random_state=0).fit(X, triplets=TRIPLETS)
 
 
-def test_a_model_is_its_similarity(model):
+def test_a_model_scores_as_its_similarity(model):
     search = HDSLCV([5.0], priors=[0.5], cv=2, estimator=HDSL(max_iter=10)).fit(
         X, triplets=TRIPLETS
     )
@@ -96,11 +106,11 @@ def test_a_model_is_its_similarity(model):
         assert knn_error(fitted, *rows) == knn_error(plain, *rows)
 
 
-def test_learning_helps_where_it_was_asked_to(model):
+def test_learning_improves_the_accuracy_of_its_triplets(model):
     assert triplet_accuracy(model, X, TRIPLETS) > triplet_accuracy(None, X, TRIPLETS) + 0.1
 
 
-def test_anything_that_rewrites_is_a_model():
+def test_any_object_with_rewrite_is_a_model():
     opposite = SimpleNamespace(rewrite=lambda X: -X)
     right = triplet_accuracy(None, X, TRIPLETS)
     assert triplet_accuracy(opposite, X, TRIPLETS) == pytest.approx(1 - right, abs=1e-12)
@@ -108,7 +118,7 @@ def test_anything_that_rewrites_is_a_model():
     assert knn_error(None, X, Y, X, Y, n_neighbors=1) == 0
 
 
-def test_column_names_are_checked_and_not_missed():
+def test_column_names_are_checked():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, columns=list("abcdefghij"))
     model = HDSL(scale=5.0, max_iter=5).fit(table, triplets=TRIPLETS)
@@ -118,7 +128,7 @@ def test_column_names_are_checked_and_not_missed():
         triplet_accuracy(model, table[list("jihgfedcba")], TRIPLETS)
 
 
-def test_float32_rows_are_judged_in_float64():
+def test_float32_rows_are_compared_in_float64():
     # 1 + 2**-30 is 1 in float32: the two products differ in float64 only.
     rows = np.array([[1.0, 2.0**-30], [1, 1], [1, 0]], dtype=np.float32)
     assert triplet_accuracy(None, rows, [[0, 1, 2]]) == 1.0
@@ -134,7 +144,7 @@ def test_a_label_that_no_row_has_is_wrong():
         ({"y_test": Y[:5]}, "y_test has 5 labels, but X_test has 24 rows"),
         ({"n_neighbors": 25}, "at most 24 can be found"),
         ({"n_neighbors": 0}, "must be an int >= 1"),
-        ({"model": "cosine"}, r"rewrite\(X\), or None. Got 'cosine'"),
+        ({"model": "cosine"}, r"another object with rewrite\(X\), or None .* Got 'cosine'"),
         ({"X_test": X[:, 1:]}, "X has 9 features"),
     ],
 )
@@ -148,6 +158,11 @@ def test_knn_error_says_what_is_wrong(change, message):
     ("change", "message"),
     [
         ({"triplets": [[0, 1, 24]]}, r"triplets\[0\] names row 24, but X has 24 rows"),
+        ({"triplets": [[0, 1, 2], [3, 4]]}, r"must have shape \(n_triplets, 3\)"),
+        ({"triplets": np.empty((0, 4), int)}, "at least one quadruplet is needed"),
+        ({"triplets": [[0, 1, 2, 3.5]]}, "must hold integers.* Got dtype float64"),
+        ({"triplets": [[0, 1, 2, 3], [0, 1, 2, -1]]}, r"triplets\[1\] names row -1, but X has 24"),
+        ({"triplets": [[0, 1, 1, 0]]}, r"triplets\[0\] compares a pair of rows with itself"),
         ({"sample_weight": [1.0]}, r"sample_weight must have shape \(60,\)"),
         ({"model": "cosine"}, "another object with rewrite.* Got 'cosine'"),
         ({"X": X[:, 1:]}, "X has 9 features"),
@@ -218,23 +233,13 @@ def test_stored_zeros_are_zeros(matrices):
     np.testing.assert_equal(recovery_auc(with_zeros(learned), with_zeros(truth)), plain)
 
 
-def test_a_perfect_and_a_perfectly_wrong_answer():
-    truth = np.zeros((4, 4))
-    truth[:2, :2] = 1
-    wrong = np.zeros((4, 4))
-    wrong[2:, 2:] = 1
-    assert recovery_auc(sp.csr_array(truth), sp.csr_array(truth)) == (1.0, 1.0)
-    assert recovery_auc(sp.csr_array(wrong), sp.csr_array(truth)).features == 0.0
-
-
-def test_knowing_nothing_is_one_half():
-    truth = np.zeros((5, 5))
-    truth[0, 1] = truth[1, 0] = 1
-    assert recovery_auc(sp.csr_array((5, 5)), sp.csr_array(truth)) == (0.5, 0.5)
-
-
-def test_nothing_to_find_is_nan():
-    nothing = sp.csr_array((3, 3))
+def test_right_wrong_unknown_and_missing_answers():
+    truth, wrong, nothing = (np.zeros((4, 4)) for _ in range(3))
+    truth[:2, :2] = wrong[2:, 2:] = 1
+    truth, wrong, nothing = map(sp.csr_array, (truth, wrong, nothing))
+    assert recovery_auc(truth, truth) == (1.0, 1.0)
+    assert recovery_auc(wrong, truth).features == 0.0
+    assert recovery_auc(nothing, truth) == (0.5, 0.5)
     assert np.isnan(recovery_auc(nothing, nothing)).all()
 
 

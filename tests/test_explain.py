@@ -1,4 +1,4 @@
-"""Why two rows are alike: exact parts, weights of features and pairs, and how they look."""
+"""Exact parts of a similarity, weights of features and pairs, and their text and HTML."""
 
 import json
 import math
@@ -165,24 +165,24 @@ def test_messages(options, message):
 
 
 @given(matrices(), st.data())
-def test_importance_is_what_stands_in_the_matrix(X, data):
+def test_importance_is_read_from_the_matrix(X, data):
     atoms, weights = data.draw(models(X.shape[1]))
     similarity = Similarity(atoms, weights, 4.0, 0.0, X.shape[1])
     M = whole(similarity)
-    there = (X != 0).astype(int)
+    present = (X != 0).astype(int)
     for form in (np.asarray, sp.csr_array):
         found = importance(similarity, form(X))
         features, pairs = found.features, found.pairs
         assert_allclose(features["weight"], M[features["i"], features["i"]], rtol=1e-14)
         assert len(features) == np.count_nonzero(np.diag(M))
         assert_allclose(features["share"].sum(), 1.0)
-        assert_array_equal(features["n_rows"], there.sum(axis=0)[features["i"]])
+        assert_array_equal(features["n_rows"], present.sum(axis=0)[features["i"]])
         assert_allclose(pairs["weight"], M[pairs["i"], pairs["j"]], rtol=1e-12, atol=1e-14)
         assert len(pairs) >= np.count_nonzero(np.abs(np.triu(M, 1)) > 1e-14)
         assert (pairs["i"] < pairs["j"]).all()
-        assert_array_equal(pairs["n_rows"], (there.T @ there)[pairs["i"], pairs["j"]])
-        assert_array_equal(pairs["n_rows_i"], there.sum(axis=0)[pairs["i"]])
-        assert_array_equal(pairs["n_rows_j"], there.sum(axis=0)[pairs["j"]])
+        assert_array_equal(pairs["n_rows"], (present.T @ present)[pairs["i"], pairs["j"]])
+        assert_array_equal(pairs["n_rows_i"], present.sum(axis=0)[pairs["i"]])
+        assert_array_equal(pairs["n_rows_j"], present.sum(axis=0)[pairs["j"]])
         for table in (features, pairs):
             assert (np.diff(np.abs(table["weight"])) <= 0).all()
     for i, direction in zip(features["i"], features["direction"], strict=True):
@@ -222,7 +222,7 @@ def test_text_has_signed_bars_and_says_what_it_leaves_out():
     "found",
     [explain(SMALL, *ROWS[:2], feature_names=HOSTILE), importance(SMALL, feature_names=HOSTILE)],
 )
-def test_names_are_only_shown(found):
+def test_hostile_names_are_escaped(found):
     text, page = repr(found), found._repr_html_()
     assert all(line.isprintable() and len(line) < 120 for line in text.splitlines())
     assert r"\x1b[31mred\u202e" in text
@@ -274,6 +274,8 @@ def test_explanations_of_an_estimator(model):
     for form in (sp.csr_array, sp.coo_array, sp.csr_matrix, np.asarray):
         assert_array_equal(model.explain(form(X[[0]]), form(X[[2]])).parts, found.parts)
     assert_array_equal(model.explain(list(X[0]), list(X[2])).parts, found.parts)
+    x, y = X[[0, 2]].astype(np.float32)  # explained in float64
+    assert_array_equal(model.explain(x, y).parts, model.explain(x.astype(float), y).parts)
     contrast = model.explain(X[0], X[2], rather_than=X[1], by="atom")
     scores = model.similarity(X[[0]], X[[2, 1]])[0]
     assert contrast.total == pytest.approx(scores[0] - scores[1], rel=1e-12)
@@ -295,11 +297,6 @@ def test_names_of_a_frame():
         model.explain(frame.iloc[0], frame.iloc[2], feature_names=list("abcdefghij"))
 
 
-def test_float32_is_explained_in_float64(model):
-    x, y = X[[0, 2]].astype(np.float32)
-    assert_array_equal(model.explain(x, y).parts, model.explain(x.astype(float), y).parts)
-
-
 def test_messages_of_an_estimator(model):
     with pytest.raises(
         ValueError, match=r"y must be one row of 10 features.* Got shape \(40, 10\)"
@@ -314,7 +311,7 @@ def test_messages_of_an_estimator(model):
             ask()
 
 
-def test_the_best_of_a_grid_is_explained():
+def test_a_search_explains_its_best_model():
     search = HDSLCV(scales=[5.0], priors=[0.3], cv=2, estimator=HDSL(max_iter=5, random_state=0))
     search.fit(X, Y)
     best = search.best_estimator_
@@ -324,7 +321,7 @@ def test_the_best_of_a_grid_is_explained():
     assert_array_equal(search.importance(X, top=1).pairs, best.importance(X).pairs)
 
 
-def test_notebooks_see_a_summary(model):
+def test_notebooks_show_a_summary(model):
     summary = f"{len(model.weights_)} pairs of"
     assert summary in model._repr_html_()
     assert summary in model._repr_mimebundle_()["text/html"]

@@ -1,4 +1,4 @@
-"""Pictures: they show the numbers they were given, and take names for nothing but text."""
+"""Displays show the numbers they hold, and all names as plain text."""
 
 import itertools
 import subprocess
@@ -7,13 +7,15 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
 from hdsl import HDSL, HDSLCV, plots
+from hdsl.plots.network import network_layout
+from hdsl.plots.similarities import pairs_of_classes
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
 
@@ -77,7 +79,7 @@ DISPLAYS = {
 
 
 @pytest.mark.parametrize("name", DISPLAYS)
-def test_figures_and_axes(name, model):
+def test_displays_draw_on_new_or_given_axes(name, model):
     own = drawn(DISPLAYS[name](model))
     n_axes = np.size(own.ax_)
     figure, axes = plt.subplots(1, n_axes)
@@ -85,11 +87,11 @@ def test_figures_and_axes(name, model):
     assert given.ax_ is axes
     assert given.figure_ is figure
     assert own.figure_ is not figure
-    again = drawn(own.plot())  # the numbers are kept
+    again = own.plot()  # the display holds the numbers
     assert again is own
 
 
-def test_names_are_text_and_nothing_else(model):
+def test_names_are_plain_text(model):
     network = drawn(DISPLAYS["network"](model))
     assert network.names
     labels = {text.get_text(): text for text in network.ax_.texts}
@@ -148,10 +150,10 @@ def test_path_counts(model):
     assert_array_equal(atoms.get_ydata(), model.trace_["n_atoms"])
 
 
-@pytest.mark.parametrize("name", ["trace", "path", "matrix", "network", "similarity"])
-def test_models_that_are_not_fitted(name):
-    with pytest.raises(NotFittedError):
-        DISPLAYS[name](HDSL())
+def test_models_that_are_not_fitted():
+    for name in ("trace", "path", "matrix", "network", "similarity"):
+        with pytest.raises(NotFittedError):
+            DISPLAYS[name](HDSL())
 
 
 # --- what was learned ----------------------------------------------------------------------------
@@ -196,13 +198,14 @@ def test_network_of_no_pair():
 
 
 @given(st.integers(2, 25), st.integers(0, 10**6))
+@settings(max_examples=25)
 def test_network_labels_never_cover_each_other(n, seed):
     rng = np.random.default_rng(seed)
     pairs = rng.integers(n, size=(rng.integers(1, 2 * n), 2))
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     sizes = np.column_stack([rng.uniform(10, 150, size=n), np.full(n, 20.0)])
-    places = plots._network_layout(pairs, sizes, spacing=54.0)
-    assert_array_equal(places, plots._network_layout(pairs, sizes, spacing=54.0))
+    places = network_layout(pairs, sizes, spacing=54.0)
+    assert_array_equal(places, network_layout(pairs, sizes, spacing=54.0))
     for i, j in itertools.combinations(range(n), 2):
         over = (sizes[i] + sizes[j]) / 2 - np.abs(places[i] - places[j])
         assert over.min() < 1e-3
@@ -210,7 +213,7 @@ def test_network_labels_never_cover_each_other(n, seed):
 
 def test_network_of_a_path_is_drawn_straight():
     pairs = np.array([[0, 1], [1, 2], [2, 3]])
-    places = plots._network_layout(pairs, np.full((4, 2), 5.0), spacing=50.0)
+    places = network_layout(pairs, np.full((4, 2), 5.0), spacing=50.0)
     assert np.linalg.norm(places[0] - places[3]) == pytest.approx(150, rel=0.05)
 
 
@@ -233,9 +236,9 @@ def test_pairs_of_classes(labels, seed):
         return
     if np.bincount(codes).max() == 1:
         with pytest.raises(ValueError, match="No class of y has two rows"):
-            plots._pairs_of_classes(codes, 10, rng)
+            pairs_of_classes(codes, 10, rng)
         return
-    left, right, same = plots._pairs_of_classes(codes, 41, rng)
+    left, right, same = pairs_of_classes(codes, 41, rng)
     assert len(same) == 41
     assert same.sum() == 20
     assert (left != right).all()
@@ -277,7 +280,7 @@ def test_neighbors_before_and_after(form, model):
 # --- matplotlib ----------------------------------------------------------------------------------
 
 
-def test_matplotlib_is_asked_for_when_it_is_needed(monkeypatch, model):
+def test_without_matplotlib_the_message_says_how_to_install_it(monkeypatch, model):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"needs matplotlib: `pip install hdsl\[plots\]`"):
         DISPLAYS["path"](model)

@@ -20,7 +20,18 @@ MAX_PARAMETERS = 8
 #: Public in spite of their names: the methods of named tuples.
 NOT_PRIVATE = {"_replace", "_asdict", "_fields", "_make"}
 #: "path: name", each with the reason.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS = {
+    "estimators/callbacks.py: _init_callback_context": "scikit-learn's own name for its estimators",
+}
+
+#: Documented keywords of public functions.
+WIDE = {
+    "plots/neighbors.py: NeighborsDisplay.from_estimator",
+    "report/assembly.py: page",
+    "estimators/model.py: SimilarityModel.report",
+    "theory/generalization.py: deviation_bound",
+    "theory/generalization.py: excess_risk_bound",
+}
 
 pytestmark = pytest.mark.skipif(
     not SOURCE.is_dir(), reason=f"{SOURCE} is not there: an installed library has other folders"
@@ -131,7 +142,6 @@ def modules():
     return parsed()
 
 
-@pytest.mark.xfail(reason="being moved", strict=False)
 def test_private_names_stay_inside_their_module_and_class(modules):
     found = [
         f"{path}: {name} (line {line})"
@@ -142,15 +152,15 @@ def test_private_names_stay_inside_their_module_and_class(modules):
     assert not found, "\n".join(found)
 
 
-@pytest.mark.xfail(reason="being moved", strict=False)
 def test_no_file_is_long():
     found = [f"{n} {path}" for path, n in count_lines(SOURCE).items() if n > MAX_LINES]
     assert not found, "\n".join(found)
 
 
-@pytest.mark.xfail(reason="being moved", strict=False)
 def test_no_signature_is_wide(modules):
-    found = [f"{n} {name}" for n, name in signatures(modules) if n > MAX_PARAMETERS]
+    found = [
+        f"{n} {name}" for n, name in signatures(modules) if n > MAX_PARAMETERS and name not in WIDE
+    ]
     assert not found, "\n".join(found)
 
 

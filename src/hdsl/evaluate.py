@@ -11,13 +11,13 @@ from sklearn.base import BaseEstimator
 from . import user_input
 from .estimators import monitor
 from .neighbors import SimilarityKNeighborsClassifier
-from .similarity import Similarity
+from .similarity import Rewriter, Similarity, as_rewriter
 
-# --- against labels and judgements ---------------------------------------------------------------
+# --- against labels and comparisons --------------------------------------------------------------
 
 
 def knn_error(
-    model: Any,
+    model: Rewriter | None,
     X: Any,
     y: Any,
     X_test: Any,
@@ -31,8 +31,8 @@ def knn_error(
     Parameters
     ----------
     model : HDSL, Similarity or None
-        Fitted, or another object with ``rewrite(X)``; None is the plain dot product, the cosine
-        where rows have length 1.
+        Fitted, or another object with ``rewrite(X)``; None is the plain dot product, which is the
+        cosine for rows of length 1.
     X, X_test : array-like or sparse matrix of shape (n_rows, n_features), (n_test, n_features)
     y, y_test : array-like of shape (n_rows,), (n_test,)
         A test row whose label is not in `y` counts as wrong.
@@ -54,22 +54,25 @@ def knn_error(
     n_test, n_labels = np.shape(X_test)[0], len(y_test)
     if n_labels != n_test:
         raise ValueError(
-            f"y_test has {n_labels} labels, but X_test has {n_test} rows: one label a row is "
+            f"y_test has {n_labels} labels, but X_test has {n_test} rows: one label per row is "
             "expected."
         )
     return 1.0 - float(knn.score(X_test, y_test))
 
 
-def triplet_accuracy(model: Any, X: Any, triplets: Any, *, sample_weight: Any = None) -> float:
-    """Return the share of triplets that are judged as given; a draw counts a half.
+def triplet_accuracy(
+    model: Rewriter | None, X: Any, triplets: Any, *, sample_weight: Any = None
+) -> float:
+    """Return the share of triplets or quadruplets that hold; a tie counts one half.
 
     Parameters
     ----------
     model : HDSL, Similarity or None
         As in `knn_error`.
     X : array-like or sparse matrix of shape (n_rows, n_features)
-    triplets : array-like of int of shape (n_triplets, 3)
-        Row numbers of X: the first is more like the second than like the third.
+    triplets : array-like of int of shape (n_triplets, 3) or (n_quadruplets, 4)
+        Row numbers of X. A triplet (a, b, c) says S(a, b) > S(a, c), a quadruplet (a, b, c, d)
+        says S(a, b) > S(c, d).
     sample_weight : array-like of shape (n_triplets,), default=None
 
     Returns
@@ -81,49 +84,67 @@ def triplet_accuracy(model: Any, X: Any, triplets: Any, *, sample_weight: Any = 
     >>> X = np.array([[1.0, 0], [2, 1], [0, 3], [0, 4]])
     >>> triplet_accuracy(None, X, [[0, 1, 2], [0, 2, 3]])
     0.75
+    >>> triplet_accuracy(None, X, [[2, 3, 0, 1], [0, 2, 1, 3]])
+    0.5
     """
     is_estimator = isinstance(model, BaseEstimator)
     owner = model if is_estimator else BaseEstimator()
     X = sp.csr_array(user_input.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
-    triplets = user_input.check_triplets(triplets, X.shape[0])
+    triplets = _check_comparisons(triplets, X.shape[0])
     weights = user_input.check_weights(sample_weight, len(triplets), "triplet")
-    return monitor.triplet_accuracy(X, triplets, weights)(_similarity(model, X.shape[1]))
-
-
-def _similarity(model: Any, n_features: int) -> Any:
-    """Return the plain value within a model, which asks for no column names."""
     if model is None:
-        return Similarity(np.empty((0, 3), dtype=np.int64), np.empty(0), 1.0, 1.0, n_features)
-    similarity = getattr(model, "similarity_", model)
-    if not hasattr(similarity, "rewrite"):
+        no_atoms = np.empty((0, 3), dtype=np.int64), np.empty(0)
+        model = Similarity(*no_atoms, scale=1.0, prior=1.0, n_features=X.shape[1])
+    return monitor.triplet_accuracy(X, triplets, weights)(as_rewriter(model, X.shape[1], "model"))
+
+
+def _check_comparisons(comparisons: Any, n_rows: int) -> np.ndarray:
+    """Return triplets or quadruplets as int64; raise ValueError unless they compare rows of X."""
+    try:
+        quadruplets = np.asarray(comparisons)
+    except ValueError:  # rows of unequal length
+        quadruplets = np.empty(0)
+    if quadruplets.ndim != 2 or quadruplets.shape[1] != 4:
+        return user_input.check_triplets(comparisons, n_rows)
+    if len(quadruplets) == 0:
+        raise ValueError("triplets is empty: at least one quadruplet is needed.")
+    if not np.issubdtype(quadruplets.dtype, np.integer):
         raise ValueError(
-            "model must be a fitted HDSL, a Similarity or another object with rewrite(X), or None "
-            f"for the dot product. Got {model!r}."
+            f"triplets must hold integers, row numbers of X. Got dtype {quadruplets.dtype}: "
+            "convert with .astype(int) if the values are whole."
         )
-    learned_on = getattr(similarity, "n_features", n_features)
-    if learned_on != n_features:
+    outside = np.argwhere((quadruplets < 0) | (quadruplets >= n_rows))
+    if len(outside):
+        t, column = outside[0]
         raise ValueError(
-            f"X has {n_features} features, but the similarity was learned on {learned_on}: use "
-            "the same columns."
+            f"triplets[{t}] names row {quadruplets[t, column]}, but X has {n_rows} rows. "
+            "Quadruplets number the rows of X from 0."
         )
-    return similarity
+    first, second = np.sort(quadruplets[:, :2]), np.sort(quadruplets[:, 2:])
+    same = np.flatnonzero((first == second).all(axis=1))
+    if len(same):
+        raise ValueError(
+            f"triplets[{same[0]}] compares a pair of rows with itself ({len(same)} such "
+            "quadruplet(s)): drop them, they say nothing."
+        )
+    return quadruplets.astype(np.int64, copy=False)
 
 
 # --- against the truth ---------------------------------------------------------------------------
 
 
 class RecoveryAUC(NamedTuple):
-    """Areas under the ROC curve: active features, and active pairs of features."""
+    """Areas under the ROC curve for active features and for active feature pairs."""
 
     features: float
     entries: float
 
 
 def recovery_auc(learned: sp.csr_array, truth: sp.csr_array) -> RecoveryAUC:
-    """Return how well a learned M ranks the features and the pairs of features of the true one.
+    """Return how well a learned M ranks the features and the feature pairs of the true M.
 
-    Features are ranked by the L1 norm of their row, pairs i < j by |M_ij|; those with a non-zero
-    true value should come first. Ties count one half, as usual.
+    Features are ranked by the L1 norm of their row and pairs i < j by |M_ij|. Those with a
+    non-zero true value should come first. A tie counts one half.
 
     Parameters
     ----------
@@ -140,22 +161,21 @@ def recovery_auc(learned: sp.csr_array, truth: sp.csr_array) -> RecoveryAUC:
     RecoveryAUC(features=1.0, entries=1.0)
     """
     d = truth.shape[0]
-    norms, active = (np.asarray(abs(M).sum(axis=1)).ravel() for M in (learned, truth))
-    features = _auc(norms[active > 0], norms[active == 0], 0)
+    norms, true_norms = (np.asarray(abs(M).sum(axis=1)).ravel() for M in (learned, truth))
+    features = _auc(norms[true_norms > 0], norms[true_norms == 0], 0)
     upper, true_upper = (sp.triu(M, k=1, format="coo") for M in (learned, truth))
-    active_pairs = true_upper.data != 0
-    true_keys = (true_upper.row * np.int64(d) + true_upper.col)[active_pairs]
+    true_keys = (true_upper.row * np.int64(d) + true_upper.col)[true_upper.data != 0]
     keys = upper.row * np.int64(d) + upper.col
-    inside = np.isin(keys, true_keys)
-    found = np.abs(upper.data[inside])
+    is_true = np.isin(keys, true_keys)
+    found = np.abs(upper.data[is_true])
     positive = np.concatenate([found, np.zeros(len(true_keys) - len(found))])
-    negative = np.abs(upper.data[~inside])
+    negative = np.abs(upper.data[~is_true])
     n_zero = d * (d - 1) // 2 - len(true_keys) - len(negative)
     return RecoveryAUC(features, _auc(positive, negative, n_zero))
 
 
 def _auc(positive: np.ndarray, negative: np.ndarray, n_zero: int) -> float:
-    """Return P(positive > negative) + P(equal)/2; `n_zero` more negatives are 0."""
+    """Return P(positive > negative) + P(equal)/2, where `n_zero` more negatives are 0."""
     ranked = np.sort(negative)
     below = np.searchsorted(ranked, positive, side="left") + n_zero * (positive > 0)
     upto = np.searchsorted(ranked, positive, side="right") + n_zero * (positive >= 0)

@@ -1,4 +1,4 @@
-"""Why two rows are alike, and what a similarity goes by: exact parts of S, and weights in M."""
+"""Why two rows are similar, and which features count: exact parts of S, and weights in M."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .similarity import Similarity
 
 BY = ("pair", "atom")
 
-#: Blue and vermilion of Okabe and Ito, told apart by all eyes: for positive and for negative.
+#: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the color-blind.
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 
 Block = tuple[str, list[tuple[str, float]]]
 
 
-# --- objects to read -----------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------
 
 
 class _Readable:
@@ -42,15 +42,15 @@ class _Readable:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Explanation(_Readable):
-    """The exact additive parts of S(x, y), or of S(x, y) - S(x, z), the largest first.
+    """The exact additive parts of S(x, y), or of S(x, y) - S(x, z), largest first.
 
     Attributes
     ----------
     total : float
         The correctly rounded sum of all parts, ``math.fsum(parts["value"])``.
     parts : structured ndarray of shape (n_parts,)
-        kind ("pair", "atom" or "prior"), name, i, j, value. Of a feature alone j is i. Parts of
-        value 0 are left out.
+        kind ("pair", "atom" or "prior"), name, i, j, value. For a single feature j is i. Parts
+        of value 0 are left out.
     of : str
         What is explained, such as "S(x, y)".
     top : int or None
@@ -64,16 +64,16 @@ class Explanation(_Readable):
 
     @property
     def learned(self) -> float:
-        """What xᵀMy has in the total."""
+        """The part of xᵀMy in the total."""
         return math.fsum(self.parts["value"][self.parts["kind"] != "prior"])
 
     @property
     def prior(self) -> float:
-        """What prior·⟨x, y⟩ has in the total."""
+        """The part of prior·⟨x, y⟩ in the total."""
         return math.fsum(self.parts["value"][self.parts["kind"] == "prior"])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return what is explained, the total and the parts as plain values, fit for JSON."""
+        """Return `of`, the total and the parts as plain values for JSON."""
         return {"of": self.of, "total": self.total, "parts": _records(self.parts)}
 
     def to_frame(self) -> Any:
@@ -99,20 +99,20 @@ class Explanation(_Readable):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Importance(_Readable):
-    """What a similarity goes by, the heaviest first.
+    """Weights of features and feature pairs in a similarity, heaviest first.
 
     Attributes
     ----------
     features : structured ndarray of shape (n_active,)
-        name, i; weight, the entry M_ii; share, of the trace of M, which is 2·scale; direction, from
-        -1 (the feature is only in atoms with a minus, it tells rows apart) to +1 (only in atoms
-        with a plus, it stands for others); with data also n_rows, in how many rows it is not 0.
+        name, i; weight, the entry M_ii; share of the trace of M, which is 2·scale; direction, from
+        -1 (the feature is in atoms with a minus only) to +1 (in atoms with a plus only); with data
+        also n_rows, the number of rows where it is not 0.
     pairs : structured ndarray of shape (n_pairs,)
-        name, i, j; weight, the entry M_ij: positive where one feature stands for the other,
-        negative where they tell rows apart; with data also n_rows, the rows that have both, and
-        n_rows_i and n_rows_j, those that have either.
+        name, i, j; weight, the entry M_ij, positive if one feature can stand for the other and
+        negative if they separate rows; with data also n_rows, the number of rows that have both,
+        and n_rows_i and n_rows_j, the numbers of rows that have i and j.
     top : int or None
-        How many are shown of each; None is all.
+        How many of each are shown; None is all.
     """
 
     features: np.ndarray
@@ -120,7 +120,7 @@ class Importance(_Readable):
     top: int | None = 10
 
     def to_dict(self) -> dict[str, list[dict[str, Any]]]:
-        """Return both tables as lists of plain values, fit for JSON."""
+        """Return both tables as lists of plain values for JSON."""
         return {"features": _records(self.features), "pairs": _records(self.pairs)}
 
     def to_frame(self, of: str = "pairs") -> Any:
@@ -144,7 +144,7 @@ class Importance(_Readable):
         return blocks
 
 
-# --- what they are made of -----------------------------------------------------------------------
+# --- computation ---------------------------------------------------------------------------------
 
 
 def explain(
@@ -164,10 +164,10 @@ def explain(
     similarity : Similarity
     x, y : array-like or sparse matrix of shape (n_features,) or (1, n_features)
     rather_than : array-like or sparse matrix, default=None
-        z, one row too.
+        z, also one row.
     by : {"pair", "atom"}, default="pair"
-        "pair": M_ij (x_i y_j + x_j y_i) a pair of features and M_ii x_i y_i a feature. "atom":
-        scale·weight·(x_i ± x_j)(y_i ± y_j) an atom. With either, prior·x_i y_i a feature.
+        "pair": M_ij (x_i y_j + x_j y_i) per feature pair and M_ii x_i y_i per feature. "atom":
+        scale·weight·(x_i ± x_j)(y_i ± y_j) per atom. Both have prior·x_i y_i per feature.
     feature_names : array-like of str of shape (n_features,), default=None
         None is x0, x1, …
     top : int or None, default=10
@@ -231,13 +231,13 @@ def importance(
     feature_names: Sequence[str] | np.ndarray | None = None,
     top: int | None = 10,
 ) -> Importance:
-    """Return the weight of each feature and each pair of features in M, the heaviest first.
+    """Return the weight of each feature and each feature pair in M, heaviest first.
 
     Parameters
     ----------
     similarity : Similarity
     X : array or sparse matrix of shape (n_rows, n_features), default=None
-        Data to count in how many rows the features and pairs occur.
+        Rows in which features and pairs are counted.
     feature_names : array-like of str of shape (n_features,), default=None
         None is x0, x1, …
     top : int or None, default=10
@@ -283,8 +283,8 @@ def importance(
                 f"X must have shape (n_rows, {d}): the similarity was learned on {d} features. "
                 f"Got shape {X.shape}."
             )
-        there = sp.csr_array(sp.csr_array(X)[:, active] != 0).astype(np.int64)
-        both = sp.csr_array(there.T @ there)
+        present = sp.csr_array(sp.csr_array(X)[:, active] != 0).astype(np.int64)
+        both = sp.csr_array(present.T @ present)
         at = np.searchsorted(active, np.stack([i, j]))
         features["n_rows"] = both.diagonal()
         pairs["n_rows"] = np.asarray(both[at[0], at[1]]).ravel()
@@ -293,7 +293,7 @@ def importance(
 
 
 def one_row(x: Any) -> Any:
-    """Return a row in any form, also of one dimension, as a matrix of one row; names are kept."""
+    """Return a row in any form, also of one dimension, as a matrix of one row with its names."""
     if hasattr(x, "to_frame") and hasattr(x, "index"):  # a row of a pandas DataFrame
         return x.to_frame().T
     if sp.issparse(x):
@@ -335,7 +335,7 @@ def _direction(similarity: Similarity, active: np.ndarray) -> np.ndarray:
 
 
 def _names(feature_names: Any, n_features: int) -> Any:
-    """Return what gives the name of a feature by its number."""
+    """Return an object that gives the name of a feature by its number."""
     if feature_names is None:
         return _Numbered()
     if len(feature_names) != n_features:
@@ -347,7 +347,7 @@ def _names(feature_names: Any, n_features: int) -> Any:
 
 
 class _Numbered:
-    """Names x0, x1, …, made where they are asked for."""
+    """Names x0, x1, …, made on demand."""
 
     def __getitem__(self, i: int) -> str:
         return f"x{i}"
@@ -360,7 +360,7 @@ def _pair_names(i: np.ndarray, j: np.ndarray, names: Any) -> np.ndarray:
 
 
 def _table(by: str, **columns: np.ndarray) -> np.ndarray:
-    """Return columns as one structured array, the largest absolute value of column `by` first."""
+    """Return columns as one structured array, sorted by falling absolute value of column `by`."""
     order = np.argsort(-np.abs(columns[by]), kind="stable")
     table = np.empty(len(order), dtype=[(name, column.dtype) for name, column in columns.items()])
     for name, column in columns.items():
@@ -382,11 +382,11 @@ def _frame(table: np.ndarray) -> Any:
     return pandas.DataFrame({name: table[name] for name in table.dtype.names or ()})
 
 
-# --- how they look -------------------------------------------------------------------------------
+# --- text and HTML -------------------------------------------------------------------------------
 
 
 def shown(name: Any, width: int = 48) -> str:
-    """Return a name as one short line: what a terminal might obey is written out."""
+    """Return a name as one short line; control characters are escaped."""
     text = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in str(name))
     half = width // 2
     return text if len(text) <= width else f"{text[:half]}…{text[-half:]}"

@@ -1,4 +1,4 @@
-"""Classification by nearest neighbours in a similarity, and the vote that it rests on."""
+"""Classification by the nearest neighbors under a similarity, and the vote behind it."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from . import search, user_input
+from .similarity import Rewriter, as_rewriter
 
 WEIGHTS = ("uniform", "similarity")
 MODES = ("connectivity", "similarity", "distance")
@@ -32,12 +33,12 @@ def knn_votes(
     n_classes: int,
     weights: Weights = "uniform",
 ) -> np.ndarray:
-    """Return the share of each class in the votes of the neighbours, shape (n_queries, n_classes).
+    """Return the share of each class in the votes of the neighbors, shape (n_queries, n_classes).
 
     Parameters
     ----------
     rows, scores : ndarray of shape (n_queries, k)
-        Row numbers and similarities of the neighbours, the nearest first, as `search.top_k` gives.
+        Row numbers and similarities of the neighbors, nearest first, as `search.top_k` finds them.
     codes : ndarray of shape (n_rows,)
         Class numbers 0, 1, … of the rows.
     n_classes : int
@@ -56,8 +57,8 @@ def knn_votes(
     [[0.33, 0.67]]
     """
     m = len(rows)
-    places = np.arange(m)[:, None] * n_classes + codes[rows]
-    votes = np.bincount(places.ravel(), _vote_weights(scores, weights).ravel(), m * n_classes)
+    cells = np.arange(m)[:, None] * n_classes + codes[rows]
+    votes = np.bincount(cells.ravel(), _vote_weights(scores, weights).ravel(), m * n_classes)
     votes = votes.reshape(m, n_classes)
     return votes / votes.sum(axis=1, keepdims=True)
 
@@ -69,10 +70,10 @@ def knn_predict(
     n_classes: int,
     weights: Weights = "uniform",
 ) -> np.ndarray:
-    """Return the class number that wins the vote of the neighbours, shape (n_queries,).
+    """Return the class number that wins the vote of the neighbors, shape (n_queries,).
 
-    Of classes with equal votes the one that has the nearest neighbour wins. Parameters are those
-    of `knn_votes`.
+    Of classes with equal votes the class of the nearest neighbor wins. Parameters are those of
+    `knn_votes`.
 
     Examples
     --------
@@ -85,34 +86,15 @@ def knn_predict(
     return near[np.arange(len(rows)), votes.argmax(axis=1)]  # the first of equals is the nearest
 
 
-def knn_error(
-    rows: np.ndarray,
-    scores: np.ndarray,
-    codes: np.ndarray,
-    n_classes: int,
-    truth: np.ndarray,
-    weights: Weights = "uniform",
-) -> float:
-    """Return the share of queries whose vote is not their class number in `truth`.
-
-    Examples
-    --------
-    >>> rows, scores = np.array([[2, 0], [0, 2]]), np.array([[4.0, 1], [3, 2]])
-    >>> knn_error(rows, scores, np.array([0, 0, 1]), 2, truth=np.array([1, 1]))
-    0.5
-    """
-    return float(np.mean(knn_predict(rows, scores, codes, n_classes, weights) != truth))
-
-
 def _vote_weights(scores: np.ndarray, weights: Weights) -> np.ndarray:
-    """Return the weight of each neighbour's vote; uniform where all of a query's are 0."""
+    """Return the weight of each neighbor's vote; uniform where all weights of a query are 0."""
     if weights == "uniform":
         return np.ones_like(scores)
     if callable(weights):
         given = np.asarray(weights(scores), dtype=np.float64)
         if given.shape != scores.shape:
             raise ValueError(
-                f"The callable weights must return one weight a neighbour, shape {scores.shape}. "
+                f"The callable weights must return one weight per neighbor, shape {scores.shape}. "
                 f"Got shape {given.shape}."
             )
         if not (np.isfinite(given) & (given >= 0)).all():
@@ -131,23 +113,23 @@ def _vote_weights(scores: np.ndarray, weights: Weights) -> np.ndarray:
 
 
 class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
-    """Vote of the k most similar rows.
+    """Classifier that takes the vote of the k most similar rows.
 
-    Alone it goes by the plain dot product. After `HDSL` in a pipeline it goes by the learned
-    similarity, and so it does with a fitted model as `similarity`. The search is exact, by blocks,
-    and works on sparse rows without making them dense.
+    By default the similarity is the plain dot product. To use a learned similarity, put the
+    classifier after `HDSL` in a pipeline or pass a fitted model as `similarity`. The search is
+    exact, by blocks, and does not make sparse rows dense.
 
     Parameters
     ----------
     n_neighbors : int, default=3
     weights : {"uniform", "similarity"} or callable, default="uniform"
-        How much a neighbour's vote counts: all the same; its similarity, 0 where that is negative;
-        or a function from the similarities, shape (n_queries, n_neighbors), to weights of the same
-        shape. Where all neighbours of a query weigh 0 they count the same.
+        Weight of a neighbor's vote: 1; its similarity, or 0 where that is negative; or a function
+        from the similarities, shape (n_queries, n_neighbors), to weights of the same shape. If all
+        neighbors of a query have weight 0, they count the same.
     similarity : HDSL, Similarity or None, default=None
-        A fitted similarity: what has ``rewrite(X)``, rows whose dot products with untouched rows
-        are the similarity. None is the dot product. Cloning, as in a grid search, forgets what an
-        estimator has learned: there, pass the plain value ``model.similarity_``.
+        A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose dot
+        products with the original rows are the similarity. None is the dot product. A clone, as in
+        a grid search, loses what an estimator has learned: pass ``model.similarity_`` there.
     n_jobs : int or None, default=None
         Threads. Results do not depend on their number.
 
@@ -161,8 +143,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Rows of equal similarity come in the order of their numbers. Of classes with equal votes the
-    one that has the nearest neighbour wins, so with two neighbours that differ it is the nearer
-    one; `predict_proba` gives them equal shares.
+    class of the nearest neighbor wins; `predict_proba` gives these classes equal shares.
 
     Examples
     --------
@@ -182,7 +163,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         n_neighbors: int = 3,
         *,
         weights: Weights = "uniform",
-        similarity: Any = None,
+        similarity: Rewriter | None = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_neighbors = n_neighbors
@@ -191,7 +172,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> SimilarityKNeighborsClassifier:
-        """Keep the rows and their labels.
+        """Store the rows and their labels.
 
         Parameters
         ----------
@@ -208,27 +189,27 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             user_input.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
         if y is None:
             raise ValueError(
-                f"{name} requires y to be passed, but the target y is None: give one label a row."
+                f"{name} requires y to be passed, but the target y is None: pass one label per row."
             )
-        learned = copy(self)  # self changes at the end, in one stroke
+        learned = copy(self)  # self changes at the end, all at once
         X = user_input.check_matrix(learned, X, reset=True)
         y = column_or_1d(y, warn=True)
         if len(y) != X.shape[0]:
             raise ValueError(
-                f"y has {len(y)} labels, but X has {X.shape[0]} rows: one label a row is expected."
+                f"y has {len(y)} labels, but X has {X.shape[0]} rows: one label per row is "
+                "expected."
             )
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
-        self._rewrite(X[:1])  # a similarity that does not fit is an error here, not later
-        learned.classes_, learned._codes = np.unique(y, return_inverse=True)
-        learned._rows = X
-        self.__dict__ = learned.__dict__
+        self._rewrite(X[:1])  # a wrong similarity raises here, not later
+        classes, codes = np.unique(y, return_inverse=True)
+        self.__dict__ = {**vars(learned), "classes_": classes, "_codes": codes, "_rows": X}
         return self
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_queries,).
 
-        None stands for the fitted rows, each judged by the others: leave one out.
+        None stands for the fitted rows, each classified by the others: leave one out.
         """
         scores, rows = self.kneighbors(X)
         codes = knn_predict(rows, scores, self._codes, len(self.classes_), self.weights)
@@ -247,15 +228,15 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_queries, n_features), default=None
-            None asks for the neighbours of the fitted rows, none of which is its own.
+            None stands for the fitted rows; a row is then not its own neighbor.
         n_neighbors : int, default=None
-            As in the constructor where None.
+            None is the number given to the constructor.
         return_similarity : bool, default=True
 
         Returns
         -------
         similarities : ndarray of shape (n_queries, n_neighbors)
-            Where `return_similarity`.
+            Only if `return_similarity` is True.
         rows : ndarray of shape (n_queries, n_neighbors)
             Numbers of the fitted rows.
         """
@@ -265,24 +246,24 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def kneighbors_graph(
         self, X: Any = None, n_neighbors: int | None = None, mode: str = "connectivity"
     ) -> Any:
-        """Return the neighbours as a sparse matrix for what takes a precomputed graph.
+        """Return the neighbors as a sparse matrix, for estimators that take a precomputed graph.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_queries, n_features), default=None
             As in `kneighbors`.
         n_neighbors : int, default=None
-            As in the constructor where None.
+            None is the number given to the constructor.
         mode : {"connectivity", "similarity", "distance"}, default="connectivity"
             Entries are 1, the similarity S(x, y), or the distance that it induces,
-            sqrt(S(x, x) + S(y, y) - 2 S(x, y)); rows of the last are sorted by distance, as
-            ``metric="precomputed"`` of scikit-learn wants them. Neighbours are always the most
-            similar rows, which are the closest where all rows have the same S(x, x).
+            sqrt(S(x, x) + S(y, y) - 2 S(x, y)). Distances are sorted per row, as scikit-learn
+            expects of ``metric="precomputed"``. Neighbors are always the most similar rows, which
+            are the closest rows if all rows have the same S(x, x).
 
         Returns
         -------
         CSR matrix of shape (n_queries, n_rows)
-            `n_neighbors` entries a row, zeros among them stored.
+            `n_neighbors` stored entries per row, zeros included.
         """
         user_input.check_word("kneighbors_graph", "mode", mode, MODES)
         found, X = self._search(X, n_neighbors)
@@ -299,49 +280,35 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         graph = sp.csr_array((values.ravel(), rows.ravel(), indptr), shape=shape)
         return user_input.as_user_sparse(graph)
 
-    # --- behind them -----------------------------------------------------------------------------
-
     def _search(self, X: Any, n_neighbors: int | None) -> tuple[search.Neighbors, Any]:
-        """Return the neighbours of the rows of X, or of the fitted rows, and those rows."""
+        """Return the neighbors of the rows of X, or of the fitted rows, and those rows."""
         check_is_fitted(self, "classes_")
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         name = type(self).__name__
         user_input.check_number(name, "n_neighbors", k, low=1, integer=True)
-        own = X is None
-        n_there = self._rows.shape[0] - own
-        if k > n_there:
-            others = " others" if own else ""
+        is_self = X is None
+        n_candidates = self._rows.shape[0] - is_self
+        if k > n_candidates:
+            others = " others" if is_self else ""
             raise ValueError(
                 f"n_neighbors = {k}, but {name} was fitted on n_samples = {self._rows.shape[0]}: "
-                f"at most {n_there}{others} can be found. Lower n_neighbors or fit more rows."
+                f"at most {n_candidates}{others} can be found. Lower n_neighbors or fit more rows."
             )
-        X = self._rows if own else user_input.check_matrix(self, X, reset=False)
+        X = self._rows if is_self else user_input.check_matrix(self, X, reset=False)
         queries = self._rewrite(X)
-        return search.top_k(queries, self._rows, k, exclude_self=own, n_jobs=self.n_jobs), X
+        return search.top_k(queries, self._rows, k, exclude_self=is_self, n_jobs=self.n_jobs), X
 
     def _rewrite(self, X: Any) -> Any:
         """Return rows whose dot products with the fitted rows are the similarity."""
         if self.similarity is None:
             return X
-        # The value within an estimator, where there is one, asks for no column names.
-        similarity = getattr(self.similarity, "similarity_", self.similarity)
-        if not hasattr(similarity, "rewrite"):
-            raise ValueError(
-                f"The 'similarity' parameter of {type(self).__name__} must be a fitted HDSL, a "
-                f"Similarity or another object with rewrite(X), or None. Got {self.similarity!r} "
-                "instead: put a transformer before the classifier in a pipeline."
-            )
-        n_features = getattr(similarity, "n_features", X.shape[1])
-        if n_features != X.shape[1]:
-            raise ValueError(
-                f"X has {X.shape[1]} features, but the similarity was learned on {n_features}: "
-                "fit both on the same columns."
-            )
+        name = f"The 'similarity' parameter of {type(self).__name__}"
+        similarity = as_rewriter(self.similarity, X.shape[1], name)
         try:
             return similarity.rewrite(X.astype(np.float64, copy=False))
         except NotFittedError as error:
             raise NotFittedError(
-                f"The similarity of {type(self).__name__} is not fitted. Fit it first; where the "
+                f"The similarity of {type(self).__name__} is not fitted. Fit it first; if the "
                 "classifier is cloned, as in a grid search, pass model.similarity_."
             ) from error
 

@@ -209,16 +209,6 @@ def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
         )
 
 
-def check_result(Z: Any, what: str) -> Any:
-    """Return a result computed from finite rows; raise ValueError if it overflowed."""
-    values = Z.data if sp.issparse(Z) else Z
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()) or np.isfinite(values).all():
-            return Z
-    wider = " or pass it as float64" if values.dtype == np.float32 else ""
-    raise ValueError(f"{what} is too large for {values.dtype}: scale X to smaller values{wider}.")
-
-
 def check_labels(y: Any, n_rows: int) -> np.ndarray:
     """Return y as class numbers 0, 1, …; it must have two classes, and one label per row."""
     y = column_or_1d(y, warn=True)

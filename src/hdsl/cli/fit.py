@@ -198,7 +198,8 @@ def fit(
     save(model, output, collection.to_extra())
     is_interrupted = model.status_ == "interrupted"
     if not is_interrupted:
-        _delete(checkpoints)
+        for file in outcome.checkpoints:
+            file.remove()
     if as_json:
         pairs = {"strongest pairs": outcome.strongest_pairs(), "model": str(output)}
         show_json(outcome.facts() | pairs)
@@ -216,14 +217,6 @@ def fit(
         if any(path.exists() for path in checkpoints):
             say("the same command continues from the checkpoint.")
         raise typer.Exit(INTERRUPTED)
-
-
-def _delete(checkpoints: list[Path]) -> None:
-    for path in checkpoints:
-        try:
-            path.resolve().unlink(missing_ok=True)
-        except OSError as error:
-            say(f"warning: cannot delete the checkpoint {path}: {error.strerror}.")
 
 
 def _number(text: str, name: str) -> float | str:

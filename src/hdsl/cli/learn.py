@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 from .. import search
 from ..estimators import HDSL
 from ..evaluate import knn_error, triplet_accuracy
+from ..files.checkpoint import CheckpointFile
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
 from .options import N_NEIGHBORS
@@ -38,6 +39,7 @@ class Outcome:
     n_test: int
     is_chosen: bool
     seconds: float
+    checkpoints: list[CheckpointFile]
 
     @property
     def measure(self) -> str:
@@ -135,18 +137,20 @@ def learn(
     collection = Collection(X, data.labels, data.texts, part, vectorizer, data.columns)
     plan = _by_judgements(data, X, part) if labels is None else _by_labels(X, labels, part)
     max_iter, is_chosen = model.max_iter, bool((part == VALIDATION).any())
+    checkpoints = []
     if is_chosen:
         if by == "labels":
             model.scoring = _neighbour_labels(plan.choose["X"], plan.choose["y"])
         beside = checkpoint_of_choice(checkpoint)
-        _fit(model, plan.choose, "choosing the number of iterations", quiet, beside)
+        what = "choosing the number of iterations"
+        checkpoints += _fit(model, plan.choose, what, quiet, beside)
         model.max_iter, model.scoring = max(model.n_iter_, 1), None
     if not is_chosen or model.status_ != "interrupted":
-        _fit(model, plan.learn, "learning", quiet, checkpoint)
+        checkpoints += _fit(model, plan.learn, "learning", quiet, checkpoint)
     model.max_iter = max_iter
     seconds = time.perf_counter() - start
     errors = plan.errors(model) if plan.n_test else {}
-    return Outcome(model, collection, by, errors, plan.n_test, is_chosen, seconds)
+    return Outcome(model, collection, by, errors, plan.n_test, is_chosen, seconds, checkpoints)
 
 
 def split(
@@ -295,7 +299,8 @@ def _neighbour_labels(
 
 def _fit(
     model: HDSL, given: dict[str, Any], what: str, quiet: bool, checkpoint: Path | None
-) -> None:
+) -> list[CheckpointFile]:
+    """Fit a model, with a line about it; return its checkpoint, to be deleted when all is saved."""
     if checkpoint is not None and checkpoint.exists():
         say(f"{what}: continues from {checkpoint}")
     if is_watched(quiet):
@@ -306,6 +311,7 @@ def _fit(
         model.fit(**given)
     finally:
         model.verbose, model.checkpoint = 0, None
+    return [model.checkpoint_file_] if hasattr(model, "checkpoint_file_") else []
 
 
 def checkpoint_of_choice(checkpoint: Path | None) -> Path | None:

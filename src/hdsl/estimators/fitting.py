@@ -264,7 +264,7 @@ class Fit:
         scores = Monitor(self.score(), stage.scale, stage.prior, n_features, patience)
         if self.checkpoint is not None and found is not None:
             with self.checkpoint.explain_damage():
-                scores.recall(part_of(found, "scores"))
+                scores.restore(part_of(found, "scores"))
         elif self.earlier is not None:
             scores.add(self.earlier.n_iter, self.earlier.atoms, self.earlier.weights)
         return scores
@@ -302,7 +302,7 @@ class Fit:
 
         def arrays(snapshot: Callable[[], Arrays]) -> Arrays:
             parts = {"run": snapshot(), "stage": stage.snapshot()}
-            return nested(**parts if scores is None else {**parts, "scores": scores.memory()})
+            return nested(**parts if scores is None else {**parts, "scores": scores.snapshot()})
 
         def save(snapshot: Callable[[], Arrays]) -> None:
             checkpoint.write_if_due(lambda: arrays(snapshot))

@@ -22,133 +22,136 @@ from .parameters import check_parameters, check_same_path
 from .supervision import Supervision
 
 if TYPE_CHECKING:
+    from ..core.protocols import Loss
     from ..core.solver import State
 
 
 class HDSL(CallbackSupportMixin, SimilarityModel):
     """Similarity learning for sparse, very high-dimensional data.
 
-    Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from triplets "x is more like y than like z", with M a
-    convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, by a Frank-Wolfe method that adds one pair
-    of features a step. M is positive semi-definite, extremely sparse and readable; the cost depends
-    on the non-zeros of X, not on the number of features. One run is a whole path of models, and
+    Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like z". M is a
+    convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, and a Frank-Wolfe method adds one feature
+    pair per step. M is positive semi-definite, extremely sparse and readable. The cost depends on
+    the non-zeros of X, not on the number of features. One run is a whole path of models, and
     stopping early is the regulariser.
 
     Parameters
     ----------
     scale : float > 0 or "auto", default="auto"
-        λ, the size of the learned part: the trace of M is 2λ. "auto" is 10 √n max(1, s/80) / m: n
-        anchors, which rest on s = (Σx²)² / Σx⁴ values in the mean, and m the mean absolute margin
+        λ, the size of the learned part: the trace of M is 2λ. "auto" is 10 √n max(1, s/80) / m for
+        n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m the mean absolute margin
         |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
         1 / m.
-    loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"}
-        Loss of a triplet's margin S(x, y) - S(x, z).
+    loss : {"smoothed_hinge", "squared_hinge", "logistic", "exponential"} or object
+        Loss of a margin S(x, y) - S(x, z). An object has the methods ``value(margin)``,
+        ``derivative(margin)`` and ``curvature(margin)``, from arrays to arrays.
     oracle : {"ascent", "heuristic", "exact"}
         How the next atom is found: alternating maximisation from several starts, the paper's
-        heuristic, or a search of all pairs of features.
+        heuristic, or a search of all feature pairs.
     step : {"away", "forward", "pairwise", "blended"}
-        Which Frank-Wolfe step is taken: the paper's (forward or away, whichever is steeper), plain
-        forward steps, pairwise steps, or lazy blended pairwise steps.
+        The kind of Frank-Wolfe step: the paper's (forward or away, whichever is steeper), forward
+        steps only, pairwise steps, or lazy blended pairwise steps.
     step_size : {"line_search", "2/(k+2)"}, default="line_search"
-        The second, the classic decreasing step, goes with ``step="forward"`` only.
+        The second, the classic decreasing step, needs ``step="forward"``.
     init : {"oracle", "random"}, default="oracle"
         Start from the atom that the oracle picks at M = 0, or from a random one.
     batch_size : int or None, default=None
-        Triplets that the directions are chosen by, drawn anew in each iteration without
-        replacement; None is all of them.
+        Number of comparisons that directions are chosen by, drawn anew in each iteration without
+        replacement. None takes all.
     mining : {"neighbors", "random"} or callable, default="neighbors"
-        How ``fit(X, y)`` makes triplets: target neighbours times impostors by dot product, or
-        at random by label; or a function (X, y, rng) -> array of shape (n_triplets, 3).
+        How ``fit(X, y)`` makes triplets: target neighbours times impostors by dot product, random
+        ones by label, or a function (X, y, rng) -> array of shape (n_triplets, 3).
     n_targets, n_impostors : int, default=3 and 5
-        Of "neighbors"; "random" draws n_targets * n_impostors triplets a row.
+        Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors triplets per row.
     mine_every : int or None, default=None
-        Where `mining` is "neighbors", mine them again, under the similarity learned so far, after
-        so many iterations; the new triplets join the old ones. None mines once, by dot product.
+        With ``mining="neighbors"``, mine neighbours again under the similarity learned so far after
+        every `mine_every` iterations, and add the new triplets. None mines once, by dot product.
     max_iter : int, default=1000
-        Most iterations. Reaching it is a normal end: the status says so.
+        Largest number of iterations. Reaching it is a normal end; ``status_`` says so.
     tol : float >= 0, default=1e-3
-        Stop when the duality gap is at most this. With an oracle other than "exact" an exact
-        search confirms it first, where that search costs no more than 2e11 multiplications (a few
-        minutes at worst, milliseconds as a rule); a refusal doubles the wait before the next, so a
-        run of k iterations makes at most log2(k) + 2 of them.
+        Stop when the duality gap is at most this. If the oracle is not "exact", an exact search
+        confirms the gap first, unless it costs more than 2e11 multiplications (minutes at worst,
+        milliseconds as a rule). Each failed check doubles the wait before the next, so a run of k
+        iterations makes at most log2(k) + 2 checks.
     early_stopping : bool, default=False
-        Keep the model of the path that scores best on validation data: those given to ``fit``
-        (which alone turn early stopping on), else rows held out.
+        Choose the model of the path with the best score on validation data: those given to ``fit``
+        (which turn early stopping on by themselves), or rows held out.
     validation_fraction : float, default=0.1
-        Share of the rows held out where ``fit`` is given no validation data: with labels by
-        class; with triplets, those of a held-out anchor validate, and those without a held-out
-        row train.
+        Share of the rows to hold out if ``fit`` is given no validation data: with labels, of each
+        class; with triplets, those of a held-out anchor validate and those without a held-out row
+        train.
     n_iter_no_change : int or None, default=300
-        Stop after so many iterations without a better validation score; None goes on to the end.
-        Paths are scored every 10 iterations, and from 100 on when they are a tenth longer.
+        Stop after this many iterations without a better validation score; None never does. Paths
+        are scored every 10 iterations, and after 100 whenever they are a tenth longer.
     scoring : callable or None, default=None
-        Called as scoring(model, X_val, y_val), the larger the better; y_val is the validation
-        triplets where there are no labels. None is the accuracy of 3 nearest neighbours, or the
-        share of triplets judged right.
+        Called as scoring(model, X_val, y_val), larger is better; y_val is the validation triplets
+        if there are no labels. None is the accuracy of 3 nearest neighbours, or the share of
+        comparisons that hold.
     warm_start : bool, default=False
-        Let ``fit`` continue the path of the fit before, with up to `max_iter` more iterations and
+        Let ``fit`` continue the path of the previous fit, for up to `max_iter` more iterations with
         the same scale and prior.
     checkpoint : str, path-like or None, default=None
-        A file to keep the run in, written every half minute. Where it is there already, left by a
-        process that was killed or interrupted, the fit goes on from it and ends in the same model,
-        to the last bit; data or parameters other than it was begun with are refused. ``save``
-        deletes it when the model of a complete run is written. A function given as `mining`,
-        `scoring` or `callback` must be the same, which cannot be checked, and remember nothing.
+        A file that the run is saved to every half minute. If it exists, left by a killed or
+        interrupted process, the fit continues from it and ends in the same model, to the last bit.
+        Other data or parameters than those of the saved run are refused. ``save`` deletes the file
+        when the model of a complete run is written. A function given as `mining`, `scoring` or
+        `callback` must be the same, which cannot be checked, and must not depend on its own past.
     n_components : int or None, default=None
         Columns of ``transform`` for the learned part: the leading eigenvectors of M, times the
-        roots of their eigenvalues. None is one column an atom, which is exact.
+        roots of their eigenvalues. None is one column per atom, which is exact.
     callback : callable or None, default=None
         Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
-        ``atoms``, ``weights``, ``margins`` and ``seconds``; True stops the run.
+        ``atoms``, ``weights`` and ``seconds``; True stops the run.
     random_state : int, RandomState or None, default=None
-        Every random choice comes from it. None takes a seed from NumPy's global state, as in
-        scikit-learn; an int leaves that alone.
+        Source of every random choice. None takes a seed from NumPy's global state, as in
+        scikit-learn; an int leaves that state alone.
     n_jobs : int or None, default=None
-        Threads, no more than NUMBA_NUM_THREADS where that is set, as it is in joblib's processes.
-        Results do not depend on their number.
+        Number of threads, at most NUMBA_NUM_THREADS where that is set, as in joblib's processes.
+        Results do not depend on it.
     verbose : int, default=0
         1 shows a live line in a terminal or a notebook, on stderr, and elsewhere a line every 10
-        seconds; 2 a line every second there.
+        seconds; 2 makes that every second.
     memory_limit : "auto", float or None, default="auto"
-        GiB that the fit may take beyond X and the triplets; "auto" is what the system has left. A
-        fit that would take more is refused before the work, with the figure. None goes on anyway.
+        GiB that the fit may take beyond X and the comparisons; "auto" is what the system has left.
+        A fit that needs more is refused before the work, with the figure. None never refuses.
 
     Attributes
     ----------
     atoms_ : ndarray of shape (n_atoms, 3)
         Rows (i, j, sign), i < j.
     weights_ : ndarray of shape (n_atoms,)
-        Positive, summing to 1.
+        Positive, with sum 1.
     scale_, prior_ : float
-        As used.
+        The values used.
     components_ : sparse array of shape (n_atoms, n_features)
         sqrt(λ·weight)(e_i ± e_j).
     objective_ : float
-        Mean loss of the triplets.
+        Mean loss of the comparisons.
     gap_ : float
-        Duality gap of the last iterate; an upper bound of how far the objective is from the best
-        over the features that occur in X where ``gap_is_exact_``. NaN after a lazy blended step
-        that did not need it, or an interrupt.
+        Duality gap of the last model. If ``gap_is_exact_``, it bounds the distance of the objective
+        from its minimum over the features that occur in X. NaN after an interrupt, or after a lazy
+        blended step that did not need it.
     gap_is_exact_ : bool
     n_iter_ : int
         Iterations that led to this model; with early stopping the run went further.
     n_triplets_ : int
+        Number of comparisons.
     status_ : str
         Why the run ended: "optimal" (gap below tol, certified), "gap_not_certified" (below tol by a
-        heuristic oracle, too dear to check), "no_violation" (no triplet pulls any more),
-        "max_iter", "no_change" (early stopping), "callback", "interrupted", "stalled" (no step of
-        positive length was found).
-    trace_ : structured ndarray, one record a model of the path
+        heuristic oracle, too expensive to check), "no_violation" (every comparison holds with
+        enough margin), "max_iter", "no_change" (early stopping), "callback", "interrupted", or
+        "stalled" (no step of positive size was found).
+    trace_ : structured ndarray, one record per model of the path
         The model after k iterations and the step that led to it: objective, gap, kind, step_size,
-        atom, n_atoms, n_features, seconds, validation_score (NaN where none was taken).
+        atom, n_atoms, n_features, seconds, validation_score (NaN where there is none).
         ``pandas.DataFrame(model.trace_)`` reads it.
     validation_score_ : float
-        Of this model, where there was early stopping.
+        Score of this model, with early stopping.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Where X has string column names.
+        If X has string column names.
 
     References
     ----------
@@ -172,7 +175,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         scale: float | str = "auto",
         *,
         prior: float | str = "auto",
-        loss: str = "smoothed_hinge",
+        loss: str | Loss = "smoothed_hinge",
         oracle: str = "ascent",
         step: str = "away",
         step_size: str = "line_search",
@@ -330,9 +333,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             checkpoint.check(identity_of_run(self, train, held, earlier))
         fit = Fit(self, train, held, rng, earlier=earlier, checkpoint=checkpoint)
         path.learn(fit, checked)
-        self.__dict__.pop("_checkpoint_file", None)
+        self.__dict__.pop("checkpoint_file_", None)
         if checkpoint is not None and self.status_ != "interrupted":
-            self._checkpoint_file = checkpoint.file
+            self.checkpoint_file_ = checkpoint.file
         return self
 
     # --- what was learned ------------------------------------------------------------------------
@@ -368,7 +371,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         path.go_to(model, int(n_iter))
         model.trace_ = self.trace_[: n_iter + 1]
         model.status_ = "at"
-        model.__dict__.pop("_checkpoint_file", None)  # the whole path is not saved with this model
+        model.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
         return model
 
     # Notebooks ask for these two; scikit-learn answers with a picture of the parameters.
@@ -397,14 +400,15 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     # --- files ------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to a file, whole or not at all; `hdsl.load` reads it.
+        """Write the fitted model to a file, completely or not at all; `hdsl.load` reads it.
 
         The file is safetensors with a JSON header: atoms, weights, scale, prior, names, parameters,
-        versions and the trace. There is no code in it. Parameters that are functions are left out.
+        versions and the trace. It holds no code: parameters that are functions or objects are left
+        out.
 
-        The same data and parameters make the same bytes. What belongs to one run on one machine is
-        left out for that: `n_jobs`, `verbose`, `memory_limit` and `checkpoint`, and the seconds in
-        the trace, which are NaN in a model that was loaded. The checkpoint of the run is deleted.
+        The same data and parameters make the same bytes. So `n_jobs`, `verbose`, `memory_limit` and
+        `checkpoint` are left out too, and the seconds of the trace, which are NaN in a model that
+        was loaded. The checkpoint of the run is deleted.
 
         Parameters
         ----------
@@ -412,11 +416,11 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             By convention ``*.hdsl``.
         """
         saving.save(self, path)
-        file = self.__dict__.pop("_checkpoint_file", None)
+        file = self.__dict__.pop("checkpoint_file_", None)
         if file is not None:
             file.remove()
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
-        state.pop("_checkpoint_file", None)  # the file is this object's to delete, not its copies'
+        state.pop("checkpoint_file_", None)  # the file is this object's to delete, not its copies'
         return state

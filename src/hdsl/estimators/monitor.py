@@ -1,30 +1,30 @@
-"""Scores of the models along a path: when one is taken, how, and which model was the best."""
+"""Scores of the models along a path: when to take one, how, and which model was the best."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import scipy.sparse as sp
 
-from .. import neighbors, search, user_input
-from ..similarity import Similarity
+from .. import neighbors, search
+from ..similarity import Rewriter, Similarity, check_result
 
 if TYPE_CHECKING:
     from ..core.solver import State
 
 Score = Callable[[Similarity], float]
 
-#: A path is scored every so many iterations at first, later when it is a GROWTH-th longer.
+#: A path is scored every EVERY iterations, later whenever it is a GROWTH-th longer.
 EVERY, GROWTH = 10, 10
 
 
 def next_mark(n_iter: int) -> int:
-    """Return the iteration to score next: a path of k iterations is scored some 24·log10(k) times.
+    """Return the iteration to score next: a path of k iterations is scored about 24·log10(k) times.
 
-    Models change much at first and little later. The marks depend on nothing but the number, so
-    paths can be compared and averaged.
+    Models change much at first and little later. The marks depend on the iteration alone, so paths
+    can be compared and averaged.
 
     Examples
     --------
@@ -38,25 +38,25 @@ def next_mark(n_iter: int) -> int:
 
 
 class Monitor:
-    """A callback of the solver that scores models as they come, and ends a run that got stuck.
+    """A callback of the solver that scores models and stops a run that no longer improves.
 
     Parameters
     ----------
     score : callable
-        From a Similarity to a number; the larger the better.
+        From a Similarity to a number; larger is better.
     scale, prior : float
     n_features : int
     patience : int or None, default=None
-        End the run after so many iterations without a better score; None never does.
+        Stop the run after this many iterations without a better score; None never stops it.
 
     Attributes
     ----------
     scores : dict of int to float
-        Iteration to score, as far as the run came.
+        Iteration to score.
     best_n_iter : int
-        The first iteration of the best score.
+        The first iteration with the best score.
     gave_up : bool
-        Whether the run was ended for want of a better score.
+        Whether the run was stopped because the score did not improve.
     """
 
     def __init__(
@@ -78,19 +78,19 @@ class Monitor:
         return next(reversed(self.scores.values()), np.nan)
 
     def __call__(self, state: State) -> bool:
-        """Score the model where it is time to; return whether the run should end."""
+        """Score the model if a mark is reached; return whether the run should stop."""
         if state.n_iter < self._mark:
             return False
         self.add(state.n_iter, state.atoms, state.weights)
-        stuck = state.n_iter - self.best_n_iter
-        self.gave_up = self.patience is not None and stuck >= self.patience
+        n_without_gain = state.n_iter - self.best_n_iter
+        self.gave_up = self.patience is not None and n_without_gain >= self.patience
         return self.gave_up
 
     def add(self, n_iter: int, atoms: np.ndarray, weights: np.ndarray) -> None:
-        """Score one model of the path, if it was not yet."""
+        """Score one model of the path, unless it has a score."""
         if n_iter in self.scores:
             return
-        self._pass(n_iter)
+        self._move_mark(n_iter)
         model = Similarity(atoms, weights, self.scale, self.prior, self.n_features)
         score = float(self.score(model))
         best = self.scores.get(self.best_n_iter, np.nan)
@@ -98,11 +98,11 @@ class Monitor:
             self.best_n_iter = n_iter
         self.scores[n_iter] = score
 
-    def _pass(self, n_iter: int) -> None:
+    def _move_mark(self, n_iter: int) -> None:
         while self._mark <= n_iter:
             self._mark = next_mark(self._mark)
 
-    def memory(self) -> dict[str, np.ndarray]:
+    def snapshot(self) -> dict[str, np.ndarray]:
         """Return the scores so far, as arrays."""
         return {
             "n_iter": np.array(list(self.scores), dtype=np.int64),
@@ -110,10 +110,12 @@ class Monitor:
             "best": np.array(self.best_n_iter),
         }
 
-    def recall(self, memory: Mapping[str, np.ndarray]) -> None:
-        """Go on from the scores of another object."""
-        n_iter, score = memory["n_iter"], memory["score"]
-        best = memory["best"]
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Continue from a snapshot; raise ValueError if it holds no scores of a path."""
+        try:
+            n_iter, score, best = (arrays[name] for name in ("n_iter", "score", "best"))
+        except KeyError as error:
+            raise ValueError(f"the snapshot of the scores has no array {error}.") from None
         if (
             [a.dtype.str[1:] for a in (n_iter, score, best)] != ["i8", "f8", "i8"]
             or n_iter.shape != score.shape
@@ -126,29 +128,29 @@ class Monitor:
         self.scores = dict(zip(n_iter.tolist(), score.tolist(), strict=True))
         self.best_n_iter = int(best)
         if self.scores:
-            self._pass(max(self.scores))
+            self._move_mark(max(self.scores))
 
 
 def knn_accuracy(
     X: sp.csr_array,
     labels: np.ndarray,
-    X_val: Any,
+    X_val: sp.csr_array | np.ndarray,
     labels_val: np.ndarray,
     weights_val: np.ndarray | None = None,
     *,
     n_neighbors: int = 3,
     n_jobs: int | None = None,
 ) -> Score:
-    """Return a score: the share of validation rows that their nearest rows of X vote right.
+    """Return a score: the share of validation rows whose nearest rows of X vote for their label.
 
     Parameters
     ----------
     X, X_val : csr_array of shape (n_rows, n_features), (n_val, n_features)
     labels, labels_val : ndarray of shape (n_rows,), (n_val,)
     weights_val : ndarray of shape (n_val,), default=None
-        How much each validation row counts.
+        Weight of each validation row.
     n_neighbors : int, default=3
-        Or as many as there are.
+        At most the number of rows of X.
     n_jobs : int, default=None
 
     Returns
@@ -157,26 +159,29 @@ def knn_accuracy(
         From a Similarity to the accuracy.
     """
     classes, codes = np.unique(labels, return_inverse=True)
-    # A label that no row of X has cannot be voted for: it is always wrong.
+    # No vote is for a label that no row of X has: it is always wrong.
     truth = np.searchsorted(classes, labels_val)
     truth[~np.isin(labels_val, classes)] = -1
     k = min(n_neighbors, X.shape[0])
 
-    def score(similarity: Similarity) -> float:
+    def score(similarity: Rewriter) -> float:
         found = search.top_k(similarity.rewrite(X_val), X, k, n_jobs=n_jobs)
-        told = neighbors.knn_predict(found.rows, found.scores, codes, len(classes))
-        return float(np.average(told == truth, weights=weights_val))
+        predicted = neighbors.knn_predict(found.rows, found.scores, codes, len(classes))
+        return float(np.average(predicted == truth, weights=weights_val))
 
     return score
 
 
-def triplet_accuracy(X: Any, triplets: np.ndarray, weights: np.ndarray | None = None) -> Score:
-    """Return a score: the share of triplets that are judged as given; a draw counts a half.
+def triplet_accuracy(
+    X: sp.csr_array, triplets: np.ndarray, weights: np.ndarray | None = None
+) -> Callable[[Rewriter], float]:
+    """Return a score: the share of comparisons that hold; a tie counts one half.
 
     Parameters
     ----------
     X : csr_array of shape (n_rows, n_features)
-    triplets : ndarray of shape (n_triplets, 3)
+    triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
+        Rows (a, b, c) say S(a, b) > S(a, c); rows (a, b, c, d) say S(a, b) > S(c, d).
     weights : ndarray of shape (n_triplets,), default=None
 
     Returns
@@ -184,21 +189,34 @@ def triplet_accuracy(X: Any, triplets: np.ndarray, weights: np.ndarray | None = 
     callable
         From a Similarity to the accuracy.
     """
-    anchors, anchor = np.unique(triplets[:, 0], return_inverse=True)
-    pairs, pair = np.unique(
-        np.concatenate([anchor, anchor]) * np.int64(X.shape[0]) + triplets[:, 1:].T.ravel(),
-        return_inverse=True,
-    )
-    left, right = np.divmod(pairs, X.shape[0])
-    others = X[right]
-    asked = X[anchors]
+    if triplets.shape[1] == 3:
+        triplets = triplets[:, [0, 1, 0, 2]]
+    left, right = triplets[:, [0, 2]].T.ravel(), triplets[:, [1, 3]].T.ravel()
+    pair_scores = _pair_scores(X, left, right)
 
-    def score(similarity: Similarity) -> float:
-        rewritten = sp.csr_array(similarity.rewrite(asked))
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = np.asarray(rewritten[left].multiply(others).sum(axis=1)).ravel()[pair]
-        positive, negative = np.split(user_input.check_result(scores, "The similarity"), 2)
-        right_ones = 0.5 * (1.0 + np.sign(positive - negative))
-        return float(np.average(right_ones, weights=weights))
+    def score(similarity: Rewriter) -> float:
+        larger, smaller = np.split(pair_scores(similarity), 2)
+        return float(np.average(0.5 * (1.0 + np.sign(larger - smaller)), weights=weights))
 
     return score
+
+
+def _pair_scores(
+    X: sp.csr_array, left: np.ndarray, right: np.ndarray
+) -> Callable[[Rewriter], np.ndarray]:
+    """Return a function from a similarity to the S of listed pairs of rows of X.
+
+    Each row on the left is rewritten once and each distinct pair is scored once.
+    """
+    lefts, left = np.unique(left, return_inverse=True)
+    pairs, pair = np.unique(left * np.int64(X.shape[0]) + right, return_inverse=True)
+    left, right = np.divmod(pairs, X.shape[0])
+    queries, others = X[lefts], X[right]
+
+    def scores(similarity: Rewriter) -> np.ndarray:
+        rewritten = sp.csr_array(similarity.rewrite(queries))
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = np.asarray(rewritten[left].multiply(others).sum(axis=1)).ravel()
+        return check_result(products, "The similarity")[pair]
+
+    return scores

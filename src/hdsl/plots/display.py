@@ -1,0 +1,93 @@
+"""What all displays share: colors, axes, legends, and how they read models and names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from .. import explain, user_input
+from ..explain import NEGATIVE, POSITIVE
+from ..similarity import Similarity
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+#: Colors of Okabe and Ito without yellow, which is too light for lines; and one marker for each.
+COLORS = (POSITIVE, NEGATIVE, "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+#: For names and texts: neither mathtext nor TeX reads them.
+PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
+
+#: Position of a legend that hides nothing.
+ABOVE: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
+
+
+class FittedModel(Protocol):
+    """What the displays read of a fitted HDSL or HDSLCV."""
+
+    similarity_: Similarity
+
+
+class Display:
+    """Base of the displays, which sets `ax_` and `figure_` in `plot`."""
+
+    ax_: Any
+    figure_: Figure
+
+    def start(self, ax: Any, n_axes: int = 1, **options: Any) -> Any:
+        """Return the axes to draw on, new ones if none are given."""
+        plt = _pyplot()
+        if ax is None:
+            _, ax = plt.subplots(1, n_axes, layout="constrained", **options)
+        elif n_axes > 1 and np.shape(ax) != (n_axes,):
+            raise ValueError(
+                f"{type(self).__name__} draws on {n_axes} axes. Pass ax as a list of {n_axes}, or "
+                "None for a new figure."
+            )
+        self.ax_ = ax
+        self.figure_ = (ax if n_axes == 1 else ax[0]).figure
+        return ax
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("hdsl.plots needs matplotlib: `pip install hdsl[plots]`.") from error
+    return plt
+
+
+def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> None:
+    """Draw a legend whose labels are plain text."""
+    # The labels are set afterwards: matplotlib leaves out those that start with an underscore.
+    numbers = [str(k) for k in range(len(labels))]
+    drawn = ax.legend(handles, numbers, frameon=False, fontsize="small", **options)
+    for text, label in zip(drawn.get_texts(), labels, strict=True):
+        text.set(text=explain.shown(label), **PLAIN)
+
+
+def as_matrix(X: Any) -> Any:
+    """Return X as a canonical CSR array or a float64 array."""
+    return user_input.canonical(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+
+
+def similarity_of(estimator: FittedModel | Similarity) -> Similarity:
+    """Return the plain similarity of a fitted model."""
+    return estimator if isinstance(estimator, Similarity) else estimator.similarity_
+
+
+def names_of(estimator: FittedModel | Similarity, feature_names: Any) -> Any:
+    """Return the given names, or else those of the columns that the model was fitted on."""
+    return getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names
+
+
+def fitted_run(estimator: Any) -> Any:
+    """Return the fitted HDSL that made a run: the estimator, or the best one of an HDSLCV."""
+    check_is_fitted(estimator)
+    return getattr(estimator, "best_estimator_", estimator)

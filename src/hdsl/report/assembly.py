@@ -1,0 +1,80 @@
+"""Assemble the page of a model from its template, styles, script and content."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import re
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from .. import user_input
+from . import content
+
+
+def page(
+    model: content.FittedModel,
+    X: Any = None,
+    y: Any = None,
+    *,
+    X_test: Any = None,
+    y_test: Any = None,
+    texts: Any = None,
+    feature_names: Any = None,
+    title: str | None = None,
+    max_items: int = 200,
+) -> str:
+    """Return the page of a fitted model as HTML; the parameters are those of ``HDSL.report``.
+
+    Examples
+    --------
+    >>> from hdsl import HDSL
+    >>> model = HDSL(scale=1.0, prior=0.0).fit([[1, 0], [0, 1]], triplets=[[0, 0, 1]])
+    >>> page(model, title="Cats & dogs").partition("<title>")[2][:15]
+    'Cats &amp; dogs'
+    """
+    user_input.check_number("report", "max_items", max_items, low=0, integer=True)
+    check_is_fitted(model, "atoms_")
+    rows = content.check_rows(model, X, y, texts)
+    errors = content.measure_errors(model, rows, X_test, y_test)
+    return _fill(
+        {
+            "title": str(title) if title is not None else "A learned similarity",
+            "version": version("hdsl"),
+            "parameters": content.parameters(model),
+            "errors": errors,
+            **content.model_parts(model, rows, feature_names, max_items),
+        }
+    )
+
+
+def _fill(parts: dict[str, Any]) -> str:
+    """Return the filled template; its policy allows styles and script by their hashes alone."""
+    folder = files(__package__)
+    source = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
+    style, script = (
+        base64.b64encode(hashlib.sha256(source[name].encode()).digest()).decode()
+        for name in ("css", "js")
+    )
+    slots = {
+        "policy": f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
+        "title": html.escape(parts["title"]),
+        "css": source["css"],
+        "data": _json(parts),
+        "js": source["js"],
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], source["html"])
+
+
+def _json(value: Any) -> str:
+    """Return JSON that is safe inside a script element, whatever the strings are."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

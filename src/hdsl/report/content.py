@@ -1,0 +1,255 @@
+"""The content of a page: the numbers and texts of a model, packed for its script."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import column_or_1d
+
+from .. import user_input
+from ..neighbors import SimilarityKNeighborsClassifier
+from ..similarity import Similarity
+
+#: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
+MAX_VALUES = 50_000
+
+#: Characters of a text, of a feature's name, of a parameter.
+MAX_TEXT, MAX_NAME, MAX_PARAMETER = 1500, 100, 80
+
+N_NEIGHBORS = 3
+
+
+class FittedModel(Protocol):
+    """What a page reads of a fitted HDSL."""
+
+    scale_: float
+    prior_: float
+    n_iter_: int
+    n_triplets_: int
+    n_features_in_: int
+    status_: str
+    gap_is_exact_: bool
+    trace_: np.ndarray
+    n_jobs: int | None
+
+    @property
+    def similarity_(self) -> Similarity:
+        """The learned similarity."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters of the constructor."""
+
+
+class Rows(NamedTuple):
+    """Rows of X with their labels and texts, None where not given."""
+
+    X: sp.csr_array | None
+    y: np.ndarray | None
+    texts: list[Any] | None
+
+
+# --- user input ----------------------------------------------------------------------------------
+
+
+def check_rows(model: FittedModel, X: Any, y: Any, texts: Any) -> Rows:
+    """Return X as a CSR array, labels as an array and texts as a list."""
+    for name, value in (("y", y), ("texts", texts)):
+        if X is None and value is not None:
+            raise ValueError(f"{name} goes with the rows of X, but X is None: pass X too.")
+    if X is None:
+        return Rows(None, None, None)
+    X = sp.csr_array(user_input.check_matrix(model, X, reset=False))
+    if y is not None:
+        y = column_or_1d(y, warn=True)
+    if isinstance(texts, str):
+        raise ValueError("texts must be a sequence of strings, one per row of X. Got one string.")
+    texts = None if texts is None else list(texts)
+    for name, value in (("y", y), ("texts", texts)):
+        if value is not None and len(value) != X.shape[0]:
+            raise ValueError(
+                f"{name} has {len(value)} entries, but X has {X.shape[0]} rows: one per row "
+                "is expected."
+            )
+    return Rows(X, y, texts)
+
+
+def measure_errors(
+    model: FittedModel, rows: Rows, X_test: Any, y_test: Any
+) -> dict[str, Any] | None:
+    """Return the errors of 3 nearest neighbors on test rows, by dot product and as learned."""
+    X, y, _ = rows
+    if X_test is None and y_test is None:
+        return None
+    if X is None or y is None or X_test is None or y_test is None:
+        names = {"X": X, "y": y, "X_test": X_test, "y_test": y_test}
+        missing = ", ".join(name for name, value in names.items() if value is None)
+        raise ValueError(
+            "The error is that of test rows whose neighbours are rows of X: X, y, X_test and "
+            f"y_test go together. Missing: {missing}."
+        )
+    X_test = user_input.check_matrix(model, X_test, reset=False, name="X_test")
+    y_test = column_or_1d(y_test, warn=True)
+    if len(y_test) != X_test.shape[0]:
+        raise ValueError(
+            f"y_test has {len(y_test)} labels, but X_test has {X_test.shape[0]} rows: one label "
+            "per row is expected."
+        )
+    k = min(N_NEIGHBORS, X.shape[0])
+    X_test = sp.csr_array(X_test)
+
+    def error(similarity: Similarity | None) -> float:
+        knn = SimilarityKNeighborsClassifier(k, similarity=similarity, n_jobs=model.n_jobs)
+        return 1.0 - float(knn.fit(X, y).score(X_test, y_test))
+
+    return {
+        "n_neighbors": k,
+        "n_rows": X.shape[0],
+        "n_test": X_test.shape[0],
+        "before": error(None),
+        "after": error(model.similarity_),
+    }
+
+
+# --- parts of the page ---------------------------------------------------------------------------
+
+
+def model_parts(
+    model: FittedModel, rows: Rows, feature_names: Any, max_items: int
+) -> dict[str, Any]:
+    """Return the model, its path, its features and the rows to compare."""
+    trace = model.trace_
+    atoms, steps = _steps(trace)
+    active = np.unique(atoms[:, :2])
+    ends = np.searchsorted(active, atoms[:, :2])
+    used, items = active, None
+    if rows.X is not None and max_items > 0:
+        chosen = choose_rows(rows.X, max_items)
+        used = np.concatenate([active, np.setdiff1d(rows.X[chosen].indices, active)])
+        items = _items(rows, chosen, used)
+    return {
+        "model": {
+            "scale": float(model.scale_),
+            "prior": float(model.prior_),
+            "n_iter": int(model.n_iter_),
+            "n_triplets": int(model.n_triplets_),
+            "n_features": int(model.n_features_in_),
+            "status": str(model.status_),
+            "gap_is_exact": bool(model.gap_is_exact_),
+        },
+        "names": _names(model, feature_names, used),
+        "columns": pack(used),
+        "atoms": {"i": pack(ends[:, 0]), "j": pack(ends[:, 1]), "sign": pack(atoms[:, 2])},
+        "steps": {name: pack(column) for name, column in steps.items()},
+        "trace": {
+            name: pack(trace[name])
+            for name in ("objective", "gap", "n_atoms", "n_features", "validation_score")
+        },
+        "counts": None if rows.X is None else _counts(rows.X, active, ends),
+        "items": items,
+    }
+
+
+def _steps(trace: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Return the distinct atoms of a path, shape (n, 3), and its steps by their numbers.
+
+    A step of size 0 names atoms that it does not change; they are left out.
+    """
+    size = trace["step_size"].copy()
+    size[0] = 1.0
+    n = len(trace)
+    both = np.column_stack(
+        [np.concatenate([trace[a], trace["away_" + a]]) for a in ("i", "j", "sign")]
+    ).astype(np.int64)
+    both[~np.tile(size > 0, 2)] = -1
+    moved = both[:, 0] >= 0
+    atoms, number = np.unique(both[moved], axis=0, return_inverse=True)
+    numbers = np.full(2 * n, -1)
+    numbers[moved] = number.ravel()
+    steps = {"toward": numbers[:n], "away": numbers[n:], "size": size, "drop": trace["drop"] + 0}
+    return atoms, steps
+
+
+def pack(array: np.ndarray) -> dict[str, str]:
+    """Return the bytes of an array as base64, and their type: the smallest that is exact."""
+    if array.dtype.kind == "f":
+        small = array.astype("<f4")
+        array = small if np.array_equal(small, array, equal_nan=True) else array.astype("<f8")
+    else:
+        low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
+        kind = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
+        array = array.astype(kind.newbyteorder("<"))
+    code = f"{array.dtype.kind}{array.dtype.itemsize}"
+    return {"type": code, "bytes": base64.b64encode(array.tobytes()).decode()}
+
+
+def choose_rows(X: sp.csr_array, max_items: int) -> np.ndarray:
+    """Return numbers of rows spread evenly over X, so that sorted rows give all classes."""
+    n = X.shape[0]
+    room = max(2, int(MAX_VALUES * n / max(X.nnz, 1)))
+    return np.unique(np.linspace(0, n - 1, min(n, max_items, room)).round().astype(np.int64))
+
+
+def _items(rows: Rows, chosen: np.ndarray, used: np.ndarray) -> dict[str, Any]:
+    """Return the chosen rows with all their values, by position in `used`, the page's features."""
+    X, y, texts = rows
+    assert X is not None
+    values, order = X[chosen], np.argsort(used)
+    return {
+        "rows": pack(chosen),
+        "labels": None if y is None else [_cut(y[row], MAX_NAME) for row in chosen],
+        "texts": None if texts is None else [_cut(texts[row], MAX_TEXT) for row in chosen],
+        "start": pack(values.indptr),
+        "feature": pack(order[np.searchsorted(used, values.indices, sorter=order)]),
+        "value": pack(values.data),
+    }
+
+
+def _counts(X: sp.csr_array, active: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
+    """Return the number of rows with each active feature and with both features of each atom."""
+    present = sp.csc_array(X[:, active] != 0, dtype=np.int64)
+    both = [
+        present[:, part[:, 0]].multiply(present[:, part[:, 1]]).sum(axis=0)
+        for part in np.array_split(ends, len(ends) // 256 + 1)
+    ]
+    return {
+        "n_rows": X.shape[0],
+        "feature": pack(np.diff(present.indptr)),
+        "both": pack(np.concatenate([np.asarray(part).ravel() for part in both])),
+    }
+
+
+def _names(model: FittedModel, given: Any, features: np.ndarray) -> list[str]:
+    names: Sequence[Any] | None = given
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    elif len(names) != model.n_features_in_:
+        raise ValueError(
+            f"feature_names has {len(names)} names, but the model has {model.n_features_in_} "
+            "features: one per feature is expected."
+        )
+    if names is None:
+        return [f"x{feature}" for feature in features]
+    return [_cut(names[feature], MAX_NAME) for feature in features]
+
+
+def parameters(model: FittedModel) -> list[list[Any]]:
+    """Return name, value as text, and whether it is the default; changed parameters come first."""
+    defaults = type(model)().get_params(deep=False)
+    shown = [
+        [name, _shown(value), _shown(value) == _shown(defaults[name])]
+        for name, value in model.get_params(deep=False).items()
+    ]
+    return sorted(shown, key=lambda parameter: parameter[2])
+
+
+def _shown(value: Any) -> str:
+    return _cut(getattr(value, "__name__", None) or repr(value), MAX_PARAMETER)
+
+
+def _cut(value: Any, length: int) -> str:
+    text = str(value)
+    return text if len(text) <= length else text[: length - 1] + "…"
