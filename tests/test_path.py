@@ -363,7 +363,7 @@ def test_other_columns_are_refused_and_change_nothing(how):
     model = small(warm_start=True).fit(frame(X), Y)
     before = pickle.dumps(model)
     for rows in (X[:, :5], np.hstack([X, X])):
-        with pytest.raises(ValueError, match="feature names|HDSL is expecting 12 features"):
+        with pytest.raises(ValueError, match=r"feature names|HDSL is expecting 12 features"):
             again(model, how, frame(rows), Y)
     with pytest.raises(ValueError, match="feature names should match"):
         again(model, how, frame(X).add_suffix("s"), Y)
