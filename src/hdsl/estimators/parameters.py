@@ -57,7 +57,7 @@ def check_parameters(model: HDSL) -> None:
 def _check_loss(owner: str, loss: Any) -> None:
     """Raise ValueError unless `loss` is a known name or an object that works."""
     methods = "value(), derivative() and curvature()"
-    if isinstance(loss, str) or not losses.is_loss(loss):
+    if isinstance(loss, str | type) or not losses.is_loss(loss):  # a class is not a loss yet
         also = f" or an object with {methods}"
         user_input.check_word(owner, "loss", loss, losses.LOSSES, also=also)
         return
