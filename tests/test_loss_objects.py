@@ -89,23 +89,26 @@ def changed(**methods):
     return loss
 
 
+OBJECT = r"The 'loss' parameter of HDSL must be .* or an object with value\(\), derivative\(\)"
+FLOATS = r"{}\(\) of the loss must return one finite float per margin. Got "
+
+
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (object(), r"'loss' parameter of HDSL .* or an object with value\(\), derivative\(\) and "),
-        (changed(curvature=None), r"or an object with value\(\), derivative\(\) and curvature\(\)"),
-        (changed(value=lambda margin: 0.5), r"value\(\) must return one finite float per margin"),
-        (changed(derivative=lambda margin: margin[:1]), r"derivative\(\) must return one finite"),
-        (changed(curvature=lambda margin: margin * np.nan), r"curvature\(\) must return one fin"),
-        (
-            changed(value=lambda margin: np.sign(margin).astype(int)),
-            r"value\(\) must return one fin",
-        ),
-        (None, "or an object with value"),
-        (LOSSES["logistic"], "or an object with value"),
+        (None, OBJECT),
+        (object(), OBJECT),
+        (changed(curvature=None), OBJECT),
+        (LOSSES["logistic"], OBJECT),
+        (changed(value=lambda margin: 0.5), FLOATS.format("value")),
+        (changed(value=lambda margin: np.sign(margin).astype(int)), FLOATS.format("value")),
+        (changed(derivative=lambda margin: margin[:1]), FLOATS.format("derivative")),
+        (changed(curvature=lambda margin: margin * np.nan), FLOATS.format("curvature")),
+        (changed(value=lambda margin: np.multiply(margin, 2, out=margin)), "read-only"),
     ],
-    ids=["no loss", "no curvature", "a number", "too few", "NaN", "integers", "None", "a class"],
-)
+    ids=["None", "object", "no curvature", "class", "number", "integers", "too few", "NaN",
+         "in place"],
+)  # fmt: skip
 def test_objects_that_are_not_losses_are_refused(loss, message):
     model = small().fit(X, Y)
     before = model.weights_.copy()
@@ -114,6 +117,26 @@ def test_objects_that_are_not_losses_are_refused(loss, message):
     with pytest.raises(ValueError, match=message):
         HDSLCV(estimator=HDSL(loss=loss)).fit(X, Y)
     assert_array_equal(model.weights_, before)
+
+
+@pytest.mark.parametrize("method", ["value", "derivative", "curvature"])
+def test_wrong_answers_during_a_run_are_refused(method):
+    right = getattr(Copied("logistic"), method)
+    for wrong in (lambda margin: right(margin[:2]), lambda margin: right(margin) / (margin < 0.6)):
+        model = small(loss=changed(**{method: wrong}))
+        with np.errstate(divide="ignore"), pytest.raises(ValueError, match=FLOATS.format(method)):
+            model.fit(X, Y)
+        assert not hasattr(model, "atoms_")
+
+
+def test_float32_answers_are_used_as_float64():
+    def narrow(method):
+        return lambda margin: getattr(Copied("logistic"), method)(margin).astype(np.float32)
+
+    own = changed(**{name: narrow(name) for name in ("value", "derivative", "curvature")})
+    model = small(loss=own, max_iter=5).fit(X, Y)
+    expected = small(loss="logistic", max_iter=5).fit(X, Y)
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-5)
 
 
 def test_clone_and_pickle_take_the_loss_along():
