@@ -35,7 +35,8 @@ def load(task: Task) -> Problem:
 
 def fit(problem: Problem, clock: Clock | None = None, *, prior=0.0, **parameters) -> HDSL:
     """Fit an HDSL as the benchmarks do: the paper's model, a fixed seed, no stop by gap."""
-    settings = {"scale": problem.scale, "prior": prior, "tol": 0.0, "random_state": 0}
+    settings = {"scale": problem.scale, "prior": prior, "norm": None, "init": "oracle"}
+    settings |= {"tol": 0.0, "random_state": 0}
     model = HDSL(callback=clock, **{**settings, **parameters})
     if clock is not None:
         clock.start()

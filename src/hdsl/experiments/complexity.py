@@ -17,6 +17,7 @@ from ..estimators.hdsl import HDSL
 from ..plots import COLORS, MARKERS
 from .results import Results, Table, shared_legend
 from .runner import Cell, Line, Settings, finished
+from .sets import PAPER_MODEL
 
 TITLE = "Cost of an iteration"
 
@@ -104,7 +105,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
     def fit(max_iter: int, callback: Any = None) -> None:
         model = HDSL(
-            scale=100.0, prior=0.0, oracle=variant.oracle, batch_size=batch_size, tol=0.0,
+            **PAPER_MODEL, scale=100.0, prior=0.0, oracle=variant.oracle, batch_size=batch_size, tol=0.0,
             max_iter=max_iter, callback=callback, random_state=0, n_jobs=1,
         )  # fmt: skip
         finished(model.fit(made.X, triplets=made.triplets))

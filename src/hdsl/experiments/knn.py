@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -35,7 +35,7 @@ from .results import (
     shared_legend,
 )
 from .runner import Cell, Line, Settings
-from .sets import Parts
+from .sets import PAPER_MODEL, Parts
 
 TITLE = "Errors of 3 nearest neighbours, in percent"
 
@@ -215,7 +215,8 @@ def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
     iterations = cell.get("iterations", iterations)
     model = HDSL(
         prior=0.0, max_iter=iterations, tol=0.0, n_iter_no_change=PATIENCE, random_state=draw,
-        **{**parts.mining, **WAYS[cell.get("way", "once")]},
+        scoring=_accuracy(parts),
+        **{**PAPER_MODEL, **parts.mining, **WAYS[cell.get("way", "once")]},
     )  # fmt: skip
     if method in ("hdsl_prior", "hdsl_auto_path"):
         scale, prior = _automatic(settings, cell["set"])
@@ -224,7 +225,7 @@ def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
         oracle = "heuristic" if method == "hdsl" else "ascent"
         model.set_params(scale=cell["scale"], oracle=oracle)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Too few rows", UserWarning)  # classes of few rows
+        warnings.simplefilter("ignore", UserWarning)  # classes of few rows, rows of unlike length
         model.fit(parts.X, parts.y, X_val=parts.X_val, y_val=parts.y_val)
     runner.finished(model)
     scores = model.trace_["validation_score"]
@@ -262,8 +263,20 @@ def _size(model: HDSL) -> dict[str, Any]:
 def _automatic(settings: Settings, name: str) -> tuple[float, float]:
     """Return the automatic scale and prior of all training rows."""
     parts = sets.load(settings, name)
-    model = HDSL(max_iter=1, random_state=0, **parts.mining).fit(parts.X, parts.y)
+    model = HDSL(max_iter=1, random_state=0, **{**PAPER_MODEL, **parts.mining})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        model.fit(parts.X, parts.y)
     return float(model.scale_), float(model.prior_)
+
+
+def _accuracy(parts: Parts) -> Callable[[HDSL, Any, Any], float]:
+    """Return what chooses along a path, as in the paper: accuracy of 3-NN on validation rows."""
+
+    def score(model: HDSL, X_val: Any, y_val: Any) -> float:
+        return 1.0 - knn_error(model.similarity_, parts.X, parts.y, X_val, y_val)
+
+    return score
 
 
 # --- choices -------------------------------------------------------------------------------------

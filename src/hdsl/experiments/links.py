@@ -17,6 +17,7 @@ from ..similarity import Similarity
 from ..triplets import link_triplets
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
+from .sets import PAPER_MODEL
 
 TITLE = "Prediction of signed links"
 
@@ -83,7 +84,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     scores = Monitor(_auc(made, made.valid), scale, prior, d, PATIENCE)
     # The optimum is that of the paper's steps; pairwise steps approach it faster.
     model = HDSL(
-        scale=scale, prior=prior, step="pairwise", tol=0.0, callback=scores,
+        **PAPER_MODEL, scale=scale, prior=prior, step="pairwise", tol=0.0, callback=scores,
         max_iter=100 if settings.quick else MAX_ITER, random_state=run, n_jobs=1,
     )  # fmt: skip
     finished(model.fit(made.X, triplets=triplets))

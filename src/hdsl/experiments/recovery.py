@@ -13,6 +13,7 @@ from ..plots import COLORS, MatrixDisplay
 from ..similarity import Similarity
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
+from .sets import PAPER_MODEL
 
 TITLE = "Recovery of a hidden similarity"
 
@@ -48,7 +49,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     truth = make_recovery(**size, alpha=cell["alpha"], random_state=cell["seed"])
     model = HDSL(
         scale=SCALE, prior=0.0, tol=TOL, max_iter=_max_iter(settings), random_state=cell["seed"],
-        n_jobs=1,
+        n_jobs=1, **PAPER_MODEL,
     )  # fmt: skip
     finished(model.fit(truth.X, triplets=truth.triplets))
     marks = [*MARKS[model.n_iter_ > MARKS].tolist(), model.n_iter_]
