@@ -105,7 +105,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
     def fit(max_iter: int, callback: Any = None) -> None:
         model = HDSL(
-            **PAPER_MODEL, scale=100.0, prior=0.0, oracle=variant.oracle, batch_size=batch_size, tol=0.0,
+            scale=100.0, prior=0.0, oracle=variant.oracle, batch_size=batch_size, tol=0.0,
+            **PAPER_MODEL,
             max_iter=max_iter, callback=callback, random_state=0, n_jobs=1,
         )  # fmt: skip
         finished(model.fit(made.X, triplets=made.triplets))
