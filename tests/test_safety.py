@@ -242,24 +242,22 @@ def test_processes_of_joblib_share_the_cores():
         assert int(used) <= (1 if n_jobs == "None" else share), line
 
 
-def test_by_default_a_fit_uses_one_thread_also_inside_threads_of_joblib():
-    def used(n_jobs):
-        with Workers(n_jobs) as workers:
-            return workers.n_threads
+def n_threads(n_jobs):
+    with Workers(n_jobs) as workers:
+        return workers.n_threads
 
-    assert used(None) == 1
-    found = joblib.Parallel(2, backend="threading")(joblib.delayed(used)(None) for _ in range(4))
-    assert found == [1] * 4
+
+def test_by_default_a_fit_uses_one_thread_also_inside_threads_of_joblib():
+    assert n_threads(None) == 1
+    jobs = (joblib.delayed(n_threads)(None) for _ in range(4))
+    assert joblib.Parallel(2, backend="threading")(jobs) == [1] * 4
 
 
 def test_numba_num_threads_limits_the_threads(monkeypatch):
+    assert n_threads(3) == 3
     for limit, expected in (("1", 1), ("2", 2), ("0", 1), ("9", 3), ("", 3), ("many", 3)):
         monkeypatch.setenv("NUMBA_NUM_THREADS", limit)
-        with Workers(3) as workers:
-            assert workers.n_threads == expected
-    monkeypatch.delenv("NUMBA_NUM_THREADS")
-    with Workers(3) as workers:
-        assert workers.n_threads == 3
+        assert n_threads(3) == expected
 
 
 # --- interrupts ----------------------------------------------------------------------------------
