@@ -6,7 +6,6 @@ Every fitted number is finite and true, or the fit is refused with a way out.
 import re
 import tracemalloc
 from functools import partial
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -19,7 +18,9 @@ import reference
 from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.backends.cpu import memory as cpu_memory
 from hdsl.baselines import DiagonalSimilarity
-from hdsl.core.solver import ActiveSet, Move, away
+from hdsl.core.active_set import ActiveSet
+from hdsl.core.protocols import Move, Vertex
+from hdsl.core.steps import StepContext, away
 from hdsl.estimators.monitor import triplet_accuracy
 from hdsl.explain import explain
 from hdsl.search import top_k
@@ -226,15 +227,12 @@ def test_automatic_prior_ignores_rounding_of_margins():
     assert_allclose(model.prior_, len(X) / (X**2).sum(), rtol=1e-12)
 
 
-@pytest.mark.parametrize("size", [1e308, 5e-324])
-def test_weights_whose_sum_overflows_or_vanishes_are_refused(size):
-    X, T = random_arrays(0)
-    with pytest.raises(ValueError, match="Only the ratios of weights matter"):
-        HDSL().fit(X, triplets=T, sample_weight=np.full(len(T), size))
-
-
 def test_only_the_ratios_of_weights_matter():
+    """A sum of weights that overflows or vanishes is refused."""
     X, T = random_arrays(0)
+    for size in (1e308, 5e-324):
+        with pytest.raises(ValueError, match="Only the ratios of weights matter"):
+            HDSL().fit(X, triplets=T, sample_weight=np.full(len(T), size))
     weights = np.linspace(1, 2, len(T))
     fits = [
         HDSL(max_iter=20, random_state=0).fit(X, triplets=T, sample_weight=size * weights)
@@ -266,10 +264,11 @@ def test_holding_out_rows_that_leave_one_feature_is_refused():
 def test_an_away_step_from_nearly_all_the_weight_is_finite():
     """1 minus the weight is 0 in float64."""
     active = ActiveSet(np.array([[0, 1, 1], [0, 1, -1]]), np.array([1.0, 1e-17]))
-    state = SimpleNamespace(active=active)
-    move = away(SimpleNamespace(state=state, scores=np.array([0.0, 1.0]), score=0.5, gap=0.1))
+    context = StepContext(active, None, None, None, np.random.default_rng(0), 0.0, np.inf)
+    context.scores, context.score, context.vertex = np.array([0.0, 1.0]), 0.5, Vertex(0.6, None)
+    move = away(context)
     assert move == Move("away", None, (0, 1, 1), 1e17)
-    moved = active.moved(None, move.away, move.max_step, drop=True)
+    moved = active.moved(None, move.away, move.max_step_size, drop=True)
     assert moved.atoms.tolist() == [[0, 1, -1]]
     assert moved.weights.tolist() == [1.0]
 
@@ -338,7 +337,7 @@ def test_explaining_a_row_rather_than_itself_says_no_difference():
 # --- memory and long runs -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("batch_size", "prior"), [(None, 1.0), (100, 0.0), (10_000, 1.0)])
+@pytest.mark.parametrize(("batch_size", "prior"), [(None, 1.0), (100, 0.0)])
 def test_a_fit_takes_at_most_the_estimated_memory(batch_size, prior):
     rng = np.random.default_rng(0)
     X = sp.random_array((1000, 300), density=0.2, format="csr", random_state=rng)

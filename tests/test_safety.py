@@ -7,6 +7,7 @@ import sys
 import textwrap
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -18,8 +19,8 @@ from sklearn.pipeline import make_pipeline
 
 import hdsl
 from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load, memory, user_input
-from hdsl.backends.cpu import problem
-from hdsl.backends.cpu.problem import TripletData
+from hdsl.backends.cpu import comparisons, rows
+from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.workers import Workers
 from hdsl.core.columns import drop_unused_columns
 
@@ -241,24 +242,22 @@ def test_processes_of_joblib_share_the_cores():
         assert int(used) <= (1 if n_jobs == "None" else share), line
 
 
-def test_by_default_a_fit_uses_one_thread_also_inside_threads_of_joblib():
-    def used(n_jobs):
-        with Workers(n_jobs) as workers:
-            return workers.n_threads
+def n_threads(n_jobs):
+    with Workers(n_jobs) as workers:
+        return workers.n_threads
 
-    assert used(None) == 1
-    found = joblib.Parallel(2, backend="threading")(joblib.delayed(used)(None) for _ in range(4))
-    assert found == [1] * 4
+
+def test_by_default_a_fit_uses_one_thread_also_inside_threads_of_joblib():
+    assert n_threads(None) == 1
+    jobs = (joblib.delayed(n_threads)(None) for _ in range(4))
+    assert joblib.Parallel(2, backend="threading")(jobs) == [1] * 4
 
 
 def test_numba_num_threads_limits_the_threads(monkeypatch):
+    assert n_threads(3) == 3
     for limit, expected in (("1", 1), ("2", 2), ("0", 1), ("9", 3), ("", 3), ("many", 3)):
         monkeypatch.setenv("NUMBA_NUM_THREADS", limit)
-        with Workers(3) as workers:
-            assert workers.n_threads == expected
-    monkeypatch.delenv("NUMBA_NUM_THREADS")
-    with Workers(3) as workers:
-        assert workers.n_threads == 3
+        assert n_threads(3) == expected
 
 
 # --- interrupts ----------------------------------------------------------------------------------
@@ -531,16 +530,16 @@ def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
     assert_allclose(found, expected, rtol=1e-12)  # the order of the sum differs
 
 
-def test_pairs_of_the_last_rows_are_numbered():
+def test_pairs_of_the_last_rows_are_numbered(monkeypatch):
     n_rows = user_input.INDEX_LIMIT - 1  # the largest number allowed
-    data = object.__new__(TripletData)
-    data.n_rows = n_rows
-    anchors, data.positive, data.negative = (
-        np.array(rows, dtype=np.int32)
-        for rows in ([n_rows - 1, n_rows - 2], [n_rows - 1, 0], [n_rows - 2, n_rows - 1])
+    monkeypatch.setattr(comparisons, "Pairs", lambda rows, a, b, **_: np.column_stack([a, b]))
+    made = object.__new__(comparisons.Triplets)  # its other arrays would be as long as the rows
+    made.rows, made.n_comparisons = SimpleNamespace(n_rows=n_rows), 2
+    made.columns = tuple(
+        np.array(column, dtype=np.int32)
+        for column in ([n_rows - 1, n_rows - 2], [n_rows - 1, 0], [n_rows - 2, n_rows - 1])
     )
-    positive, negative = data._number_pairs(anchors)
-    pairs = np.column_stack([data.pair_a, data.pair_b])
+    pairs, positive, negative = made._number_pairs(True)
     assert pairs.tolist() == [[0, n_rows - 2], [n_rows - 2, n_rows - 1], [n_rows - 1, n_rows - 1]]
     assert (positive.tolist(), negative.tolist()) == ([2, 0], [1, 1])
 
@@ -548,13 +547,14 @@ def test_pairs_of_the_last_rows_are_numbered():
 def test_too_many_features_or_pairs_are_refused(monkeypatch):
     triplets = np.array([[0, 1, 2], [3, 4, 5]])
     with Workers(1) as workers:
-        monkeypatch.setattr(problem, "INDEX_LIMIT", 4)
-        assert TripletData(sp.csr_array(X[:, :4]), triplets, workers).n_pairs == 4
+        monkeypatch.setattr(rows, "INDEX_LIMIT", 4)
+        layout = CPULayout(sp.csr_array(X[:, :4]), triplets, workers=workers)
+        assert layout.comparisons.pairs.n_pairs == 4
         with pytest.raises(ValueError, match=r"^There are 14 features with a .* fewer columns"):
-            TripletData(sp.csr_array(X), triplets, workers)
-        monkeypatch.setattr(problem, "INDEX_LIMIT", 3)
-        with pytest.raises(ValueError, match=r"^There are 4 pairs of rows that .* fewer triplets"):
-            TripletData(sp.csr_array(X[:, :3]), triplets, workers)
+            CPULayout(sp.csr_array(X), triplets, workers=workers)
+        monkeypatch.setattr(rows, "INDEX_LIMIT", 3)
+        with pytest.raises(ValueError, match=r"^There are 4 pairs of rows that .* fewer compar"):
+            CPULayout(sp.csr_array(X[:, :3]), triplets, workers=workers)
 
 
 @pytest.mark.parametrize(
