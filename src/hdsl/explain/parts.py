@@ -54,7 +54,7 @@ class Explanation(Readable):
         """Return `of`, the total and the parts as plain values for JSON."""
         return {"of": self.of, "total": self.total, "parts": records(self.parts)}
 
-    def toas_frame(self) -> Any:
+    def to_frame(self) -> Any:
         """Return the parts as a pandas DataFrame."""
         return as_frame(self.parts)
 
