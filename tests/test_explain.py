@@ -265,6 +265,15 @@ def test_messages_of_importance(options, message):
         importance(SMALL, **options)
 
 
+def test_a_network_chooses_pairs_by_effect():
+    plots, pyplot = pytest.importorskip("hdsl.plots"), pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    display = plots.NetworkDisplay.from_estimator(SMALL, X=ROWS, top=1, feature_names=NAMES)
+    assert display.names == ["goal", "profit"]
+    assert_array_equal(display.weights, importance(SMALL, ROWS).pairs["effect"])
+    pyplot.close("all")
+
+
 # --- how they look -------------------------------------------------------------------------------
 
 
