@@ -111,6 +111,7 @@ def test_fit_saves_texts_and_prints_errors(place, tmp_path):
     assert "18 held out" in shown
     assert "Error of 3 nearest neighbours, 18 documents held out" in shown
     assert "Strongest pairs" in shown
+    assert "effect  weight  documents with each" in shown
     assert not any(line.endswith(" ") for line in shown.splitlines())
     collection = load_collection(out)
     assert collection.texts.tolist() == [text for _, _, text in texts()]

@@ -1,4 +1,4 @@
-"""Exact parts of a similarity, weights of features and pairs, and their text and HTML."""
+"""Exact parts of a similarity, effects of features and pairs, and their text and HTML."""
 
 import json
 import math
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sklearn
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
@@ -164,30 +164,82 @@ def test_messages(options, message):
 # --- weights -------------------------------------------------------------------------------------
 
 
-@given(matrices(), st.data())
-def test_importance_is_read_from_the_matrix(X, data):
+def dense_effects(similarity, X):
+    """Return the root mean squares of the parts of M, by all pairs of rows; slow and dense."""
+    M = whole(replace(similarity, prior=0.0))
+    X = np.asarray(similarity.index_rows(X))
+    parts = np.array([M * np.outer(x, y) for x in X for y in X])
+    joined = parts + parts.transpose(0, 2, 1) * (1 - np.eye(len(M)))
+    return np.sign(M) * np.sqrt(np.mean(joined**2, axis=0))
+
+
+@settings(max_examples=40)
+@given(matrices(), st.sampled_from([None, "l2"]), st.sampled_from([0, 2]), st.data())
+def test_importance_by_effect_is_that_of_all_pairs_of_rows(X, norm, min_rows, data):
     atoms, weights = data.draw(models(X.shape[1]))
-    similarity = Similarity(atoms, weights, 4.0, 0.0, X.shape[1])
-    M = whole(similarity)
+    similarity = Similarity(atoms, weights, 4.0, 0.5, X.shape[1], norm)
+    M, effects = whole(replace(similarity, prior=0.0)), dense_effects(similarity, X)
     present = (X != 0).astype(int)
-    for form in (np.asarray, sp.csr_array):
-        found = importance(similarity, form(X))
+    n_rows, both = present.sum(axis=0), present.T @ present
+    for form in (np.asarray, sp.csr_array, sp.coo_array):
+        found = importance(similarity, form(X), min_rows=min_rows)
         features, pairs = found.features, found.pairs
-        assert_allclose(features["weight"], M[features["i"], features["i"]], rtol=1e-14)
-        assert len(features) == np.count_nonzero(np.diag(M))
-        assert_allclose(features["share"].sum(), 1.0)
-        assert_array_equal(features["n_rows"], present.sum(axis=0)[features["i"]])
-        assert_allclose(pairs["weight"], M[pairs["i"], pairs["j"]], rtol=1e-12, atol=1e-14)
-        assert len(pairs) >= np.count_nonzero(np.abs(np.triu(M, 1)) > 1e-14)
-        assert (pairs["i"] < pairs["j"]).all()
-        assert_array_equal(pairs["n_rows"], (present.T @ present)[pairs["i"], pairs["j"]])
-        assert_array_equal(pairs["n_rows_i"], present.sum(axis=0)[pairs["i"]])
-        assert_array_equal(pairs["n_rows_j"], present.sum(axis=0)[pairs["j"]])
+        i, j, own = pairs["i"], pairs["j"], features["i"]
+        assert found.ranked_by == "effect"
+        assert_allclose(features["weight"], M[own, own], rtol=1e-14)
+        assert_allclose(pairs["weight"], M[i, j], rtol=1e-12, atol=1e-14)
+        tolerance = {"rtol": 1e-9, "atol": 1e-12 * np.abs(effects).max()}
+        assert_allclose(features["effect"], effects[own, own], **tolerance)
+        assert_allclose(pairs["effect"], effects[i, j], **tolerance)
         for table in (features, pairs):
-            assert (np.diff(np.abs(table["weight"])) <= 0).all()
+            assert (np.diff(np.abs(table["effect"])) <= 0).all()
+        assert_array_equal(features["n_rows"], n_rows[own])
+        assert_array_equal(pairs["n_rows"], both[i, j])
+        assert_array_equal(pairs["n_rows_i"], n_rows[i])
+        assert_array_equal(pairs["n_rows_j"], n_rows[j])
+        is_common = n_rows >= min_rows
+        assert set(own) == set(np.flatnonzero(np.diag(M) * is_common))
+        entries = importance(similarity).pairs[["i", "j"]]
+        common = is_common[entries["i"]] & is_common[entries["j"]]
+        assert sorted(pairs[["i", "j"]].tolist()) == sorted(entries[common].tolist())
+        assert found.n_left_out == (~common).sum()
+
+
+@given(st.integers(2, 8), st.data())
+def test_importance_without_rows_is_by_weight(d, data):
+    atoms, weights = data.draw(models(d))
+    similarity = Similarity(atoms, weights, 4.0, 0.0, d)
+    M, found = whole(similarity), importance(similarity)
+    features, pairs = found.features, found.pairs
+    assert found.ranked_by == "weight"
+    assert_allclose(features["weight"], M[features["i"], features["i"]], rtol=1e-14)
+    assert len(features) == np.count_nonzero(np.diag(M))
+    assert_allclose(features["share"].sum(), weights.sum())
+    assert_allclose(pairs["weight"], M[pairs["i"], pairs["j"]], rtol=1e-12, atol=1e-14)
+    assert len(pairs) >= np.count_nonzero(np.abs(np.triu(M, 1)) > 1e-14)
+    assert (pairs["i"] < pairs["j"]).all()
+    for table in (features, pairs):
+        assert (np.diff(np.abs(table["weight"])) <= 0).all()
     for i, direction in zip(features["i"], features["direction"], strict=True):
         own = (atoms[:, :2] == i).any(axis=1)
         assert_allclose(direction, np.average(atoms[own, 2], weights=weights[own]), atol=1e-14)
+
+
+def test_a_heavy_pair_of_rare_features_is_not_the_first():
+    similarity = Similarity(np.array([[0, 1, 1], [2, 3, -1]]), np.array([0.9, 0.1]), 1.0, 0.0, 4)
+    rows = np.zeros((100, 4))
+    rows[[0, 1], [0, 1]] = 1.0
+    rows[2:50, 2] = rows[50:, 3] = 1.0
+    assert importance(similarity).pairs["name"].tolist() == ["x0 ~ x1", "x2 ~ x3"]
+    found = importance(similarity, rows)
+    assert found.pairs[["name", "n_rows", "n_rows_i", "n_rows_j"]].tolist() == [
+        ("x2 ~ x3", 0, 48, 50)  # no row has both, and it separates most rows
+    ]
+    assert found.features["name"].tolist() == ["x3", "x2"]
+    assert "1 pairs by effect on S (rows that have each); 1 in too few rows left out" in repr(found)
+    found = importance(similarity, rows, min_rows=1)
+    assert found.pairs["name"].tolist() == ["x2 ~ x3", "x0 ~ x1"]
+    assert found.n_left_out == 0
 
 
 def test_importance_without_data_counts_nothing():
@@ -197,8 +249,29 @@ def test_importance_without_data_counts_nothing():
         ("goal ~ match", 3.0),
         ("goal ~ profit", -1),
     ]
-    with pytest.raises(ValueError, match=r"X must have shape \(n_rows, 4\).* Got shape \(3, 3\)"):
-        importance(SMALL, ROWS[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"X": ROWS[:, :3]}, r"X must have shape \(n_rows, 4\).* Got shape \(3, 3\)"),
+        ({"min_rows": -1}, "'min_rows' parameter of importance must be an int >= 0"),
+        ({"top": 0}, "'top' parameter of importance must be an int >= 1 or None"),
+        ({"X": 1e160 * ROWS}, "The effect of a feature is too large for float64: scale X"),
+    ],
+)
+def test_messages_of_importance(options, message):
+    with pytest.raises(ValueError, match=message):
+        importance(SMALL, **options)
+
+
+def test_a_network_chooses_pairs_by_effect():
+    plots, pyplot = pytest.importorskip("hdsl.plots"), pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    display = plots.NetworkDisplay.from_estimator(SMALL, X=ROWS, top=1, feature_names=NAMES)
+    assert display.names == ["goal", "profit"]
+    assert_array_equal(display.weights, importance(SMALL, ROWS).pairs["effect"])
+    pyplot.close("all")
 
 
 # --- how they look -------------------------------------------------------------------------------
@@ -213,9 +286,10 @@ def test_text_has_signed_bars_and_says_what_it_leaves_out():
         "  [1 more]      +0.5           |++",
     ]
     assert len(repr(explain(SMALL, *ROWS[:2], top=None)).splitlines()) == 5
-    assert "2 pairs, the heaviest 1: weight in M (rows that have both)" in repr(
-        importance(SMALL, ROWS, top=1)
-    )
+    by_weight, by_effect = importance(SMALL, top=1), importance(SMALL, ROWS, min_rows=1, top=1)
+    assert "2 pairs, the first 1 by weight in M\n  x0 ~ x1 +3 |+++" in repr(by_weight)
+    assert "2 pairs, the first 1 by effect on S (rows that have each)" in repr(by_effect)
+    assert "x0 ~ x2 (2, 2) -2.582" in repr(by_effect)
 
 
 @pytest.mark.parametrize(
@@ -282,7 +356,12 @@ def test_explanations_of_an_estimator(model):
     weights = model.importance(X, feature_names=[f"word{k}" for k in range(10)])
     assert all(name.startswith("word") for name in weights.features["name"])
     assert weights.features["n_rows"].max() <= len(X)
-    assert model.importance().features["share"].sum() == pytest.approx(1.0)
+    assert weights.ranked_by == "effect"
+    assert_array_equal(weights.pairs["effect"], model.importance(sp.csr_array(X)).pairs["effect"])
+    assert model.importance(X, min_rows=len(X) + 1).pairs.size == 0
+    by_weight = model.importance()
+    assert by_weight.ranked_by == "weight"
+    assert by_weight.features["share"].sum() == pytest.approx(model.weights_.sum())
 
 
 def test_names_of_a_frame():
@@ -318,7 +397,60 @@ def test_a_search_explains_its_best_model():
     found = search.explain(X[0], X[2], rather_than=X[1], top=2)
     assert_array_equal(found.parts, best.explain(X[0], X[2], rather_than=X[1]).parts)
     assert found.top == 2
-    assert_array_equal(search.importance(X, top=1).pairs, best.importance(X).pairs)
+    found = search.importance(X, min_rows=1, top=1)
+    assert_array_equal(found.pairs, best.importance(X, min_rows=1).pairs)
+
+
+# --- more columns than an array can have numbers -------------------------------------------------
+
+
+@pytest.fixture(scope="module", params=[0.0, 0.3])
+def wide(request):
+    """A model on 2**40 columns, its rows, and the same model on the used columns alone."""
+    columns = np.sort(np.random.default_rng(0).choice(2**40, X.shape[1], replace=False))
+    narrow = sp.csr_array(X)
+    rows = sp.csr_array(
+        (narrow.data, columns[narrow.indices], narrow.indptr), shape=(len(X), 2**40)
+    )
+    options = {"scale": 5.0, "prior": request.param, "max_iter": 10, "random_state": 0}
+    return HDSL(**options).fit(rows, Y), rows, HDSL(**options).fit(narrow, Y), columns
+
+
+def test_wide_rows_are_explained(wide):
+    model, rows, twin, columns = wide
+    for by in ("pair", "atom"):
+        found = model.explain(rows[[0]], rows[[2]], rather_than=rows[[1]], by=by).parts
+        expected = twin.explain(X[0], X[2], rather_than=X[1], by=by).parts
+        assert_allclose(found["value"], expected["value"], rtol=1e-12)
+        assert_array_equal(found["i"], columns[expected["i"]])
+    for by, wide_rows, narrow_rows in (("weight", None, None), ("effect", rows, X)):
+        found, expected = model.importance(wide_rows).pairs, twin.importance(narrow_rows).pairs
+        assert_allclose(found[by], expected[by], rtol=1e-12)
+        assert_array_equal(found["i"], columns[expected["i"]])
+    assert found["name"][0] == f"x{found['i'][0]} ~ x{found['j'][0]}"
+
+
+def test_wide_matrix_is_in_coordinates(wide):
+    model, _, twin, columns = wide
+    M = model.matrix()
+    assert M.shape == (2**40, 2**40)
+    found = sp.coo_array((M.data, tuple(np.searchsorted(columns, M.coords))), (10, 10)).toarray()
+    assert_allclose(found, twin.matrix().toarray(), atol=1e-14)
+
+
+def test_wide_names_are_those_of_pairs_alone(wide):
+    model, _, twin, columns = wide
+    if model.prior_ > 0:
+        with pytest.raises(ValueError, match=r"each of 1099511627776 features, .* With prior=0"):
+            model.get_feature_names_out()
+    else:
+        expected = [
+            f"x{columns[i]}{'+' if sign > 0 else '-'}x{columns[j]}" for i, j, sign in twin.atoms_
+        ]
+        assert model.get_feature_names_out().tolist() == expected
+
+
+# --- notebooks -----------------------------------------------------------------------------------
 
 
 def test_notebooks_show_a_summary(model):

@@ -70,7 +70,7 @@ def test_written_whole_or_not_at_all(model, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", full)
-        with pytest.raises(OSError, match="the disk is full") as caught:
+        with pytest.raises(OSError, match="Cannot write the report: the disk is full") as caught:
             model.report(path, title="second")
     assert caught.value.filename == str(path)
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
@@ -193,6 +193,18 @@ def column(page, n):
     return page.locator(f"#table tbody td:nth-child({n})").all_inner_texts()
 
 
+def number(text):
+    return float(text.replace(",", "").replace("−", "-"))
+
+
+def effects_of_atoms(model, X):
+    """Return the root mean square of scale·w·(x_i y_j + x_j y_i) over all pairs of rows."""
+    rows = sp.csr_array(model.index_rows(X)).toarray()
+    both = [rows[:, [i]] * rows[:, j] for i, j in model.atoms_[:, :2]]
+    size = np.array([np.sqrt(np.mean((B + B.T) ** 2)) for B in both])
+    return model.scale_ * model.weights_ * size
+
+
 def weights_on(page, k):
     return {
         (atom["i"], atom["j"], atom["sign"]): atom["weight"]
@@ -246,13 +258,17 @@ def test_page_follows_the_slider(model, show):
         slider.press(key)
         until_at(page, k)
         then = model.at(k)
-        order = np.argsort(-then.weights_, kind="stable")
-        i, j, sign = then.atoms_[order[0]].tolist()
-        heaviest = [column(page, n)[0] for n in (1, 2, 3)]
-        assert heaviest == [f"x{i}", "+" if sign > 0 else "−", f"x{j}"]
+        effects = effects_of_atoms(then, X)
+        order = np.argsort(-effects, kind="stable")
+        shown = [number(text) for text in column(page, 6)]
+        assert_allclose(shown, effects[order][:50], rtol=6e-3)
+        signs = {1: "+", -1: "−"}
+        names = [[f"x{i}", signs[sign], f"x{j}"] for i, j, sign in then.atoms_[order].tolist()]
+        cells = [column(page, n) for n in (1, 2, 3)]
+        assert list(map(list, zip(*cells, strict=True))) == names[:50]
         shares = [float(text.strip(" %")) / 100 for text in column(page, 5)]
         assert_allclose(shares, then.weights_[order][:50], atol=6e-5)
-        shown = [float(text.replace(",", "")) for text in column(page, 4)]
+        shown = [number(text) for text in column(page, 4)]
         assert_allclose(shown, 20 * then.weights_[order][:50], rtol=6e-3)
         now = page.locator("#now").inner_text()
         assert f"pairs\n{len(then.weights_)}" in re.sub(r"\s+", "\n", now)
@@ -291,15 +307,16 @@ def test_search_and_sort(model, show):
     there = X.toarray() != 0
     both = sorted((there[:, i] & there[:, j]).sum() for i, j, _ in model.atoms_)[::-1]
     page.get_by_role("button", name="Rows with both").click()
-    assert column(page, 8) == [str(count) for count in both[:50]]
+    assert column(page, 9) == [str(count) for count in both[:50]]
     names = column(page, 3)
-    assert column(page, 7) == [str(there[:, int(name[4:])].sum()) for name in names]
+    assert column(page, 8) == [str(there[:, int(name[4:])].sum()) for name in names]
 
 
 def test_rest_of_a_long_table(show):
     rng = np.random.default_rng(0)
     wide = sp.random_array((90, 400), density=0.1, random_state=rng, format="csr")
-    model = HDSL(scale=100.0, max_iter=120, tol=0.0, random_state=0).fit(wide, np.arange(90) % 3)
+    model = HDSL(scale=1000.0, max_iter=250, tol=0.0, random_state=0)
+    model.fit(wide, rng.permutation(90) % 3)
     n = len(model.weights_)
     assert n > 50
     page = show(model)
@@ -326,7 +343,8 @@ def test_why_two_items_match(prior, dtype, show):
     # Python adds float32 in float32: then parts that cancel leave its rounding.
     precision = {"rtol": 1e-6, "atol": 1e-12 if dtype == np.float64 else 1e-5}
     assert_allclose([why["total"] for why in told], model.pair_score(rows[a], rows[b]), **precision)
-    plain = prior * np.asarray(rows[a].multiply(rows[b]).sum(axis=1))
+    unit = sp.csr_array(model.index_rows(rows))
+    plain = prior * np.asarray(unit[a].multiply(unit[b]).sum(axis=1))
     assert_allclose([why["plain"] for why in told], plain, **precision)
 
     page.locator("#first").select_option("3")
@@ -381,11 +399,45 @@ def test_learned_and_settings(model, show):
     assert "written without rows" in page.locator("#items-note").inner_text()
 
 
+def test_pairs_in_one_row_come_last(show):
+    rows = np.hstack([np.eye(60), X.toarray()])  # each row has a feature of its own
+    model = HDSL(scale=500.0, prior=0.0, max_iter=30, random_state=0).fit(rows, Y)
+    is_rare = (model.atoms_[:, :2] < 60).any(axis=1)
+    assert 0 < is_rare.sum() < len(is_rare)
+    page = show(model, rows)
+    firsts = [int(name[1:]) for name in column(page, 1)]
+    assert [first < 60 for first in firsts] == sorted(is_rare.tolist())
+    listed = page.locator("#together .pair, #apart .pair").all_inner_texts()
+    own = [{f"x{i}", f"x{j}"} for i, j, _ in model.atoms_[is_rare]]
+    assert not any(set(pair.split()[::2]) in own for pair in listed)
+    assert page.locator("#graph .edge").count() == (~is_rare).sum()
+
+
+def test_wide_rows(show):
+    """More columns than an array could have numbers."""
+    model, rows = wide_model()
+    page = show(model, rows)
+    there = weights_on(page, model.n_iter_)
+    assert there == pytest.approx(weights_of(model))
+    total = number(page.locator("#total").inner_text())
+    first, second = (int(page.locator(f"#{name}").input_value()) for name in ("first", "second"))
+    expected = model.pair_score(rows[[first]], rows[[second]])[0]
+    assert total == pytest.approx(expected, rel=1e-3)
+
+
+def wide_model():
+    """Return a model of rows with 2**40 columns, and the rows."""
+    columns = np.sort(np.random.default_rng(0).choice(2**40, X.shape[1], replace=False))
+    rows = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(X.shape[0], 2**40))
+    return HDSL(scale=20.0, prior=0.3, max_iter=20, random_state=0).fit(rows, Y), rows
+
+
 def test_smallest_model(show):
     model = HDSL(scale=1.0, prior=0.0).fit([[1, 0], [0, 1]], triplets=[[0, 0, 1]])
     page = show(model, [[1, 0], [0, 1]])
     assert column(page, 1) == ["x0"]
-    assert page.locator("#total").inner_text() == "−1.000"
+    expected = model.pair_score([[1, 0]], [[0, 1]])[0]
+    assert number(page.locator("#total").inner_text()) == pytest.approx(expected)
 
 
 # --- for everyone --------------------------------------------------------------------------------
@@ -394,8 +446,8 @@ def test_smallest_model(show):
 def test_hostile_names_are_text(show):
     names = [*HOSTILE, *(f"w{n}" for n in range(22))]
     rng = np.random.default_rng(0)
-    rows = rng.random((24, 30)) * (rng.random((24, 30)) < 0.6)
-    rows[:, :8] += np.eye(8)[np.arange(24) % 8]
+    rows = rng.random((24, 30)) * (rng.random((24, 30)) < 0.3)
+    rows[:, :8] += 3 * np.eye(8)[np.arange(24) % 8]
     labels = np.array(HOSTILE)[np.arange(24) % 4]
     model = HDSL(scale=10.0, max_iter=80, tol=0.0, random_state=0).fit(rows, labels)
     page = show(model, rows, labels, feature_names=names, title=HOSTILE[1], texts=(HOSTILE * 3))

@@ -14,6 +14,9 @@ from .core.columns import drop_unused_columns
 
 __all__ = ["Similarity"]
 
+#: Rows of the largest matrix M in CSR format, whose row pointers take 1 GiB.
+MAX_CSR_ROWS = 2**27
+
 
 class Rewriter(Protocol):
     """What a search needs of a similarity: S(x, y) is a dot product of two rewritten rows."""
@@ -63,10 +66,34 @@ class Similarity:
         """L with M = LᵀL: rows sqrt(λ weight_k)(e_i ± e_j), shape (n_atoms, n_features)."""
         return atoms_module.factors(self.atoms, np.sqrt(self.scale * self.weights), self.n_features)
 
-    def matrix(self) -> sp.csr_array:
-        """Return M, sparse, shape (n_features, n_features)."""
+    def matrix(self) -> sp.csr_array | sp.coo_array:
+        """Return M, sparse, shape (n_features, n_features).
+
+        The format is CSR, and COO for more than 2**27 features: CSR stores a number per row.
+        """
+        if self.n_features > MAX_CSR_ROWS:
+            i, j, values = self.entries()
+            off = i != j
+            at = np.concatenate([i, j[off]]), np.concatenate([j, i[off]])
+            values = np.concatenate([values, values[off]])
+            return sp.coo_array((values, at), shape=(self.n_features,) * 2)
         L = self.components
         return sp.csr_array(L.T @ L)
+
+    def entries(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the upper triangle of M with its diagonal: i <= j and values, sorted by i and j.
+
+        Entries of 0 are left out. The cost depends on the number of atoms alone.
+        """
+        features, place = np.unique(self.atoms[:, :2], return_inverse=True)
+        i, j = place.reshape(-1, 2).T
+        values = self.scale * self.weights
+        rows, columns = np.concatenate([i, i, j]), np.concatenate([j, i, j])
+        all_values = np.concatenate([values * self.atoms[:, 2], values, values])
+        M = sp.coo_array((all_values, (rows, columns)), (len(features),) * 2).tocsr()
+        M.eliminate_zeros()  # an atom with a plus and one with a minus may cancel
+        M = M.tocoo()
+        return features[M.row], features[M.col], M.data
 
     def directions(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the leading eigenvectors of M, each times the root of its eigenvalue.

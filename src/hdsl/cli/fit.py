@@ -252,9 +252,15 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         of = f"{outcome.n_test:,} {kind if outcome.by == 'labels' else 'judgements'}"
         show("")
         show_errors(f"{outcome.measure}, {of} held out", outcome.errors)
-    show("", "Strongest pairs: + raises, - lowers the similarity")
+    show("", f"Strongest pairs: + raises, - lowers the similarity of two {kind}")
+    heads = [("  pair", "effect", "weight", f"{kind} with each")]
     rows = [
-        (f"  {one_line(p['name'], 60)}", f"{p['weight']:+.3g}")
+        (
+            f"  {one_line(p['name'], 60)}",
+            f"{p['effect']:+.2g}",
+            f"{p['weight']:+.3g}",
+            f"{p['n_rows_i']:,}, {p['n_rows_j']:,}",
+        )
         for p in outcome.strongest_pairs(n_pairs)
     ]
-    show_table(rows, right=(1,))
+    show_table(heads + rows, right=(1, 2, 3))

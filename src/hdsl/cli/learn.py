@@ -71,10 +71,11 @@ class Outcome:
         }
 
     def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
-        """Return the heaviest feature pairs of M, with their names."""
-        names = self.collection.feature_names
-        table = self.model.importance(feature_names=names).pairs[:n]
-        return [{"name": p["name"], "weight": float(p["weight"])} for p in table]
+        """Return the feature pairs with the largest effect on the rows that were learned from."""
+        X, names = self.collection.X[self.collection.part != TEST], self.collection.feature_names
+        found = self.model.importance(X, feature_names=names)
+        fields = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
+        return [dict(zip(fields, pair, strict=True)) for pair in found.pairs[fields][:n].tolist()]
 
 
 class _Plan(NamedTuple):

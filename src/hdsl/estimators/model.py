@@ -10,9 +10,12 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from .. import explain as explain_module
-from .. import user_input
+from .. import memory, user_input
 from ..core import atoms as atoms_module
 from ..similarity import LearnedCosine, Similarity, unit_rows
+
+#: Memory that the name of a column takes, as a Python string in an array.
+BYTES_PER_NAME = 64
 
 
 class SimilarityModel(TransformerMixin, BaseEstimator):
@@ -31,8 +34,11 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         """Rows sqrt(λ·weight)(e_i ± e_j), shape (n_atoms, n_features)."""
         return self.similarity_.components
 
-    def matrix(self) -> sp.csr_array:
-        """Return M as a sparse array of shape (n_features, n_features)."""
+    def matrix(self) -> sp.csr_array | sp.coo_array:
+        """Return M as a sparse array of shape (n_features, n_features).
+
+        The format is CSR, and COO for more than 2**27 features: CSR stores a number per row.
+        """
         return self.similarity_.matrix()
 
     def transform(self, X: Any, *, cosine: bool = False) -> Any:
@@ -108,16 +114,27 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
 
         With `n_components` the learned columns are ``hdsl0``, ``hdsl1``, …
         """
-        similarity = self.similarity_
+        similarity, d = self.similarity_, self.n_features_in_
         features = self._feature_names(input_features)
-        if features is None:
-            features = np.array([f"x{i}" for i in range(self.n_features_in_)], dtype=object)
         if self.n_components is None:
-            names = atoms_module.names(similarity.atoms, features)
+            own = explain_module.as_names(features, d)
+            names = atoms_module.names(similarity.atoms, own)
         else:
             n = similarity.n_directions(self.n_components)
             names = np.array([f"hdsl{k}" for k in range(n)], dtype=object)
-        return np.concatenate([names, features]) if similarity.prior > 0 else names
+        if similarity.prior == 0:
+            return names
+        if features is None:
+            needed, free = BYTES_PER_NAME * d, memory.available()
+            if free is not None and needed > free:
+                raise ValueError(
+                    f"The transform has a column for each of {d} features, as the prior is > 0: "
+                    f"their names need about {memory.format_bytes(needed)}, but only "
+                    f"{memory.format_bytes(free)} are free. With prior=0 only feature pairs have "
+                    "columns."
+                )
+            features = np.array([f"x{i}" for i in range(d)], dtype=object)
+        return np.concatenate([names, features])
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:
         """Return the names given to ``fit`` or to this; None where there are none."""
@@ -170,15 +187,15 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
         >>> model = HDSL(scale=1.0, prior=0.5, n_targets=1, n_impostors=1).fit(X, [0, 0, 1, 1])
         >>> model.explain(X[0], X[1], rather_than=X[2], feature_names=["cat", "dog", "pet"])
-        S(x, y) - S(x, z) = 7.5, learned +6, prior +1.5
-          cat ~ dog     +4 |++++++++++++++++++++
-          cat           +2 |++++++++++
-          cat (prior)   +1 |+++++
-          pet (prior) +0.5 |++
+        S(x, y) - S(x, z) = 1.5, learned +1.2, prior +0.3
+          cat ~ dog   +0.8 |++++++++++++++++++++
+          cat         +0.4 |++++++++++
+          cat (prior) +0.2 |+++++
+          pet (prior) +0.1 |++
         """
         similarity, rows = self.similarity_, {"x": x, "y": y, "rather_than": rather_than}
         checked = {
-            name: similarity.index_rows(self._check(explain_module.one_row(z), name))
+            name: self._check(explain_module.one_row(z), name)
             for name, z in rows.items()
             if z is not None
         }
@@ -186,14 +203,17 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         return explain_module.explain(similarity, **checked, by=by, feature_names=names, top=top)
 
     def importance(
-        self, X: Any = None, *, feature_names: Any = None, top: int | None = 10
+        self, X: Any = None, *, min_rows: int = 2, feature_names: Any = None, top: int | None = 10
     ) -> explain_module.Importance:
-        """Return the weights of features and feature pairs in M, the heaviest first.
+        """Return features and feature pairs by their effect on the rows of X, or by their weight.
 
         Parameters
         ----------
         X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features), default=None
-            Data to count the rows that they occur in.
+            Rows to rank by. The effect of a feature pair is the root mean square of what it adds
+            to S(x, y), over two rows x and y of X. None ranks by the weight in M.
+        min_rows : int, default=2
+            With X, leave out features that fewer rows have, and pairs with such a feature.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``, or x0, x1, …
         top : int or None, default=10
@@ -207,7 +227,9 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         similarity = self.similarity_
         X = None if X is None else self._check(X)
         names = self._feature_names(feature_names)
-        return explain_module.importance(similarity, X, feature_names=names, top=top)
+        return explain_module.importance(
+            similarity, X, min_rows=min_rows, feature_names=names, top=top
+        )
 
     def report(
         self,

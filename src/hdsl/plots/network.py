@@ -1,4 +1,4 @@
-"""Display of the heaviest feature pairs as a network, and its layout."""
+"""Display of the most important feature pairs as a network, and its layout."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scipy.sparse import csgraph
 from .. import explain
 from ..explain import NEGATIVE, POSITIVE
 from ..similarity import Similarity
-from .display import ABOVE, PLAIN, Display, FittedModel, legend, names_of, similarity_of
+from .display import ABOVE, PLAIN, Display, FittedModel, as_matrix, legend, names_of, similarity_of
 
 #: Width of a character of a label, and height of its line, in units of the font size.
 CHARACTER, LINE = 0.62, 1.5
@@ -28,7 +28,7 @@ class NetworkDisplay(Display):
     pairs : ndarray of shape (n_pairs, 2)
         Numbers of the features in `names`.
     weights : ndarray of shape (n_pairs,)
-        Entries M_ij; larger ones have thicker lines.
+        Entries M_ij, or effects; larger ones have thicker lines.
     names : sequence of str
     """
 
@@ -41,15 +41,19 @@ class NetworkDisplay(Display):
         cls,
         estimator: FittedModel | Similarity,
         *,
+        X: Any = None,
         top: int = 40,
         feature_names: Any = None,
         ax: Any = None,
     ) -> NetworkDisplay:
-        """Draw the heaviest pairs of a fitted model or of a Similarity.
+        """Draw the most important pairs of a fitted model or of a Similarity.
 
         Parameters
         ----------
         estimator : HDSL, HDSLCV or Similarity
+        X : array-like or sparse matrix of shape (n_rows, n_features), default=None
+            Rows to choose the pairs by: those of largest effect, see ``hdsl.explain.importance``.
+            None chooses the heaviest pairs.
         top : int, default=40
             Number of pairs.
         feature_names : array-like of str of shape (n_features,), default=None
@@ -60,13 +64,15 @@ class NetworkDisplay(Display):
         NetworkDisplay
         """
         found = explain.importance(
-            similarity_of(estimator), feature_names=names_of(estimator, feature_names)
+            similarity_of(estimator),
+            None if X is None else as_matrix(X),
+            feature_names=names_of(estimator, feature_names),
         )
         pairs = found.pairs[:top]
         used, ends = np.unique(np.stack([pairs["i"], pairs["j"]], axis=1), return_inverse=True)
         name = dict(zip(found.features["i"].tolist(), found.features["name"], strict=True))
         names = [name[i] for i in used.tolist()]
-        return cls(ends.reshape(-1, 2), pairs["weight"], names).plot(ax)
+        return cls(ends.reshape(-1, 2), pairs[found.ranked_by], names).plot(ax)
 
     def plot(self, ax: Any = None) -> NetworkDisplay:
         """Draw the network; a new figure is as large as the labels need."""

@@ -10,9 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from .. import user_input
+from .. import explain, user_input
+from ..core.atoms import ZERO
+from ..core.trace import NO_ATOM
 from ..neighbors import SimilarityKNeighborsClassifier
-from ..similarity import Similarity
+from ..similarity import Similarity, check_result
 
 #: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
 MAX_VALUES = 50_000
@@ -121,10 +123,12 @@ def model_parts(
     model: FittedModel, rows: Rows, feature_names: Any, max_items: int
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
-    trace = model.trace_
+    trace, similarity = model.trace_, model.similarity_
     atoms, steps = _steps(trace)
     active = np.unique(atoms[:, :2])
     ends = np.searchsorted(active, atoms[:, :2])
+    if rows.X is not None:
+        rows = rows._replace(X=user_input.canonical(similarity.index_rows(rows.X)))
     used, items = active, None
     if rows.X is not None and max_items > 0:
         chosen = choose_rows(rows.X, max_items)
@@ -139,6 +143,7 @@ def model_parts(
             "n_features": int(model.n_features_in_),
             "status": str(model.status_),
             "gap_is_exact": bool(model.gap_is_exact_),
+            "has_unit_rows": similarity.norm == "l2",
         },
         "names": _names(model, feature_names, used),
         "columns": pack(used),
@@ -156,7 +161,8 @@ def model_parts(
 def _steps(trace: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Return the distinct atoms of a path, shape (n, 3), and its steps by their numbers.
 
-    A step of size 0 names atoms that it does not change; they are left out.
+    The zero atom has number n, and -1 is none. A step of size 0 names atoms that it does not
+    change; they are left out.
     """
     size = trace["step_size"].copy()
     size[0] = 1.0
@@ -164,10 +170,10 @@ def _steps(trace: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     both = np.column_stack(
         [np.concatenate([trace[a], trace["away_" + a]]) for a in ("i", "j", "sign")]
     ).astype(np.int64)
-    both[~np.tile(size > 0, 2)] = -1
+    both[~np.tile(size > 0, 2)] = NO_ATOM
     moved = both[:, 0] >= 0
     atoms, number = np.unique(both[moved], axis=0, return_inverse=True)
-    numbers = np.full(2 * n, -1)
+    numbers = np.where((both == ZERO).all(axis=1), len(atoms), -1)
     numbers[moved] = number.ravel()
     steps = {"toward": numbers[:n], "away": numbers[n:], "size": size, "drop": trace["drop"] + 0}
     return atoms, steps
@@ -181,7 +187,8 @@ def pack(array: np.ndarray) -> dict[str, str]:
     else:
         low, high = (int(array.min()), int(array.max())) if array.size else (0, 0)
         kind = np.result_type(np.min_scalar_type(low), np.min_scalar_type(high))
-        array = array.astype(kind.newbyteorder("<"))
+        # Scripts have no 64-bit integers; a float is exact up to 2**53.
+        array = array.astype("<f8" if kind.itemsize == 8 else kind.newbyteorder("<"))
     code = f"{array.dtype.kind}{array.dtype.itemsize}"
     return {"type": code, "bytes": base64.b64encode(array.tobytes()).decode()}
 
@@ -209,16 +216,16 @@ def _items(rows: Rows, chosen: np.ndarray, used: np.ndarray) -> dict[str, Any]:
 
 
 def _counts(X: sp.csr_array, active: np.ndarray, ends: np.ndarray) -> dict[str, Any]:
-    """Return the number of rows with each active feature and with both features of each atom."""
-    present = sp.csc_array(X[:, active] != 0, dtype=np.int64)
-    both = [
-        present[:, part[:, 0]].multiply(present[:, part[:, 1]]).sum(axis=0)
-        for part in np.array_split(ends, len(ends) // 256 + 1)
-    ]
+    """Return how often the active features and the feature pairs of atoms occur, and their sizes.
+
+    The size of a pair times its entry in M is its effect.
+    """
+    found = explain.count_occurrences(X, active, ends)
     return {
         "n_rows": X.shape[0],
-        "feature": pack(np.diff(present.indptr)),
-        "both": pack(np.concatenate([np.asarray(part).ravel() for part in both])),
+        "feature": pack(found.n_rows),
+        "both": pack(found.n_rows_both),
+        "size": pack(check_result(found.size_of_pair, "The effect of a feature pair")),
     }
 
 

@@ -28,7 +28,7 @@ const N_ATOMS = atoms.i.length;
 
 const path = (() => {
   const every = Math.max(50, Math.ceil(LAST / 60));
-  const start = new Float64Array(N_ATOMS);
+  const start = new Float64Array(N_ATOMS + 1); // the last is the zero atom
   start[steps.toward[0]] = 1;
   const kept = [start];
 
@@ -36,12 +36,12 @@ const path = (() => {
     const size = steps.size[k], toward = steps.toward[k], away = steps.away[k];
     if (!(size > 0)) return;
     const factor = away < 0 ? 1 - size : toward < 0 ? 1 + size : 1;
-    for (let n = 0; n < N_ATOMS; n++) w[n] *= factor;
+    for (let n = 0; n <= N_ATOMS; n++) w[n] *= factor;
     if (away >= 0) w[away] = steps.drop[k] ? 0 : Math.max(w[away] - size, 0);
     if (toward >= 0) w[toward] += size;
     let sum = 0;
-    for (let n = 0; n < N_ATOMS; n++) sum += w[n];
-    for (let n = 0; n < N_ATOMS; n++) w[n] /= sum;
+    for (let n = 0; n <= N_ATOMS; n++) sum += w[n];
+    for (let n = 0; n <= N_ATOMS; n++) w[n] /= sum;
   }
 
   function at(k) {
@@ -56,11 +56,19 @@ const path = (() => {
   return { at };
 })();
 
-/** The atoms in use, the heaviest first. */
+// What a pair adds to the similarity of two rows, as a root mean square; by weight without rows.
+const MIN_ROWS = 2; // of each feature, or else a pair may be chance
+const effect = (n, w) => model.scale * w[n] * counts.size[n];
+const strength = counts ? effect : (n, w) => w[n];
+const isCommon = n =>
+  !counts || Math.min(counts.feature[atoms.i[n]], counts.feature[atoms.j[n]]) >= MIN_ROWS;
+
+/** The atoms in use, the strongest first; those in too few rows come last. */
 function ranked(w) {
   const active = [];
   for (let n = 0; n < N_ATOMS; n++) if (w[n] > 0) active.push(n);
-  return active.sort((p, q) => w[q] - w[p] || p - q);
+  return active.sort((p, q) =>
+    isCommon(q) - isCommon(p) || strength(q, w) - strength(p, w) || w[q] - w[p] || p - q);
 }
 
 // --- the similarity of two items ---------------------------------------------------------------
@@ -113,6 +121,7 @@ function number(value, digits = 3) {
 
 const signed = value => (value > 0 ? "+" : "") + number(value);
 const short = (text, n) => [...text].length > n ? [...text].slice(0, n - 1).join("") + "…" : text;
+const strengthText = (n, w) => (counts ? number(effect(n, w)) : percent(w[n], 2));
 const sideOf = n => (atoms.sign[n] > 0 ? "together" : "apart");
 
 // --- elements: strings only ever become text ---------------------------------------------------
@@ -193,7 +202,7 @@ function showLearned() {
     ["Iterations", whole(model.n_iter),
       h("small", {}, LAST > model.n_iter ? `the best of ${whole(LAST)}` : "the whole path")],
     ["Mean loss", number(trace.objective[model.n_iter]),
-      h("small", {}, `${number(trace.objective[0])} with one pair`)],
+      h("small", {}, `${number(trace.objective[0])} at the start`)],
   ];
   if (!Number.isNaN(score)) {
     facts.push(["Validation score", number(score), h("small", {}, "the model was chosen by it")]);
@@ -210,10 +219,10 @@ function showLearned() {
       `${percent(errors.after, 2)} by the learned similarity.`
     : "No error on test rows was measured: the report was written without test rows and labels.");
   for (const [id, list] of [["together", plus], ["apart", minus]]) {
-    const most = measure(order.map(n => w[n]));
-    const entries = list.slice(0, 8).map(n => h("li", {},
-      h("span", {}, pairOf(n)), h("span", { class: "percent" }, percent(w[n], 2)),
-      meter(w[n] / most, id)));
+    const most = measure(order.map(n => strength(n, w)));
+    const entries = list.filter(isCommon).slice(0, 8).map(n => h("li", {},
+      h("span", {}, pairOf(n)), h("span", { class: "percent" }, strengthText(n, w)),
+      meter(strength(n, w) / most, id)));
     $(id).append(...(entries.length ? entries : [h("li", { class: "note" }, "None")]));
   }
 }
@@ -339,7 +348,7 @@ function drawCharts() {
 
 // --- the table of pairs ------------------------------------------------------------------------
 
-const view = { k: model.n_iter, w: null, order: [], sort: "share", up: false, shown: 50 };
+const view = { k: model.n_iter, w: null, order: [], sort: counts ? "effect" : "share", up: false, shown: 50 };
 
 // Numbers are wanted from the largest down at first, names from A to Z.
 const byName = (title, of) => ({
@@ -359,11 +368,13 @@ const COLUMNS = [
     compare: (p, q) => atoms.sign[p] - atoms.sign[q] },
   { id: "j", ...byName("Second feature", atoms.j) },
   { id: "weight", label: "Weight", class: "number extra", ...byWeight },
-  { id: "share", label: "Share", class: "share", ...byWeight },
+  { id: "share", label: "Share", class: counts ? "number extra" : "share", ...byWeight },
 ];
 if (counts) {
   const both = n => counts.both[n];
   COLUMNS.push(
+    { id: "effect", label: "Effect", class: "share", up: false,
+      compare: (p, q) => effect(p, view.w) - effect(q, view.w) },
     { id: "i-rows", class: "number extra",
       ...byCount("First in", "Rows with the first", inRows(atoms.i)) },
     { id: "j-rows", class: "number extra",
@@ -385,9 +396,12 @@ function prepareTable() {
   $("table").tHead.append(h("tr", {}, ...heads));
   $("weight-note").append(
     "The weight is what a pair adds to the similarity of two items in which the pair has value " +
-    `1; it is the pair’s share times the scale ${number(model.scale, 4)}. Shares sum to 100 %.`,
-    counts ? " The last columns tell in how many of " : "",
-    counts ? `${counted(counts.n_rows, "row")} the features occur.` : "");
+    `1; it is the pair’s share times the scale ${number(model.scale, 4)}. Shares sum to 100 % at ` +
+    "most.",
+    counts ? " The effect is what the pair adds to the similarity of two rows, where one has the " +
+      "first feature and the other the second, as a root mean square over all pairs of " +
+      `${counted(counts.n_rows, "row")}. The last columns tell in how many rows the features ` +
+      `occur; pairs with a feature in fewer than ${MIN_ROWS} rows come last.` : "");
   $("search").addEventListener("input", () => { view.shown = 50; showTable(); });
   $("more").addEventListener("click", () => { view.shown += 200; showTable(); });
 }
@@ -397,14 +411,19 @@ function showTable() {
   const has = f => names[f].toLowerCase().includes(wanted);
   const list = view.order.filter(n => !wanted || has(atoms.i[n]) || has(atoms.j[n]));
   const column = COLUMNS.find(({ id }) => id === view.sort), turn = view.up ? 1 : -1;
-  list.sort((p, q) => turn * column.compare(p, q) || view.w[q] - view.w[p] || p - q);
-  const most = measure(view.order.map(n => view.w[n]));
+  const rank = new Map(view.order.map((n, at) => [n, at]));
+  const isRank = view.sort === (counts ? "effect" : "share");
+  list.sort((p, q) => (isRank ? isCommon(q) - isCommon(p) : 0) ||
+    turn * column.compare(p, q) || rank.get(p) - rank.get(q));
+  const most = measure(view.order.map(n => strength(n, view.w)));
   const cells = {
     i: n => [feature(atoms.i[n])],
     sign: n => [signOf(n)],
     j: n => [feature(atoms.j[n])],
     weight: n => [number(model.scale * view.w[n])],
-    share: n => [gauge(percent(view.w[n], 2), view.w[n] / most, sideOf(n))],
+    share: n => counts ? [percent(view.w[n], 2)]
+      : [gauge(percent(view.w[n], 2), view.w[n] / most, sideOf(n))],
+    effect: n => [gauge(number(effect(n, view.w)), effect(n, view.w) / most, sideOf(n))],
     "i-rows": n => [whole(counts.feature[atoms.i[n]])],
     "j-rows": n => [whole(counts.feature[atoms.j[n]])],
     "both-rows": n => [whole(counts.both[n])],
@@ -530,7 +549,7 @@ function layout(edges, W) {
 function showNetwork() {
   choose(); // a page out of sight gets no frames
   const holder = $("graph"), W = Math.max(280, holder.clientWidth);
-  const limit = W < 600 ? 24 : 60, list = view.order.slice(0, limit);
+  const limit = W < 600 ? 24 : 60, list = view.order.filter(isCommon).slice(0, limit);
   const inUse = new Map();
   pen.font = `13px ${getComputedStyle(document.body).fontFamily}`;
   const nodeOf = f => {
@@ -552,7 +571,7 @@ function showNetwork() {
   const under = s("g", { class: "edges" });
   for (const edge of edges) {
     const { n, a, b } = edge;
-    const thickness = 1.5 + 6 * Math.sqrt(view.w[n] / view.w[list[0]]);
+    const thickness = 1.5 + 6 * Math.sqrt(strength(n, view.w) / strength(list[0], view.w) || 0);
     const d = `M${a.x.toFixed(1)} ${a.y.toFixed(1)}L${b.x.toFixed(1)} ${b.y.toFixed(1)}`;
     edge.line = s("path", { class: "edge " + sideOf(n), d, "stroke-width": thickness.toFixed(2) });
     under.append(edge.line);
@@ -570,7 +589,7 @@ function showNetwork() {
       for (const lit of [a.group, b.group, line]) lit.classList.add("lit");
     }
     $("node").replaceChildren(feature(node.f), ": ", ...node.edges.flatMap(({ n, a, b }, nth) => [
-      `${nth ? "; " : ""}${bond(n)} `, feature(a === node ? b.f : a.f), ` ${percent(view.w[n], 2)}`]));
+      `${nth ? "; " : ""}${bond(n)} `, feature(a === node ? b.f : a.f), ` ${strengthText(n, view.w)}`]));
   };
   const find = node => {
     $("search").value = names[node.f];
@@ -604,7 +623,7 @@ function showNetwork() {
   holder.replaceChildren(svg);
   const all = counted(view.order.length, "pair");
   const which = list.length < view.order.length ? `The ${list.length} strongest of ${all}` : all;
-  $("network-note").textContent = `${which}; the wider a line, the more weight.`;
+  $("network-note").textContent = `${which}; the wider a line, the more ${counts ? "effect" : "weight"}.`;
 }
 
 // --- two items ---------------------------------------------------------------------------------
@@ -632,6 +651,7 @@ function prepareItems() {
   $("items-note").append(
     `Choose two of ${counted(items.rows.length, "row")}`,
     items.rows.length < counts.n_rows ? `, spread evenly over ${whole(counts.n_rows)}` : "",
+    model.has_unit_rows ? ", which are compared at unit length" : "",
     ". Their similarity is the sum of the parts below",
     model.prior > 0 ? ", the plain dot product among them" : "", "; it follows the slider too.");
   for (const id of ["first", "second"]) {

@@ -1,0 +1,194 @@
+"""Why two rows are similar: the exact additive parts of S."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import user_input
+from ..core import atoms as atoms_module
+from ..similarity import Similarity
+from .tables import Block, Readable, as_frame, as_names, pair_names, records, shown, table_of
+
+BY = ("pair", "atom")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Readable):
+    """The exact additive parts of S(x, y), or of S(x, y) - S(x, z), largest first.
+
+    Attributes
+    ----------
+    total : float
+        The correctly rounded sum of all parts, ``math.fsum(parts["value"])``.
+    parts : structured ndarray of shape (n_parts,)
+        kind ("pair", "atom" or "prior"), name, i, j, value. For a single feature j is i. Parts
+        of value 0 are left out.
+    of : str
+        What is explained, such as "S(x, y)".
+    top : int or None
+        How many parts are shown; None is all.
+    """
+
+    total: float
+    parts: np.ndarray
+    of: str
+    top: int | None = 10
+
+    @property
+    def learned(self) -> float:
+        """The part of xᵀMy in the total."""
+        return math.fsum(self.parts["value"][self.parts["kind"] != "prior"])
+
+    @property
+    def prior(self) -> float:
+        """The part of prior·⟨x, y⟩ in the total."""
+        return math.fsum(self.parts["value"][self.parts["kind"] == "prior"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return `of`, the total and the parts as plain values for JSON."""
+        return {"of": self.of, "total": self.total, "parts": records(self.parts)}
+
+    def to_frame(self) -> Any:
+        """Return the parts as a pandas DataFrame."""
+        return as_frame(self.parts)
+
+    def blocks(self) -> list[Block]:
+        """Return the sum as a title, and the largest parts."""
+        title = f"{self.of} = {self.total:.6g}"
+        if len(self.parts):
+            title += f", learned {self.learned:+.4g}, prior {self.prior:+.4g}"
+        else:
+            which = "y and z differ in" if self.of.endswith("z)") else "x and y share"
+            title += f": {which} no feature and no pair of features that counts"
+        rows = [
+            (shown(part["name"]) + " (prior)" * (part["kind"] == "prior"), float(part["value"]))
+            for part in self.parts[: self.top]
+        ]
+        rest = self.parts["value"][self.top :] if self.top is not None else ()
+        if len(rest):
+            rows.append((f"[{len(rest)} more]", math.fsum(rest)))
+        return [(title, rows)]
+
+
+def explain(
+    similarity: Similarity,
+    x: Any,
+    y: Any,
+    *,
+    rather_than: Any = None,
+    by: str = "pair",
+    feature_names: Sequence[str] | np.ndarray | None = None,
+    top: int | None = 10,
+) -> Explanation:
+    """Return the exact additive parts of S(x, y), or of S(x, y) - S(x, z): why y rather than z.
+
+    Parameters
+    ----------
+    similarity : Similarity
+    x, y : array-like or sparse matrix of shape (n_features,) or (1, n_features)
+        The parts are those of the rows at unit length if the similarity has ``norm="l2"``.
+    rather_than : array-like or sparse matrix, default=None
+        z, also one row.
+    by : {"pair", "atom"}, default="pair"
+        "pair": M_ij (x_i y_j + x_j y_i) per feature pair and M_ii x_i y_i per feature. "atom":
+        scale·weight·(x_i ± x_j)(y_i ± y_j) per atom. Both have prior·x_i y_i per feature.
+    feature_names : array-like of str of shape (n_features,), default=None
+        None is x0, x1, …
+    top : int or None, default=10
+        How many parts the text and the HTML show; the object has all.
+
+    Returns
+    -------
+    Explanation
+
+    Examples
+    --------
+    >>> similarity = Similarity(np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.75, 0.25]), 4.0,
+    ...                         prior=0.5, n_features=3)
+    >>> explain(similarity, [1, 0, 1], [1, 1, 0], feature_names=["goal", "match", "profit"])
+    S(x, y) = 6.5, learned +6, prior +0.5
+      goal            +4      |++++++++++++++++++++
+      goal ~ match    +3      |+++++++++++++++
+      goal ~ profit   -1 -----|
+      goal (prior)  +0.5      |++
+    """
+    user_input.check_word("explain", "by", by, BY)
+    user_input.check_number("explain", "top", top, low=1, integer=True, words=(None,))
+    names = as_names(feature_names, similarity.n_features)
+    of = "S(x, y)" if rather_than is None else "S(x, y) - S(x, z)"
+    rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]
+    if rather_than is not None:
+        rows.append(_as_row(rather_than, similarity, "rather_than"))
+    # Features that are neither in the rows nor in the model take no memory.
+    features = np.unique(
+        np.concatenate([similarity.atoms[:, :2].ravel(), *(z.indices for z in rows)])
+    )
+    x, y, *rest = (_at(features, row) for row in rows)
+    for z in rest:  # S is linear in y
+        y = y - z
+    with np.errstate(over="ignore", invalid="ignore"):
+        if by == "atom":
+            i, j, sign = similarity.atoms.T
+            at_i, at_j = np.searchsorted(features, i), np.searchsorted(features, j)
+            learned = (x[at_i] + sign * x[at_j]) * (y[at_i] + sign * y[at_j])
+            learned *= similarity.scale * similarity.weights
+            labels = atoms_module.names(similarity.atoms, names)
+        else:
+            i, j, entries = similarity.entries()
+            at_i, at_j = np.searchsorted(features, i), np.searchsorted(features, j)
+            products = x[at_i] * y[at_j]
+            learned = entries * np.where(i == j, products, products + x[at_j] * y[at_i])
+            labels = pair_names(i, j, names)
+        is_shared = (x != 0) & (y != 0)
+        values = np.concatenate([learned, similarity.prior * (x * y)[is_shared]])
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"A part of {of} is too large for a float: the values of the rows are up to "
+            f"{max(np.abs(x).max(), np.abs(y).max()):.3g}. Scale the rows."
+        )
+    shared = features[is_shared]
+    parts = table_of(
+        "value",
+        kind=np.repeat(np.array([by, "prior"]), [len(learned), len(shared)]),
+        name=np.concatenate([labels, pair_names(shared, shared, names)]),
+        i=np.concatenate([i, shared]),
+        j=np.concatenate([j, shared]),
+        value=values,
+    )
+    parts = parts[parts["value"] != 0]
+    return Explanation(math.fsum(parts["value"]), parts, of, top)
+
+
+def one_row(x: Any) -> Any:
+    """Return a row in any form, also of one dimension, as a matrix of one row with its names."""
+    if hasattr(x, "to_frame") and hasattr(x, "index"):  # a row of a pandas DataFrame
+        return x.to_frame().T
+    if sp.issparse(x):
+        return x.reshape(1, -1) if x.ndim == 1 else x
+    return np.reshape(x, (1, -1)) if np.ndim(x) == 1 else x
+
+
+def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
+    """Return one row as S compares it, in float64."""
+    x = one_row(x)
+    x = x if sp.issparse(x) else np.asarray(x)
+    if x.shape != (1, similarity.n_features):
+        raise ValueError(
+            f"{name} must be one row of {similarity.n_features} features, the number that the "
+            f"similarity was learned on. Got shape {x.shape}; X[[0]] is one row of a matrix X."
+        )
+    row = user_input.canonical(sp.csr_array(x).astype(np.float64))
+    return sp.csr_array(similarity.index_rows(row))
+
+
+def _at(features: np.ndarray, row: sp.csr_array) -> np.ndarray:
+    """Return the values of a row at features that include all of its own."""
+    values = np.zeros(len(features))
+    values[np.searchsorted(features, row.indices)] = row.data
+    return values

@@ -1,0 +1,192 @@
+"""Which features and feature pairs count: their weight in M, and their effect on rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import user_input
+from ..similarity import Similarity, check_result
+from .effects import count_occurrences
+from .tables import Block, Readable, as_frame, as_names, pair_names, records, shown, table_of
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Importance(Readable):
+    """Features and feature pairs of a similarity, the most important first.
+
+    Attributes
+    ----------
+    features : structured ndarray of shape (n_active,)
+        name, i; weight, the entry M_ii; share of the largest trace of M, which is 2·scale;
+        direction, from -1 (the feature is in atoms with a minus only) to +1 (in atoms with a plus
+        only); with data also effect and n_rows, the number of rows where it is not 0.
+    pairs : structured ndarray of shape (n_pairs,)
+        name, i, j; weight, the entry M_ij, positive if one feature can stand for the other and
+        negative if they separate rows; with data also effect, n_rows, the number of rows that have
+        both, and n_rows_i and n_rows_j, the numbers of rows that have i and j.
+    ranked_by : {"weight", "effect"}, default="weight"
+        The column that both tables are sorted by, largest absolute value first.
+    n_left_out : int, default=0
+        Number of feature pairs that are left out, as one of the features is in too few rows.
+    top : int or None
+        How many of each are shown; None is all.
+    """
+
+    features: np.ndarray
+    pairs: np.ndarray
+    ranked_by: str = "weight"
+    n_left_out: int = 0
+    top: int | None = 10
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the ranking and both tables as plain values for JSON."""
+        return {
+            "ranked_by": self.ranked_by,
+            "n_left_out": self.n_left_out,
+            "features": records(self.features),
+            "pairs": records(self.pairs),
+        }
+
+    def to_frame(self, of: str = "pairs") -> Any:
+        """Return one of the tables, "pairs" or "features", as a pandas DataFrame."""
+        user_input.check_word("to_frame", "of", of, ("pairs", "features"))
+        return as_frame(getattr(self, of))
+
+    def blocks(self) -> list[Block]:
+        """Return a title and the first features, and a title and the first pairs."""
+        return [
+            (self._title("features", self.features), self._rows(self.features, ["n_rows"])),
+            (self._title("pairs", self.pairs), self._rows(self.pairs, ["n_rows_i", "n_rows_j"])),
+        ]
+
+    def _title(self, what: str, table: np.ndarray) -> str:
+        is_cut = self.top is not None and self.top < len(table)
+        title = f"{len(table)} {what}" + (f", the first {self.top}" if is_cut else "")
+        if self.ranked_by == "weight":
+            return f"{title} by weight in M"
+        title += " by effect on S (rows that have " + ("it)" if what == "features" else "each)")
+        if what == "pairs" and self.n_left_out:
+            title += f"; {self.n_left_out} in too few rows left out"
+        return title
+
+    def _rows(self, table: np.ndarray, counts: list[str]) -> list[tuple[str, float]]:
+        first = table[: self.top]
+        labels = [shown(name) for name in first["name"]]
+        if self.ranked_by == "effect":
+            numbers = zip(*(first[name].tolist() for name in counts), strict=True)
+            joined = [", ".join(map(str, each)) for each in numbers]
+            labels = [f"{label} ({n})" for label, n in zip(labels, joined, strict=True)]
+        return list(zip(labels, first[self.ranked_by].tolist(), strict=True))
+
+
+def importance(
+    similarity: Similarity,
+    X: Any = None,
+    *,
+    min_rows: int = 2,
+    feature_names: Sequence[str] | np.ndarray | None = None,
+    top: int | None = 10,
+) -> Importance:
+    """Return features and feature pairs by their effect on the rows of X, or by their weight in M.
+
+    A weight alone says little: a pair of two rare words may be heavy and touch almost no row. So
+    with X the ranking is by effect, the root mean square of the part M_ij (x_i y_j + x_j y_i) of
+    S(x, y) over two rows x and y drawn from X independently, with the sign of M_ij. For a feature
+    the part is M_ii x_i y_i. This is exact for values of any sign and follows from means over the
+    rows of X. Squares are used because few rows decide who is near: a part that is large for some
+    pairs of rows changes their order, and one that is small for all, as those of common words are,
+    does not. A mean of absolute values ranks the common words first.
+
+    Parameters
+    ----------
+    similarity : Similarity
+    X : array or sparse matrix of shape (n_rows, n_features), default=None
+        Rows to rank by, compared as the similarity compares them: at unit length if it has
+        ``norm="l2"``. None ranks by weight.
+    min_rows : int, default=2
+        With X, leave out features that fewer rows have, and pairs with such a feature. A pair of
+        features that no row has together stays: it compares rows that have one with rows that have
+        the other.
+    feature_names : array-like of str of shape (n_features,), default=None
+        None is x0, x1, …
+    top : int or None, default=10
+        How many the text and the HTML show; the object has all.
+
+    Returns
+    -------
+    Importance
+
+    Examples
+    --------
+    >>> similarity = Similarity(np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.75, 0.25]), 4.0,
+    ...                         prior=0.5, n_features=3)
+    >>> X = [[1, 1, 0], [1, 0, 2], [0, 1, 2], [0, 0, 2]]
+    >>> importance(similarity, X, feature_names=["goal", "match", "profit"])
+    3 features by effect on S (rows that have it)
+      profit (3)   +3 |++++++++++++++++++++
+      goal (2)     +2 |+++++++++++++
+      match (2)  +1.5 |++++++++++
+    <BLANKLINE>
+    2 pairs by effect on S (rows that have each)
+      goal ~ match (2, 2)  +2.372                 |++++++++++++++++++++
+      goal ~ profit (2, 3) -1.871 ----------------|
+    """
+    user_input.check_number("importance", "top", top, low=1, integer=True, words=(None,))
+    user_input.check_number("importance", "min_rows", min_rows, low=0, integer=True)
+    names = as_names(feature_names, similarity.n_features)
+    i, j, entries = similarity.entries()
+    own = i == j
+    active, weight = i[own], entries[own]
+    features = {
+        "name": pair_names(active, active, names),
+        "i": active,
+        "weight": weight,
+        "share": weight / (2 * similarity.scale),
+        "direction": _direction(similarity, active),
+    }
+    i, j, entries = i[~own], j[~own], entries[~own]
+    pairs = {"name": pair_names(i, j, names), "i": i, "j": j, "weight": entries}
+    if X is None:
+        return Importance(table_of("weight", **features), table_of("weight", **pairs), top=top)
+    ends = np.searchsorted(active, np.column_stack([i, j]))
+    found = count_occurrences(_as_rows(X, similarity), active, ends)
+    with np.errstate(over="ignore", invalid="ignore"):
+        features["effect"] = check_result(weight * found.size, "The effect of a feature")
+        effect = entries * found.size_of_pair
+        pairs["effect"] = check_result(effect, "The effect of a feature pair")
+    features["n_rows"], pairs["n_rows"] = found.n_rows, found.n_rows_both
+    pairs["n_rows_i"], pairs["n_rows_j"] = found.n_rows[ends].T
+    is_common = found.n_rows >= min_rows
+    are_common = is_common[ends].all(axis=1)
+    return Importance(
+        table_of("effect", **{name: column[is_common] for name, column in features.items()}),
+        table_of("effect", **{name: column[are_common] for name, column in pairs.items()}),
+        ranked_by="effect",
+        n_left_out=int((~are_common).sum()),
+        top=top,
+    )
+
+
+def _as_rows(X: Any, similarity: Similarity) -> Any:
+    """Return X as S compares it, in float64."""
+    X = user_input.canonical(X) if sp.issparse(X) else np.asarray(X)
+    d = similarity.n_features
+    if X.ndim != 2 or X.shape[1] != d:
+        raise ValueError(
+            f"X must have shape (n_rows, {d}): the similarity was learned on {d} features. "
+            f"Got shape {X.shape}."
+        )
+    return similarity.index_rows(X.astype(np.float64, copy=False))
+
+
+def _direction(similarity: Similarity, active: np.ndarray) -> np.ndarray:
+    """Return the mean sign of the atoms of each feature, by weight."""
+    at = np.searchsorted(active, similarity.atoms[:, :2].ravel())
+    weights = np.repeat(similarity.weights, 2)
+    signs = np.repeat(similarity.atoms[:, 2], 2)
+    return np.bincount(at, weights * signs) / np.bincount(at, weights)
