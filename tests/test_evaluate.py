@@ -308,7 +308,7 @@ def test_the_verdict_says_what_to_do():
     rows = unit(first[:30]), y[:30], unit(first[30:]), y[30:]
     better, worse, equal = (compare_errors(m, *rows) for m in (labels, opposite, same))
     assert (better.verdict, worse.verdict, equal.verdict) == ("better", "worse", "no difference")
-    assert "more than chance (p < 0.001)" in better.sentence
+    assert "the difference is more than chance (p = 0.0039)" in better.sentence
     assert "gained" not in better.sentence
     assert worse.sentence.endswith(
         "It is worse, and nothing was gained: use the cosine, or give more labels."

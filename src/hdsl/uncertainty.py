@@ -82,16 +82,21 @@ class McNemar:
         """Whether the p-value is at most 0.05."""
         return self.p_value <= LEVEL
 
+    @property
+    def chance(self) -> str:
+        """Whether the difference is more than chance, in words."""
+        p = f"p = {self.p_value:.2g}" if self.p_value >= 0.001 else "p < 0.001"
+        more = "more" if self.is_more_than_chance else "not more"
+        return f"the difference is {more} than chance ({p})"
+
     def sentence(self, a: str = "A", b: str = "B") -> str:
         """Return the result in words, without a full stop."""
         if self.only_a == self.only_b == 0:
             return f"{b} makes the same errors as {a}"
         errors = "error" if self.only_b == 1 else "errors"
-        p = f"p = {self.p_value:.2g}" if self.p_value >= 0.001 else "p < 0.001"
-        more = "more" if self.is_more_than_chance else "not more"
         return (
-            f"{b} makes {self.only_b} {errors} that {a} does not and avoids {self.only_a}: the "
-            f"difference is {more} than chance ({p})"
+            f"{b} makes {self.only_b} {errors} that {a} does not and avoids {self.only_a}: "
+            f"{self.chance}"
         )
 
     def __str__(self) -> str:
@@ -204,10 +209,14 @@ class ErrorComparison:
         Weights count in the errors and their intervals. The test counts trials of weight > 0.
         """
         check_confidence("ErrorComparison", confidence)
-        weights = np.ones(len(before)) if sample_weight is None else sample_weight
-        used = weights > 0
-        rates = (_rate(wrong, weights, confidence) for wrong in (before, after))
-        return cls(*rates, mcnemar(before[used], after[used]), confidence, supervision)
+        used = slice(None) if sample_weight is None else sample_weight > 0
+        return cls(
+            _rate(before, sample_weight, confidence),
+            _rate(after, sample_weight, confidence),
+            mcnemar(before[used], after[used]),
+            confidence,
+            supervision,
+        )
 
     @property
     def verdict(self) -> str:
@@ -251,11 +260,14 @@ class ErrorComparison:
         }
 
 
-def _rate(wrong: np.ndarray, weights: np.ndarray, confidence: float) -> ErrorRate:
-    """Return the weighted share of errors; weights that differ make the interval wider."""
+def _rate(wrong: np.ndarray, weights: np.ndarray | None, confidence: float) -> ErrorRate:
+    """Return the share of errors; weights that differ make the interval wider."""
     n = len(wrong)
+    if weights is None:
+        n_wrong = wrong.sum().item()
+        return ErrorRate(n_wrong, n, wilson_interval(n_wrong, n, confidence))
     share = min(float(np.average(wrong, weights=weights)), 1.0)
-    n_independent = float(weights.sum() ** 2 / np.square(weights).sum())
+    n_independent = float(weights.sum() ** 2 / np.square(weights).sum())  # Kish's effective size
     interval = wilson_interval(share * n_independent, n_independent, confidence)
     return ErrorRate(share * n, n, interval)
 
