@@ -243,6 +243,9 @@ def test_fit_rows(tmp_path, kind):
     result = good("evaluate", out, path, *options)
     assert "60 of 60 rows are in the model already" in result.stderr
     assert "60 rows, not all held out" in result.stdout
+    hit = json.loads(good("search", out, "--row", 0, "-k", 1, "--json").stdout)["neighbours"][0]
+    scores = load(out).similarity(X[[0]], X[1:])[0]  # rows do not have length 1
+    assert hit["similarity"] == pytest.approx(scores.max())
 
 
 def judged_triplets():

@@ -44,7 +44,7 @@ def wilson_interval(n_wrong: float, n: float, confidence: float = 0.95) -> tuple
     """
     user_input.check_number("wilson_interval", "n", n, low=0, strict=True)
     user_input.check_number("wilson_interval", "n_wrong", n_wrong, low=0)
-    check_confidence("wilson_interval", confidence)
+    user_input.check_number("wilson_interval", "confidence", confidence, low=0, strict=True, high=1)
     if n_wrong > n:
         raise ValueError(f"n_wrong must be at most n. Got {n_wrong:g} of {n:g}.")
     share, z2 = n_wrong / n, float(stats.norm.ppf(0.5 + confidence / 2)) ** 2
@@ -52,11 +52,6 @@ def wilson_interval(n_wrong: float, n: float, confidence: float = 0.95) -> tuple
     half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2)))
     low, high = (center - half) / (1 + z2 / n), (center + half) / (1 + z2 / n)
     return float(max(low, 0.0)) if n_wrong else 0.0, float(min(high, 1.0)) if n_wrong < n else 1.0
-
-
-def check_confidence(owner: str, confidence: Any) -> None:
-    """Raise ValueError unless a confidence is between 0 and 1."""
-    user_input.check_number(owner, "confidence", confidence, low=0, strict=True, high=1)
 
 
 @dataclass(frozen=True)
@@ -208,7 +203,6 @@ class ErrorComparison:
 
         Weights count in the errors and their intervals. The test counts trials of weight > 0.
         """
-        check_confidence("ErrorComparison", confidence)
         used = slice(None) if sample_weight is None else sample_weight > 0
         return cls(
             _rate(before, sample_weight, confidence),
@@ -284,7 +278,6 @@ def compare_errors(
     *,
     n_neighbors: int = 3,
     cosine: bool = False,
-    confidence: float = 0.95,
     n_jobs: int | None = None,
 ) -> ErrorComparison:
     """Return the errors of nearest neighbors by plain cosine and as learned, and a verdict.
@@ -301,8 +294,6 @@ def compare_errors(
     n_neighbors : int, default=3
     cosine : bool, default=False
         Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
-    confidence : float, default=0.95
-        Of the intervals.
     n_jobs : int or None, default=None
         Threads. The result does not depend on their number.
 
@@ -340,6 +331,4 @@ def compare_errors(
         )
         return np.asarray(knn.fit(X, y).predict(X_test) != truth)
 
-    return ErrorComparison.from_trials(
-        wrong(None, True), wrong(model, cosine), confidence=confidence
-    )
+    return ErrorComparison.from_trials(wrong(None, True), wrong(model, cosine))

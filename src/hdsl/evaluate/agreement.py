@@ -104,7 +104,6 @@ def compare_triplets(
     *,
     sample_weight: Any = None,
     cosine: bool = False,
-    confidence: float = 0.95,
 ) -> ErrorComparison:
     """Return the shares of comparisons that do not hold by plain cosine and as learned.
 
@@ -120,8 +119,6 @@ def compare_triplets(
         counts comparisons of weight > 0.
     cosine : bool, default=False
         Compare by the learned cosine.
-    confidence : float, default=0.95
-        Of the intervals.
 
     Returns
     -------
@@ -145,7 +142,7 @@ def compare_triplets(
         )
     )
     return ErrorComparison.from_trials(
-        before, after, sample_weight=weights, confidence=confidence, supervision="judgements"
+        before, after, sample_weight=weights, supervision="judgements"
     )
 
 

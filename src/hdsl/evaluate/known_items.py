@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from .. import user_input
 from ..core.columns import drop_unused_columns
 from ..similarity import LearnedCosine, as_rewriter, check_result, unit_rows
-from ..uncertainty import check_confidence, wilson_interval
+from ..uncertainty import wilson_interval
 
 #: Similarities that are formed at a time: 32 MiB.
 BLOCK = 2**22
@@ -100,7 +100,6 @@ def known_item(
     share: float = 0.5,
     n_queries: int | None = None,
     cosine: bool = True,
-    confidence: float = 0.95,
     random_state: Any = None,
 ) -> KnownItem:
     """Return the ranks of rows that are searched by a random part of their features.
@@ -124,8 +123,6 @@ def known_item(
         Size of a random sample of the rows to make queries from; None is all.
     cosine : bool, default=True
         Whether to rank by the learned cosine. Otherwise ranks are by S, or by the dot product.
-    confidence : float, default=0.95
-        Of the intervals.
     random_state : int, RandomState instance or None, default=None
         The same number makes the same queries for each model.
 
@@ -145,7 +142,6 @@ def known_item(
     owner = "known_item"
     user_input.check_number(owner, "share", share, low=0, strict=True, high=1)
     user_input.check_number(owner, "n_queries", n_queries, low=1, integer=True, words=(None,))
-    check_confidence(owner, confidence)
     is_similarity = _is_similarity(model)
     is_estimator = is_similarity and isinstance(model, BaseEstimator)
     checked = model if is_estimator else BaseEstimator()
@@ -157,7 +153,7 @@ def known_item(
         chosen = np.sort(rng.choice(chosen, n_queries, replace=False))
     query_side, row_side = _sides(model, X.shape[1], is_similarity, cosine)
     ranks = _ranks(query_side(_parts(X[chosen], share, rng)), row_side(X), chosen)
-    return KnownItem(ranks, chosen, X.shape[0], n_skipped, confidence)
+    return KnownItem(ranks, chosen, X.shape[0], n_skipped)
 
 
 def _is_similarity(model: Any) -> bool:
