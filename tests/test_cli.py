@@ -4,6 +4,7 @@ import csv
 import json
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -27,6 +28,7 @@ import hdsl as hdsl_package
 from hdsl import HDSL, datasets, load, memory, triplets, user_input
 from hdsl.cli import app, documents, inputs, learn, shell
 from hdsl.estimators import saving
+from hdsl.evaluate import compare_errors, known_item
 from hdsl.files import checkpoint
 from hdsl.text import TEST, TRAIN, VALIDATION, load_collection
 
@@ -109,7 +111,12 @@ def test_fit_saves_texts_and_prints_errors(place, tmp_path):
     shown = good("fit", place / "texts.csv", *LABELLED, "--max-iter", 50, "-o", out).stdout
     assert "90 documents with 3 labels" in shown
     assert "18 held out" in shown
-    assert "Error of 3 nearest neighbours, 18 documents held out" in shown
+    assert "Error of 3 nearest neighbours, 18 documents held out, with 95 % intervals" in shown
+    for name in ("cosine", "learned"):
+        assert re.search(rf"  {name} +\d+\.\d %  +\d+\.\d to \d+\.\d %  +\d+ of 18\n", shown)
+        assert re.search(rf"  {name} +[01]\.\d+  [01]\.\d+ to [01]\.\d+  found first \d+", shown)
+    assert "The learned similarity makes " in shown
+    assert "Known-item search: mean reciprocal rank of a row among 90, by half" in shown
     assert "Strongest pairs" in shown
     assert "effect  weight  documents with each" in shown
     assert not any(line.endswith(" ") for line in shown.splitlines())
@@ -127,11 +134,22 @@ def test_fit_takes_nothing_from_rows_held_out(place):
     assert set(collection.feature_names) <= known
     assert np.bincount(collection.part)[[TRAIN, VALIDATION, TEST]].tolist() == [54, 18, 18]
     X, y, new = collection.X, collection.labels, collection.part == TEST
-    errors = learn.errors_by_labels(load(place / "model.hdsl"), X[~new], y[~new], X[new], y[new])
-    shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
-    assert shown["error"] == errors
-    assert shown["n"] == 18
-    assert errors["learned"] <= errors["cosine"]
+    model, shown = load(place / "model.hdsl"), good("evaluate", place / "model.hdsl", "--json")
+    shown = json.loads(shown.stdout)
+    errors = compare_errors(model, X[~new], y[~new], X[new], y[new])
+    assert shown["comparison"] == errors.to_dict()
+    assert shown["error"] == {"cosine": errors.before.share, "learned": errors.after.share}
+    assert (shown["n"], shown["held out"]) == (18, True)
+    assert errors.after.share <= errors.before.share
+    X = sp.csr_array(sp.vstack([X[new], X[~new]]))  # rows held out are searched among all
+    known = known_item(model, X, rows=np.arange(18), random_state=0)
+    assert shown["known item"]["learned"] == known.to_dict()
+    plain = known_item(None, X, rows=np.arange(18), random_state=0)
+    assert shown["known item"]["cosine"] == plain.to_dict()
+    higher, lower = ((sign * (known.ranks - plain.ranks) < 0).sum() for sign in (1, -1))
+    if higher or lower:
+        said = f"ranks the row higher for {higher} queries and lower for {lower}: the difference"
+        assert said in shown["known item"]["sentence"]
 
 
 def test_fit_repeats(place, tmp_path):
@@ -146,6 +164,18 @@ def test_fit_repeats(place, tmp_path):
     assert facts[0]["iterations"] <= 20
     assert facts[0]["rows held out"] == 18
     assert (tmp_path / "a.hdsl").read_bytes() == (tmp_path / "b.hdsl").read_bytes()
+
+
+def test_a_fit_without_a_gain_says_so(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = [(name, rng.choice(["a", "b"]), text) for name, _, text in texts()]
+    path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    shown = good("fit", path, *LABELLED, "--max-iter", 20, "-o", out).stdout
+    assert "the difference is not more than chance (p = " in shown
+    assert re.search("(A gain is not shown|Nothing was gained): .*use the cosine", shown)
+    facts = json.loads(good("evaluate", out, "--json").stdout)
+    assert facts["comparison"]["verdict"] == "no difference"
+    assert facts["comparison"]["sentence"] in good("evaluate", out).stdout
 
 
 def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
@@ -186,7 +216,12 @@ def test_a_model_without_documents(place, tmp_path):
     assert load_collection(out).X is None
     assert "fit it again without --no-documents" in bad("search", out, "goal")
     assert "S(x, y) = " in good("explain", out, "--x", "goal match", "--y", "goal").stdout
-    assert "among the other rows, 90 rows" in good("evaluate", out, place / "texts.csv").stdout
+    assert "no rows held out to measure on: name a file of rows" in bad("evaluate", out)
+    result = good("evaluate", out, place / "texts.csv")
+    assert "among the other rows, 90 rows, not known to be held out" in result.stdout
+    assert "it is not known whether these rows were learned from" in result.stderr
+    facts = json.loads(hdsl("evaluate", out, place / "texts.csv", "--json").stdout)
+    assert facts["held out"] is None
     good("report", out, "-o", tmp_path / "r.html")
 
 
@@ -205,10 +240,13 @@ def test_fit_rows(tmp_path, kind):
         options = ("--labels", tmp_path / "y.npy")
     shown = good("fit", path, *options, "--max-iter", 20, "-o", out).stdout
     assert "60 rows with 3 labels, 12 features" in shown
-    assert "dot product" in shown  # rows do not have length 1
     assert (X != load_collection(out).X).nnz == 0
     result = good("evaluate", out, path, *options)
     assert "60 of 60 rows are in the model already" in result.stderr
+    assert "60 rows, not all held out" in result.stdout
+    hit = json.loads(good("search", out, "--row", 0, "-k", 1, "--json").stdout)["neighbours"][0]
+    scores = load(out).similarity(X[[0]], X[1:])[0]  # rows do not have length 1
+    assert hit["similarity"] == pytest.approx(scores.max())
 
 
 def judged_triplets():
@@ -225,8 +263,12 @@ def test_fit_triplets(rows_file, tmp_path):
     part = load_collection(out).part
     assert facts["measured on"] == (part[T[:, 0]] == TEST).sum()
     assert facts["triplets"] == (part[T] != TEST).all(axis=1).sum()
-    assert facts["error"]["learned"] < facts["error"]["dot product"]
-    assert f"{len(T)} judgements" in good("evaluate", out, rows_file, "--triplets", path).stdout
+    assert facts["error"]["learned"] < facts["error"]["cosine"]
+    assert "use the cosine" in facts["comparison"]["sentence"]  # the gain is small
+    assert facts["known item"]["learned"]["n_queries"] <= facts["rows held out"]
+    result = good("evaluate", out, rows_file, "--triplets", path)
+    assert f"{len(T):,} judgements, not all held out" in result.stdout
+    assert " of 60 rows were learned from, so the errors are too low" in result.stderr
 
 
 def test_fit_quadruplets(rows_file, tmp_path):
@@ -237,8 +279,8 @@ def test_fit_quadruplets(rows_file, tmp_path):
     facts = json.loads(good("fit", rows_file, *judged, "-o", out, "--json").stdout)
     is_new = load_collection(out).part[Q] == TEST
     assert facts["measured on"] == (is_new[:, :2].any(axis=1) & is_new[:, 2:].any(axis=1)).sum()
-    assert facts["error"]["learned"] < facts["error"]["dot product"]
-    assert f"{len(Q)} judgements" in good("evaluate", out, rows_file, *judged).stdout
+    assert facts["error"]["learned"] < facts["error"]["cosine"]
+    assert f"{len(Q):,} judgements" in good("evaluate", out, rows_file, *judged).stdout
     np.save(tmp_path / "Q.npy", [[0, 1, 2, 99]])
     assert "names row 99, but X has 60 rows" in bad("fit", rows_file, *judged, "-o", out)
 
@@ -281,16 +323,16 @@ def test_quadruplets_are_split_by_pair(monkeypatch):
 
     monkeypatch.setattr(learn, "split", lambda *_: part)
     monkeypatch.setattr(HDSL, "fit", fit)
-    monkeypatch.setattr(
-        learn, "triplet_accuracy", lambda model, X, Q, sample_weight: measured.append(Q) or 1.0
-    )
+    monkeypatch.setattr(learn, "measure_judgements", lambda *given: measured.append(given))
     outcome = learn.learn(data, HDSL())
     chosen, learned = fits
     assert_array_equal(chosen["quadruplets"], Q[[0]])
     assert_array_equal(chosen["triplets_val"], Q[[3]])
     assert_array_equal(learned["quadruplets"], Q[[0, 3]])
-    assert_array_equal(measured[0], Q[[2, 4]])
-    assert (outcome.by, outcome.n_test) == ("judgements", 2)
+    _, _, judgements, weights, rows = measured[0]
+    assert_array_equal(judgements, Q[[2, 4]])
+    assert_array_equal(rows, [4, 5])
+    assert (outcome.by, weights) == ("judgements", None)
 
 
 def test_quadruplets_are_read_like_triplets(rows_file, tmp_path, monkeypatch):
@@ -752,9 +794,9 @@ def test_summaries(tmp_path, monkeypatch):
 def test_demo(tmp_path):
     page, model = tmp_path / "demo.html", tmp_path / "demo.hdsl"
     facts = json.loads(good("demo", "-o", page, "--model", model, "--json").stdout)
-    errors = facts["error"]
-    assert errors["learned"] < 0.9 * errors["cosine of TF-IDF"]
-    assert errors["learned"] < errors["dot product of word counts"]
+    assert facts["error"]["learned"] < 0.9 * facts["error"]["cosine"]
+    assert facts["comparison"]["verdict"] == "better"
+    assert facts["known item"]["learned"]["mrr"] > 0.5
     assert page.stat().st_size > 50_000
     assert len(facts["neighbours"]) == 3
     assert load_collection(model).n_rows == facts["rows"]

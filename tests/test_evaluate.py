@@ -1,4 +1,4 @@
-"""Error of k-NN, accuracy of triplets and recovery AUC against slow versions on dense arrays."""
+"""Errors, their uncertainty, known-item search and recovery AUC against slow, dense versions."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -9,13 +9,27 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import assume, given
 from hypothesis.extra.numpy import arrays
+from scipy import stats
 from sklearn.base import clone
+from sklearn.decomposition import TruncatedSVD
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
 
 import strategies
 from hdsl import HDSL, HDSLCV
-from hdsl.evaluate import knn_error, recovery_auc, triplet_accuracy
+from hdsl.evaluate import (
+    compare_errors,
+    compare_triplets,
+    knn_error,
+    known_item,
+    known_items,
+    mcnemar,
+    recovery_auc,
+    triplet_accuracy,
+    wilson_interval,
+)
 from hdsl.similarity import Similarity
 
 # --- against labels and comparisons ---------------------------------------------------------------
@@ -179,8 +193,244 @@ def test_triplet_accuracy_says_what_is_wrong(model, change, message):
 def test_a_model_must_be_fitted(model):
     with pytest.raises(NotFittedError):
         triplet_accuracy(clone(model), X, TRIPLETS)
+    for measure in (knn_error, compare_errors):
+        with pytest.raises(NotFittedError):
+            measure(clone(model), X, Y, X, Y)
     with pytest.raises(NotFittedError):
-        knn_error(clone(model), X, Y, X, Y)
+        known_item(clone(model), X)
+
+
+# --- uncertainty ---------------------------------------------------------------------------------
+
+
+@given(st.integers(1, 500), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+def test_wilson_interval_holds_the_shares_that_are_not_too_far(n, share, confidence):
+    """Its ends p solve |share - p| = z sqrt(p (1 - p) / n)."""
+    n_wrong = round(share * n)
+    low, high = wilson_interval(n_wrong, n, confidence)
+    assert 0 <= low <= n_wrong / n <= high <= 1
+    z = stats.norm.isf((1 - confidence) / 2)
+    for p in (low, high):
+        far = abs(n_wrong / n - p)
+        assert far == pytest.approx(z * np.sqrt(p * (1 - p) / n), abs=1e-9)
+    known = stats.binomtest(n_wrong, n).proportion_ci(confidence, method="wilson")
+    np.testing.assert_allclose((low, high), known, atol=1e-12)
+
+
+@given(st.integers(1, 60), st.data())
+def test_mcnemar_is_the_binomial_test_of_trials_that_differ(n, data):
+    values = st.sampled_from([0.0, 0.5, 1.0]) if data.draw(st.booleans()) else st.booleans()
+    a, b = (data.draw(st.lists(values, min_size=n, max_size=n)) for _ in range(2))
+    found = mcnemar(a, b)
+    only_a = sum(x > y for x, y in zip(a, b, strict=True))
+    only_b = sum(x < y for x, y in zip(a, b, strict=True))
+    assert (found.only_a, found.only_b) == (only_a, only_b)
+    if only_a + only_b:
+        known = stats.binomtest(only_a, only_a + only_b, alternative="two-sided").pvalue
+        assert found.p_value == pytest.approx(known, rel=1e-12)
+    else:
+        assert found.p_value == 1.0
+    assert mcnemar(b, a).p_value == pytest.approx(found.p_value, rel=1e-9)
+
+
+def trials(n_both, only_a, only_b):
+    """Errors of A and B, trial by trial."""
+    a = [1] * n_both + [1] * only_a + [0] * only_b
+    return a, [1] * n_both + [0] * only_a + [1] * only_b
+
+
+def test_mcnemar_in_words():
+    assert str(mcnemar(*trials(5, 31, 12))) == (
+        "B makes 12 errors that A does not and avoids 31: the difference is more than chance "
+        "(p = 0.0054)"
+    )
+    assert mcnemar(*trials(5, 0, 1)).sentence("old", "new") == (
+        "new makes 1 error that old does not and avoids 0: the difference is not more than chance "
+        "(p = 1)"
+    )
+    assert str(mcnemar(*trials(0, 0, 40))).endswith("more than chance (p < 0.001)")
+    assert str(mcnemar(*trials(3, 0, 0))) == "B makes the same errors as A"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: mcnemar([1, 0], [1]), r"about the same trials. Got shapes \(2,\) and \(1,\)"),
+        (lambda: mcnemar([np.nan], [1]), "must be finite"),
+        (lambda: wilson_interval(3, 2), "n_wrong must be at most n. Got 3 of 2"),
+        (lambda: wilson_interval(0, 0), "'n' parameter"),
+        (lambda: wilson_interval(0, 2, 1.0), "'confidence' parameter"),
+        (lambda: compare_errors(None, X, Y, X), "go together"),
+        (lambda: compare_errors(None, X, Y, X, Y[:3]), r"labels of shape \(3,\) for 24 test rows"),
+    ],
+)
+def test_uncertainty_says_what_is_wrong(wrong, message):
+    with pytest.raises(ValueError, match=message):
+        wrong()
+
+
+def unit(X):
+    lengths = np.sqrt((X**2).sum(axis=1, keepdims=True))
+    return X / np.where(lengths > 0, lengths, 1.0)
+
+
+@pytest.mark.parametrize("cosine", [False, True])
+def test_compare_errors_starts_from_the_cosine(model, cosine):
+    rows = X[:16] * np.arange(1, 17)[:, None], Y[:16], X[16:], Y[16:]  # of many lengths
+    found = compare_errors(model, *rows, cosine=cosine)
+    lengths_1 = unit(rows[0]), Y[:16], unit(X[16:]), Y[16:]
+    assert found.before.share == knn_error(None, *lengths_1)
+    assert found.after.share == knn_error(model, *rows, cosine=cosine)
+    assert found.after.interval == wilson_interval(found.after.n_wrong, 8)
+    facts = found.to_dict()
+    assert facts["after"]["error"] == found.after.share
+    assert facts["sentence"] == found.sentence
+    assert str(found).endswith(found.sentence)
+    n_gained = found.before.n_wrong - found.after.n_wrong
+    assert facts["n_only_before_wrong"] - facts["n_only_after_wrong"] == n_gained
+
+
+def test_compare_errors_among_the_rows_themselves(model):
+    found = compare_errors(model, X, Y, n_neighbors=1)
+    S = unit(X) @ unit(X).T
+    np.fill_diagonal(S, -np.inf)
+    assert found.before.n_wrong == np.sum(Y[S.argmax(axis=1)] != Y)
+
+
+def test_the_verdict_says_what_to_do():
+    """A learned similarity that is right, wrong or no better than the cosine."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 2
+    first = np.c_[y, 1 - y, 9 * rng.random((60, 3))]
+    labels = SimpleNamespace(rewrite=lambda X: X * [1.0, 1, 0, 0, 0])
+    opposite = SimpleNamespace(rewrite=lambda X: X * [-1.0, -1, 0, 0, 0])
+    same = SimpleNamespace(rewrite=lambda X: X * np.sqrt((X**2).sum(axis=1, keepdims=True)))
+    rows = unit(first[:30]), y[:30], unit(first[30:]), y[30:]
+    better, worse, equal = (compare_errors(m, *rows) for m in (labels, opposite, same))
+    assert (better.verdict, worse.verdict, equal.verdict) == ("better", "worse", "no difference")
+    assert "the difference is more than chance (p = 0.0039)" in better.sentence
+    assert "gained" not in better.sentence
+    assert worse.sentence.endswith(
+        "It is worse, and nothing was gained: use the cosine, or give more labels."
+    )
+    assert equal.sentence == (
+        "The learned similarity makes the same errors as the cosine. Nothing was gained: use the "
+        "cosine, or give more labels."
+    )
+
+
+@pytest.mark.parametrize("weights", [None, np.arange(60) % 3 + 0.0])
+def test_compare_triplets(model, weights):
+    found = compare_triplets(model, X, TRIPLETS, sample_weight=weights)
+    before = triplet_accuracy(None, unit(X), TRIPLETS, sample_weight=weights)
+    after = triplet_accuracy(model, X, TRIPLETS, sample_weight=weights)
+    assert found.before.share == pytest.approx(1 - before, abs=1e-12)
+    assert found.after.share == pytest.approx(1 - after, abs=1e-12)
+    assert found.before.n == 60
+    assert "judgements" in compare_triplets(model.similarity_, X, TRIPLETS[:2]).sentence
+
+
+# --- known-item search ---------------------------------------------------------------------------
+
+
+def slow_ranks(scores, own):
+    """Middle ranks among scores that are equal but for rounding."""
+    ranks = []
+    for row, item in zip(scores, own, strict=True):
+        equal = np.isclose(row, row[item], rtol=0, atol=1e-10 * np.abs(row).max())
+        ranks.append(1 + np.sum((row > row[item]) & ~equal) + (equal.sum() - 1) / 2)
+    return ranks
+
+
+def seen_queries(X, **options):
+    """Return the queries that known_item makes."""
+    seen = []
+    known_item(lambda rows: seen.append(rows) or rows, X, **options)
+    return seen[0].toarray()
+
+
+@given(strategies.matrices(elements=strategies.INTEGERS), st.data())
+def test_ranks_are_those_of_all_similarities(X, data):
+    assume((np.count_nonzero(X, axis=1) >= 2).any())
+    similarity = data.draw(similarities(X.shape[1]))
+    cosine, seed = data.draw(st.booleans()), data.draw(st.integers(0, 99))
+    options = {"share": data.draw(st.floats(0.05, 0.95)), "random_state": seed}
+    as_given = data.draw(st.sampled_from([np.asarray, sp.csr_array, sp.csc_matrix]))
+    found = known_item(similarity, as_given(X), cosine=cosine, **options)
+    assert found.rows.tolist() == np.flatnonzero(np.count_nonzero(X, axis=1) >= 2).tolist()
+    assert found.n_skipped == len(X) - len(found.rows)
+    queries = seen_queries(X, **options)
+    scores = slow_scores(similarity, queries, X)
+    if cosine:
+        for one, axis in ((queries, 0), (X, 1)):
+            own = np.array([slow_scores(similarity, x[None], x[None])[0, 0] for x in one])
+            scores /= np.expand_dims(np.sqrt(np.where(own > 0, own, 1.0)), 1 - axis)
+    ranks = slow_ranks(scores, found.rows)
+    np.testing.assert_allclose(found.ranks, ranks)
+    assert found.mrr == pytest.approx(np.mean(1 / np.array(ranks)))
+    low, high = found.interval
+    assert 0 <= low <= found.mrr <= high <= 1
+
+
+@given(strategies.matrices(), st.floats(0.01, 0.99), st.integers(0, 9))
+def test_queries_are_parts_of_their_rows(X, share, seed):
+    n_values = np.count_nonzero(X, axis=1)
+    assume((n_values >= 2).any())
+    queries = seen_queries(X, share=share, random_state=seed)
+    rows = X[n_values >= 2]
+    assert (queries[queries != 0] == rows[queries != 0]).all()
+    sizes = n_values[n_values >= 2]
+    expected = np.clip(np.rint(share * sizes), 1, sizes - 1)
+    assert np.count_nonzero(queries, axis=1).tolist() == expected.tolist()
+
+
+def test_ranks_by_blocks_are_the_same(model, monkeypatch):
+    whole = known_item(model, X, random_state=3)
+    monkeypatch.setattr(known_items, "BLOCK", 50)
+    assert known_item(model, sp.csr_array(X), random_state=3).ranks.tolist() == whole.ranks.tolist()
+
+
+def test_queries_from_some_rows(model):
+    found = known_item(model, X, rows=[3, 5, 8, 13], random_state=0)
+    assert found.rows.tolist() == [3, 5, 8, 13]
+    assert found.n_rows == 24
+    sample = known_item(model, X, n_queries=7, random_state=0)
+    assert len(sample.ranks) == 7
+    assert sample.to_dict() == known_item(model, X, n_queries=7, random_state=0).to_dict()
+    other = known_item(model, X, n_queries=7, random_state=1)
+    assert sample.rows.tolist() != other.rows.tolist()
+
+
+def test_pipelines_and_functions_rank_by_the_cosine_of_what_they_return(model):
+    learned = known_item(model, X, random_state=0)
+    for other in (model.transform, make_pipeline(MaxAbsScaler().fit(np.eye(10)), model)):
+        ranks = known_item(other, X, random_state=0).ranks
+        np.testing.assert_allclose(ranks, learned.ranks)
+    svd = TruncatedSVD(2, random_state=0).fit(X)
+    assert known_item(svd, X, random_state=0).mrr < known_item(None, X, random_state=0).mrr
+    constant = known_item(lambda X: np.ones((X.shape[0], 1)), X, random_state=0)
+    assert (constant.ranks == 12.5).all()  # all 24 rows tie
+    assert constant.recall(10) == 0.0
+    assert constant.to_dict()["recall_at_10_interval"] == list(wilson_interval(0, 24))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"X": np.eye(3)}, "None of the 3 rows has 2 features or more"),
+        ({"share": 1.0}, "'share' parameter of known_item must be a float > 0 and < 1"),
+        ({"n_queries": 0}, "'n_queries' parameter"),
+        ({"rows": [24]}, "must be from 0 to 23"),
+        ({"rows": [0.5]}, "must be a vector of row numbers of X. Got float64"),
+        ({"model": "cosine"}, r"a function of X, or None for the cosine. Got 'cosine'"),
+        ({"model": lambda X: X[:2]}, "must return one row per row of X"),
+        ({"model": lambda X: X * np.nan}, "The transform of X"),
+        ({"X": np.full((2, 2), np.nan)}, r"X\[0, 0\] is NaN"),
+    ],
+)
+def test_known_item_says_what_is_wrong(change, message):
+    with pytest.raises(ValueError, match=message):
+        known_item(**{"model": None, "X": X, **change})
 
 
 # --- against the truth ---------------------------------------------------------------------------

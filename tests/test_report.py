@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from hdsl import HDSL, load, report
 from hdsl.datasets import load_docstrings
-from hdsl.evaluate import knn_error
+from hdsl.evaluate import compare_errors
 from hdsl.report.content import MAX_TEXT, MAX_VALUES, choose_rows
 
 HOSTILE = [
@@ -377,8 +377,14 @@ def test_errors_are_those_of_test_rows(model, show):
     page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST)
     text = page.locator("#measured").inner_text()
     assert "share of 40 test rows whose class the vote of their 3 most similar among 60" in text
-    for judge in (None, model):
-        assert f"{100 * knn_error(judge, X, Y, X_TEST, Y_TEST):.2f} %" in text
+    found = compare_errors(model, X, Y, X_TEST, Y_TEST)
+    for rate in (found.before, found.after):
+        low, high = (100 * share for share in rate.interval)
+        wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong}; {low:.1f} to {high:.1f} %)"
+        assert wrong in text
+    assert text.endswith(found.sentence)
+    facts = page.locator("#facts").inner_text()
+    assert f"{100 * found.before.share:.1f} % by cosine" in facts
 
 
 def test_learned_and_settings(model, show):

@@ -15,7 +15,6 @@ from .shell import INTERRUPTED, say, show, show_json, working
 from .use import show_hits
 
 if TYPE_CHECKING:
-    from ..text import Collection
     from .learn import Outcome
 
 QUERY = "wait until a connection is closed"
@@ -93,24 +92,6 @@ def run(seed: int, *, quiet: bool) -> tuple[Outcome, float]:
         seed=seed,
         quiet=quiet,
     )
-    errors = {
-        "dot product of word counts": _error_of_counts(outcome.collection),
-        "cosine of TF-IDF": outcome.errors["cosine"],
-        "learned": outcome.errors["learned"],
-    }
     named = [f"{name}: {text}" for name, text in zip(docs.names, docs.texts, strict=True)]
     collection = replace(outcome.collection, texts=np.array(named, dtype=object))
-    return replace(outcome, errors=errors, collection=collection), time.perf_counter() - start
-
-
-def _error_of_counts(docs: Collection) -> float:
-    import numpy as np
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    from ..evaluate import knn_error
-    from ..text import TEST
-
-    known, words = docs.part != TEST, docs.vectorizer
-    counts = CountVectorizer(analyzer=words.build_analyzer(), vocabulary=words.vocabulary_)
-    X, y = counts.transform(docs.texts).astype(np.float64), docs.labels
-    return knn_error(None, X[known], y[known], X[~known], y[~known])
+    return replace(outcome, collection=collection), time.perf_counter() - start

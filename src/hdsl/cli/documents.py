@@ -7,24 +7,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.preprocessing import normalize
 
 from .. import search
 from ..estimators import HDSL, load
-from ..neighbors import SimilarityKNeighborsClassifier
 from ..text import TEST, Collection, load_collection
 from . import inputs
-from .learn import errors_by_judgements, errors_by_labels
+from .measure import Measured, measure_judgements, measure_labels
 from .shell import one_line, say
 
 
-class Measured(NamedTuple):
-    """Errors by similarity, what was counted, and the rows that the neighbours are among."""
+class Evaluation(NamedTuple):
+    """What was measured, on which rows, and whether the model has not seen these rows.
 
-    by: str
-    n: int
-    among: str
-    errors: dict[str, float]
+    `held_out` is None if that is not known, as the model file has no documents.
+    """
+
+    measured: Measured
+    rows: str
+    held_out: bool | None
 
 
 def load_all(path: Path) -> tuple[HDSL, Collection]:
@@ -33,58 +33,68 @@ def load_all(path: Path) -> tuple[HDSL, Collection]:
     return load(path), load_collection(path)
 
 
-def measure_held_out(path: Path, model: HDSL, documents: Collection, n_neighbors: int) -> Measured:
+def measure_held_out(
+    path: Path, model: HDSL, documents: Collection, n_neighbors: int
+) -> Evaluation:
     """Return the errors on the rows that `hdsl fit` held out."""
     X, y, part = documents.X, documents.labels, documents.part
-    if X is None or y is None or not (part == TEST).any():
+    if X is None:
+        raise ValueError(
+            f"{path} has no documents, so no rows held out to measure on: name a file of rows that "
+            "the model was not learned from."
+        )
+    if y is None or part is None or not (part == TEST).any():
         raise ValueError(f"{path} has no labelled rows that were held out: name a data file.")
     new = part == TEST
-    errors = errors_by_labels(model, X[~new], y[~new], X[new], y[new], n_neighbors=n_neighbors)
-    return Measured("labels", int(new.sum()), "the documents in the model", errors)
+    found = measure_labels(model, X[~new], y[~new], X[new], y[new], n_neighbors=n_neighbors)
+    return Evaluation(found, f" among the documents in the model, {found.n:,} rows held out", True)
 
 
 def measure_new(
     data: inputs.Data, model: HDSL, documents: Collection, n_neighbors: int
-) -> Measured:
+) -> Evaluation:
     """Return the errors on new labelled rows, or on judgements of new rows."""
     X = _rows(data, model, documents)
-    if data.comparisons is not None:
-        errors = errors_by_judgements(model, X, data.comparisons, data.weights)
-        return Measured("judgements", len(data.comparisons), "", errors)
-    y = data.labels
-    if y is None:
+    if data.comparisons is None and data.labels is None:
         raise ValueError(
             f"{data.path} has no labels to compare with: name them with --label or --labels, or "
             "judgements with --triplets or --quadruplets."
         )
+    held_out = _is_held_out(data, X, documents)
+    of = {True: "", False: ", not all held out", None: ", not known to be held out"}[held_out]
+    if data.comparisons is not None:
+        found = measure_judgements(model, X, data.comparisons, data.weights)
+        return Evaluation(found, f", {found.n:,} judgements{of}", held_out)
+    y: Any = data.labels
     if documents.X is None or documents.labels is None:
-        errors = _errors_among_themselves(model, X, y, n_neighbors)
-        return Measured("labels", len(y), "the other rows", errors)
+        found = measure_labels(model, X, y, n_neighbors=n_neighbors)
+        return Evaluation(found, f" among the other rows, {found.n:,} rows{of}", held_out)
     known = documents.labels
     if known.dtype.kind != np.asarray(y).dtype.kind:
         known, y = (np.array([str(v) for v in labels], dtype=object) for labels in (known, y))
-    n_seen = _n_seen(documents.X, X)
+    found = measure_labels(model, documents.X, known, X, y, n_neighbors=n_neighbors)
+    return Evaluation(found, f" among the documents in the model, {found.n:,} rows{of}", held_out)
+
+
+def _is_held_out(data: inputs.Data, X: sp.csr_array, documents: Collection) -> bool | None:
+    """Return whether the model has seen none of the rows, None if not known; warn otherwise."""
+    if documents.X is None:
+        say(
+            "warning: the model file has no documents, so it is not known whether these rows were "
+            "learned from. If they were, the errors are too low: name other rows."
+        )
+        return None
+    known, what = documents.X, "are in the model already and find themselves"
+    if data.comparisons is not None:
+        known = known if documents.part is None else known[documents.part != TEST]
+        what = "were learned from"
+    n_seen = _n_seen(known, X)
     if n_seen:
         say(
-            f"warning: {n_seen} of {X.shape[0]} rows are in the model already and find themselves, "
-            "so the errors are too low. `hdsl evaluate MODEL` alone measures on rows held out."
+            f"warning: {n_seen} of {X.shape[0]} rows {what}, so the errors are too low. `hdsl "
+            "evaluate MODEL` alone measures on labelled rows held out."
         )
-    errors = errors_by_labels(model, documents.X, known, X, y, n_neighbors=n_neighbors)
-    return Measured("labels", len(y), "the documents in the model", errors)
-
-
-def _errors_among_themselves(
-    model: HDSL, X: sp.csr_array, y: np.ndarray, n_neighbors: int
-) -> dict[str, float]:
-    def error(similarity: HDSL | None, X: sp.csr_array) -> float:
-        knn = SimilarityKNeighborsClassifier(n_neighbors, similarity=similarity).fit(X, y)
-        return float(np.mean(knn.predict(None) != y))
-
-    return {
-        "dot product": error(None, X),
-        "cosine": error(None, normalize(X)),
-        "learned": error(model, X),
-    }
+    return n_seen == 0
 
 
 def _n_seen(known: sp.csr_array, new: sp.csr_array) -> int:
@@ -131,7 +141,9 @@ def find(
         raise ValueError("The model has no documents: fit it again without --no-documents.")
     if n < 1 or n_reasons < 0:
         raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n} and {n_reasons}.")
-    found = search.top_k(model.rewrite(x), documents.X, n + (leave_out is not None))
+    found = search.top_k(
+        model.rewrite(x), model.index_rows(documents.X), n + (leave_out is not None)
+    )
     hits: list[dict[str, Any]] = []
     for row, score in zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True):
         if row < 0 or row == leave_out or len(hits) == n:

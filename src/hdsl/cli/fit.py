@@ -22,7 +22,7 @@ from .options import (
     app,
     option,
 )
-from .shell import INTERRUPTED, one_line, say, show, show_errors, show_json, show_table
+from .shell import INTERRUPTED, one_line, say, show, show_json, show_measured, show_table
 
 if TYPE_CHECKING:
     from .learn import Outcome
@@ -248,10 +248,10 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         f"iterations{' (chosen)' if outcome.is_chosen else ''}, {outcome.seconds:.1f} s; scale "
         f"{model.scale_:.4g}, prior {model.prior_:.4g}.",
     )
-    if outcome.errors:
-        of = f"{outcome.n_test:,} {kind if outcome.by == 'labels' else 'judgements'}"
+    if outcome.measured:
+        of = f"{outcome.measured.n:,} {kind if outcome.by == 'labels' else 'judgements'}"
         show("")
-        show_errors(f"{outcome.measure}, {of} held out", outcome.errors)
+        show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
     show("", f"Strongest pairs: + raises, - lowers the similarity of two {kind}")
     heads = [("  pair", "effect", "weight", f"{kind} with each")]
     rows = [

@@ -12,15 +12,13 @@ import numpy as np
 import scipy.sparse as sp
 import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.preprocessing import normalize
 
 from .. import search
 from ..estimators import HDSL
-from ..evaluate import knn_error, triplet_accuracy
 from ..files.checkpoint import CheckpointFile
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
-from .options import N_NEIGHBORS
+from .measure import Measured, measure_judgements, measure_labels
 from .shell import is_watched, say
 
 #: Neighbours of a validation row that are compared with it. The share of them that have its label
@@ -35,18 +33,10 @@ class Outcome:
     model: HDSL
     collection: Collection
     by: str
-    errors: dict[str, float]
-    n_test: int
+    measured: Measured | None
     is_chosen: bool
     seconds: float
     checkpoints: list[CheckpointFile]
-
-    @property
-    def measure(self) -> str:
-        """What the errors are."""
-        if self.by == "labels":
-            return f"error of {N_NEIGHBORS} nearest neighbours"
-        return "share of judgements that are wrong"
 
     def facts(self) -> dict[str, Any]:
         """Return the outcome as values for JSON."""
@@ -64,9 +54,9 @@ class Outcome:
             "scale": model.scale_,
             "prior": model.prior_,
             "objective": model.objective_,
-            "measure": self.measure,
-            "measured on": self.n_test,
-            "error": self.errors,
+            "measure": self.measured.measure if self.measured else None,
+            "measured on": self.measured.n if self.measured else 0,
+            **(self.measured.facts() if self.measured else {"error": {}}),
             "seconds": round(self.seconds, 2),
         }
 
@@ -83,8 +73,7 @@ class _Plan(NamedTuple):
 
     choose: dict[str, Any]
     learn: dict[str, Any]
-    errors: Callable[[HDSL], dict[str, float]]
-    n_test: int
+    measure: Callable[[HDSL], Measured]
 
 
 def learn(
@@ -150,8 +139,8 @@ def learn(
         checkpoints += _fit(model, plan.learn, "learning", quiet, checkpoint)
     model.max_iter = max_iter
     seconds = time.perf_counter() - start
-    errors = plan.errors(model) if plan.n_test else {}
-    return Outcome(model, collection, by, errors, plan.n_test, is_chosen, seconds, checkpoints)
+    measured = plan.measure(model) if (part == TEST).any() else None
+    return Outcome(model, collection, by, measured, is_chosen, seconds, checkpoints)
 
 
 def split(
@@ -184,41 +173,6 @@ def split(
     return part
 
 
-def errors_by_labels(
-    model: HDSL,
-    X: sp.csr_array,
-    y: np.ndarray,
-    X_test: sp.csr_array,
-    y_test: np.ndarray,
-    *,
-    n_neighbors: int = N_NEIGHBORS,
-) -> dict[str, float]:
-    """Return the errors of nearest neighbours by dot product, by cosine, and as learned."""
-    n_neighbors = min(n_neighbors, X.shape[0])
-    given, unit = (X, X_test), (normalize(X), normalize(X_test))
-
-    def error(similarity: HDSL | None, X: sp.csr_array, X_test: sp.csr_array) -> float:
-        return knn_error(similarity, X, y, X_test, y_test, n_neighbors=n_neighbors)
-
-    errors = {"cosine": error(None, *unit), "learned": error(model, *given)}
-    if not all(np.allclose(a.data, b.data) for a, b in zip(given, unit, strict=True)):
-        errors = {"dot product": error(None, *given), **errors}
-    return errors
-
-
-def errors_by_judgements(
-    model: HDSL, X: sp.csr_array, comparisons: np.ndarray, weights: np.ndarray | None
-) -> dict[str, float]:
-    """Return the shares of judgements that are wrong: dot product, cosine, as learned."""
-
-    def error(similarity: HDSL | None, X: sp.csr_array) -> float:
-        return 1.0 - triplet_accuracy(similarity, X, comparisons, sample_weight=weights)
-
-    unit = normalize(X)
-    errors = {"cosine": error(None, unit), "learned": error(model, X)}
-    return errors if np.allclose(X.data, unit.data) else {"dot product": error(None, X), **errors}
-
-
 def _vectorized(vectorizer: TfidfVectorizer, texts: Any, part: np.ndarray) -> sp.csr_array:
     try:
         vectorizer.fit(texts[part != TEST])
@@ -241,8 +195,7 @@ def _by_labels(X: sp.csr_array, y: np.ndarray, part: np.ndarray) -> _Plan:
     return _Plan(
         {"X": X[train], "y": y[train], "X_val": X[held], "y_val": y[held]},
         {"X": X[~new], "y": y[~new]},
-        lambda model: errors_by_labels(model, X[~new], y[~new], X[new], y[new]),
-        int(new.sum()),
+        lambda model: measure_labels(model, X[~new], y[~new], X[new], y[new]),
     )
 
 
@@ -274,8 +227,9 @@ def _by_judgements(data: Data, X: sp.csr_array, part: np.ndarray) -> _Plan:
         {"X": X, name: comparisons[train], "sample_weight": weights_of(train),
          "X_val": X, "triplets_val": comparisons[held]},
         {"X": X, name: comparisons[known], "sample_weight": weights_of(known)},
-        lambda model: errors_by_judgements(model, X, comparisons[new], weights_of(new)),
-        int(new.sum()),
+        lambda model: measure_judgements(
+            model, X, comparisons[new], weights_of(new), np.flatnonzero(part == TEST)
+        ),
     )  # fmt: skip
 
 
@@ -292,7 +246,7 @@ def _neighbour_labels(
     """Return a score: the share of the nearest rows of X that have a validation row's label."""
 
     def score(model: HDSL, X_val: sp.csr_array, y_val: np.ndarray) -> float:
-        found = search.top_k(model.rewrite(X_val), X, min(N_SCORED, X.shape[0]))
+        found = search.top_k(model.rewrite(X_val), model.index_rows(X), min(N_SCORED, X.shape[0]))
         return float(np.mean(y[found.rows] == np.asarray(y_val)[:, None]))
 
     return score

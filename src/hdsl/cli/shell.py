@@ -9,13 +9,16 @@ import sys
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 from typer.core import TyperGroup
+
+if TYPE_CHECKING:
+    from .measure import Measured
 
 #: Exit codes; a command that fails for another reason than these ends with 1.
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
@@ -167,16 +170,37 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def show_errors(title: str, errors: dict[str, float]) -> None:
-    """Print errors, with "learned" compared to the best of the others."""
-    best = min((e for name, e in errors.items() if name != "learned"), default=0.0)
+def show_measured(title: str, measured: Measured) -> None:
+    """Print errors and ranks by cosine and as learned, and what they show."""
+    errors = measured.errors
+    show(f"{title[0].upper()}{title[1:]}, with {100 * errors.confidence:g} % intervals")
     rows = []
-    for name, error in errors.items():
-        change = error / best - 1 if best and name == "learned" else 0.0
-        against = f"{100 * abs(change):.0f} % {'less' if change < 0 else 'more'}" if change else ""
-        rows.append((f"  {name}", percent(error), against))
-    show(title[0].upper() + title[1:])
+    for name, rate in (("cosine", errors.before), ("learned", errors.after)):
+        counts = f"{round(rate.n_wrong, 1):g} of {rate.n:,}"
+        rows.append((f"  {name}", percent(rate.share), _range(rate.interval), counts))
+    show_table(rows, right=(1, 3))
+    show(errors.sentence)
+    if not measured.known_items:
+        return
+    found = measured.known_items["learned"]
+    show(
+        "",
+        f"Known-item search: mean reciprocal rank of a row among {found.n_rows:,}, by half of its "
+        f"features, {len(found.ranks):,} queries",
+    )
+    rows = []
+    for name, found in measured.known_items.items():
+        low, high = found.interval
+        ranks = f"{found.mrr:.3f}", f"{low:.3f} to {high:.3f}"
+        first = f"found first {percent(found.recall(1))}, in the first ten "
+        rows.append((f"  {name}", *ranks, first + percent(found.recall(10))))
     show_table(rows, right=(1,))
+    show(measured.ranks_sentence)
+
+
+def _range(interval: tuple[float, float]) -> str:
+    low, high = interval
+    return f"{100 * low:.1f} to {percent(high)}"
 
 
 def is_watched(quiet: bool = False) -> bool:

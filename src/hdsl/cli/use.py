@@ -23,7 +23,7 @@ from .options import (
     app,
     option,
 )
-from .shell import one_line, show, show_errors, show_json, show_table
+from .shell import one_line, show, show_json, show_measured, show_table
 
 
 @app.command()
@@ -44,10 +44,11 @@ def evaluate(
     n_neighbors: Annotated[int, option("Neighbours that vote.", "-k")] = N_NEIGHBORS,
     as_json: Json = False,
 ) -> None:
-    """Measure a model against the cosine and the dot product.
+    """Measure a model against the cosine, with intervals.
 
     The neighbours of new rows are the documents in the model, or the other new rows where it has
     none. Columns default to those of the fit. --triplets and --quadruplets measure judgements.
+    Known-item search ranks rows by half of their features.
 
     **Examples**
 
@@ -71,14 +72,13 @@ def evaluate(
         )
         given = inputs.read_data(data, source)
         found = documents.measure_new(given, learned, collection, n_neighbors)
+    measured = found.measured
     if as_json:
-        facts = {"measure": found.by, "n": found.n, "neighbours": n_neighbors}
-        show_json(facts | {"error": found.errors})
-    elif found.by == "judgements":
-        show_errors(f"share of judgements that are wrong, {found.n} judgements", found.errors)
+        facts = {"measure": measured.errors.supervision, "n": measured.n}
+        facts |= {"neighbours": n_neighbors, "held out": found.held_out}
+        show_json(facts | measured.facts())
     else:
-        what = f"error of {n_neighbors} nearest neighbours among {found.among}"
-        show_errors(f"{what}, {found.n} rows", found.errors)
+        show_measured(f"{measured.measure}{found.rows}", measured)
 
 
 @app.command()

@@ -258,8 +258,8 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         y : array-like of shape (n_rows,), default=None
             Their labels.
         X_test, y_test : as X and y, default=None
-            Rows to measure the error of 3 nearest neighbours among the rows of X on, by dot
-            product and as learned. Without them the page has no error.
+            Rows to measure the error of 3 nearest neighbours among the rows of X on, by cosine
+            and as learned. Without them the page has no error.
         texts : sequence of str of length n_rows, default=None
             The texts behind the rows of X.
         feature_names : array-like of str of shape (n_features,), default=None

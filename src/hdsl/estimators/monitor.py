@@ -189,16 +189,29 @@ def triplet_accuracy(
     callable
         From a Similarity to the accuracy.
     """
+    points = comparison_points(X, triplets)
+
+    def score(similarity: Rewriter) -> float:
+        return float(np.average(points(similarity), weights=weights))
+
+    return score
+
+
+def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewriter], np.ndarray]:
+    """Return a function from a similarity to 1 per comparison that holds, 0.5 per tie, else 0.
+
+    Parameters are those of `triplet_accuracy`.
+    """
     if triplets.shape[1] == 3:
         triplets = triplets[:, [0, 1, 0, 2]]
     left, right = triplets[:, [0, 2]].T.ravel(), triplets[:, [1, 3]].T.ravel()
     pair_scores = _pair_scores(X, left, right)
 
-    def score(similarity: Rewriter) -> float:
+    def points(similarity: Rewriter) -> np.ndarray:
         larger, smaller = np.split(pair_scores(similarity), 2)
-        return float(np.average(0.5 * (1.0 + np.sign(larger - smaller)), weights=weights))
+        return 0.5 * (1.0 + np.sign(larger - smaller))
 
-    return score
+    return points
 
 
 def _pair_scores(

@@ -13,8 +13,8 @@ from sklearn.utils.validation import column_or_1d
 from .. import explain, user_input
 from ..core.atoms import ZERO
 from ..core.trace import NO_ATOM
-from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity import Similarity, check_result
+from ..uncertainty import compare_errors
 
 #: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
 MAX_VALUES = 50_000
@@ -82,7 +82,7 @@ def check_rows(model: FittedModel, X: Any, y: Any, texts: Any) -> Rows:
 def measure_errors(
     model: FittedModel, rows: Rows, X_test: Any, y_test: Any
 ) -> dict[str, Any] | None:
-    """Return the errors of 3 nearest neighbors on test rows, by dot product and as learned."""
+    """Return the errors of 3 nearest neighbors on test rows, by cosine and as learned."""
     X, y, _ = rows
     if X_test is None and y_test is None:
         return None
@@ -103,17 +103,11 @@ def measure_errors(
     k = min(N_NEIGHBORS, X.shape[0])
     X_test = sp.csr_array(X_test)
 
-    def error(similarity: Similarity | None) -> float:
-        knn = SimilarityKNeighborsClassifier(k, similarity=similarity, n_jobs=model.n_jobs)
-        return 1.0 - float(knn.fit(X, y).score(X_test, y_test))
-
-    return {
-        "n_neighbors": k,
-        "n_rows": X.shape[0],
-        "n_test": X_test.shape[0],
-        "before": error(None),
-        "after": error(model.similarity_),
-    }
+    found = compare_errors(
+        model.similarity_, X, y, X_test, y_test, n_neighbors=k, n_jobs=model.n_jobs
+    )
+    counts = {"n_neighbors": k, "n_rows": X.shape[0], "n_test": X_test.shape[0]}
+    return counts | found.to_dict()
 
 
 # --- parts of the page ---------------------------------------------------------------------------

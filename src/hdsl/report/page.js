@@ -107,6 +107,8 @@ function explain(x, y, w) {
 const whole = n => n.toLocaleString("en-US");
 const counted = (n, one, many = one + "s") => `${whole(n)} ${n === 1 ? one : many}`;
 const percent = (share, digits = 1) => (100 * share).toFixed(digits) + " %";
+const withInterval = ({ n_wrong, error, interval: [low, high] }) =>
+  `${percent(error, 2)} (${whole(n_wrong)}; ${(100 * low).toFixed(1)} to ${percent(high)})`;
 
 function number(value, digits = 3) {
   if (Number.isNaN(value)) return "–";
@@ -208,15 +210,15 @@ function showLearned() {
     facts.push(["Validation score", number(score), h("small", {}, "the model was chosen by it")]);
   }
   if (errors) {
-    facts.push([`${errors.n_neighbors}-NN error`, percent(errors.after),
-      h("small", {}, `${percent(errors.before)} by dot product`)]);
+    facts.push([`${errors.n_neighbors}-NN error`, percent(errors.after.error),
+      h("small", {}, `${percent(errors.before.error)} by cosine`)]);
   }
   $("facts").append(...definitions(facts));
   $("measured").append(errors
     ? `The error is the share of ${counted(errors.n_test, "test row")} whose class the vote of ` +
       `their ${errors.n_neighbors} most similar among ${counted(errors.n_rows, "other row")} ` +
-      `gets wrong: ${percent(errors.before, 2)} by plain dot product, ` +
-      `${percent(errors.after, 2)} by the learned similarity.`
+      `gets wrong: ${withInterval(errors.before)} by cosine, ${withInterval(errors.after)} by ` +
+      `the learned similarity, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`
     : "No error on test rows was measured: the report was written without test rows and labels.");
   for (const [id, list] of [["together", plus], ["apart", minus]]) {
     const most = measure(order.map(n => strength(n, w)));

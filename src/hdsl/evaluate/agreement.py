@@ -1,19 +1,18 @@
-"""How good a learned similarity is."""
+"""How well a similarity agrees with labels and with comparisons of rows."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from . import user_input
-from .estimators import monitor
-from .neighbors import SimilarityKNeighborsClassifier
-from .similarity import Rewriter, Similarity, as_rewriter
-
-# --- against labels and comparisons --------------------------------------------------------------
+from .. import user_input
+from ..estimators import monitor
+from ..neighbors import SimilarityKNeighborsClassifier
+from ..similarity import LearnedCosine, Rewriter, Similarity, as_rewriter
+from ..uncertainty import ErrorComparison
 
 
 def knn_error(
@@ -92,15 +91,76 @@ def triplet_accuracy(
     >>> triplet_accuracy(None, X, [[2, 3, 0, 1], [0, 2, 1, 3]])
     0.5
     """
+    X, triplets, weights = _check(model, X, triplets, sample_weight)
+    if model is None:
+        model = _plain(X.shape[1], norm=None)
+    return monitor.triplet_accuracy(X, triplets, weights)(as_rewriter(model, X.shape[1], "model"))
+
+
+def compare_triplets(
+    model: Rewriter,
+    X: Any,
+    triplets: Any,
+    *,
+    sample_weight: Any = None,
+    cosine: bool = False,
+) -> ErrorComparison:
+    """Return the shares of comparisons that do not hold by plain cosine and as learned.
+
+    The intervals and the test take comparisons as independent. Comparisons that share rows say
+    less than that: the intervals are then too narrow, and the p-value is too small.
+
+    Parameters
+    ----------
+    model : HDSL, Similarity
+        Fitted, or another object with ``rewrite(X)``.
+    X, triplets, sample_weight
+        As in `triplet_accuracy`. Weights count in the errors and in their intervals; the test
+        counts comparisons of weight > 0.
+    cosine : bool, default=False
+        Compare by the learned cosine.
+
+    Returns
+    -------
+    ErrorComparison
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0], [2, 1], [0, 3], [0, 4]])
+    >>> same = Similarity(np.empty((0, 3), int), np.empty(0), 1.0, 1.0, n_features=2)
+    >>> compare_triplets(same, X, [[0, 1, 2], [0, 2, 3]]).after.n_wrong
+    0.5
+    """
+    X, triplets, weights = _check(model, X, triplets, sample_weight)
+    learned = as_rewriter(model, X.shape[1], "model")
+    points = monitor.comparison_points(X, triplets)
+    before, after = (
+        1.0 - points(similarity)
+        for similarity in (
+            _plain(X.shape[1], norm="l2"),
+            LearnedCosine(learned) if cosine else learned,
+        )
+    )
+    return ErrorComparison.from_trials(
+        before, after, sample_weight=weights, supervision="judgements"
+    )
+
+
+def _check(
+    model: Rewriter | None, X: Any, triplets: Any, sample_weight: Any
+) -> tuple[sp.csr_array, np.ndarray, np.ndarray | None]:
+    """Return rows, comparisons and weights as arrays; raise ValueError if they do not match."""
     is_estimator = isinstance(model, BaseEstimator)
     owner = model if is_estimator else BaseEstimator()
     X = sp.csr_array(user_input.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
     triplets = _check_comparisons(triplets, X.shape[0])
-    weights = user_input.check_weights(sample_weight, len(triplets), "triplet")
-    if model is None:
-        no_atoms = np.empty((0, 3), dtype=np.int64), np.empty(0)
-        model = Similarity(*no_atoms, scale=1.0, prior=1.0, n_features=X.shape[1])
-    return monitor.triplet_accuracy(X, triplets, weights)(as_rewriter(model, X.shape[1], "model"))
+    return X, triplets, user_input.check_weights(sample_weight, len(triplets), "triplet")
+
+
+def _plain(n_features: int, norm: str | None) -> Similarity:
+    """Return the dot product, or the cosine with ``norm="l2"``."""
+    no_atoms = np.empty((0, 3), dtype=np.int64), np.empty(0)
+    return Similarity(*no_atoms, scale=1.0, prior=1.0, n_features=n_features, norm=norm)
 
 
 def _check_comparisons(comparisons: Any, n_rows: int) -> np.ndarray:
@@ -133,56 +193,3 @@ def _check_comparisons(comparisons: Any, n_rows: int) -> np.ndarray:
             "quadruplet(s)): drop them, they say nothing."
         )
     return quadruplets.astype(np.int64, copy=False)
-
-
-# --- against the truth ---------------------------------------------------------------------------
-
-
-class RecoveryAUC(NamedTuple):
-    """Areas under the ROC curve for active features and for active feature pairs."""
-
-    features: float
-    entries: float
-
-
-def recovery_auc(learned: sp.csr_array, truth: sp.csr_array) -> RecoveryAUC:
-    """Return how well a learned M ranks the features and the feature pairs of the true M.
-
-    Features are ranked by the L1 norm of their row and pairs i < j by |M_ij|. Those with a
-    non-zero true value should come first. A tie counts one half.
-
-    Parameters
-    ----------
-    learned, truth : sparse arrays of shape (n_features, n_features)
-
-    Returns
-    -------
-    RecoveryAUC
-
-    Examples
-    --------
-    >>> truth = sp.csr_array(np.array([[1.0, 1, 0], [1, 1, 0], [0, 0, 0]]))
-    >>> recovery_auc(truth, truth)
-    RecoveryAUC(features=1.0, entries=1.0)
-    """
-    d = truth.shape[0]
-    norms, true_norms = (np.asarray(abs(M).sum(axis=1)).ravel() for M in (learned, truth))
-    features = _auc(norms[true_norms > 0], norms[true_norms == 0], 0)
-    upper, true_upper = (sp.triu(M, k=1, format="coo") for M in (learned, truth))
-    true_keys = (true_upper.row * np.int64(d) + true_upper.col)[true_upper.data != 0]
-    keys = upper.row * np.int64(d) + upper.col
-    is_true = np.isin(keys, true_keys)
-    found = np.abs(upper.data[is_true])
-    positive = np.concatenate([found, np.zeros(len(true_keys) - len(found))])
-    negative = np.abs(upper.data[~is_true])
-    n_zero = d * (d - 1) // 2 - len(true_keys) - len(negative)
-    return RecoveryAUC(features, _auc(positive, negative, n_zero))
-
-
-def _auc(positive: np.ndarray, negative: np.ndarray, n_zero: int) -> float:
-    """Return P(positive > negative) + P(equal)/2, where `n_zero` more negatives are 0."""
-    ranked = np.sort(negative)
-    below = np.searchsorted(ranked, positive, side="left") + n_zero * (positive > 0)
-    upto = np.searchsorted(ranked, positive, side="right") + n_zero * (positive >= 0)
-    n_pairs = len(positive) * (len(negative) + n_zero)
-    return float((below + upto).sum() / 2.0 / n_pairs) if n_pairs else float("nan")
