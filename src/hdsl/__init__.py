@@ -4,19 +4,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimators import HDSL, HDSLCV, load
+    from .estimators import HDSL, HDSLCV, ClassScores, load, save
     from .neighbors import SimilarityKNeighborsClassifier
 
     __version__: str
 
-__all__ = ["HDSL", "HDSLCV", "SimilarityKNeighborsClassifier", "__version__", "load"]
+__all__ = [
+    "HDSL", "HDSLCV", "ClassScores", "SimilarityKNeighborsClassifier", "__version__", "load",
+    "save",
+]  # fmt: skip
 
 # Loaded on first use: importing scikit-learn takes seconds, and `hdsl --help` does not need it.
 _HOMES = {
+    "ClassScores": "estimators",
     "HDSL": "estimators",
     "HDSLCV": "estimators",
     "SimilarityKNeighborsClassifier": "neighbors",
     "load": "estimators",
+    "save": "estimators",
 }
 _SUBMODULES = (
     "baselines", "datasets", "estimators", "evaluate", "explain", "neighbors", "plots", "readers",

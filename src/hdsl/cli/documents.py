@@ -30,7 +30,13 @@ class Evaluation(NamedTuple):
 def load_all(path: Path) -> tuple[HDSL, Collection]:
     """Return the model in a file, and its documents."""
     inputs.check_input(path)
-    return load(path), load_collection(path)
+    model = load(path)
+    if not isinstance(model, HDSL):
+        raise ValueError(
+            f"{path} holds a pipeline with class scores, which the command line cannot use: load "
+            "it in Python with hdsl.load."
+        )
+    return model, load_collection(path)
 
 
 def measure_held_out(

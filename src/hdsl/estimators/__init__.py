@@ -2,6 +2,7 @@
 
 from .cv import HDSLCV
 from .hdsl import HDSL
-from .saving import load
+from .saving import load, save
+from .scores import ClassScores
 
-__all__ = ["HDSL", "HDSLCV", "load"]
+__all__ = ["HDSL", "HDSLCV", "ClassScores", "load", "save"]

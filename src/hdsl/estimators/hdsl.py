@@ -437,9 +437,6 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             By convention ``*.hdsl``.
         """
         saving.save(self, path)
-        file = self.__dict__.pop("checkpoint_file_", None)
-        if file is not None:
-            file.remove()
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())

@@ -2,23 +2,92 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..files.container import damaged
 from ..files.model import read_model, write_model
+from ..files.tables import add_prefix, under_prefix
 from .parameters import NOT_SAVED
+from .scores import ClassScores
 
 if TYPE_CHECKING:
     from .hdsl import HDSL
 
 
-def save(model: HDSL, path: Any, extra: dict[str, Any] | None = None) -> None:
-    """Write a fitted model to a file, with more arrays and plain values where given."""
-    write_model(path, _state(model) if extra is None else {**_state(model), "extra": extra})
+#: Keys of "extra" in a model file that hold the class scores of a pipeline start with this.
+PREFIX = "class_scores"
+
+
+def save(model: HDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None) -> None:
+    """Write a fitted model, or a pipeline of `ClassScores` and `HDSL`, to one file.
+
+    The file is as ``HDSL.save`` writes it, and the checkpoint of the run is deleted. Of the class
+    scores it holds the weights of the classifier, which must be linear, such as ``LinearSVC`` or
+    ``LogisticRegression``.
+
+    Parameters
+    ----------
+    model : HDSL or Pipeline
+        Fitted. A pipeline has exactly two steps, a `ClassScores` and an `HDSL`.
+    path : str or path-like
+        By convention ``*.hdsl``.
+    extra : dict, default=None
+        More arrays of numbers, vectors of text, and plain values to write. No key may start with
+        "class_scores".
+
+    Raises
+    ------
+    ValueError
+        The pipeline has other steps, or its classifier is not linear.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from hdsl import HDSL, ClassScores, load, save
+    >>> X, y = np.eye(6), [0, 0, 0, 1, 1, 1]
+    >>> model = make_pipeline(ClassScores(cv=3), HDSL(n_targets=1, n_impostors=1)).fit(X, y)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "model.hdsl")
+    ...     save(model, path)
+    ...     bool((load(path).transform(X) == model.transform(X)).all())
+    True
+    """
+    extra = dict(extra or {})
+    reserved = [key for key in extra if key.startswith(PREFIX)]
+    if reserved:
+        raise ValueError(f"extra has the key {reserved[0]!r}, but {PREFIX!r} is reserved.")
+    scores, learned = _parts(model)
+    if scores is not None:
+        extra[PREFIX] = {"steps": [name for name, _ in model.steps]}
+        extra |= add_prefix(PREFIX, scores.to_arrays())
+    write_model(path, {**_state(learned), "extra": extra})
+    checkpoint = learned.__dict__.pop("checkpoint_file_", None)
+    if checkpoint is not None:
+        checkpoint.remove()
+
+
+def _parts(model: HDSL | Pipeline) -> tuple[ClassScores | None, HDSL]:
+    """Return the class scores, if there are any, and the model after them."""
+    from .hdsl import HDSL
+
+    if isinstance(model, HDSL):
+        return None, model
+    steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
+    if [type(step) for step in steps] != [ClassScores, HDSL]:
+        names = ", ".join(type(step).__name__ for step in steps)
+        raise ValueError(
+            f"A model file holds an HDSL, or a pipeline of ClassScores and HDSL. Got {names}."
+        )
+    return steps[0], steps[1]
 
 
 def _state(model: HDSL) -> dict[str, Any]:
@@ -44,8 +113,8 @@ def _state(model: HDSL) -> dict[str, Any]:
     return state
 
 
-def load(path: Any) -> HDSL:
-    """Return the model that ``HDSL.save`` wrote; no code in the file is ever run.
+def load(path: Any) -> HDSL | Pipeline:
+    """Return the model that ``HDSL.save`` or `hdsl.save` wrote; no code in the file is ever run.
 
     Parameters
     ----------
@@ -53,7 +122,9 @@ def load(path: Any) -> HDSL:
 
     Returns
     -------
-    HDSL
+    HDSL or Pipeline
+        A pipeline if one was saved. Its ``classifier_`` then gives the same scores, but is a plain
+        linear function and not the class it was; the parameter `classifier` is None.
 
     Raises
     ------
@@ -71,16 +142,29 @@ def load(path: Any) -> HDSL:
     ...     load(path).atoms_.tolist()
     [[0, 1, -1]]
     """
+    state = read_model(path)
+    extra = state.pop("extra")
+    model = _model(state)
+    if PREFIX not in extra and not under_prefix(PREFIX, extra):
+        return model
+    try:
+        return _pipeline(extra, model)
+    except ValueError as error:
+        raise ValueError(
+            f"Cannot load {os.fsdecode(path)!r}: {damaged(f'the class scores: {error}')}"
+        ) from None
+
+
+def _model(state: dict[str, Any]) -> HDSL:
+    """Return the fitted model of a state."""
     from .hdsl import HDSL
 
-    state = read_model(path)
     known = HDSL().get_params()
     left_out = state.pop("params_left_out")
     params = state.pop("params").items()
     given = known.keys() - NOT_SAVED - set(left_out)  # a file does not configure the machine
     model = HDSL(**{name: v for name, v in params if name in given})
-    for name in ("versions", "extra"):
-        state.pop(name)
+    state.pop("versions")
     for name, value in state.items():
         if value is not None or name in ("norm", "columns"):
             setattr(model, name + "_", value)
@@ -89,3 +173,18 @@ def load(path: Any) -> HDSL:
         if not np.isnan(score):
             model.validation_score_ = score
     return model
+
+
+def _pipeline(extra: dict[str, Any], model: HDSL) -> Pipeline:
+    """Return the class scores in a file and the model after them; raise ValueError if damaged."""
+    layout = extra.get(PREFIX)
+    names = layout.get("steps") if isinstance(layout, dict) else None
+    names = names if isinstance(names, list) else []
+    good = all(isinstance(name, str) and "__" not in name for name in names)
+    if not good or len(names) != 2 or names[0] == names[1]:
+        raise ValueError("the names of the two steps are missing")
+    scores = ClassScores.from_arrays(under_prefix(PREFIX, extra))
+    n_columns = scores.n_features_in_ + len(scores.classes_)
+    if n_columns != model.n_features_in_:
+        raise ValueError(f"they make {n_columns} columns, but the model has {model.n_features_in_}")
+    return Pipeline(list(zip(names, (scores, model), strict=True)))

@@ -1,0 +1,249 @@
+"""Class scores: rows are scored by classifiers that have not seen them, beside the text."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import GridSearchCV, KFold, RepeatedKFold
+from sklearn.naive_bayes import MultinomialNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.svm import SVC
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import hdsl
+from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
+from hdsl.files.model import read_model, write_model
+
+# Classes and trainings are small.
+pytestmark = pytest.mark.filterwarnings("ignore:Too few rows:UserWarning")
+
+CHECKED = parametrize_with_checks([ClassScores()]).args
+
+
+@pytest.mark.parametrize(CHECKED[0], list(CHECKED[1]))  # scikit-learn 1.6 makes a generator
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+def make_rows(n_classes=3, n_rows=60, d=12):
+    """Sparse rows, each with more of the feature of its class, and labels."""
+    rng, codes = np.random.default_rng(0), np.arange(n_rows) % n_classes
+    X = rng.random((n_rows, d)) * (rng.random((n_rows, d)) < 0.5)
+    X[np.arange(n_rows), codes] += 1.0
+    return sp.csr_array(X), np.array(["apple", "pear", "plum", "quince"])[codes]
+
+
+class Memory(ClassifierMixin, BaseEstimator):
+    """Knows the rows it has seen by heart: probability 1 for their class, equal ones elsewhere."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.seen_ = {row.tobytes(): label for row, label in zip(X, y, strict=True)}
+        return self
+
+    def predict_proba(self, X):
+        found = [self.seen_.get(row.tobytes()) for row in X]
+        proba = np.array([[label == c for c in self.classes_] for label in found], dtype=float)
+        proba[[label is None for label in found]] = 1.0 / len(self.classes_)
+        return proba
+
+
+def dense(Z):
+    return Z.toarray() if sp.issparse(Z) else Z
+
+
+@pytest.mark.parametrize("cv", [2, 5, KFold(4, shuffle=True, random_state=1)])
+def test_fit_transform_scores_rows_by_a_classifier_that_has_not_seen_them(cv):
+    X, y = make_rows()
+    X, scores = X.toarray(), ClassScores(Memory(), weight=1.0, cv=cv, random_state=0)
+    assert_allclose(scores.fit_transform(X, y)[:, -3:], 1 / np.sqrt(3))
+    assert_array_equal(scores.transform(X)[:, -3:], y[:, None] == scores.classes_)
+    assert_array_equal(scores.transform(X), scores.fit(X, y).transform(X))
+
+
+@pytest.mark.parametrize("classifier", [None, LogisticRegression(), MultinomialNB()])
+def test_scores_are_squashed_or_probable_then_squared_and_at_unit_length(classifier):
+    n_classes = 2 if classifier is None else 3
+    X, y = make_rows(n_classes)
+    scores = ClassScores(classifier, weight=0.5).fit(X, y)
+    assert sp.issparse(scores.transform(X))
+    unit = X.toarray() / np.linalg.norm(X.toarray(), axis=1, keepdims=True)
+    if hasattr(scores.classifier_, "decision_function"):
+        v = scores.classifier_.decision_function(unit)
+        expected = 1 / (1 + np.exp(-3 * (np.column_stack([-v, v]) if n_classes == 2 else v)))
+    else:
+        expected = scores.classifier_.predict_proba(unit)
+    expected = 0.5 * expected**2 / np.linalg.norm(expected**2, axis=1, keepdims=True)
+    assert_allclose(dense(scores.transform(X)), np.hstack([unit, expected]), rtol=1e-12)
+
+
+def test_small_classes_are_scored_too():
+    X, y = make_rows(3, n_rows=20)
+    y[:2] = ["alone", "two"]
+    y[3] = "two"
+    Z = dense(ClassScores(cv=5, random_state=0).fit_transform(X, y))
+    assert Z[0, X.shape[1]] == 0.0  # "alone" comes first
+    assert np.isfinite(Z).all()
+    Z = ClassScores(cv=9, weight=1.0).fit_transform(X[:2], ["a", "b"])  # each fold knows one class
+    assert_array_equal(dense(Z)[:, -2:], [[0, 1], [1, 0]])
+
+
+def test_classes_are_spread_over_folds_and_seeds_repeat():
+    X, y = make_rows(3, n_rows=31)
+    sizes = []
+
+    class Watch(Memory):
+        def fit(self, X, y):
+            sizes.append(np.unique(y, return_counts=True)[1])
+            return super().fit(X, y)
+
+    ClassScores(Watch(), cv=4).fit_transform(X.toarray(), y)
+    assert (np.ptp(sizes[1:], axis=0) <= 1).all()
+    first, same, other = (dense(ClassScores(random_state=s).fit_transform(X, y)) for s in (0, 0, 1))
+    assert_array_equal(first, same)
+    assert (first != other).any()
+
+
+def test_columns_that_training_lacks_change_neither_lengths_nor_scores():
+    X, y = make_rows()
+    wide, new = (sp.csr_array(sp.hstack([X, np.full((60, 1), v)])) for v in (0.0, 9.0))
+    pipeline = make_pipeline(ClassScores(random_state=0), HDSL(max_iter=20)).fit(wide, y)
+    Z = [pipeline[0].transform(rows) for rows in (wide, new)]
+    assert_allclose(*(np.delete(dense(rows), 12, axis=1) for rows in Z))
+    assert_allclose(*(np.delete(dense(pipeline[1].index_rows(rows)), 12, axis=1) for rows in Z))
+
+
+def test_sample_weights_reach_the_classifier():
+    X, y = make_rows()
+    weights = np.where(y == "plum", 1e-3, 1.0)  # the last class
+    low, plain = (dense(ClassScores().fit_transform(X, y, w)) for w in (weights, None))
+    assert low[:, -1].sum() < plain[:, -1].sum()
+    with pytest.raises(ValueError, match="KNeighborsClassifier takes no sample_weight"):
+        ClassScores(KNeighborsClassifier()).fit(X, y, weights)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"weight": -1}, "must be a float >= 0 or 'auto'"),
+        ({"cv": 1}, "must be an int >= 2"),
+        ({"cv": RepeatedKFold(n_splits=2)}, "score each row exactly once"),
+        ({"classifier": MaxAbsScaler()}, "must have decision_function or predict_proba"),
+        ({"classifier": SVC(decision_function_shape="ovo")}, "must give one score per class"),
+    ],
+)
+def test_wrong_parameters_are_named(params, message):
+    X, y = make_rows(4)
+    with pytest.raises(ValueError, match=message):
+        ClassScores(**params).fit_transform(X, y)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        ClassScores().fit(X, ["a"] * 60)
+
+
+def test_names_are_those_of_the_input_then_the_classes():
+    X, y = make_rows(2, d=3)
+    frame = pytest.importorskip("pandas").DataFrame(X.toarray(), columns=["cat", "dog", "pet"])
+    Z = ClassScores().set_output(transform="pandas").fit_transform(frame, y)
+    assert Z.columns.tolist() == ["cat", "dog", "pet", "class:apple", "class:pear"]
+    plain = ClassScores().fit(X, [0, 1] * 30)
+    assert plain.get_feature_names_out().tolist() == ["x0", "x1", "x2", "class:0", "class:1"]
+
+
+def test_a_pipeline_with_hdsl_explains_by_class_names():
+    X, y = make_rows(n_rows=90)
+    pipeline = make_pipeline(ClassScores(random_state=0), HDSL(max_iter=50, random_state=0))
+    pipeline.fit(X[:60], y[:60])
+    rows, names = pipeline[0].transform(X), pipeline[0].get_feature_names_out()
+    why = pipeline[1].explain(rows[[60]], rows[[63]], rather_than=rows[[61]], feature_names=names)
+    assert "class:apple" in repr(why)
+    knn = make_pipeline(pipeline, SimilarityKNeighborsClassifier())
+    search = GridSearchCV(knn, {"pipeline__classscores__weight": [0.0, "auto"]}, cv=2)
+    assert search.fit(X, y).best_score_ > 0.7
+    copy = pickle.loads(pickle.dumps(pipeline))
+    assert_array_equal(copy.transform(X).toarray(), pipeline.transform(X).toarray())
+    assert not hasattr(clone(pipeline)[0], "classes_")
+
+
+def fitted(classifier=None, n_classes=3, labels=None, as_frame=False):
+    X, y = make_rows(n_classes)
+    if as_frame:
+        X = pytest.importorskip("pandas").DataFrame(X.toarray(), columns=list("abcdefghijkl"))
+    scores = ClassScores(classifier, weight=0.4, random_state=0)
+    pipeline = Pipeline([("classes", scores), ("pairs", HDSL(max_iter=20, random_state=0))])
+    return pipeline.fit(X, y if labels is None else labels[np.arange(60) % n_classes]), X
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"n_classes": 2, "labels": np.array([-1, 1])},
+        {"classifier": LogisticRegression(), "as_frame": True},
+        {"classifier": RidgeClassifier(fit_intercept=False), "labels": np.array([1.0, 2, 4])},
+        {"classifier": SVC(kernel="linear"), "n_classes": 2},
+    ],
+)
+def test_a_pipeline_comes_back_from_a_file(tmp_path, options):
+    pipeline, X = fitted(**options)
+    hdsl.save(pipeline, tmp_path / "model.hdsl", {"note": "mine"})
+    loaded = hdsl.load(tmp_path / "model.hdsl")
+    assert list(loaded.named_steps) == ["classes", "pairs"]
+    assert_allclose(dense(loaded.transform(X)), dense(pipeline.transform(X)), atol=1e-12)
+    assert loaded[0].classes_.tolist() == pipeline[0].classes_.tolist()
+    names = loaded[:-1].get_feature_names_out().tolist()
+    assert names == pipeline[:-1].get_feature_names_out().tolist()
+    hdsl.save(loaded, tmp_path / "again.hdsl", {"note": "mine"})
+    assert (tmp_path / "again.hdsl").read_bytes() == (tmp_path / "model.hdsl").read_bytes()
+
+
+def test_what_a_file_cannot_hold_is_refused(tmp_path):
+    (X, y), path = make_rows(), tmp_path / "model.hdsl"
+    for classifier in (MultinomialNB(), SVC(kernel="linear")):  # votes of pairs of classes
+        with pytest.raises(ValueError, match="Only a linear classifier"):
+            hdsl.save(fitted(classifier)[0], path)
+    for other in (make_pipeline(MaxAbsScaler(), HDSL(max_iter=5)).fit(X, y), MaxAbsScaler()):
+        with pytest.raises(ValueError, match=r"ClassScores and HDSL[.] Got MaxAbs"):
+            hdsl.save(other, path)
+    with pytest.raises(ValueError, match="is reserved"):
+        hdsl.save(HDSL(max_iter=5).fit(X, y), path, {"class_scores.coef": 1})
+    assert not path.exists()
+
+
+def test_the_command_line_refuses_a_pipeline(tmp_path):
+    documents = pytest.importorskip("hdsl.cli.documents")
+    hdsl.save(fitted()[0], tmp_path / "model.hdsl")
+    with pytest.raises(ValueError, match="the command line cannot use"):
+        documents.load_all(tmp_path / "model.hdsl")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        ("", None, "names of the two steps"),
+        ("", {"steps": [1, "b"]}, "names of the two steps"),
+        (".coef", None, "'coef' is missing"),
+        (".coef", np.zeros((2, 12)), "coef is of float64 and shape"),
+        (".coef", np.zeros((3, 11)), "14 columns, but the model has 15"),
+        (".coef", np.full((3, 12), np.nan), "coef must hold finite numbers"),
+        (".intercept", np.zeros(1), "intercept is of"),
+        (".classes", np.array([1, 0, 2]), "rising order"),
+        (".classes", np.array(["a", "a", "b"]), "rising order"),
+        (".weight", np.array([-1.0]), "weight must be >= 0"),
+        (".columns", np.array([0, 12]), "columns must hold rising"),
+        (".names", np.array(["one"]), "names is of"),
+    ],
+)
+def test_damaged_class_scores_are_refused(tmp_path, key, value, message):
+    path = tmp_path / "model.hdsl"
+    hdsl.save(fitted()[0], path)
+    state = read_model(path)
+    state["extra"]["class_scores" + key] = value
+    write_model(path, state)
+    with pytest.raises(ValueError, match=rf"Cannot load .*class scores: .*{message}.*is damaged"):
+        hdsl.load(path)
