@@ -81,22 +81,22 @@ def _bunch(bunch: Any, **mining: Any) -> Parts:
 
 
 def _reuters(home: Path) -> Parts:
-    """R52 of the ModApte split, TF-IDF; a third of the training rows choose."""
+    """R52 of the ModApte split as counts; a third of the training rows choose."""
     folder = home / "reuters21578_modapte"
     X, X_test = (readers.read_npz(folder / f"X_{name}.npz")[0] for name in ("train", "test"))
     y, y_test = (readers.read_labels(folder / f"y_{name}_r52.npy") for name in ("train", "test"))
     X, y, X_test, y_test = X[y >= 0], y[y >= 0], X_test[y_test >= 0], y_test[y_test >= 0]
     train, valid = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=0)
-    return _tfidf(Parts(X[train], y[train], X[valid], y[valid], X_test, y_test))
+    return Parts(X[train], y[train], X[valid], y[valid], X_test, y_test)
 
 
 def _bbc(home: Path) -> Parts:
-    """TF-IDF; rows in their order: 40 % learn, 20 % choose, the last 40 % report."""
+    """Counts; rows in their order: 40 % learn, 20 % choose, the last 40 % report."""
     X, _ = readers.read_npz(home / "bbc_news" / "X.npz")
     y = readers.read_labels(home / "bbc_news" / "y.npy")
     first, second = len(y) * 4 // 10, len(y) * 6 // 10
     train, valid, test = slice(0, first), slice(first, second), slice(second, None)
-    return _tfidf(Parts(X[train], y[train], X[valid], y[valid], X[test], y[test]))
+    return Parts(X[train], y[train], X[valid], y[valid], X[test], y[test])
 
 
 def _bace(home: Path) -> Parts:
@@ -120,8 +120,8 @@ _LOADERS: dict[str, Callable[[Path], Parts]] = {
     "dorothea": lambda home: _bunch(datasets.load_dorothea(home, download=False)),
     "rcv1_2": lambda home: _bunch(datasets.load_rcv1(home, download=False)),
     "rcv1_4": lambda home: _bunch(datasets.load_rcv1_4(home, download=False)),
-    "reuters_r52": _reuters,
-    "bbc_news": _bbc,
+    "reuters_r52": lambda home: _tfidf(_reuters(home)),
+    "bbc_news": lambda home: _tfidf(_bbc(home)),
     "bace_ecfp6": _bace,
 }
 
@@ -154,6 +154,12 @@ def load(settings: Settings, name: str) -> Parts:
     if settings.data is None:
         raise MissingDataError(f"{name} needs --data, the folder of the real sets.")
     return _load(settings.data, name, settings.quick)
+
+
+def load_counts(settings: Settings, name: str) -> Parts:
+    """Return a set of texts as counts of words."""
+    assert settings.data is not None
+    return {"reuters_r52": _reuters, "bbc_news": _bbc}[name](settings.data)
 
 
 @lru_cache(maxsize=len(PAPER + MORE))  # listing cells loads each set several times
