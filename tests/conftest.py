@@ -46,6 +46,13 @@ if "MUTANT_UNDER_TEST" in os.environ:  # mutmut 3.8 reads a name that pytest 9.2
 
 
 @pytest.fixture
+def write_each_iteration(monkeypatch):
+    """Let checkpoints be written at every iteration."""
+    monkeypatch.setattr("hdsl.files.checkpoint.INTERVAL", 0.0)
+    monkeypatch.setattr("hdsl.files.checkpoint.TIME_SHARE", float("inf"))
+
+
+@pytest.fixture
 def lockable():
     """Yield a folder, and a function that makes it read-only."""
     if os.name != "posix":

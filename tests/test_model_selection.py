@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 
+import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,32 +20,43 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import strategies
-from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier
-from hdsl.estimators.hdsl import cv as model_selection
+from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load
 from hdsl.triplets import PointKFold
+from small_fits import LABELS as Y
+from small_fits import ROWS as X
+from small_fits import (
+    T_VAL,
+    X_VAL,
+    Y_VAL,
+    as_quadruplets,
+    assert_same_model,
+    frame,
+    scored,
+    without_interrupt,
+)
+from small_fits import small as smallest
 
 # scikit-learn's checks have small classes.
 pytestmark = pytest.mark.filterwarnings("ignore:Too few rows:UserWarning")
 
-
-def labelled_rows(seed=3, n=60, d=12):
-    """Rows whose label is the larger of two features."""
-    rng = np.random.default_rng(seed)
-    A = rng.integers(1, 24, size=(n, d)) / 8 * (rng.random((n, d)) < 0.5)
-    A[:, :2] += 1 / 8
-    return A, (A[:, 0] > A[:, 1]).astype(int)
-
-
-X, Y = labelled_rows()
-X_VAL, Y_VAL = labelled_rows(seed=4, n=20)
-T, T_VAL = (strategies.random_arrays(seed, n, T=400)[1] for seed, n in ((0, 60), (1, 20)))
+T = strategies.random_arrays(0, len(X), T=400)[1]
 SPLITS = list(StratifiedKFold(2).split(X, Y))
 SCALES, PRIORS = [0.3, 3.0, 30.0], [0.0, 0.05]
+ONE = {"scales": [1.0], "priors": [0.0]}
+LEARN = {
+    "labels": ({"y": Y}, {"y_val": Y_VAL}),
+    "triplets": ({"triplets": T}, {"triplets_val": T_VAL}),
+    "quadruplets": (
+        {"quadruplets": as_quadruplets(T)[:, [1, 0, 2, 3]]},
+        {"triplets_val": as_quadruplets(T_VAL)},
+    ),
+}
+all_kinds = pytest.mark.parametrize("kind", LEARN)
 
 
 def small(**parameters):
-    return HDSL(**{"max_iter": 50, "tol": 1e-2, "random_state": 0, "n_targets": 2, "n_impostors": 2,
-                   "n_iter_no_change": 20, **parameters})  # fmt: skip
+    given = {"scale": "auto", "prior": "auto", "max_iter": 30, "tol": 1e-2, "n_iter_no_change": 15}
+    return smallest(**{**given, **parameters})
 
 
 def search(estimator=None, **parameters):
@@ -53,13 +65,10 @@ def search(estimator=None, **parameters):
                      **parameters})  # fmt: skip
 
 
-def frame(A):
-    return pytest.importorskip("pandas").DataFrame(A).add_prefix("word")
-
-
-def scored(model):
-    scores = model.trace_["validation_score"]
-    return {int(k): float(scores[k]) for k in np.flatnonzero(~np.isnan(scores))}
+@pytest.fixture(scope="module")
+def found():
+    """Return a search by labels; tests do not change it."""
+    return search().fit(X, Y)
 
 
 def along(model, iterations):
@@ -68,28 +77,19 @@ def along(model, iterations):
     return [scores[max(known for known in scores if known <= k)] for k in iterations]
 
 
-def assert_same_model(one, other):
-    assert_array_equal(one.atoms_, other.atoms_)
-    assert_array_equal(one.weights_, other.weights_)
-    assert (one.scale_, one.prior_, one.n_iter_) == (other.scale_, other.prior_, other.n_iter_)
-    assert one.objective_ == other.objective_
-
-
 # --- scikit-learn's own checks -------------------------------------------------------------------
 
 
 def as_list(mark):
-    """Give pytest a list, as it wants it; scikit-learn 1.6 makes a generator."""
+    """Give pytest a list, which it asks for; scikit-learn 1.6 makes a generator."""
     names, values = mark.args
     return pytest.mark.parametrize(names, list(values), **mark.kwargs)
 
 
-CHECKED = parametrize_with_checks(
-    [HDSLCV([1.0, 100.0], priors=[0.0, 0.1], estimator=HDSL(max_iter=10), cv=2)]
-)
+CHECKED = HDSLCV([1.0, 100.0], priors=[0.1], estimator=HDSL(max_iter=5), cv=2)
 
 
-@as_list(CHECKED)
+@as_list(parametrize_with_checks([CHECKED]))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -97,8 +97,7 @@ def test_scikit_learn_checks(estimator, check):
 # --- the surface ---------------------------------------------------------------------------------
 
 
-def test_the_surface_is_that_of_separate_fits():
-    found = search().fit(X, Y)
+def test_the_surface_is_that_of_separate_fits(found):
     assert_array_equal(found.scales_, SCALES)
     assert_array_equal(found.priors_, PRIORS)
     assert found.scores_.shape == (2, 3, len(found.iterations_), 2)
@@ -116,23 +115,25 @@ def test_the_surface_is_that_of_separate_fits():
     assert len(lengths) > 1, "some runs end before others"
 
 
-@pytest.mark.parametrize("cv", [2, PointKFold(2, shuffle=True, random_state=0)])
-def test_the_surface_of_triplets(cv):
-    found = search(cv=cv, priors=[0.0]).fit(X, triplets=T)
-    folds = PointKFold(2, random_state=0).split_triplets(T, len(X))
+@pytest.mark.parametrize(
+    ("kind", "cv"),
+    [("triplets", 2), ("triplets", PointKFold(2, shuffle=True, random_state=0)),
+     ("quadruplets", np.int64(2))],
+)  # fmt: skip
+def test_the_surface_of_judgements(kind, cv):
+    learn, _ = LEARN[kind]
+    searched = search(cv=cv, priors=[0.0]).fit(X, **learn)
+    folds = PointKFold(2, shuffle=True, random_state=0).split_triplets(learn[kind], len(X))
     for f, (train, held) in enumerate(folds):
         assert not set(train.rows) & set(held.rows)
         for s, scale in enumerate(SCALES):
-            model = small(scale=scale, prior=0.0)
-            model.fit(
-                X[train.rows],
-                triplets=train.triplets,
-                X_val=X[held.rows],
+            model = small(scale=scale, prior=0.0).fit(
+                X[train.rows], **{kind: train.triplets}, X_val=X[held.rows],
                 triplets_val=held.triplets,
-            )
-            assert_array_equal(found.scores_[0, s, :, f], along(model, found.iterations_))
-    assert found.best_estimator_.n_iter_ == found.best_params_["n_iter"]
-    assert found.best_estimator_.n_triplets_ == len(T)
+            )  # fmt: skip
+            assert_array_equal(searched.scores_[0, s, :, f], along(model, searched.iterations_))
+    assert searched.best_estimator_.n_iter_ == searched.best_params_["n_iter"]
+    assert searched.best_estimator_.n_triplets_ == len(T)
 
 
 def test_an_int_makes_stratified_folds():
@@ -143,23 +144,16 @@ def test_an_int_makes_stratified_folds():
         seen.append(np.bincount(truth, minlength=2))
         return 0.0
 
-    search(small(scoring=scoring, max_iter=1), cv=3, scales=[1.0], priors=[0.0]).fit(
-        X[order], Y[order]
-    )
+    search(small(scoring=scoring, max_iter=1), cv=3, **ONE).fit(X[order], Y[order])
     assert (np.abs(np.array(seen) - np.bincount(Y) / 3) < 1).all()
 
 
-def test_an_int_of_numpy_is_an_int():
-    one, other = (search(cv=cv, priors=[0.0]).fit(X, Y).scores_ for cv in (3, np.int64(3)))
-    assert_array_equal(one, other)
-
-
 def test_runs_of_the_grid_mine_again():
-    found = search(small(mine_every=5), scales=[1.0], priors=[0.0])
-    found.fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
-    model = small(scale=1.0, prior=0.0, mine_every=5).fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
-    assert_array_equal(found.scores_.ravel(), along(model, found.iterations_))
-    assert found.best_estimator_.n_triplets_ == model.n_triplets_
+    given = {"X_val": X_VAL, "y_val": Y_VAL}
+    searched = search(small(mine_every=5), **ONE).fit(X, Y, **given)
+    model = small(scale=1.0, prior=0.0, mine_every=5).fit(X, Y, **given)
+    assert_array_equal(searched.scores_.ravel(), along(model, searched.iterations_))
+    assert searched.best_estimator_.n_triplets_ == model.n_triplets_
 
 
 def test_a_run_has_no_score_before_its_first():
@@ -167,35 +161,41 @@ def test_a_run_has_no_score_before_its_first():
         first = len(model.weights_) == 1
         return np.nan if first and model.scale_ == SCALES[1] else float(len(model.weights_))
 
-    found = search(small(scoring=scoring)).fit(X, Y)
-    assert found.iterations_[0] == 0
-    assert np.isnan(found.scores_[:, 1, 0]).all()
-    assert np.isfinite(found.scores_[:, 1, 1:]).all()
+    searched = search(small(scoring=scoring, tol=0.0), scales=SCALES[:2]).fit(X, Y)
+    assert searched.iterations_[0] == 0
+    assert np.isnan(searched.scores_[:, 1, 0]).all()
+    assert np.isfinite(searched.scores_[:, 1, 1:]).all()
+
+
+def test_scores_that_are_never_numbers_are_refused():
+    with pytest.raises(ValueError, match="No model of the grid has a score that is a number"):
+        search(small(scoring=lambda *_: np.nan), **ONE).fit(X, Y)
 
 
 def test_automatic_grids_are_multiples_of_the_automatic_values():
-    found = HDSLCV(estimator=small(max_iter=2)).fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
-    model = small(max_iter=2).fit(X, Y)
-    assert_allclose(found.scales_, model.scale_ * np.array([0.1, 0.3, 1, 3, 10]), rtol=1e-12)
-    assert_allclose(found.priors_, model.prior_ * np.array([0, 0.3, 1, 3]), rtol=1e-12)
-    assert found.scores_.shape[:2] == (4, 5)
+    searched = HDSLCV(estimator=small(max_iter=1)).fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
+    model = small(max_iter=1).fit(X, Y)
+    assert_allclose(searched.scales_, model.scale_ * np.array([0.1, 0.3, 1, 3, 10]), rtol=1e-12)
+    assert_allclose(searched.priors_, model.prior_ * np.array([0, 0.3, 1, 3]), rtol=1e-12)
+    assert searched.scores_.shape[:2] == (4, 5)
 
 
-def test_weights_of_rows_and_of_triplets_are_shared_out():
-    for kind, n in (({"y": Y}, len(X)), ({"triplets": T}, len(T))):
-        weights = np.random.default_rng(0).integers(1, 5, size=n).astype(float)
-        found = search(scales=[1.0], priors=[0.0]).fit(X, **kind, sample_weight=weights)
-        same = search(scales=[1.0], priors=[0.0]).fit(X, **kind, sample_weight=8 * weights)
-        plain = search(scales=[1.0], priors=[0.0]).fit(X, **kind)
-        assert_array_equal(found.scores_, same.scores_)
-        assert found.best_estimator_.objective_ != plain.best_estimator_.objective_
+@all_kinds
+def test_weights_are_split_with_their_rows_or_judgements(kind):
+    learn, _ = LEARN[kind]
+    n = len(next(iter(learn.values())))
+    weights = np.random.default_rng(0).integers(1, 5, size=n).astype(float)
+    one, same, plain = (
+        search(**ONE).fit(X, **learn, sample_weight=given) for given in (weights, 8 * weights, None)
+    )
+    assert_array_equal(one.scores_, same.scores_)
+    assert one.best_estimator_.objective_ != plain.best_estimator_.objective_
 
 
 # --- the choice ----------------------------------------------------------------------------------
 
 
-def test_the_best_of_the_mean_is_chosen_and_fitted_on_all_rows():
-    found = search().fit(X, Y)
+def test_the_best_of_the_mean_is_chosen_and_fitted_on_all_rows(found):
     mean = found.scores_.mean(axis=-1)
     p, s, k = np.unravel_index(mean.argmax(), mean.shape)  # the first of equals
     n_iter = int(found.iterations_[k])
@@ -210,20 +210,18 @@ def test_the_first_of_equals_is_chosen():
     def scoring(model, rows, truth):
         return float(model.prior_ > 0 and len(model.weights_) > 1)
 
-    found = search(small(scoring=scoring, tol=0.0)).fit(X, Y)
-    assert found.best_params_ == {"scale": SCALES[0], "prior": PRIORS[1], "n_iter": 10}
-    assert found.best_score_ == 1.0
-    assert_array_equal(found.cv_results_["rank_test_score"], [4, 4, 4, 1, 1, 1])
+    searched = search(small(scoring=scoring, tol=0.0)).fit(X, Y)
+    assert searched.best_params_ == {"scale": SCALES[0], "prior": PRIORS[1], "n_iter": 10}
+    assert searched.best_score_ == 1.0
+    assert_array_equal(searched.cv_results_["rank_test_score"], [4, 4, 4, 1, 1, 1])
 
 
 def test_the_starting_atom_may_be_the_best():
-    found = search(small(tol=0.0, scoring=lambda m, rows, truth: -len(m.weights_))).fit(X, Y)
-    assert found.best_params_["n_iter"] == 0
-    assert found.best_estimator_.n_iter_ == 0
+    searched = search(small(scoring=lambda m, rows, truth: -len(m.weights_)), **ONE).fit(X, Y)
+    assert searched.best_params_["n_iter"] == searched.best_estimator_.n_iter_ == 0
 
 
-def test_the_table_has_a_line_a_pair():
-    found = search().fit(X, Y)
+def test_the_table_has_a_line_per_scale_and_prior(found):
     table = found.cv_results_
     assert_array_equal(table["param_prior"], np.repeat(PRIORS, 3))
     assert_array_equal(table["param_scale"], np.tile(SCALES, 2))
@@ -237,88 +235,70 @@ def test_the_table_has_a_line_a_pair():
     better = (mean.max(axis=1) > mean.max(axis=1)[:, None]).sum(axis=1)
     assert_array_equal(table["rank_test_score"], 1 + better)
     assert (table["mean_fit_time"] > 0).all()
-    pandas = pytest.importorskip("pandas")
-    assert len(pandas.DataFrame(table)) == 6
+    assert {len(column) for column in table.values()} == {6}
 
 
-@pytest.mark.parametrize("kind", ["labels", "triplets"])
+@all_kinds
 def test_validation_data_choose_a_model_of_the_path(kind):
-    given = {"y_val": Y_VAL} if kind == "labels" else {"triplets_val": T_VAL}
-    learn = {"y": Y} if kind == "labels" else {"triplets": T}
-    found = search().fit(X, **learn, X_val=X_VAL, **given)
-    assert found.scores_.shape[-1] == 1
+    learn, validate = LEARN[kind]
+    searched = search().fit(X, **learn, X_val=X_VAL, **validate)
+    assert searched.scores_.shape[-1] == 1
     fits = [
-        small(scale=scale, prior=prior).fit(X, **learn, X_val=X_VAL, **given)
+        small(scale=scale, prior=prior).fit(X, **learn, X_val=X_VAL, **validate)
         for prior in PRIORS
         for scale in SCALES
     ]
     best = max(fits, key=lambda model: model.validation_score_)  # the first of equals
-    assert_same_model(found.best_estimator_, best)
-    assert found.best_estimator_.validation_score_ == found.best_score_ == best.validation_score_
-    assert len(found.best_estimator_.trace_) == len(best.trace_)
-    assert found.best_params_ == {
-        "scale": best.scale_,
-        "prior": best.prior_,
-        "n_iter": best.n_iter_,
-    }
+    chosen = searched.best_estimator_
+    assert_same_model(chosen, best)
+    assert chosen.validation_score_ == searched.best_score_ == best.validation_score_
+    assert len(chosen.trace_) == len(best.trace_)
+    expected = {"scale": best.scale_, "prior": best.prior_, "n_iter": best.n_iter_}
+    assert searched.best_params_ == expected
 
 
-def test_without_refit_the_model_of_a_fold_is_kept():
-    found = search(refit=False).fit(X, Y)
-    assert_array_equal(found.scores_, search().fit(X, Y).scores_)
-    best, chosen = found.best_estimator_, found.best_params_
+def test_without_refit_the_best_model_is_that_of_a_fold(found):
+    searched = search(refit=False).fit(X, Y)
+    assert_array_equal(searched.scores_, found.scores_)
+    best, chosen = searched.best_estimator_, searched.best_params_
     assert (best.scale_, best.prior_) == (chosen["scale"], chosen["prior"])
+    model = small(scale=best.scale_, prior=best.prior_)
     fits = [
-        small(scale=best.scale_, prior=best.prior_).fit(
-            X[train], Y[train], X_val=X[held], y_val=Y[held]
-        )
-        for train, held in SPLITS
+        clone(model).fit(X[train], Y[train], X_val=X[held], y_val=Y[held]) for train, held in SPLITS
     ]
-    same = [np.array_equal(best.atoms_, fit.at(best.n_iter_).atoms_) for fit in fits
-            if len(fit.trace_) > best.n_iter_]  # fmt: skip
-    assert any(same)
+    assert any(
+        np.array_equal(best.atoms_, fit.at(best.n_iter_).atoms_)
+        for fit in fits
+        if len(fit.trace_) > best.n_iter_
+    )
 
 
-def test_without_refit_the_order_in_which_runs_end_does_not_matter(monkeypatch):
-    def fit():
-        estimator = small(scoring=lambda *_: 0.0, tol=0.0)
-        return search(estimator, refit=False, scales=[1.0], priors=[0.0]).fit(X, Y)
-
-    forward, in_order = fit().best_estimator_, model_selection._results
-    monkeypatch.setattr(model_selection, "_results", lambda *args: reversed(list(in_order(*args))))
-    assert_same_model(fit().best_estimator_, forward)
+# --- the best model's own ------------------------------------------------------------------------
 
 
-def test_the_best_model_answers():
-    found = search().fit(sp.csr_array(X), Y)
+def test_the_best_model_answers(found):
     best = found.best_estimator_
     for name in ("transform", "rewrite", "similarity"):
         assert_array_equal(getattr(found, name)(X_VAL), getattr(best, name)(X_VAL))
-    assert_array_equal(found.pair_score(X[:20], X_VAL), best.pair_score(X[:20], X_VAL))
-    assert found.get_feature_names_out().tolist() == best.get_feature_names_out().tolist()
-    assert_array_equal(found.similarity_.weights, best.weights_)
-    assert found.n_features_in_ == best.n_features_in_ == X.shape[1]
-
-
-def test_nothing_answers_before_fit():
-    for name in ("transform", "rewrite", "similarity"):
         with pytest.raises(NotFittedError):
             getattr(search(), name)(X)
     with pytest.raises(NotFittedError):
         search().get_feature_names_out()
+    assert_array_equal(found.pair_score(X[:20], X_VAL), best.pair_score(X[:20], X_VAL))
+    assert found.get_feature_names_out().tolist() == best.get_feature_names_out().tolist()
+    assert_array_equal(found.similarity_.weights, best.weights_)
+    assert found.n_features_in_ == best.n_features_in_ == X.shape[1]
+    of_rank = search(small(n_components=1), **ONE).fit(sp.csr_array(X), Y)
+    assert of_rank.transform(X).shape == (len(X), 1)
 
 
-def test_in_a_pipeline_and_through_pickle():
+def test_in_a_pipeline_through_pickle_and_skops(found):
     pipeline = make_pipeline(search(), SimilarityKNeighborsClassifier(3)).fit(frame(X), Y)
-    assert_same_model(pipeline[0].best_estimator_, search().fit(X, Y).best_estimator_)
+    assert_same_model(pipeline[0].best_estimator_, found.best_estimator_)
     assert pipeline[0].feature_names_in_.tolist() == [f"word{i}" for i in range(X.shape[1])]
     stored = pickle.loads(pickle.dumps(pipeline))
     assert_array_equal(stored.predict(frame(X_VAL)), pipeline.predict(frame(X_VAL)))
-
-
-def test_through_skops():
     skops = pytest.importorskip("skops.io")
-    found = search().fit(X, Y)
     data = skops.dumps(found)
     untrusted = skops.get_untrusted_types(data=data)
     assert set(untrusted) == {"hdsl.estimators.hdsl.HDSL", "hdsl.estimators.cv.HDSLCV"}
@@ -327,37 +307,34 @@ def test_through_skops():
     assert_array_equal(stored.scores_, found.scores_)
 
 
-def test_the_best_model_can_be_saved(tmp_path):
-    from hdsl import load
-
-    found = search().fit(frame(X), Y)
-    found.best_estimator_.save(tmp_path / "best.hdsl")
+def test_the_best_model_can_be_saved_and_a_fit_without_names_drops_them(tmp_path):
+    searched = search(**ONE).fit(frame(X), Y)
+    searched.best_estimator_.save(tmp_path / "best.hdsl")
     stored = load(tmp_path / "best.hdsl")
-    assert_same_model(stored, found.best_estimator_)
-    assert stored.feature_names_in_.tolist() == found.feature_names_in_.tolist()
+    assert_same_model(stored, searched.best_estimator_)
+    assert stored.feature_names_in_.tolist() == searched.feature_names_in_.tolist()
+    assert not hasattr(searched.fit(X, Y), "feature_names_in_")
+    assert not hasattr(searched.best_estimator_, "feature_names_in_")
 
 
-def test_parameters_are_left_alone():
+def test_parameters_are_unchanged(found):
     estimator = small()
-    found = search(estimator)
-    before = found.get_params()
-    found.fit(X, Y)
-    assert found.get_params() == before
+    searched = search(estimator)
+    before = searched.get_params()
+    searched.fit(X, Y)
+    assert searched.get_params() == before
     assert not hasattr(estimator, "atoms_")
-    assert_same_model(clone(found).fit(X, Y).best_estimator_, found.best_estimator_)
-
-
-def test_a_fit_without_names_forgets_those_before():
-    found = search().fit(frame(X), Y)
-    assert not hasattr(found.fit(X, Y), "feature_names_in_")
-    assert not hasattr(found.best_estimator_, "feature_names_in_")
+    assert_same_model(searched.best_estimator_, found.best_estimator_)
 
 
 # --- many runs -----------------------------------------------------------------------------------
 
 
-def test_processes_change_nothing():
-    one, two = (search(n_jobs=n_jobs).fit(X, Y) for n_jobs in (1, 2))
+@pytest.mark.parametrize("refit", [True, False])
+def test_runs_side_by_side_change_nothing(refit):
+    one = search(refit=refit).fit(X, Y)
+    with joblib.parallel_config("threading"):  # runs end in any order
+        two = search(refit=refit, n_jobs=2).fit(X, Y)
     assert_array_equal(one.scores_, two.scores_)
     assert one.best_params_ == two.best_params_
     assert_same_model(one.best_estimator_, two.best_estimator_)
@@ -365,8 +342,8 @@ def test_processes_change_nothing():
         assert_array_equal(one.cv_results_[name], two.cv_results_[name])
 
 
-def test_verbose_prints_a_line_a_run(capsys):
-    found = search(verbose=1).fit(X, Y)
+def test_verbose_prints_a_line_per_run(capsys):
+    searched = search(small(verbose=1), verbose=1).fit(X, Y)
     out, err = capsys.readouterr()
     assert out == ""
     assert all(len(line) < 80 for line in err.splitlines())
@@ -376,24 +353,15 @@ def test_verbose_prints_a_line_a_run(capsys):
         assert any(words in line for line in lines)
     best = max(float(re.search(r"score (\S+)", line)[1]) for line in lines)
     assert f"best {best:.4f}" in lines[-1]
-    assert f"best mean {found.best_score_:.4f}: scale " in chosen
-    assert refit[-1].startswith(f"{found.best_estimator_.n_iter_} iterations in ")
-    assert found.best_estimator_.verbose == 0
-    quiet = search(small(verbose=1)).fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
+    assert f"best mean {searched.best_score_:.4f}: scale " in chosen
+    assert refit[-1].startswith(f"{searched.best_estimator_.n_iter_} iterations in ")
+    assert searched.best_estimator_.verbose == 1
+    search(small(verbose=1), **ONE).fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
     assert capsys.readouterr() == ("", "")
-    assert quiet.status_ == found.status_ == "complete"
-
-
-def fit_interrupted(found, *args, **kwargs):
-    """Fit; an interrupt that came out would end pytest itself."""
-    try:
-        return found.fit(*args, **kwargs)
-    except KeyboardInterrupt:
-        pytest.fail("the interrupt came out of fit")
 
 
 class InterruptsRun:
-    """A callback or a scoring that interrupts the n-th run, at some iteration."""
+    """A callback that interrupts the n-th run at some iteration."""
 
     def __init__(self, run, n_iter):
         self.run, self.n_iter, self.n_runs = run, n_iter, 0
@@ -407,25 +375,23 @@ class InterruptsRun:
         return self
 
 
-@pytest.mark.parametrize("n_iter", [0, 7])
-@pytest.mark.parametrize("run", [2, 4, 5, 12])
-def test_interrupt_keeps_the_best_of_the_finished_runs(run, n_iter):
-    whole = search(refit=False).fit(X, Y)
-    found = search(small(callback=InterruptsRun(run, n_iter)))
-    fit_interrupted(found, X, Y)
-    assert found.status_ == "interrupted"
+@pytest.mark.parametrize(("run", "n_iter"), [(2, 0), (4, 7), (5, 0), (12, 7)])
+def test_interrupt_keeps_the_best_of_the_finished_runs(found, run, n_iter):
+    searched = search(small(callback=InterruptsRun(run, n_iter)))
+    without_interrupt(searched.fit, X, Y)
+    assert searched.status_ == "interrupted"
     finished = np.arange(12).reshape(2, 3, 1, 2) < run - 1
-    at = np.isin(whole.iterations_, found.iterations_)
-    expected = np.where(finished, whole.scores_, np.nan)[:, :, at]
-    assert_array_equal(found.scores_, expected)
+    at = np.isin(found.iterations_, searched.iterations_)
+    expected = np.where(finished, found.scores_, np.nan)[:, :, at]
+    assert_array_equal(searched.scores_, expected)
     mean = np.nanmean(expected.reshape(6, -1, 2)[: run // 2], axis=-1)
-    assert found.best_score_ == pytest.approx(mean.max(), abs=1e-12)
-    assert len(found.cv_results_["mean_test_score"]) == run // 2
-    best, chosen = found.best_estimator_, found.best_params_
+    assert searched.best_score_ == pytest.approx(mean.max(), abs=1e-12)
+    assert len(searched.cv_results_["mean_test_score"]) == run // 2
+    best, chosen = searched.best_estimator_, searched.best_params_
     assert (best.scale_, best.prior_) == (chosen["scale"], chosen["prior"])
     assert best.n_iter_ <= chosen["n_iter"]
-    assert found.transform(X).shape[0] == len(X)
-    assert found.n_features_in_ == X.shape[1]
+    assert searched.transform(X).shape[0] == len(X)
+    assert searched.n_features_in_ == X.shape[1]
 
 
 @pytest.mark.parametrize("once", [True, False])
@@ -441,107 +407,27 @@ def test_interrupt_while_scoring(once):
             raise KeyboardInterrupt
         return model.similarity(rows).sum()
 
-    found = fit_interrupted(search(small(scoring=scoring)), X, Y)
-    assert found.status_ == "interrupted"
-    assert_array_equal(np.isnan(found.scores_).any(axis=(2, 3))[0], [False, False, True])
-    assert found.best_params_["prior"] == PRIORS[0]
-    assert found.best_estimator_.scale_ == found.best_params_["scale"]
+    searched = search(small(scoring=scoring))
+    without_interrupt(searched.fit, X, Y)
+    assert searched.status_ == "interrupted"
+    assert_array_equal(np.isnan(searched.scores_).any(axis=(2, 3))[0], [False, False, True])
+    assert searched.best_params_["prior"] == PRIORS[0]
+    assert searched.best_estimator_.scale_ == searched.best_params_["scale"]
 
 
-def test_interrupt_before_a_run_is_finished():
+def test_interrupt_before_a_run_is_finished_is_an_error():
+    searched = search(small(callback=InterruptsRun(1, 3)))
     with pytest.raises(RuntimeError, match="interrupted before any run was finished"):
-        fit_interrupted(search(small(callback=InterruptsRun(1, 3))), X, Y)
+        without_interrupt(searched.fit, X, Y)
 
 
-def test_interrupt_in_the_refit_is_told():
+def test_interrupt_in_the_refit_is_in_the_status():
     estimator = small(callback=InterruptsRun(3, 2), scoring=lambda m, rows, truth: len(m.weights_))
-    found = fit_interrupted(search(estimator, scales=[3.0], priors=[0.0]), X, Y)
-    assert found.best_params_["n_iter"] > 2
-    assert found.best_estimator_.n_iter_ == 2
-    assert found.status_ == "interrupted"
-    assert found.transform(X).shape[0] == len(X)
-
-
-# --- what is refused -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        [],
-        1.0,
-        None,
-        "grid",
-        [[1.0]],
-        ["auto"],
-        [1.0, -1.0],
-        [np.nan],
-        [1.0, np.inf],
-        [True],
-        [None],
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize(("name", "low"), [("scales", "> 0"), ("priors", ">= 0")])
-def test_grids_that_are_none(name, low, values):
-    message = f"The '{name}' parameter of HDSLCV must be a list of finite floats {low}, or 'auto'."
-    with pytest.raises(ValueError, match=re.escape(message)):
-        search(**{name: values}).fit(X, Y)
-
-
-def test_zero_is_a_prior_but_no_scale():
-    with pytest.raises(ValueError, match="'scales' parameter"):
-        search(scales=[0.0, 1.0]).fit(X, Y)
-    assert search(priors=[0.0], scales=[1.0]).fit(X, Y).priors_.tolist() == [0.0]
-
-
-@pytest.mark.parametrize("estimator", [SimilarityKNeighborsClassifier(), HDSL, "hdsl", HDSLCV()])
-def test_estimators_that_are_none(estimator):
-    with pytest.raises(ValueError, match="'estimator' parameter of HDSLCV must be an HDSL"):
-        HDSLCV(estimator=estimator).fit(X, Y)
-
-
-def test_the_parameters_of_the_estimator_are_checked_at_once():
-    with pytest.raises(ValueError, match="The 'max_iter' parameter of HDSL"):
-        search(small(max_iter=0)).fit(X, Y)
-
-
-@pytest.mark.parametrize("cv", [1, "five", 61, []])
-def test_folds_that_are_none(cv):
-    with pytest.raises(ValueError, match=r"folds|splits|cv"):
-        search(cv=cv).fit(X, Y)
-
-
-def test_folds_without_triplets():
-    message = r"Fold 0 of cv has no triplet.*\d+ to train on, 0 to validate on.*Use fewer folds"
-    with pytest.raises(ValueError, match=message):
-        search(cv=60).fit(X, triplets=T)
-    with pytest.raises(
-        ValueError, match="Fold 0 of cv has no triplet of positive weight on one side: 0 to"
-    ):
-        search(cv=[([0, 1], range(2, 60))]).fit(X, triplets=T)
-
-
-@pytest.mark.parametrize("kind", ["labels", "triplets"])
-def test_folds_that_validate_on_weight_0_alone(kind):
-    train, held = SPLITS[0]
-    if kind == "labels":
-        given = {"y": Y, "sample_weight": np.isin(np.arange(len(X)), train).astype(float)}
-    else:
-        given = {"triplets": T, "sample_weight": 1.0 - np.isin(T, held).all(axis=1)}
-    with pytest.raises(ValueError, match="Fold 0 of cv"):
-        search(cv=[(train, held)]).fit(X, **given)
-
-
-def test_data_that_are_refused():
-    with pytest.raises(ValueError, match="HDSLCV requires y to be passed"):
-        search().fit(X)
-    with pytest.raises(ValueError, match=r"Got X_val\."):
-        search().fit(X, Y, X_val=X_VAL)
-    with pytest.raises(ValueError, match="y_val needs labels of X"):
-        search().fit(X, triplets=T, X_val=X_VAL, y_val=Y_VAL)
-    with pytest.raises(ValueError, match="X_val has 5 features"):
-        search().fit(X, Y, X_val=X_VAL[:, :5], y_val=Y_VAL)
+    searched = search(estimator, scales=[3.0], priors=[0.0])
+    without_interrupt(searched.fit, X, Y)
+    assert searched.best_params_["n_iter"] > 2
+    assert (searched.best_estimator_.n_iter_, searched.status_) == (2, "interrupted")
+    assert searched.transform(X).shape[0] == len(X)
 
 
 INTERRUPTED = """
@@ -549,10 +435,10 @@ import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 import numpy as np, scipy.sparse as sp
 from hdsl import HDSL, HDSLCV
-X = sp.random(400, 300, density=0.05, random_state=0, format="csr")
-y = np.arange(400) % 2
-base = HDSL(max_iter=400, tol=0.0, n_iter_no_change=None)
-search = HDSLCV(np.logspace(0, 3, 200), priors=[0.0, 1.0], estimator=base, n_jobs=2, verbose=1)
+X = sp.random(200, 100, density=0.1, random_state=0, format="csr")
+y = np.arange(200) % 2
+base = HDSL(max_iter=200, tol=0.0, n_iter_no_change=None)
+search = HDSLCV(np.logspace(0, 3, 500), priors=[0.0, 1.0], estimator=base, n_jobs=2, verbose=1)
 search.fit(X, y)
 print(search.status_, search.best_score_, search.transform(X).shape[0], flush=True)
 """
@@ -568,8 +454,8 @@ def test_ctrl_c_with_two_processes():
         start_new_session=True,
     )
     try:
-        lines = [run.stderr.readline() for _ in range(5)]
-        assert all("/2000 " in line and "left" in line for line in lines)
+        lines = [run.stderr.readline() for _ in range(3)]
+        assert all("/5000 " in line and "left" in line for line in lines)
         os.killpg(run.pid, signal.SIGINT)
         out, err = run.communicate(timeout=120)
     finally:
@@ -580,4 +466,72 @@ def test_ctrl_c_with_two_processes():
     status, score, n_rows = out.splitlines()[-1].split()
     assert status == "interrupted"
     assert 0.0 < float(score) <= 1.0
-    assert int(n_rows) == 400
+    assert int(n_rows) == 200
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "low"), [("scales", "> 0"), ("priors", ">= 0")])
+def test_bad_grids_are_refused(name, low):
+    bad = [
+        [],
+        1.0,
+        None,
+        "grid",
+        [[1.0]],
+        ["auto"],
+        [1.0, -1.0],
+        [np.nan],
+        [np.inf],
+        [True],
+        [None],
+    ]
+    message = f"The '{name}' parameter of HDSLCV must be a list of finite floats {low}, or 'auto'."
+    for values in bad if name == "priors" else [*bad, [0.0, 1.0]]:
+        with pytest.raises(ValueError, match=re.escape(message)):
+            search(**{name: values}).fit(X, Y)
+
+
+def test_bad_estimators_are_refused():
+    for estimator in (SimilarityKNeighborsClassifier(), HDSL, "hdsl", HDSLCV()):
+        with pytest.raises(ValueError, match="'estimator' parameter of HDSLCV must be an HDSL"):
+            HDSLCV(estimator=estimator).fit(X, Y)
+    with pytest.raises(ValueError, match="The 'max_iter' parameter of HDSL"):
+        search(small(max_iter=0)).fit(X, Y)
+    with pytest.raises(ValueError, match="makes many runs, and a checkpoint is of one"):
+        search(small(checkpoint="run.ckpt")).fit(X, Y)
+
+
+def test_bad_folds_are_refused():
+    for cv in (1, "five", 61, []):
+        with pytest.raises(ValueError, match=r"folds|splits|cv"):
+            search(cv=cv).fit(X, Y)
+    message = r"Fold 0 of cv has no triplet.*\d+ to train on, 0 to validate on.*Use fewer folds"
+    with pytest.raises(ValueError, match=message):
+        search(cv=60).fit(X, triplets=T)
+    with pytest.raises(ValueError, match="has no triplet of positive weight on one side: 0 to"):
+        search(cv=[([0, 1], range(2, 60))]).fit(X, triplets=T)
+
+
+@all_kinds
+def test_folds_that_validate_on_weight_0_alone_are_refused(kind):
+    (train, held), (learn, _) = SPLITS[0], LEARN[kind]
+    if kind == "labels":
+        weights = np.isin(np.arange(len(X)), train).astype(float)
+    else:
+        weights = 1.0 - np.isin(learn[kind], held).all(axis=1)
+    with pytest.raises(ValueError, match="Fold 0 of cv"):
+        search(cv=[(train, held)]).fit(X, **learn, sample_weight=weights)
+
+
+def test_bad_data_are_refused():
+    for given, message in [
+        ({}, "HDSLCV requires y to be passed"),
+        ({"triplets": T, "quadruplets": as_quadruplets(T)}, "but got both"),
+        ({"y": Y, "X_val": X_VAL}, r"Got X_val\."),
+        ({"triplets": T, "X_val": X_VAL, "y_val": Y_VAL}, "y_val needs labels of X"),
+        ({"y": Y, "X_val": X_VAL[:, :5], "y_val": Y_VAL}, "X_val has 5 features"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            search().fit(X, **given)

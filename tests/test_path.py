@@ -1,4 +1,4 @@
-"""The path of HDSL: stopped early, gone on with, mined along, cut in rank, kept in files."""
+"""The path of HDSL: stopped early, continued, mined along, cut in rank, stored in files."""
 
 import pickle
 import pkgutil
@@ -14,49 +14,37 @@ from sklearn.pipeline import make_pipeline
 
 import hdsl
 import reference
-import strategies
 from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.estimators.monitor import knn_accuracy, triplet_accuracy
 from hdsl.triplets import neighbor_triplets, random_triplets
+from pairwise import pairwise
+from small_fits import (
+    FORMS,
+    STEPS,
+    T_VAL,
+    X_VAL,
+    Y_VAL,
+    D,
+    N,
+    T,
+    X,
+    Y,
+    assert_same_model,
+    assert_whole,
+    frame,
+    interrupt_at,
+    scored,
+    small,
+    without_interrupt,
+)
 
-STEPS = ["forward", "away", "pairwise", "blended"]
-FORMS = {"dense": np.asarray, "sparse": sp.csr_array, "float32": lambda A: A.astype(np.float32)}
-forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
-
-
-def labelled_rows(seed=3, n=60, d=12):
-    """Rows in eighths, which float32 holds, whose label is the larger of two features."""
-    rng = np.random.default_rng(seed)
-    A = rng.integers(1, 24, size=(n, d)) / 8 * (rng.random((n, d)) < 0.5)
-    A[:, :2] += 1 / 8
-    return A, (A[:, 0] > A[:, 1]).astype(int)
-
-
-ROWS, LABELS = labelled_rows()
-X, Y, X_VAL, Y_VAL = ROWS[:40], LABELS[:40], ROWS[40:], LABELS[40:]
-N, D = X.shape
-T, T_VAL = (strategies.random_arrays(seed, n, T=80)[1] for seed, n in ((0, 40), (1, 20)))
 LEARN = {"labels": {"y": Y}, "triplets": {"triplets": T}}
 VALIDATE = {
     "labels": {"X_val": X_VAL, "y_val": Y_VAL},
     "triplets": {"X_val": X_VAL, "triplets_val": T_VAL},
 }
 KINDS = ["labels", "triplets"]
-
-
-def small(**parameters):
-    return HDSL(**{"scale": 0.3, "prior": 0.0, "max_iter": 25, "tol": 0.0, "random_state": 0,
-                   "n_targets": 2, "n_impostors": 2, **parameters})  # fmt: skip
-
-
-def frame(A):
-    return pytest.importorskip("pandas").DataFrame(A).add_prefix("word")
-
-
-def scored(model):
-    """Return iteration to validation score, from the trace."""
-    scores = model.trace_["validation_score"]
-    return {int(k): float(scores[k]) for k in np.flatnonzero(~np.isnan(scores))}
+both_kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 def score_of(kind, model):
@@ -67,26 +55,6 @@ def score_of(kind, model):
     return triplet_accuracy(rows, T_VAL)(model.similarity_)
 
 
-def assert_same_model(one, other):
-    assert_array_equal(one.atoms_, other.atoms_)
-    assert_array_equal(one.weights_, other.weights_)
-    assert (one.scale_, one.prior_, one.n_iter_) == (other.scale_, other.prior_, other.n_iter_)
-
-
-def assert_whole(model, rows, triplets, weights=None):
-    """The parts of a model agree with each other and with dense algebra."""
-    dense = reference.Problem(rows, triplets, model.loss, model.scale_, model.prior_, weights)
-    value = dense.value(dense.margins(model.atoms_, model.weights_))
-    assert model.objective_ == pytest.approx(value, rel=1e-11)
-    assert model.weights_.sum() == pytest.approx(1, abs=1e-12)
-    assert (model.weights_ > 0).all()
-    for k in range(len(model.trace_)):
-        assert len(model.at(k).weights_) == model.trace_["n_atoms"][k]
-    replayed = model.at(len(model.trace_) - 1).at(model.n_iter_)
-    assert_array_equal(replayed.atoms_, model.atoms_)
-    assert_allclose(replayed.weights_, model.weights_, rtol=0, atol=1e-12)
-
-
 # --- early stopping ------------------------------------------------------------------------------
 
 
@@ -95,33 +63,35 @@ def assert_whole(model, rows, triplets, weights=None):
     [("labels", "labels"), ("labels", "triplets"), ("triplets", "triplets")],
 )
 def test_the_kept_model_is_the_best_of_the_path(learn, validate):
-    model = small(max_iter=60).fit(X, **LEARN[learn], **VALIDATE[validate])
+    model = small(max_iter=60, early_stopping=True).fit(X, **LEARN[learn], **VALIDATE[validate])
     scores = scored(model)
     assert list(scores) == [0, 10, 20, 30, 40, 50, 60]
     for k, score in scores.items():
         assert score_of(validate, model.at(k)) == pytest.approx(score, abs=1e-12)
+        assert model.at(k).validation_score_ == score
+    assert not hasattr(model.at(3), "validation_score_")
     best = max(scores, key=scores.get)  # the first of equals
-    assert model.n_iter_ == best
-    assert model.validation_score_ == scores[best]
+    assert (model.n_iter_, model.validation_score_) == (best, scores[best])
     assert_same_model(model, model.at(best))
-    whole = small(max_iter=60).fit(X, **LEARN[learn])
+    whole = small(max_iter=60).fit(X, **LEARN[learn])  # given validation data hold out nothing
+    assert model.n_triplets_ == whole.n_triplets_
     assert_array_equal(whole.trace_["objective"], model.trace_["objective"])
     assert_allclose(model.similarity(X), whole.at(best).similarity(X), rtol=1e-12, atol=1e-12)
     assert model.objective_ == whole.trace_["objective"][best]
 
 
-def test_the_run_goes_further_than_the_model():
+def test_the_path_goes_further_than_the_best_model():
     model = small(max_iter=60).fit(X, Y, **VALIDATE["labels"])
     assert model.n_iter_ < 60  # else this test says nothing
     assert len(model.trace_) == 61
     assert model.status_ == "max_iter"
-    for k in range(61):
-        at = model.at(k)
-        assert at.n_iter_ == k
-        assert len(at.weights_) == model.trace_["n_atoms"][k]
-        assert at.objective_ == model.trace_["objective"][k]
+    for k in (0, 30, 60):
+        assert model.at(k).objective_ == model.trace_["objective"][k]
     with pytest.raises(ValueError, match="from 0 to 60"):
         model.at(61)
+    model.fit(X, Y)  # without validation data the score goes
+    assert not hasattr(model, "validation_score_")
+    assert scored(model) == {}
 
 
 @pytest.mark.parametrize(("patience", "end"), [(1, 20), (15, 30), (30, 40), (None, 60)])
@@ -142,48 +112,34 @@ def test_the_last_model_is_scored_as_well():
     assert list(scored(model)) == [0, 10, 20, 23]
 
 
-@pytest.mark.parametrize("learn", KINDS)
-def test_early_stopping_holds_rows_out(learn):
-    model = small(early_stopping=True, validation_fraction=0.3, max_iter=60).fit(X, **LEARN[learn])
-    scores = scored(model)
-    assert model.validation_score_ == max(scores.values())
-    assert model.n_iter_ == max(scores, key=scores.get)
-    whole = small(max_iter=60).fit(X, **LEARN[learn])
-    assert model.n_triplets_ < whole.n_triplets_
-    again = small(early_stopping=True, validation_fraction=0.3, max_iter=60)
-    assert_same_model(again.fit(X, **LEARN[learn]), model)
-
-
-@pytest.mark.parametrize("learn", KINDS)
-def test_what_is_held_out_is_not_learned_from(learn):
+@both_kinds
+def test_early_stopping_holds_rows_out_and_does_not_learn_from_them(kind):
     seen = {}
 
     def scoring(model, rows, truth):
         seen["rows"], seen["truth"] = rows, truth
-        return 0.0
+        return float(len(model.weights_))
 
     def mine(rows, labels, rng):
         seen["train"] = rows.toarray()
         return random_triplets(labels, 3, random_state=0)
 
     model = small(early_stopping=True, validation_fraction=0.25, scoring=scoring, mining=mine)
-    model.fit(X, **LEARN[learn])
-    if learn == "labels":
+    first = clone(model).fit(X, **LEARN[kind])
+    assert_same_model(model.fit(X, **LEARN[kind]), first)  # the seed decides
+    scores = scored(model)
+    assert model.n_iter_ == max(scores, key=scores.get)
+    if kind == "labels":
         assert len(seen["truth"]) == 10
         together = np.vstack([seen["train"], seen["rows"].toarray()])
         assert_array_equal(together[np.lexsort(together.T)], X[np.lexsort(X.T)])
     else:
         held = np.unique(seen["truth"][:, 0])
         assert len(held) <= 10
-        assert model.n_triplets_ <= (~np.isin(T, held).any(axis=1)).sum()
+        assert model.n_triplets_ <= (~np.isin(T, held).any(axis=1)).sum() < len(T)
 
 
-def test_given_validation_data_leave_all_rows_to_learn_from():
-    model = small(early_stopping=True).fit(X, Y, **VALIDATE["labels"])
-    assert model.n_triplets_ == small().fit(X, Y).n_triplets_
-
-
-@pytest.mark.parametrize("kind", KINDS)
+@both_kinds
 def test_scoring_gets_a_usable_model_and_the_validation_data(kind):
     seen = []
 
@@ -202,20 +158,21 @@ def test_scoring_gets_a_usable_model_and_the_validation_data(kind):
     assert model.similarity(X_VAL).sum() == pytest.approx(max(seen), rel=1e-12)
 
 
-def test_scoring_in_every_fit_of_a_frame():
+def test_frames_validate_in_every_fit_and_must_have_the_same_columns():
     model = small(scoring=lambda model, rows, truth: model.similarity(rows).sum())
-    given = {"X_val": frame(X_VAL), "y_val": Y_VAL}
-    first = clone(model).fit(frame(X), Y, **given)
-    model.fit(frame(X), Y, **given)
-    model.fit(frame(X), Y, **given)
-    assert_same_model(model, first)
+    expected = clone(model).fit(X, Y, **VALIDATE["labels"])
+    for _ in range(2):
+        model.fit(frame(X), Y, X_val=frame(X_VAL), y_val=Y_VAL)
+        assert_same_model(model, expected)
+    assert model.feature_names_in_.tolist() == [f"word{i}" for i in range(D)]
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.fit(frame(X), Y, X_val=frame(X_VAL).add_suffix("s"), y_val=Y_VAL)
 
 
-@forms
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("form", "kind"), pairwise(list(FORMS), KINDS))
 def test_validation_data_of_any_form(form, kind):
-    model, given = small(), VALIDATE[kind] | {"X_val": form(X_VAL)}
-    model.fit(form(X), **LEARN[kind], **given)
+    form = FORMS[form]
+    model = small().fit(form(X), **LEARN[kind], **VALIDATE[kind] | {"X_val": form(X_VAL)})
     expected = small().fit(X, **LEARN[kind], **VALIDATE[kind])
     assert_same_model(model, expected)
     assert scored(model) == scored(expected)
@@ -226,61 +183,30 @@ def test_validation_labels_of_any_kind():
     names = np.array(["no", "yes"])
     model = small().fit(X, names[Y], X_val=X_VAL, y_val=names[Y_VAL].tolist())
     assert scored(model) == scored(expected)
-    strangers = small().fit(X, Y, X_val=X_VAL, y_val=Y_VAL + 7)
-    assert set(scored(strangers).values()) == {0.0}
-    assert strangers.n_iter_ == 0
+    unknown = small().fit(X, Y, X_val=X_VAL, y_val=Y_VAL + 7)
+    assert set(scored(unknown).values()) == {0.0}
+    assert unknown.n_iter_ == 0
 
 
-def test_validation_frames_must_have_the_same_columns():
-    given = frame(X_VAL)
-    model = small().fit(frame(X), Y, X_val=given, y_val=Y_VAL)
-    assert_same_model(model, small().fit(X, Y, **VALIDATE["labels"]))
-    assert model.feature_names_in_.tolist() == [f"word{i}" for i in range(D)]
-    with pytest.raises(ValueError, match="feature names should match"):
-        small().fit(frame(X), Y, X_val=given.add_suffix("s"), y_val=Y_VAL)
-
-
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
+def test_refused_validation_data_leave_the_model_unchanged():
+    model = small().fit(X, Y)
+    before = pickle.dumps(model)
+    for given, message in [
         ({"X_val": X_VAL[:, :5], "y_val": Y_VAL}, "X_val has 5 features, but HDSL is expecting 12"),
         ({"X_val": X_VAL, "y_val": Y_VAL[:3]}, "y_val has 3 labels, but X_val has 20 rows"),
         ({"X_val": X_VAL}, r"Got X_val\."),
-        ({"y_val": Y_VAL}, r"Got y_val\."),
         ({"X_val": X_VAL, "triplets_val": T}, "but X has 20 rows"),
-    ],
-)
-def test_validation_data_that_do_not_fit_leave_the_model_alone(given, message):
-    model = small().fit(X, Y)
-    before = pickle.dumps(model)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X[:30], Y[:30], **given)
+    ]:
+        with pytest.raises(ValueError, match=message):
+            model.fit(X[:30], Y[:30], **given)
+    with pytest.raises(ValueError, match="y_val needs labels of X"):
+        model.fit(X, triplets=T, **VALIDATE["labels"])
     assert pickle.dumps(model) == before
 
 
-def test_labels_cannot_validate_triplets():
-    with pytest.raises(ValueError, match="y_val needs labels of X"):
-        small().fit(X, triplets=T, **VALIDATE["labels"])
-
-
-def test_verbose_prints_the_validation_score(capsys):
-    model = small(verbose=1).fit(X, Y, **VALIDATE["labels"])
-    lines = capsys.readouterr().err.splitlines()
-    assert f"val {scored(model)[0]:.4f}" in lines[0]
-    assert f"best at {model.n_iter_}: validation {model.validation_score_:.4f}" in lines[-1]
-    small(verbose=1).fit(X, Y)
-    assert "val" not in capsys.readouterr().err
-
-
 def test_interrupt_keeps_the_best_model_so_far():
-    def callback(state):
-        if state.n_iter == 24:
-            raise KeyboardInterrupt
-
-    try:
-        model = small(callback=callback, max_iter=60).fit(X, Y, **VALIDATE["labels"])
-    except KeyboardInterrupt:  # it would end pytest itself
-        pytest.fail("the interrupt came out of fit")
+    model = small(callback=interrupt_at(24), max_iter=60)
+    without_interrupt(model.fit, X, Y, **VALIDATE["labels"])
     assert model.status_ == "interrupted"
     assert len(model.trace_) == 25
     scores = scored(model)
@@ -290,22 +216,7 @@ def test_interrupt_keeps_the_best_model_so_far():
     assert model.transform(X).shape == (N, len(model.weights_))
 
 
-def test_a_fit_without_validation_forgets_the_score():
-    model = small().fit(X, Y, **VALIDATE["labels"])
-    model.fit(X, Y)
-    assert not hasattr(model, "validation_score_")
-    assert scored(model) == {}
-
-
-def test_at_has_a_score_of_its_own_or_none():
-    model = small().fit(X, Y, **VALIDATE["labels"])
-    scores = scored(model)
-    assert scores[0] != model.validation_score_
-    assert {k: model.at(k).validation_score_ for k in scores} == scores
-    assert not hasattr(model.at(3), "validation_score_")
-
-
-def test_a_callback_that_stops_the_run_is_named():
+def test_a_callback_that_stops_the_run_is_the_status():
     model = small(n_iter_no_change=5, scoring=lambda *_: 0.0, callback=lambda s: s.n_iter == 7)
     assert model.fit(X, Y, **VALIDATE["labels"]).status_ == "callback"
 
@@ -331,8 +242,8 @@ def test_rows_of_weight_0_do_not_validate_alone():
         assert 0 <= model.fit(X, Y, sample_weight=weights).validation_score_ <= 1
 
 
-def test_a_scoring_that_fails_leaves_the_model_alone():
-    scores = iter([0.1, 0.2, 0.3])  # of iterations 0, 10 and 20; none of the last
+def test_a_scoring_that_fails_leaves_the_model_unchanged():
+    scores = iter([0.1])  # of iteration 0; none of the last
     model = small(scoring=lambda *_: next(scores)).fit(X, Y)
     before = dict(vars(model))
     with pytest.raises(StopIteration):
@@ -340,21 +251,25 @@ def test_a_scoring_that_fails_leaves_the_model_alone():
     assert all(vars(model)[name] is value for name, value in before.items())
 
 
-# --- warm starts ---------------------------------------------------------------------------------
+# --- warm starts and partial_fit -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("prior", [0.0, 0.1])
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize(
+    ("step", "prior"), [*((step, 0.0) for step in STEPS[:3]), ("blended", 0.1)]
+)
 def test_a_warm_start_goes_on_where_the_path_ended(step, prior):
     model = small(step=step, prior=prior, max_iter=10, warm_start=True).fit(X, triplets=T)
+    assert_same_model(model, small(step=step, prior=prior, max_iter=10).fit(X, triplets=T))
     for k in (2, 3):
         model.fit(X, triplets=T)
         assert model.n_iter_ == len(model.trace_) - 1 == 10 * k
-        assert_whole(model, X, T)
+        assert_whole(model)
     assert (np.diff(model.trace_["objective"]) <= 1e-13).all()
     assert (np.diff(model.trace_["seconds"]) >= 0).all()
     once = small(step=step, prior=prior, max_iter=30).fit(X, triplets=T)
     assert model.objective_ == pytest.approx(once.objective_, rel=0.05)
+    fresh = model.set_params(warm_start=False, max_iter=30).fit(X, triplets=T)
+    assert_same_model(fresh, once)
 
 
 def test_a_warm_start_with_the_exact_oracle_is_the_same_path():
@@ -367,17 +282,8 @@ def test_a_warm_start_with_the_exact_oracle_is_the_same_path():
         assert_array_equal(model.trace_[name], once.trace_[name])
 
 
-def test_without_warm_start_a_fit_starts_anew():
-    model = small().fit(X, triplets=T)
-    assert_same_model(model.fit(X, triplets=T), small().fit(X, triplets=T))
-
-
-def test_a_first_fit_with_warm_start_is_a_fit():
-    assert_same_model(small(warm_start=True).fit(X, Y), small().fit(X, Y))
-
-
 def again(model, how, *args, **kwargs):
-    """Go on, by a warm start or by partial_fit."""
+    """Continue the path, by a warm start or by partial_fit."""
     if how == "fit":
         return model.set_params(warm_start=True).fit(*args, **kwargs)
     return model.partial_fit(*args, **kwargs)
@@ -404,48 +310,44 @@ def test_a_path_has_one_scale_and_one_prior(how):
     assert pickle.dumps(model) == before
 
 
-@both_ways
-@forms
-def test_going_on_with_new_rows(how, form):
-    model = small(max_iter=10).fit(form(X), triplets=T)
+@pytest.mark.parametrize(
+    ("how", "oracle", "form"),
+    pairwise(["fit", "partial_fit"], ["ascent", "exact", "heuristic"], list(FORMS)),
+)
+def test_a_path_goes_on_with_new_rows_that_may_lack_features_of_the_atoms(how, oracle, form):
+    form = FORMS[form]
+    model = small(max_iter=10, oracle=oracle).fit(form(X), triplets=T)
     again(model, how, form(X_VAL), triplets=T_VAL)
     assert (model.n_iter_, model.n_triplets_) == (20, len(T_VAL))
     assert_whole(model, X_VAL, T_VAL)
     assert (np.diff(model.trace_["objective"][10:]) <= 1e-13).all()
-
-
-@both_ways
-@pytest.mark.parametrize("oracle", ["ascent", "exact", "heuristic"])
-def test_going_on_with_rows_that_lack_features_of_the_atoms(how, oracle):
-    model = small(max_iter=10, oracle=oracle).fit(X, triplets=T)
-    used = np.unique(model.atoms_[:, :2])
     bare = X_VAL.copy()
-    bare[:, used[::2]] = 0.0
-    again(model, how, bare, triplets=T_VAL)
-    assert model.n_iter_ == 20
+    bare[:, np.unique(model.atoms_[:, :2])[::2]] = 0.0
+    again(model, how, form(bare), triplets=T_VAL)
+    assert model.n_iter_ == 30
     assert_whole(model, bare, T_VAL)
 
 
 @both_ways
-def test_going_on_with_weights_and_labels(how):
+def test_a_path_goes_on_with_weights_and_labels(how):
     weights = np.random.default_rng(0).random(len(T))
     model = small(max_iter=10).fit(X, Y)
     again(model, how, X, triplets=T, sample_weight=weights)
-    assert_whole(model, X, T, weights)
+    assert_whole(model, weights=weights)
     again(model, how, X, Y)
     assert model.n_iter_ == 30
     assert model.n_triplets_ == small().fit(X, Y).n_triplets_
 
 
 @both_ways
-def test_going_on_after_early_stopping_starts_from_the_kept_model(how):
+def test_after_early_stopping_a_path_goes_on_from_the_best_model(how):
     model = small(max_iter=60).fit(X, Y, **VALIDATE["labels"])
-    kept = model.n_iter_
-    assert kept < 60
+    best = model.n_iter_
+    assert best < 60
     again(model, how, X, triplets=T)
-    assert model.n_iter_ == len(model.trace_) - 1 == kept + 60
+    assert model.n_iter_ == len(model.trace_) - 1 == best + 60
     assert not hasattr(model, "validation_score_")
-    assert_whole(model, X, T)
+    assert_whole(model)
 
 
 def test_a_warm_start_with_validation_scores_its_own_part():
@@ -457,72 +359,44 @@ def test_a_warm_start_with_validation_scores_its_own_part():
 
 
 @both_ways
-def test_another_number_of_columns_is_refused_and_changes_nothing(how):
-    model = small(warm_start=True).fit(X, Y)
+def test_other_columns_are_refused_and_change_nothing(how):
+    model = small(warm_start=True).fit(frame(X), Y)
     before = pickle.dumps(model)
     for rows in (X[:, :5], np.hstack([X, X])):
-        with pytest.raises(ValueError, match="HDSL is expecting 12 features"):
-            again(model, how, rows, Y)
+        with pytest.raises(ValueError, match=r"feature names|HDSL is expecting 12 features"):
+            again(model, how, frame(rows), Y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        again(model, how, frame(X).add_suffix("s"), Y)
     assert pickle.dumps(model) == before
 
 
 @both_ways
-def test_interrupt_when_going_on_keeps_the_model_so_far(how):
-    def callback(state):
-        if state.n_iter == 14:
-            raise KeyboardInterrupt
-
-    model = small(max_iter=10).fit(X, triplets=T).set_params(callback=callback)
-    try:
-        again(model, how, X, triplets=T)
-    except KeyboardInterrupt:  # it would end pytest itself
-        pytest.fail("the interrupt came out of fit")
+def test_interrupt_when_a_path_goes_on_keeps_the_model_so_far(how):
+    model = small(max_iter=10).fit(X, triplets=T).set_params(callback=interrupt_at(14))
+    without_interrupt(again, model, how, X, triplets=T)
     assert (model.status_, model.n_iter_) == ("interrupted", 14)
-    assert_whole(model, X, T)
+    assert_whole(model)
 
 
-# --- partial_fit ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_first_partial_fit_is_a_fit(kind):
-    model = HDSL(max_iter=20, random_state=0).partial_fit(X, **LEARN[kind])
+@both_kinds
+def test_partial_fit_starts_with_a_fit_and_never_stops_early(kind):
+    model = HDSL(max_iter=20, random_state=0, early_stopping=True)
     expected = HDSL(max_iter=20, random_state=0).fit(X, **LEARN[kind])
-    assert_same_model(model, expected)
+    assert_same_model(model.partial_fit(X, **LEARN[kind]), expected)
     assert model.n_features_in_ == D
-    assert model.objective_ == expected.objective_
-
-
-def test_partial_fit_never_stops_early():
-    model = small(early_stopping=True)
-    for k in (1, 2):
-        model.partial_fit(X, Y)
-        assert model.n_iter_ == 25 * k
-        assert model.n_triplets_ == small().fit(X, Y).n_triplets_
-        assert not hasattr(model, "validation_score_")
-
-
-def test_partial_fit_asks_for_the_same_names():
-    model = small().partial_fit(frame(X), Y)
-    model.partial_fit(frame(X_VAL), Y_VAL)
-    assert model.feature_names_in_.tolist() == [f"word{i}" for i in range(D)]
-    with pytest.raises(ValueError, match="feature names should match"):
-        model.partial_fit(frame(X).add_suffix("s"), Y)
+    model.partial_fit(X, **LEARN[kind])
+    assert (model.n_iter_, model.n_triplets_) == (40, expected.n_triplets_)
+    assert not hasattr(model, "validation_score_")
 
 
 # --- mining along the way ------------------------------------------------------------------------
 
 
-def sizes_along(model, rows=X, labels=Y):
-    """Fit, and return the model and the number of triplets at each call of the callback."""
-    sizes = []
-    model.set_params(callback=lambda state: sizes.append(len(state.margins)))
-    return model.fit(rows, labels), sizes
-
-
 @pytest.mark.parametrize("step", STEPS)
 def test_mined_triplets_join_the_old_ones(step):
-    model, sizes = sizes_along(small(mine_every=5, step=step))
+    sizes = []
+    model = small(mine_every=5, step=step)
+    model.set_params(callback=lambda state: sizes.append(len(state.margins))).fit(X, Y)
     once = small(step=step).fit(X, Y)
     assert sizes[0] == once.n_triplets_
     assert (np.diff(sizes) >= 0).all()
@@ -542,39 +416,37 @@ def test_the_objective_is_that_of_all_triplets_mined():
     ]
     together = np.unique(np.vstack(mined), axis=0)
     assert model.n_triplets_ == len(together) > len(mined[0])
-    assert_whole(model, X, together)
+    assert_whole(model, triplets=together)
+    assert_same_model(small(mine_every=10).fit(X, Y), model)
 
 
-def test_mining_along_the_way_is_the_same_for_a_seed():
-    for parameters in ({}, {"oracle": "heuristic"}):
-        one, same = (small(mine_every=4, **parameters).fit(X, Y) for _ in range(2))
-        assert_same_model(one, same)
-        assert one.n_triplets_ == same.n_triplets_
-
-
-@pytest.mark.parametrize(
-    ("mining", "kind"),
-    [("random", "labels"), (lambda rows, labels, rng: T, "labels"), ("neighbors", "triplets")],
-)
-def test_nothing_but_neighbors_of_labels_is_mined_again(mining, kind):
-    model, once = (small(mining=mining, mine_every=k).fit(X, **LEARN[kind]) for k in (5, None))
-    assert_same_model(model, once)
-    assert model.n_triplets_ == once.n_triplets_
+def test_only_neighbors_of_labels_are_mined_again():
+    for mining, kind in [("random", "labels"), (lambda *_: T, "labels"), ("neighbors", "triplets")]:
+        model, once = (small(mining=mining, mine_every=k).fit(X, **LEARN[kind]) for k in (5, None))
+        assert_same_model(model, once)
+        assert model.n_triplets_ == once.n_triplets_
 
 
 FOUR_POINTS = np.repeat(np.eye(4), 3, axis=0) + np.eye(12, 4) / 8, np.repeat([0, 0, 1, 1], 3)
-SOLVED_SOON = {"scale": 1e3, "prior": 0.0, "n_targets": 1, "n_impostors": 1, "mine_every": 2}
 
 
 def test_mining_along_the_way_ends_where_nothing_is_new():
-    model = HDSL(**SOLVED_SOON, max_iter=500).fit(*FOUR_POINTS)
+    seen = []
+    model = HDSL(
+        scale=1e3, prior=0.0, n_targets=1, n_impostors=1, mine_every=2, max_iter=500,
+        callback=lambda state: seen.append(state.n_iter),
+    ).fit(*FOUR_POINTS)  # fmt: skip
     assert model.status_ in ("optimal", "no_violation")
     assert model.n_iter_ < 500
+    assert seen[: model.n_iter_] == list(range(model.n_iter_))  # once before each step
 
 
 def test_early_stopping_while_mining():
+    seen = []
     model = small(mine_every=5, max_iter=60, n_iter_no_change=20)
+    model.set_params(callback=lambda state: seen.append(state.n_iter))
     model.fit(X, Y, **VALIDATE["labels"])
+    assert seen == list(range(len(model.trace_)))  # once per iteration
     scores = scored(model)
     assert model.n_iter_ == max(scores, key=scores.get)
     assert score_of("labels", model) == model.validation_score_
@@ -582,22 +454,8 @@ def test_early_stopping_while_mining():
         assert len(model.trace_) - 1 >= model.n_iter_ + 20
 
 
-def test_the_callback_is_called_once_an_iteration():
-    seen = []
-    model = small(mine_every=5, callback=lambda state: seen.append(state.n_iter)).fit(X, Y)
-    assert seen == list(range(26))
-    again(model, "fit", X, Y)
-    assert seen == list(range(51))
-
-
-def test_the_callback_is_called_before_each_step():
-    seen = []
-    model = HDSL(**SOLVED_SOON, callback=lambda state: seen.append(state.n_iter))
-    assert seen[: model.fit(*FOUR_POINTS).n_iter_] == list(range(model.n_iter_))
-
-
 @pytest.mark.parametrize(
-    "where", ["hdsl.triplets.neighbor_triplets", "hdsl.backends.cpu.problem.TripletData"]
+    "where", ["hdsl.triplets.neighbor_triplets", "hdsl.backends.cpu.layout.CPULayout"]
 )
 def test_interrupt_while_mining_again_keeps_the_model_so_far(where, monkeypatch):
     function, calls = pkgutil.resolve_name(where), []
@@ -610,11 +468,25 @@ def test_interrupt_while_mining_again_keeps_the_model_so_far(where, monkeypatch)
 
     monkeypatch.setattr(where, interrupted)
     model = small(mine_every=5)
-    try:
-        model.fit(X, Y)
-    except KeyboardInterrupt:  # it would end pytest itself
-        pytest.fail("the interrupt came out of fit")
+    without_interrupt(model.fit, X, Y)
     assert (model.status_, model.n_iter_) == ("interrupted", 5)
+    assert_same_model(model, small(max_iter=5).fit(X, Y))
+
+
+def test_mining_again_without_memory_keeps_the_model_so_far(monkeypatch):
+    from hdsl.backends.cpu import layout
+
+    make, calls = layout.CPULayout, []
+
+    def too_large(*args, **kwargs):
+        calls.append(1)
+        if len(calls) == 2:
+            raise MemoryError("no room")
+        return make(*args, **kwargs)
+
+    monkeypatch.setattr(layout, "CPULayout", too_large)
+    with pytest.warns(UserWarning, match="Mining again was given up: no room"):
+        model = small(mine_every=5).fit(X, Y)
     assert_same_model(model, small(max_iter=5).fit(X, Y))
 
 
@@ -628,11 +500,11 @@ def best_of_rank(M, r):
     return vectors * values @ vectors.T
 
 
-@forms
-@pytest.mark.parametrize("prior", [0.0, 0.3])
+@pytest.mark.parametrize(("form", "prior"), pairwise(list(FORMS), [0.0, 0.3]))
 def test_transform_is_the_best_approximation_of_its_rank(form, prior):
+    form = FORMS[form]
     model = small(prior=prior).fit(X, triplets=T)
-    M = model.matrix().toarray()
+    exact, M = model.similarity(X), model.matrix().toarray()
     rank = np.linalg.matrix_rank(M)
     close = {"rtol": 1e-4, "atol": 1e-4} if form(X).dtype == np.float32 else {"atol": 1e-10}
     for r in range(1, D + 3):
@@ -644,11 +516,10 @@ def test_transform_is_the_best_approximation_of_its_rank(form, prior):
         assert min(r, rank) <= len(learned) <= r
         assert names[len(learned) :] == ([f"x{i}" for i in range(D)] if prior else [])
         assert Z.shape == (N, len(names))
-        if sp.issparse(Z):
-            Z = Z.toarray()
+        Z = Z.toarray() if sp.issparse(Z) else Z
         expected = X @ (best_of_rank(M, r) + prior * np.eye(D)) @ X.T
         assert_allclose(Z @ Z.T, expected, **close)
-    exact = model.set_params(n_components=None).similarity(X)
+        assert_array_equal(model.similarity(X), exact)  # rank is of the transform alone
     assert_allclose(expected, exact, atol=1e-10)  # all ranks
 
 
@@ -663,16 +534,9 @@ def test_leading_directions_come_first_with_a_fixed_sign():
     assert_allclose(fewer, directions[:, :2], atol=1e-10)
 
 
-def test_rank_changes_the_transform_alone():
-    model, full = small(n_components=2).fit(X, Y), small().fit(X, Y)
-    assert_same_model(model, full)
-    assert_array_equal(model.similarity(X), full.similarity(X))
-    assert model.transform(X).shape == (N, 2)
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("prior", [0.0, 0.3])
-@pytest.mark.parametrize("r", [1, 3, D])
+@pytest.mark.parametrize(
+    ("form", "prior", "r"), [(np.asarray, 0.3, 1), (sp.csr_array, 0.0, 3), (sp.csr_array, 0.3, D)]
+)
 def test_rank_in_a_pipeline(form, prior, r):
     model = small(prior=prior, n_components=r)
     pipeline = make_pipeline(model, SimilarityKNeighborsClassifier(3)).fit(form(X), Y)
@@ -683,30 +547,27 @@ def test_rank_in_a_pipeline(form, prior, r):
 
 
 def test_rank_with_named_columns():
-    pandas = pytest.importorskip("pandas")
     model = small(n_components=2, prior=0.1).set_output(transform="pandas").fit(frame(X), Y)
-    Z = model.transform(frame(X))
-    assert isinstance(Z, pandas.DataFrame)
-    assert Z.columns.tolist() == ["hdsl0", "hdsl1", *(f"word{i}" for i in range(D))]
+    columns = model.transform(frame(X)).columns.tolist()
+    assert columns == ["hdsl0", "hdsl1", *(f"word{i}" for i in range(D))]
 
 
-@pytest.mark.parametrize("name", ["n_components", "mine_every", "n_iter_no_change"])
-@pytest.mark.parametrize("value", [0, -1, 2.5, "all"])
-def test_counts_that_are_none(name, value):
-    message = f"The '{name}' parameter of HDSL must be an int >= 1 or None. Got {value!r} instead."
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("n_components", 0, "an int >= 1 or None"),
+        ("mine_every", 2.5, "an int >= 1 or None"),
+        ("n_iter_no_change", "all", "an int >= 1 or None"),
+        ("validation_fraction", 0, "a float"),
+        ("validation_fraction", 1, "a float"),
+        ("validation_fraction", None, "a float"),
+        ("scoring", "accuracy", "a callable or None"),
+    ],
+)
+def test_bad_parameters_of_the_path_are_refused(name, value, expected):
+    message = f"The '{name}' parameter of HDSL must be {expected}.* Got {value!r} instead"
     with pytest.raises(ValueError, match=message):
         small(**{name: value}).fit(X, Y)
-
-
-@pytest.mark.parametrize("value", [0, 1, -0.1, 1.5, None])
-def test_a_share_that_is_none(value):
-    with pytest.raises(ValueError, match="'validation_fraction' parameter of HDSL must be a float"):
-        small(validation_fraction=value).fit(X, Y)
-
-
-def test_a_scoring_that_is_none():
-    with pytest.raises(ValueError, match="'scoring' parameter of HDSL must be a callable or None"):
-        small(scoring="accuracy").fit(X, Y)
 
 
 # --- files ---------------------------------------------------------------------------------------
@@ -734,14 +595,12 @@ def through_skops(model, folder):
     return skops.loads(data, trusted=untrusted)
 
 
-def fitted(model):
-    """Return all public fitted attributes."""
-    own = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
-    return {name: getattr(model, name) for name in own}
-
-
 def assert_equal_to_the_bit(one, other):
-    mine, others = fitted(one), fitted(other)
+    """Check all public fitted attributes and the parameters."""
+    mine, others = (
+        {name: value for name, value in vars(model).items() if name.endswith("_")}
+        for model in (one, other)
+    )
     assert mine.keys() == others.keys()
     for name, value in mine.items():
         assert type(value) is type(others[name]), name
@@ -758,11 +617,9 @@ def assert_equal_to_the_bit(one, other):
 
 STORED = {
     "triplets": lambda: small().fit(X, triplets=T),
-    "prior": lambda: small(prior=0.2).fit(X, Y),
     "auto": lambda: HDSL(max_iter=20, random_state=3, loss="logistic").fit(X, Y),
     "early stopping": lambda: small(max_iter=60).fit(X, Y, **VALIDATE["labels"]),
-    "held out": lambda: small(early_stopping=True, max_iter=60).fit(X, Y),
-    "names": lambda: small().fit(frame(X), Y),
+    "names": lambda: small(early_stopping=True, max_iter=60).fit(frame(X), Y),
     "warm start": lambda: small(warm_start=True).fit(X, Y).fit(X, triplets=T),
     "at": lambda: small().fit(X, Y).at(7),
     "rank": lambda: small(n_components=3, prior=0.1).fit(X, Y),
@@ -770,12 +627,15 @@ STORED = {
 }
 
 
-@pytest.mark.parametrize("make", STORED.values(), ids=STORED.keys())
-@pytest.mark.parametrize("through", [through_save, through_pickle, through_joblib, through_skops])
-def test_a_stored_model_is_the_same_to_the_bit(make, through, tmp_path):
-    model = make()
+@pytest.mark.parametrize(
+    ("kind", "through"),
+    [(kind, through_save) for kind in STORED]
+    + [("names", through_pickle), ("rank", through_joblib), ("early stopping", through_skops)],
+)
+def test_a_stored_model_is_the_same_to_the_bit(kind, through, tmp_path):
+    model = STORED[kind]()
     stored = through(model, tmp_path)
-    if through is through_save:  # the time that a run took is not kept
+    if through is through_save:  # the file leaves out the time that a run took
         model.trace_["seconds"] = np.nan
     assert_equal_to_the_bit(stored, model)
     rows = frame(X) if hasattr(model, "feature_names_in_") else X
@@ -787,12 +647,6 @@ def test_a_stored_model_is_the_same_to_the_bit(make, through, tmp_path):
     for k in (0, model.n_iter_, len(model.trace_) - 1):
         assert_same_model(stored.at(k), model.at(k))
     assert_same_model(stored.partial_fit(rows, Y), model.partial_fit(rows, Y))
-
-
-def test_early_stopping_is_stored_with_its_score(tmp_path):
-    model = through_save(STORED["early stopping"](), tmp_path)
-    assert model.n_iter_ < len(model.trace_) - 1
-    assert model.validation_score_ == scored(model)[model.n_iter_]
 
 
 def test_what_is_left_out_of_files_takes_its_default(tmp_path):
@@ -812,41 +666,15 @@ def test_what_is_left_out_of_files_takes_its_default(tmp_path):
 
 
 def test_a_model_that_is_not_fitted_writes_nothing(tmp_path):
-    with pytest.raises(NotFittedError):
-        HDSL().save(tmp_path / "model.hdsl")
-    assert list(tmp_path.iterdir()) == []
-    old = tmp_path / "old.hdsl"
-    small().fit(X, Y).save(old)
-    before = old.read_bytes()
-    with pytest.raises(NotFittedError):
-        HDSL().save(old)
-    assert old.read_bytes() == before
-
-
-DAMAGES = {
-    "empty": (lambda raw: b"", "it is empty"),
-    "cut": (lambda raw: raw[: len(raw) // 2], "damaged"),
-    "longer": (lambda raw: raw + b"x", "damaged"),
-    "another program's": (lambda raw: pickle.dumps([1, 2, 3] * 50), "Cannot load"),
-    "another number": (lambda raw: raw.replace(b'\\"n_iter\\":25', b'\\"n_iter\\":99'), "damaged"),
-}
-
-
-@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES.keys())
-def test_damaged_files_are_refused(damage, message, tmp_path):
     path = tmp_path / "model.hdsl"
+    with pytest.raises(NotFittedError):
+        HDSL().save(path)
+    assert list(tmp_path.iterdir()) == []
     small().fit(X, Y).save(path)
-    raw = damage(path.read_bytes())
-    assert raw != path.read_bytes()
-    path.write_bytes(raw)
-    with pytest.raises(ValueError, match=message) as caught:
-        hdsl.load(path)
-    assert "model.hdsl" in str(caught.value)
-
-
-def test_a_missing_file_is_named(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.hdsl"):
-        hdsl.load(tmp_path / "nowhere.hdsl")
+    before = path.read_bytes()
+    with pytest.raises(NotFittedError):
+        HDSL().save(path)
+    assert path.read_bytes() == before
 
 
 def test_a_pipeline_through_skops():

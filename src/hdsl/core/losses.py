@@ -121,3 +121,49 @@ def is_loss(candidate: Any) -> bool:
     """Return whether an object has the methods of a loss."""
     names = ("value", "derivative", "curvature")
     return all(callable(getattr(candidate, name, None)) for name in names)
+
+
+class CheckedLoss:
+    """A loss from outside the library: compiled code trusts its answers, so they are checked.
+
+    It is given margins that it cannot change.
+
+    Parameters
+    ----------
+    loss : Loss
+    """
+
+    def __init__(self, loss: Loss) -> None:
+        self.loss = loss
+
+    def value(self, margin: np.ndarray) -> np.ndarray:
+        """Return the loss of each margin; raise ValueError unless all are finite floats."""
+        return self._answer("value", margin)
+
+    def derivative(self, margin: np.ndarray) -> np.ndarray:
+        """Return the derivative."""
+        return self._answer("derivative", margin)
+
+    def curvature(self, margin: np.ndarray) -> np.ndarray:
+        """Return the second derivative."""
+        return self._answer("curvature", margin)
+
+    def _answer(self, method: str, margin: np.ndarray) -> np.ndarray:
+        read_only = margin.view()
+        read_only.flags.writeable = False
+        found = np.asarray(getattr(self.loss, method)(read_only))
+        expected = f"{method}() of the loss must return one finite float per margin."
+        if found.shape != margin.shape or found.dtype.kind != "f":
+            raise ValueError(
+                f"{expected} Got dtype {found.dtype} and shape {found.shape} for margins of shape "
+                f"{margin.shape}."
+            )
+        bad = np.flatnonzero(~np.isfinite(found))
+        if len(bad):
+            raise ValueError(f"{expected} Got {found[bad[0]]} for the margin {margin[bad[0]]:.6g}.")
+        return np.ascontiguousarray(found, dtype=np.float64)
+
+
+def checked(loss: Loss) -> Loss:
+    """Return a loss that is safe to use: one of the library as it is, another one checked."""
+    return loss if type(loss) in LOSSES.values() else CheckedLoss(loss)

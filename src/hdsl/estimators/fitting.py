@@ -159,10 +159,10 @@ class Fit:
         user_input.check_margins(self.supervision.X, stage.scale, stage.prior)
         scores = self.make_monitor(stage, found)
         resume_from = None if found is None else part_of(found, "run")
-        result = None
+        loss, result = losses.checked(losses.get(self.model.loss)), None
         try:
             while True:
-                problem = layout.problem(losses.get(self.model.loss), stage.scale, stage.prior)
+                problem = layout.problem(loss, stage.scale, stage.prior)
                 stop = self.limit
                 if self.mines_again and self.model.mine_every is not None:
                     stop = min(self.limit, stage.n_iter + self.model.mine_every)

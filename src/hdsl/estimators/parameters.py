@@ -61,17 +61,16 @@ def check_parameters(model: HDSL) -> None:
 def _check_loss(owner: str, loss: Any) -> None:
     """Raise ValueError unless `loss` is a known name or an object that works."""
     methods = "value(), derivative() and curvature()"
-    if isinstance(loss, str) or not losses.is_loss(loss):
+    if isinstance(loss, str | type) or not losses.is_loss(loss):  # a class is not a loss yet
         also = f" or an object with {methods}"
         user_input.check_word(owner, "loss", loss, losses.LOSSES, also=also)
         return
-    for method in ("value", "derivative", "curvature"):
-        found = np.asarray(getattr(loss, method)(np.array([-1.0, 0.5])))
-        if found.shape != (2,) or found.dtype.kind != "f" or not np.isfinite(found).all():
-            raise ValueError(
-                f"The 'loss' parameter of {owner}: {method}() must return one finite float per "
-                f"margin. Got {found!r} for the margins [-1, 0.5]."
-            )
+    of = losses.CheckedLoss(loss)
+    try:
+        for method in (of.value, of.derivative, of.curvature):
+            method(np.array([-1.0, 0.5]))
+    except ValueError as error:
+        raise ValueError(f"The 'loss' parameter of {owner}: {error}") from None
 
 
 def _check_objects(owner: str, model: HDSL) -> None:

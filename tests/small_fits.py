@@ -1,0 +1,91 @@
+"""Small fits: rows with labels and triplets, a small model, and questions about fitted models."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+import reference
+import strategies
+from hdsl import HDSL
+
+STEPS = ["forward", "away", "pairwise", "blended"]
+ORACLES = ["ascent", "heuristic", "exact"]
+FORMS = {"dense": np.asarray, "sparse": sp.csr_array, "float32": lambda A: A.astype(np.float32)}
+
+
+def labelled_rows(seed=3, n=60, d=12):
+    """Rows in eighths, which float32 holds; the label is the larger of two features.
+
+    Column 3 is empty.
+    """
+    rng = np.random.default_rng(seed)
+    A = rng.integers(1, 24, size=(n, d)) / 8 * (rng.random((n, d)) < 0.5)
+    A[:, :2] += 1 / 8
+    A[:, 3] = 0.0
+    return A, (A[:, 0] > A[:, 1]).astype(int)
+
+
+ROWS, LABELS = labelled_rows()
+X, Y, X_VAL, Y_VAL = ROWS[:40], LABELS[:40], ROWS[40:], LABELS[40:]
+N, D = X.shape
+T, T_VAL = (strategies.random_arrays(seed, n, T=80)[1] for seed, n in ((0, 40), (1, 20)))
+
+
+def as_quadruplets(triplets):
+    """Return (a, p, a, q) for each triplet (a, p, q)."""
+    return triplets[:, [0, 1, 0, 2]]
+
+
+def small(**parameters):
+    return HDSL(**{"scale": 0.3, "prior": 0.0, "max_iter": 25, "tol": 0.0, "random_state": 0,
+                   "n_targets": 2, "n_impostors": 2, **parameters})  # fmt: skip
+
+
+def frame(A):
+    """Return rows as a DataFrame with named columns."""
+    return pytest.importorskip("pandas").DataFrame(A).add_prefix("word")
+
+
+def scored(model):
+    """Return iteration to validation score, from the trace."""
+    scores = model.trace_["validation_score"]
+    return {int(k): float(scores[k]) for k in np.flatnonzero(~np.isnan(scores))}
+
+
+def interrupt_at(n_iter):
+    """Return a callback that raises KeyboardInterrupt at an iteration."""
+
+    def callback(state):
+        if state.n_iter == n_iter:
+            raise KeyboardInterrupt
+
+    return callback
+
+
+def without_interrupt(function, *args, **kwargs):
+    """Call a function that must not let an interrupt out: it would end pytest itself."""
+    try:
+        return function(*args, **kwargs)
+    except KeyboardInterrupt:
+        pytest.fail("the interrupt came out")
+
+
+def assert_same_model(one, other):
+    assert_array_equal(one.atoms_, other.atoms_)
+    assert_array_equal(one.weights_, other.weights_)
+    assert (one.scale_, one.prior_, one.n_iter_) == (other.scale_, other.prior_, other.n_iter_)
+
+
+def assert_whole(model, rows=X, triplets=T, weights=None):
+    """Check that the parts of a model agree with each other and with dense algebra."""
+    dense = reference.Problem(rows, triplets, model.loss, model.scale_, model.prior_, weights)
+    value = dense.value(dense.margins(model.atoms_, model.weights_))
+    assert model.objective_ == pytest.approx(value, rel=1e-11)
+    assert model.weights_.sum() == pytest.approx(1, abs=1e-12)
+    assert (model.weights_ > 0).all()
+    for k in range(len(model.trace_)):
+        assert len(model.at(k).weights_) == model.trace_["n_atoms"][k]
+    replayed = model.at(len(model.trace_) - 1).at(model.n_iter_)
+    assert_array_equal(replayed.atoms_, model.atoms_)
+    assert_allclose(replayed.weights_, model.weights_, rtol=0, atol=1e-12)

@@ -1,0 +1,188 @@
+"""A loss that the user brings: an object with value, derivative and curvature."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+import hdsl
+from hdsl import HDSL, HDSLCV
+from hdsl.core.losses import LOSSES
+from small_fits import ORACLES, STEPS, X_VAL, Y_VAL, T, X, Y, assert_same_model, small
+
+
+class Copied:
+    """A loss of the user's that computes what a built-in one does."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __eq__(self, other):
+        return isinstance(other, Copied) and self.name == other.name
+
+    __hash__ = None
+
+    def value(self, margin):
+        return LOSSES[self.name]().value(margin)
+
+    def derivative(self, margin):
+        return LOSSES[self.name]().derivative(margin)
+
+    def curvature(self, margin):
+        return LOSSES[self.name]().curvature(margin)
+
+
+class Quadratic:
+    """(1 - m)², which punishes margins that are too large too."""
+
+    def value(self, margin):
+        return (1.0 - margin) ** 2
+
+    def derivative(self, margin):
+        return 2.0 * (margin - 1.0)
+
+    def curvature(self, margin):
+        return np.full_like(margin, 2.0)
+
+
+def assert_nearly_same_model(one, other):
+    assert_array_equal(one.atoms_, other.atoms_)
+    assert_allclose(one.weights_, other.weights_, rtol=1e-9, atol=1e-9)
+    assert one.objective_ == pytest.approx(other.objective_, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("smoothed_hinge", {"step": STEPS[0], "oracle": ORACLES[2]}),
+        ("squared_hinge", {"step": STEPS[1], "oracle": ORACLES[0], "prior": 0.1}),
+        ("logistic", {"step": STEPS[2], "oracle": ORACLES[1], "batch_size": 30}),
+        ("exponential", {"step": STEPS[3], "oracle": ORACLES[2], "mine_every": 5}),
+        ("logistic", {"step": "forward", "step_size": "2/(k+2)", "n_jobs": 2}),
+    ],
+)
+def test_a_copy_of_a_built_in_loss_learns_the_same(name, parameters):
+    weights = np.random.default_rng(0).random(len(X))
+    built_in, own = (
+        small(loss=loss, **parameters).fit(X, Y, sample_weight=weights)
+        for loss in (name, Copied(name))
+    )
+    assert_nearly_same_model(own, built_in)
+
+
+def test_a_new_loss_is_minimised():
+    model = small(loss=Quadratic(), oracle="exact", max_iter=2000, tol=1e-3).fit(X, triplets=T)
+    assert (model.status_, model.gap_is_exact_) == ("optimal", True)
+    assert (np.diff(model.trace_["objective"]) <= 1e-13).all()
+    S = model.similarity(X)
+    a, p, q = T.T
+    assert model.objective_ == pytest.approx(np.mean((1 - S[a, p] + S[a, q]) ** 2), rel=1e-10)
+
+
+def changed(**methods):
+    """Return a loss whose methods of these names are others; None takes one away."""
+    loss = Copied("logistic")
+    for name, method in methods.items():
+        setattr(loss, name, method)
+    return loss
+
+
+OBJECT = r"The 'loss' parameter of HDSL must be .* or an object with value\(\), derivative\(\)"
+FLOATS = r"{}\(\) of the loss must return one finite float per margin. Got "
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (None, OBJECT),
+        (object(), OBJECT),
+        (changed(curvature=None), OBJECT),
+        (LOSSES["logistic"], OBJECT),
+        (changed(value=lambda margin: 0.5), FLOATS.format("value")),
+        (changed(value=lambda margin: np.sign(margin).astype(int)), FLOATS.format("value")),
+        (changed(derivative=lambda margin: margin[:1]), FLOATS.format("derivative")),
+        (changed(curvature=lambda margin: margin * np.nan), FLOATS.format("curvature")),
+        (changed(value=lambda margin: np.multiply(margin, 2, out=margin)), "read-only"),
+    ],
+    ids=["None", "object", "no curvature", "class", "number", "integers", "too few", "NaN",
+         "in place"],
+)  # fmt: skip
+def test_objects_that_are_not_losses_are_refused(loss, message):
+    model = small().fit(X, Y)
+    before = model.weights_.copy()
+    with pytest.raises(ValueError, match=message):
+        model.set_params(loss=loss).fit(X, Y)
+    with pytest.raises(ValueError, match=message):
+        HDSLCV(estimator=HDSL(loss=loss)).fit(X, Y)
+    assert_array_equal(model.weights_, before)
+
+
+@pytest.mark.parametrize("method", ["value", "derivative", "curvature"])
+def test_wrong_answers_during_a_run_are_refused(method):
+    right = getattr(Copied("logistic"), method)
+    for wrong in (lambda margin: right(margin[:2]), lambda margin: right(margin) / (margin < 0.6)):
+        model = small(loss=changed(**{method: wrong}))
+        with np.errstate(divide="ignore"), pytest.raises(ValueError, match=FLOATS.format(method)):
+            model.fit(X, Y)
+        assert not hasattr(model, "atoms_")
+
+
+def test_float32_answers_are_used_as_float64():
+    def narrow(method):
+        return lambda margin: getattr(Copied("logistic"), method)(margin).astype(np.float32)
+
+    own = changed(**{name: narrow(name) for name in ("value", "derivative", "curvature")})
+    model = small(loss=own, max_iter=5).fit(X, Y)
+    expected = small(loss="logistic", max_iter=5).fit(X, Y)
+    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-5)
+
+
+def test_clone_and_pickle_take_the_loss_along():
+    model = small(loss=Copied("logistic")).fit(X, Y)
+    assert clone(model).loss == model.loss
+    assert_same_model(clone(model).fit(X, Y), model)
+    stored = pickle.loads(pickle.dumps(model))
+    assert stored.loss == model.loss
+    assert_same_model(stored.partial_fit(X, Y), model.partial_fit(X, Y))
+
+
+def test_files_leave_the_loss_out_and_it_takes_its_default(tmp_path):
+    model = small(loss=Copied("logistic")).fit(X, Y)
+    model.save(tmp_path / "model.hdsl")
+    stored = hdsl.load(tmp_path / "model.hdsl")
+    assert_same_model(stored, model)
+    assert_array_equal(stored.transform(X), model.transform(X))
+    assert stored.get_params() == model.get_params() | {"loss": HDSL().loss}
+
+
+def test_early_stopping_and_a_search_with_an_own_loss():
+    fits, searches = [], []
+    for loss in ("logistic", Copied("logistic")):
+        model = small(loss=loss)
+        fits.append(clone(model).fit(X, Y, X_val=X_VAL, y_val=Y_VAL))
+        searches.append(HDSLCV([0.3, 3.0], priors=[0.0], estimator=model, cv=2).fit(X, Y))
+    assert_nearly_same_model(fits[1], fits[0])
+    assert fits[1].validation_score_ == fits[0].validation_score_
+    assert_allclose(searches[1].scores_, searches[0].scores_)
+    assert_nearly_same_model(searches[1].best_estimator_, searches[0].best_estimator_)
+
+
+@pytest.mark.usefixtures("write_each_iteration")
+def test_a_cut_run_resumes_with_the_same_loss_only(tmp_path):
+    path = tmp_path / "run.ckpt"
+
+    def cut(state):
+        if state.n_iter == 12:
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        small(loss=Copied("logistic"), checkpoint=path, callback=cut).fit(X, Y)
+    with pytest.raises(ValueError, match=r"loss='Copied' \(now 'Quadratic'\)"):
+        small(loss=Quadratic(), checkpoint=path).fit(X, Y)
+    seen = []
+    model = small(loss=Copied("logistic"), checkpoint=path)
+    model.set_params(callback=lambda state: seen.append(state.n_iter)).fit(X, Y)
+    assert seen[0] == 12
+    assert_same_model(model, small(loss=Copied("logistic")).fit(X, Y))
