@@ -5,7 +5,7 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
 MUTANTS ?=
-KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_problem.py tests/test_search.py
+KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_comparisons.py tests/test_conformance.py tests/test_search.py
 # Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
 ANY_VERSION := test_benchmarks test_docs test_examples test_experiments_real test_pairwise \
 	test_structure test_supply

@@ -1,7 +1,7 @@
 """The paper in dense matrices, slow and obvious: what every fast path is compared with.
 
-Nothing here knows the library. Matrices are formed whole, sums run over triplets, the best atom is
-found by trying all. Feature numbers are columns of X, margins come in the order of the triplets.
+Nothing here knows the library. Matrices are formed whole, sums run over comparisons, the best atom
+is found by trying all. Feature numbers are columns of X, margins have the order of the comparisons.
 """
 
 from dataclasses import dataclass, field
@@ -96,11 +96,15 @@ class Bounds(NamedTuple):
 
 @dataclass
 class Problem:
-    """Minimise the weighted mean loss of ⟨Aᵗ, prior·I + M⟩ over the hull of all atoms."""
+    """Minimise the weighted mean loss of ⟨Aᵗ, prior·I + M⟩ over the hull of all atoms.
+
+    `triplets` may also be quadruplets (a, b, c, d), which say S(a, b) > S(c, d). `loss` is a name,
+    or an object with value, derivative and curvature.
+    """
 
     X: np.ndarray = field(repr=False)
     triplets: np.ndarray = field(repr=False)
-    loss: str
+    loss: object
     scale: float
     prior: float = 0.0
     weights: np.ndarray | None = field(default=None, repr=False)
@@ -109,18 +113,30 @@ class Problem:
         self.d, self.T = self.X.shape[1], len(self.triplets)
         weights = np.ones(self.T) if self.weights is None else self.weights
         self.omega = weights / weights.sum()
-        self.ell, self.ell1, self.ell2 = LOSSES[self.loss]
+        given = self.loss
+        self.ell, self.ell1, self.ell2 = (
+            LOSSES[given]
+            if isinstance(given, str)
+            else (given.value, given.derivative, given.curvature)
+        )
 
     def subproblem(self, subset):
-        """Return the problem of these triplets alone."""
+        """Return the problem of these comparisons alone."""
         weights = None if self.weights is None else self.weights[subset]
         return Problem(self.X, self.triplets[subset], self.loss, self.scale, self.prior, weights)
 
+    @property
+    def sides(self):
+        """Rows a, b, c and d of X of every comparison S(a, b) > S(c, d)."""
+        a, b, *others = self.triplets.T
+        c, d = others if len(others) == 2 else (a, *others)
+        return self.X[a], self.X[b], self.X[c], self.X[d]
+
     @cached_property
     def A(self):
-        """Aᵗ = x_a (x_p - x_q)ᵀ of every triplet."""
-        a, p, q = self.X[self.triplets.T]
-        return a[:, :, None] * (p - q)[:, None, :]
+        """Aᵗ = x_a x_bᵀ - x_c x_dᵀ of every comparison."""
+        a, b, c, d = self.sides
+        return a[:, :, None] * b[:, None, :] - c[:, :, None] * d[:, None, :]
 
     @cached_property
     def offset(self):
@@ -175,8 +191,8 @@ class Problem:
 
     def score_size(self, margins):
         """Return the sum of the sizes of all that is added up in a score."""
-        a, p, q = np.abs(self.X[self.triplets.T]).max(axis=2)
-        return 4 * self.scale * (self.omega * np.abs(self.ell1(margins))) @ (a * (p + q))
+        a, b, c, d = (np.abs(side).max(axis=1) for side in self.sides)
+        return 4 * self.scale * (self.omega * np.abs(self.ell1(margins))) @ (a * b + c * d)
 
     def line_search(self, margins, direction, max_step):
         """Return the best step by bisection of the slope, to the last bit."""
@@ -283,6 +299,27 @@ def vote(classes, weights):
     most = max(votes.values())
     winner = next(c for c in classes if votes[c] == most)
     return {c: share / sum(weights) for c, share in votes.items()}, winner
+
+
+def partner_values(C, features, after):
+    """Return C_jj + |S_ij| for each feature i and every j; -inf where j is i, or no j > i."""
+    values = np.diag(C) + np.abs(C + C.T)
+    np.fill_diagonal(values, -np.inf)
+    if after:
+        values[np.tril_indices_from(values)] = -np.inf
+    return values[features]
+
+
+def check_partners(found, C, features, after, tolerance):
+    """Fail unless value and entry are those of the partner named, and no other is better."""
+    rows = partner_values(C, features, after)
+    for row, i, value, j, entry in zip(rows, features, *found, strict=True):
+        if row.max() == -np.inf:
+            assert (value, j, entry) == (-np.inf, -1, 0.0)
+        else:
+            assert row[j] >= row.max() - tolerance
+            assert abs(value - row[j]) <= tolerance
+            assert abs(entry - (C[i, j] + C[j, i])) <= tolerance
 
 
 def climb(C, S, starts):

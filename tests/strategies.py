@@ -1,6 +1,7 @@
-"""Random inputs: matrices, triplets, atoms, and problems built twice, dense and sparse."""
+"""Random inputs: matrices, comparisons, atoms, and problems built twice, dense and sparse."""
 
 from dataclasses import dataclass, field
+from functools import partial
 
 import hypothesis.strategies as st
 import numpy as np
@@ -9,9 +10,9 @@ from hypothesis.extra.numpy import arrays
 
 import reference
 from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.problem import CPUProblem
 from hdsl.backends.cpu.workers import Workers
 from hdsl.core import losses
+from hdsl.core.protocols import Layout, Problem
 
 LOSSES = sorted(reference.LOSSES)
 INTEGERS = st.sampled_from([0.0, 1.0, 2.0, 3.0, -1.0])  # sums are exact and often tie
@@ -22,28 +23,35 @@ PRIORS = st.just(0.0) | st.sampled_from([0.01, 0.5, 3.0])
 
 @dataclass(frozen=True)
 class Twin:
-    """One problem twice; `dense` uses the features and the order of triplets of `ours`."""
+    """One problem twice; `dense` uses the features and the order of comparisons of `ours`."""
 
     X: np.ndarray
     triplets: np.ndarray
     weights: np.ndarray | None
-    ours: CPUProblem = field(repr=False)
+    ours: Problem = field(repr=False)
     dense: reference.Problem
+    layout: Layout = field(repr=False)
 
     def inside(self, atoms):
         """Return atoms on columns of X as atoms on the features of the two problems."""
         position = np.full(self.X.shape[1], -1)
-        position[self.ours.features] = np.arange(self.ours.n_features)
+        position[self.layout.features] = np.arange(self.layout.n_features)
         ends = position[atoms[:, :2]]
         assert (ends >= 0).all()
         return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
 
 
-def make_twin(X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=None, n_jobs=1):
-    """Build a problem both ways from dense X and triplets in any order."""
+def make_twin(
+    X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=None, n_jobs=1, layout=None
+):
+    """Build a problem both ways from dense X and triplets or quadruplets in any order.
+
+    `layout` is the class, or a partial of it; the CPU's where it is None.
+    """
     X, triplets = np.asarray(X, dtype=float), np.asarray(triplets)
     weights = None if weights is None else np.asarray(weights, dtype=float)
-    layout = CPULayout(sp.csr_array(X), triplets, weights, workers=Workers(n_jobs))
+    layout = layout or partial(CPULayout, workers=Workers(n_jobs))
+    layout = layout(sp.csr_array(X), triplets, weights)
     ours = layout.problem(losses.get(loss), scale, prior)
     order = np.argsort(triplets[:, 0], kind="stable")
     dense = reference.Problem(
@@ -54,7 +62,7 @@ def make_twin(X, triplets, loss="smoothed_hinge", scale=1.0, prior=0.0, weights=
         prior,
         None if weights is None else weights[order],
     )
-    return Twin(X, triplets, weights, ours, dense)
+    return Twin(X, triplets, weights, ours, dense, layout)
 
 
 def random_arrays(seed, n=10, d=8, T=30, density=0.5):
@@ -99,6 +107,20 @@ def triplets(draw, n, sizes=None):
 
 
 @st.composite
+def quadruplets(draw, n, sizes=None):
+    """Quadruplets of n rows: duplicates, pairs of a row with itself; never twice the same pair."""
+    row = st.integers(0, n - 1)
+    quadruplet = st.tuples(row, row, row, row).filter(lambda t: {*t[:2]} != {*t[2:]})
+    size = draw(st.integers(1, 30) if sizes is None else sizes)
+    return np.array(draw(st.lists(quadruplet, min_size=size, max_size=size)))
+
+
+def comparisons(n, sizes=None):
+    """Triplets or quadruplets of n rows."""
+    return triplets(n, sizes) | quadruplets(n, sizes)
+
+
+@st.composite
 def atoms(draw, d):
     """One atom on d features."""
     i = draw(st.integers(0, d - 2))
@@ -122,33 +144,34 @@ def triplet_weights(draw, T):
 
 
 @st.composite
-def twins(draw, loss=None):
-    """Problems built both ways, with a random loss unless one is given."""
+def twins(draw, loss=LOSSES, layout=None, compared=triplets):
+    """Problems built both ways, with this loss or one of a list of them."""
     X = draw(matrices())
-    T = draw(triplets(len(X)))
-    loss = draw(st.sampled_from(LOSSES)) if loss is None else loss
+    T = draw(compared(len(X)))
+    loss = draw(st.sampled_from(loss)) if isinstance(loss, list) else loss
     weights = draw(triplet_weights(len(T)))
-    return make_twin(X, T, loss, draw(SCALES), draw(PRIORS), weights)
+    return make_twin(X, T, loss, draw(SCALES), draw(PRIORS), weights, layout=layout)
 
 
 @st.composite
-def exact_twins(draw, max_features=12):
+def exact_twins(draw, max_features=12, layout=None, compared=triplets):
     """Problems whose scores at M = 0 have no rounding errors, so equal scores are exact ties."""
     X = draw(matrices(elements=INTEGERS, max_features=max_features))
-    return make_twin(X, draw(triplets(len(X), sizes=st.sampled_from([1, 2, 4, 8, 16]))))
+    T = draw(compared(len(X), sizes=st.sampled_from([1, 2, 4, 8, 16])))
+    return make_twin(X, T, layout=layout)
 
 
 @st.composite
-def twins_with_margins(draw, loss=None):
+def twins_with_margins(draw):
     """A problem both ways, and the margins of a random model of it."""
-    twin = draw(twins(loss))
+    twin = draw(twins())
     model = draw(models(twin.dense.d))
     return twin, twin.dense.margins(*model)
 
 
 @st.composite
 def subsets(draw, T):
-    """Sorted positions of some of T triplets, each at most once."""
+    """Sorted positions of some of T comparisons, each at most once."""
     chosen = draw(st.sets(st.integers(0, T - 1), min_size=1))
     return np.array(sorted(chosen))
 

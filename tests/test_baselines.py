@@ -32,6 +32,7 @@ from hdsl.baselines import (
 from hdsl.baselines.comet import PositiveDefinite
 from hdsl.baselines.oasis import passive_aggressive
 from hdsl.core import losses
+from hdsl.estimators.mining import Mining
 from hdsl.estimators.supervision import Supervision
 from hdsl.evaluate import knn_error, triplet_accuracy
 from strategies import LOSSES, matrices, random_arrays
@@ -62,9 +63,11 @@ def dense(Z):
 
 
 def mined(X, y, **parameters):
-    """Triplets and weights as HDSL makes them."""
-    supervision = Supervision(sp.csr_array(X), y)
-    return HDSL(**parameters)._mine(supervision, np.random.default_rng(0))
+    """Return triplets and weights as HDSL makes them."""
+    model = HDSL(**parameters)
+    supervision = Supervision.check("HDSL", sp.csr_array(X), y)
+    mine = Mining(model.mining, model.n_targets, model.n_impostors)
+    return mine(supervision, np.random.default_rng(0))
 
 
 # --- scikit-learn's own checks -------------------------------------------------------------------

@@ -70,7 +70,7 @@ def test_written_whole_or_not_at_all(model, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", full)
-        with pytest.raises(OSError, match="No space left on device") as caught:
+        with pytest.raises(OSError, match="the disk is full") as caught:
             model.report(path, title="second")
     assert caught.value.filename == str(path)
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]

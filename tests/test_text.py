@@ -8,14 +8,13 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
-from hdsl.files.model import read_model, write_model
+from hdsl.estimators.saving import save
 from hdsl.text import (
     TEST,
     TRAIN,
     Collection,
     load_collection,
     make_vectorizer,
-    save,
     split_identifiers,
 )
 
@@ -94,7 +93,7 @@ def test_saved_documents_are_loaded_again(tmp_path, options, labels):
     part = np.array([TRAIN, TRAIN, TRAIN, TEST], dtype=np.int8)
     columns = {"text": "body", "label": "topic"}
     path = tmp_path / "model.hdsl"
-    save(path, model, Collection(X, labels, TEXTS, part, vectorizer, columns))
+    save(model, path, Collection(X, labels, TEXTS, part, vectorizer, columns).to_extra())
     back = load_collection(path)
     assert (back.X != X).nnz == 0
     assert back.n_rows == 4
@@ -114,7 +113,7 @@ def test_saved_documents_are_loaded_again(tmp_path, options, labels):
 
 def test_words_without_documents(tmp_path):
     model, _, vectorizer = learned()
-    save(tmp_path / "m", model, Collection(vectorizer=vectorizer))
+    save(model, tmp_path / "m", Collection(vectorizer=vectorizer).to_extra())
     back = load_collection(tmp_path / "m")
     assert back.X is None
     assert back.n_rows == 0
@@ -160,9 +159,7 @@ def broken(extra, name, value):
 def test_broken_documents_are_refused(tmp_path, name, value):
     model, X, vectorizer = learned()
     part = np.zeros(4, dtype=np.int8)
-    save(tmp_path / "m", model, Collection(X, LABELS, TEXTS, part, vectorizer))
-    state = read_model(tmp_path / "m")
-    state["extra"] = broken(state["extra"], name, value)
-    write_model(tmp_path / "m", state)
+    extra = Collection(X, LABELS, TEXTS, part, vectorizer).to_extra()
+    save(model, tmp_path / "m", broken(extra, name, value))
     with pytest.raises(ValueError, match=r"Cannot load the documents of '.*m': .*damaged"):
         load_collection(tmp_path / "m")

@@ -16,6 +16,8 @@ from . import user_input
 from .core import atoms as atoms_module
 from .similarity import Similarity
 
+__all__ = ["Explanation", "Importance", "explain", "importance"]
+
 BY = ("pair", "atom")
 
 #: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the color-blind.

@@ -11,6 +11,8 @@ from . import user_input
 from .backends.cpu.workers import Workers
 from .core.columns import drop_unused_columns
 
+__all__ = ["Neighbors", "neighbors_by_label", "top_k"]
+
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
 

@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from .core import atoms as atoms_module
 from .core.columns import drop_unused_columns
 
+__all__ = ["Similarity"]
+
 
 class Rewriter(Protocol):
     """What a search needs of a similarity: S(x, y) is a dot product of two rewritten rows."""

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 
 from ..core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, Step
 from ..core.snapshot import Arrays, nested, part_of
-from .cpu.comparisons import make_comparisons
+from .cpu.comparisons import Comparisons, make_comparisons
 from .cpu.layout import CPULayout, statistics
 from .cpu.problem import CPUProblem
 from .cpu.rows import Rows
@@ -53,15 +53,16 @@ class ShardedLayout(Layout):
         whole = CPULayout(X, compared, weights, workers=workers)
         self.features, self.n_features = whole.features, whole.n_features
         of = whole.comparisons
+        self._rows = of.rows
         begins = np.flatnonzero(np.diff(of.anchors, prepend=-1))  # where an anchor begins
         wanted = np.arange(1, n_shards) * of.n_comparisons // n_shards
         cuts = begins[np.minimum(np.searchsorted(begins, wanted), len(begins) - 1)]
         bounds = np.unique([0, *cuts, of.n_comparisons])
-        self._shards = []
+        self._shards: list[tuple[Comparisons, np.ndarray | None]] = []
         for first, last in pairwise(bounds):
             part = np.column_stack([column[first:last] for column in of.columns])
             rows, numbers = np.unique(part, return_inverse=True)
-            omega = of.omega[first:last] if of.omega_step else of.omega
+            omega = of.omega[first:last] if of.omega_step else float(of.omega[0])
             own = Rows(of.rows.matrix[rows], workers)
             comparisons = make_comparisons(own, numbers.reshape(part.shape), omega)
             own_weights = None if whole.weights is None else whole.weights[first:last]
@@ -69,14 +70,7 @@ class ShardedLayout(Layout):
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        parts = [statistics(*shard) for shard in self._shards]
-        share = np.array([part.total_weight for part in parts])
-        return Statistics(
-            float(share.sum()),
-            float(np.average([part.typical_margin for part in parts], weights=share)),
-            sum(part.n_anchors for part in parts),
-            float(np.average([part.values_per_anchor for part in parts], weights=share)),
-        )
+        return statistics(self._rows, self._shards)
 
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> ShardedProblem:
         """Return the problem of a loss, a scale and a prior."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from .protocols import Gradient, Oracle, Problem, Vertex
-from .snapshot import Arrays, check_arrays, nested, part_of
+from .snapshot import Arrays, check_arrays, nested, outside_parts, part_of
 
 #: Starts of an ascent: the features of so many largest diagonal entries, of so many of the last
 #: vertices, and so many at random; together no more than share one pass over X.
@@ -72,14 +72,14 @@ class Exact(Oracle):
         counts = {"counts": np.array([self.n_calls, self.n_rows, self._budget])}
         if self._base is None or self._last is None:
             return counts
-        values = {"value": self._value, "base_value": self._base_value}
+        values = {"value": self._value.copy(), "base_value": self._base_value}
         gradients = nested(base=self._base.snapshot(), last=self._last.snapshot())
         return {**counts, **values, **gradients}
 
     def restore(self, arrays: Mapping[str, np.ndarray], problem: Problem) -> None:
         """Remember what a snapshot holds."""
         base, last = part_of(arrays, "base"), part_of(arrays, "last")
-        own = {name: array for name, array in arrays.items() if "." not in name}
+        own = outside_parts(arrays, "base", "last")
         values = dict.fromkeys(("value", "base_value"), (np.float64, (problem.n_features,)))
         is_new = own.keys() == {"counts"} and not base and not last
         check_arrays(own, {"counts": (np.int64, (3,)), **({} if is_new else values)})

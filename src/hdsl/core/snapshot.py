@@ -74,6 +74,12 @@ def part_of(arrays: Mapping[str, np.ndarray], part: str) -> Arrays:
     return {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
 
 
+def outside_parts(arrays: Mapping[str, np.ndarray], *parts: str) -> Arrays:
+    """Return the arrays that belong to none of the parts."""
+    starts = tuple(part + "." for part in parts)
+    return {name: array for name, array in arrays.items() if not name.startswith(starts)}
+
+
 def generator_state(rng: np.random.Generator) -> np.ndarray:
     """Return the state of a random generator, as bytes of JSON."""
     return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), np.uint8)

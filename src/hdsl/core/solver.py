@@ -27,6 +27,7 @@ from .snapshot import (
     check_arrays,
     generator_state,
     nested,
+    outside_parts,
     part_of,
     set_generator_state,
 )
@@ -442,7 +443,7 @@ class _Run:
         come from a file that anybody wrote, and compiled loops trust the numbers in it: each part
         checks its own.
         """
-        own = {name: array for name, array in snapshot.items() if "." not in name}
+        own = outside_parts(snapshot, "problem", "oracle", "checker")
         check_arrays(
             own,
             {

@@ -63,7 +63,8 @@ def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
     for name in sorted(REPLAYED | (codes.keys() & {"validation_score"})):
         code = TRACE_DTYPE[name].newbyteorder("<").str
         if codes.get(name) != code:
-            raise ValueError(f"trace has {codes.get(name)} as column {name!r}, expected {code}.")
+            found = codes.get(name, "missing")
+            raise ValueError(f"column {name!r} of trace is {found}, expected {code}.")
     if trace.ndim != 1 or len(trace) <= n_iter:
         raise ValueError(
             f"trace has shape {trace.shape}, expected n_iter + 1 = {n_iter + 1} rows or more."

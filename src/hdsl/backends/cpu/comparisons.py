@@ -22,18 +22,23 @@ class Comparisons:
     rows : Rows
     compared : ndarray of shape (n, 3) or (n, 4)
         Rows (anchor, positive, negative), sorted by anchor, or rows (a, b, c, d).
-    omega : ndarray
-        Weights, which sum to 1 over all comparisons of a problem; one number where all are equal.
+    omega : ndarray of shape (n,) or float
+        Weights, which sum to 1 over all comparisons of a problem; a number where all are equal.
     store_products : bool, default=True
     """
 
     def __init__(
-        self, rows: Rows, compared: np.ndarray, omega: np.ndarray, *, store_products: bool = True
+        self,
+        rows: Rows,
+        compared: np.ndarray,
+        omega: np.ndarray | float,
+        *,
+        store_products: bool = True,
     ) -> None:
         self.rows, self.workers = rows, rows.workers
         self.n_comparisons, self.n_chunks = len(compared), -(-len(compared) // CHUNK)
         self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
-        self.omega, self.omega_step = omega, int(len(omega) > 1)
+        self.omega, self.omega_step = np.atleast_1d(omega), np.ndim(omega)
         self.pairs, self.positive_pair, self.negative_pair = self._number_pairs(store_products)
         self._work = np.zeros(rows.n_rows)
 
@@ -134,7 +139,7 @@ class Triplets(Comparisons):
 
 
 def make_comparisons(
-    rows: Rows, compared: np.ndarray, omega: np.ndarray, *, store_products: bool = True
+    rows: Rows, compared: np.ndarray, omega: np.ndarray | float, *, store_products: bool = True
 ) -> Comparisons:
     """Return triplets or quadruplets, as the width of `compared` says."""
     kind = Triplets if compared.shape[1] == 3 else Comparisons

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -55,9 +57,9 @@ class CPULayout(Layout):
         self.n_features = len(self.features)
         matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.n_features))
         order = np.argsort(compared[:, 0], kind="stable")
-        if weights is None:
-            omega, self.weights = np.array([1.0 / len(compared)]), None
-        else:
+        omega: np.ndarray | float = 1.0 / len(compared)
+        self.weights = None
+        if weights is not None:
             omega = (weights / weights.sum())[order]
             self.weights = weights[order] / weights.max()
         rows = Rows(matrix, workers)
@@ -67,25 +69,34 @@ class CPULayout(Layout):
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        return statistics(self.comparisons, self.weights)
+        return statistics(self.comparisons.rows, [(self.comparisons, self.weights)])
 
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> CPUProblem:
         """Return the problem of a loss, a scale and a prior."""
         return CPUProblem(self.comparisons, self.features, loss, scale, prior)
 
 
-def statistics(comparisons: Comparisons, weights: np.ndarray | None) -> Statistics:
-    """Return what an automatic scale and prior are chosen by."""
-    rows, anchors = comparisons.rows, comparisons.anchors
-    margins = np.abs(comparisons.dot_margins)
-    margins[margins <= comparisons.dot_rounding] = 0.0
-    typical = float(np.average(margins, weights=weights))
+def statistics(rows: Rows, shards: Sequence[tuple[Comparisons, np.ndarray | None]]) -> Statistics:
+    """Return what an automatic scale and prior are chosen by.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows of X.
+    shards : sequence of (Comparisons, weights)
+        No two have an anchor in common.
+    """
+    total = margin = values = 0.0
+    n_anchors = 0
+    for of, weights in shards:
+        omega = np.ones(of.n_comparisons) if weights is None else weights
+        margins = np.abs(of.dot_margins)
+        margins[margins <= of.dot_rounding] = 0.0
+        total += float(omega.sum())
+        margin += float((margins * omega).sum())
+        values += float((of.rows.n_values()[of.anchors] * omega).sum())
+        n_anchors += len(np.unique(of.anchors[omega > 0]))
+    typical = margin / total
     if typical == 0.0:  # no two dot products differ; go by the size of the rows
         typical = float(np.square(rows.row_val).sum()) / rows.n_rows
-    counted = anchors if weights is None else anchors[weights > 0]
-    return Statistics(
-        total_weight=float(len(anchors) if weights is None else weights.sum()),
-        typical_margin=typical,
-        n_anchors=int(np.count_nonzero(np.bincount(counted))),
-        values_per_anchor=float(np.average(rows.n_values()[anchors], weights=weights)),
-    )
+    return Statistics(total, typical, n_anchors, values / total)

@@ -166,7 +166,7 @@ class CPUProblem(Problem):
         """
         of = self.comparisons
         total = self.weight_of(batch) if batch_weight is None else batch_weight
-        omega = (of.omega[batch] if of.omega_step else np.ones(1)) / max(total, TINY)
+        omega = (of.omega[batch] if of.omega_step else 1.0) / max(total, TINY)
         compared = np.column_stack([column[batch] for column in of.columns])
         rows, numbers = np.unique(compared, return_inverse=True)
         return make_comparisons(
@@ -203,8 +203,7 @@ class CPUProblem(Problem):
         low, high = arrays["known"].T
         if not ((low >= 0) & (low < high) & (high < self.n_features)).all():
             raise ValueError("'known' has a feature pair that does not exist.")
-        if not np.isfinite(arrays["margins"]).all():
-            raise ValueError("a margin is not finite.")
+        _check_finite(arrays, "margins")
         self.cross_terms.learn(arrays["known"])
         return arrays["margins"]
 
@@ -212,5 +211,11 @@ class CPUProblem(Problem):
         """Return the gradient of a snapshot."""
         pairs = self.comparisons.pairs
         check_arrays(arrays, {"w": (np.float64, (pairs.n_pairs,))})
+        _check_finite(arrays, "w")
         nothing = np.empty(0)
         return CPUGradient(pairs, self.scale, arrays["w"], nothing, None, None, self.cross_terms)
+
+
+def _check_finite(arrays: Mapping[str, np.ndarray], name: str) -> None:
+    if not np.isfinite(arrays[name]).all():
+        raise ValueError(f"{name!r} has a value that is not finite.")

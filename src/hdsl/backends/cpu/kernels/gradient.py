@@ -329,6 +329,8 @@ def largest_after(diag, out):
 @kernel()
 def largest(values, out):
     """Write the places of the largest values, largest first, the first of equals first."""
+    if out.size == 0:
+        return
     n = 0
     for j in range(values.size):
         if n == out.size and not values[j] > values[out[n - 1]]:

@@ -1,0 +1,63 @@
+"""Runs of the solver by names, and what the tests of the solver share."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from hdsl.core.atoms import Atom
+from hdsl.core.oracle import ORACLES
+from hdsl.core.protocols import Oracle, Vertex
+from hdsl.core.solver import Options, frank_wolfe
+from hdsl.core.steps import RULES, STEP_SIZES
+from pairwise import pairwise
+
+NEVER = -1.0  # a tol that no gap reaches
+
+
+def run(
+    twin, *, oracle="exact", rule="away", step_size="line_search", tol=0.0, seed=0,
+    callback=None, earlier=None, snapshots=None, **options,
+):  # fmt: skip
+    """Run the solver on our side of a problem; `oracle` is a name or an object."""
+    return frank_wolfe(
+        twin.ours,
+        ORACLES[oracle]() if isinstance(oracle, str) else oracle,
+        RULES[rule],
+        Options(step_size=STEP_SIZES[step_size], tol=tol, **options),
+        rng=np.random.default_rng(seed),
+        callback=callback,
+        earlier=earlier,
+        snapshots=snapshots,
+    )
+
+
+class Blind(Oracle):
+    """An oracle that knows only one atom, and its true score."""
+
+    def __call__(self, gradient, rng):
+        return Vertex(float(gradient.scores(np.array([[0, 1, 1]]))[0]), Atom(0, 1, 1))
+
+
+def covering(*values, allowed=lambda *row: True):
+    """Return all combinations for parametrize, the ones beyond a pairwise covering marked slow."""
+    values = list(map(list, values))
+    few = pairwise(*values, allowed=allowed)
+    return [
+        pytest.param(*row, marks=[] if row in few else pytest.mark.slow)
+        for row in product(*values)
+        if allowed(*row)
+    ]
+
+
+def as_dict(active):
+    """Return {atom: weight} of an active set, or of a result."""
+    return dict(zip(map(tuple, active.atoms.tolist()), active.weights.tolist(), strict=True))
+
+
+def assert_same_model(a, b):
+    """Compare two results bit for bit."""
+    assert_array_equal(a.atoms, b.atoms)
+    assert_array_equal(a.weights, b.weights)
+    assert a.objective == b.objective
