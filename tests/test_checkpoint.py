@@ -17,13 +17,14 @@ from numpy.testing import assert_array_equal
 
 import hdsl
 import killed
-from hdsl import HDSL, HDSLCV
+from hdsl import HDSL
 from hdsl.files import checkpoint, container
 from hdsl.files.checkpoint import Checkpoint, digest
 from small_fits import ORACLES, STEPS, as_quadruplets
 
 X, Y = killed.data(60, 40)
 TRIPLETS = np.random.default_rng(1).permuted(np.tile(np.arange(60), (200, 1)), axis=1)[:, :3]
+QUADRUPLETS = as_quadruplets(TRIPLETS)[:, [0, 1, 3, 2]]
 
 
 class PowerCutError(Exception):
@@ -145,15 +146,14 @@ def test_a_cut_run_resumes_with_all_it_depends_on(tmp_path, parameters):
     step=st.sampled_from(STEPS),
     oracle=st.sampled_from(ORACLES),
     batch_size=st.sampled_from([None, 30]),
-    learn=st.sampled_from(
-        [{"triplets": TRIPLETS}, {"quadruplets": as_quadruplets(TRIPLETS)[:, [0, 1, 3, 2]]}]
-    ),
+    early_stopping=st.booleans(),
+    learn=st.sampled_from([{"triplets": TRIPLETS}, {"quadruplets": QUADRUPLETS}]),
 )
 def test_a_run_with_cuts_anywhere_ends_in_the_same_bytes(
-    tmp_path_factory, cuts, seed, step, oracle, batch_size, learn
+    tmp_path_factory, cuts, seed, learn, **parameters
 ):
-    compare(tmp_path_factory.mktemp("cuts"), cuts, learn, random_state=seed, step=step,
-            oracle=oracle, batch_size=batch_size)  # fmt: skip
+    folder = tmp_path_factory.mktemp("cuts")
+    compare(folder, cuts, learn, random_state=seed, n_iter_no_change=None, **parameters)
 
 
 def test_a_run_without_a_seed_resumes_with_its_own(tmp_path, path):
@@ -316,6 +316,7 @@ def test_other_inputs_are_refused_by_name(cut_path):
         (r"with other X[;.]", {"X": other}, {}),
         (labels, {"y": flipped}, {}),
         (labels, {"sample_weight": np.arange(60) + 1.0}, {}),
+        (labels, {"y": None, "quadruplets": QUADRUPLETS}, {}),
         ("other validation rows", {"X_val": X[:20], "y_val": Y[:20]}, {}),
     ]:  # fmt: skip
         with pytest.raises(ValueError, match=fragment):
@@ -371,11 +372,6 @@ def test_bad_paths_are_refused_before_the_work(tmp_path, lockable):
     lock()
     with pytest.raises(PermissionError, match="the checkpoint: no permission to write here"):
         small(folder / "run.ckpt", mining=no_work).fit(X, Y)
-
-
-def test_a_search_of_many_runs_takes_none(path):
-    with pytest.raises(ValueError, match="makes many runs"):
-        HDSLCV(estimator=small(path)).fit(X, Y)
 
 
 def test_a_damaged_file_is_refused(cut_path, cut_run):

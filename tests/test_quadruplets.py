@@ -157,27 +157,6 @@ def test_a_path_goes_on_with_quadruplets_triplets_and_labels():
     assert model.objective_ == pytest.approx(slow_objective(model, X, Q), rel=1e-10)
 
 
-@pytest.mark.usefixtures("write_each_iteration")
-def test_a_cut_run_resumes_and_other_quadruplets_are_refused(tmp_path):
-    path = tmp_path / "run.ckpt"
-    parameters = {"early_stopping": True, "validation_fraction": 0.3, "oracle": "exact"}
-    many = random_quadruplets(5, N, 400)
-
-    def cut(state):
-        if state.n_iter == 12:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        small(**parameters, checkpoint=path, callback=cut).fit(X, quadruplets=many)
-    with pytest.raises(ValueError, match="other labels, triplets or weights"):
-        small(**parameters, checkpoint=path).fit(X, quadruplets=many[::-1])
-    seen = []
-    model = small(**parameters, checkpoint=path, callback=lambda state: seen.append(state.n_iter))
-    model.fit(X, quadruplets=many)
-    assert seen[0] == 12
-    assert_same_model(model, small(**parameters).fit(X, quadruplets=many))
-
-
 def test_a_stored_model_of_quadruplets_answers_and_goes_on(tmp_path):
     model = small(prior=0.1).fit(sp.csr_array(X), quadruplets=Q)
     model.save(tmp_path / "model.hdsl")
