@@ -42,7 +42,7 @@ class Tasks:
     """
 
     def __init__(self, model: HDSL) -> None:
-        self._model, self._n_left = model, model.max_iter
+        self._model, self._n_left = model, 0
         self._root: Any = None
         self._task: Any = None
 
@@ -52,8 +52,9 @@ class Tasks:
     def __exit__(self, *_: Any) -> None:
         _tear_down(self._model)
 
-    def begin(self, supervision: Supervision) -> None:
-        """Begin the fit."""
+    def begin(self, supervision: Supervision, n_iter: int) -> None:
+        """Begin a fit of at most `n_iter` iterations."""
+        self._n_left = n_iter
         if not hasattr(self._model, "_skl_callbacks"):
             return
         self._data = {"estimator": self._model, **task_data(supervision)}

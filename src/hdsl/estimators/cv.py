@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import time
-from collections.abc import Iterable, Iterator, Sequence
+import warnings
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import replace
@@ -22,7 +24,7 @@ from ..similarity import Similarity
 from ..triplets import PointKFold
 from . import path
 from .callbacks import CallbackSupportMixin, task_data, with_callbacks
-from .fitting import Fit, chosen_sizes
+from .fitting import Fit, check_memory, chosen_sizes, make_layout
 from .hdsl import HDSL
 from .mining import Mining
 from .model import SimilarityModel
@@ -30,21 +32,11 @@ from .parameters import check_parameters
 from .progress import GridProgress
 from .rows import RowNorm
 from .supervision import Supervision
+from .surface import Cell, Surface
 
-#: What "auto" tries, as multiples of HDSL's own automatic values; priors also try 0.
-AUTO_SCALES = (0.1, 0.3, 1.0, 3.0, 10.0)
-AUTO_PRIORS = (0.3, 1.0, 3.0)
-
-
-class Cell(NamedTuple):
-    """One run: which, the fitted model, the scores along its path, and its seconds."""
-
-    prior: int
-    scale: int
-    fold: int
-    model: HDSL
-    scores: dict[int, float]
-    seconds: float
+#: What "auto" tries, as multiples of HDSL's own automatic values.
+AUTO_SCALES = (0.3, 1.0, 3.0)
+AUTO_PRIORS = (1.0,)
 
 
 class HDSLCV(CallbackSupportMixin, SimilarityModel):
@@ -52,29 +44,34 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
 
     Every pair of a prior and a scale is learned on the training part of each fold, and every path
     is scored along the way on the other part, so that a grid of runs shows a whole surface: score
-    by prior, scale and iteration. The best point of the mean surface is then fitted on all rows.
-    Runs start from nothing: a path that started from that of another scale would have no early
-    models to choose from.
+    by prior, scale and iteration. Points within one standard error of the best mean count as
+    equally good. Among these the automatic scale and prior go first, then those of the best mean,
+    and of their iterations the last. The chosen point is then fitted to all rows. The standard
+    error is that over folds, or that of the validation rows where it is larger.
+
+    The runs of a fold share their comparisons. Each run starts from nothing: a path that started
+    from that of another scale would have no early models to choose from.
 
     Parameters
     ----------
     scales : array-like of float or "auto", default="auto"
-        "auto" is 0.1, 0.3, 1, 3 and 10 times the automatic scale of HDSL.
+        "auto" is 0.3, 1 and 3 times the automatic scale of HDSL for all rows.
     priors : array-like of float or "auto", default="auto"
-        "auto" is 0 and 0.3, 1 and 3 times the automatic prior of HDSL.
+        "auto" is the automatic prior of HDSL for all rows.
     estimator : HDSL or None, default=None
         Carries all other parameters; None is ``HDSL()``.
-    cv : int, splitter or iterable, default=5
+    cv : int, splitter or iterable, default=3
         As in scikit-learn; stratified for labels. With triplets an int splits the rows, so that
         none is on both sides, and judgements across the sides are left out.
     refit : bool, default=True
-        Fit the best on all rows at the end. Not done where ``fit`` is given validation data: the
-        best model has seen all training rows already.
+        Fit the best on all rows at the end. Its memory is checked before the first run. Not done
+        where ``fit`` is given validation data: the best model has seen all training rows already.
     n_jobs : int or None, default=None
-        Processes for the runs of the grid; each run takes one thread.
+        Processes, at most one per fold; more than the folds are threads of each run. Results do not
+        depend on it.
     verbose : int, default=0
-        1 shows a live line in a terminal or a notebook, on stderr, and elsewhere a line a finished
-        run.
+        1 shows a live line in a terminal or a notebook, on stderr, and elsewhere a line per
+        finished run; with several processes the lines of a fold come together.
 
     Attributes
     ----------
@@ -82,7 +79,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
     best_params_ : dict
         scale, prior and n_iter.
     best_score_ : float
-        Mean validation score of the best: accuracy of 3-NN, of triplets, or the estimator's
+        Mean validation score at `best_params_`; the score is that of HDSL or the estimator's
         ``scoring``.
     scales_, priors_, iterations_ : ndarrays
         The axes of the surface.
@@ -90,9 +87,11 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         A run that ended before an iteration counts with its last score; NaN where a run is missing
         because of an interrupt.
     cv_results_ : dict of ndarrays
-        One line a pair of prior and scale at its best iteration, as in scikit-learn.
+        One line per pair of prior and scale at its best iteration, as in scikit-learn.
     status_ : str
-        "complete", or "interrupted" (Ctrl-C): then the best of the finished runs is kept as it is.
+        "complete"; "interrupted" (Ctrl-C): only folds with all their runs finished are compared,
+        and `best_estimator_` is a model of such a fold, or the refit so far; or "not_refitted":
+        there was no memory for the refit, and `best_estimator_` is the model of a fold.
     n_features_in_ : int
 
     Examples
@@ -112,7 +111,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         *,
         priors: Any = "auto",
         estimator: HDSL | None = None,
-        cv: Any = 5,
+        cv: Any = 3,
         refit: bool = True,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -163,18 +162,25 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
             sample_weight=sample_weight,
         )  # fmt: skip
         validation = (X_val, y_val, triplets_val)
-        fixed = any(part is not None for part in validation)
-        if fixed:
+        is_fixed = any(part is not None for part in validation)
+        refits = self.refit and not is_fixed
+        refit_rng = user_input.generator(base.random_state)
+        if is_fixed:
             held = whole.check_validation(checked, *validation)
-            folds = [(whole, replace(held, X=rows.apply(held.X)))]
+            parts = [(whole, replace(held, X=rows.apply(held.X)))]
         else:
-            folds = list(self._folds(whole))
-            if not folds:
+            parts = list(self._folds(whole))
+            if not parts:
                 raise ValueError("cv has no fold: give an int, a splitter, or at least one split.")
+        whole = _mined(base, whole, refit_rng)
+        if refits:  # before the work of the grid
+            check_memory(base, whole.X, whole.compared)
         rng = user_input.generator(base.random_state)
-        mined = [(_mined(base, train, rng), held) for train, held in folds]
-        scales, priors = self._grid(base, mined[0][0])
-        n_runs, refits = len(priors) * len(scales) * len(folds), self.refit and not fixed
+        folds = [(whole if is_fixed else _mined(base, part, rng), held) for part, held in parts]
+        learned = copy(self)  # self changes at the end, in one stroke
+        learned.priors_, learned.scales_, preference = self._grid(base, whole)
+        shape = len(learned.priors_), len(learned.scales_), len(folds)
+        n_runs = math.prod(shape)
         root = None
         if hasattr(self, "_skl_callbacks") or hasattr(base, "_skl_callbacks"):
             root = self._init_callback_context(
@@ -182,30 +188,19 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
             )
             root.call_on_fit_task_begin(estimator=self, **task_data(whole))
         with GridProgress(self.verbose, n_runs) as shown:
-            cells, complete = self._run(base, mined, scales, priors, shown, root)
-            if not cells:
+            cells = self._run(base, folds, learned.priors_, learned.scales_, shown, root)
+            surface = Surface.of(cells, *shape)
+            if not len(surface.folds):
                 raise RuntimeError(
-                    "HDSLCV was interrupted before any run was finished: there is no model yet."
+                    f"HDSLCV was interrupted after {len(cells)} of {n_runs} runs, before any fold "
+                    "was finished: there is nothing to compare, and no model yet."
                 )
-            learned = copy(self)  # self changes at the end, in one stroke
-            learned._keep(sorted(cells, key=lambda cell: cell[:3]), len(folds), scales, priors)
+            learned._set_choice(cells, surface, preference)
             shown.end(learned.best_score_, learned.best_params_)
-        if complete and refits:
-            best = clone(base).set_params(**learned._refit_parameters())
-            best.verbose = max(base.verbose, self.verbose)
+        learned.status_ = "complete" if len(cells) == n_runs else "interrupted"
+        if refits and learned.status_ == "complete":
             task = None if root is None else root.subcontext(task_name="refit", task_id=n_runs)
-            try:
-                with _followed(task, self, best, whole):
-                    path.learn(Fit(best, whole, None, user_input.generator(base.random_state)))
-            except KeyboardInterrupt:  # before it has learned: the best of the runs stays
-                complete = False
-            else:
-                best.verbose = base.verbose
-                learned.best_estimator_ = best
-                if best.n_iter_ > learned.best_params_["n_iter"]:
-                    learned.best_estimator_ = best.at(learned.best_params_["n_iter"])
-                complete = best.status_ != "interrupted"
-        learned.status_ = "complete" if complete else "interrupted"
+            learned.status_ = learned._refit(base, whole, refit_rng, task)
         best = learned.best_estimator_
         best.norm_, best.columns_ = rows.norm, rows.columns
         learned.__dict__.pop("feature_names_in_", None)
@@ -269,104 +264,93 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
                 )
             yield parts
 
-    def _grid(self, base: HDSL, train: Supervision) -> tuple[np.ndarray, np.ndarray]:
-        """Return the scales and priors to try."""
+    def _grid(self, base: HDSL, data: Supervision) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the priors and scales to try, and how many values of each cell are automatic."""
         scales, priors = self.scales, self.priors
+        is_auto_scale = is_auto_prior = np.zeros(1, dtype=bool)
         if isinstance(scales, str) or isinstance(priors, str):
-            scale, prior = _automatic(base, train)
-            scales = np.multiply(scale, AUTO_SCALES) if isinstance(scales, str) else scales
+            scale, prior = _automatic(base, data)
+            if isinstance(scales, str):
+                scales, is_auto_scale = np.multiply(scale, AUTO_SCALES), np.equal(AUTO_SCALES, 1.0)
             if isinstance(priors, str):
-                priors = [0.0, *np.multiply(prior, AUTO_PRIORS)]
-        return np.asarray(scales, dtype=float), np.asarray(priors, dtype=float)
+                priors, is_auto_prior = np.multiply(prior, AUTO_PRIORS), np.equal(AUTO_PRIORS, 1.0)
+        shape = len(priors), len(scales)
+        preference = np.broadcast_to(is_auto_prior[:, None].astype(int) + is_auto_scale, shape)
+        return np.asarray(priors, dtype=float), np.asarray(scales, dtype=float), preference
 
     def _run(
         self,
         base: HDSL,
         folds: Sequence[tuple[Supervision, Supervision]],
-        scales: np.ndarray,
         priors: np.ndarray,
+        scales: np.ndarray,
         shown: GridProgress,
         root: Any,
-    ) -> tuple[list[Cell], bool]:
-        """Return the finished runs, and whether that is all; an interrupt leaves the rest out."""
-        places = list(product(range(len(priors)), range(len(scales)), range(len(folds))))
-        tasks: list[Any] = [None] * len(places)
+    ) -> list[Cell]:
+        """Return the finished runs; an interrupt leaves the rest out."""
+        n_runs = len(priors) * len(scales)
+        tasks: list[Any] = [None] * (n_runs * len(folds))
         if root is not None:  # all made before a process gets one: each knows the others
-            tasks = [root.subcontext(task_name="run", task_id=k) for k in range(len(places))]
-        caller = None if root is None else self
-        jobs = (
-            joblib.delayed(_cell)(
-                base, *folds[fold], scales[scale], priors[prior], place, task, caller
-            )
-            for place, task in zip(places, tasks, strict=True)
-            for prior, scale, fold in [place]
-        )
+            tasks = [root.subcontext(task_name="run", task_id=k) for k in range(len(tasks))]
         n_jobs = joblib.effective_n_jobs(self.n_jobs)
+        n_processes = min(n_jobs, len(folds))
+        base = clone(base).set_params(n_jobs=n_jobs // n_processes, verbose=0)
+        caller = None if root is None else self
+        jobs = [
+            Fold(base, k, *parts, priors, scales, tasks[k * n_runs : (k + 1) * n_runs], caller)
+            for k, parts in enumerate(folds)
+        ]
         cells: list[Cell] = []
         with suppress(KeyboardInterrupt):
-            for cell in _results(jobs, n_jobs):
+            for cell in _results(jobs, n_processes):
                 if cell.model.status_ == "interrupted":
                     break
                 cells.append(cell)
                 shown.add(cell.model, cell.fold)
-        return cells, len(cells) == len(places)
+        return cells
 
-    def _keep(
-        self, cells: list[Cell], n_folds: int, scales: np.ndarray, priors: np.ndarray
-    ) -> None:
-        iterations = np.array(sorted({k for cell in cells for k in cell.scores}))
-        if not len(iterations):
-            raise ValueError("No model of the grid has a score that is a number: check scoring.")
-        scores = np.full((len(priors), len(scales), len(iterations), n_folds), np.nan)
-        seconds = np.full((len(priors), len(scales), n_folds), np.nan)
-        for cell in cells:
-            known = np.array(list(cell.scores))
-            at = np.searchsorted(known, iterations, side="right") - 1
-            along = np.array([*cell.scores.values(), np.nan])[at]  # -1: before its first score
-            scores[cell.prior, cell.scale, :, cell.fold] = along
-            seconds[cell.prior, cell.scale, cell.fold] = cell.seconds
-        there = ~np.isnan(scores).all(axis=(2, 3))
-        known = ~np.isnan(scores).all(axis=-1)
-        mean = np.full(scores.shape[:3], -np.inf)
-        mean[known] = np.nanmean(scores[known], axis=-1)
-        prior, scale, k = (int(at) for at in np.unravel_index(mean.argmax(), mean.shape))
-        self.scales_, self.priors_, self.iterations_ = scales, priors, iterations
-        self.scores_, self.best_score_ = scores, float(mean[prior, scale, k])
+    def _set_choice(self, cells: list[Cell], surface: Surface, preference: np.ndarray) -> None:
+        """Set the attributes of the search; the best model is that of a fold until the refit."""
+        point = surface.choose(preference)
+        n_iter = int(surface.iterations[point.iteration])
+        self.iterations_, self.scores_ = surface.iterations, surface.scores
+        self.best_score_ = float(surface.mean[point])
         self.best_params_ = {
-            "scale": float(scales[scale]),
-            "prior": float(priors[prior]),
-            "n_iter": int(iterations[k]),
+            "scale": float(self.scales_[point.scale]),
+            "prior": float(self.priors_[point.prior]),
+            "n_iter": n_iter,
         }
-        own = [cell for cell in cells if (cell.prior, cell.scale) == (prior, scale)]
-        best = max(own, key=lambda cell: cell.model.validation_score_).model
-        n_iter = min(int(iterations[k]), len(best.trace_) - 1)
+        self.cv_results_ = surface.table(self.priors_, self.scales_)
+        fold = surface.folds[surface.scores[point][surface.folds].argmax()]
+        best = next(cell.model for cell in cells if cell[:3] == (fold, *point[:2]))
+        n_iter = min(n_iter, len(best.trace_) - 1)
         self.best_estimator_ = best.at(n_iter) if n_iter != best.n_iter_ else best
-        self.cv_results_ = self._table(mean, seconds, there)
 
-    def _table(
-        self, mean: np.ndarray, seconds: np.ndarray, there: np.ndarray
-    ) -> dict[str, np.ndarray]:
-        """Return one line a pair of prior and scale, at its best iteration."""
-        prior, scale = np.nonzero(there)
-        best = mean[prior, scale].argmax(axis=1)
-        at_best = self.scores_[prior, scale, best]
-        values = mean[prior, scale, best]
-        table = {
-            "param_prior": self.priors_[prior],
-            "param_scale": self.scales_[scale],
-            "n_iter": self.iterations_[best],
-            "mean_test_score": values,
-            "std_test_score": np.nanstd(at_best, axis=1),
-            "rank_test_score": 1 + (values[None, :] > values[:, None]).sum(axis=1),
-            "mean_fit_time": np.nanmean(seconds[prior, scale], axis=1),
-        }
-        for fold in range(at_best.shape[1]):
-            table[f"split{fold}_test_score"] = at_best[:, fold]
-        return table
-
-    def _refit_parameters(self) -> dict[str, Any]:
-        chosen = {"scale": self.best_params_["scale"], "prior": self.best_params_["prior"]}
-        return {**chosen, "max_iter": max(self.best_params_["n_iter"], 1), "n_jobs": self.n_jobs}
+    def _refit(self, base: HDSL, data: Supervision, rng: np.random.Generator, task: Any) -> str:
+        """Fit the best to all rows; return the status."""
+        chosen = self.best_params_
+        best = clone(base).set_params(
+            scale=chosen["scale"], prior=chosen["prior"], max_iter=max(chosen["n_iter"], 1),
+            n_jobs=self.n_jobs, verbose=max(base.verbose, self.verbose),
+        )  # fmt: skip
+        fit = Fit(best, data, None, rng)
+        fit.limit = chosen["n_iter"]
+        try:
+            with _followed(task, self, best, data):
+                path.learn(fit)
+        except KeyboardInterrupt:  # before it has learned: the best of the runs stays
+            return "interrupted"
+        except MemoryError as error:
+            warnings.warn(
+                f"The refit on all rows was given up: {error} best_estimator_ is the model of a "
+                "fold.",
+                UserWarning,
+                stacklevel=5,
+            )
+            return "not_refitted"
+        best.verbose = base.verbose
+        self.best_estimator_ = best
+        return "interrupted" if best.status_ == "interrupted" else "complete"
 
     # --- the best model's own ---------------------------------------------------------------------
 
@@ -382,42 +366,52 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         return self.best_estimator_.n_components
 
 
-def _automatic(base: HDSL, train: Supervision) -> tuple[float, float]:
+def _automatic(base: HDSL, data: Supervision) -> tuple[float, float]:
     """Return the automatic scale and prior for data with their comparisons."""
-    from ..backends.cpu.layout import CPULayout
     from ..backends.cpu.workers import Workers
 
     with Workers(base.n_jobs) as workers:
-        layout = CPULayout(train.X, train.compared, train.compared_weights, workers=workers)
-        return chosen_sizes("auto", "auto", layout)
+        return chosen_sizes("auto", "auto", make_layout(base, data, workers))
 
 
-def _mined(base: HDSL, train: Supervision, rng: np.random.Generator) -> Supervision:
-    """Return the data with their triplets, made once for all runs of a fold."""
+def _mined(base: HDSL, data: Supervision, rng: np.random.Generator) -> Supervision:
+    """Return the data with their triplets."""
     mine = Mining(base.mining, base.n_targets, base.n_impostors, base.n_jobs)
-    compared, weights = mine(train, rng)
-    return replace(train, compared=compared, compared_weights=weights)
+    compared, weights = mine(data, rng)
+    return replace(data, compared=compared, compared_weights=weights)
 
 
-def _cell(
-    base: HDSL,
-    train: Supervision,
-    held: Supervision,
-    scale: float,
-    prior: float,
-    place: tuple[int, int, int],
-    task: Any,
-    caller: HDSLCV | None,
-) -> Cell:
-    """Fit one point of the grid, scored along its path."""
-    began = time.perf_counter()
-    model = clone(base).set_params(scale=float(scale), prior=float(prior), n_jobs=1, verbose=0)
-    model.n_features_in_ = train.X.shape[1]
-    with _followed(task, caller, model, train):
-        path.learn(Fit(model, train, held, user_input.generator(model.random_state)))
-    along = model.trace_["validation_score"]
-    scores = {int(k): float(along[k]) for k in np.flatnonzero(~np.isnan(along))}
-    return Cell(*place, model, scores, time.perf_counter() - began)
+class Fold(NamedTuple):
+    """The runs of a fold, which share their comparisons and the layout of these."""
+
+    base: HDSL
+    number: int
+    train: Supervision
+    held: Supervision
+    priors: np.ndarray
+    scales: np.ndarray
+    tasks: list[Any]
+    caller: HDSLCV | None
+
+    def cells(self) -> Iterator[Cell]:
+        """Fit every prior and scale, each scored along its path; an interrupt ends it."""
+        from ..backends.cpu.workers import Workers
+
+        with Workers(self.base.n_jobs) as workers:
+            layout = make_layout(self.base, self.train, workers)
+            grid = product(enumerate(self.priors), enumerate(self.scales))
+            for task, ((p, prior), (s, scale)) in zip(self.tasks, grid, strict=True):
+                began = time.perf_counter()
+                model = clone(self.base).set_params(scale=float(scale), prior=float(prior))
+                model.n_features_in_ = self.train.X.shape[1]
+                rng = user_input.generator(model.random_state)
+                with _followed(task, self.caller, model, self.train):
+                    found = path.learn(Fit(model, self.train, self.held, rng, layout=layout))
+                assert found.scores is not None
+                scores = {k: v for k, v in found.scores.scores.items() if not np.isnan(v.value)}
+                yield Cell(self.number, p, s, model, scores, time.perf_counter() - began)
+                if model.status_ == "interrupted":
+                    return
 
 
 @contextmanager
@@ -434,10 +428,16 @@ def _followed(
         task.call_on_fit_task_end(estimator=caller, **task_data(supervision))
 
 
-def _results(jobs: Iterable[Any], n_jobs: int) -> Iterator[Cell]:
-    """Run the jobs, here or in other processes, and yield results as they come."""
-    if n_jobs == 1:
-        for function, args, kwargs in jobs:
-            yield function(*args, **kwargs)
+def _results(folds: list[Fold], n_processes: int) -> Iterator[Cell]:
+    """Run the folds, here or in other processes, and yield results as they come."""
+    if n_processes == 1:
+        for fold in folds:
+            yield from fold.cells()
         return
-    yield from joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")(jobs)
+    jobs = (joblib.delayed(_cells)(fold) for fold in folds)
+    for cells in joblib.Parallel(n_jobs=n_processes, return_as="generator_unordered")(jobs):
+        yield from cells
+
+
+def _cells(fold: Fold) -> list[Cell]:
+    return list(fold.cells())

@@ -45,6 +45,7 @@ class Learned(NamedTuple):
     scale: float
     prior: float
     n_comparisons: int
+    is_refit: bool = False  # the scores are those of a run on fewer rows, which chose the length
 
 
 @dataclass
@@ -125,7 +126,20 @@ class Fit:
     earlier : Result, default=None
         The path to continue.
     checkpoint : Checkpoint, default=None
+    layout : Layout, default=None
+        The rows and comparisons laid out, where several fits share them.
+
+    Attributes
+    ----------
+    limit : int
+        The last iteration.
+    found : dict of str to ndarray or None
+        The snapshot to resume from.
+    saved_too : dict of str to dict of str to ndarray
+        Parts that snapshots hold besides those of the run.
     """
+
+    n_runs = 1
 
     def __init__(
         self,
@@ -136,6 +150,7 @@ class Fit:
         *,
         earlier: Result | None = None,
         checkpoint: Checkpoint | None = None,
+        layout: Layout | None = None,
     ) -> None:
         self.model, self.supervision, self.validation = model, supervision, validation
         self.rng, self.earlier, self.checkpoint = rng, earlier, checkpoint
@@ -144,16 +159,21 @@ class Fit:
         self.mines_again = (
             model.mine_every is not None and model.mining == "neighbors" and is_labelled
         )
+        self.shared_layout = layout
         self.limit = model.max_iter + (0 if earlier is None else earlier.n_iter)
+        self.found = None if checkpoint is None else checkpoint.arrays
+        self.saved_too: dict[str, Arrays] = {}
 
     def run(self, workers: Workers, progress: Progress, tasks: Tasks) -> Learned:
         """Mine and solve, again and again where `mine_every` says so."""
         stage = Stage(*self.mine(self.supervision, self.rng), self.earlier)
-        found = None if self.checkpoint is None else self.checkpoint.arrays
+        found = self.found
         if self.checkpoint is not None and found is not None:
             with self.checkpoint.explain_damage():
                 stage.restore(part_of(found, "stage"), self.supervision.X.shape)
-        layout = self.layout(stage.compared, stage.weights, stage.result, workers)
+        layout = self.shared_layout
+        if layout is None:
+            layout = self.layout(stage.compared, stage.weights, stage.result, workers)
         if found is None:
             stage.scale, stage.prior = self.scale_and_prior(layout)
         user_input.check_margins(self.supervision.X, stage.scale, stage.prior)
@@ -175,7 +195,7 @@ class Fit:
                         rng=self.rng,
                         callback=_all_of(
                             scores,
-                            progress.follow(self.limit, scores),
+                            progress.follow(max(self.limit, 1), scores),
                             tasks.follow(stage.scale, stage.prior),
                             self.model.callback,
                         ),
@@ -219,21 +239,9 @@ class Fit:
         workers: Workers,
     ) -> Layout:
         """Return the rows and comparisons laid out, with the features of the path so far."""
-        from ..backends.cpu.layout import CPULayout  # compiled code is loaded by the first fit
-
-        X = self.supervision.X
-        check_memory(self.model, X, compared)
         columns = None if result is None else np.unique(result.atoms[:, :2])
-        layout = CPULayout(
-            X, compared, weights, workers=workers, columns=columns,
-            store_products=self.model.batch_size is None,
-        )  # fmt: skip
-        if layout.n_features < 2:
-            raise ValueError(
-                f"The {X.shape[0]} rows to learn from have {layout.n_features} feature(s) with a "
-                "non-zero value, but an atom pairs two: hold out other rows, or fewer."
-            )
-        return layout
+        data = replace(self.supervision, compared=compared, compared_weights=weights)
+        return make_layout(self.model, data, workers, columns)
 
     def mine_again(
         self, stage: Stage, result: Result, workers: Workers
@@ -270,22 +278,24 @@ class Fit:
         return scores
 
     def score(self) -> monitor.Score:
-        """Return what models are scored by: the user's function, 3-NN or comparisons."""
+        """Return what models are scored by: the user's function, labels or comparisons."""
         validation, supervision = self.validation, self.supervision
         assert validation is not None
         if self.model.scoring is not None:
             scoring, model = self.model.scoring, self.model
             truth = validation.compared if validation.is_judged else validation.y
-            return lambda found: scoring(with_similarity(model, found), validation.X, truth)
+            return lambda found: monitor.Estimate(
+                float(scoring(with_similarity(model, found), validation.X, truth))
+            )
         if validation.is_judged:
-            return monitor.triplet_accuracy(
+            return monitor.triplet_score(
                 validation.X, validation.compared, validation.compared_weights
             )
         # Equal rows of a label are one point, as in mining; a row of weight 0 counts as absent.
         rows, _ = triplets_module.distinct_rows(
             supervision.X, supervision.codes, supervision.weights
         )
-        return monitor.knn_accuracy(
+        return monitor.label_score(
             supervision.X[rows], supervision.y[rows], validation.X, validation.y,
             validation.weights, n_jobs=self.model.n_jobs,
         )  # fmt: skip
@@ -301,7 +311,7 @@ class Fit:
             return None
 
         def arrays(snapshot: Callable[[], Arrays]) -> Arrays:
-            parts = {"run": snapshot(), "stage": stage.snapshot()}
+            parts = {"run": snapshot(), "stage": stage.snapshot(), **self.saved_too}
             return nested(**parts if scores is None else {**parts, "scores": scores.snapshot()})
 
         def save(snapshot: Callable[[], Arrays]) -> None:
@@ -329,6 +339,29 @@ def with_similarity(model: HDSL, similarity: Similarity) -> HDSL:
     copied.norm_, copied.columns_ = similarity.norm, similarity.columns
     copied.__dict__.pop("feature_names_in_", None)  # the rows that it is given have none
     return copied
+
+
+def make_layout(
+    model: HDSL, data: Supervision, workers: Workers, columns: np.ndarray | None = None
+) -> Layout:
+    """Return rows and their comparisons laid out for the fits of a model.
+
+    `columns` are features although they may be empty. NotEnoughMemory is raised before the work.
+    """
+    from ..backends.cpu.layout import CPULayout  # compiled code is loaded by the first fit
+
+    X = data.X
+    check_memory(model, X, data.compared)
+    layout = CPULayout(
+        X, data.compared, data.compared_weights, workers=workers, columns=columns,
+        store_products=model.batch_size is None,
+    )  # fmt: skip
+    if layout.n_features < 2:
+        raise ValueError(
+            f"The {X.shape[0]} rows to learn from have {layout.n_features} feature(s) with a "
+            "non-zero value, but an atom pairs two: hold out other rows, or fewer."
+        )
+    return layout
 
 
 def chosen_sizes(scale: float | str, prior: float | str, layout: Layout) -> tuple[float, float]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from .callbacks import CallbackSupportMixin
 from .fitting import Fit, identity_of_run
 from .model import SimilarityModel
 from .parameters import check_parameters, check_same_path
+from .refit import Refit
 from .rows import RowNorm
 from .supervision import Supervision
 
@@ -85,22 +86,27 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         milliseconds as a rule). Each failed check doubles the wait before the next, so a run of k
         iterations makes at most log2(k) + 2 checks.
     early_stopping : bool, default=False
-        Choose the model of the path with the best score on validation data: those given to ``fit``
-        (which turn early stopping on by themselves), or rows held out.
+        Choose the model of the path by its score on validation data: of the models within one
+        standard error of the best score, the one with the most iterations. Validation data given to
+        ``fit`` turn early stopping on by themselves. Without them rows are held out to choose the
+        number of iterations, and the model is then fitted to all rows for that many. A callback or
+        an interrupt that ends the choice leaves the model chosen so far, without a refit.
     validation_fraction : float, default=0.1
         Share of the rows to hold out if ``fit`` is given no validation data: with labels, of each
         class; with triplets, those of a held-out anchor validate and those without a held-out row
-        train.
+        train. A warning says so where they are too few to choose by: 50 rows or 200 comparisons.
     n_iter_no_change : int or None, default=300
         Stop after this many iterations without a better validation score; None never does. Paths
         are scored every 10 iterations, and after 100 whenever they are a tenth longer.
     scoring : callable or None, default=None
         Called as scoring(model, X_val, y_val), larger is better; y_val is the validation triplets
-        if there are no labels. None is the accuracy of 3 nearest neighbours, or the share of
-        comparisons that hold.
+        if there are no labels. Of equal scores the longest run wins. None is the share of the 10
+        nearest rows of X, by learned cosine, that have the label of a validation row, or the share
+        of comparisons that hold.
     warm_start : bool, default=False
         Let ``fit`` continue the path of the previous fit, for up to `max_iter` more iterations with
-        the same scale and prior.
+        the same scale and prior. With ``early_stopping=True`` rows held out choose how many more;
+        the path may have learned from these rows before, so `X_val` chooses better.
     checkpoint : str, path-like or None, default=None
         A file that the run is saved to every half minute. If it exists, left by a killed or
         interrupted process, the fit continues from it and ends in the same model, to the last bit.
@@ -148,7 +154,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         blended step that did not need it.
     gap_is_exact_ : bool
     n_iter_ : int
-        Iterations that led to this model; with early stopping the run went further.
+        Iterations that led to this model; with validation data the run went further.
     n_triplets_ : int
         Number of comparisons.
     status_ : str
@@ -161,7 +167,8 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         atom, n_atoms, n_features, seconds, validation_score (NaN where there is none).
         ``pandas.DataFrame(model.trace_)`` reads it.
     validation_score_ : float
-        Score of this model, with early stopping.
+        Score of this model, with early stopping. After a refit on all rows it is the score of the
+        model of the same length that chose the length, and the trace has the scores of that run.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
@@ -271,7 +278,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             One weight per triplet or quadruplet where these are given. Otherwise one per row, for
             the triplets that it is the anchor of. Weight 0 is absence, weight 2 is repetition.
         X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
-            Rows to choose the best model of the path by; needs `y_val` or `triplets_val`.
+            Rows to choose a model of the path by; needs `y_val` or `triplets_val`.
         y_val : array-like of shape (n_val,), default=None
             Their labels; rows of X vote for them.
         triplets_val : array-like of int of shape (n_val, 3) or (n_val, 4), default=None
@@ -340,15 +347,21 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         X = user_input.as_problem_matrix(X)
         rows = RowNorm.of(self, X, continues=earlier is not None)
         train = Supervision.check(type(self).__name__, rows.apply(X), **given)
-        held = None
+        held, whole = None, train
+        refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length
         if any(part is not None for part in validation):
             held = train.check_validation(checked, *validation)
             held = replace(held, X=rows.apply(held.X))
         elif self.early_stopping and validation:
             train, held = train.hold_out(self.validation_fraction, rng)
         if checkpoint is not None:
-            checkpoint.check(identity_of_run(self, train, held, earlier))
-        fit = Fit(self, train, held, rng, earlier=earlier, checkpoint=checkpoint)
+            checkpoint.check(identity_of_run(self, whole, held, earlier))
+        run: dict[str, Any] = {"earlier": earlier, "checkpoint": checkpoint}
+        fit: Fit | Refit = Fit(self, train, held, rng, **run)
+        if whole is not train:
+            fit = Refit(
+                Fit(self, train, held, rng, **run), Fit(self, whole, None, refit_rng, **run)
+            )
         checked.norm_, checked.columns_ = rows.norm, rows.columns
         path.learn(fit, checked)
         self.__dict__.pop("checkpoint_file_", None)

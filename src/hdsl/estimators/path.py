@@ -14,13 +14,14 @@ from ..core.trace import replay
 from .callbacks import Tasks
 from .fitting import Fit, Learned
 from .progress import Progress
+from .refit import Refit
 
 if TYPE_CHECKING:
     from .hdsl import HDSL
 
 
-def learn(fit: Fit, checked: HDSL | None = None) -> None:
-    """Run a fit and give its model the fitted attributes.
+def learn(fit: Fit | Refit, checked: HDSL | None = None) -> Learned:
+    """Run a fit, give its model the fitted attributes, and return all that it found.
 
     `checked` is a copy of the model that knows the features of X; None takes what the model knows.
     An interrupt or an error leaves all of the old attributes or all of the new ones.
@@ -34,7 +35,7 @@ def learn(fit: Fit, checked: HDSL | None = None) -> None:
         Progress(model.verbose) as progress,
         Tasks(model) as tasks,
     ):
-        tasks.begin(fit.supervision)
+        tasks.begin(fit.supervision, fit.n_runs * model.max_iter)
         found = fit.run(workers, progress, tasks)
         learned = copy(model) if checked is None else checked
         try:
@@ -45,10 +46,11 @@ def learn(fit: Fit, checked: HDSL | None = None) -> None:
         user_input.replace_fitted(model, learned)
         progress.end(model)
         tasks.end()
+    return found
 
 
 def store(model: HDSL, learned: Learned) -> None:
-    """Give a model the fitted attributes of a run: with scores, those of the best iteration."""
+    """Give a model the fitted attributes of a run: with scores, those of the chosen iteration."""
     result, scores = learned.result, learned.scores
     model.atoms_, model.weights_ = result.atoms, result.weights
     model.scale_, model.prior_ = learned.scale, learned.prior
@@ -59,12 +61,17 @@ def store(model: HDSL, learned: Learned) -> None:
     model.__dict__.pop("validation_score_", None)
     if scores is None or not scores.scores:  # interrupted before the first score
         return
+    along = model.trace_["validation_score"]
     for n_iter, score in scores.scores.items():
-        model.trace_["validation_score"][n_iter] = score
-    if result.status == "callback" and scores.gave_up:
+        if n_iter < len(along):
+            along[n_iter] = score.value
+    if scores.gave_up and result.status == ("max_iter" if learned.is_refit else "callback"):
         model.status_ = "no_change"
-    go_to(model, scores.best_n_iter)
-    model.validation_score_ = scores.scores[scores.best_n_iter]
+    if not learned.is_refit:
+        go_to(model, scores.chosen_n_iter)
+    elif result.status != "interrupted":  # the refit may have converged before
+        along[model.n_iter_] = scores.scores[scores.chosen_n_iter].value
+    model.validation_score_ = float(along[model.n_iter_])
 
 
 def go_to(model: HDSL, n_iter: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +11,9 @@ import scipy.sparse as sp
 
 from .. import triplets as triplets_module
 from .. import user_input
+
+#: A choice by fewer held-out rows or comparisons is uncertain.
+FEW_ROWS, FEW_COMPARISONS = 50, 200
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,20 @@ class Supervision:
         held-out row in both pairs. The rest is left out.
         """
         hold_out = self._hold_out_judged if self.is_judged else self._hold_out_labelled
-        return hold_out(fraction, rng)
+        train, held = hold_out(fraction, rng)
+        n, enough = (
+            (len(held.compared), FEW_COMPARISONS) if self.is_judged else (held.X.shape[0], FEW_ROWS)
+        )
+        if n < enough:
+            what = "comparisons" if self.is_judged else "rows"
+            warnings.warn(
+                f"Early stopping holds out {n} {what}, fewer than {enough}: its choice of a model "
+                "is uncertain. Pass X_val, choose by folds with HDSLCV, or use "
+                "early_stopping=False.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return train, held
 
     def _hold_out_labelled(
         self, fraction: float, rng: np.random.Generator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from ..datasets import Links, make_links
 from ..estimators.hdsl import HDSL
-from ..estimators.monitor import Monitor, Score
+from ..estimators.monitor import Estimate, Monitor
 from ..plots import COLORS, MARKERS
 from ..similarity import Similarity
 from ..triplets import link_triplets
@@ -81,7 +82,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         random_state=run,
     )  # fmt: skip
     test = _auc(made, made.test)
-    scores = Monitor(_auc(made, made.valid), scale, prior, d, PATIENCE)
+    valid = _auc(made, made.valid)
+    scores = Monitor(lambda similarity: Estimate(valid(similarity)), scale, prior, d, PATIENCE)
     # The optimum is that of the paper's steps; pairwise steps approach it faster.
     model = HDSL(
         **PAPER_MODEL, scale=scale, prior=prior, step="pairwise", tol=0.0, callback=scores,
@@ -92,7 +94,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     best = model.at(scores.best_n_iter)
     nothing = np.empty((0, 3), dtype=np.int64), np.empty(0)
     return {
-        "valid": scores.scores[best.n_iter_],
+        "valid": scores.scores[best.n_iter_].value,
         "test": test(best.similarity_),
         "dot": test(Similarity(*nothing, scale=1.0, prior=1.0, n_features=d)),
         "truth": test(Similarity(made.atoms, made.weights, 1.0, 0.0, d)),
@@ -108,7 +110,7 @@ def _made(d: int, run: int, quick: bool = False) -> Links:
     return make_links(n_features=d, random_state=run, **few)
 
 
-def _auc(made: Links, part: np.ndarray) -> Score:
+def _auc(made: Links, part: np.ndarray) -> Callable[[Similarity], float]:
     """Return a score: how well a similarity ranks positive links of a part before negative ones."""
     left, right = made.links[part].T
     dots = made.X[left].multiply(made.X[right]).sum(axis=1)
