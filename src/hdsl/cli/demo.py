@@ -22,7 +22,6 @@ QUERY = "wait until a connection is closed"
 #: Chosen by cross-validation. Of eight vocabularies, the cosine makes the fewest errors with this
 #: one. Stop words help where texts are as short as these.
 WORDS: dict[str, Any] = {"tokens": "identifiers", "stop_words": "none", "min_df": 2}
-LEARNING: dict[str, Any] = {"n_targets": 10, "n_impostors": 10, "max_iter": 600}
 
 
 @app.command()
@@ -87,7 +86,7 @@ def run(seed: int, *, quiet: bool) -> tuple[Outcome, float]:
         docs = load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
     outcome = learn(
         Data(Path("docstrings"), texts=np.array(docs.texts, dtype=object), labels=docs.y),
-        HDSL(random_state=seed, **LEARNING),
+        HDSL(random_state=seed),
         vectorizer=make_vectorizer(**WORDS),
         seed=seed,
         quiet=quiet,

@@ -142,19 +142,18 @@ def find(
     *,
     leave_out: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the documents most similar to a row, with the largest parts of the similarity."""
+    """Return the documents of largest learned cosine with a row, and the largest parts of it."""
     if documents.X is None:
         raise ValueError("The model has no documents: fit it again without --no-documents.")
     if n < 1 or n_reasons < 0:
         raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n} and {n_reasons}.")
-    found = search.top_k(
-        model.rewrite(x), model.index_rows(documents.X), n + (leave_out is not None)
-    )
+    index = model.index_rows(documents.X, cosine=True)
+    found = search.top_k(model.rewrite(x, cosine=True), index, n + (leave_out is not None))
     hits: list[dict[str, Any]] = []
     for row, score in zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True):
         if row < 0 or row == leave_out or len(hits) == n:
             continue
-        reasons = _reasons(model, x, documents.X[[row]], documents.feature_names)
+        reasons = _reasons(model, x, documents.X[[row]], documents.feature_names, score)
         hits.append(
             {
                 "row": row,
@@ -167,11 +166,15 @@ def find(
     return hits
 
 
-def _reasons(model: HDSL, x: Any, y: Any, names: np.ndarray | None) -> list[dict[str, Any]]:
-    """Return what each feature and feature pair adds, learned part and prior together."""
+def _reasons(
+    model: HDSL, x: Any, y: Any, names: np.ndarray | None, cosine: float
+) -> list[dict[str, Any]]:
+    """Return what each feature and feature pair adds to the cosine, learned part and prior."""
+    explanation = model.explain(x, y, feature_names=names)
+    share = cosine / explanation.total if explanation.total else 0.0
     values: dict[str, float] = {}
-    for part in model.explain(x, y, feature_names=names).parts:
-        values[part["name"]] = values.get(part["name"], 0.0) + float(part["value"])
+    for part in explanation.parts:
+        values[part["name"]] = values.get(part["name"], 0.0) + share * float(part["value"])
     ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
     return [{"name": name, "value": value} for name, value in ordered]
 

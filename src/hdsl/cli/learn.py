@@ -13,17 +13,12 @@ import scipy.sparse as sp
 import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from .. import search
 from ..estimators import HDSL
 from ..files.checkpoint import CheckpointFile
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
 from .measure import Measured, measure_judgements, measure_labels
 from .shell import is_watched, say
-
-#: Neighbours of a validation row that are compared with it. The share of them that have its label
-#: is a finer measure than the vote of 3, and chooses better where rows are few.
-N_SCORED = 10
 
 
 @dataclass(frozen=True)
@@ -129,12 +124,10 @@ def learn(
     max_iter, is_chosen = model.max_iter, bool((part == VALIDATION).any())
     checkpoints = []
     if is_chosen:
-        if by == "labels":
-            model.scoring = _neighbour_labels(plan.choose["X"], plan.choose["y"])
         beside = checkpoint_of_choice(checkpoint)
         what = "choosing the number of iterations"
         checkpoints += _fit(model, plan.choose, what, quiet, beside)
-        model.max_iter, model.scoring = max(model.n_iter_, 1), None
+        model.max_iter = max(model.n_iter_, 1)
     if not is_chosen or model.status_ != "interrupted":
         checkpoints += _fit(model, plan.learn, "learning", quiet, checkpoint)
     model.max_iter = max_iter
@@ -238,18 +231,6 @@ def _is_about(parts: np.ndarray, part: int) -> np.ndarray:
     if parts.shape[1] == 3:
         return parts[:, 0] == part
     return (parts.reshape(-1, 2, 2) == part).any(axis=2).all(axis=1)
-
-
-def _neighbour_labels(
-    X: sp.csr_array, y: np.ndarray
-) -> Callable[[HDSL, sp.csr_array, np.ndarray], float]:
-    """Return a score: the share of the nearest rows of X that have a validation row's label."""
-
-    def score(model: HDSL, X_val: sp.csr_array, y_val: np.ndarray) -> float:
-        found = search.top_k(model.rewrite(X_val), model.index_rows(X), min(N_SCORED, X.shape[0]))
-        return float(np.mean(y[found.rows] == np.asarray(y_val)[:, None]))
-
-    return score
 
 
 def _fit(

@@ -90,7 +90,9 @@ def measure_labels(
     Test rows are also searched by half of their features, among themselves and the rows of X.
     """
     k = min(n_neighbors, X.shape[0] - (X_test is None))
-    errors = compare_errors(model, X, y, X_test, y_test, n_neighbors=k, n_jobs=model.n_jobs)
+    errors = compare_errors(
+        model, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=model.n_jobs
+    )
     rows = np.arange(errors.before.n)
     ranked = X if X_test is None else sp.csr_array(sp.vstack([X_test, X]))
     return Measured(errors, _known_items(model, ranked, rows), k)
