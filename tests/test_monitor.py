@@ -1,4 +1,4 @@
-"""Scores along a path against slow ones, when they are taken, and which model is the best."""
+"""Scores along a path against slow ones, when they are taken, and which model is chosen."""
 
 from types import SimpleNamespace
 
@@ -11,7 +11,15 @@ from numpy.testing import assert_array_equal
 
 import reference
 import strategies
-from hdsl.estimators.monitor import Monitor, knn_accuracy, next_mark, triplet_accuracy
+from hdsl.estimators.monitor import (
+    Estimate,
+    Monitor,
+    label_score,
+    mean_estimate,
+    next_mark,
+    triplet_accuracy,
+    triplet_score,
+)
 from hdsl.similarity import Similarity
 
 # --- marks ---------------------------------------------------------------------------------------
@@ -42,9 +50,10 @@ def test_marks_are_about_24_per_decade(k):
 ATOMS, WEIGHTS = np.array([[0, 1, 1]]), np.ones(1)
 
 
-def run(scores, *, patience=None, first=0, last=10_000):
+def run(scores, *, errors=None, patience=None, first=0, last=10_000):
     """Call a monitor with the states of a run that has these scores; return it and its end."""
-    wanted = iter(scores)
+    errors = [0.0] * len(scores) if errors is None else errors
+    wanted = map(Estimate, scores, errors)
     monitor = Monitor(lambda similarity: next(wanted), 1.0, 0.0, 2, patience)
     for k in range(first, last + 1):
         try:
@@ -55,16 +64,31 @@ def run(scores, *, patience=None, first=0, last=10_000):
     return monitor, None
 
 
-def test_models_are_scored_at_the_marks_and_the_first_best_one_wins():
-    monitor, end = run([0.1, 0.5, 0.3, 0.5, 0.5])
-    assert monitor.scores == {0: 0.1, 10: 0.5, 20: 0.3, 30: 0.5, 40: 0.5}
-    assert monitor.best_n_iter == 10
+def test_models_are_scored_at_the_marks_and_the_longest_of_equals_is_chosen():
+    monitor, end = run([0.1, 0.5, 0.3, 0.5, 0.4])
+    assert {k: score.value for k, score in monitor.scores.items()} == {
+        0: 0.1, 10: 0.5, 20: 0.3, 30: 0.5, 40: 0.4
+    }  # fmt: skip
+    assert (monitor.best_n_iter, monitor.chosen_n_iter) == (10, 30)
     assert (end, monitor.gave_up) == (None, False)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 3)), min_size=1, max_size=12),
+    st.floats(0.1, 10.0),
+)
+def test_the_longest_within_one_standard_error_of_the_best_is_chosen(scored, unit):
+    values, errors = (np.array(column) * unit for column in zip(*scored, strict=True))
+    monitor, _ = run(values, errors=errors)
+    first = int(values.argmax())
+    assert monitor.best_n_iter == 10 * first
+    close = np.flatnonzero(values >= values[first] - errors[first])
+    assert monitor.chosen_n_iter == list(monitor.scores)[close[-1]]
 
 
 def test_the_score_gets_the_model_as_it_is():
     seen = []
-    monitor = Monitor(lambda similarity: seen.append(similarity) or 0.0, 3.0, 0.5, 7)
+    monitor = Monitor(lambda similarity: seen.append(similarity) or Estimate(0.0), 3.0, 0.5, 7)
     monitor(SimpleNamespace(n_iter=0, atoms=ATOMS, weights=WEIGHTS))
     (similarity,) = seen
     assert (similarity.scale, similarity.prior, similarity.n_features) == (3.0, 0.5, 7)
@@ -97,22 +121,23 @@ def test_a_run_that_starts_later_has_the_same_marks():
 
 def test_add_scores_a_model_once():
     monitor, _ = run([0.1, 0.5, 0.3])
-    monitor.score = lambda similarity: 0.9
+    monitor.score = lambda similarity: Estimate(0.9)
     monitor.add(20, ATOMS, WEIGHTS)
-    assert (monitor.scores[20], monitor.best_n_iter) == (0.3, 10)
+    assert (monitor.scores[20].value, monitor.best_n_iter) == (0.3, 10)
     monitor.add(23, ATOMS, WEIGHTS)
-    assert (monitor.scores[23], monitor.best_n_iter, monitor.last_score) == (0.9, 23, 0.9)
+    assert (monitor.scores[23].value, monitor.best_n_iter, monitor.last_score) == (0.9, 23, 0.9)
 
 
 def test_a_restored_monitor_continues_as_the_first_one():
-    monitor, _ = run([0.1, 0.5, 0.3])
-    other = Monitor(lambda similarity: 0.2, 1.0, 0.0, 2)
+    monitor, _ = run([0.1, 0.5, 0.3], errors=[0.0, 0.25, 0.1])
+    other = Monitor(lambda similarity: Estimate(0.2), 1.0, 0.0, 2)
     other.restore(monitor.snapshot())
     assert (other.scores, other.best_n_iter, other.last_score) == (monitor.scores, 10, 0.3)
+    assert other.chosen_n_iter == 20
     for k in range(21, 31):
         other(SimpleNamespace(n_iter=k, atoms=ATOMS, weights=WEIGHTS))
     assert list(other.scores) == [0, 10, 20, 30]
-    empty = Monitor(lambda similarity: 0.2, 1.0, 0.0, 2)
+    empty = Monitor(lambda similarity: Estimate(0.2), 1.0, 0.0, 2)
     empty.restore(empty.snapshot())
     assert empty.scores == {}
     assert np.isnan(empty.last_score)
@@ -125,6 +150,8 @@ def test_a_restored_monitor_continues_as_the_first_one():
         {"n_iter": np.array([0, 10])},
         {"n_iter": np.array([0.0, 10.0, 20.0])},
         {"score": np.array([[0.1, 0.5, 0.3]])},
+        {"error": np.array([0.1, -0.5, 0.3])},
+        {"error": np.array([0.1])},
         {"best": np.array(7)},
         {"best": np.array([10])},
     ],
@@ -135,7 +162,7 @@ def test_restore_rejects_what_is_no_snapshot(change):
         monitor.restore(monitor.snapshot() | change)
     with pytest.raises(ValueError, match="has no array 'best'"):
         monitor.restore({k: v for k, v in monitor.snapshot().items() if k != "best"})
-    assert monitor.scores == {0: 0.1, 10: 0.5, 20: 0.3}
+    assert [score.value for score in monitor.scores.values()] == [0.1, 0.5, 0.3]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +170,8 @@ def test_restore_rejects_what_is_no_snapshot(change):
     [([np.nan, -0.5, -0.6], 10), ([np.nan, np.nan, 0.1], 20), ([0.1, np.nan, 0.0], 0)],
 )
 def test_any_number_is_better_than_nan(scores, best):
-    assert run(scores)[0].best_n_iter == best
+    monitor, _ = run(scores)
+    assert monitor.best_n_iter == monitor.chosen_n_iter == best
 
 
 # --- scores --------------------------------------------------------------------------------------
@@ -158,8 +186,25 @@ def exact_similarities(draw, d):
     return Similarity(atoms, np.full(k, 1 / k), float(k), prior, d), S
 
 
+@given(values=st.lists(st.integers(0, 10), min_size=1, max_size=12), data=st.data())
+def test_the_standard_error_is_that_of_repeated_and_clustered_values(values, data):
+    values = np.array(values) / 10
+    n = len(values)
+    plain = mean_estimate(values)
+    assert plain.value == pytest.approx(values.mean(), abs=1e-12)
+    assert plain.error == pytest.approx(
+        values.std(ddof=1) / np.sqrt(n) if n > 1 else 0.0, abs=1e-12
+    )
+    # Each value several times says no more than once, and weights 0 are absence.
+    copies = np.array(data.draw(st.lists(st.integers(1, 3), min_size=n, max_size=n)))
+    clusters = np.repeat(np.arange(n), copies)
+    assert mean_estimate(values[clusters], 1 / copies[clusters], clusters) == pytest.approx(plain)
+    longer = np.append(values, [0.3, 0.7])
+    assert mean_estimate(longer, np.append(np.full(n, 5.0), [0, 0])) == pytest.approx(plain)
+
+
 @st.composite
-def knn_cases(draw):
+def label_cases(draw):
     """Rows and weighted validation rows with labels, some of no row, and a similarity."""
     both = draw(strategies.matrices(elements=strategies.INTEGERS))
     n = draw(st.integers(1, len(both) - 1))
@@ -178,28 +223,26 @@ def knn_cases(draw):
     )
 
 
-@given(knn_cases(), st.integers(1, 4))
-def test_knn_accuracy_is_the_slow_one(case, k):
+@given(label_cases(), st.integers(1, 4))
+def test_label_score_is_the_slow_one(case, k):
     X, y, X_val, y_val, weights, similarity, S = case
-    _, rows = reference.top_k(X_val @ S, X, k)
-    votes = [reference.vote([y[r] for r in own], [1.0] * len(own))[1] for own in rows]
-    right = [vote == truth for vote, truth in zip(votes, y_val, strict=True)]
-    each = np.ones(len(right)) if weights is None else np.array(weights)
-    expected = each @ right / each.sum()
-    score = knn_accuracy(sp.csr_array(X), y, sp.csr_array(X_val), y_val, weights, n_neighbors=k)
-    assert score(similarity) == pytest.approx(expected, abs=1e-12)
+    shares = []
+    for x, truth in zip(X_val, y_val, strict=True):
+        lengths = [np.sqrt(row @ S @ row) if row @ S @ row > 0 else 1.0 for row in X]
+        cosines = (X @ S @ x) / lengths
+        near = np.argsort(-cosines.round(9), kind="stable")[:k]
+        last = cosines[near[-1]]
+        if (np.abs(cosines - last) < 1e-9).sum() > (np.abs(cosines[near] - last) < 1e-9).sum():
+            return  # rounding decides which of equals is near
+        shares.append(np.mean(y[near] == truth))
+    score = label_score(sp.csr_array(X), y, sp.csr_array(X_val), y_val, weights, n_neighbors=k)
+    assert score(similarity) == pytest.approx(mean_estimate(np.array(shares), weights), abs=1e-12)
 
 
-PLAIN = Similarity(ATOMS, WEIGHTS, 1e-9, 1.0, 4)
-
-
-def test_a_label_that_no_row_has_is_wrong_and_three_rows_vote_by_default():
-    X, y = sp.csr_array(np.diag([3.0, 2.0, 1.0, 0.5])), np.array([1, 3, 3, 1])
-    for unknown in (-1, 2, 9):
-        assert knn_accuracy(X, y, X, np.array([1, unknown, 3, 1]), n_neighbors=1)(PLAIN) == 0.75
-    one = sp.csr_array(np.ones((1, 4)))
-    assert knn_accuracy(X, y, one, np.array([3]))(PLAIN) == 1.0
-    assert knn_accuracy(X, y, one, np.array([3]), n_neighbors=1)(PLAIN) == 0.0
+def test_ten_rows_are_looked_at_by_default():
+    X = sp.csr_array(np.vstack([np.tile([1.0, 0.1], (9, 1)), np.tile([0.1, 1.0], (9, 1))]))
+    y, plain = np.repeat([0, 1], 9), Similarity(ATOMS, WEIGHTS, 1e-9, 1.0, 2)
+    assert label_score(X, y, X, y)(plain) == pytest.approx(Estimate(0.9, 0.0))
 
 
 @pytest.mark.parametrize("width", [3, 4])
@@ -216,3 +259,6 @@ def test_triplet_accuracy_is_the_slow_one(width, X, data):
         right.append(1.0 if margin > 0 else 0.5 if margin == 0 else 0.0)
     score = triplet_accuracy(sp.csr_array(X), np.array(listed), weights)
     assert score(similarity) == pytest.approx(np.average(right, weights=weights), abs=1e-12)
+    with_error = triplet_score(sp.csr_array(X), np.array(listed), weights)(similarity)
+    anchors = np.array(listed)[:, 0]
+    assert with_error == pytest.approx(mean_estimate(np.array(right), weights, anchors), abs=1e-12)

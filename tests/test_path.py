@@ -2,6 +2,7 @@
 
 import pickle
 import pkgutil
+import warnings
 
 import joblib
 import numpy as np
@@ -15,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 import hdsl
 import reference
 from hdsl import HDSL, SimilarityKNeighborsClassifier
-from hdsl.estimators.monitor import knn_accuracy, triplet_accuracy
+from hdsl.estimators.monitor import label_score, triplet_score
+from hdsl.files import checkpoint as checkpoint_module
 from hdsl.triplets import neighbor_triplets, random_triplets
 from pairwise import pairwise
 from small_fits import (
@@ -46,13 +48,38 @@ VALIDATE = {
 KINDS = ["labels", "triplets"]
 both_kinds = pytest.mark.parametrize("kind", KINDS)
 
+# Rows as they are, of any length.
+pytestmark = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")
+
 
 def score_of(kind, model):
-    """Return the default score of a model on the validation data."""
+    """Return the default score of a model on the validation data, with its standard error."""
     rows = sp.csr_array(X_VAL)
     if kind == "labels":
-        return knn_accuracy(sp.csr_array(X), Y, rows, Y_VAL)(model.similarity_)
-    return triplet_accuracy(rows, T_VAL)(model.similarity_)
+        return label_score(sp.csr_array(X), Y, rows, Y_VAL)(model.similarity_)
+    return triplet_score(rows, T_VAL)(model.similarity_)
+
+
+def chosen_from(kind, model):
+    """Return the longest run of a path within one standard error of its first best score."""
+    scores = {k: score_of(kind, model.at(k)) for k in scored(model)}
+    best = max(scores.values(), key=lambda score: score.value)
+    return max(k for k, score in scores.items() if score.value >= best.value - best.error)
+
+
+def prefers(*wanted):
+    """Return a scoring by which models of these numbers of iterations are the best.
+
+    Models are told apart by their scores being asked for in order: once per mark.
+    """
+    marks = [0, 10, 20, 30, 40, 50, 60]
+    asked = []
+
+    def scoring(model, rows, truth):
+        asked.append(1)
+        return float(marks[(len(asked) - 1) % len(marks)] in wanted)
+
+    return scoring
 
 
 # --- early stopping ------------------------------------------------------------------------------
@@ -62,15 +89,15 @@ def score_of(kind, model):
     ("learn", "validate"),
     [("labels", "labels"), ("labels", "triplets"), ("triplets", "triplets")],
 )
-def test_the_kept_model_is_the_best_of_the_path(learn, validate):
+def test_the_longest_model_within_one_standard_error_of_the_best_is_chosen(learn, validate):
     model = small(max_iter=60, early_stopping=True).fit(X, **LEARN[learn], **VALIDATE[validate])
     scores = scored(model)
     assert list(scores) == [0, 10, 20, 30, 40, 50, 60]
     for k, score in scores.items():
-        assert score_of(validate, model.at(k)) == pytest.approx(score, abs=1e-12)
+        assert score_of(validate, model.at(k)).value == pytest.approx(score, abs=1e-12)
         assert model.at(k).validation_score_ == score
     assert not hasattr(model.at(3), "validation_score_")
-    best = max(scores, key=scores.get)  # the first of equals
+    best = chosen_from(validate, model)
     assert (model.n_iter_, model.validation_score_) == (best, scores[best])
     assert_same_model(model, model.at(best))
     whole = small(max_iter=60).fit(X, **LEARN[learn])  # given validation data hold out nothing
@@ -80,9 +107,9 @@ def test_the_kept_model_is_the_best_of_the_path(learn, validate):
     assert model.objective_ == whole.trace_["objective"][best]
 
 
-def test_the_path_goes_further_than_the_best_model():
-    model = small(max_iter=60).fit(X, Y, **VALIDATE["labels"])
-    assert model.n_iter_ < 60  # else this test says nothing
+def test_the_path_goes_further_than_the_chosen_model():
+    model = small(max_iter=60, scoring=prefers(10, 30)).fit(X, Y, **VALIDATE["labels"])
+    assert model.n_iter_ == 30  # the longest of equals
     assert len(model.trace_) == 61
     assert model.status_ == "max_iter"
     for k in (0, 30, 60):
@@ -103,7 +130,7 @@ def test_no_change_ends_the_run(patience, end):
     model.fit(X, Y, **VALIDATE["labels"])
     assert len(model.trace_) == end + 1
     assert model.status_ == ("max_iter" if patience is None else "no_change")
-    assert (model.n_iter_, model.validation_score_) == (10, 1.0)
+    assert (model.n_iter_, model.validation_score_) == (end, 1.0)
 
 
 def test_the_last_model_is_scored_as_well():
@@ -112,31 +139,183 @@ def test_the_last_model_is_scored_as_well():
     assert list(scored(model)) == [0, 10, 20, 23]
 
 
-@both_kinds
-def test_early_stopping_holds_rows_out_and_does_not_learn_from_them(kind):
-    seen = {}
+def test_rows_held_out_choose_and_are_not_learned_from_before_the_refit():
+    seen, train = {}, []
 
     def scoring(model, rows, truth):
         seen["rows"], seen["truth"] = rows, truth
-        return float(len(model.weights_))
+        return 0.0
 
     def mine(rows, labels, rng):
-        seen["train"] = rows.toarray()
+        train.append(rows.toarray())
         return random_triplets(labels, 3, random_state=0)
 
-    model = small(early_stopping=True, validation_fraction=0.25, scoring=scoring, mining=mine)
-    first = clone(model).fit(X, **LEARN[kind])
-    assert_same_model(model.fit(X, **LEARN[kind]), first)  # the seed decides
-    scores = scored(model)
-    assert model.n_iter_ == max(scores, key=scores.get)
-    if kind == "labels":
-        assert len(seen["truth"]) == 10
-        together = np.vstack([seen["train"], seen["rows"].toarray()])
-        assert_array_equal(together[np.lexsort(together.T)], X[np.lexsort(X.T)])
+    small(early_stopping=True, validation_fraction=0.25, scoring=scoring, mining=mine).fit(X, Y)
+    assert len(seen["truth"]) == 10
+    together = np.vstack([train[0], seen["rows"].toarray()])
+    assert_array_equal(together[np.lexsort(together.T)], X[np.lexsort(X.T)])
+    assert len(train) == 2
+    assert_array_equal(train[1], X)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "length"),
+    [
+        ("labels", {"mining": "random"}, 30),
+        ("labels", {"mine_every": 15, "scale": "auto", "prior": "auto"}, 40),
+        ("labels", {"init": "random", "step": "blended"}, 0),
+        ("triplets", {"batch_size": 20, "init": "zero"}, 60),
+    ],
+)
+def test_a_refit_is_the_fit_of_all_rows_for_the_chosen_length(kind, parameters, length):
+    model = small(max_iter=60, **parameters)
+    whole = clone(model).set_params(max_iter=max(length, 1)).fit(X, **LEARN[kind])
+    model.set_params(early_stopping=True, scoring=prefers(10, length)).fit(X, **LEARN[kind])
+    assert_same_model(model, whole if length else whole.at(0))
+    assert model.n_iter_ == len(model.trace_) - 1 == length
+    assert (model.status_, model.validation_score_) == ("max_iter", 1.0)
+    marks = range(0, length + 1, 10)
+    assert scored(model) == {k: float(k in (10, length)) for k in marks}
+    model.set_params(n_iter_no_change=10, scoring=prefers(10)).fit(X, **LEARN[kind])
+    assert (model.status_, model.n_iter_) == ("no_change", 10)
+
+
+def test_a_refit_may_converge_before_the_chosen_length():
+    model = small(max_iter=60, tol=0.05, early_stopping=True, scoring=lambda *_: 0.5).fit(X, Y)
+    assert_same_model(model, small(max_iter=60, tol=0.05).fit(X, Y))
+    assert model.n_iter_ < 60
+    assert model.status_ == "optimal"
+    assert model.validation_score_ == scored(model)[model.n_iter_] == 0.5
+
+
+class Phases:
+    """A callback that calls a function at an iteration of the choice (0) or of the refit (1)."""
+
+    def __init__(self, phase, n_iter, function):
+        self.phase, self.n_iter, self.function, self.n_runs = phase, n_iter, function, -1
+
+    def __call__(self, state):
+        self.n_runs += state.n_iter == 0
+        if (self.n_runs, state.n_iter) == (self.phase, self.n_iter):
+            return self.function()
+        return None
+
+
+def raise_(error):
+    raise error
+
+
+@pytest.mark.parametrize("phase", [0, 1])
+@pytest.mark.parametrize("n_iter", [0, 14])
+def test_interrupt_of_the_choice_or_of_the_refit_leaves_a_whole_model(phase, n_iter):
+    callback = Phases(phase, n_iter, lambda: raise_(KeyboardInterrupt))
+    model = small(max_iter=60, early_stopping=True, scoring=prefers(0, 20), callback=callback)
+    without_interrupt(model.fit, X, Y)
+    assert model.status_ == "interrupted"
+    assert_same_model(model, model.at(model.n_iter_))
+    if phase == 1:
+        assert_same_model(model, small(max_iter=20).fit(X, Y).at(n_iter))
     else:
-        held = np.unique(seen["truth"][:, 0])
-        assert len(held) <= 10
-        assert model.n_triplets_ <= (~np.isin(T, held).any(axis=1)).sum() < len(T)
+        assert model.n_triplets_ < small().fit(X, Y).n_triplets_
+        assert model.n_iter_ == 0
+
+
+def test_a_callback_that_ends_the_choice_leaves_out_the_refit():
+    model = small(early_stopping=True, callback=Phases(0, 13, lambda: True)).fit(X, Y)
+    assert (model.status_, len(model.trace_)) == ("callback", 14)
+    assert model.n_triplets_ < small().fit(X, Y).n_triplets_
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [(MemoryError("no room."), "max_iter"), (KeyboardInterrupt, "interrupted")]
+)
+def test_a_refit_that_cannot_begin_leaves_the_chosen_model(error, status, monkeypatch):
+    from hdsl.backends.cpu import layout
+
+    make, calls = layout.CPULayout, []
+
+    def fails(*args, **kwargs):
+        calls.append(1)
+        return raise_(error) if len(calls) == 2 else make(*args, **kwargs)
+
+    monkeypatch.setattr(layout, "CPULayout", fails)
+    model = small(early_stopping=True)
+    if status == "interrupted":
+        without_interrupt(model.fit, X, Y)
+    else:
+        with pytest.warns(UserWarning, match="The refit on all rows was given up: no room"):
+            model.fit(X, Y)
+    assert model.status_ == status
+    assert model.validation_score_ == scored(model)[model.n_iter_]
+    assert model.n_triplets_ < small().fit(X, Y).n_triplets_
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"mine_every": 10}, {"mining": "random", "n_iter_no_change": 10}, {"random_state": None}],
+    ids=str,
+)
+def test_a_run_cut_in_the_choice_and_in_the_refit_ends_in_the_same_bytes(
+    parameters, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(checkpoint_module, "INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint_module, "TIME_SHARE", np.inf)
+    path = tmp_path / "run.ckpt"
+
+    def model(**more):
+        return small(early_stopping=True, validation_fraction=0.3, max_iter=40, checkpoint=path,
+                     **parameters, **more)  # fmt: skip
+
+    ends = []
+    for cuts in ([], [(0, 0), (0, 17), (1, 0), (1, 5), (1, 9)]):
+        np.random.seed(0)  # noqa: NPY002 - the seed of random_state=None
+        for phase, n_iter in cuts:
+            # A resumed run does not come to iteration 0 again: it counts from its phase.
+            callback = Phases(phase, n_iter, lambda: raise_(ZeroDivisionError))
+            callback.n_runs = {(0, 17): 0, (1, 5): 1, (1, 9): 1, (1, 0): 0}.get((phase, n_iter), -1)
+            with pytest.raises(ZeroDivisionError):
+                model(callback=callback).fit(X, Y)
+        model().fit(X, Y).save(tmp_path / "model.hdsl")
+        assert not path.exists()
+        ends.append((tmp_path / "model.hdsl").read_bytes())
+    assert ends[0] == ends[1]
+
+
+def test_a_damaged_checkpoint_of_a_refit_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint_module, "INTERVAL", 0.0)
+    path = tmp_path / "run.ckpt"
+    parameters = {"early_stopping": True, "max_iter": 40, "checkpoint": path}
+    small(**parameters).fit(X, Y)
+    read = checkpoint_module.Checkpoint._read
+    for change in (
+        {"refit.n_iter": np.array(7)},
+        {"refit.n_iter": np.array([40])},
+        {"refit.gave_up": np.array(1)},
+        {"scores.n_iter": np.array([0, 10**9]), "scores.score": np.zeros(2),
+         "scores.error": np.zeros(2), "refit.n_iter": np.array(10**9)},
+    ):  # fmt: skip
+
+        def changed(self, change=change):
+            read(self)
+            self.arrays |= change
+
+        monkeypatch.setattr(checkpoint_module.Checkpoint, "_read", changed)
+        with pytest.raises(ValueError, match=r"run.ckpt' is damaged"):
+            small(**parameters).fit(X, Y)
+
+
+@both_kinds
+def test_few_rows_to_choose_by_give_a_warning(kind):
+    model = small(early_stopping=True, max_iter=1)
+    what = "4 rows, fewer than 50" if kind == "labels" else r"\d+ comparisons, fewer than 200"
+    with pytest.warns(UserWarning, match=f"holds out {what}: .* Pass X_val, .* HDSLCV") as caught:
+        model.fit(X, **LEARN[kind])
+    assert caught[0].filename == __file__
+    many = np.tile(np.arange(N), 13)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learn = {"y": Y[many]} if kind == "labels" else {"triplets": np.tile(T, (40, 1))}
+        model.fit(X[many], **learn)
 
 
 @both_kinds
@@ -185,7 +364,6 @@ def test_validation_labels_of_any_kind():
     assert scored(model) == scored(expected)
     unknown = small().fit(X, Y, X_val=X_VAL, y_val=Y_VAL + 7)
     assert set(scored(unknown).values()) == {0.0}
-    assert unknown.n_iter_ == 0
 
 
 def test_refused_validation_data_leave_the_model_unchanged():
@@ -204,14 +382,15 @@ def test_refused_validation_data_leave_the_model_unchanged():
     assert pickle.dumps(model) == before
 
 
-def test_interrupt_keeps_the_best_model_so_far():
+def test_interrupt_leaves_the_model_chosen_so_far():
     model = small(callback=interrupt_at(24), max_iter=60)
     without_interrupt(model.fit, X, Y, **VALIDATE["labels"])
     assert model.status_ == "interrupted"
     assert len(model.trace_) == 25
     scores = scored(model)
     assert list(scores) == [0, 10, 20, 24]
-    assert model.validation_score_ == scores[model.n_iter_] == max(scores.values())
+    assert model.n_iter_ == chosen_from("labels", model)
+    assert model.validation_score_ == scores[model.n_iter_]
     assert_same_model(model, model.at(model.n_iter_))
     assert model.transform(X).shape == (N, len(model.weights_))
 
@@ -228,9 +407,9 @@ def test_voters_of_weight_0_are_absent_and_those_of_weight_2_repeated():
     repeated = np.repeat(np.arange(N), weights)
     same = small(oracle="exact").fit(X[repeated], Y[repeated], **VALIDATE["labels"])
     assert scored(model) == scored(same)
-    distinct = weights > 0  # a row that is there twice has one vote
-    score = knn_accuracy(sp.csr_array(X[distinct]), Y[distinct], sp.csr_array(X_VAL), Y_VAL)
-    assert model.validation_score_ == score(model.similarity_)
+    distinct = weights > 0  # a row that is there twice is one neighbour
+    score = label_score(sp.csr_array(X[distinct]), Y[distinct], sp.csr_array(X_VAL), Y_VAL)
+    assert model.validation_score_ == score(model.similarity_).value
 
 
 def test_rows_of_weight_0_do_not_validate_alone():
@@ -340,10 +519,10 @@ def test_a_path_goes_on_with_weights_and_labels(how):
 
 
 @both_ways
-def test_after_early_stopping_a_path_goes_on_from_the_best_model(how):
-    model = small(max_iter=60).fit(X, Y, **VALIDATE["labels"])
+def test_after_early_stopping_a_path_goes_on_from_the_chosen_model(how):
+    model = small(max_iter=60, scoring=prefers(30)).fit(X, Y, **VALIDATE["labels"])
     best = model.n_iter_
-    assert best < 60
+    assert best == 30
     again(model, how, X, triplets=T)
     assert model.n_iter_ == len(model.trace_) - 1 == best + 60
     assert not hasattr(model, "validation_score_")
@@ -354,8 +533,21 @@ def test_a_warm_start_with_validation_scores_its_own_part():
     model = small(warm_start=True, max_iter=15).fit(X, triplets=T)
     model.fit(X, triplets=T, **VALIDATE["triplets"])
     assert model.n_iter_ >= 15
-    assert score_of("triplets", model) == model.validation_score_
+    assert score_of("triplets", model).value == model.validation_score_
     assert list(scored(model)) == [15, 20, 30]
+
+
+def test_a_warm_start_with_rows_held_out_continues_the_path_on_all_rows():
+    once = small(oracle="exact", max_iter=25).fit(X, triplets=T)
+    model = small(oracle="exact", max_iter=15).fit(X, triplets=T)
+    scores = iter([0.0, 1.0, 0.5])  # of the iterations 15, 20 and 27
+    model.set_params(
+        warm_start=True, early_stopping=True, max_iter=12, scoring=lambda *_: next(scores)
+    )
+    model.fit(X, triplets=T)
+    assert (model.n_iter_, model.n_triplets_) == (20, len(T))
+    assert scored(model) == {15: 0.0, 20: 1.0}
+    assert_array_equal(model.trace_["i"], once.trace_["i"][:21])
 
 
 @both_ways
@@ -447,9 +639,8 @@ def test_early_stopping_while_mining():
     model.set_params(callback=lambda state: seen.append(state.n_iter))
     model.fit(X, Y, **VALIDATE["labels"])
     assert seen == list(range(len(model.trace_)))  # once per iteration
-    scores = scored(model)
-    assert model.n_iter_ == max(scores, key=scores.get)
-    assert score_of("labels", model) == model.validation_score_
+    assert model.n_iter_ == chosen_from("labels", model)
+    assert score_of("labels", model).value == model.validation_score_
     if model.status_ == "no_change":
         assert len(model.trace_) - 1 >= model.n_iter_ + 20
 

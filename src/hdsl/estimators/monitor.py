@@ -181,7 +181,7 @@ def mean_estimate(
     >>> mean_estimate(np.array([0.0, 1.0, 1.0, 0.0]))
     Estimate(value=0.5, error=0.28867513459481287)
     """
-    weights = np.ones(len(values)) if weights is None else weights / weights.max()
+    weights = np.ones(len(values)) if weights is None else np.divide(weights, np.max(weights))
     clusters = np.arange(len(values)) if clusters is None else clusters
     mean = float(np.average(values, weights=weights))
     sums = np.bincount(clusters, weights * (values - mean))
