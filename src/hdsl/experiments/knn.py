@@ -13,7 +13,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from itertools import product
+from itertools import count, product
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from sklearn.preprocessing import normalize
 
 from ..baselines import DiagonalSimilarity
 from ..estimators import HDSL, load
+from ..estimators.automatic import SCALE_MARGIN
 from ..evaluate import knn_error
 from . import runner, sets
 from .results import (
@@ -36,6 +37,9 @@ from .results import (
 )
 from .runner import Cell, Line, Settings
 from .sets import PAPER_MODEL, Parts
+
+#: Scales here are multiples of 10 √n max(1, s/80) / m, as large as suits a domain without 0.
+SCALE_FACTOR = 10.0 / SCALE_MARGIN
 
 TITLE = "Errors of 3 nearest neighbours, in percent"
 
@@ -195,9 +199,16 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         train, held = list(parts.folds(_n_folds(settings)))[cell["fold"]]
         X, y = parts.X, parts.y
         parts = parts._replace(X=X[train], y=y[train], X_val=X[held], y_val=y[held])
-    if method == "hdsl_auto":  # all defaults
-        auto = HDSL(random_state=cell["draw"], **parts.mining).fit(parts.X, parts.y)
-        return {**errors(parts, runner.finished(auto).similarity_), **_size(auto)}
+    if method == "hdsl_auto":
+        scale, prior = _automatic(settings, cell["set"])
+        auto = HDSL(
+            scale, prior=prior, max_iter=1000, random_state=cell["draw"],
+            **{**PAPER_MODEL, **parts.mining},
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            runner.finished(auto.fit(parts.X, parts.y))
+        return {**errors(parts, auto.similarity_), **_size(auto)}
     if method in ("diag_l1", "diag_l2"):
         model = DiagonalSimilarity(
             method[-2:], alpha=cell["alpha"], random_state=cell["draw"], **parts.mining
@@ -267,14 +278,16 @@ def _automatic(settings: Settings, name: str) -> tuple[float, float]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         model.fit(parts.X, parts.y)
-    return float(model.scale_), float(model.prior_)
+    return SCALE_FACTOR * float(model.scale_), float(model.prior_)
 
 
 def _accuracy(parts: Parts) -> Callable[[HDSL, Any, Any], float]:
-    """Return what chooses along a path, as in the paper: accuracy of 3-NN on validation rows."""
+    """Return what chooses along a path: accuracy of 3-NN on validation rows, the first of ties."""
+    later = count()
 
     def score(model: HDSL, X_val: Any, y_val: Any) -> float:
-        return 1.0 - knn_error(model.similarity_, parts.X, parts.y, X_val, y_val)
+        accuracy = 1.0 - knn_error(model.similarity_, parts.X, parts.y, X_val, y_val)
+        return accuracy - 1e-9 * next(later)
 
     return score
 
