@@ -252,7 +252,7 @@ def test_a_refit_that_cannot_begin_leaves_the_chosen_model(error, status, monkey
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"mine_every": 10}, {"mining": "random", "n_iter_no_change": 10}, {"random_state": None}],
+    [{"mine_every": 10}, {"mining": "random", "n_iter_no_change": 30}, {"random_state": None}],
     ids=str,
 )
 def test_a_run_cut_in_the_choice_and_in_the_refit_ends_in_the_same_bytes(
