@@ -187,7 +187,7 @@ def test_automatic_grids_are_multiples_of_the_automatic_values():
 
 @pytest.mark.parametrize("mining", ["neighbors", "random"])
 def test_of_equals_the_automatic_values_and_the_longest_run_are_chosen(mining):
-    base = small(mining=mining, scoring=lambda *_: 0.5)
+    base = small(mining=mining, scoring=lambda *_: 0.5, n_iter_no_change=None)
     searched = HDSLCV(estimator=base, cv=2).fit(X, Y)
     assert searched.best_params_["n_iter"] == 30
     assert_same_model(searched.best_estimator_, small(mining=mining).fit(X, Y))
@@ -364,7 +364,7 @@ def test_validation_data_choose_a_model_of_the_path(kind):
     (same,) = (m for m in fits if (m.scale_, m.prior_) == (point["scale"], point["prior"]))
     n_iter = min(point["n_iter"], len(same.trace_) - 1)
     assert_same_model(chosen, same.at(n_iter))
-    assert chosen.validation_score_ == searched.best_score_ == same.at(n_iter).validation_score_
+    assert chosen.validation_score_ == searched.best_score_ == along(same, [n_iter])[0]
 
 
 def test_without_refit_the_best_model_is_that_of_a_fold(found):
@@ -639,7 +639,7 @@ def test_folds_that_validate_on_weight_0_alone_are_refused(kind):
 
 
 def test_bad_data_are_refused():
-    for given, message in [
+    for data, message in [
         ({}, "HDSLCV requires y to be passed"),
         ({"triplets": T, "quadruplets": as_quadruplets(T)}, "but got both"),
         ({"y": Y, "X_val": X_VAL}, r"Got X_val\."),
@@ -647,4 +647,4 @@ def test_bad_data_are_refused():
         ({"y": Y, "X_val": X_VAL[:, :5], "y_val": Y_VAL}, "X_val has 5 features"),
     ]:
         with pytest.raises(ValueError, match=message):
-            search().fit(X, **given)
+            search().fit(X, **data)
