@@ -264,7 +264,8 @@ def test_a_run_cut_in_the_choice_and_in_the_refit_ends_in_the_same_bytes(
 
     def model(**more):
         return small(early_stopping=True, max_iter=40, checkpoint=path,
-                     scoring=lambda m, *_: min(len(m.weights_), 3), **parameters, **more)  # fmt: skip
+                     scoring=lambda m, *_: min(len(m.weights_), 3),
+                     **parameters, **more)  # fmt: skip
 
     ends = []
     resumed_in = {(1, 0): 0, (1, 5): 0, (1, 9): 1}  # the phase of the last iteration 0 so far
