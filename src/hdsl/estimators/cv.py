@@ -335,7 +335,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
             n_jobs=self.n_jobs, verbose=max(base.verbose, self.verbose),
         )  # fmt: skip
         fit = Fit(best, data, None, rng)
-        fit.limit = chosen["n_iter"]
+        fit.limit = int(chosen["n_iter"])
         try:
             with _followed(task, self, best, data):
                 path.learn(fit)
