@@ -40,7 +40,8 @@ def as_quadruplets(triplets):
 def small(**parameters):
     """Return a model of the paper's domain, whose weights sum to 1."""
     return HDSL(**{"norm": None, "init": "oracle", "scale": 0.3, "prior": 0.0, "max_iter": 25,
-                   "tol": 0.0, "random_state": 0, "n_targets": 2, "n_impostors": 2, **parameters})  # fmt: skip
+                   "tol": 0.0, "random_state": 0, "n_targets": 2, "n_impostors": 2,
+                   **parameters})  # fmt: skip
 
 
 def frame(A):

@@ -8,10 +8,12 @@ import signal
 import subprocess
 import sys
 
+import hypothesis.strategies as st
 import joblib
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -20,7 +22,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import strategies
-from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load
+from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load, memory
+from hdsl.estimators import path
+from hdsl.estimators.monitor import Estimate
+from hdsl.estimators.surface import Cell, Surface
 from hdsl.triplets import PointKFold
 from small_fits import LABELS as Y
 from small_fits import ROWS as X
@@ -175,9 +180,19 @@ def test_scores_that_are_never_numbers_are_refused():
 def test_automatic_grids_are_multiples_of_the_automatic_values():
     searched = HDSLCV(estimator=small(max_iter=1)).fit(X, Y, X_val=X_VAL, y_val=Y_VAL)
     model = small(max_iter=1).fit(X, Y)
-    assert_allclose(searched.scales_, model.scale_ * np.array([0.1, 0.3, 1, 3, 10]), rtol=1e-12)
-    assert_allclose(searched.priors_, model.prior_ * np.array([0, 0.3, 1, 3]), rtol=1e-12)
-    assert searched.scores_.shape[:2] == (4, 5)
+    assert_array_equal(searched.scales_, model.scale_ * np.array([0.3, 1, 3]))
+    assert_array_equal(searched.priors_, [model.prior_])
+    assert searched.scores_.shape[:2] == (1, 3)
+
+
+@pytest.mark.parametrize("mining", ["neighbors", "random"])
+def test_of_equals_the_automatic_values_and_the_longest_run_are_chosen(mining):
+    base = small(mining=mining, scoring=lambda *_: 0.5, n_iter_no_change=None)
+    searched = HDSLCV(estimator=base, cv=2).fit(X, Y)
+    assert searched.best_params_["n_iter"] == 30
+    assert_same_model(searched.best_estimator_, small(mining=mining).fit(X, Y))
+    half = HDSLCV(estimator=base, cv=2, priors=[0.0, 0.1]).fit(X, Y)
+    assert half.best_params_ == searched.best_params_ | {"prior": 0.0}
 
 
 @all_kinds
@@ -195,23 +210,120 @@ def test_weights_are_split_with_their_rows_or_judgements(kind):
 # --- the choice ----------------------------------------------------------------------------------
 
 
-def test_the_best_of_the_mean_is_chosen_and_fitted_on_all_rows(found):
+@st.composite
+def surfaces(draw):
+    """Finished runs of a grid, perhaps with a run missing in the last fold, and a preference."""
+    n_priors, n_scales, n_folds = (draw(st.integers(1, n)) for n in (2, 3, 3))
+    marks = [0, 10, 20, 30]
+    cells = []
+    for place in np.ndindex(n_folds, n_priors, n_scales):
+        last = draw(st.integers(1, 4))
+        numbers = draw(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 2)),
+                                min_size=last, max_size=last))  # fmt: skip
+        scores = {k: Estimate(v / 8, e / 8) for k, (v, e) in zip(marks, numbers, strict=False)}
+        cells.append(Cell(*place, None, scores, 1.0))
+    if n_folds > 1 and draw(st.booleans()):
+        cells.pop()
+    preference = [draw(st.integers(0, 2)) for _ in range(n_priors * n_scales)]
+    return cells, (n_priors, n_scales, n_folds), np.reshape(preference, (n_priors, n_scales))
+
+
+@given(surfaces())
+def test_the_choice_is_the_slow_one(case):
+    cells, (n_priors, n_scales, n_folds), preference = case
+    runs = {cell[:3]: cell.scores for cell in cells}
+    grid = list(np.ndindex(n_priors, n_scales))
+    folds = [f for f in range(n_folds) if all((f, *cell) in runs for cell in grid)]
+    marks = sorted({k for scores in runs.values() for k in scores})
+    points = {}
+    for cell in grid:
+        for k in marks:
+            known = [runs[f, *cell][max(n for n in runs[f, *cell] if n <= k)] for f in folds]
+            values, errors = np.transpose(known)
+            over_folds = values.std(ddof=1) / len(folds) ** 0.5 if len(folds) > 1 else 0.0
+            points[*cell, k] = (
+                values.mean(),
+                max(over_folds, np.sqrt((errors**2).sum()) / len(folds)),
+            )
+    mean, error = max(points.values(), key=lambda point: point[0])  # the first of equals
+    close = {point for point, (value, _) in points.items() if value >= mean - error - 1e-12}
+    highest = {cell: max(points[*cell, k][0] for k in marks) for cell in grid}
+    wanted = max(
+        (cell for cell in grid if any(point[:2] == cell for point in close)),
+        key=lambda cell: (preference[cell], round(highest[cell], 9)),
+    )
+    surface = Surface.of(cells, n_priors, n_scales, n_folds)
+    chosen = surface.choose(preference)
+    assert chosen[:2] == wanted
+    assert surface.iterations[chosen.iteration] == max(
+        k for *cell, k in close if (*cell,) == wanted
+    )
+    assert surface.folds.tolist() == folds
+
+
+def test_the_chosen_point_is_fitted_on_all_rows(found):
+    chosen = found.best_params_
+    p, s = PRIORS.index(chosen["prior"]), SCALES.index(chosen["scale"])
     mean = found.scores_.mean(axis=-1)
-    p, s, k = np.unravel_index(mean.argmax(), mean.shape)  # the first of equals
-    n_iter = int(found.iterations_[k])
-    assert n_iter > 0
-    assert found.best_params_ == {"scale": SCALES[s], "prior": PRIORS[p], "n_iter": n_iter}
-    assert found.best_score_ == pytest.approx(mean.max(), abs=1e-12)
-    model = small(scale=SCALES[s], prior=PRIORS[p], max_iter=n_iter).fit(X, Y)
-    assert_same_model(found.best_estimator_, model)
+    k = found.iterations_.tolist().index(chosen["n_iter"])
+    assert found.best_score_ == pytest.approx(mean[p, s, k], abs=1e-12)
+    model = small(scale=chosen["scale"], prior=chosen["prior"], max_iter=chosen["n_iter"])
+    assert_same_model(found.best_estimator_, model.fit(X, Y))
 
 
-def test_the_first_of_equals_is_chosen():
+def test_the_comparisons_of_a_fold_are_laid_out_once(monkeypatch):
+    from hdsl.backends.cpu import layout
+
+    make, calls = layout.CPULayout, []
+
+    def counted(*args, **kwargs):
+        calls.append(1)
+        return make(*args, **kwargs)
+
+    monkeypatch.setattr(layout, "CPULayout", counted)
+    search(small(max_iter=2)).fit(X, Y)
+    assert len(calls) == 2 + 1  # the folds and the refit
+
+
+def test_a_refit_without_memory_is_refused_before_the_grid_or_given_up_after_it(monkeypatch):
+    from hdsl.backends.cpu import memory as estimates
+
+    of = estimates.estimate
+    big = memory.NotEnoughMemory("To fit", 2**40, 2**30, is_limit=True, options=())
+
+    def estimate(rows, *args, **kwargs):
+        need = of(rows, *args, **kwargs)
+        return need._replace(products=2**50) if rows.shape[0] == len(X) else need
+
+    with monkeypatch.context() as patched:
+        patched.setattr(estimates, "estimate", estimate)
+        searched = search(small(memory_limit=1.0, callback=lambda state: pytest.fail("too late")))
+        with pytest.raises(memory.NotEnoughMemory):
+            searched.fit(X, Y)
+    learn = path.learn
+
+    def fails(fit, *args):
+        if fit.validation is None:
+            raise big
+        return learn(fit, *args)
+
+    monkeypatch.setattr(path, "learn", fails)
+    searched = search(**ONE)
+    with pytest.warns(
+        UserWarning, match=r"The refit on all rows was given up.*the model of a fold"
+    ):
+        searched.fit(X, Y)
+    assert searched.status_ == "not_refitted"
+    assert len(searched.cv_results_["mean_test_score"]) == 1
+    assert searched.transform(X).shape[0] == len(X)
+
+
+def test_the_first_cell_of_equals_and_its_longest_run_are_chosen():
     def scoring(model, rows, truth):
         return float(model.prior_ > 0 and len(model.weights_) > 1)
 
     searched = search(small(scoring=scoring, tol=0.0)).fit(X, Y)
-    assert searched.best_params_ == {"scale": SCALES[0], "prior": PRIORS[1], "n_iter": 10}
+    assert searched.best_params_ == {"scale": SCALES[0], "prior": PRIORS[1], "n_iter": 30}
     assert searched.best_score_ == 1.0
     assert_array_equal(searched.cv_results_["rank_test_score"], [4, 4, 4, 1, 1, 1])
 
@@ -248,13 +360,11 @@ def test_validation_data_choose_a_model_of_the_path(kind):
         for prior in PRIORS
         for scale in SCALES
     ]
-    best = max(fits, key=lambda model: model.validation_score_)  # the first of equals
-    chosen = searched.best_estimator_
-    assert_same_model(chosen, best)
-    assert chosen.validation_score_ == searched.best_score_ == best.validation_score_
-    assert len(chosen.trace_) == len(best.trace_)
-    expected = {"scale": best.scale_, "prior": best.prior_, "n_iter": best.n_iter_}
-    assert searched.best_params_ == expected
+    chosen, point = searched.best_estimator_, searched.best_params_
+    (same,) = (m for m in fits if (m.scale_, m.prior_) == (point["scale"], point["prior"]))
+    n_iter = min(point["n_iter"], len(same.trace_) - 1)
+    assert_same_model(chosen, same.at(n_iter))
+    assert chosen.validation_score_ == searched.best_score_ == along(same, [n_iter])[0]
 
 
 def test_without_refit_the_best_model_is_that_of_a_fold(found):
@@ -375,18 +485,18 @@ class InterruptsRun:
         return self
 
 
-@pytest.mark.parametrize(("run", "n_iter"), [(2, 0), (4, 7), (5, 0), (12, 7)])
-def test_interrupt_keeps_the_best_of_the_finished_runs(found, run, n_iter):
+@pytest.mark.parametrize(("run", "n_iter"), [(7, 3), (8, 0), (12, 7)])
+def test_after_an_interrupt_only_whole_folds_are_compared(found, run, n_iter):
     searched = search(small(callback=InterruptsRun(run, n_iter)))
     without_interrupt(searched.fit, X, Y)
     assert searched.status_ == "interrupted"
-    finished = np.arange(12).reshape(2, 3, 1, 2) < run - 1
+    finished = np.moveaxis(np.arange(12).reshape(2, 2, 3, 1), 0, -1) < run - 1
     at = np.isin(found.iterations_, searched.iterations_)
     expected = np.where(finished, found.scores_, np.nan)[:, :, at]
     assert_array_equal(searched.scores_, expected)
-    mean = np.nanmean(expected.reshape(6, -1, 2)[: run // 2], axis=-1)
-    assert searched.best_score_ == pytest.approx(mean.max(), abs=1e-12)
-    assert len(searched.cv_results_["mean_test_score"]) == run // 2
+    first = expected[..., 0].reshape(6, -1)  # the fold with all its runs
+    assert_array_equal(searched.cv_results_["mean_test_score"], first.max(axis=1))
+    assert searched.best_score_ in first
     best, chosen = searched.best_estimator_, searched.best_params_
     assert (best.scale_, best.prior_) == (chosen["scale"], chosen["prior"])
     assert best.n_iter_ <= chosen["n_iter"]
@@ -396,12 +506,13 @@ def test_interrupt_keeps_the_best_of_the_finished_runs(found, run, n_iter):
 
 @pytest.mark.parametrize("once", [True, False])
 def test_interrupt_while_scoring(once):
-    n_calls, models = 0, set()
+    n_calls, runs = 0, [None]
 
     def scoring(model, rows, truth):
         nonlocal n_calls
-        models.add((model.scale_, model.prior_))
-        late = len(models) > 2
+        if runs[-1] != (model.scale_, model.prior_):
+            runs.append((model.scale_, model.prior_))
+        late = len(runs) > 9  # in the second fold
         n_calls += late
         if late and (n_calls == 1 or not once):
             raise KeyboardInterrupt
@@ -410,14 +521,16 @@ def test_interrupt_while_scoring(once):
     searched = search(small(scoring=scoring))
     without_interrupt(searched.fit, X, Y)
     assert searched.status_ == "interrupted"
-    assert_array_equal(np.isnan(searched.scores_).any(axis=(2, 3))[0], [False, False, True])
-    assert searched.best_params_["prior"] == PRIORS[0]
+    missing = np.isnan(searched.scores_).any(axis=2)
+    assert_array_equal(missing.sum(axis=(0, 1)), [0, 4])
     assert searched.best_estimator_.scale_ == searched.best_params_["scale"]
 
 
-def test_interrupt_before_a_run_is_finished_is_an_error():
-    searched = search(small(callback=InterruptsRun(1, 3)))
-    with pytest.raises(RuntimeError, match="interrupted before any run was finished"):
+@pytest.mark.parametrize("run", [1, 6])
+def test_interrupt_before_a_fold_is_finished_is_an_error(run):
+    searched = search(small(callback=InterruptsRun(run, 3)))
+    message = f"interrupted after {run - 1} of 12 runs, before any fold was finished"
+    with pytest.raises(RuntimeError, match=message):
         without_interrupt(searched.fit, X, Y)
 
 
@@ -438,7 +551,7 @@ from hdsl import HDSL, HDSLCV
 X = sp.random(200, 100, density=0.1, random_state=0, format="csr")
 y = np.arange(200) % 2
 base = HDSL(max_iter=200, tol=0.0, n_iter_no_change=None)
-search = HDSLCV(np.logspace(0, 3, 500), priors=[0.0, 1.0], estimator=base, n_jobs=2, verbose=1)
+search = HDSLCV([1.0, 10.0], priors=[0.0], cv=80, estimator=base, n_jobs=2, verbose=1)
 search.fit(X, y)
 print(search.status_, search.best_score_, search.transform(X).shape[0], flush=True)
 """
@@ -455,7 +568,7 @@ def test_ctrl_c_with_two_processes():
     )
     try:
         lines = [run.stderr.readline() for _ in range(3)]
-        assert all("/5000 " in line and "left" in line for line in lines)
+        assert all("/160 " in line and "left" in line for line in lines)
         os.killpg(run.pid, signal.SIGINT)
         out, err = run.communicate(timeout=120)
     finally:
@@ -526,7 +639,7 @@ def test_folds_that_validate_on_weight_0_alone_are_refused(kind):
 
 
 def test_bad_data_are_refused():
-    for given, message in [
+    for data, message in [
         ({}, "HDSLCV requires y to be passed"),
         ({"triplets": T, "quadruplets": as_quadruplets(T)}, "but got both"),
         ({"y": Y, "X_val": X_VAL}, r"Got X_val\."),
@@ -534,4 +647,4 @@ def test_bad_data_are_refused():
         ({"y": Y, "X_val": X_VAL[:, :5], "y_val": Y_VAL}, "X_val has 5 features"),
     ]:
         with pytest.raises(ValueError, match=message):
-            search().fit(X, **given)
+            search().fit(X, **data)

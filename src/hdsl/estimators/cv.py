@@ -325,6 +325,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         best = next(cell.model for cell in cells if cell[:3] == (fold, *point[:2]))
         n_iter = min(n_iter, len(best.trace_) - 1)
         self.best_estimator_ = best.at(n_iter) if n_iter != best.n_iter_ else best
+        self.best_estimator_.validation_score_ = float(surface.scores[point][fold])
 
     def _refit(self, base: HDSL, data: Supervision, rng: np.random.Generator, task: Any) -> str:
         """Fit the best to all rows; return the status."""

@@ -102,9 +102,9 @@ class Surface:
         ----------
         preference : ndarray of int of shape (n_priors, n_scales)
         """
-        best = Point(*(int(at) for at in np.unravel_index(self.mean.argmax(), self.mean.shape)))
-        if not np.isfinite(self.mean[best]):
+        if not np.isfinite(self.mean).any():
             raise ValueError("No model of the grid has a score that is a number: check scoring.")
+        best = Point(*(int(at) for at in np.unravel_index(self.mean.argmax(), self.mean.shape)))
         is_close = self.mean >= self.mean[best] - self.error(best)
         highest = self.mean.max(axis=-1)
         prior, scale = max(
