@@ -38,7 +38,7 @@ from hdsl.evaluate import knn_error, triplet_accuracy
 from strategies import LOSSES, matrices, random_arrays
 
 # scikit-learn's checks have small classes.
-pytestmark = pytest.mark.filterwarnings("ignore:Too few rows:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:There is one row only:UserWarning")
 
 FORMS = [np.asarray, sp.csr_array, sp.csr_matrix]
 

@@ -44,7 +44,7 @@ from small_fits import (
 )
 
 # scikit-learn's checks, and the sentences below, have small classes.
-pytestmark = pytest.mark.filterwarnings("ignore:Too few rows:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:There is one row only:UserWarning")
 
 SENTENCES = [
     "The central bank raised interest rates to slow inflation.",
@@ -109,7 +109,7 @@ def test_check_estimator_skips_and_excuses_nothing():
     ended = run_python(
         """
         import warnings
-        warnings.filterwarnings("ignore", "Too few rows")
+        warnings.filterwarnings("ignore", "There is one row only")
         from sklearn.utils.estimator_checks import check_estimator
         from hdsl import HDSL
         results = check_estimator(HDSL(max_iter=20))

@@ -42,7 +42,7 @@ from small_fits import (
 from small_fits import small as smallest
 
 # scikit-learn's checks have small classes.
-pytestmark = pytest.mark.filterwarnings("ignore:Too few rows:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:There is one row only:UserWarning")
 
 T = strategies.random_arrays(0, len(X), T=400)[1]
 SPLITS = list(StratifiedKFold(2).split(X, Y))

@@ -149,7 +149,7 @@ def test_an_exact_gap_is_the_true_gap(data):
         assert abs(model.gap_ - true) <= 1e-9 * abs(true) + terms * (dense.omega @ slopes)
 
 
-@pytest.mark.filterwarnings("ignore:Too few rows")
+@pytest.mark.filterwarnings("ignore:There is one row only")
 @given(st.data())
 def test_a_fit_on_labels_is_finite_or_refused(data):
     """Also with mining during the fit and early stopping."""
@@ -249,7 +249,7 @@ def test_a_stalled_run_reports_its_exact_gap():
     assert model.gap_is_exact_
 
 
-@pytest.mark.filterwarnings("ignore:Too few rows")
+@pytest.mark.filterwarnings("ignore:There is one row only")
 def test_holding_out_rows_that_leave_one_feature_is_refused():
     X, y = np.zeros((6, 2)), [0, 0, 0, 1, 1, 1]
     X[:, 0], X[0, 1] = [1, 2, 3, 4, 5, 6], 1

@@ -44,7 +44,9 @@ X_TEST, Y_TEST = clusters(seed=1, n=40)
 def model():
     """Early stopping, so the fitted model is not the last of the path."""
     parameters = {"scale": 20.0, "prior": 0.3, "max_iter": 120, "tol": 0.0, "random_state": 0}
-    model = HDSL(**parameters, n_iter_no_change=None).fit(X, Y, X_val=X_TEST, y_val=Y_TEST)
+    few = lambda model, *_: -abs(len(model.weights_) - 10)  # noqa: E731
+    model = HDSL(**parameters, n_iter_no_change=None, scoring=few)
+    model.fit(X, Y, X_val=X_TEST, y_val=Y_TEST)
     assert model.n_iter_ < len(model.trace_) - 1
     return model
 
@@ -399,7 +401,9 @@ def test_learned_and_settings(model, show):
         expected = [f"x{i} {'−+'[sign > 0]} x{j}" for i, j, _ in model.atoms_[own]]
         assert page.locator(f"#{name} .pair").all_inner_texts() == expected
     changed = page.locator("#changed dt").all_inner_texts()
-    assert changed == ["max_iter", "n_iter_no_change", "prior", "random_state", "scale", "tol"]
+    assert changed == [
+        "max_iter", "n_iter_no_change", "prior", "random_state", "scale", "scoring", "tol"
+    ]  # fmt: skip
     status = page.locator("#status").inner_text()
     assert f"the one after {model.n_iter_} of 120 iterations" in status
     assert "written without rows" in page.locator("#items-note").inner_text()

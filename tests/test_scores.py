@@ -21,7 +21,7 @@ from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
 from hdsl.files.model import read_model, write_model
 
 # Classes and trainings are small.
-pytestmark = pytest.mark.filterwarnings("ignore:Too few rows:UserWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:There is one row only:UserWarning")
 
 CHECKED = parametrize_with_checks([ClassScores()]).args
 

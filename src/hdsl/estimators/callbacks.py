@@ -68,6 +68,8 @@ class Tasks:
         self._numbers = {
             "scale_": scale,
             "prior_": prior,
+            "norm_": self._model.norm,
+            "columns_": None,  # training rows have no others
             "n_features_in_": self._data["X"].shape[1],
             "feature_names_in_": None,  # these rows have no names, even if an earlier fit had
         }

@@ -53,7 +53,7 @@ def neighbor_triplets(
         user_input.check_number("neighbor_triplets", name, value, low=1, integer=True)
     X = _matrix(X) if similarity is None else _matrix(_transformed(X, similarity))
     codes = user_input.check_labels(y, X.shape[0])
-    _warn_of_small_classes(y, codes, n_targets, n_impostors)
+    _warn_of_single_rows(y, codes)
     same, other = search.neighbors_by_label(X, codes, n_targets, n_impostors, n_jobs=n_jobs)
     valid = (np.arange(n_targets) < same.size[:, None])[:, :, None] & (
         np.arange(n_impostors) < other.size[:, None]
@@ -121,25 +121,16 @@ def _transformed(X: Any, similarity: Any) -> Any:
     return similarity.transform(X if named else _matrix(X))
 
 
-def _warn_of_small_classes(y: Any, codes: np.ndarray, n_targets: int, n_impostors: int) -> None:
-    size = np.bincount(codes)
-    names = np.unique(np.asarray(y)).tolist()
-    small = np.flatnonzero(size - 1 < n_targets)
-    if len(small):
-        shown = ", ".join(f"{names[c]!r} ({size[c]} rows)" for c in small[:5])
-        more = f" and {len(small) - 5} more" if len(small) > 5 else ""
+def _warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
+    """Warn of classes whose only row cannot be an anchor."""
+    single = np.flatnonzero(np.bincount(codes) == 1)
+    if len(single):
+        names = np.unique(np.asarray(y)).tolist()
+        shown = ", ".join(repr(names[c]) for c in single[:5])
+        more = f" and {len(single) - 5} more" if len(single) > 5 else ""
         warnings.warn(
-            f"Too few rows for {n_targets} target neighbours in class {shown}{more}: their rows "
-            "get as many targets as there are; a class of one row makes no triplets as anchor.",
-            UserWarning,
-            stacklevel=3,
-        )
-    others = len(codes) - size
-    if others.min() < n_impostors:
-        c = int(np.argmin(others))
-        warnings.warn(
-            f"Too few rows outside class {names[c]!r} for {n_impostors} impostors: its rows get "
-            f"{others[c]} instead.",
+            f"There is one row only of class {shown}{more}: it has no target, so it is the anchor "
+            "of no triplet.",
             UserWarning,
             stacklevel=3,
         )
