@@ -215,13 +215,6 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
     assert not path.exists()
 
 
-def test_the_command_line_refuses_a_pipeline(tmp_path):
-    documents = pytest.importorskip("hdsl.cli.documents")
-    hdsl.save(fitted()[0], tmp_path / "model.hdsl")
-    with pytest.raises(ValueError, match="the command line cannot use"):
-        documents.load_all(tmp_path / "model.hdsl")
-
-
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [

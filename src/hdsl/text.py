@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from . import user_input
-from .files.model import read_model
+from .files.model import CLASS_SCORES, read_model
+from .files.tables import under_prefix
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
@@ -183,11 +184,13 @@ def load_collection(path: Any) -> Collection:
     Returns
     -------
     Collection
-        Empty if the file has no documents.
+        Empty if the file has no documents. The rows are without class scores.
     """
     state = read_model(path)
+    extra = state["extra"]
+    n_scores = np.size(under_prefix(CLASS_SCORES, extra).get("classes", ()))
     try:
-        return Collection.from_extra(state["extra"], state["n_features_in"])
+        return Collection.from_extra(extra, state["n_features_in"] - n_scores)
     except ValueError as error:
         raise ValueError(
             f"Cannot load the documents of {str(path)!r}: {error}. The file is damaged: copy it "

@@ -63,9 +63,11 @@ def _model_facts(path: Path) -> dict[str, object]:
 
     from .documents import load_all
 
-    model, collection = load_all(path)
+    scored, collection = load_all(path)
+    model = scored.model
     return {
-        "features": model.n_features_in_,
+        "features": scored.n_features,
+        "class scores": scored.n_scores,
         "pairs": len(model.weights_),
         "scale": float(f"{model.scale_:.6g}"),
         "prior": float(f"{model.prior_:.6g}"),

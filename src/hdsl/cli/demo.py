@@ -31,6 +31,14 @@ def demo(
     ),
     model: Annotated[Path | None, option("Model file for the other commands.")] = None,
     seed: Annotated[int, option("Random seed of the split.")] = 0,
+    no_class_scores: Annotated[
+        bool,
+        option(
+            "Learn from labels by the rows alone, without the scores that a linear classifier "
+            "gives each label.",
+            "--no-class-scores",
+        ),
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """See it work on Python's own docstrings, in under a minute.
@@ -50,12 +58,12 @@ def demo(
     inputs.check_output(output, (".html", ".htm"))
     if model is not None:
         inputs.check_model_output(model)
-    outcome, seconds = run(seed, quiet=as_json)
+    outcome, seconds = run(seed, quiet=as_json, class_scores=not no_class_scores)
     docs = outcome.collection
-    documents.write_report(outcome.model, docs, output, "Docstrings of Python's standard library")
+    documents.write_report(outcome.learned, docs, output, "Docstrings of Python's standard library")
     if model is not None:
-        save(outcome.model, model, docs.to_extra())
-    hits = documents.find(outcome.model, docs, documents.row_of(docs, QUERY, "the query"), 3, 3)
+        save(outcome.learned.to_save(), model, docs.to_extra())
+    hits = documents.find(outcome.learned, docs, documents.row_of(docs, QUERY, "the query"), 3, 3)
     if as_json:
         facts = outcome.facts() | {"seconds": round(seconds, 2)}
         facts |= {"strongest pairs": outcome.strongest_pairs(), "query": QUERY}
@@ -71,7 +79,7 @@ def demo(
         raise typer.Exit(INTERRUPTED)
 
 
-def run(seed: int, *, quiet: bool) -> tuple[Outcome, float]:
+def run(seed: int, *, quiet: bool, class_scores: bool = True) -> tuple[Outcome, float]:
     """Learn the modules of summaries; return the outcome and the seconds."""
     import numpy as np
 
@@ -88,6 +96,7 @@ def run(seed: int, *, quiet: bool) -> tuple[Outcome, float]:
         Data(Path("docstrings"), texts=np.array(docs.texts, dtype=object), labels=docs.y),
         HDSL(random_state=seed),
         vectorizer=make_vectorizer(**WORDS),
+        class_scores=class_scores,
         seed=seed,
         quiet=quiet,
     )

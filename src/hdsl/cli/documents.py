@@ -8,11 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import search
+from .. import report, search
 from ..estimators import HDSL, load
 from ..text import TEST, Collection, load_collection
 from . import inputs
 from .measure import Measured, measure_judgements, measure_labels
+from .scored import ScoredModel
 from .shell import one_line, say
 
 
@@ -27,20 +28,14 @@ class Evaluation(NamedTuple):
     held_out: bool | None
 
 
-def load_all(path: Path) -> tuple[HDSL, Collection]:
+def load_all(path: Path) -> tuple[ScoredModel, Collection]:
     """Return the model in a file, and its documents."""
     inputs.check_input(path)
-    model = load(path)
-    if not isinstance(model, HDSL):
-        raise ValueError(
-            f"{path} holds a pipeline with class scores, which the command line cannot use: load "
-            "it in Python with hdsl.load."
-        )
-    return model, load_collection(path)
+    return ScoredModel.from_saved(load(path)), load_collection(path)
 
 
 def measure_held_out(
-    path: Path, model: HDSL, documents: Collection, n_neighbors: int
+    path: Path, model: ScoredModel, documents: Collection, n_neighbors: int
 ) -> Evaluation:
     """Return the errors on the rows that `hdsl fit` held out."""
     X, y, part = documents.X, documents.labels, documents.part
@@ -57,7 +52,7 @@ def measure_held_out(
 
 
 def measure_new(
-    data: inputs.Data, model: HDSL, documents: Collection, n_neighbors: int
+    data: inputs.Data, model: ScoredModel, documents: Collection, n_neighbors: int
 ) -> Evaluation:
     """Return the errors on new labelled rows, or on judgements of new rows."""
     X = _rows(data, model, documents)
@@ -115,11 +110,11 @@ def _n_seen(known: sp.csr_array, new: sp.csr_array) -> int:
     return sum(key in seen for key in keys(new))
 
 
-def _rows(data: inputs.Data, model: HDSL, documents: Collection) -> sp.csr_array:
-    """Return new data as rows with the features of the model."""
+def _rows(data: inputs.Data, model: ScoredModel, documents: Collection) -> sp.csr_array:
+    """Return new data as rows with the features of the model, without class scores."""
     if data.texts is not None:
         return documents.rows_of(data.texts)
-    X, d = data.X, model.n_features_in_
+    X, d = data.X, model.n_features
     if documents.vectorizer is not None:
         raise ValueError(
             f"{data.path} has rows of {X.shape[1]} features, but the model was learned on texts: "
@@ -134,7 +129,7 @@ def _rows(data: inputs.Data, model: HDSL, documents: Collection) -> sp.csr_array
 
 
 def find(
-    model: HDSL,
+    model: ScoredModel,
     documents: Collection,
     x: sp.csr_array,
     n: int,
@@ -147,13 +142,15 @@ def find(
         raise ValueError("The model has no documents: fit it again without --no-documents.")
     if n < 1 or n_reasons < 0:
         raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n} and {n_reasons}.")
-    index = model.index_rows(documents.X, cosine=True)
-    found = search.top_k(model.rewrite(x, cosine=True), index, n + (leave_out is not None))
+    learned, rows, x = model.model, model.rows(documents.X), model.rows(x)
+    names = model.feature_names(documents.feature_names)
+    index = learned.index_rows(rows, cosine=True)
+    found = search.top_k(learned.rewrite(x, cosine=True), index, n + (leave_out is not None))
     hits: list[dict[str, Any]] = []
     for row, score in zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True):
         if row < 0 or row == leave_out or len(hits) == n:
             continue
-        reasons = _reasons(model, x, documents.X[[row]], documents.feature_names, score)
+        reasons = _reasons(learned, x, rows[[row]], names, score)
         hits.append(
             {
                 "row": row,
@@ -198,18 +195,20 @@ def row_of(documents: Collection, given: str, what: str) -> sp.csr_array:
     return row
 
 
-def write_report(model: HDSL, documents: Collection, path: Path, title: str | None) -> None:
+def write_report(model: ScoredModel, documents: Collection, path: Path, title: str | None) -> None:
     """Write the page of a model, with its documents where it has them."""
     X, y, texts = documents.X, documents.labels, documents.texts
+    learned, names = model.model, model.feature_names(documents.feature_names)
     if X is None:
-        model.report(path, feature_names=documents.feature_names, title=title)
+        learned.report(path, feature_names=names, title=title)
         return
     new = np.zeros(X.shape[0], dtype=bool) if documents.part is None else documents.part == TEST
-    is_measured = new.any() and y is not None
-    model.report(
-        path, X[~new], None if y is None else y[~new],
-        X_test=X[new] if is_measured else None,
-        y_test=y[new] if is_measured else None,
+    errors = None
+    if new.any() and y is not None:
+        errors = report.measure_errors(model, X[~new], y[~new], X[new], y[new], learned.n_jobs)
+    page = report.page(
+        learned, model.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
-        feature_names=documents.feature_names, title=title,
+        feature_names=names, title=title, errors=errors,
     )  # fmt: skip
+    report.write(path, page)

@@ -97,6 +97,15 @@ def fit(
     prior: Annotated[
         str, option("Weight of the plain dot product, or auto.", panel=LEARNING)
     ] = "auto",
+    no_class_scores: Annotated[
+        bool,
+        option(
+            "Learn from labels by the rows alone, without the scores that a linear classifier "
+            "gives each label.",
+            "--no-class-scores",
+            panel=LEARNING,
+        ),
+    ] = False,
     max_iter: Annotated[int, option("Most iterations; each adds a pair.", panel=LEARNING)] = 1000,
     n_targets: Annotated[
         int, option("Nearest rows of the same label, per row.", panel=LEARNING)
@@ -187,15 +196,16 @@ def fit(
     )
     try:
         outcome = learn(
-            inputs.read_data(data, source), model, vectorizer=vectorizer, test=test,
-            validation=validation, seed=seed, quiet=as_json, checkpoint=checkpoint,
+            inputs.read_data(data, source), model, vectorizer=vectorizer,
+            class_scores=not no_class_scores, test=test, validation=validation, seed=seed,
+            quiet=as_json, checkpoint=checkpoint,
         )  # fmt: skip
     except memory.NotEnoughMemory as error:
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
     collection = outcome.collection
     if no_documents:
         collection = Collection(vectorizer=vectorizer, columns=collection.columns)
-    save(model, output, collection.to_extra())
+    save(outcome.learned.to_save(), output, collection.to_extra())
     is_interrupted = model.status_ == "interrupted"
     if not is_interrupted:
         for file in outcome.checkpoints:
@@ -241,8 +251,9 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     facts, model = outcome.facts(), outcome.model
     kind = "rows" if outcome.collection.texts is None else "documents"
     by = f"{facts['labels']} labels" if outcome.by == "labels" else "judgements"
+    scores = f" and {facts['class scores']} class scores" if facts["class scores"] else ""
     show(
-        f"{facts['rows']:,} {kind} with {by}, {facts['features']:,} features; "
+        f"{facts['rows']:,} {kind} with {by}, {facts['features']:,} features{scores}; "
         f"{facts['rows held out']:,} held out.",
         f"{facts['pairs']} pairs from {facts['triplets']:,} triplets in {facts['iterations']} "
         f"iterations{' (chosen)' if outcome.is_chosen else ''}, {outcome.seconds:.1f} s; scale "

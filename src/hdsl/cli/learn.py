@@ -13,25 +13,35 @@ import scipy.sparse as sp
 import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from ..estimators import HDSL
+from ..estimators import HDSL, ClassScores
 from ..files.checkpoint import CheckpointFile
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
 from .measure import Measured, measure_judgements, measure_labels
+from .scored import ScoredModel
 from .shell import is_watched, say
+
+#: Most weights of a classifier and scores of rows, 0.8 GB. Where class scores need more, they are
+#: left out.
+MAX_SCORES = 10**8
 
 
 @dataclass(frozen=True)
 class Outcome:
     """A model, the documents it was learned from, and its errors on rows held out."""
 
-    model: HDSL
+    learned: ScoredModel
     collection: Collection
     by: str
     measured: Measured | None
     is_chosen: bool
     seconds: float
     checkpoints: list[CheckpointFile]
+
+    @property
+    def model(self) -> HDSL:
+        """The model without its class scores."""
+        return self.learned.model
 
     def facts(self) -> dict[str, Any]:
         """Return the outcome as values for JSON."""
@@ -40,7 +50,8 @@ class Outcome:
             "rows": len(part),
             "rows held out": int((part == TEST).sum()),
             "labels": None if labels is None else len(np.unique(labels)),
-            "features": model.n_features_in_,
+            "features": self.learned.n_features,
+            "class scores": self.learned.n_scores,
             "triplets": model.n_triplets_,
             "iterations": model.n_iter_,
             "iterations chosen on validation rows": self.is_chosen,
@@ -57,7 +68,8 @@ class Outcome:
 
     def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the feature pairs with the largest effect on the rows that were learned from."""
-        X, names = self.collection.X[self.collection.part != TEST], self.collection.feature_names
+        X = self.learned.rows(self.collection.X[self.collection.part != TEST])
+        names = self.learned.feature_names(self.collection.feature_names)
         found = self.model.importance(X, feature_names=names)
         fields = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
         return [dict(zip(fields, pair, strict=True)) for pair in found.pairs[fields][:n].tolist()]
@@ -68,7 +80,7 @@ class _Plan(NamedTuple):
 
     choose: dict[str, Any]
     learn: dict[str, Any]
-    measure: Callable[[HDSL], Measured]
+    measure: Callable[[ScoredModel], Measured]
 
 
 def learn(
@@ -76,6 +88,7 @@ def learn(
     model: HDSL,
     *,
     vectorizer: TfidfVectorizer | None = None,
+    class_scores: bool = True,
     test: float = 0.2,
     validation: float = 0.2,
     seed: int = 0,
@@ -95,6 +108,8 @@ def learn(
         With the parameters to learn with; it is fitted.
     vectorizer : TfidfVectorizer
         For texts; it is fitted.
+    class_scores : bool
+        Whether to learn from labels with class scores beside the rows. Judgements have none.
     test, validation : float
         Shares of the rows. Without test rows nothing is measured; without validation rows there
         are `max_iter` iterations.
@@ -121,19 +136,23 @@ def learn(
     X = data.X if vectorizer is None else _vectorized(vectorizer, data.texts, part)
     collection = Collection(X, data.labels, data.texts, part, vectorizer, data.columns)
     plan = _by_judgements(data, X, part) if labels is None else _by_labels(X, labels, part)
+    scores = None
+    if class_scores and labels is not None and _is_scored(X, labels):
+        scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
     max_iter, is_chosen = model.max_iter, bool((part == VALIDATION).any())
     checkpoints = []
     if is_chosen:
         beside = checkpoint_of_choice(checkpoint)
         what = "choosing the number of iterations"
-        checkpoints += _fit(model, plan.choose, what, quiet, beside)
+        checkpoints += _fit(model, _with_scores(plan.choose, scores), what, quiet, beside)
         model.max_iter = max(model.n_iter_, 1)
     if not is_chosen or model.status_ != "interrupted":
-        checkpoints += _fit(model, plan.learn, "learning", quiet, checkpoint)
+        checkpoints += _fit(model, _with_scores(plan.learn, scores), "learning", quiet, checkpoint)
     model.max_iter = max_iter
     seconds = time.perf_counter() - start
-    measured = plan.measure(model) if (part == TEST).any() else None
-    return Outcome(model, collection, by, measured, is_chosen, seconds, checkpoints)
+    learned = ScoredModel(model, scores)
+    measured = plan.measure(learned) if (part == TEST).any() else None
+    return Outcome(learned, collection, by, measured, is_chosen, seconds, checkpoints)
 
 
 def split(
@@ -175,6 +194,26 @@ def _vectorized(vectorizer: TfidfVectorizer, texts: Any, part: np.ndarray) -> sp
             "--stop-words none."
         ) from None
     return sp.csr_array(vectorizer.transform(texts))
+
+
+def _is_scored(X: sp.csr_array, y: np.ndarray) -> bool:
+    """Return whether class scores are small enough; say so if not."""
+    n_labels = len(np.unique(y))
+    is_small = (X.shape[0] + X.shape[1]) * n_labels <= MAX_SCORES
+    if not is_small:
+        say(
+            f"class scores are left out: {n_labels:,} labels with {X.shape[1]:,} features and "
+            f"{X.shape[0]:,} rows need too much memory."
+        )
+    return is_small
+
+
+def _with_scores(given: dict[str, Any], scores: ClassScores | None) -> dict[str, Any]:
+    """Return arguments of ``fit`` with class scores beside the rows, fitted on the rows of X."""
+    if scores is None:
+        return given
+    found = given | {"X": scores.fit_transform(given["X"], given["y"])}
+    return found | ({"X_val": scores.transform(given["X_val"])} if "X_val" in given else {})
 
 
 def _by_labels(X: sp.csr_array, y: np.ndarray, part: np.ndarray) -> _Plan:

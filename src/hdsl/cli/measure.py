@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..estimators import HDSL
 from ..evaluate import (
     ErrorComparison,
     KnownItem,
@@ -18,6 +17,7 @@ from ..evaluate import (
     mcnemar,
 )
 from .options import N_NEIGHBORS
+from .scored import ScoredModel
 
 #: Most queries of a known-item search.
 N_QUERIES = 500
@@ -77,7 +77,7 @@ class Measured:
 
 
 def measure_labels(
-    model: HDSL,
+    model: ScoredModel,
     X: sp.csr_array,
     y: np.ndarray,
     X_test: sp.csr_array | None = None,
@@ -91,7 +91,7 @@ def measure_labels(
     """
     k = min(n_neighbors, X.shape[0] - (X_test is None))
     errors = compare_errors(
-        model, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=model.n_jobs
+        model, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=model.model.n_jobs
     )
     rows = np.arange(errors.before.n)
     ranked = X if X_test is None else sp.csr_array(sp.vstack([X_test, X]))
@@ -99,7 +99,7 @@ def measure_labels(
 
 
 def measure_judgements(
-    model: HDSL,
+    model: ScoredModel,
     X: sp.csr_array,
     comparisons: np.ndarray,
     weights: np.ndarray | None,
@@ -110,7 +110,7 @@ def measure_judgements(
     return Measured(errors, _known_items(model, X, np.arange(X.shape[0]) if rows is None else rows))
 
 
-def _known_items(model: HDSL, X: sp.csr_array, rows: np.ndarray) -> dict[str, KnownItem]:
+def _known_items(model: ScoredModel, X: sp.csr_array, rows: np.ndarray) -> dict[str, KnownItem]:
     """Return the ranks of rows of X for half of their features, by cosine and as learned."""
     if not (np.diff(X.indptr)[rows] >= 2).any():
         return {}

@@ -150,16 +150,18 @@ def explain(
     from . import documents
 
     learned, collection = documents.load_all(model)
-    parts = learned.explain(
-        documents.row_of(collection, x, "--x"),
-        documents.row_of(collection, y, "--y"),
-        rather_than=(
-            None
-            if rather_than is None
-            else documents.row_of(collection, rather_than, "--rather-than")
-        ),
+    given = {"--x": x, "--y": y, "--rather-than": rather_than}
+    rows = {
+        name: learned.rows(documents.row_of(collection, text, name))
+        for name, text in given.items()
+        if text is not None
+    }
+    parts = learned.model.explain(
+        rows["--x"],
+        rows["--y"],
+        rather_than=rows.get("--rather-than"),
         by=by,
-        feature_names=collection.feature_names,
+        feature_names=learned.feature_names(collection.feature_names),
         top=top,
     )
     if as_json:

@@ -12,17 +12,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..files.container import damaged
-from ..files.model import read_model, write_model
+from ..files.model import CLASS_SCORES, read_model, write_model
 from ..files.tables import add_prefix, under_prefix
 from .parameters import NOT_SAVED
 from .scores import ClassScores
 
 if TYPE_CHECKING:
     from .hdsl import HDSL
-
-
-#: Keys of "extra" in a model file that hold the class scores of a pipeline start with this.
-PREFIX = "class_scores"
 
 
 def save(model: HDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None) -> None:
@@ -62,13 +58,13 @@ def save(model: HDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None)
     True
     """
     extra = dict(extra or {})
-    reserved = [key for key in extra if key.startswith(PREFIX)]
+    reserved = [key for key in extra if key.startswith(CLASS_SCORES)]
     if reserved:
-        raise ValueError(f"extra has the key {reserved[0]!r}, but {PREFIX!r} is reserved.")
+        raise ValueError(f"extra has the key {reserved[0]!r}, but {CLASS_SCORES!r} is reserved.")
     scores, learned = _parts(model)
     if scores is not None:
-        extra[PREFIX] = {"steps": [name for name, _ in model.steps]}
-        extra |= add_prefix(PREFIX, scores.to_arrays())
+        extra[CLASS_SCORES] = {"steps": [name for name, _ in model.steps]}
+        extra |= add_prefix(CLASS_SCORES, scores.to_arrays())
     write_model(path, {**_state(learned), "extra": extra})
     checkpoint = learned.__dict__.pop("checkpoint_file_", None)
     if checkpoint is not None:
@@ -145,7 +141,7 @@ def load(path: Any) -> HDSL | Pipeline:
     state = read_model(path)
     extra = state.pop("extra")
     model = _model(state)
-    if PREFIX not in extra and not under_prefix(PREFIX, extra):
+    if CLASS_SCORES not in extra and not under_prefix(CLASS_SCORES, extra):
         return model
     try:
         return _pipeline(extra, model)
@@ -177,13 +173,13 @@ def _model(state: dict[str, Any]) -> HDSL:
 
 def _pipeline(extra: dict[str, Any], model: HDSL) -> Pipeline:
     """Return the class scores in a file and the model after them; raise ValueError if damaged."""
-    layout = extra.get(PREFIX)
+    layout = extra.get(CLASS_SCORES)
     names = layout.get("steps") if isinstance(layout, dict) else None
     names = names if isinstance(names, list) else []
     good = all(isinstance(name, str) and "__" not in name for name in names)
     if not good or len(names) != 2 or names[0] == names[1]:
         raise ValueError("the names of the two steps are missing")
-    scores = ClassScores.from_arrays(under_prefix(PREFIX, extra))
+    scores = ClassScores.from_arrays(under_prefix(CLASS_SCORES, extra))
     n_columns = scores.n_features_in_ + len(scores.classes_)
     if n_columns != model.n_features_in_:
         raise ValueError(f"they make {n_columns} columns, but the model has {model.n_features_in_}")

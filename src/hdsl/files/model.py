@@ -30,6 +30,9 @@ FLOATS = ("scale", "prior", "objective", "gap")
 COUNTS = ("n_iter", "n_triplets", "n_features_in")
 NOT_FINITE = ("nan", "inf", "-inf")
 
+#: Keys of "extra" that hold the class scores of a pipeline start with this.
+CLASS_SCORES = "class_scores"
+
 
 def write_model(path: FilePath, state: Mapping[str, Any]) -> None:
     """Write the state of a fitted model, as in `model_to_arrays`, to a file."""

@@ -28,8 +28,11 @@ def page(
     feature_names: Any = None,
     title: str | None = None,
     max_items: int = 200,
+    errors: dict[str, Any] | None = None,
 ) -> str:
     """Return the page of a fitted model as HTML; the parameters are those of ``HDSL.report``.
+
+    `errors`, as `measure_errors` returns them, are shown if there are no test rows.
 
     Examples
     --------
@@ -41,7 +44,8 @@ def page(
     user_input.check_number("report", "max_items", max_items, low=0, integer=True)
     check_is_fitted(model, "atoms_")
     rows = content.check_rows(model, X, y, texts)
-    errors = content.measure_errors(model, rows, X_test, y_test)
+    if X_test is not None or y_test is not None:
+        errors = content.held_out_errors(model, rows, X_test, y_test)
     return _fill(
         {
             "title": str(title) if title is not None else "A learned similarity",

@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from .. import explain, user_input
 from ..core.atoms import ZERO
 from ..core.trace import NO_ATOM
-from ..similarity import Similarity, check_result
+from ..similarity import Rewriter, Similarity, check_result
 from ..uncertainty import compare_errors
 
 #: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
@@ -79,13 +79,9 @@ def check_rows(model: FittedModel, X: Any, y: Any, texts: Any) -> Rows:
     return Rows(X, y, texts)
 
 
-def measure_errors(
-    model: FittedModel, rows: Rows, X_test: Any, y_test: Any
-) -> dict[str, Any] | None:
-    """Return the errors of 3 nearest neighbors on test rows, by cosine and as learned."""
+def held_out_errors(model: FittedModel, rows: Rows, X_test: Any, y_test: Any) -> dict[str, Any]:
+    """Return the errors of a model on test rows, as in `measure_errors`."""
     X, y, _ = rows
-    if X_test is None and y_test is None:
-        return None
     if X is None or y is None or X_test is None or y_test is None:
         names = {"X": X, "y": y, "X_test": X_test, "y_test": y_test}
         missing = ", ".join(name for name, value in names.items() if value is None)
@@ -100,12 +96,20 @@ def measure_errors(
             f"y_test has {len(y_test)} labels, but X_test has {X_test.shape[0]} rows: one label "
             "per row is expected."
         )
-    k = min(N_NEIGHBORS, X.shape[0])
-    X_test = sp.csr_array(X_test)
+    return measure_errors(model.similarity_, X, y, sp.csr_array(X_test), y_test, model.n_jobs)
 
-    found = compare_errors(
-        model.similarity_, X, y, X_test, y_test, n_neighbors=k, n_jobs=model.n_jobs
-    )
+
+def measure_errors(
+    similarity: Rewriter,
+    X: sp.csr_array,
+    y: np.ndarray,
+    X_test: sp.csr_array,
+    y_test: np.ndarray,
+    n_jobs: int | None = None,
+) -> dict[str, Any]:
+    """Return the errors of 3 nearest neighbors on test rows, by cosine and as learned."""
+    k = min(N_NEIGHBORS, X.shape[0])
+    found = compare_errors(similarity, X, y, X_test, y_test, n_neighbors=k, n_jobs=n_jobs)
     counts = {"n_neighbors": k, "n_rows": X.shape[0], "n_test": X_test.shape[0]}
     return counts | found.to_dict()
 
