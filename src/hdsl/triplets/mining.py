@@ -84,7 +84,7 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
     """
     user_input.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
     codes = user_input.check_labels(y, len(np.asarray(y)))
-    _warn_of_small_classes(y, codes, 1, 1)
+    _warn_of_single_rows(y, codes)
     rng = user_input.generator(random_state)
     n = len(codes)
     by_class = np.argsort(codes, kind="stable")
