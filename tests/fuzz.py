@@ -68,7 +68,7 @@ class Target(NamedTuple):
 
 def read_model(path):
     model = load(path)
-    assert model.weights_.sum() > 0
+    assert 0.0 <= model.weights_.sum() <= 1.0 + 1e-9  # the rest is on 0
     with tempfile.TemporaryDirectory() as folder:
         model.save(Path(folder, "again.hdsl"))  # a model that was read can be written
     if model.n_features_in_ < 10_000:
@@ -100,7 +100,8 @@ def run(path, **options):
 def continue_run(path):
     model = run(path)
     assert np.isfinite(model.weights_).all()
-    assert abs(model.weights_.sum() - 1.0) < 1e-9
+    assert (model.weights_ > 0.0).all()
+    assert model.weights_.sum() <= 1.0 + 1e-9  # the rest is on 0
 
 
 def checkpoint_bytes() -> bytes:

@@ -304,7 +304,7 @@ def test_a_file_that_cannot_be_deleted_gives_a_warning(tmp_path, path, monkeypat
 
 def test_other_inputs_are_refused_by_name(cut_path):
     other, flipped = X.copy(), Y.copy()
-    other.data[0] *= 2
+    other.data[0] *= -1
     flipped[np.flatnonzero(Y)[0]] = 0
     labels = "other labels, triplets or weights"
     for fragment, data, parameters in [
@@ -330,6 +330,7 @@ def test_what_the_model_does_not_depend_on_may_change(cut_path, cut_run):
         ((wide, Y), {"n_jobs": 2, "verbose": 0}),
         ((X.tocsc(), Y.astype(np.int32)), {"memory_limit": None}),
         ((X.toarray(), Y), {"n_components": 3}),
+        ((X * 2, Y), {}),  # rows are compared at unit length
     ]:
         cut_path.write_bytes(cut_run)
         assert resumed_at(full(cut_path, **parameters), data) == 20

@@ -117,9 +117,7 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     for key, value in sorted((state.get("extra") or {}).items()):
         if not isinstance(value, np.ndarray):
             header["extra"][key] = strict_json.to_plain(value, f"extra[{key!r}]")
-        elif (
-            value.ndim == 1 and value.dtype.kind in "OUT" and all(isinstance(v, str) for v in value)
-        ):
+        elif _is_text(value):
             header["extra_strings"].append(key)
             arrays |= add_prefix(f"extra_strings.{key}", pack_strings(value.tolist()))
         else:
@@ -187,7 +185,9 @@ def _state(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> dict[
     state["atoms"] = atoms.astype(np.int64) if atoms.dtype.kind == "i" else atoms
     state["weights"] = get_array(arrays, "weights")
     state["trace"] = unpack_table(arrays, "trace", get("trace", dict))
-    state["norm"] = header.get("norm")  # files of format 1 have none
+    if "norm" not in header and state["versions"].get("format", 1) != 1:
+        raise ValueError("norm is missing")  # only files of format 1 have none
+    state["norm"] = header.get("norm")
     state["columns"] = None
     if "columns" in arrays:
         state["columns"] = _unpack_columns(arrays["columns"], state["n_features_in"])
@@ -244,7 +244,7 @@ def _unpack_columns(packed: np.ndarray, n_features: int) -> np.ndarray:
         return packed.astype(np.int64) if packed.dtype.kind == "i" else packed
     if packed.shape != (-(-n_features // 8),):
         raise ValueError(f"columns has shape {packed.shape}, expected one bit per feature")
-    return np.flatnonzero(np.unpackbits(packed, count=n_features)).astype(np.int64)
+    return np.flatnonzero(np.unpackbits(packed)).astype(np.int64)
 
 
 def _is_text(value: np.ndarray) -> bool:
