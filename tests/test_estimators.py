@@ -17,7 +17,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MaxAbsScaler
+from sklearn.preprocessing import MaxAbsScaler, normalize
 from sklearn.utils.estimator_checks import check_estimator, parametrize_with_checks
 
 import reference
@@ -614,13 +614,13 @@ def test_a_row_may_be_its_own_positive():
 
 
 def slow_scale_and_prior(rows, triplets, weights):
-    """Return 10 √n max(1, s/80) / m and 1 / m; s counts values that are alike."""
+    """Return 3 √n max(1, s/80) / m and 1 / m; s counts values that are alike."""
     counted = np.array(triplets)[np.array(weights) > 0]
     a, p, q = (rows[np.array(triplets)[:, k]] for k in range(3))
     m = np.average(np.abs((a * (p - q)).sum(axis=1)), weights=weights)
     s = np.average((a**2).sum(axis=1) ** 2 / (a**4).sum(axis=1), weights=weights)
     n = len(np.unique(counted[:, 0]))
-    return [10 * np.sqrt(n) * max(1, s / 80) / m, 1 / m]
+    return [3 * np.sqrt(n) * max(1, s / 80) / m, 1 / m]
 
 
 def test_automatic_scale_and_prior_are_those_of_the_slow_formula():
@@ -629,9 +629,13 @@ def test_automatic_scale_and_prior_are_those_of_the_slow_formula():
     triplets = [[0, 1, 2], [2, 3, 0], [2, 3, 1], [1, 0, 3]]
     for rows in (few, many, -3 * many):
         for weights in ([1.0, 1, 1, 1], [2.0, 1, 3, 0]):
-            model = HDSL(max_iter=1).fit(rows, triplets=triplets, sample_weight=weights)
-            expected = slow_scale_and_prior(rows, triplets, weights)
-            assert_allclose([model.scale_, model.prior_], expected, rtol=1e-10)
+            for norm, compared in ((None, rows), ("l2", normalize(rows))):
+                model = HDSL(norm=norm, max_iter=1)
+                model.fit(rows, triplets=triplets, sample_weight=weights)
+                expected = slow_scale_and_prior(compared, triplets, weights)
+                assert_allclose([model.scale_, model.prior_], expected, rtol=1e-10)
     assert_allclose(slow_scale_and_prior(few, triplets[:3], [1, 1, 1])[1], 3 / (3 + 3 + 2))
-    plain, huge = (HDSL(max_iter=1).fit(f * many, triplets=triplets) for f in (1, 1e60))
-    assert_allclose([huge.scale_, huge.prior_], [1e-120 * plain.scale_, 1e-120 * plain.prior_])
+    for norm, factor in ((None, 1e-120), ("l2", 1.0)):
+        model = HDSL(norm=norm, max_iter=1)
+        plain, huge = (clone(model).fit(f * many, triplets=triplets) for f in (1, 1e60))
+        assert_allclose([huge.scale_, huge.prior_], [factor * plain.scale_, factor * plain.prior_])

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.preprocessing import normalize
 
 import reference
 from hdsl import HDSL, theory
@@ -40,8 +41,9 @@ def test_sharp_constant_lies_between_curvature_and_printed_constant(twin):
     V = twin.dense.vertices - twin.dense.offset[:, None]  # ⟨Aᵗ, B⟩
     G = V.T @ (twin.dense.omega[:, None] * V)
     between = np.diag(G)[:, None] + np.diag(G) - 2 * G  # mean of ⟨Aᵗ, B - B'⟩²
-    curvature = reference.SMOOTHNESS[twin.dense.loss] * between.max()
-    assert curvature <= 8 * sharp * twin.dense.scale**2 * (1 + 1e-9) + 1e-12
+    for largest, factor in ((between.max(), 8), (np.diag(G).max(), 4)):  # two atoms; an atom and 0
+        curvature = reference.SMOOTHNESS[twin.dense.loss] * largest
+        assert curvature <= factor * sharp * twin.dense.scale**2 * (1 + 1e-9) + 1e-12
 
 
 def test_lipschitz_constant_does_not_depend_on_blocks(monkeypatch):
@@ -76,22 +78,25 @@ def test_sharp_constant_can_be_exact():
 
 
 @pytest.mark.parametrize(
-    ("loss", "step_size", "prior"),
+    ("loss", "step_size", "prior", "init"),
     [  # all pairs of values
-        (loss, step_size, (0.0, 0.5)[(j + k) % 2])
+        (loss, step_size, (0.0, 0.5)[(j + k) % 2], ("zero", "random")[(j // 2 + k) % 2])
         for j, loss in enumerate(LOSSES)
         for k, step_size in enumerate(["line_search", "2/(k+2)"])
     ],
 )
-def test_forward_steps_stay_below_the_convergence_bound(loss, step_size, prior):
-    """Proposition 1 with the sharp L, on whole runs."""
+def test_forward_steps_stay_below_the_convergence_bound(loss, step_size, prior, init):
+    """Proposition 1 with the sharp L, on whole runs, in the paper's domain and in that with 0."""
     for seed, scale in ((0, 1.0), (1, 10.0)):
         X, triplets = random_arrays(seed)
         model = HDSL(
-            scale, prior=prior, loss=loss, oracle="exact", step="forward", step_size=step_size,
-            init="random", max_iter=100, tol=0.0, random_state=seed,
+            scale, prior=prior, norm=None, loss=loss, oracle="exact", step="forward",
+            step_size=step_size, init=init, max_iter=100, tol=0.0, random_state=seed,
         ).fit(X, triplets=triplets)  # fmt: skip
-        best = random_twin(seed, loss=loss, scale=scale, prior=prior).dense.optimum()
+        dense = random_twin(seed, loss=loss, scale=scale, prior=prior).dense
+        if init == "zero":
+            dense.vertices = np.column_stack([dense.vertices, dense.offset])
+        best = dense.optimum()
         assert best.upper - best.lower <= 1e-8
         k = np.arange(1, len(model.trace_))
         L = theory.lipschitz_constant(X, triplets, loss=loss)
@@ -215,17 +220,19 @@ def rademacher_draws(n, d, scale, n_draws, seed=0):
         triplets = np.arange(3 * m).reshape(3, m).T
         a, p, q = y[triplets.T]
         signs = rng.choice([-1, 1], size=m) * ((a == p) & (a != q))
-        yield (signs @ losses_of_atoms(X, triplets, scale)).max() / m
+        at_zero = 0.5 * signs.sum() / m
+        yield (signs @ losses_of_atoms(X, triplets, scale)).max() / m, at_zero
 
 
 @pytest.mark.parametrize(("n", "scale", "expected"), [(90, 1.0, 0.20), (300, 1.0, 0.11)])
 def test_lemma_1_fails_as_printed(n, scale, expected):
     """One atom, chosen by the data: the complexity is not 0. All atoms: the bound holds."""
-    draws = np.array(list(rademacher_draws(n, 20, scale, 200)))
+    draws, at_zero = np.array(list(rademacher_draws(n, 20, scale, 200))).T
     estimate, error = draws.mean(), draws.std() / np.sqrt(len(draws))
     assert_allclose(estimate, expected, atol=0.02)
     assert theory.rademacher_bound(n, scale, k=1, form="printed") == 0.0 < estimate - 5 * error
     assert theory.rademacher_bound(n, scale, d=20) > estimate + 5 * error
+    assert theory.rademacher_bound(n, scale, d=20) > np.maximum(draws, at_zero).mean() + 5 * error
 
 
 def test_theorem_1_fails_as_printed_for_a_small_scale():
@@ -309,15 +316,23 @@ def recovery():
 
 
 @pytest.mark.parametrize(
-    ("loss", "scale", "prior"), [("smoothed_hinge", 20.0, 0.0), ("logistic", 1.0, 3.0)]
+    ("loss", "scale", "prior", "norm", "init"),
+    [
+        ("smoothed_hinge", 20.0, 0.0, None, "oracle"),
+        ("logistic", 1.0, 3.0, None, "zero"),
+        ("smoothed_hinge", 20.0, 1.0, "l2", "zero"),
+    ],
 )
-def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prior):
+def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prior, norm, init):
     X, train, test = recovery
-    model = HDSL(scale, prior=prior, loss=loss, max_iter=50, tol=0.0, random_state=0)
-    model.fit(X, triplets=train)
+    model = HDSL(
+        scale, prior=prior, norm=norm, init=init, loss=loss, max_iter=50, tol=0.0, random_state=0
+    ).fit(X, triplets=train)
     path = theory.gap_path(model, X, X, test, n_iter=[0, 1, model.n_iter_], delta=0.1)
     assert_array_equal(path.n_iter, [0, 1, model.n_iter_])
     assert_array_equal(path.n_atoms, [len(model.at(k).weights_) for k in path.n_iter])
+    assert path.n_atoms[0] == (init == "oracle")
+    X = X if norm is None else sp.csr_array(normalize(X))
     dense, ell = X.toarray(), reference.LOSSES[loss][0]
     for triplets, risks in ((train, path.train_risk), (test, path.test_risk)):
         a, p, q = dense[triplets.T]
@@ -330,14 +345,16 @@ def test_gap_path_has_risks_and_bounds_of_each_model(recovery, loss, scale, prio
     given = {"delta": 0.1, "B_X": theory.data_bound(both)}
     bound = theory.deviation_bound(200, scale, d=60, loss_at_zero=zero, **given)
     assert_allclose(path.bound, bound)
-    printed = theory.deviation_bound(200, scale, k=path.n_atoms, form="printed", **given)
+    k = np.maximum(path.n_atoms, 1)
+    printed = theory.deviation_bound(200, scale, k=k, form="printed", **given)
     assert_allclose(path.printed_bound, printed)
     assert (path.gap < path.bound).all()
 
 
 def test_gap_path_spreads_models_over_the_whole_path(recovery):
     X, train, test = recovery
-    model = HDSL(20.0, prior=0.0, max_iter=80, tol=0.0, random_state=0).fit(X, triplets=train)
+    model = HDSL(20.0, prior=0.0, norm=None, max_iter=80, tol=0.0, random_state=0)
+    model.fit(X, triplets=train)
     path = theory.gap_path(model, X, X, test, B_X=2.0)
     assert path.n_iter[0] == 1
     assert path.n_iter[-1] == 80
@@ -351,8 +368,8 @@ def test_gap_path_raises_on_wrong_input(recovery):
     model = HDSL(1.0, prior=0.0, loss="squared_hinge", max_iter=2).fit(X, triplets=train)
     with pytest.raises(ValueError, match=r"'smoothed_hinge' or 'logistic'.*loss='squared"):
         theory.gap_path(model, X, X, test)
-    model = HDSL(1.0, prior=0.0, max_iter=2).fit(X, triplets=train)
-    with pytest.raises(ValueError, match=r"'n_iter' .* >= 0 and < 3. Got 3 instead"):
+    model = HDSL(1.0, prior=0.0, max_iter=2, random_state=0).fit(X, triplets=train)
+    with pytest.raises(ValueError, match=rf"'n_iter' .* >= 0 and < {model.n_iter_ + 1}\. Got 3"):
         theory.gap_path(model, X, X, test, n_iter=3)
     with pytest.raises(ValueError, match="has 59 features"):
         theory.gap_path(model, X, X[:, :59], test)

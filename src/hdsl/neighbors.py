@@ -156,8 +156,9 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     ['b', 'a']
     >>> model = HDSL(scale=1.0, prior=0.0, n_targets=1, n_impostors=1).fit(X, y)
     >>> knn = SimilarityKNeighborsClassifier(1, similarity=model).fit(X, y)
-    >>> knn.kneighbors([[1, 0, 9]])
-    (array([[2.]]), array([[0]]))
+    >>> scores, rows = knn.kneighbors([[1, 0, 9]])
+    >>> scores.round(2).tolist(), rows.tolist()
+    ([[0.1]], [[0]])
     """
 
     def __init__(

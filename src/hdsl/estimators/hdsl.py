@@ -187,7 +187,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     >>> model.get_feature_names_out().tolist()
     ['x0-x1']
     >>> model.similarity(X).round(1).tolist()[0]
-    [4.0, 2.0, -4.0, -2.0]
+    [0.8, 0.4, -0.8, -0.4]
     """
 
     def __init__(

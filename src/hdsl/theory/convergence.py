@@ -27,7 +27,7 @@ def lipschitz_constant(
     The printed L is the mean of ‖Aᵗ‖²_F = ‖x‖² ‖y‖², y = x' - x'', times the largest curvature of
     the loss (1 for the smoothed hinge). The sharp one is never larger and also valid: the proof
     needs only that the mean of ⟨Aᵗ, B - B'⟩² is at most 8Lλ² for any two atoms B and B', whose
-    distance is at most √8 λ. It is the smaller of two:
+    distance is at most √8 λ. For an atom and 0 it is at most 4Lλ². L is the smaller of two:
 
     - B - B' is symmetric, so only the symmetric part of Aᵗ counts: (‖x‖²‖y‖² + ⟨x, y⟩²)/2.
     - ⟨Aᵗ, B⟩ = λ(x_i ± x_j)(y_i ± y_j). By the inequalities of Cauchy-Schwarz and Minkowski its

@@ -31,7 +31,8 @@ class GapPath(NamedTuple):
     train_risk, test_risk : ndarray of shape (n_models,)
         Mean losses.
     bound, printed_bound : ndarray of shape (n_models,)
-        `deviation_bound` in the forms "data" and "printed", the latter for k = `n_atoms`.
+        `deviation_bound` in the forms "data" and "printed", the latter for k = `n_atoms`, and for
+        k = 1 where there are no atoms.
     """
 
     n_iter: np.ndarray
@@ -77,8 +78,10 @@ def gap_path(
         Which models of the path; None takes about 25, evenly spread on a log scale.
     delta : float in (0, 1), default=0.05
     B_X : float or None, default=None
-        None is `data_bound` of the rows of both.
+        None is `data_bound` of the rows of both, as the model compares them: at unit length with
+        ``norm="l2"``.
     norm : {"max", "fro", "l1"}, default="max"
+        Norm of `data_bound`, not that of the model.
 
     Returns
     -------
@@ -91,7 +94,9 @@ def gap_path(
     >>> X, triplets, *_ = make_recovery(60, 40, n_triplets=200, density=0.3, n_atoms=4,
     ...                                 block_size=10, random_state=0)
     >>> model = HDSL(scale=10.0, prior=0.0, max_iter=20).fit(X, triplets=triplets[:100])
-    >>> path = gap_path(model, X, X, triplets[100:], n_iter=[1, 20])
+    >>> path = gap_path(model, X, X, triplets[100:], n_iter=[0, 1, 10])
+    >>> path.n_atoms[:2].tolist()
+    [0, 1]
     >>> bool((path.gap < path.bound).all())
     True
     """
@@ -110,7 +115,7 @@ def gap_path(
     if n_iter is None:
         n_iter = np.unique(np.geomspace(1, last, 25).round().astype(int)) if last else [0]
     n_iter = check_counts(owner, "n_iter", np.atleast_1d(n_iter), low=0, high=last + 1)
-    both = sp.vstack([X, X_test], format="csr")
+    both = sp.csr_array(model.similarity_.index_rows(sp.vstack([X, X_test], format="csr")))
     B_X = data_bound(both, norm=norm) if B_X is None else B_X
     loss = losses.get(model.loss)
     # |⟨x, x' - x''⟩| ≤ ‖x‖ ‖x' - x''‖
@@ -134,7 +139,9 @@ def gap_path(
         train_risk=model.trace_["objective"][n_iter],
         test_risk=np.array(test_risk),
         bound=np.full(len(n_iter), bound),
-        printed_bound=deviation_bound(n, scale, k=n_atoms, form="printed", **settings),
+        printed_bound=deviation_bound(
+            n, scale, k=np.maximum(n_atoms, 1), form="printed", **settings
+        ),
     )
 
 

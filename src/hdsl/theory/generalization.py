@@ -31,7 +31,8 @@ def rademacher_bound(
     the form "printed". In another norm 8λ B_X is 2 B_X B_D.
 
     A linear function of M is largest at an atom, even if M may use only one. So the complexity is
-    that of all atoms, whatever their number k in M.
+    that of all atoms, whatever their number k in M. There are d(d - 1) distinct ones. With 0 as
+    one more vertex of the domain they are still no more than 2d(d - 1).
 
     Parameters
     ----------
