@@ -12,6 +12,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from .. import explain as explain_module
 from .. import memory, user_input
 from ..core import atoms as atoms_module
+from ..explain.parts import one_row
+from ..explain.tables import as_names
 from ..similarity import LearnedCosine, Similarity, unit_rows
 
 #: Memory that the name of a column takes, as a Python string in an array.
@@ -117,7 +119,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         similarity, d = self.similarity_, self.n_features_in_
         features = self._feature_names(input_features)
         if self.n_components is None:
-            own = explain_module.as_names(features, d)
+            own = as_names(features, d)
             names = atoms_module.names(similarity.atoms, own)
         else:
             n = similarity.n_directions(self.n_components)
@@ -194,11 +196,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
           pet (prior) +0.1 |++
         """
         similarity, rows = self.similarity_, {"x": x, "y": y, "rather_than": rather_than}
-        checked = {
-            name: self._check(explain_module.one_row(z), name)
-            for name, z in rows.items()
-            if z is not None
-        }
+        checked = {name: self._check(one_row(z), name) for name, z in rows.items() if z is not None}
         names = self._feature_names(feature_names)
         return explain_module.explain(similarity, **checked, by=by, feature_names=names, top=top)
 

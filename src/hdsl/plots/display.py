@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from .. import explain, user_input
+from .. import user_input
 from ..explain import NEGATIVE, POSITIVE
+from ..explain.tables import shown
 from ..similarity import Similarity
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: A
     numbers = [str(k) for k in range(len(labels))]
     drawn = ax.legend(handles, numbers, frameon=False, fontsize="small", **options)
     for text, label in zip(drawn.get_texts(), labels, strict=True):
-        text.set(text=explain.shown(label), **PLAIN)
+        text.set(text=shown(label), **PLAIN)
 
 
 def as_matrix(X: Any) -> Any:

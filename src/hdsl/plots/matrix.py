@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from .. import explain
 from ..explain import NEGATIVE, POSITIVE
+from ..explain.tables import shown
 from ..similarity import Similarity
 from .display import ABOVE, PLAIN, Display, FittedModel, legend, names_of, similarity_of
 
@@ -83,7 +84,7 @@ class MatrixDisplay(Display):
         if self.names is None:
             ax.set(xlabel="feature", ylabel="feature")
         else:
-            labels = [explain.shown(name, 24) for name in self.names]
+            labels = [shown(name, 24) for name in self.names]
             ax.set_xticks(range(n), labels, rotation=90, fontsize=8, **PLAIN)
             ax.set_yticks(range(n), labels, fontsize=8, **PLAIN)
             ax.grid(lw=0.3)

@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import explain, search
+from .. import search
 from ..explain import NEGATIVE, POSITIVE
+from ..explain.parts import one_row
+from ..explain.tables import shown
 from ..similarity import Similarity
 from .display import PLAIN, Display, FittedModel, as_matrix, legend, similarity_of
 
@@ -78,7 +80,7 @@ class NeighborsDisplay(Display):
             query = X[[own]]
             query_label = labels[own] if labels is not None else query_label
             query_text = texts[own] if texts is not None else query_text
-        query = as_matrix(explain.one_row(query))
+        query = as_matrix(one_row(query))
         k = n_neighbors + (own is not None)
 
         def nearest(asked: Any) -> np.ndarray:
@@ -87,15 +89,15 @@ class NeighborsDisplay(Display):
             return rows[rows != own][:n_neighbors]
 
         before, after = nearest(query), nearest(similarity_of(estimator).rewrite(query))
-        shown = {}
+        captions = {}
         for row in {*before.tolist(), *after.tolist()}:
             parts = [str(part[row]) for part in (labels, texts) if part is not None]
-            shown[row] = ": ".join(parts) or f"row {row}"
+            captions[row] = ": ".join(parts) or f"row {row}"
         asked = ": ".join(str(part) for part in (query_label, query_text) if part is not None)
         right = None
         if labels is not None and query_label is not None:
             right = np.asarray(labels) == query_label
-        return cls(before, after, shown, asked or "query", right).plot(ax)
+        return cls(before, after, captions, asked or "query", right).plot(ax)
 
     def plot(self, ax: Any = None) -> NeighborsDisplay:
         """Draw two lists; lines join the rows that are in both."""
@@ -134,4 +136,4 @@ class NeighborsDisplay(Display):
 def _beginning(text: str, width: int) -> str:
     """Return the first words of a text as one line."""
     words = " ".join(text[: 4 * width].split())
-    return textwrap.shorten(explain.shown(words, 8 * width), width, placeholder=" …")
+    return textwrap.shorten(shown(words, 8 * width), width, placeholder=" …")

@@ -12,6 +12,7 @@ from scipy.sparse import csgraph
 
 from .. import explain
 from ..explain import NEGATIVE, POSITIVE
+from ..explain.tables import shown
 from ..similarity import Similarity
 from .display import ABOVE, PLAIN, Display, FittedModel, as_matrix, legend, names_of, similarity_of
 
@@ -76,7 +77,7 @@ class NetworkDisplay(Display):
 
     def plot(self, ax: Any = None) -> NetworkDisplay:
         """Draw the network; a new figure is as large as the labels need."""
-        labels = [explain.shown(name, 24) for name in self.names]
+        labels = [shown(name, 24) for name in self.names]
         font = 9.0
         sizes = np.array([[CHARACTER * len(label) + 2.5, LINE + 0.7] for label in labels]) * font
         places = network_layout(self.pairs, sizes.reshape(-1, 2), spacing=6 * font)

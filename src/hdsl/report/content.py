@@ -10,9 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from .. import explain, user_input
+from .. import user_input
 from ..core.atoms import ZERO
 from ..core.trace import NO_ATOM
+from ..explain.effects import count_occurrences
 from ..similarity import Rewriter, Similarity, check_result
 from ..uncertainty import compare_errors
 
@@ -218,7 +219,7 @@ def _counts(X: sp.csr_array, active: np.ndarray, ends: np.ndarray) -> dict[str, 
 
     The size of a pair times its entry in M is its effect.
     """
-    found = explain.count_occurrences(X, active, ends)
+    found = count_occurrences(X, active, ends)
     return {
         "n_rows": X.shape[0],
         "feature": pack(found.n_rows),
