@@ -59,7 +59,7 @@ class Options:
     ----------
     step_size : callable, default=best_size
         From the iteration to the step size, or to None for a line search.
-    init : {"zero", "oracle", "random"}, default="zero"
+    init : {"oracle", "zero", "random"}, default="oracle"
         "zero": the domain has M = 0, and the path starts there. The others are the paper's domain,
         without 0: start from the atom that the oracle picks at M = 0, or from a random one.
     batch_size : int or None, default=None
@@ -71,7 +71,7 @@ class Options:
     """
 
     step_size: StepSize = best_size
-    init: str = "zero"
+    init: str = "oracle"
     batch_size: int | None = None
     max_iter: int = 1000
     tol: float = 1e-3
