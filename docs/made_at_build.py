@@ -126,7 +126,9 @@ def iteration(folder):
         return C, (i, j, sign), scale * (x @ e) * (difference @ e)
 
     dots = prior * np.einsum("ti,ti->t", x, difference)
-    *_, first = best_pair(dots)  # the path starts at the best atom for M = 0
+    steps = np.linspace(0, 1, 200)
+    *_, first = best_pair(dots)  # the path starts at M = 0
+    first *= min(steps, key=lambda step: _loss(dots + step * first).mean())
     margins = dots + first
     C, (i, j, sign), second = best_pair(margins)
 
@@ -149,7 +151,6 @@ def iteration(folder):
         axes[1].add_patch(plt.Rectangle((b - 0.5, a - 0.5), 1, 1, fill=False, ec="black", lw=1.8))
     axes[1].set_xlabel(f"best feature pair: {words[i]} {'+' if sign > 0 else '-'} {words[j]}")
 
-    steps = np.linspace(0, 1, 200)
     values = [_loss(margins + step * (second - first)).mean() for step in steps]
     axes[2].plot(steps, values, color="0.6")
     axes[2].plot(steps[np.argmin(values)], min(values), "*", color=NEGATIVE, ms=14)
@@ -172,9 +173,8 @@ def learned(folder):
     )
     valid, test = train_test_split(new, test_size=0.5, stratify=docs.y[new], random_state=0)
     X, y = docs.X[known], docs.y[known]
-    model = HDSL(
-        scale=300.0, prior=10.0, n_targets=10, max_iter=300, n_iter_no_change=None, random_state=0
-    ).fit(X, y, X_val=docs.X[valid], y_val=docs.y[valid])
+    model = HDSL(n_iter_no_change=None, random_state=0)
+    model.fit(X, y, X_val=docs.X[valid], y_val=docs.y[valid])
     fig, axes = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
     TraceDisplay.from_estimator(model, ax=axes[0])
     PathDisplay.from_estimator(model, ax=axes[1])
