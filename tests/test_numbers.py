@@ -281,7 +281,9 @@ def test_holding_out_rows_that_leave_one_feature_is_refused():
     X[:, 0], X[0, 1] = [1, 2, 3, 4, 5, 6], 1
     outcomes = []
     for seed in range(20):
-        model = HDSL(early_stopping=True, validation_fraction=0.3, random_state=seed, max_iter=3)
+        model = HDSL(
+            early_stopping=True, validation_fraction=0.3, norm=None, random_state=seed, max_iter=3
+        )
         words = re.compile("an atom pairs two: hold out other rows")
         outcomes.append(is_refused(partial(model.fit, X, y), words))
     assert set(outcomes) == {True, False}
