@@ -224,7 +224,7 @@ def hard_weights(draw, T):
 
 @st.composite
 def hard_parameters(draw):
-    """Parameters of HDSL: any scale and prior, every loss, oracle, step, init and batch size."""
+    """Parameters of HDSL: any scale and prior, every loss, oracle, step, init and norm, batches."""
     step = draw(st.sampled_from(["forward", "away", "pairwise", "blended"]))
     size = st.sampled_from([1e-300, 1e-9, 1e-3, 1.0, 100.0, 1e6, 1e12, 1e300])
     sizes = ["line_search", "2/(k+2)"] if step == "forward" else ["line_search"]
@@ -235,7 +235,8 @@ def hard_parameters(draw):
         "oracle": draw(st.sampled_from(["exact", "heuristic", "ascent"])),
         "step": step,
         "step_size": draw(st.sampled_from(sizes)),
-        "init": draw(st.sampled_from(["oracle", "random"])),
+        "init": draw(st.sampled_from(["zero", "oracle", "random"])),
+        "norm": draw(st.sampled_from(["l2", None])),
         "batch_size": draw(st.none() | st.integers(1, 4)),
         "max_iter": draw(st.sampled_from([1, 5, 40])),
         "tol": draw(st.sampled_from([0.0, 1e-9, 1e-3])),

@@ -33,8 +33,14 @@ from strategies import (
     random_arrays,
 )
 
-# Values of all sizes in one problem may exceed what float64 can hold; a warning says so.
-pytestmark = pytest.mark.filterwarnings("ignore:Rounding hides the objective")
+# Values of all sizes in one problem may exceed what float64 can hold; warnings say so.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:Rounding hides the objective"),
+    pytest.mark.filterwarnings("ignore:Rows differ in length"),
+]
+
+# The rows as they are and weights of sum 1: the problem of the dense reference.
+PAPER = {"init": "oracle", "norm": None}
 
 REFUSED = re.compile(r"Scale X, for example|divide them by the largest")
 TOO_LARGE = re.compile(r"scale X to smaller values|Scale the rows")
@@ -58,6 +64,14 @@ def contradictory(seed=0):
     return X, T[np.argsort(T[:, 0], kind="stable")]
 
 
+def compared_rows(model, X):
+    """Return the rows as the model compares them: at unit length, or as they are."""
+    if model.norm is None:
+        return X
+    X = X / np.where(X.any(axis=1), np.abs(X).max(axis=1), 1.0)[:, None]  # squares overflow
+    return X / np.where(X.any(axis=1), np.linalg.norm(X, axis=1), 1.0)[:, None]
+
+
 def with_rounding(model, X, triplets, weights=None):
     """Return the dense problem of a model, its margins, and how far rounding may move them.
 
@@ -71,6 +85,7 @@ def with_rounding(model, X, triplets, weights=None):
         prior=model.prior_,
         weights=None if weights is None else np.asarray(weights) / np.max(weights),
     )
+    X = compared_rows(model, X)
     problem, sizes = dense(X), dense(np.abs(X))
     a, p, q = sizes.X[triplets.T]
     sizes.A = a[:, :, None] * (p + q)[:, None, :]
@@ -89,11 +104,19 @@ def rounded(model, X, triplets, weights, along=False):
     return problem.value(margins + rounding), problem.value(margins - rounding)
 
 
-def check_model(model, X, triplets, weights):
-    """Check that a fitted model is finite, has weights of sum 1, and reports its true objective."""
-    assert len(model.weights_) == len(model.atoms_) > 0
+def check_weights(model):
+    """Check that weights are positive and sum to 1, or to at most 1 for init="zero"."""
+    assert len(model.weights_) == len(model.atoms_)
     assert (model.weights_ > 0).all()
-    assert_allclose(model.weights_.sum(), 1.0, rtol=1e-14)
+    if model.init == "zero":
+        assert model.weights_.sum() <= 1.0 + 1e-14
+    else:
+        assert_allclose(model.weights_.sum(), 1.0, rtol=1e-14)
+
+
+def check_model(model, X, triplets, weights):
+    """Check that a fitted model is finite, is in its domain, and reports its true objective."""
+    check_weights(model)
     for value in (model.scale_, model.prior_, model.objective_, model.components_.data):
         assert np.isfinite(value).all()
     low, high = rounded(model, X, triplets, weights)
@@ -138,13 +161,15 @@ def test_an_exact_gap_is_the_true_gap(data):
         return
     dense, margins, rounding = with_rounding(model, X, T)
     M = reference.model_matrix(model.atoms_, model.weights_, X.shape[1], model.scale_)
-    true = dense.gap(M, margins)
+    best = dense.best_atom(margins)[0]
+    best = max(best, 0.0) if model.init == "zero" else best
+    true = best + (M * dense.gradient(margins)).sum()
     note(f"{model.status_}, gap {model.gap_}, truly {true}")
     if model.gap_is_exact_:
         # Slopes move with the margins, and scores add up terms that may cancel.
         moved = dense.ell1(margins + rounding) - dense.ell1(margins - rounding)
         slopes = 1e-12 * np.abs(dense.ell1(margins)) + moved
-        a, p, q = np.abs(X[T.T]).max(axis=2)
+        a, p, q = np.abs(dense.X[T.T]).max(axis=2)
         terms = np.max(4 * model.scale_ * a * (p + q) + np.abs(dense.offset))
         assert abs(model.gap_ - true) <= 1e-9 * abs(true) + terms * (dense.omega @ slopes)
 
@@ -162,7 +187,7 @@ def test_a_fit_on_labels_is_finite_or_refused(data):
     words = rf"{REFUSED.pattern}|No triplet can be built|No row can be held|hold out other rows"
     if is_refused(partial(model.fit, X, y), re.compile(words)):
         return
-    assert_allclose(model.weights_.sum(), 1.0, rtol=1e-14)
+    check_weights(model)
     assert np.isfinite(model.objective_)
     assert np.isfinite(model.trace_["objective"]).all()
     assert np.isfinite(model.similarity(X)).all()
@@ -206,8 +231,8 @@ def test_margins_that_would_overflow_are_refused():
     X, T = random_arrays(0)
     refused = r"Margins may be as large as inf.*scale is 1e\+300.*Scale X.*or lower scale"
     with pytest.raises(ValueError, match=refused):
-        HDSL(scale=1e300).fit(1e20 * X, triplets=T)
-    HDSL(scale=1e250, prior=0.0, max_iter=3).fit(1e-60 * X, triplets=T)
+        HDSL(scale=1e300, norm=None).fit(1e20 * X, triplets=T)
+    HDSL(scale=1e250, prior=0.0, norm=None, max_iter=3).fit(1e-60 * X, triplets=T)
 
 
 def test_automatic_scale_is_refused_where_no_number_fits():
@@ -216,14 +241,14 @@ def test_automatic_scale_is_refused_where_no_number_fits():
     X[:4, :2] = 1e-160 * np.array([[1, 0], [1, 1], [0, 1], [1, 2]])
     X[4, 2] = 1.0
     with pytest.raises(ValueError, match="Scale X, for example"):
-        HDSL().fit(X, triplets=[[0, 1, 2], [3, 0, 1]])
+        HDSL(norm=None).fit(X, triplets=[[0, 1, 2], [3, 0, 1]])
 
 
 def test_automatic_prior_ignores_rounding_of_margins():
     """Dot products that differ in the last bit only say nothing about the size of margins."""
     X = np.array([[0.1, 0.2, 0.3], [1, 1, 1], [0, 0, 2]])
     assert sum(X[0] * X[1]) - sum(X[0] * X[2]) != 0.0
-    model = HDSL(max_iter=2).fit(X, triplets=[[0, 1, 2]])
+    model = HDSL(norm=None, max_iter=2).fit(X, triplets=[[0, 1, 2]])
     assert_allclose(model.prior_, len(X) / (X**2).sum(), rtol=1e-12)
 
 
@@ -243,7 +268,8 @@ def test_only_the_ratios_of_weights_matter():
 
 def test_a_stalled_run_reports_its_exact_gap():
     X, T = contradictory()
-    model = HDSL(scale=10.0, prior=0.5, oracle="exact", max_iter=5000, tol=0.0).fit(X, triplets=T)
+    model = HDSL(10.0, prior=0.5, oracle="exact", max_iter=5000, tol=0.0, **PAPER)
+    model.fit(X, triplets=T)
     assert model.status_ == "stalled"
     assert abs(model.gap_) < 1e-12
     assert model.gap_is_exact_
@@ -255,7 +281,9 @@ def test_holding_out_rows_that_leave_one_feature_is_refused():
     X[:, 0], X[0, 1] = [1, 2, 3, 4, 5, 6], 1
     outcomes = []
     for seed in range(20):
-        model = HDSL(early_stopping=True, validation_fraction=0.3, random_state=seed, max_iter=3)
+        model = HDSL(
+            early_stopping=True, validation_fraction=0.3, norm=None, random_state=seed, max_iter=3
+        )
         words = re.compile("an atom pairs two: hold out other rows")
         outcomes.append(is_refused(partial(model.fit, X, y), words))
     assert set(outcomes) == {True, False}
@@ -307,7 +335,8 @@ def test_rounding_of_large_margins_is_not_carried_over_to_small_ones():
         margins = dense.margins(state.atoms, state.weights)
         seen.append(np.abs(state.margins - margins).max() / max(1.0, np.abs(margins).max()))
 
-    HDSL(scale=1e12, prior=0.0, max_iter=200, tol=0.0, callback=compare).fit(X, triplets=T)
+    model = HDSL(1e12, prior=0.0, max_iter=200, tol=0.0, callback=compare, **PAPER)
+    model.fit(X, triplets=T)
     assert max(seen) < 1e-11
 
 
@@ -369,9 +398,8 @@ def long_run(n_iter, **parameters):
         if state.n_iter == n_iter:
             last.update(margins=state.margins.copy(), atoms=state.atoms, weights=state.weights)
 
-    model = HDSL(
-        10.0, prior=0.5, max_iter=n_iter, tol=0.0, callback=record, random_state=0, **parameters
-    ).fit(X, triplets=T)
+    parameters = {"prior": 0.5, "max_iter": n_iter, "tol": 0.0, **PAPER, **parameters}
+    model = HDSL(10.0, callback=record, random_state=0, **parameters).fit(X, triplets=T)
     assert (model.status_, len(model.trace_)) == ("max_iter", n_iter + 1)
     assert np.count_nonzero(model.trace_["step_size"]) > 0.2 * n_iter
     check_model(model, X, T, None)
