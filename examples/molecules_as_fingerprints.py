@@ -56,7 +56,7 @@ print(f"{n} molecules, {d} bits, {X.nnz / n:.0f} of them set on average.")
 # -------------------
 
 half = n // 2
-model = HDSL(scale=10.0, prior=0.05, random_state=0).fit(X[:half], y[:half])
+model = HDSL(random_state=0).fit(X[:half], y[:half])
 print(f"{model.n_iter_} iterations, status {model.status_}, {len(model.weights_)} pairs of bits.")
 print("\nError of 3 nearest neighbours on the other half")
 for name, similarity in (("dot product", None), ("learned similarity", model)):

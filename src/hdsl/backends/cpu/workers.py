@@ -84,5 +84,5 @@ class Workers:
 
     def pieces(self, n_items: int) -> list[int]:
         """Bounds of several pieces a thread, so that none waits long where items differ."""
-        n_pieces = min(n_items, 8 * self.n_threads) if self.n_threads > 1 else 1
+        n_pieces = max(1, min(n_items, 8 * self.n_threads)) if self.n_threads > 1 else 1
         return [n_items * k // n_pieces for k in range(n_pieces + 1)]
