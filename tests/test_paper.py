@@ -34,7 +34,7 @@ def dexter():
 
 
 def model(scale=100.0, **parameters):
-    return HDSL(scale=scale, prior=0.0, random_state=0, **parameters)
+    return HDSL(scale=scale, prior=0.0, norm=None, init="oracle", random_state=0, **parameters)
 
 
 # --- the objective, as quickly as promised -------------------------------------------------------

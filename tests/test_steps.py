@@ -177,7 +177,8 @@ def test_extreme_is_the_smallest_atom_of_equal_scores(largest):
         ([5.0, 4.0, 6.0], 2 if largest else 1),
         ([-1e12, 0.5, 0.0], 2 if largest else 0),  # relative to the larger end
     ]:
-        assert active.extreme(np.array(scores), largest=largest) == k
+        found = active.extreme(np.array(scores), largest=largest)
+        assert found == (active[k], scores[k], 1 / 3)
 
 
 def test_an_atom_leaves_with_the_largest_step_away_from_it():

@@ -424,7 +424,7 @@ class _Run:
             "weights": state.active.weights,
             "trace": np.array([*state.records, self.line(state)], dtype=TRACE_DTYPE),
             "floats": np.array([state.drift, state.gap_estimate, time.perf_counter() - self.began]),
-            "zero": np.array([] if state.active.zero is None else [state.active.zero]),
+            "zero": np.array([np.nan if state.active.zero is None else state.active.zero]),
             "counts": np.array(
                 [state.n_iter, self.idle, self.seen, self.n_checks, self.next_check, self.wait]
             ),
@@ -451,15 +451,18 @@ class _Run:
                 "weights": (np.float64, (-1,)),
                 "trace": (TRACE_DTYPE, (-1,)),
                 "floats": (np.float64, (3,)),
-                "zero": (np.float64, (int(self.options.init == "zero"),)),
+                "zero": (np.float64, (1,)),
                 "counts": (np.int64, (6,)),
                 "random": (np.uint8, (-1,)),
             },
         )
         n_features = self.problem.n_features
         check_atoms(own["atoms"], own["weights"], n_features)
-        total = float(own["weights"].sum() + own["zero"].sum())
-        if not ((own["zero"] >= 0.0).all() and abs(total - 1.0) <= 1e-9):
+        zero = None if np.isnan(own["zero"][0]) else float(own["zero"][0])
+        total = float(own["weights"].sum()) + (zero or 0.0)
+        if (zero is None) == (self.options.init == "zero") or min(zero or 0.0, 0.0) < 0.0:
+            raise ValueError(f"'zero' is {zero}, which no run with this init has.")
+        if not abs(total - 1.0) <= 1e-9:
             raise ValueError(f"the weights sum to {total!r}, expected 1.")
         check_trace(own["trace"], 0, n_features)
         n_iter, idle, seen, n_checks, next_check, wait = own["counts"].tolist()
@@ -481,7 +484,6 @@ class _Run:
         move = None
         if last["kind"] != "start":
             move = Move(str(last["kind"]), atom_of(last), atom_of(last, "away_"), np.nan)
-        zero = float(own["zero"][0]) if len(own["zero"]) else None
         active = ActiveSet(own["atoms"], own["weights"], zero)
         return State(
             Iterate(n_iter, active, move, float(last["step_size"]), bool(last["drop"])),
