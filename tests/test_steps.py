@@ -57,7 +57,7 @@ def test_line_search_ends_at_slope_zero_or_at_a_bound(loss, data):
     # The terms of a sum may be huge where the sum is zero; and no step lies between two floats.
     terms = twin.dense.omega @ np.abs(direction * twin.dense.ell1(there))
     terms += size * twin.dense.curvature(margins, direction, size)
-    tolerance = 1e-10 * min(1.0, abs(twin.dense.slope(margins, direction, 0.0))) + 1e-14 * terms
+    tolerance = 1e-10 * min(1.0, abs(twin.dense.slope(margins, direction, 0.0))) + 1e-12 * terms
     assert 0.0 <= size <= max_step_size
     assert slope >= -tolerance or size == max_step_size
     assert slope <= tolerance or size == 0.0
