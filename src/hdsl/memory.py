@@ -49,6 +49,18 @@ class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its b
         )
 
 
+def check_fits(
+    what: str, needed: int, memory_limit: str | float | None, options: tuple[str, ...]
+) -> None:
+    """Raise NotEnoughMemory where work needs more than a limit in GiB, or than is free ("auto")."""
+    if memory_limit is None:
+        return
+    is_limit = memory_limit != "auto"
+    limit = float(memory_limit) * 2**30 if is_limit else available()
+    if limit is not None and needed > limit:
+        raise NotEnoughMemory(what, needed, int(limit), is_limit, options)
+
+
 def available() -> int | None:
     """Return the bytes that this process can still allocate, None if the system does not say."""
     known = [limit for limit in (_meminfo(), _cgroup()) if limit is not None]

@@ -111,17 +111,14 @@ def check_dense_memory(
 ) -> None:
     """Raise MemoryError if `n_matrices` dense matrices over the features of X do not fit."""
     user_input.check_number(owner, "memory_limit", memory_limit, low=0, words=("auto", None))
-    if memory_limit is None:
-        return
-    auto = memory_limit == "auto"
-    limit = memory.available() if auto else float(memory_limit) * 2**30
     d = len(np.unique(X.indices))
-    need = 8 * n_matrices * d**2
-    if limit is not None and need > limit:
-        there = "are free on this machine" if auto else "are allowed by memory_limit"
-        raise MemoryError(
-            f"{owner} needs about {memory.format_bytes(need)} for {n_matrices} dense matrices of "
-            f"{d} x {d} features, but only {memory.format_bytes(limit)} {there}. Project the rows "
-            "first (random_projection and pca of hdsl.baselines, rp_oasis and pca_oasis), or pass "
-            "memory_limit=None to try anyway."
-        )
+    memory.check_fits(
+        f"For {n_matrices} dense matrices of {d} x {d} features, {owner}",
+        8 * n_matrices * d**2,
+        memory_limit,
+        (
+            "project the rows first (random_projection and pca of hdsl.baselines, rp_oasis and "
+            "pca_oasis)",
+            "pass memory_limit=None to try anyway",
+        ),
+    )

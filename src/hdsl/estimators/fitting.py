@@ -404,19 +404,14 @@ def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
 
     if model.memory_limit is None:
         return
-    auto = model.memory_limit == "auto"
-    limit = memory.available() if auto else float(model.memory_limit) * 2**30
     need = estimate(X, compared, batch_size=model.batch_size, prior=model.prior != 0)
-    if limit is None or need.total <= limit:
-        return
     products = memory.format_bytes(need.products)
-    raise memory.NotEnoughMemory(
+    memory.check_fits(
         f"To fit {len(compared)} triplets of {X.shape[0]} rows with {X.nnz} values, "
         f"{type(model).__name__}",
         need.total,
-        int(limit),
-        is_limit=not auto,
-        options=(
+        model.memory_limit,
+        (
             "fit fewer triplets",
             f"set batch_size= (the products, {products}, are not stored then)",
             "pass memory_limit=None to go on anyway",
