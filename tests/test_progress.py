@@ -422,7 +422,8 @@ def test_callbacks_reach_a_model_inside_others():
     make_pipeline(small()).set_callbacks(recorder).fit(X, Y)
     assert len(recorder.models) == 25
     recorder = Propagated()
-    found = GridSearchCV(small(), {"scale": [1.0, 2.0]}, cv=2, scoring=lambda model, X, y: 0.0)
+    model = small().set_params(init="oracle", norm=None)  # no run ends early
+    found = GridSearchCV(model, {"scale": [1.0, 2.0]}, cv=2, scoring=lambda model, X, y: 0.0)
     found.set_callbacks(recorder).fit(X, Y)
     assert len(recorder.models) == 5 * 25
     assert recorder.count("setup", "fit") == recorder.count("teardown", "fit") == 1
@@ -467,6 +468,6 @@ def test_without_callbacks_in_scikit_learn(monkeypatch):
     assert not hasattr(old.CallbackSupportMixin(), "set_callbacks")
     model = small()
     with old.Tasks(model) as tasks:
-        tasks.begin(None)
+        tasks.begin(None, 3)
         assert tasks.follow(1.0, 0.0) is None
         tasks.end()
