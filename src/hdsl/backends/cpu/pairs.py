@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from .kernels import pairs as kernels
-from .kernels.gradient import aligned_zeros
+from .kernels.gradient import zeros_in_lines
 from .rows import GRAIN, Rows
 
 #: A thread is worth waking for this many pairs of rows, of some hundred stored entries each.
@@ -99,7 +99,7 @@ class Pairs:
     @cached_property
     def side_by_side(self) -> np.ndarray:
         """Room for WIDTH columns of numbers, one per row."""
-        return aligned_zeros(self.rows.n_rows)
+        return zeros_in_lines(self.rows.n_rows)
 
 
 def equal_parts(n: int) -> np.ndarray:

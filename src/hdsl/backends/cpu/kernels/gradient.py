@@ -44,12 +44,16 @@ def diagonal_directly(row_a, row_b, ptr, idx, val, w, out):
             out[idx[k]] += w[s] * (x[idx[k]] * val[k])
 
 
-@kernel()
-def aligned_zeros(n):
+def zeros_in_lines(n: int) -> np.ndarray:
     """Return zeros of shape (n, WIDTH) whose rows are cache lines: none takes two loads."""
     room = np.zeros((n + 1) * WIDTH)
     first = -(room.ctypes.data // 8) % WIDTH
     return room[first : first + n * WIDTH].reshape((n, WIDTH))
+
+
+#: The same inside kernels. Python calls the plain one: a compiled function that returns an array
+#: and is also part of other kernels may be loaded from the cache without what makes its result.
+aligned_zeros = kernel()(zeros_in_lines)
 
 
 @kernel()
