@@ -6,7 +6,6 @@ came, and the way out if there is one.
 
 from __future__ import annotations
 
-import json
 import numbers
 from typing import Any
 
@@ -71,19 +70,6 @@ def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy generator seeded by a scikit-learn style ``random_state``."""
     seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
     return np.random.default_rng(seed.tolist())
-
-
-def generator_bytes(rng: np.random.Generator) -> np.ndarray:
-    """Return the state of a generator as bytes of JSON."""
-    return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), np.uint8)
-
-
-def set_generator(rng: np.random.Generator, state: np.ndarray) -> None:
-    """Set a generator to the state of another of the same kind."""
-    try:
-        rng.bit_generator.state = json.loads(state.tobytes())
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        raise ValueError("it holds no state of a random generator.") from None
 
 
 def replace_fitted(estimator: Any, learned: Any) -> None:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from ..core.snapshot import generator_state, set_generator_state
 from . import container
 from .atomic import check_can_write
 from .container import Arrays
@@ -124,8 +124,8 @@ class Checkpoint:
         """Set a generator to its state at the start of the run; a new run starts from the state."""
         if self.arrays is not None:
             with self.explain_damage():
-                user_input.set_generator(rng, self.arrays["begin"])
-        self._start = {"begin": user_input.generator_bytes(rng)}
+                set_generator_state(rng, self.arrays["begin"])
+        self._start = {"begin": generator_state(rng)}
 
     def check(self, inputs: Mapping[str, Any]) -> None:
         """Raise ValueError if the file is of a run with other inputs; else write with these.
