@@ -14,8 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.backends.cpu.pairs
 import reference
-from emulator.device import Emulator
-from emulator.device import why_missing as no_emulator
+from devices import DEVICES
 from hdsl.backends.cpu.kernels.compiler import CHUNK
 from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.workers import Workers
@@ -72,8 +71,10 @@ LAYOUTS = {
     "cpu on 3 threads": partial(CPULayout, workers=EagerWorkers(3)),
     **{f"{n} shards": partial(ShardedLayout, workers=ONE, n_shards=n) for n in (1, 2, 3)},
 }
-if no_emulator is None:
-    LAYOUTS["cuda, emulated"] = partial(CUDALayout, workers=ONE, device=Emulator())
+LAYOUTS |= {
+    f"cuda on {name}": partial(CUDALayout, workers=ONE, device=device)
+    for name, device in DEVICES.items()
+}
 ALL_LOSSES = [*LOSSES, Given()]
 fewer = settings(max_examples=settings().max_examples // 3)
 NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import cached_property
 
 import numpy as np
@@ -46,6 +47,11 @@ class CUDALayout(Layout):
     memory_limit : float or "auto", default="auto"
         GiB of the card's memory; "auto" is what is free.
 
+    Attributes
+    ----------
+    setup_seconds : float
+        Of the set-up beyond the CPU's.
+
     Raises
     ------
     NotEnoughMemory
@@ -73,7 +79,10 @@ class CUDALayout(Layout):
         )
         self.features, self.n_features = self.host.features, self.host.n_features
         self.weights = self.host.weights
+        began = time.perf_counter()
         self.card = OnCard(self.host.comparisons, device)
+        device.wait()
+        self.setup_seconds = time.perf_counter() - began
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
