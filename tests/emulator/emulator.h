@@ -215,4 +215,9 @@ template <class T> static inline T atomicOr(T* place, T value) {
     *place |= value;
     return old;
 }
+static inline double __longlong_as_double(long long bits) {
+    double value;
+    std::memcpy(&value, &bits, 8);
+    return value;
+}
 template <class T> static inline T __ldg(const T* place) { return *place; }

@@ -13,7 +13,7 @@ typedef long long i64;
 // Comparisons whose terms one block sums.
 #define CHUNK 2048
 
-__device__ const double INF = 1e308 * 10.0;
+#define INF __longlong_as_double(0x7ff0000000000000LL)
 
 // --- losses of one margin: the value, and its first two derivatives -----------------------------
 
