@@ -256,6 +256,7 @@ class CUDAProblem(Problem):
         self._wait_and_go_on(out.pulls.array)
         terms.note_used()
         while self._host_search[DONE] == 0.0:
+            self.card.link_owner = None
             self._queue_search(margins.array)
             self._queue_rest(*arrays)
             self._wait_and_go_on(out.pulls.array)
