@@ -309,7 +309,7 @@ class _Recorded:
     def __call__(self) -> None:
         self._uses += 1
         if self._graph is None and self._uses >= CAPTURE_AT:
-            self._stream.begin_capture(2)  # 2: relaxed, other threads may allocate meanwhile
+            self._stream.begin_capture()
             try:
                 self._work()
             finally:
