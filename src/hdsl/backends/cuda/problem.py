@@ -283,8 +283,14 @@ class CUDAProblem(Problem):
     def _wait_and_go_on(self, pulls: Pulls) -> None:
         """Wait for the answers of a step, and let the card prepare the ascent meanwhile."""
         mark = self.device.mark()
-        pulls.queue_link_weights()
+        self.own_links(pulls)
         self.device.wait(mark)
+
+    def own_links(self, pulls: Pulls) -> None:
+        """Have the numbers of these pulls in the order of the links."""
+        if self.card.link_owner is not pulls:
+            self.card.link_owner = pulls
+            self._replay(_queue_links, pulls)
 
     def _replay(self, work: Callable[..., None], *arrays: Any, version: int = 0) -> None:
         """Queue work on arrays, in less time where the same was queued before.
@@ -325,7 +331,7 @@ class CUDAProblem(Problem):
     def climb(self, pulls: Pulls, starts: list[int], n_largest: int) -> Vertex:
         """Return the best vertex that an ascent reaches; there are at most WIDTH starts."""
         self._host_starts[: 2 + len(starts)] = n_largest, len(starts), *starts
-        pulls.queue_link_weights()
+        self.own_links(pulls)
         self._replay(self._queue_climb, pulls)
         self.device.wait()
         while self._host_climb[0] != 0:
@@ -390,6 +396,10 @@ class CUDAProblem(Problem):
         self.device.copy(pulls.array.w, self.device.upload(arrays["w"]))
         pulls.array.queue_diagonal()
         return CUDAGradient(self, pulls, None, None)
+
+
+def _queue_links(pulls: Pulls) -> None:
+    pulls.queue_link_weights()
 
 
 def _check_finite(arrays: Mapping[str, np.ndarray], name: str) -> None:
