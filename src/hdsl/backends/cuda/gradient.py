@@ -31,6 +31,11 @@ BEST_I, BEST_SIGN, CLIMB_HEAD, CLIMB_SIZE = 18, 20, 32, 32 + 1024
 Partners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
+def variant(kernel: str, code: int, omega_step: int) -> str:
+    """Return the name of a kernel for a loss: the paper's, with equal weights, has its own."""
+    return kernel if code or omega_step else f"{kernel}_plain"
+
+
 class Pulls:
     """One number per pair of rows, the diagonal of C, and its largest entries.
 
@@ -52,8 +57,8 @@ class Pulls:
         """Queue all of it at some margins."""
         card = self.card
         self.device.run(
-            "pull_pairs", card.n_pairs, code, card.n_pairs, card.term_ptr, card.term, margins,
-            omega, omega_step, self.w,
+            variant("pull_pairs", code, omega_step), card.n_pairs, code, card.n_pairs,
+            card.term_ptr, card.term, margins, omega, omega_step, self.w,
         )  # fmt: skip
         self.queue_diagonal()
 

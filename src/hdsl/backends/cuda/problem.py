@@ -16,7 +16,7 @@ import numpy as np
 from ...core.atoms import ZERO, Atom, renumbered
 from ...core.protocols import Move, Problem, Step, Vertex
 from ...core.snapshot import Arrays, check_arrays
-from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, vertex_of
+from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
 from .pool import Held, Pool
 from .runtime import Array
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .layout import OnCard
 
 #: Points of a line search that are queued at once; few searches need more.
-SEARCH_POINTS = 7
+SEARCH_POINTS = 10
 
 #: Recorded queues of work that are kept, one per combination of arrays that it runs on.
 MOST_RECORDED = 16
@@ -105,6 +105,9 @@ class CUDAProblem(Problem):
         """Weights of the comparisons, as kernels take them."""
         return self.card.omega, self.card.omega_step
 
+    def _kernel(self, name: str) -> str:
+        return variant(name, self.code, self.card.omega_step)
+
     # --- margins and value -----------------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> CUDAMargins:
@@ -144,8 +147,8 @@ class CUDAProblem(Problem):
     def _queue_advance(self, margins: Array, direction: Array | None, out: Array | None) -> None:
         card = self.card
         self.device.run(
-            "advance", card.n, self.code, card.n, margins, direction, *self.weighting, out,
-            card.part, card.ticket, self._search, per_block=2048,
+            self._kernel("advance"), card.n, self.code, card.n, margins, direction,
+            *self.weighting, out, card.part, card.ticket, self._search, per_block=2048,
         )  # fmt: skip
         self.device.copy(self._host_search, self._search)
 
@@ -190,7 +193,8 @@ class CUDAProblem(Problem):
         device.copy(self._told, self._host_told)
         self._queue_atoms(self._atoms)
         device.run(
-            "begin_move", card.n, self.code, card.n, *card.rows_of, card.u, card.v, margins,
+            self._kernel("begin_move"), card.n, self.code, card.n, *card.rows_of, card.u, card.v,
+            margins,
             self.offset, self._move, *self.weighting, direction, card.part, card.ticket,
             self._search, per_block=2048,
         )  # fmt: skip
@@ -200,7 +204,7 @@ class CUDAProblem(Problem):
         card = self.card
         for _ in range(SEARCH_POINTS):
             self.device.run(
-                "search_on", card.n, self.code, card.n, margins, self._direction,
+                self._kernel("search_on"), card.n, self.code, card.n, margins, self._direction,
                 *self.weighting, card.part, card.ticket, self._search, per_block=2048,
             )  # fmt: skip
 
@@ -335,7 +339,7 @@ class CUDAProblem(Problem):
         self._replay(self._queue_climb, pulls)
         self.device.wait()
         while self._host_climb[0] != 0:
-            self._queue_rounds(pulls)
+            self._replay(self._queue_rounds, pulls)
             self.device.wait()
         return vertex_of(self._host_climb, float(self._host_score[0]))
 

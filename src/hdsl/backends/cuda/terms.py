@@ -58,7 +58,8 @@ class Terms:
         self._used = 0  # at most
         self._atoms: np.ndarray | None = None  # those that _located belongs to
         self._located = np.empty(0, dtype=np.int64)
-        self._room_for(1 << 12, 64)
+        # Room to begin with: arrays that grow leave recorded work behind.
+        self._room_for(min(max(len(card.products.idx) // 4, 1 << 12), limit), 512)
 
     # --- room ------------------------------------------------------------------------------------
 

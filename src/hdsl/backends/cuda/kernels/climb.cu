@@ -11,35 +11,37 @@ struct Place {
     i64 place;
 };
 
+__device__ inline void take_place(Place& best, double value, i64 place) {
+    if (place >= 0 && (best.place < 0 || is_better(value, place, best.value, best.place))) {
+        best.value = value;
+        best.place = place;
+    }
+}
+
 // The best place of a block, to every thread; place -1 is none.
 __device__ inline Place best_place(Place best) {
-    __shared__ double value[THREADS];
-    __shared__ i64 place[THREADS];
-    int t = threadIdx.x;
+    __shared__ double value[THREADS / 32];
+    __shared__ i64 place[THREADS / 32];
+    for (int k = 16; k > 0; k >>= 1) {
+        double other = __shfl_down_sync(FULL, best.value, k);
+        i64 at = __shfl_down_sync(FULL, best.place, k);
+        take_place(best, other, at);
+    }
     __syncthreads();
-    value[t] = best.value;
-    place[t] = best.place;
-    for (int k = THREADS / 2; k > 0; k >>= 1) {
-        __syncthreads();
-        if (t < k && place[t + k] >= 0 &&
-            (place[t] < 0 || is_better(value[t + k], place[t + k], value[t], place[t]))) {
-            value[t] = value[t + k];
-            place[t] = place[t + k];
-        }
+    if (threadIdx.x % 32 == 0) {
+        value[threadIdx.x / 32] = best.value;
+        place[threadIdx.x / 32] = best.place;
     }
     __syncthreads();
     best.value = value[0];
     best.place = place[0];
+    for (int k = 1; k < THREADS / 32; k++) take_place(best, value[k], place[k]);
     return best;
 }
 
-// Takes a candidate that comes after the last one found, if it is better.
-__device__ inline void take_place(Place& best, const Place& last, double value, i64 place) {
-    if (place < 0 || (last.place >= 0 && !is_better(last.value, last.place, value, place))) return;
-    if (best.place < 0 || is_better(value, place, best.value, best.place)) {
-        best.value = value;
-        best.place = place;
-    }
+// Whether a candidate comes after the last one found.
+__device__ inline bool is_after(const Place& last, double value, i64 place) {
+    return last.place < 0 || is_better(last.value, last.place, value, place);
 }
 
 // Writes the places of the `count` largest of n values, largest first, the first of equals first.
@@ -49,33 +51,54 @@ KERNEL largest_places(
 ) {
     i64 n_tiles = (n + CHUNK - 1) / CHUNK;
     for (i64 tile = blockIdx.x; tile < n_tiles; tile += gridDim.x) {
-        i64 end = (tile + 1) * CHUNK < n ? (tile + 1) * CHUNK : n;
+        double own[CHUNK / THREADS];
+        i64 first = tile * CHUNK + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < CHUNK / THREADS; k++)
+            own[k] = first + k * THREADS < n ? x[first + k * THREADS] : 0.0;
         Place last = {0.0, -1};
         for (i64 r = 0; r < count; r++) {
             Place best = {0.0, -1};
-            if (r == 0 || last.place >= 0)
-                for (i64 j = tile * CHUNK + threadIdx.x; j < end; j += THREADS)
-                    take_place(best, last, x[j], j);
-            last = best_place(best);
-            if (threadIdx.x == 0) {
-                tile_value[tile * MOST_LARGEST + r] = last.value;
-                tile_place[tile * MOST_LARGEST + r] = last.place;
+#pragma unroll
+            for (int k = 0; k < CHUNK / THREADS; k++) {
+                i64 j = first + k * THREADS;
+                if (j < n && is_after(last, own[k], j)) take_place(best, own[k], j);
             }
+            Place found = best_place(best);
+            if (threadIdx.x == 0) {
+                tile_value[tile * MOST_LARGEST + r] = found.value;
+                tile_place[tile * MOST_LARGEST + r] = found.place;
+            }
+            if (found.place < 0) {  // the tile has no more
+                for (i64 rest = r + threadIdx.x; rest < count; rest += THREADS)
+                    tile_place[tile * MOST_LARGEST + rest] = -1;
+                break;
+            }
+            last = found;
         }
     }
     if (!is_last_block(ticket)) return;
+    // Each thread merges the lists of its own tiles: the best that comes after the last one found.
     const volatile double* fresh_value = tile_value;
     const volatile i64* fresh_place = tile_place;
     Place last = {0.0, -1};
     for (i64 r = 0; r < count; r++) {
         Place best = {0.0, -1};
-        if (r == 0 || last.place >= 0)
-            for (i64 k = threadIdx.x; k < n_tiles * count; k += THREADS) {
-                i64 at = k / count * MOST_LARGEST + k % count;
-                take_place(best, last, fresh_value[at], fresh_place[at]);
+        for (i64 tile = threadIdx.x; tile < n_tiles; tile += THREADS)
+            for (i64 k = 0; k <= r; k++) {  // of r + 1 found so far, at most r come from one tile
+                i64 at = tile * MOST_LARGEST + k;
+                if (fresh_place[at] < 0) break;
+                if (is_after(last, fresh_value[at], fresh_place[at])) {
+                    take_place(best, fresh_value[at], fresh_place[at]);
+                    break;
+                }
             }
         last = best_place(best);
         if (threadIdx.x == 0) out[r] = last.place;
+        if (last.place < 0) {
+            for (i64 rest = r + threadIdx.x; rest < count; rest += THREADS) out[rest] = -1;
+            break;
+        }
     }
 }
 
