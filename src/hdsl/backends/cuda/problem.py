@@ -247,14 +247,32 @@ class CUDAProblem(Problem):
         """Return the best step along a move, or the one of a given size; None for no step."""
         if step_size is not None and not step_size > 0.0:
             return None
-        out, terms = CUDAMargins(self), self.card.terms
+        out = CUDAMargins(self)
         out.pulls = HeldPulls(self.pulls_pool, self.card)
+        try:
+            size = self._carried_out(margins, move, step_size, out)
+        except BaseException:  # an interrupt: what is known of the card may no longer be true
+            self.card.terms.forget()
+            self.card.link_owner = None
+            raise
+        if not size > 0.0:
+            return None
+        out.measures = self._host_measures()
+        out.pulls.scores = self.card.terms.host_copy()
+        return Step(out, size, *out.measures[:2])
+
+    def _carried_out(
+        self, margins: CUDAMargins, move: Move, step_size: float | None, out: CUDAMargins
+    ) -> float:
+        """Queue a step, wait for it, and return its size."""
+        terms = self.card.terms
+        assert out.pulls is not None
         self._set_move(move, step_size)
         if move.toward is not None and move.toward != ZERO:
             planned = terms.plan(move.toward.i, move.toward.j)
             if planned is not None:
-                self._host_atoms[8:11] = 1, planned[1], planned[0]
-                self._host_atoms[11] = planned[1]
+                lead, other = planned
+                self._host_atoms[8:12] = 1, other, lead, other
         arrays = margins.array, out.array, out.pulls.array
         self._replay(self._queue_step, *arrays, version=terms.version)
         self._wait_and_go_on(out.pulls.array)
@@ -264,12 +282,7 @@ class CUDAProblem(Problem):
             self._queue_search(margins.array)
             self._queue_rest(*arrays)
             self._wait_and_go_on(out.pulls.array)
-        size = float(self._host_search[RESULT])
-        if not size > 0.0:
-            return None
-        out.measures = self._host_measures()
-        out.pulls.scores = terms.host_copy()
-        return Step(out, size, *out.measures[:2])
+        return float(self._host_search[RESULT])
 
     def _queue_step(self, margins: Array, out: Array, pulls: Pulls) -> None:
         self._queue_move(margins, self._direction)
