@@ -102,69 +102,101 @@ KERNEL largest_places(
     }
 }
 
-// Adds a feature to the sorted query where it is not seen yet.
-__device__ inline void ask_for(i64* climb, i64 feature) {
-    for (i64 k = 0; k < climb[N_SEEN]; k++)
-        if (climb[SEEN + k] == feature) return;
-    if (climb[N_SEEN] >= MOST_SEEN || climb[0] >= LANES) return;
-    climb[SEEN + climb[N_SEEN]++] = feature;
-    i64 at = climb[0]++;
-    for (; at > 0 && climb[at] > feature; at--) climb[1 + at] = climb[at];
-    climb[1 + at] = feature;
+// Adds a feature to a short sorted list where it is not in it.
+__device__ inline void add_sorted(i64* list, i64& n, i64 feature) {
+    for (i64 k = 0; k < n; k++)
+        if (list[k] == feature) return;
+    if (n >= LANES) return;
+    i64 at = n++;
+    for (; at > 0 && list[at - 1] > feature; at--) list[at] = list[at - 1];
+    list[at] = feature;
+}
+
+// Asks for the features of a list, which then are seen.
+__device__ inline void ask_for(i64* climb, const i64* list, i64 n, i64 n_seen) {
+    if (n_seen + n > MOST_SEEN) n = 0;
+    climb[0] = n;
+    climb[N_SEEN] = n_seen + n;
+    for (i64 k = 0; k < n; k++) climb[1 + k] = climb[SEEN + n_seen + k] = list[k];
 }
 
 // Starts an ascent from the largest diagonal entries and from given features: `starts` holds how
 // many of each, and the features.
 KERNEL begin_climb(const i64* largest, const i64* starts, i64* climb) {
-    if (blockIdx.x != 0 || threadIdx.x != 0) return;
-    climb[0] = climb[N_SEEN] = climb[N_ROUNDS] = 0;
+    __shared__ i64 given[2 * LANES], list[LANES];
+    int t = threadIdx.x;
+    if (blockIdx.x != 0) return;
+    i64 n_largest = starts[0], n_starts = starts[1], n = 0;
+    if (t < LANES) given[t] = t < n_largest ? largest[t] : -1;
+    else if (t < 2 * LANES) given[t] = t - LANES < n_starts ? starts[2 + t - LANES] : -1;
+    __syncthreads();
+    if (t != 0) return;
+    for (int k = 0; k < 2 * LANES; k++)
+        if (given[k] >= 0) add_sorted(list, n, given[k]);
+    climb[N_ROUNDS] = 0;
     climb[IS_FIRST] = 1;
     climb[BEST_I] = climb[BEST_J] = -1;
     climb[BEST_SIGN] = 0;
-    for (i64 k = 0; k < starts[0]; k++)
-        if (largest[k] >= 0) ask_for(climb, largest[k]);
-    for (i64 k = 0; k < starts[1]; k++) ask_for(climb, starts[2 + k]);
+    ask_for(climb, list, n, 0);
 }
 
-// Takes the partners of the features that were asked for, and asks for the next ones.
+// Takes the partners of the features that were asked for, and asks for the next ones. All threads of
+// a block call it; thread c has the best partner of feature c.
 __device__ inline void climb_on(
-    const double* value, const i64* partner, const double* entry, const double* diagonal,
-    double scale, i64* climb, double* best_score
+    const Best& best, const double* diagonal, double scale, i64* climb, double* best_score
 ) {
-    i64 n = climb[0], chosen = -1, i = 0, j = 0, sign = 0;
-    double score = 0.0;
+    __shared__ i64 from[LANES], to[LANES], list[LANES];
+    __shared__ double entry[LANES], scores[LANES];
+    __shared__ int is_seen[LANES];
+    int t = threadIdx.x;
+    i64 n = climb[0], n_seen = climb[N_SEEN];
+    if (t < n) {
+        from[t] = climb[1 + t];
+        to[t] = best.partner;
+        entry[t] = best.entry;
+        is_seen[t] = 0;
+        if (to[t] >= 0)
+            scores[t] = scale * (diagonal[from[t]] + diagonal[to[t]] + fabs(best.entry));
+    }
+    __syncthreads();
+    for (i64 k = t; k < n_seen; k += THREADS)
+        for (i64 c = 0; c < n; c++)
+            if (climb[SEEN + k] == to[c]) is_seen[c] = 1;
+    __syncthreads();
+    if (t != 0) return;
+    i64 chosen = -1, i = 0, j = 0, sign = 0;
     for (i64 c = 0; c < n; c++) {
-        i64 from = climb[1 + c], to = partner[c];
-        if (to < 0) continue;
-        double own = scale * (diagonal[from] + diagonal[to] + fabs(entry[c]));
-        i64 low = from < to ? from : to, high = from < to ? to : from;
-        i64 own_sign = entry[c] < 0.0 ? -1 : 1;
-        bool before = low < i || (low == i && (high < j || (high == j && own_sign > sign)));
-        if (chosen < 0 || own > score || (own == score && before)) {
+        if (to[c] < 0) continue;
+        i64 low = from[c] < to[c] ? from[c] : to[c], high = from[c] < to[c] ? to[c] : from[c];
+        i64 own = entry[c] < 0.0 ? -1 : 1;
+        bool before = low < i || (low == i && (high < j || (high == j && own > sign)));
+        if (chosen < 0 || scores[c] > scores[chosen] || (scores[c] == scores[chosen] && before)) {
             chosen = c;
-            score = own;
             i = low;
             j = high;
-            sign = own_sign;
+            sign = own;
         }
     }
     bool is_first = climb[IS_FIRST] != 0, is_higher = false;
     if (chosen >= 0) {
         i64 b_i = climb[BEST_I], b_j = climb[BEST_J];
         bool before = i < b_i || (i == b_i && (j < b_j || (j == b_j && sign > climb[BEST_SIGN])));
-        is_higher = is_first || score > best_score[0] || (score == best_score[0] && before);
+        double score = scores[chosen], top = best_score[0];
+        is_higher = is_first || score > top || (score == top && before);
+        if (is_higher) {
+            best_score[0] = score;
+            climb[BEST_I] = i;
+            climb[BEST_J] = j;
+            climb[BEST_SIGN] = sign;
+        }
     }
-    if (is_higher) {
-        best_score[0] = score;
-        climb[BEST_I] = i;
-        climb[BEST_J] = j;
-        climb[BEST_SIGN] = sign;
-    }
-    climb[0] = 0;
+    i64 n_next = 0;
+    for (i64 c = 0; c < n; c++)
+        if (to[c] >= 0 && !is_seen[c] && (is_first || (is_higher && c == chosen)))
+            add_sorted(list, n_next, to[c]);
     climb[IS_FIRST] = 0;
     climb[N_ROUNDS]++;
-    for (i64 c = 0; c < n; c++)
-        if (partner[c] >= 0 && (is_first || (is_higher && c == chosen))) ask_for(climb, partner[c]);
+    ask_for(climb, list, n_next, n_seen);
 }
 
 template <int W>
@@ -186,9 +218,8 @@ __device__ inline void partners_of(
         partner[threadIdx.x] = best.partner;
         entry[threadIdx.x] = best.entry;
     }
-    __syncthreads();
-    if (climb != nullptr && threadIdx.x == 0)
-        climb_on(value, partner, entry, diagonal, scale, climb, best_score);
+    __syncthreads();  // all have read the query
+    if (climb != nullptr) climb_on(best, diagonal, scale, climb, best_score);
 }
 
 // Finds for each feature i of a query the j that maximises C_jj + |S_ij|, the smallest of equals; of
