@@ -6,6 +6,7 @@ came, and the way out if there is one.
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -44,7 +45,11 @@ def check_number(
         return
     kind = numbers.Integral if integer else numbers.Real
     good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
-    good = good and np.isfinite(value) and (high is None or value < high)
+    if good and isinstance(value, numbers.Integral) and abs(int(value)) >= 2**63:
+        raise ValueError(
+            f"The {name!r} parameter of {owner} must fit in 64 bits. Got {_shortened(int(value))}."
+        )
+    good = good and math.isfinite(value) and (high is None or value < high)
     if good and (value > low if strict else value >= low):
         return
     article = "an int" if integer else "a float"
@@ -54,6 +59,12 @@ def check_number(
     raise ValueError(
         f"The {name!r} parameter of {owner} must be {wanted}{others}. Got {value!r} instead."
     )
+
+
+def _shortened(value: int) -> str:
+    """Return a number for a message; Python refuses to print thousands of digits."""
+    size = abs(value)
+    return repr(value) if size < 10**24 else f"an int of {size.bit_length()} bits"
 
 
 def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") -> None:
