@@ -14,9 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.backends.cpu.pairs
 import reference
+from devices import DEVICES
 from hdsl.backends.cpu.kernels.compiler import CHUNK
 from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.workers import Workers
+from hdsl.backends.cuda.layout import CUDALayout
 from hdsl.backends.shards import ShardedLayout
 from hdsl.core import losses
 from hdsl.core.atoms import Atom
@@ -69,8 +71,11 @@ LAYOUTS = {
     "cpu on 3 threads": partial(CPULayout, workers=EagerWorkers(3)),
     **{f"{n} shards": partial(ShardedLayout, workers=ONE, n_shards=n) for n in (1, 2, 3)},
 }
+LAYOUTS |= {
+    f"cuda on {name}": partial(CUDALayout, workers=ONE, device=device)
+    for name, device in DEVICES.items()
+}
 ALL_LOSSES = [*LOSSES, Given()]
-some_twins = partial(twins, ALL_LOSSES, compared=comparisons)
 fewer = settings(max_examples=settings().max_examples // 3)
 NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
 
@@ -78,9 +83,18 @@ NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 
 
+def losses_of(layout):
+    """Return the losses that a layout serves: a card computes those of the library only."""
+    return LOSSES if layout.func is CUDALayout else ALL_LOSSES
+
+
+def some_twins(layout):
+    return twins(losses_of(layout), layout=layout, compared=comparisons)
+
+
 def flat(margins):
     """Return margins as one array, in the order of the comparisons."""
-    return np.concatenate(margins) if isinstance(margins, tuple) else margins
+    return np.concatenate(margins) if isinstance(margins, tuple) else np.asarray(margins)
 
 
 def draw_margins(twin, data):
@@ -422,7 +436,7 @@ def test_problems_share_a_layout(layout):
     """One layout serves several losses, scales and priors."""
     twin = make_twin(*random_arrays(4), layout=layout)
     model = np.array([[0, 1, 1], [2, 3, -1]]), np.array([0.5, 0.5])
-    for loss, (scale, prior) in pairwise(ALL_LOSSES, [(1.0, 0.0), (7.0, 2.0)]):
+    for loss, (scale, prior) in pairwise(losses_of(layout), [(1.0, 0.0), (7.0, 2.0)]):
         ours = twin.layout.problem(losses.get(loss), scale, prior)
         dense = reference.Problem(twin.dense.X, twin.dense.triplets, loss, scale, prior)
         margins = ours.margins(*model)
