@@ -37,7 +37,7 @@ COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
 CAPTURE_AT = 3
 
 
-class DeviceError(RuntimeError):
+class DeviceError(ValueError):
     """There is no graphics card that can be used, or no library to use it."""
 
 
