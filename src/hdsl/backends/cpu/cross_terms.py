@@ -8,7 +8,7 @@ import numpy as np
 
 from .kernels import gradient as kernels
 from .pairs import Pairs
-from .rows import GRAIN
+from .workers import GRAIN
 
 #: Most numbers stored to score the active atoms quickly (12 bytes each); the rest is recomputed.
 CROSS_TERMS_LIMIT = 1 << 26

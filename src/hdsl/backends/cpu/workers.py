@@ -1,20 +1,26 @@
-"""Run a compiled kernel over a range of items on several threads, same bits whatever their number.
+"""Run compiled kernels on several threads, same bits whatever their number.
 
-Kernels release the GIL, so plain threads do. A pool lives as long as one fit: no global state, no
+Kernels release the GIL, so plain threads do. Threads live as long as one fit: no global state, no
 OpenMP to break after a fork, no thread layer that forbids two fits at once.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import Any
 
 import joblib
 import numpy as np
+
+from .kernels.team import JIT_IS_OFF, new_board
+
+#: A thread is worth waking for this many multiplications, not for fewer.
+GRAIN = 40_000
 
 
 class Workers:
@@ -33,20 +39,27 @@ class Workers:
         limit = os.environ.get("NUMBA_NUM_THREADS", "")
         if limit.isdecimal():
             self.n_threads = max(1, min(self.n_threads, int(limit)))
-        self._pool = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
+        self._helpers: list[threading.Thread] = []
+        # A helper takes a call from the queue and joins the work that there is by then, if any.
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        self._work: _Work | None = None
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        for _ in self._helpers:
+            self._calls.put(False)
+        for helper in self._helpers:
+            helper.join()
+        self._helpers = []
 
     def run(
         self, kernel: Callable[..., Any], bounds: Sequence[int] | np.ndarray, *args: Any
     ) -> None:
         """Call ``kernel(start, stop, *args)`` for each range between neighbouring bounds."""
-        if self._pool is None or len(bounds) <= 2:
+        n_ranges = len(bounds) - 1
+        if self.n_threads == 1 or n_ranges <= 1:
             kernel(bounds[0], bounds[-1], *args)
             return
         pending = deque(pairwise(bounds))
@@ -59,15 +72,62 @@ class Workers:
                     return
                 kernel(start, stop, *args)
 
-        helpers = min(self.n_threads, len(bounds) - 1) - 1
-        jobs = [self._pool.submit(work) for _ in range(helpers)]
+        shared = _Work(work)
         try:
+            self._share(shared, min(self.n_threads, n_ranges) - 1)
             work()
         finally:  # also when interrupted: nobody may write to an array that has moved on
-            errors = [job.exception() for job in jobs]
-        for error in errors:
-            if error is not None:
-                raise error
+            pending.clear()
+            self._work = None
+            shared.close()
+        if shared.errors:
+            raise shared.errors[0]
+
+    def together(self, kernel: Callable[..., Any], n_phases: int, work: float, *args: Any) -> None:
+        """Call ``kernel(board, *args)`` on as many threads as `work` multiplications are worth.
+
+        The kernel shares its work by the counters of the board, as ``kernels.team`` says: it ends
+        when all of its tasks are done.
+        """
+        board = new_board(n_phases)
+        n_helpers = self.team_size(work) - 1
+        if n_helpers < 1:
+            kernel(board, *args)
+            return
+        shared = _Work(lambda: kernel(board, *args))
+        done = False
+        try:
+            self._share(shared, n_helpers)
+            kernel(board, *args)
+            done = True
+        finally:
+            self._work = None
+            if not done:
+                shared.close()
+
+    def team_size(self, work: float) -> int:
+        """Return how many threads are worth their waking for so many multiplications."""
+        if JIT_IS_OFF:  # counters are then plain numbers
+            return 1
+        return int(max(1, min(self.n_threads, work // GRAIN)))
+
+    def _share(self, work: _Work, n_helpers: int) -> None:
+        """Call helpers to some work."""
+        while len(self._helpers) < n_helpers:
+            helper = threading.Thread(target=self._help, name="hdsl", daemon=True)
+            self._helpers.append(helper)
+            helper.start()
+        self._work = work
+        # Who has not come to earlier calls yet comes to this one.
+        for _ in range(n_helpers - self._calls.qsize()):
+            self._calls.put(True)
+
+    def _help(self) -> None:
+        while self._calls.get():
+            work = self._work
+            if work is not None:
+                work.join()
+            del work
 
     def split(self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None) -> list[int]:
         """Bounds that share out `n_items`, evenly or by their running `work`, none below `grain`.
@@ -86,3 +146,31 @@ class Workers:
         """Bounds of several pieces a thread, so that none waits long where items differ."""
         n_pieces = max(1, min(n_items, 8 * self.n_threads)) if self.n_threads > 1 else 1
         return [n_items * k // n_pieces for k in range(n_pieces + 1)]
+
+
+class _Work:
+    """Something that helpers may join until it is closed."""
+
+    def __init__(self, do: Callable[[], None]) -> None:
+        self._do: Callable[[], None] | None = do
+        self._came: deque[None] = deque()
+        self._left: SimpleQueue[None] = SimpleQueue()
+        self.errors: list[BaseException] = []
+
+    def join(self) -> None:
+        """Take part, unless it is closed."""
+        self._came.append(None)
+        do = self._do
+        try:
+            if do is not None:
+                do()
+        except BaseException as error:
+            self.errors.append(error)
+        finally:
+            self._left.put(None)
+
+    def close(self) -> None:
+        """Let nobody in, and return when all are out."""
+        self._do = None
+        for _ in range(len(self._came)):
+            self._left.get()
