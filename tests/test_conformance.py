@@ -583,9 +583,9 @@ def test_shards_take_the_path_of_the_whole(
     rng = np.random.default_rng(8)
     T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
     weights = rng.random(len(T)) if weighted else None
-    # Exact pairwise steps from 0 leave ties of scores, which rounding settles.
-    init = "oracle" if rule == "pairwise" else "zero"
-    options = Options(batch_size=batch_size, max_iter=25, tol=1e-6, init=init)
+    # Exact pairwise steps leave ties of scores, which rounding settles, from 0 and in the end.
+    init, max_iter = ("oracle", 20) if rule == "pairwise" else ("zero", 25)
+    options = Options(batch_size=batch_size, max_iter=max_iter, tol=1e-6, init=init)
 
     def run(layout, latest=None, save=lambda take: None):
         problem = make_twin(X, T, loss, 5.0, prior, weights, layout=layout).ours

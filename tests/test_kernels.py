@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.backends.cpu
 import reference
-from hdsl.backends.cpu import comparisons, cross_terms, pairs, rows
+from hdsl.backends.cpu import comparisons, pairs, rows
 from hdsl.backends.cpu import workers as workers_module
 from hdsl.backends.cpu.comparisons import Comparisons, make_comparisons
 from hdsl.backends.cpu.kernels import gradient as gradient_kernels
@@ -173,7 +173,7 @@ def arrays():
 @pytest.fixture
 def on_threads(arrays, monkeypatch):
     """Run a function of a problem on 1, 2, 3 and 8 threads, however small the work."""
-    for module in (comparisons, cross_terms, rows, workers_module):
+    for module in (comparisons, rows, workers_module):
         monkeypatch.setattr(module, "GRAIN", 1)
     for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_SHARE"):
         monkeypatch.setattr(pairs, name, 1)
@@ -189,7 +189,7 @@ def on_threads(arrays, monkeypatch):
                 layout = CPULayout(X, T, weights if weighted else None, workers=workers)
                 results.append(function(layout.problem(losses.get(loss), 20.0, 0.3)))
                 of = layout.comparisons
-                assert len(of.rows.feature_bounds) == workers.team_size(100) + 1 == n_jobs + 1
+                assert len(of.rows.feature_bounds) == workers.team_size(1e5) + 1 == n_jobs + 1
                 assert len(of.rows.feature_blocks) > 8
                 assert len(of.pairs.product_parts) > 8
         return results

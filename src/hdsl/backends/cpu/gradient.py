@@ -88,7 +88,7 @@ class CPUGradient(Gradient):
             return out
         out, (pair, ptr, feature, product) = np.empty(self.n_features), pairs.products
         self.workers.together(
-            kernels.diagonal, 4, product.size, 0, pairs.product_parts, pair, ptr, feature, product,
+            kernels.diagonal, 2, product.size, pairs.product_parts, pair, ptr, feature, product,
             self.w, pairs.diagonal_parts, out,
         )  # fmt: skip
         return out

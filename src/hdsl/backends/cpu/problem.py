@@ -16,6 +16,7 @@ from .kernels import comparisons as kernels
 from .kernels import step as step_kernels
 from .kernels.gradient import pairs_and_diagonal
 from .kernels.losses import CODES, GIVEN
+from .rooms import Rooms
 from .rows import Rows
 
 #: Stands in for a zero that is divided by.
@@ -57,6 +58,7 @@ class CPUProblem(Problem):
         self.offset = prior * comparisons.dot_margins if prior > 0 else None
         self.cross_terms = CrossTerms(comparisons.pairs)
         self._code = CODES.get(type(loss), GIVEN)
+        self._rooms = Rooms()
 
     # --- margins and value -----------------------------------------------------------------------
 
@@ -148,7 +150,7 @@ class CPUProblem(Problem):
         ]
         atoms = as_array([atom for atom, _ in chosen])
         factors = np.array([factor for _, factor in chosen])
-        direction, out = np.empty(self.n_comparisons), np.empty(self.n_comparisons)
+        direction, out = (self._rooms.take(self.n_comparisons) for _ in range(2))
         sums, totals, result = (
             np.empty((2, n_chunks)),
             np.empty((step_kernels.N_PHASES, 2)),
@@ -178,7 +180,7 @@ class CPUProblem(Problem):
             of, margins = self._take(batch, batch_weight), margins[batch]
             offset = None if offset is None else offset[batch]
         given = self.loss.derivative(margins) if self._code == GIVEN else margins
-        pairs, pulls = of.pairs, np.empty(of.n_comparisons)
+        pairs, pulls = of.pairs, self._rooms.take(of.n_comparisons)
         if not pairs.store_products:
             w = np.zeros(pairs.n_pairs)
             kernels.pull_pairs_once(
@@ -187,7 +189,7 @@ class CPUProblem(Problem):
             )  # fmt: skip
             terms = self.cross_terms if batch is None else None
             return CPUGradient(pairs, self.scale, w, pulls, offset, batch, terms)
-        w, diagonal = np.empty(pairs.n_pairs), np.empty(self.n_features)
+        w, diagonal = self._rooms.take(pairs.n_pairs), np.empty(self.n_features)
         pair, ptr, feature, product = pairs.products
         self.workers.together(
             pairs_and_diagonal, 6, 2 * of.n_comparisons + product.size, self._code, given,

@@ -6,6 +6,7 @@ OpenMP to break after a fork, no thread layer that forbids two fits at once.
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections import deque
@@ -17,7 +18,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from .kernels.team import JIT_IS_OFF, new_board
+from .kernels.team import JIT_IS_OFF, new_board, new_lobby
 
 #: A thread is worth waking for this many multiplications, not for fewer.
 GRAIN = 40_000
@@ -40,14 +41,17 @@ class Workers:
         if limit.isdecimal():
             self.n_threads = max(1, min(self.n_threads, int(limit)))
         self._helpers: list[threading.Thread] = []
-        # A helper takes a call from the queue and joins the work that there is by then, if any.
+        # A helper that sleeps takes a call and joins the work that there is by then, if any.
         self._calls: SimpleQueue[bool] = SimpleQueue()
+        self._asleep: deque[None] = deque()
+        self._lobby = new_lobby()
         self._work: _Work | None = None
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._lobby[0] += 1  # nobody lingers
         for _ in self._helpers:
             self._calls.put(False)
         for helper in self._helpers:
@@ -64,7 +68,7 @@ class Workers:
             return
         pending = deque(pairwise(bounds))
 
-        def work() -> None:
+        def work(who: int) -> None:
             while True:
                 try:
                     start, stop = pending.popleft()
@@ -75,7 +79,7 @@ class Workers:
         shared = _Work(work)
         try:
             self._share(shared, min(self.n_threads, n_ranges) - 1)
-            work()
+            work(-1)
         finally:  # also when interrupted: nobody may write to an array that has moved on
             pending.clear()
             self._work = None
@@ -84,50 +88,63 @@ class Workers:
             raise shared.errors[0]
 
     def together(self, kernel: Callable[..., Any], n_phases: int, work: float, *args: Any) -> None:
-        """Call ``kernel(board, *args)`` on as many threads as `work` multiplications are worth.
+        """Call ``kernel(board, lobby, who, *args)`` on as many threads as the work is worth.
 
-        The kernel shares its work by the counters of the board, as ``kernels.team`` says: it ends
-        when all of its tasks are done.
+        The kernel shares its work, of about `work` multiplications, by the counters of the board,
+        as ``kernels.team`` says: it ends when all of its tasks are done.
         """
-        board = new_board(n_phases)
         n_helpers = self.team_size(work) - 1
         if n_helpers < 1:
-            kernel(board, *args)
+            kernel(new_board(n_phases), self._lobby, -1, *args)
             return
-        shared = _Work(lambda: kernel(board, *args))
+        board = new_board(n_phases, int(self._lobby[0, 0]) + 1)
+        shared = _Work(lambda who: kernel(board, self._lobby, who, *args))
         done = False
         try:
             self._share(shared, n_helpers)
-            kernel(board, *args)
+            kernel(board, self._lobby, -1, *args)
             done = True
         finally:
             self._work = None
             if not done:
+                self._lobby[0] += 1  # nobody lingers
                 shared.close()
 
     def team_size(self, work: float) -> int:
-        """Return how many threads are worth their waking for so many multiplications."""
+        """Return how many threads are worth their waking for so many multiplications.
+
+        A thread more costs all others a moment, so that their number grows with the square root.
+        """
         if JIT_IS_OFF:  # counters are then plain numbers
             return 1
-        return int(max(1, min(self.n_threads, work // GRAIN)))
+        return int(max(1, min(self.n_threads, math.sqrt(2.0 * work / GRAIN))))
 
     def _share(self, work: _Work, n_helpers: int) -> None:
         """Call helpers to some work."""
         while len(self._helpers) < n_helpers:
-            helper = threading.Thread(target=self._help, name="hdsl", daemon=True)
+            who = len(self._helpers)
+            helper = threading.Thread(target=self._help, args=(who,), name="hdsl", daemon=True)
             self._helpers.append(helper)
+            self._asleep.append(None)
             helper.start()
         self._work = work
-        # Who has not come to earlier calls yet comes to this one.
-        for _ in range(n_helpers - self._calls.qsize()):
+        self._lobby[0, 1] = n_helpers
+        self._lobby[0, 0] += 1
+        # Those that linger come by themselves; who was called before may not have come yet.
+        n_awake = len(self._helpers) - len(self._asleep)
+        for _ in range(n_helpers - n_awake - self._calls.qsize()):
             self._calls.put(True)
 
-    def _help(self) -> None:
+    def _help(self, who: int) -> None:
+        last = None
         while self._calls.get():
+            self._asleep.pop()
             work = self._work
-            if work is not None:
-                work.join()
-            del work
+            while work is not None and work is not last:
+                work.join(who)
+                last, work = work, self._work
+            last = work = None
+            self._asleep.append(None)
 
     def split(self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None) -> list[int]:
         """Bounds that share out `n_items`, evenly or by their running `work`, none below `grain`.
@@ -151,19 +168,19 @@ class Workers:
 class _Work:
     """Something that helpers may join until it is closed."""
 
-    def __init__(self, do: Callable[[], None]) -> None:
-        self._do: Callable[[], None] | None = do
+    def __init__(self, do: Callable[[int], None]) -> None:
+        self._do: Callable[[int], None] | None = do
         self._came: deque[None] = deque()
         self._left: SimpleQueue[None] = SimpleQueue()
         self.errors: list[BaseException] = []
 
-    def join(self) -> None:
-        """Take part, unless it is closed."""
+    def join(self, who: int) -> None:
+        """Take part as helper `who`, unless it is closed."""
         self._came.append(None)
         do = self._do
         try:
             if do is not None:
-                do()
+                do(who)
         except BaseException as error:
             self.errors.append(error)
         finally:

@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from .compiler import WIDTH, kernel
 from .gradient import largest, partners_in, scatter_partner
 from .pairs import place_of
-from .team import JIT_IS_OFF, finish, take, wait
+from .team import JIT_IS_OFF, finish, linger, take, wait
 
 #: Rows whose numbers are one task.
 ROW_BLOCK = 256
@@ -137,8 +137,8 @@ def gather_on_team(
 
 @kernel()
 def gather_partners(
-    board, bounds, features, n_own, after, ptr, idx, val, link_ptr, neighbor, pair, w, diag,
-    U, marked, R, best, partner, entry,
+    board, lobby, who, bounds, features, n_own, after, ptr, idx, val, link_ptr, neighbor, pair, w,
+    diag, U, marked, R, best, partner, entry,
 ):  # fmt: skip
     """Find the best partners of up to WIDTH features in one pass over X that a team shares."""
     spread_on_team(
@@ -147,6 +147,7 @@ def gather_partners(
     gather_on_team(
         board, 2, bounds, features, n_own, after, ptr, idx, val, R, diag, best, partner, entry
     )
+    linger(board, lobby, who)
 
 
 @kernel()
@@ -250,9 +251,9 @@ def _collect(m, best, block_partner, block_entry, partner, entry):
 
 @kernel()
 def climb(
-    board, scale, n_largest, bounds, row_cost, ptr, idx, val, row_ptr, row_idx, row_val, link_ptr,
-    neighbor, pair, w, diag, U, marked, R, best, block_partner, block_entry, r, reached, rows, s,
-    seen_feature, touched, features, n_own, way, partner, entry, seen, ends, score,
+    board, lobby, who, scale, n_largest, bounds, row_cost, ptr, idx, val, row_ptr, row_idx, row_val,
+    link_ptr, neighbor, pair, w, diag, U, marked, R, best, block_partner, block_entry, r, reached,
+    rows, s, seen_feature, touched, features, n_own, way, partner, entry, seen, ends, score,
 ):  # fmt: skip
     """Alternating maximisation, as ``core.protocols.Gradient.climb`` says it, on a team.
 
@@ -298,3 +299,4 @@ def climb(
             finish(board, phase + 3)
         wait(board, phase + 3, 1)
         turn += 1
+    linger(board, lobby, who)

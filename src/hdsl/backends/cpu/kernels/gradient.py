@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from .comparisons import pull_pairs
 from .compiler import REORDERED, WIDTH, kernel
 from .pairs import unfold
-from .team import JIT_IS_OFF, finish, take, wait
+from .team import JIT_IS_OFF, finish, linger, take, wait
 
 #: Features whose parts of the diagonal are added up in one task.
 FEATURE_BLOCK = 2048
@@ -34,7 +34,7 @@ def _diagonal_part(first, last, pair, ptr, feature, product, w, pulled, out):
 
 
 @kernel()
-def diagonal(board, phase, bounds, pair, ptr, feature, product, w, parts, out):
+def _diagonal(board, phase, bounds, pair, ptr, feature, product, w, parts, out):
     """Write the diagonal of C from stored products, on a team, in two phases.
 
     Run r holds the products of pair[r], from ptr[r] on. Runs come sorted by length, so that the
@@ -65,12 +65,20 @@ def diagonal(board, phase, bounds, pair, ptr, feature, product, w, parts, out):
 
 @kernel()
 def pairs_and_diagonal(
-    board, code, margins, omega, omega_step, term_ptr, term, bounds, pair, ptr, feature, product,
-    parts, pulls, w, out,
+    board, lobby, who, code, margins, omega, omega_step, term_ptr, term, bounds, pair, ptr, feature,
+    product, parts, pulls, w, out,
 ):  # fmt: skip
     """Write the pulls of the comparisons, their sums per pair of rows, and the diagonal of C."""
     pull_pairs(board, 0, code, margins, omega, omega_step, term_ptr, term, pulls, w)
-    diagonal(board, 2, bounds, pair, ptr, feature, product, w, parts, out)
+    _diagonal(board, 2, bounds, pair, ptr, feature, product, w, parts, out)
+    linger(board, lobby, who)
+
+
+@kernel()
+def diagonal(board, lobby, who, bounds, pair, ptr, feature, product, w, parts, out):
+    """Write the diagonal of C alone."""
+    _diagonal(board, 0, bounds, pair, ptr, feature, product, w, parts, out)
+    linger(board, lobby, who)
 
 
 @kernel()
@@ -414,21 +422,27 @@ def entries_directly(start, stop, i, j, ptr, idx, val, link_ptr, neighbor, pair,
 
 
 @kernel()
-def sparse_dots(start, stop, first, last, pair, value, w, out):
-    """Write the inner product of w with each of the listed runs of (pair, value).
+def sparse_dots(board, lobby, who, n_per_task, first, last, pair, value, w, out):
+    """Write the inner product of w with each of the listed runs of (pair, value), on a team.
 
     Four sums side by side: a vector register would have to gather, which is slower.
     """
-    for f in range(start, stop):
-        a = b = c = d = 0.0
-        k, end = first[f], last[f]
-        while k + 4 <= end:
-            a += w[np.uint32(pair[k])] * value[k]
-            b += w[np.uint32(pair[k + 1])] * value[k + 1]
-            c += w[np.uint32(pair[k + 2])] * value[k + 2]
-            d += w[np.uint32(pair[k + 3])] * value[k + 3]
-            k += 4
-        while k < end:
-            a += w[pair[k]] * value[k]
-            k += 1
-        out[f] = (a + b) + (c + d)
+    n_tasks = (out.size + n_per_task - 1) // n_per_task
+    task = take(board, 0)
+    while task < n_tasks:
+        for f in range(task * n_per_task, min((task + 1) * n_per_task, out.size)):
+            a = b = c = d = 0.0
+            k, end = first[f], last[f]
+            while k + 4 <= end:
+                a += w[np.uint32(pair[k])] * value[k]
+                b += w[np.uint32(pair[k + 1])] * value[k + 1]
+                c += w[np.uint32(pair[k + 2])] * value[k + 2]
+                d += w[np.uint32(pair[k + 3])] * value[k + 3]
+                k += 4
+            while k < end:
+                a += w[pair[k]] * value[k]
+                k += 1
+            out[f] = (a + b) + (c + d)
+        task = finish(board, 0)
+    wait(board, 0, n_tasks)
+    linger(board, lobby, who)

@@ -5,7 +5,7 @@ import numpy as np
 from .climb import ROW_BLOCK
 from .comparisons import add_margins_of_chunk, loss_of_chunk, slopes_of_chunk, unfold_atom
 from .compiler import CHUNK, REORDERED, kernel
-from .team import finish, take, wait
+from .team import finish, linger, take, wait
 
 #: Most evaluations of a line search, as in ``core.line_search``.
 MOST_TRIALS = 200
@@ -121,9 +121,9 @@ def _next_step(is_first, state, trial, slopes, limit):
 
 @kernel(fastmath=REORDERED)
 def take_step(
-    board, code, margins, offset, share, atoms, factors, ptr, idx, val, anchor_ptr, a, b, c, d,
-    omega, omega_step, given_size, limit, u, direction, out, first_sums, second_sums, totals,
-    result,
+    board, lobby, who, code, margins, offset, share, atoms, factors, ptr, idx, val, anchor_ptr, a,
+    b, c, d, omega, omega_step, given_size, limit, u, direction, out, first_sums, second_sums,
+    totals, result,
 ):  # fmt: skip
     """Take the best step along a move, or one of a given size; as ``Problem.step`` on a team.
 
@@ -162,6 +162,7 @@ def take_step(
         phase += 2
         goes_on = goes_on and phase <= 2 * MOST_TRIALS + 1
     if size <= 0.0:
+        linger(board, lobby, who)
         return
     phase = N_PHASES - 2
     chunk = take(board, phase)
@@ -179,3 +180,4 @@ def take_step(
         result[0], result[1], result[2] = size, first_sums.sum(), second_sums.max()
         finish(board, phase + 1)
     wait(board, phase + 1, 1)
+    linger(board, lobby, who)

@@ -13,6 +13,10 @@ Nobody waits for a thread, only for tasks that some thread is at. A thread that 
 phases before it done; one that never comes is not missed. ``board`` is a fresh array of zeros
 (``new_board``), one row per phase.
 
+At its end the kernel calls ``linger``: helpers stay for a moment, since the next kernel is a matter
+of microseconds, as a rule, and to sleep and to be woken takes longer. ``lobby`` holds the number of
+the latest team and how many helpers it wants.
+
 With the JIT turned off there is one thread, and plain functions do the same.
 """
 
@@ -31,16 +35,27 @@ from .compiler import kernel
 _PACE = 16
 _TAKEN, _DONE = 0, 8
 
-#: Looks at a counter before the processor is offered to other threads.
-_PATIENCE = 2000
+#: Looks at a counter before the processor is offered to other threads, and those of a helper
+#: before it goes to sleep.
+_PATIENCE, _LINGERING = 1000, 2500
+
+#: Where a board has the number of its team.
+_TEAM = 1
 
 #: Whether kernels run as plain Python: then on one thread, since counters are plain numbers.
 JIT_IS_OFF = getattr(config, "DISABLE_JIT", 0)
 
 
-def new_board(n_phases: int) -> np.ndarray:
-    """Return the counters of so many phases."""
-    return np.zeros((n_phases, _PACE), dtype=np.int64)
+def new_board(n_phases: int, team: int = 0) -> np.ndarray:
+    """Return the counters of so many phases, for the team of this number."""
+    board = np.zeros((n_phases, _PACE), dtype=np.int64)
+    board[0, _TEAM] = team
+    return board
+
+
+def new_lobby() -> np.ndarray:
+    """Return the place where helpers wait for the next team."""
+    return np.zeros((1, _PACE), dtype=np.int64)
 
 
 def _add_plainly(board, row, column):
@@ -123,5 +138,20 @@ def wait(board, phase, n_tasks):
     """Return when all tasks of a phase are done."""
     n_looks = 0
     while _read(board, phase, _DONE) < n_tasks:
+        _rest(n_looks)
+        n_looks += 1
+
+
+@kernel()
+def linger(board, lobby, who):
+    """Return when a new team wants helper `who`, or after a while; at once for who < 0."""
+    team = board[0, _TEAM]
+    n_looks = 0
+    while who >= 0 and n_looks < _LINGERING:
+        latest = _read(lobby, 0, 0)
+        if latest != team:
+            if who < lobby[0, 1]:
+                return
+            team = latest
         _rest(n_looks)
         n_looks += 1
