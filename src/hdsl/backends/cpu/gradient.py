@@ -142,7 +142,8 @@ class CPUGradient(Gradient):
             self.workers.together(
                 climbing.climb, n_passes * climbing.PASS_PHASES + 1, 2 * self._cost_of_a_pass,
                 self.scale, n_largest, rows.feature_blocks, pairs.row_cost, *rows.by_column,
-                *rows.by_row, *pairs.links, self.w, self.diagonal, *pairs.side_by_side,
+                rows.column_sizes, *rows.by_row, *pairs.links, self.w, self.diagonal,
+                *pairs.side_by_side,
                 *pairs.of_blocks, *pairs.of_rare_features, features, n_own, way,
                 np.empty((n_passes, WIDTH), dtype=np.int64), np.empty((n_passes, WIDTH)), seen,
                 ends, score,
@@ -174,7 +175,7 @@ class CPUGradient(Gradient):
         return found
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
-        *_, R = self.pairs.side_by_side
+        R = self.pairs.side_by_side[2]
         kernels.spread(features, *self.rows_of_x.by_column, *self.pairs.links, self.w, R)
         return R
 
@@ -190,7 +191,7 @@ class CPUGradient(Gradient):
         value, partner, entry = self.pairs.of_blocks
         self.workers.together(
             climbing.gather_partners, 3, self._cost_of_a_pass, rows.feature_blocks, padded, m,
-            after, *rows.by_column, *self.pairs.links, self.w, self.diagonal,
+            after, *rows.by_column, rows.column_sizes, *self.pairs.links, self.w, self.diagonal,
             *self.pairs.side_by_side, value, partner, entry,
         )  # fmt: skip
         best = value[:, :m].argmax(axis=0), np.arange(m)  # the first block of equals
@@ -206,8 +207,8 @@ class CPUGradient(Gradient):
         value[m:], entry = np.inf, np.zeros(len(padded))  # nothing is better than padding
         self.workers.run(
             kernels.gather_blocks, self.workers.pieces(n_blocks), padded, after,
-            *self.rows_of_x.by_column, *self.pairs.links, self.w, self.diagonal, value, partner,
-            entry,
+            *self.rows_of_x.by_column, self.rows_of_x.column_sizes, *self.pairs.links, self.w,
+            self.diagonal, value, partner, entry,
         )  # fmt: skip
         return value[:m], partner[:m], entry[:m]
 

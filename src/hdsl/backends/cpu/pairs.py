@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from .kernels import pairs as kernels
-from .kernels.compiler import WIDTH
+from .kernels.compiler import ROW_BLOCK, WIDTH
 from .kernels.gradient import zeros_in_lines
 from .rows import Rows
 
@@ -110,10 +110,11 @@ class Pairs:
         return running[rows.col_ptr[1:]] - running[rows.col_ptr[:-1]]
 
     @cached_property
-    def side_by_side(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Room for WIDTH columns of X and WIDTH of R, and a mark for each row."""
+    def side_by_side(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Room for WIDTH columns of X, a mark per row, WIDTH columns of R, and peaks by blocks."""
         n = self.rows.n_rows
-        return zeros_in_lines(n), np.zeros(n, dtype=np.uint8), zeros_in_lines(n)
+        peaks = np.empty((-(-n // ROW_BLOCK) + 1, WIDTH))
+        return zeros_in_lines(n), np.zeros(n, dtype=np.uint8), zeros_in_lines(n), peaks
 
     @cached_property
     def of_blocks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

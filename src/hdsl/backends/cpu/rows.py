@@ -58,6 +58,12 @@ class Rows:
         np.maximum.at(out, self._row_of_value(), np.abs(self.row_val))
         return out
 
+    @cached_property
+    def column_sizes(self) -> np.ndarray:
+        """Σ|x| of each feature, and a little more, so that sums of other orders stay below."""
+        column = np.repeat(np.arange(self.n_features), np.diff(self.col_ptr))
+        return np.bincount(column, np.abs(self.col_val), self.n_features) * (1.0 + 1e-9)
+
     def n_values(self) -> np.ndarray:
         """Return how many values each row rests on, (Σx²)² / Σx⁴: all of them where they are alike.
 

@@ -8,13 +8,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiler import WIDTH, kernel
+from .compiler import ROW_BLOCK, WIDTH, kernel
 from .gradient import largest, partners_in, scatter_partner
 from .pairs import place_of
 from .team import JIT_IS_OFF, finish, linger, take, wait
-
-#: Rows whose numbers are one task.
-ROW_BLOCK = 256
 
 #: Phases of a pass over X, and the most passes of one climb; the caller goes on from there.
 PASS_PHASES, MOST_PASSES = 4, 24
@@ -22,16 +19,22 @@ PASS_PHASES, MOST_PASSES = 4, 24
 GATHER, SCATTER = 0, 1
 
 
-def _gather_links_plainly(neighbor, pair, w, marked, U, start, stop, out):
-    """Write the sums of w[pair[e]] * U[neighbor[e], :] over e in [start, stop) with marked rows."""
+def _gather_links_plainly(neighbor, pair, w, marked, U, start, stop, out, peak):
+    """Write the sums of w[pair[e]] * U[neighbor[e], :] over e in [start, stop) with marked rows.
+
+    Raises `peak` to the absolute sums.
+    """
     out[:] = 0.0
     for e in range(start, stop):
         if marked[neighbor[e]]:
             out[:] += w[pair[e]] * U[neighbor[e]]
+    peak[:] = np.maximum(peak, np.abs(out))
 
 
 @intrinsic
-def _gather_links_in_registers(typing_context, neighbor, pair, w, marked, U, start, stop, out):
+def _gather_links_in_registers(
+    typing_context, neighbor, pair, w, marked, U, start, stop, out, peak
+):
     """Do the same with one vector register for the WIDTH sums; the bits are the same."""
 
     def generate(context, builder, signature, args):
@@ -49,8 +52,8 @@ def _gather_links_in_registers(typing_context, neighbor, pair, w, marked, U, sta
         def number_at(array, place):
             return builder.load(builder.gep(array, [place]))
 
-        neighbor_ptr, pair_ptr, w_ptr, marked_ptr, U_ptr, out_ptr = (
-            pointer(k) for k in (0, 1, 2, 3, 4, 7)
+        neighbor_ptr, pair_ptr, w_ptr, marked_ptr, U_ptr, out_ptr, peak_ptr = (
+            pointer(k) for k in (0, 1, 2, 3, 4, 7, 8)
         )
         sums = cgutils.alloca_once(builder, vector)
         builder.store(ir.Constant(vector, [0.0] * WIDTH), sums)
@@ -67,10 +70,16 @@ def _gather_links_in_registers(typing_context, neighbor, pair, w, marked, U, sta
                 place = builder.gep(U_ptr, [builder.mul(row, ir.Constant(int64, WIDTH))])
                 term = builder.fmul(weights, builder.load(vector_at(place), align=8))
                 builder.store(builder.fadd(builder.load(sums), term), sums)
-        builder.store(builder.load(sums), vector_at(out_ptr), align=8)
+        total = builder.load(sums)
+        builder.store(total, vector_at(out_ptr), align=8)
+        negative = builder.fcmp_ordered("<", total, ir.Constant(vector, [0.0] * WIDTH))
+        absolute = builder.select(negative, builder.fneg(total), total)
+        before = builder.load(vector_at(peak_ptr), align=8)
+        above = builder.fcmp_ordered(">", absolute, before)
+        builder.store(builder.select(above, absolute, before), vector_at(peak_ptr), align=8)
         return context.get_dummy_value()
 
-    signature = types.void(neighbor, pair, w, marked, U, types.int64, types.int64, out)
+    signature = types.void(neighbor, pair, w, marked, U, types.int64, types.int64, out, peak)
     return signature, generate
 
 
@@ -93,34 +102,52 @@ def _unfold_rows(first, last, features, n_own, ptr, idx, val, U, marked):
 
 @kernel()
 def spread_on_team(
-    board, phase, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R
+    board, phase, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R, peaks
 ):
-    """Write column c of R (n × WIDTH) as (W + Wᵀ) X[:, features[c]] (X as CSC), in two phases."""
+    """Write column c of R (n × WIDTH) as (W + Wᵀ) X[:, features[c]] (X as CSC), in two phases.
+
+    Row b of `peaks` gets the largest |R| of each column in block b of the rows. The row after the
+    last block is for the floor of ``gather_on_team``, where it starts.
+    """
     n = link_ptr.size - 1
     n_blocks = (n + ROW_BLOCK - 1) // ROW_BLOCK
     block = take(board, phase)
     while block < n_blocks:
         first, last = block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, n)
         _unfold_rows(first, last, features, n_own, ptr, idx, val, U, marked)
+        peaks[block] = 0.0
+        if block == 0:
+            peaks[n_blocks, :n_own] = -np.inf
+            peaks[n_blocks, n_own:] = np.inf  # padding is out of reach
         block = finish(board, phase)
     wait(board, phase, n_blocks)
     block = take(board, phase + 1)
     while block < n_blocks:
         for b in range(block * ROW_BLOCK, min((block + 1) * ROW_BLOCK, n)):
-            _gather_links(neighbor, pair, w, marked, U, link_ptr[b], link_ptr[b + 1], R[b])
+            _gather_links(
+                neighbor, pair, w, marked, U, link_ptr[b], link_ptr[b + 1], R[b], peaks[block]
+            )
         block = finish(board, phase + 1)
     wait(board, phase + 1, n_blocks)
 
 
 @kernel()
 def gather_on_team(
-    board, phase, bounds, features, n_own, after, ptr, idx, val, R, diag, best, partner, entry
-):
+    board, phase, bounds, features, n_own, after, ptr, idx, val, size, R, peaks, diag, best,
+    partner, entry,
+):  # fmt: skip
     """Find the best partners of WIDTH features, for each block of partners by itself.
 
-    The first `n_own` features count; the others are -1. Blocks are those between `bounds`.
+    The first `n_own` features count; the others are -1. Blocks are those between `bounds`. What one
+    block has reached spares others the partners that cannot; it may be known late or not at all,
+    since only those below the best of all are left out.
     """
     n_blocks = bounds.size - 1
+    floor = peaks[peaks.shape[0] - 1]
+    peak = np.zeros(WIDTH)
+    for block in range(peaks.shape[0] - 1):
+        for c in range(WIDTH):
+            peak[c] = max(peak[c], peaks[block, c])
     block = take(board, phase)
     while block < n_blocks:
         best[block, :n_own] = -np.inf
@@ -128,25 +155,28 @@ def gather_on_team(
         partner[block] = -1
         entry[block] = 0.0
         partners_in(
-            bounds[block], bounds[block + 1], features, after, ptr, idx, val, R, diag,
-            best[block], partner[block], entry[block],
+            bounds[block], bounds[block + 1], features, after, ptr, idx, val, size, peak, R, diag,
+            floor, best[block], partner[block], entry[block],
         )  # fmt: skip
+        for c in range(n_own):
+            floor[c] = max(floor[c], best[block, c])
         block = finish(board, phase)
     wait(board, phase, n_blocks)
 
 
 @kernel()
 def gather_partners(
-    board, lobby, who, bounds, features, n_own, after, ptr, idx, val, link_ptr, neighbor, pair, w,
-    diag, U, marked, R, best, partner, entry,
+    board, lobby, who, bounds, features, n_own, after, ptr, idx, val, size, link_ptr, neighbor,
+    pair, w, diag, U, marked, R, peaks, best, partner, entry,
 ):  # fmt: skip
     """Find the best partners of up to WIDTH features in one pass over X that a team shares."""
     spread_on_team(
-        board, 0, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R
+        board, 0, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R, peaks
     )
     gather_on_team(
-        board, 2, bounds, features, n_own, after, ptr, idx, val, R, diag, best, partner, entry
-    )
+        board, 2, bounds, features, n_own, after, ptr, idx, val, size, R, peaks, diag, best,
+        partner, entry,
+    )  # fmt: skip
     linger(board, lobby, who)
 
 
@@ -251,9 +281,10 @@ def _collect(m, best, block_partner, block_entry, partner, entry):
 
 @kernel()
 def climb(
-    board, lobby, who, scale, n_largest, bounds, row_cost, ptr, idx, val, row_ptr, row_idx, row_val,
-    link_ptr, neighbor, pair, w, diag, U, marked, R, best, block_partner, block_entry, r, reached,
-    rows, s, seen_feature, touched, features, n_own, way, partner, entry, seen, ends, score,
+    board, lobby, who, scale, n_largest, bounds, row_cost, ptr, idx, val, size, row_ptr, row_idx,
+    row_val, link_ptr, neighbor, pair, w, diag, U, marked, R, peaks, best, block_partner,
+    block_entry, r, reached, rows, s, seen_feature, touched, features, n_own, way, partner, entry,
+    seen, ends, score,
 ):  # fmt: skip
     """Alternating maximisation, as ``core.protocols.Gradient.climb`` says it, on a team.
 
@@ -271,10 +302,11 @@ def climb(
         own, m, phase = features[turn], n_own[turn], PASS_PHASES * turn
         if way[turn] == GATHER:
             spread_on_team(
-                board, phase, own, m, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R
-            )
+                board, phase, own, m, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R,
+                peaks,
+            )  # fmt: skip
             gather_on_team(
-                board, phase + 2, bounds, own, m, False, ptr, idx, val, R, diag, best,
+                board, phase + 2, bounds, own, m, False, ptr, idx, val, size, R, peaks, diag, best,
                 block_partner, block_entry,
             )  # fmt: skip
         else:

@@ -197,17 +197,57 @@ def gather_rows(start, stop, ptr, idx, val, R, out):
         gather_column(idx, val, R, ptr[j], ptr[j + 1], 0.0, R[0], out[j])
 
 
+def _may_reach_plainly(diag, size, peak, floor):
+    """Return whether diag + size * peak is not below the floor in any of the WIDTH columns."""
+    return not (diag + size * peak < floor).all()
+
+
+@intrinsic
+def _may_reach_in_registers(typing_context, diag, size, peak, floor):
+    """Do the same with vector registers."""
+
+    def generate(context, builder, signature, args):
+        vector, lane = ir.VectorType(ir.DoubleType(), WIDTH), ir.IntType(32)
+        undefined = ir.Constant(vector, ir.Undefined)
+        everywhere = ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH)
+
+        def vector_of(k):
+            data = context.make_array(signature.args[k])(context, builder, args[k]).data
+            return builder.load(builder.bitcast(data, vector.as_pointer()), align=8)
+
+        def filled(value):
+            first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
+            return builder.shuffle_vector(first, undefined, everywhere)
+
+        reach = builder.fadd(filled(args[0]), builder.fmul(filled(args[1]), vector_of(2)))
+        below = builder.fcmp_ordered("<", reach, vector_of(3))
+        lanes = builder.bitcast(below, ir.IntType(WIDTH))
+        return builder.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 2**WIDTH - 1))
+
+    return types.boolean(types.float64, types.float64, peak, floor), generate
+
+
+_may_reach: Any = _may_reach_plainly if JIT_IS_OFF else _may_reach_in_registers
+
+
 @kernel()
-def partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, partner, entry):
+def partners_in(
+    start, stop, features, after, ptr, idx, val, size, peak, R, diag, floor, best, partner, entry
+):
     """Find the best partner j in [start, stop) of each of WIDTH features in one pass over X (CSC).
 
     Best is the largest C_jj + |S_ij|, then the smallest j; `after` asks for j > i, else j ≠ i.
     `best`, `partner` and `entry` (S_ij) hold what was found so far and are only improved.
     Padding has -1 for a feature and infinity for a best.
+
+    |S_ij| is at most the sum of |X[:, j]|, which `size` holds, times the largest |R| of the column,
+    its `peak`. A j that cannot come up to the `floor`, which others have reached, is left out.
     """
     s = np.empty(WIDTH)
     for j in range(start, stop):
-        if gather_column(idx, val, R, ptr[j], ptr[j + 1], diag[j], best, s):
+        if _may_reach(diag[j], size[j], peak, floor) and gather_column(
+            idx, val, R, ptr[j], ptr[j + 1], diag[j], best, s
+        ):
             for c in range(WIDTH):
                 value = diag[j] + abs(s[c])
                 i = features[c]
@@ -219,22 +259,25 @@ def partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, part
 
 @kernel()
 def gather_blocks(
-    start, stop, features, after, ptr, idx, val, link_ptr, neighbor, pair, w, diag,
+    start, stop, features, after, ptr, idx, val, size, link_ptr, neighbor, pair, w, diag,
     best, partner, entry,
 ):  # fmt: skip
     """Find the best partners of many features, WIDTH of them in a pass over X, block by block.
 
     -1 is padding, at the end.
     """
-    R = aligned_zeros(link_ptr.size - 1)
+    R, peak = aligned_zeros(link_ptr.size - 1), np.empty(WIDTH)
     for block in range(start, stop):
         own = features[block * WIDTH : (block + 1) * WIDTH]
         n_own = 0
         while n_own < WIDTH and own[n_own] >= 0:
             n_own += 1
         spread(own[:n_own], ptr, idx, val, link_ptr, neighbor, pair, w, R)
+        for c in range(WIDTH):
+            peak[c] = np.abs(R[:, c]).max()
         partners_in(
-            own[:n_own].min() + 1 if after else 0, diag.size, own, after, ptr, idx, val, R, diag,
+            own[:n_own].min() + 1 if after else 0, diag.size, own, after, ptr, idx, val, size, peak,
+            R, diag, best[block * WIDTH : (block + 1) * WIDTH],
             best[block * WIDTH : (block + 1) * WIDTH],
             partner[block * WIDTH : (block + 1) * WIDTH],
             entry[block * WIDTH : (block + 1) * WIDTH],

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-from .climb import ROW_BLOCK
 from .comparisons import add_margins_of_chunk, loss_of_chunk, slopes_of_chunk, unfold_atom
-from .compiler import CHUNK, REORDERED, kernel
+from .compiler import CHUNK, REORDERED, ROW_BLOCK, kernel
 from .team import finish, linger, take, wait
 
 #: Most evaluations of a line search, as in ``core.line_search``.
