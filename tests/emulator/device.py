@@ -54,6 +54,7 @@ class Emulator(Device):
 
     def __init__(self):
         self._library = library()
+        self._recording = None
 
     def empty(self, shape, dtype=np.float64):
         """Return an array of numbers that no result should show."""
@@ -67,11 +68,11 @@ class Emulator(Device):
     def copy(self, target, of):
         """Copy at once."""
         assert target.nbytes >= of.nbytes
-        ctypes.memmove(target.ctypes.data, of.ctypes.data, of.nbytes)
+        self._do(lambda: ctypes.memmove(target.ctypes.data, of.ctypes.data, of.nbytes))
 
     def clear(self, array):
         """Set all bytes to 0."""
-        array[...] = 0
+        self._do(lambda: array.fill(0))
 
     def upload(self, array):
         """Return a copy."""
@@ -99,10 +100,17 @@ class Emulator(Device):
         )
         run = getattr(self._library, f"run_{kernel}")
         run.argtypes = [ctypes.c_longlong, ctypes.c_void_p, ctypes.c_int]
-        code = run(n_blocks, places, len(values))
-        assert code == 0, f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
 
-    def wait(self):
+        def call(keep=args):  # the arrays must live as long as their addresses are known
+            code = run(n_blocks, places, len(values))
+            assert code == 0, f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
+
+        self._do(call)
+
+    def mark(self):
+        """Return nothing: everything has run."""
+
+    def wait(self, mark=None):
         """Return: everything has run."""
 
     def argsort(self, keys):
@@ -114,8 +122,31 @@ class Emulator(Device):
         return np.cumsum(values, dtype=np.int64)
 
     def record(self, work):
-        """Return the work itself."""
-        return work
+        """Return a function that does at its later calls what the first one queued.
+
+        As with a graph of a card, the host's side of `work` is not run again.
+        """
+        calls = None
+
+        def replay():
+            nonlocal calls
+            if calls is not None:
+                for call in calls:
+                    call()
+                return
+            self._recording = calls = []
+            try:
+                work()
+            finally:
+                self._recording = None
+
+        return replay
+
+    def _do(self, call):
+        """Make a call, and note it where work is recorded."""
+        if self._recording is not None:
+            self._recording.append(call)
+        call()
 
     def memory(self):
         """Return plenty."""

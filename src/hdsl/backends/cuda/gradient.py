@@ -11,7 +11,7 @@ import numpy as np
 from ...core.atoms import Atom
 from ...core.protocols import Gradient, Vertex
 from ...core.snapshot import Arrays
-from .pool import Held
+from .pool import Held, Pool
 from .runtime import THREADS, Array
 from .segments import LANES, WIDTH
 
@@ -67,8 +67,11 @@ class Pulls:
         )  # fmt: skip
 
     def queue_link_weights(self, other: Array | None = None) -> None:
-        """Queue w, or how far it is from another, in the order of the links."""
+        """Queue w, or how far it is from another, in the order of the links; w is kept there."""
         card = self.card
+        if other is None and card.link_owner is self:
+            return
+        card.link_owner = self if other is None else None
         n_links = len(card.link_pair)
         self.device.run(
             "link_weights", n_links, n_links, card.link_pair, self.w, other, card.link_w
@@ -125,6 +128,11 @@ class HeldPulls(Held):
 
     array: Pulls
     scores: np.ndarray | None = None
+
+    def __init__(self, pool: Pool, card: OnCard) -> None:
+        super().__init__(pool)
+        if card.link_owner is self.array:  # its numbers are about to change
+            card.link_owner = None
 
 
 class CUDAGradient(Gradient):
@@ -228,12 +236,12 @@ class CUDAGradient(Gradient):
 
     def _scored(self, atoms: np.ndarray) -> np.ndarray:
         """Return C_ii + C_jj and S_ij for each atom, shape (n, 2)."""
-        keys = list(map(tuple, atoms[:, :2].tolist()))
         terms, ahead = self.card.terms, self._held.scores
         if ahead is not None:
-            runs = [terms.runs.get(key, len(ahead)) for key in keys]
-            if max(runs, default=0) < len(ahead) // 2:
-                return ahead.reshape(-1, 2)[runs]
+            runs = terms.locate(atoms)
+            if runs is not None and runs.max() < len(ahead):
+                return ahead[runs]
+        keys = list(map(tuple, atoms[:, :2].tolist()))
         return terms.scored(keys, self.pulls.w, self.pulls.diagonal)
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:

@@ -181,6 +181,7 @@ class OnCard:
         self.part = device.empty(3 * max(chunks))
         self.ticket = device.zeros(4, np.uint32)
         self.link_w = device.empty(len(self.link_pair))
+        self.link_owner: object = None  # whose numbers these are
         self.block_value, self.block_entry = (device.empty(WIDTH * device.n_blocks) for _ in "ve")
         self.block_partner = device.empty(WIDTH * device.n_blocks, np.int64)
         self.tile_value = device.empty(WIDTH * chunks[2])

@@ -32,6 +32,9 @@ MOST_RECORDED = 16
 #: Stands in for a zero that is divided by.
 TINY = float(np.finfo(np.float64).tiny)
 
+#: No atoms, and no feature pair to learn.
+NOTHING_TOLD = np.array([-1, -1, 0, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0, 0, 0])
+
 # Places in the state of a line search, as in the kernels.
 DONE, RESULT, VALUE, LARGEST, ANY_SLOPE, SEARCH_SIZE = 10, 11, 13, 14, 15, 16
 
@@ -90,8 +93,9 @@ class CUDAProblem(Problem):
         self._direction = device.empty(card.n)
         self._search, self._host_search = device.zeros(SEARCH_SIZE), device.host(SEARCH_SIZE)
         # A move, its two atoms, and the feature pair to learn, as kernels read them.
-        self._move, self._host_move = device.zeros(8), device.host(8)
-        self._atoms, self._host_atoms = device.zeros(16, np.int64), device.host(16, np.int64)
+        self._told, self._host_told = device.zeros(24, np.int64), device.host(24, np.int64)
+        self._atoms, self._host_atoms = self._told[:16], self._host_told[:16]
+        self._move, self._host_move = self._told[16:], self._host_told[16:].view(np.float64)
         self._starts, self._host_starts = device.zeros(16, np.int64), device.host(16, np.int64)
         self._host_climb, self._host_score = device.host(CLIMB_HEAD, np.int64), device.host(1)
         self._recorded: dict[tuple, Callable[[], None]] = {}
@@ -117,13 +121,18 @@ class CUDAProblem(Problem):
     def _add(self, atom: Atom, weight: float, out: Array) -> None:
         """Add the margins of an atom, without the prior's, times a weight."""
         card, device = self.card, self.device
-        listed = device.upload(np.array(atom, dtype=np.int64))
-        self._queue_atom(listed, card.u)
+        listed = device.upload(np.array([*atom, 0, -1, -1, 0, 0], dtype=np.int64))
+        self._queue_atoms(listed)
         device.run("add_margins", card.n, card.n, self.scale * weight, card.u, *card.rows_of, out)
-        device.run("clear_atom", card.n_rows, listed, *card.by_column[:2], card.u)
+        self._queue_clearing(listed)
 
-    def _queue_atom(self, listed: Array, u: Array) -> None:
-        self.device.run("scatter_atom", 2 * self.card.n_rows, listed, *self.card.by_column, u)
+    def _queue_atoms(self, listed: Array) -> None:
+        card = self.card
+        self.device.run("scatter_atoms", card.n_rows, listed, *card.by_column, card.u, card.v)
+
+    def _queue_clearing(self, listed: Array) -> None:
+        card = self.card
+        self.device.run("clear_atoms", card.n_rows, listed, *card.by_column[:2], card.u, card.v)
 
     def _measured(self, margins: CUDAMargins) -> tuple[float, float, bool]:
         """Return value, largest margin, and whether any slope is not 0."""
@@ -142,7 +151,10 @@ class CUDAProblem(Problem):
 
     def _read_measures(self) -> tuple[float, float, bool]:
         self.device.wait()
-        value, largest, any_slope = self._host_search[[VALUE, LARGEST, ANY_SLOPE]].tolist()
+        return self._host_measures()
+
+    def _host_measures(self) -> tuple[float, float, bool]:
+        value, largest, any_slope = self._host_search[VALUE:].tolist()
         return value, largest, any_slope > 0.0
 
     def value(self, margins: CUDAMargins) -> float:
@@ -161,35 +173,28 @@ class CUDAProblem(Problem):
 
     def _set_move(self, move: Move, step_size: float | None) -> None:
         """Write a move to the host's side of what kernels read."""
-        factor = 0.0
-        if move.toward is None or move.away is None:
-            factor = 1.0 if move.toward is None else -1.0
-        numbers = [factor]
-        atoms = np.full(16, -1)
-        for k, (atom, sign) in enumerate(((move.toward, 1.0), (move.away, -1.0))):
-            is_there = atom is not None and atom != ZERO
-            numbers.append(sign * self.scale if is_there else 0.0)
-            if is_there:
-                atoms[4 * k : 4 * k + 3] = atom
-        numbers += [move.max_step_size, np.nan if step_size is None else step_size]
-        atoms[8] = 0  # nothing to learn
-        self._host_move[:5], self._host_atoms[:] = numbers, atoms
+        told, numbers = self._host_atoms, self._host_move
+        told[:] = NOTHING_TOLD
+        numbers[0] = 1.0 if move.toward is None else -1.0 if move.away is None else 0.0
+        numbers[1] = numbers[2] = 0.0
+        if move.toward is not None and move.toward != ZERO:
+            told[0:3], numbers[1] = move.toward, self.scale
+        if move.away is not None and move.away != ZERO:
+            told[4:7], numbers[2] = move.away, -self.scale
+        numbers[3] = move.max_step_size
+        numbers[4] = np.nan if step_size is None else step_size
 
     def _queue_move(self, margins: Array, direction: Array) -> None:
         """Queue the direction of a move, and the slope at its start."""
         card, device = self.card, self.device
-        device.copy(self._move, self._host_move)
-        device.copy(self._atoms, self._host_atoms)
-        listed = (self._atoms[0:4], card.u), (self._atoms[4:8], card.v)
-        for atom, u in listed:
-            self._queue_atom(atom, u)
+        device.copy(self._told, self._host_told)
+        self._queue_atoms(self._atoms)
         device.run(
             "begin_move", card.n, self.code, card.n, *card.rows_of, card.u, card.v, margins,
             self.offset, self._move, *self.weighting, direction, card.part, card.ticket,
             self._search, per_block=2048,
         )  # fmt: skip
-        for atom, u in listed:
-            device.run("clear_atom", card.n_rows, atom, *card.by_column[:2], u)
+        self._queue_clearing(self._atoms)
 
     def _queue_search(self, margins: Array) -> None:
         card = self.card
@@ -239,7 +244,7 @@ class CUDAProblem(Problem):
         if step_size is not None and not step_size > 0.0:
             return None
         out, terms = CUDAMargins(self), self.card.terms
-        out.pulls = HeldPulls(self.pulls_pool)
+        out.pulls = HeldPulls(self.pulls_pool, self.card)
         self._set_move(move, step_size)
         if move.toward is not None and move.toward != ZERO:
             planned = terms.plan(move.toward.i, move.toward.j)
@@ -248,17 +253,18 @@ class CUDAProblem(Problem):
                 self._host_atoms[11] = planned[1]
         arrays = margins.array, out.array, out.pulls.array
         self._replay(self._queue_step, *arrays, version=terms.version)
-        self.device.wait()
+        self._wait_and_go_on(out.pulls.array)
         terms.note_used()
         while self._host_search[DONE] == 0.0:
+            self.card.link_owner = None
             self._queue_search(margins.array)
             self._queue_rest(*arrays)
-            self.device.wait()
+            self._wait_and_go_on(out.pulls.array)
         size = float(self._host_search[RESULT])
         if not size > 0.0:
             return None
-        out.measures = self._read_measures()
-        out.pulls.scores = terms.host_scores.copy()
+        out.measures = self._host_measures()
+        out.pulls.scores = terms.host_copy()
         return Step(out, size, *out.measures[:2])
 
     def _queue_step(self, margins: Array, out: Array, pulls: Pulls) -> None:
@@ -273,6 +279,12 @@ class CUDAProblem(Problem):
         self._queue_advance(margins, self._direction, out)
         pulls.queue(self.code, out, *self.weighting)
         self.card.terms.queue_scores(pulls.w, pulls.diagonal)
+
+    def _wait_and_go_on(self, pulls: Pulls) -> None:
+        """Wait for the answers of a step, and let the card prepare the ascent meanwhile."""
+        mark = self.device.mark()
+        pulls.queue_link_weights()
+        self.device.wait(mark)
 
     def _replay(self, work: Callable[..., None], *arrays: Any, version: int = 0) -> None:
         """Queue work on arrays, in less time where the same was queued before.
@@ -297,11 +309,11 @@ class CUDAProblem(Problem):
         """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
         if batch is None:
             if margins.pulls is None:
-                margins.pulls = HeldPulls(self.pulls_pool)
+                margins.pulls = HeldPulls(self.pulls_pool, self.card)
                 margins.pulls.array.queue(self.code, margins.array, *self.weighting)
             return CUDAGradient(self, margins.pulls, margins, None)
         total = self.weight_of(batch) if batch_weight is None else batch_weight
-        weights, pulls = Held(self.pool), HeldPulls(self.pulls_pool)
+        weights, pulls = Held(self.pool), HeldPulls(self.pulls_pool, self.card)
         self.device.clear(weights.array)
         self.device.run(
             "batch_weights", len(batch), len(batch), self.device.upload(batch.astype(np.int64)),
@@ -313,6 +325,7 @@ class CUDAProblem(Problem):
     def climb(self, pulls: Pulls, starts: list[int], n_largest: int) -> Vertex:
         """Return the best vertex that an ascent reaches; there are at most WIDTH starts."""
         self._host_starts[: 2 + len(starts)] = n_largest, len(starts), *starts
+        pulls.queue_link_weights()
         self._replay(self._queue_climb, pulls)
         self.device.wait()
         while self._host_climb[0] != 0:
@@ -323,7 +336,6 @@ class CUDAProblem(Problem):
     def _queue_climb(self, pulls: Pulls) -> None:
         self.device.copy(self._starts, self._host_starts)
         self.device.launch("begin_climb", 1, pulls.largest, self._starts, pulls.climb)
-        pulls.queue_link_weights()
         self._queue_rounds(pulls)
 
     def _queue_rounds(self, pulls: Pulls) -> None:
@@ -374,7 +386,7 @@ class CUDAProblem(Problem):
         """Return the gradient of a snapshot."""
         check_arrays(arrays, {"w": (np.float64, (self.card.n_pairs,))})
         _check_finite(arrays, "w")
-        pulls = HeldPulls(self.pulls_pool)
+        pulls = HeldPulls(self.pulls_pool, self.card)
         self.device.copy(pulls.array.w, self.device.upload(arrays["w"]))
         pulls.array.queue_diagonal()
         return CUDAGradient(self, pulls, None, None)

@@ -37,6 +37,10 @@ COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
 CAPTURE_AT = 3
 
 
+#: What kernels get for an array that is not there.
+_NO_ARRAY = np.uint64(0)
+
+
 class DeviceError(ValueError):
     """There is no graphics card that can be used, or no library to use it."""
 
@@ -94,8 +98,12 @@ class Device(Protocol):
         """Queue a kernel on so many blocks; None stands for an array that is not there."""
 
     @abstractmethod
-    def wait(self) -> None:
-        """Wait until the queue is empty."""
+    def mark(self) -> Any:
+        """Return a mark of what is queued so far."""
+
+    @abstractmethod
+    def wait(self, mark: Any = None) -> None:
+        """Wait until the queue is empty, or has come to a mark."""
 
     @abstractmethod
     def argsort(self, keys: Array) -> Array:
@@ -122,9 +130,14 @@ class Device(Protocol):
         self.clear(out)
         return out
 
+    def blocks_for(self, kernel: str) -> int:
+        """Return how many blocks of a kernel run at the same time, at most ``n_blocks``."""
+        return self.n_blocks
+
     def run(self, kernel: str, n_items: int, *args: Any, per_block: int = THREADS) -> None:
         """Queue a kernel that loops over items, on as many blocks as there is work for."""
-        self.launch(kernel, max(1, min(self.n_blocks, -(-n_items // per_block))), *args)
+        most = self.blocks_for(kernel)
+        self.launch(kernel, max(1, min(most, -(-n_items // per_block))), *args)
 
     def check_fits(
         self, what: str, needed: int, memory_limit: float | str | None, options: tuple[str, ...]
@@ -178,8 +191,10 @@ class Card(Device):
             self._pool = cupy.cuda.MemoryPool()
         self.number = number
         self.name = properties["name"].decode()
-        self.n_blocks = 8 * properties["multiProcessorCount"]
+        self._n_processors = properties["multiProcessorCount"]
+        self.n_blocks = 8 * self._n_processors
         self._functions: dict[str, Any] = {}
+        self._blocks: dict[str, int] = {}
 
     def __enter__(self) -> Card:
         return self
@@ -236,16 +251,34 @@ class Card(Device):
 
     def launch(self, kernel: str, n_blocks: int, *args: Any) -> None:
         """Queue a kernel on so many blocks; None stands for an array that is not there."""
+        packed = tuple(_NO_ARRAY if arg is None else arg for arg in args)
+        with self._device:
+            self._function(kernel)((n_blocks,), (THREADS,), packed, stream=self._stream)
+
+    def _function(self, kernel: str) -> Any:
         function = self._functions.get(kernel)
         if function is None:
             function = self._functions[kernel] = self._module.get_function(kernel)
-        packed = tuple(np.uint64(0) if arg is None else arg for arg in args)
-        with self._device:
-            function((n_blocks,), (THREADS,), packed, stream=self._stream)
+        return function
 
-    def wait(self) -> None:
-        """Wait until the queue is empty."""
-        self._stream.synchronize()
+    def blocks_for(self, kernel: str) -> int:
+        """Return how many blocks of a kernel run at the same time."""
+        found = self._blocks.get(kernel)
+        if found is None:
+            with self._device:
+                per_processor = self._cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                    self._function(kernel).kernel.ptr, THREADS, 0
+                )
+            found = self._blocks[kernel] = self._n_processors * max(1, min(per_processor, 8))
+        return found
+
+    def mark(self) -> Any:
+        """Return a mark of what is queued so far."""
+        return self._stream.record()
+
+    def wait(self, mark: Any = None) -> None:
+        """Wait until the queue is empty, or has come to a mark."""
+        (self._stream if mark is None else mark).synchronize()
 
     def argsort(self, keys: Array) -> Array:
         """Return the stable order of the keys, as int64."""
@@ -276,7 +309,7 @@ class _Recorded:
     def __call__(self) -> None:
         self._uses += 1
         if self._graph is None and self._uses >= CAPTURE_AT:
-            self._stream.begin_capture(2)  # 2: relaxed, other threads may allocate meanwhile
+            self._stream.begin_capture()
             try:
                 self._work()
             finally:

@@ -56,6 +56,8 @@ class Terms:
         self.table = self.device.zeros(8, np.int64)
         self.host_table = self.device.host(8, np.int64)
         self._used = 0  # at most
+        self._atoms: np.ndarray | None = None  # those that _located belongs to
+        self._located = np.empty(0, dtype=np.int64)
         self._room_for(1 << 12, 64)
 
     # --- room ------------------------------------------------------------------------------------
@@ -168,12 +170,31 @@ class Terms:
 
     def _forget_all_but(self, keys: list[tuple[int, int]]) -> None:
         kept = [key for key in keys if key in self.runs]
-        self.runs, self._used = {}, 0
+        self.runs, self._used, self._atoms = {}, 0, None
         self.device.clear(self.table)
         for key in kept:
             planned = self.plan(*key)
             if planned is not None:
                 self._list_run(*planned)
+
+    def locate(self, atoms: np.ndarray) -> np.ndarray | None:
+        """Return the runs of atoms, None where some have none; atoms change little by little."""
+        last = self._atoms
+        if atoms is last:
+            return self._located
+        n = 0
+        if last is not None and len(last) < len(atoms) and np.array_equal(atoms[: len(last)], last):
+            n = len(last)
+        found = [self.runs.get((i, j), -1) for i, j, _ in atoms[n:].tolist()]
+        if -1 in found:
+            return None
+        self._located = np.concatenate([self._located[:n], np.array(found, dtype=np.int64)])
+        self._atoms = atoms
+        return self._located
+
+    def host_copy(self) -> np.ndarray:
+        """Return the scores of all runs that the host has, shape (n_runs, 2)."""
+        return self.host_scores[: 2 * len(self.runs)].reshape(-1, 2).copy()
 
     @property
     def known(self) -> np.ndarray:

@@ -88,9 +88,7 @@ __device__ inline void end_slopes(i64 n_chunks, double* part, unsigned* ticket, 
 
 // --- margins along a move ------------------------------------------------------------------------
 
-// Writes u = X[:, i] + sign X[:, j] for the rows of either (X as CSC); move = (i, j, sign) or -1.
-// The rest of u is zeros.
-KERNEL scatter_atom(
+__device__ inline void scatter_atom(
     const i64* atom, const i64* ptr, const int* idx, const double* val, double* u
 ) {
     i64 i = atom[0], j = atom[1];
@@ -115,13 +113,27 @@ KERNEL scatter_atom(
     }
 }
 
-// Sets the entries of u that an atom wrote back to 0.
-KERNEL clear_atom(const i64* atom, const i64* ptr, const int* idx, double* u) {
+// Writes u = X[:, i] + sign X[:, j] for the rows of either (X as CSC), with (i, j, sign) from
+// atoms[0:3], and v likewise from atoms[4:7]. An i of -1 is no atom. The rest of u and v is zeros.
+KERNEL scatter_atoms(
+    const i64* atoms, const i64* ptr, const int* idx, const double* val, double* u, double* v
+) {
+    scatter_atom(atoms, ptr, idx, val, u);
+    scatter_atom(atoms + 4, ptr, idx, val, v);
+}
+
+__device__ inline void clear_atom(const i64* atom, const i64* ptr, const int* idx, double* u) {
     if (atom[0] < 0) return;
     for (int side = 0; side < 2; side++)
         for (i64 k = ptr[atom[side]] + blockIdx.x * (i64)THREADS + threadIdx.x;
              k < ptr[atom[side] + 1]; k += gridDim.x * (i64)THREADS)
             u[idx[k]] = 0.0;
+}
+
+// Sets the entries of u and v that atoms wrote back to 0.
+KERNEL clear_atoms(const i64* atoms, const i64* ptr, const int* idx, double* u, double* v) {
+    clear_atom(atoms, ptr, idx, u);
+    clear_atom(atoms + 4, ptr, idx, v);
 }
 
 // The margin of one comparison under the matrix of u: a triplet where d is not there.
