@@ -44,8 +44,8 @@ class CUDALayout(Layout):
         Threads of the host, for the set-up.
     columns : ndarray, default=None
         Columns that are features although they may be empty.
-    memory_limit : float or "auto", default="auto"
-        GiB of the card's memory; "auto" is what is free.
+    memory_limit : float, "auto" or None, default="auto"
+        GiB of the card's memory; "auto" is what is free, and None never refuses.
 
     Attributes
     ----------
@@ -67,13 +67,13 @@ class CUDALayout(Layout):
         device: Device,
         workers: Workers,
         columns: np.ndarray | None = None,
-        memory_limit: float | str = "auto",
+        memory_limit: float | str | None = "auto",
     ) -> None:
-        needed = estimate(X, compared)
-        device.check_fits(
-            "The fit on the GPU", needed.total, memory_limit,
-            ("give fewer comparisons or rows", "take device='cpu'"),
-        )  # fmt: skip
+        if memory_limit is not None:
+            device.check_fits(
+                "The fit on the GPU", estimate(X, compared).total, memory_limit,
+                ("give fewer comparisons or rows", "take device='cpu'"),
+            )  # fmt: skip
         self.host = CPULayout(
             X, compared, weights, workers=workers, columns=columns, store_products=False
         )

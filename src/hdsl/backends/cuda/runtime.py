@@ -41,7 +41,7 @@ CAPTURE_AT = 3
 _NO_ARRAY = np.uint64(0)
 
 
-class DeviceError(RuntimeError):
+class DeviceError(ValueError):
     """There is no graphics card that can be used, or no library to use it."""
 
 
