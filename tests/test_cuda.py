@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from devices import DEVICES
+from emulator.device import Emulator
 from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.workers import Workers
 from hdsl.backends.cuda import layout as layout_module
@@ -241,6 +242,47 @@ def test_terms_beyond_the_limit_are_computed_anew(device, monkeypatch):
     for other in found[1:]:
         for a, b in zip(found[0], other, strict=True):
             assert_array_equal(a, b)
+
+
+class Interrupted(Emulator):
+    """Raises KeyboardInterrupt at one of its launches."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.left = at
+
+    def launch(self, kernel, n_blocks, *args):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        super().launch(kernel, n_blocks, *args)
+
+
+@pytest.mark.skipif("emulator" not in DEVICES, reason="no C++ compiler for the emulator")
+@pytest.mark.parametrize("at", range(1, 140, 11))
+def test_an_interrupt_between_two_launches_leaves_nothing_half_done(at):
+    """The run ends with the margins of its model, and the next one takes the same path."""
+    X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
+    device = Interrupted(10**9)
+    twin = make_twin(X, T, scale=5.0, layout=partial(CUDALayout, device=device, workers=ONE))
+
+    def solve():
+        return frank_wolfe(
+            twin.ours, ORACLES["ascent"](), RULES["away"], Options(max_iter=4, tol=0.0),
+            rng=np.random.default_rng(0),
+        )  # fmt: skip
+
+    whole = solve()
+    device.left = at
+    try:
+        ended = solve()
+    except KeyboardInterrupt:  # before the first model
+        ended = None
+    if ended is not None:
+        margins = twin.dense.margins(twin.ours.from_user(ended.atoms), ended.weights)
+        assert ended.objective == pytest.approx(twin.dense.value(margins), rel=1e-12)
+    device.left = 10**9
+    assert_array_equal(solve().weights, whole.weights)
 
 
 # --- refusals ------------------------------------------------------------------------------------

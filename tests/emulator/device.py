@@ -134,11 +134,12 @@ class Emulator(Device):
                 for call in calls:
                     call()
                 return
-            self._recording = calls = []
+            self._recording = noted = []
             try:
                 work()
             finally:
                 self._recording = None
+            calls = noted
 
         return replay
 

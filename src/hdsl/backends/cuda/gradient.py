@@ -245,7 +245,8 @@ class CUDAGradient(Gradient):
             if runs is not None and runs.max() < len(ahead):
                 return ahead[runs]
         keys = list(map(tuple, atoms[:, :2].tolist()))
-        return terms.scored(keys, self.pulls.w, self.pulls.diagonal)
+        with self.card.undisturbed():
+            return terms.scored(keys, self.pulls.w, self.pulls.diagonal)
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""
@@ -268,7 +269,8 @@ class CUDAGradient(Gradient):
         query[: 1 + len(features)] = len(features), *features
         S = self.device.empty(len(features) * self.n_features)
         found = card.value, card.partner, card.entry
-        self.pulls.queue_partners(self.device.upload(query), False, found, S)
+        with card.undisturbed():
+            self.pulls.queue_partners(self.device.upload(query), False, found, S)
         return self.device.download(S).reshape(len(features), self.n_features)
 
     def partners(self, features: np.ndarray, *, after: bool = False) -> Partners:
@@ -287,11 +289,12 @@ class CUDAGradient(Gradient):
             self.device.empty(len(padded)),
         )
         self.problem.own_links(self.pulls)
-        for k in range(n_passes):
-            part = tuple(array[k * WIDTH : (k + 1) * WIDTH] for array in found)
-            self.pulls.queue_partners(listed[k], after, part)
-            if k % PASSES == PASSES - 1:
-                self.device.wait()  # so that an interrupt ends the search soon
+        with self.card.undisturbed():
+            for k in range(n_passes):
+                part = tuple(array[k * WIDTH : (k + 1) * WIDTH] for array in found)
+                self.pulls.queue_partners(listed[k], after, part)
+                if k % PASSES == PASSES - 1:
+                    self.device.wait()  # so that an interrupt ends the search soon
         value, partner, entry = (self.device.download(array)[:m] for array in found)
         return value, partner, entry
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 
 import numpy as np
@@ -189,6 +191,22 @@ class OnCard:
         self.value, self.entry = device.empty(WIDTH), device.empty(WIDTH)
         self.partner = device.empty(WIDTH, np.int64)
         self.scalars = device.zeros(4)
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Make sure that an interrupt between two launches leaves nothing half done."""
+        try:
+            yield
+        except BaseException:
+            self.reset()
+            raise
+
+    def reset(self) -> None:
+        """Bring what kernels share, and what is known of it, to where it was at the start."""
+        for array in (self.u, self.v, self.U, self.ticket):
+            self.device.clear(array)
+        self.link_owner = None
+        self.terms.forget()
 
     @property
     def by_column(self) -> tuple[Array, Array, Array]:

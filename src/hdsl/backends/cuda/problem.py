@@ -117,8 +117,9 @@ class CUDAProblem(Problem):
             self.device.clear(out.array)
         else:
             self.device.copy(out.array, self.offset)
-        for atom, weight in zip(atoms, weights, strict=True):
-            self._add(Atom(*atom.tolist()), float(weight), out.array)
+        with self.card.undisturbed():
+            for atom, weight in zip(atoms, weights, strict=True):
+                self._add(Atom(*atom.tolist()), float(weight), out.array)
         return out
 
     def _add(self, atom: Atom, weight: float, out: Array) -> None:
@@ -212,7 +213,8 @@ class CUDAProblem(Problem):
         """Return how margins change along a move."""
         out = CUDAMargins(self)
         self._set_move(move, None)
-        self._queue_move(margins.array, out.array)
+        with self.card.undisturbed():
+            self._queue_move(margins.array, out.array)
         self.device.wait()  # the host's side may be written again
         return out
 
@@ -251,9 +253,8 @@ class CUDAProblem(Problem):
         out.pulls = HeldPulls(self.pulls_pool, self.card)
         try:
             size = self._carried_out(margins, move, step_size, out)
-        except BaseException:  # an interrupt: what is known of the card may no longer be true
-            self.card.terms.forget()
-            self.card.link_owner = None
+        except BaseException:
+            self.card.reset()
             raise
         if not size > 0.0:
             return None
@@ -348,12 +349,13 @@ class CUDAProblem(Problem):
     def climb(self, pulls: Pulls, starts: list[int], n_largest: int) -> Vertex:
         """Return the best vertex that an ascent reaches; there are at most WIDTH starts."""
         self._host_starts[: 2 + len(starts)] = n_largest, len(starts), *starts
-        self.own_links(pulls)
-        self._replay(self._queue_climb, pulls)
-        self.device.wait()
-        while self._host_climb[0] != 0:
-            self._replay(self._queue_rounds, pulls)
+        with self.card.undisturbed():
+            self.own_links(pulls)
+            self._replay(self._queue_climb, pulls)
             self.device.wait()
+            while self._host_climb[0] != 0:
+                self._replay(self._queue_rounds, pulls)
+                self.device.wait()
         return vertex_of(self._host_climb, float(self._host_score[0]))
 
     def _queue_climb(self, pulls: Pulls) -> None:

@@ -312,8 +312,10 @@ class _Recorded:
             self._stream.begin_capture()
             try:
                 self._work()
-            finally:
-                self._graph = self._stream.end_capture()
+            except BaseException:  # half of the work is no graph
+                self._stream.end_capture()
+                raise
+            self._graph = self._stream.end_capture()
         if self._graph is None:
             self._work()
         else:
