@@ -28,13 +28,24 @@ from hdsl.backends.cuda.layout import CUDALayout
 from hdsl.backends.cuda.memory import estimate
 from hdsl.backends.cuda.segments import Segments
 from hdsl.core import losses
+from hdsl.core.atoms import Atom
 from hdsl.core.oracle import ORACLES
+from hdsl.core.protocols import Move, Problem
 from hdsl.core.snapshot import Snapshots
 from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from hdsl.memory import NotEnoughMemory
 from pairwise import pairwise
-from strategies import LOSSES, make_twin, matrices, random_arrays
+from strategies import (
+    LOSSES,
+    atoms,
+    comparisons,
+    make_twin,
+    matrices,
+    models,
+    random_arrays,
+    twins,
+)
 
 ONE = Workers(1)
 every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
@@ -129,6 +140,26 @@ def test_products_and_terms_are_those_of_the_host(device):
             if s in (side, other)
         ]
         assert term[ptr[s] : ptr[s + 1]].tolist() == listed
+
+
+@every_device
+@fewer
+@given(data=st.data())
+def test_the_line_search_is_the_cpus(device, data):
+    """On the card it takes the steps of ``core.line_search`` on the same slopes."""
+    layout = partial(CUDALayout, device=device, workers=ONE)
+    twin = data.draw(twins(LOSSES, layout=layout, compared=comparisons))
+    ours = twin.ours
+    margins = ours.margins(*data.draw(models(twin.dense.d)))
+    atom, limit = Atom(*data.draw(atoms(twin.dense.d))), data.draw(st.sampled_from([0.1, 1.0]))
+    for move in (Move("forward", atom, None, limit), Move("away", None, atom, limit)):
+        found, expected = ours.step(margins, move), Problem.step(ours, margins, move)
+        if found is None or expected is None:  # rounding may hide a slope that is all but 0
+            value = ours.value(margins)
+            for step in filter(None, (found, expected)):
+                assert step.value == pytest.approx(value, rel=1e-9, abs=1e-12)
+        else:
+            assert found.value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 SEARCH_POINTS = 10
 
 #: Recorded queues of work that are kept, one per combination of arrays that it runs on.
-MOST_RECORDED = 16
+MOST_RECORDED = 64
 
 #: Stands in for a zero that is divided by.
 TINY = float(np.finfo(np.float64).tiny)
