@@ -159,7 +159,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         rows = RowNorm.of(base, X, continues=False)
         whole = Supervision.check(
             type(self).__name__, rows.apply(X), y, triplets=triplets, quadruplets=quadruplets,
-            sample_weight=sample_weight,
+            sample_weight=sample_weight, has_centers=base.class_centers,
         )  # fmt: skip
         validation = (X_val, y_val, triplets_val)
         is_fixed = any(part is not None for part in validation)
@@ -174,7 +174,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
                 raise ValueError("cv has no fold: give an int, a splitter, or at least one split.")
         whole = _mined(base, whole, refit_rng)
         if refits:  # before the work of the grid
-            check_memory(base, whole.X, whole.compared)
+            check_memory(base, whole.rows, whole.compared)
         rng = user_input.generator(base.random_state)
         folds = [(whole if is_fixed else _mined(base, part, rng), held) for part, held in parts]
         learned = copy(self)  # self changes at the end, in one stroke
@@ -377,8 +377,7 @@ def _automatic(base: HDSL, data: Supervision) -> tuple[float, float]:
 
 def _mined(base: HDSL, data: Supervision, rng: np.random.Generator) -> Supervision:
     """Return the data with their triplets."""
-    mine = Mining(base.mining, base.n_targets, base.n_impostors, base.n_jobs)
-    compared, weights = mine(data, rng)
+    compared, weights = Mining.of(base)(data, rng)
     return replace(data, compared=compared, compared_weights=weights)
 
 

@@ -154,7 +154,7 @@ class Fit:
     ) -> None:
         self.model, self.supervision, self.validation = model, supervision, validation
         self.rng, self.earlier, self.checkpoint = rng, earlier, checkpoint
-        self.mine = Mining(model.mining, model.n_targets, model.n_impostors, model.n_jobs)
+        self.mine = Mining.of(model)
         is_labelled = not supervision.is_judged
         self.mines_again = (
             model.mine_every is not None and model.mining == "neighbors" and is_labelled
@@ -170,13 +170,13 @@ class Fit:
         found = self.found
         if self.checkpoint is not None and found is not None:
             with self.checkpoint.explain_damage():
-                stage.restore(part_of(found, "stage"), self.supervision.X.shape)
+                stage.restore(part_of(found, "stage"), self.supervision.rows.shape)
         layout = self.shared_layout
         if layout is None:
             layout = self.layout(stage.compared, stage.weights, stage.result, workers)
         if found is None:
             stage.scale, stage.prior = self.scale_and_prior(layout)
-        user_input.check_margins(self.supervision.X, stage.scale, stage.prior)
+        user_input.check_margins(self.supervision.rows, stage.scale, stage.prior)
         scores = self.make_monitor(stage, found)
         resume_from = None if found is None else part_of(found, "run")
         loss, result = losses.checked(losses.get(self.model.loss)), None
@@ -350,7 +350,7 @@ def make_layout(
     """
     from ..backends.cpu.layout import CPULayout  # compiled code is loaded by the first fit
 
-    X = data.X
+    X = data.rows
     check_memory(model, X, data.compared)
     layout = CPULayout(
         X, data.compared, data.compared_weights, workers=workers, columns=columns,

@@ -75,6 +75,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         ones by label, or a function (X, y, rng) -> array of shape (n_triplets, 3).
     n_targets, n_impostors : int, default=10
         Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors triplets per row.
+    class_centers : bool, default=False
+        Whether ``fit(X, y)`` also compares each row with the mean row of its class and those of the
+        5 nearest other classes. These comparisons weigh as much in sum as those of rows.
     mine_every : int or None, default=None
         With ``mining="neighbors"``, mine neighbours again under the similarity learned so far after
         every `mine_every` iterations, and add the new triplets. None mines once, by dot product.
@@ -205,6 +208,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         mining: str | Callable[..., np.ndarray] = "neighbors",
         n_targets: int = 10,
         n_impostors: int = 10,
+        class_centers: bool = False,
         mine_every: int | None = None,
         max_iter: int = 300,
         tol: float = 1e-3,
@@ -233,6 +237,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         self.mining = mining
         self.n_targets = n_targets
         self.n_impostors = n_impostors
+        self.class_centers = class_centers
         self.mine_every = mine_every
         self.max_iter = max_iter
         self.tol = tol
@@ -346,7 +351,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         X = user_input.check_matrix(checked, X, reset=earlier is None)
         X = user_input.as_problem_matrix(X)
         rows = RowNorm.of(self, X, continues=earlier is not None)
-        train = Supervision.check(type(self).__name__, rows.apply(X), **given)
+        train = Supervision.check(
+            type(self).__name__, rows.apply(X), **given, has_centers=self.class_centers
+        )
         held, whole = None, train
         refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length
         if any(part is not None for part in validation):

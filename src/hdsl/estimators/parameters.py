@@ -45,6 +45,7 @@ def check_parameters(model: HDSL) -> None:
         word(name, "mining", model.mining, METHODS, also=" or a callable (X, y, rng)")
     for parameter in ("n_targets", "n_impostors", "max_iter"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True)
+    _check_bool(name, "class_centers", model.class_centers)
     for parameter in ("batch_size", "mine_every", "n_iter_no_change", "n_components"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True, words=(None,))
     number(name, "tol", model.tol, low=0)
@@ -55,6 +56,14 @@ def check_parameters(model: HDSL) -> None:
         raise ValueError(
             f"The 'step_size' parameter of {name} can be {model.step_size!r} with "
             f"step='forward' only. Got step={model.step!r}: use step_size='line_search'."
+        )
+
+
+def _check_bool(owner: str, parameter: str, value: Any) -> None:
+    """Raise ValueError unless a parameter is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(
+            f"The {parameter!r} parameter of {owner} must be True or False. Got {value!r} instead."
         )
 
 
