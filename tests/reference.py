@@ -351,3 +351,22 @@ def climb(C, S, starts):
         ahead = [j for j in best[1:] if not any(j in look for look in looks)]
     i, j = sorted(best)
     return (i, j, 1 if S[i, j] >= 0.0 else -1), looks
+
+
+def center_comparisons(X, y, n_centers, weight_of_anchor):
+    """Return centers of classes, (anchor, own, other) center numbers, and weights: dense, slow."""
+    classes = np.unique(y)
+    centers = []
+    for label in classes:
+        mean = X[y == label].mean(axis=0)
+        length = np.mean([np.linalg.norm(row) for row in X[y == label]])
+        size = np.linalg.norm(mean)
+        centers.append(mean / size * length if size > 0 else mean)
+    made, weights = [], []
+    for row, total in weight_of_anchor.items():
+        own = int(np.flatnonzero(classes == y[row])[0])
+        near = sorted((-float(X[row] @ c), k) for k, c in enumerate(centers) if k != own)
+        others = [k for _, k in near[:n_centers]]
+        made += [(row, own, k) for k in others]
+        weights += [total / len(others)] * len(others)
+    return np.array(centers), np.array(made), np.array(weights)

@@ -74,13 +74,25 @@ class Mining(NamedTuple):
             return made, _of_anchors(weights, made)
         # Equal rows are one point that counts several times: as neighbours of each other they
         # would crowd out the others and say nothing.
-        rows, weight = triplets_module.distinct_rows(X, supervision.codes, weights)
+        codes = supervision.codes
+        rows, weight = triplets_module.distinct_rows(X, codes, weights)
+        _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
         made = triplets_module.neighbor_triplets(
             X[rows], y[rows], self.n_targets, self.n_impostors,
             similarity=similarity, n_jobs=self.n_jobs,
         )  # fmt: skip
         weight = weight[made[:, 0]]
         return rows[made], None if (weight == weight[0]).all() else weight
+
+
+def _check_not_all_equal(codes: np.ndarray, distinct: np.ndarray) -> None:
+    """Raise ValueError if no class has two rows that differ, although some have two rows."""
+    if len(codes) > len(distinct) and np.bincount(distinct).max() == 1:
+        raise ValueError(
+            "No triplet can be built: the rows of each class are equal, at unit length with "
+            "norm='l2', so no row has another one of its class to compare with. Pass triplets= to "
+            "give judgements directly."
+        )
 
 
 def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:

@@ -108,9 +108,11 @@ def measure_errors(
     y_test: np.ndarray,
     n_jobs: int | None = None,
 ) -> dict[str, Any]:
-    """Return the errors of 3 nearest neighbors on test rows, by cosine and as learned."""
+    """Return the errors of 3 nearest neighbors on test rows, by cosine and by learned cosine."""
     k = min(N_NEIGHBORS, X.shape[0])
-    found = compare_errors(similarity, X, y, X_test, y_test, n_neighbors=k, n_jobs=n_jobs)
+    found = compare_errors(
+        similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
+    )
     counts = {"n_neighbors": k, "n_rows": X.shape[0], "n_test": X_test.shape[0]}
     return counts | found.to_dict()
 

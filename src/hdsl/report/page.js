@@ -218,7 +218,7 @@ function showLearned() {
     ? `The error is the share of ${counted(errors.n_test, "test row")} whose class the vote of ` +
       `their ${errors.n_neighbors} most similar among ${counted(errors.n_rows, "other row")} ` +
       `gets wrong: ${withInterval(errors.before)} by cosine, ${withInterval(errors.after)} by ` +
-      `the learned similarity, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`
+      `the learned cosine, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`
     : "No error on test rows was measured: the report was written without test rows and labels.");
   for (const [id, list] of [["together", plus], ["apart", minus]]) {
     const most = measure(order.map(n => strength(n, w)));
