@@ -19,12 +19,12 @@ Y8 = np.arange(N) % 8  # more classes than centers that a row is compared with
 
 
 def model(**parameters):
-    return HDSL(**{"class_centers": True, "max_iter": 20, "tol": 0.0, "n_targets": 2,
+    return HDSL(**{"class_centers": "rows", "max_iter": 20, "tol": 0.0, "n_targets": 2,
                    "n_impostors": 3, "random_state": 0, **parameters})  # fmt: skip
 
 
-def supervised(X, y, weights=None):
-    return Supervision.check("HDSL", sp.csr_array(X), y, sample_weight=weights, has_centers=True)
+def supervised(X, y, weights=None, by="rows"):
+    return Supervision.check("HDSL", sp.csr_array(X), y, sample_weight=weights, class_centers=by)
 
 
 def mined(supervision, mining="neighbors"):
@@ -63,6 +63,14 @@ def test_centers_weigh_as_much_as_rows_per_anchor(mining):
     assert_array_equal(made[start:, 1] - N, np.unique(y, return_inverse=True)[1][made[start:, 0]])
 
 
+def test_centers_by_classes_give_each_class_the_same_weight():
+    y = np.repeat([0, 1, 2], [4, 10, N - 14])
+    made, weights, start = mined(supervised(X, y, by="classes"))
+    of_class = np.bincount(y[made[start:, 0]], weights[start:])
+    assert_allclose(of_class, weights[:start].sum() / 3)
+    assert_array_equal(made, mined(supervised(X, y))[0])
+
+
 @pytest.mark.parametrize("norm", ["l2", None])
 def test_the_fit_is_that_of_the_same_comparisons_of_rows(norm):
     learned = model(norm=norm).fit(X, Y8)
@@ -84,7 +92,7 @@ def test_no_center_is_seen_from_outside(tmp_path):
     assert learned.importance(X).pairs["n_rows"].max() <= N
     learned.save(tmp_path / "model.hdsl")
     again = load(tmp_path / "model.hdsl")
-    assert again.class_centers
+    assert again.class_centers == "rows"
     assert_array_equal(again.weights_, learned.weights_)
 
 
@@ -98,7 +106,7 @@ def test_centers_are_of_the_rows_of_weight_above_zero():
 
 
 def test_judgements_have_no_centers():
-    plain, asked = (model(class_centers=value).fit(X, triplets=T) for value in (False, True))
+    plain, asked = (model(class_centers=value).fit(X, triplets=T) for value in (None, "rows"))
     assert_array_equal(plain.weights_, asked.weights_)
     assert replace(supervised(X, Y8), y=None).rows.shape[0] == N
 
@@ -115,9 +123,12 @@ def test_centers_work_with_validation_early_stopping_and_folds():
         assert fitted.transform(X_VAL).shape[0] == len(Y_VAL)
 
 
-@pytest.mark.parametrize("value", [1, "yes", None])
+@pytest.mark.parametrize("value", [1, "yes", True])
 def test_other_values_are_refused(value):
-    with pytest.raises(ValueError, match="class_centers' parameter of HDSL must be True or False"):
+    with pytest.raises(
+        ValueError,
+        match="class_centers' parameter of HDSL must be one of 'rows', 'classes' or None",
+    ):
         model(class_centers=value).fit(X, Y)
 
 

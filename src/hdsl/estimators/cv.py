@@ -159,7 +159,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         rows = RowNorm.of(base, X, continues=False)
         whole = Supervision.check(
             type(self).__name__, rows.apply(X), y, triplets=triplets, quadruplets=quadruplets,
-            sample_weight=sample_weight, has_centers=base.class_centers,
+            sample_weight=sample_weight, class_centers=base.class_centers,
         )  # fmt: skip
         validation = (X_val, y_val, triplets_val)
         is_fixed = any(part is not None for part in validation)

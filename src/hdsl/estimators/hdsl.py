@@ -75,9 +75,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         ones by label, or a function (X, y, rng) -> array of shape (n_triplets, 3).
     n_targets, n_impostors : int, default=10
         Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors triplets per row.
-    class_centers : bool, default=False
+    class_centers : {"rows", "classes", None}, default=None
         Whether ``fit(X, y)`` also compares each row with the mean row of its class and those of the
-        5 nearest other classes. These comparisons weigh as much in sum as those of rows.
+        5 nearest other classes. These comparisons weigh as much in sum as those of rows: for each
+        row ("rows"), or over all rows with the same sum for each class ("classes").
     mine_every : int or None, default=None
         With ``mining="neighbors"``, mine neighbours again under the similarity learned so far after
         every `mine_every` iterations, and add the new triplets. None mines once, by dot product.
@@ -208,7 +209,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         mining: str | Callable[..., np.ndarray] = "neighbors",
         n_targets: int = 10,
         n_impostors: int = 10,
-        class_centers: bool = False,
+        class_centers: str | None = None,
         mine_every: int | None = None,
         max_iter: int = 300,
         tol: float = 1e-3,
@@ -352,7 +353,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         X = user_input.as_problem_matrix(X)
         rows = RowNorm.of(self, X, continues=earlier is not None)
         train = Supervision.check(
-            type(self).__name__, rows.apply(X), **given, has_centers=self.class_centers
+            type(self).__name__, rows.apply(X), **given, class_centers=self.class_centers
         )
         held, whole = None, train
         refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length

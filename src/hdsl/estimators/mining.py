@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 METHODS = ("neighbors", "random")
 
+CENTERS = ("rows", "classes")
+
 #: Centers of other classes that a row is compared with.
 N_CENTERS = 5
 
@@ -51,7 +53,7 @@ class Mining(NamedTuple):
         if supervision.compared is not None and similarity is None:
             return supervision.compared, supervision.compared_weights
         made, weights = self.among_rows(supervision, rng, similarity)
-        if not supervision.has_centers or similarity is not None:
+        if supervision.class_centers is None or similarity is not None:
             return made, weights
         return with_centers(supervision, made, weights, self.n_jobs)
 
@@ -113,8 +115,9 @@ def with_centers(
 ) -> Compared:
     """Return the comparisons, and those of their anchors with the centers of classes.
 
-    A row is compared with the center of its class and the nearest centers of others. The
-    comparisons with centers weigh as much in sum, per anchor, as its comparisons of rows.
+    A row is compared with the center of its class and the nearest centers of others. These
+    comparisons weigh as much in sum as those of rows: per anchor, or over all anchors with the same
+    sum for each class.
     """
     n_rows = supervision.X.shape[0]
     codes, centers = supervision.codes, supervision.centers
@@ -128,6 +131,9 @@ def with_centers(
     anchor, place = np.nonzero(is_other)
     more = np.column_stack([anchors[anchor], n_rows + own[anchor], n_rows + near[anchor, place]])
     share = total[anchors] / is_other.sum(axis=1)
+    if supervision.class_centers == "classes":
+        of_class = np.bincount(own, total[anchors])
+        share *= of_class.sum() / np.count_nonzero(of_class) / of_class[own]
     return np.concatenate([made, more]), np.concatenate([weights, share[anchor]])
 
 

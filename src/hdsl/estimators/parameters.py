@@ -10,7 +10,7 @@ import numpy as np
 
 from .. import user_input
 from ..core import losses, oracle, steps
-from .mining import METHODS
+from .mining import CENTERS, METHODS
 
 if TYPE_CHECKING:
     from .hdsl import HDSL
@@ -45,7 +45,8 @@ def check_parameters(model: HDSL) -> None:
         word(name, "mining", model.mining, METHODS, also=" or a callable (X, y, rng)")
     for parameter in ("n_targets", "n_impostors", "max_iter"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True)
-    _check_bool(name, "class_centers", model.class_centers)
+    if model.class_centers is not None:
+        word(name, "class_centers", model.class_centers, CENTERS, also=" or None")
     for parameter in ("batch_size", "mine_every", "n_iter_no_change", "n_components"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True, words=(None,))
     number(name, "tol", model.tol, low=0)
@@ -56,14 +57,6 @@ def check_parameters(model: HDSL) -> None:
         raise ValueError(
             f"The 'step_size' parameter of {name} can be {model.step_size!r} with "
             f"step='forward' only. Got step={model.step!r}: use step_size='line_search'."
-        )
-
-
-def _check_bool(owner: str, parameter: str, value: Any) -> None:
-    """Raise ValueError unless a parameter is True or False."""
-    if not isinstance(value, bool | np.bool_):
-        raise ValueError(
-            f"The {parameter!r} parameter of {owner} must be True or False. Got {value!r} instead."
         )
 
 

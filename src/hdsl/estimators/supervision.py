@@ -32,8 +32,9 @@ class Supervision:
     compared : ndarray of shape (n, 3) or (n, 4), or None
         Triplets or quadruplets, given or made from the labels.
     compared_weights : ndarray of shape (n,) or None
-    has_centers : bool
-        Whether comparisons may name the centers of classes too, as rows after those of X.
+    class_centers : {"rows", "classes"} or None
+        Whether comparisons may name the centers of classes too, as rows after those of X, and what
+        these comparisons are weighted by.
     """
 
     X: sp.csr_array
@@ -41,7 +42,7 @@ class Supervision:
     weights: Any = None
     compared: Any = None
     compared_weights: Any = None
-    has_centers: bool = False
+    class_centers: str | None = None
 
     @property
     def is_judged(self) -> bool:
@@ -69,7 +70,7 @@ class Supervision:
     @property
     def rows(self) -> sp.csr_array:
         """The rows that comparisons name: those of X, and the centers of classes after them."""
-        if not self.has_centers or self.is_judged:
+        if self.class_centers is None or self.is_judged:
             return self.X
         return sp.vstack([self.X, self.centers], format="csr")
 
@@ -83,7 +84,7 @@ class Supervision:
         triplets: Any = None,
         quadruplets: Any = None,
         sample_weight: Any = None,
-        has_centers: bool = False,
+        class_centers: str | None = None,
     ) -> Supervision:
         """Return what was given to ``fit``, checked; X is checked already."""
         n_rows = X.shape[0]
@@ -107,7 +108,7 @@ class Supervision:
             )
         user_input.check_labels(y, n_rows)
         weights = user_input.check_weights(sample_weight, n_rows, "row of X")
-        return cls(X, np.asarray(y).ravel(), weights, has_centers=has_centers)
+        return cls(X, np.asarray(y).ravel(), weights, class_centers=class_centers)
 
     def check_validation(
         self, owner: Any, X_val: Any, y_val: Any, triplets_val: Any
@@ -214,7 +215,9 @@ class Supervision:
         """Return the rows with their labels, or with the comparisons that lie inside them."""
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
-            return Supervision(self.X[rows], self.y[rows], weights, has_centers=self.has_centers)
+            return Supervision(
+                self.X[rows], self.y[rows], weights, class_centers=self.class_centers
+            )
         inside = np.asarray(np.isin(self.compared, rows).all(axis=1))
         part = self._with_compared(inside)
         compared = triplets_module.restrict(part.compared, rows, self.X.shape[0])

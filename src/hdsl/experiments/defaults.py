@@ -1,8 +1,7 @@
 """Candidates for the defaults of HDSL, compared on folds of the training rows of every set.
 
-Beyond the paper. No test row is read. Each candidate differs from ``HDSL()`` in one or two
-parameters. What counts is the error of 3 nearest neighbours and, for texts, how well a row is found
-again by half of its features, both as ratios to the plain cosine.
+Beyond the paper. No test row is read. What counts is the error of 3 nearest neighbours and, for
+texts, how well a row is found again by half of its features, both as ratios to the plain cosine.
 """
 
 from __future__ import annotations
@@ -14,9 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 
-from ..estimators import HDSL, ClassScores
+from ..estimators import HDSL, ClassScores, automatic
 from ..evaluate import known_item
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity import unit_rows
@@ -29,7 +29,7 @@ TITLE = "Candidates for the defaults, on folds of the training rows: ratios to t
 N_FOLDS = 3
 
 #: At most this many rows are learned from, and held out, per fold.
-N_TRAIN, N_HELD = 3000, 1500
+N_TRAIN, N_HELD = 2000, 1500
 
 #: Queries of the known-item search per fold.
 QUERIES = 300
@@ -39,37 +39,79 @@ NOT_TEXTS = ("dorothea", "bace_ecfp6")
 
 
 class Candidate(NamedTuple):
-    """Parameters that differ from the defaults; scale and prior as multiples of the automatic."""
+    """What HDSL learns with.
 
-    params: dict[str, Any]
-    scale: float = 1.0
-    prior: float = 1.0
+    The scale is scale_margin √n max(1, s/80) / m and the prior max(prior_margin / m, least_prior),
+    for n anchors of s values and the typical margin m of the cosine.
+    """
+
+    n_targets: int = 10
+    n_impostors: int = 10
+    scale_margin: float = 3.0
+    prior_margin: float = 1.0
+    least_prior: float = 0.0
+    class_centers: str | None = None
     has_scores: bool = False
     iterations: tuple[int, ...] = (300,)
 
+    def __str__(self) -> str:
+        parts = [f"{self.n_targets} x {self.n_impostors}", f"scale {self.scale_margin:g}"]
+        prior = f"prior {self.prior_margin:g}"
+        parts.append(prior + (f" (>= {self.least_prior:g})" if self.least_prior else ""))
+        if self.class_centers is not None:
+            parts.append(f"centres by {self.class_centers}")
+        return ", ".join([*parts, "class scores"] if self.has_scores else parts)
 
-def _neighbors(n_targets: int, n_impostors: int) -> dict[str, Any]:
-    return {"n_targets": n_targets, "n_impostors": n_impostors}
+    def fit(self, X: Any, y: np.ndarray) -> HDSL:
+        """Return the model of some rows at unit length."""
+        model = HDSL(
+            n_targets=self.n_targets, n_impostors=self.n_impostors,
+            class_centers=self.class_centers, max_iter=1, random_state=0,
+        )  # fmt: skip
+        start = clone(model).fit(X, y)
+        prior = self.prior_margin / automatic.PRIOR_MARGIN * start.prior_
+        model.set_params(
+            scale=self.scale_margin / automatic.SCALE_MARGIN * start.scale_,
+            prior=max(prior, self.least_prior),
+            max_iter=max(self.iterations),
+        )
+        return finished(model.fit(X, y))
 
 
-CANDIDATES = {
-    "HDSL()": Candidate({"max_iter": 1000}, iterations=(100, 300, 1000)),
-    "3 x 5 neighbours": Candidate(_neighbors(3, 5)),
-    "5 x 10 neighbours": Candidate(_neighbors(5, 10)),
-    "15 x 15 neighbours": Candidate(_neighbors(15, 15)),
-    "scale x 0.3": Candidate({}, scale=0.3),
-    "scale x 0.5": Candidate({}, scale=0.5),
-    "scale x 0.7": Candidate({}, scale=0.7),
-    "scale x 3": Candidate({}, scale=3.0),
-    "prior x 1.5": Candidate({}, prior=1.5),
-    "prior x 2": Candidate({}, prior=2.0),
-    "prior x 1.5, scale x 3": Candidate({}, prior=1.5, scale=3.0),
-    "class centres": Candidate({"class_centers": True}),
-    "3 x 5 neighbours, class centres": Candidate({**_neighbors(3, 5), "class_centers": True}),
-    "class scores": Candidate({}, has_scores=True),
-    "class scores, prior x 1.5": Candidate({}, prior=1.5, has_scores=True),
-    "class scores, prior x 2": Candidate({}, prior=2.0, has_scores=True),
-}
+#: What ``HDSL()`` is.
+DEFAULT = Candidate()
+
+
+def _candidates() -> list[Candidate]:
+    old = Candidate(iterations=(100, 300, 1000))
+    wide = Candidate(scale_margin=9.0)
+    by_class: dict[str, Any] = {"class_centers": "classes"}
+    plain = [
+        old,
+        *(old._replace(n_targets=t, n_impostors=i, iterations=(300,))
+          for t, i in ((3, 5), (5, 10), (15, 15))),
+        *(Candidate(scale_margin=margin) for margin in (0.9, 1.5, 2.1, 9.0, 30.0)),
+        *(Candidate(prior_margin=margin) for margin in (1.5, 2.0)),
+        *(wide._replace(prior_margin=margin) for margin in (2.0, 3.0)),
+        *(Candidate(scale_margin=30.0, prior_margin=margin) for margin in (2.0, 3.0)),
+        *(wide._replace(least_prior=least) for least in (10.0, 15.0)),
+        Candidate(class_centers="rows"),
+        Candidate(**by_class),
+        *(wide._replace(prior_margin=margin, **by_class) for margin in (1.0, 2.0, 3.0)),
+        *(wide._replace(least_prior=least, **by_class) for least in (10.0, 15.0)),
+    ]  # fmt: skip
+    scored = [
+        Candidate(),
+        wide._replace(prior_margin=2.0),
+        wide._replace(prior_margin=3.0),
+        wide._replace(least_prior=15.0),
+        wide._replace(prior_margin=2.0, **by_class),
+        wide._replace(least_prior=15.0, **by_class),
+    ]
+    return [*plain, *(candidate._replace(has_scores=True) for candidate in scored)]
+
+
+CANDIDATES = {str(candidate): candidate for candidate in _candidates()}
 
 COSINE = "cosine"
 
@@ -114,13 +156,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         if candidate.has_scores:
             scores = ClassScores(random_state=0)
             rows = scores.fit_transform(split.X, split.y)
-        model = HDSL(**candidate.params, random_state=0)
-        if (candidate.scale, candidate.prior) != (1.0, 1.0):
-            start = HDSL(**{**candidate.params, "max_iter": 1}, random_state=0).fit(rows, split.y)
-            model.set_params(
-                scale=candidate.scale * start.scale_, prior=candidate.prior * start.prior_
-            )
-        finished(model.fit(rows, split.y))
+        model = candidate.fit(rows, split.y)
     at = {}
     for n_iter in candidate.iterations:
         then = model.at(min(n_iter, model.n_iter_))
@@ -215,11 +251,8 @@ class Measured:
 
 
 def label(candidate: str, n_iter: str) -> str:
-    """Return how tables name a candidate; `DEFAULT` has the length of the defaults."""
+    """Return how tables name a candidate of some length."""
     return candidate if n_iter in ("0", "300") else f"{candidate}, {n_iter} iterations"
-
-
-DEFAULT = "HDSL()"
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
@@ -234,7 +267,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     found = [[measured.found_ratio(name, row, COSINE) for name in names] for row in rows]
     against = [
         [
-            geometric_mean([ratio(name, row, DEFAULT) for name in names])
+            geometric_mean([ratio(name, row, str(DEFAULT)) for name in names])
             for ratio in (measured.error_ratio, measured.found_ratio)
         ]
         for row in rows
