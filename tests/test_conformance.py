@@ -480,6 +480,8 @@ def test_statistics(layout, data):
     values = np.square(squares.sum(axis=1)) / np.where(fourth > 0, fourth, 1.0)
     expected = dense.omega @ values[dense.triplets[:, 0]]
     assert found.values_per_anchor == pytest.approx(expected, rel=1e-12)
+    own = dense.omega @ squares.sum(axis=1)[dense.triplets[:, 0]]
+    assert found.own_similarity == pytest.approx(own, rel=1e-12)
 
 
 # --- snapshots -----------------------------------------------------------------------------------

@@ -249,7 +249,9 @@ def test_automatic_prior_ignores_rounding_of_margins():
     X = np.array([[0.1, 0.2, 0.3], [1, 1, 1], [0, 0, 2]])
     assert sum(X[0] * X[1]) - sum(X[0] * X[2]) != 0.0
     model = HDSL(norm=None, max_iter=2).fit(X, triplets=[[0, 1, 2]])
-    assert_allclose(model.prior_, len(X) / (X**2).sum(), rtol=1e-12)
+    typical = (X**2).sum() / len(X)
+    assert_allclose(model.prior_, max(2 / typical, 20 / (X[0] ** 2).sum()), rtol=1e-12)
+    assert_allclose(model.scale_, 9 / typical, rtol=1e-12)
 
 
 def test_only_the_ratios_of_weights_matter():

@@ -86,6 +86,7 @@ class Statistics(NamedTuple):
     typical_margin: float  # mean absolute margin of the dot product; of ‖x‖² where all are 0
     n_anchors: int  # rows that comparisons start from
     values_per_anchor: float  # values that a row rests on, (Σx²)² / Σx⁴, in the mean
+    own_similarity: float  # dot product of an anchor with itself, in the mean
 
 
 class Gradient(Protocol):

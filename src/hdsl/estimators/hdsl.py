@@ -42,11 +42,11 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     ----------
     scale : float > 0 or "auto", default="auto"
         λ, a bound of the learned part: the trace of M is at most 2λ. "auto" is
-        3 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
+        9 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
         the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
-        1 / m.
+        2 / m, and at least 20 over the mean ‖x‖² of the anchors.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is then the
         cosine. Columns that no training row has do not count in a row's length. None, the paper's
