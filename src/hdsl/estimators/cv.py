@@ -293,7 +293,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         if root is not None:  # all made before a process gets one: each knows the others
             tasks = [root.subcontext(task_name="run", task_id=k) for k in range(len(tasks))]
         n_jobs = joblib.effective_n_jobs(self.n_jobs)
-        n_processes = min(n_jobs, len(folds))
+        n_processes = min(n_jobs, len(folds)) if base.device == "cpu" else 1  # one for the card
         base = clone(base).set_params(n_jobs=n_jobs // n_processes, verbose=0)
         caller = None if root is None else self
         jobs = [

@@ -16,6 +16,7 @@ import scipy.sparse as sp
 
 from .. import memory, user_input
 from .. import triplets as triplets_module
+from ..backends.cuda import runtime
 from ..core import losses, oracle, steps
 from ..core.atoms import check_atoms
 from ..core.protocols import Layout
@@ -348,14 +349,22 @@ def make_layout(
 
     `columns` are features although they may be empty. NotEnoughMemory is raised before the work.
     """
-    from ..backends.cpu.layout import CPULayout  # compiled code is loaded by the first fit
-
     X = data.rows
-    check_memory(model, X, data.compared)
-    layout = CPULayout(
-        X, data.compared, data.compared_weights, workers=workers, columns=columns,
-        store_products=model.batch_size is None,
-    )  # fmt: skip
+    given = X, data.compared, data.compared_weights
+    layout: Layout
+    if model.device == "cpu":
+        from ..backends.cpu.layout import CPULayout  # compiled code is loaded by the first fit
+
+        check_memory(model, X, data.compared)
+        has_products = model.batch_size is None
+        layout = CPULayout(*given, workers=workers, columns=columns, store_products=has_products)
+    else:
+        from ..backends.cuda.layout import CUDALayout
+
+        device, limit = runtime.get_device(model.device), model.memory_limit
+        layout = CUDALayout(
+            *given, device=device, workers=workers, columns=columns, memory_limit=limit
+        )
     if layout.n_features < 2:
         raise ValueError(
             f"The {X.shape[0]} rows to learn from have {layout.n_features} feature(s) with a "
@@ -402,7 +411,7 @@ def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
     """Refuse what cannot fit, before the work."""
     from ..backends.cpu.memory import estimate
 
-    if model.memory_limit is None:
+    if model.memory_limit is None or model.device != "cpu":  # a card is asked when it is known
         return
     need = estimate(X, compared, batch_size=model.batch_size, prior=model.prior != 0)
     products = memory.format_bytes(need.products)

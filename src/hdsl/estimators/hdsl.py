@@ -126,6 +126,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     random_state : int, RandomState or None, default=None
         Source of every random choice. None takes a seed from NumPy's global state, as in
         scikit-learn; an int leaves that state alone.
+    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
+        Where the solver runs: on the processor or on a GPU, which needs ``hdsl[cuda]``. Both take
+        the same path up to rounding, and a run may go on where another device left it. A GPU pays
+        from some hundred thousand comparisons on.
     n_jobs : int or None, default=None
         Number of threads, at most NUMBA_NUM_THREADS where that is set, as in joblib's processes.
         Results do not depend on it.
@@ -133,8 +137,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         1 shows a live line in a terminal or a notebook, on stderr, and elsewhere a line every 10
         seconds; 2 makes that every second.
     memory_limit : "auto", float or None, default="auto"
-        GiB that the fit may take beyond X and the comparisons; "auto" is what the system has left.
-        A fit that needs more is refused before the work, with the figure. None never refuses.
+        GiB that the fit may take beyond X and the comparisons, of the GPU's memory where it runs
+        there; "auto" is what is left. A fit that needs more is refused before the work, with the
+        figure. None never refuses.
 
     Attributes
     ----------
@@ -222,6 +227,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         n_components: int | None = None,
         callback: Callable[[State], bool | None] | None = None,
         random_state: Any = None,
+        device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
         memory_limit: str | float | None = "auto",
@@ -251,6 +257,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         self.n_components = n_components
         self.callback = callback
         self.random_state = random_state
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.memory_limit = memory_limit
@@ -448,9 +455,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         versions and the trace. It holds no code: parameters that are functions or objects are left
         out.
 
-        The same data and parameters make the same bytes. So `n_jobs`, `verbose`, `memory_limit` and
-        `checkpoint` are left out too, and the seconds of the trace, which are NaN in a model that
-        was loaded. The checkpoint of the run is deleted.
+        The same data and parameters make the same bytes. So `device`, `n_jobs`, `verbose`,
+        `memory_limit` and `checkpoint` are left out too, and the seconds of the trace, which are
+        NaN in a model that was loaded. The checkpoint of the run is deleted.
 
         Parameters
         ----------

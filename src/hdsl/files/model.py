@@ -12,16 +12,15 @@ import numpy as np
 
 from .. import strict_json
 from ..core.atoms import check_atoms
+from ..core.snapshot import nested, part_of
 from ..core.trace import check_trace
 from .atomic import FilePath
 from .container import FORMAT, Arrays, damaged, read, write
 from .tables import (
-    add_prefix,
     get_array,
     narrow,
     pack_strings,
     pack_table,
-    under_prefix,
     unpack_strings,
     unpack_table,
 )
@@ -113,13 +112,13 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     if state.get("columns") is not None:
         arrays["columns"] = _pack_columns(state["columns"], header["n_features_in"])
     if header["feature_names"]:
-        arrays |= add_prefix("feature_names", pack_strings(list(state["feature_names_in"])))
+        arrays |= nested(feature_names=pack_strings(list(state["feature_names_in"])))
     for key, value in sorted((state.get("extra") or {}).items()):
         if not isinstance(value, np.ndarray):
             header["extra"][key] = strict_json.to_plain(value, f"extra[{key!r}]")
         elif _is_text(value):
             header["extra_strings"].append(key)
-            arrays |= add_prefix(f"extra_strings.{key}", pack_strings(value.tolist()))
+            arrays |= nested(**{f"extra_strings.{key}": pack_strings(value.tolist())})
         else:
             header["extra_arrays"].append(key)
             arrays[f"extra_arrays.{key}"] = value
@@ -254,7 +253,7 @@ def _is_text(value: np.ndarray) -> bool:
 
 def _text(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     try:
-        strings = unpack_strings(under_prefix(name, arrays))
+        strings = unpack_strings(part_of(arrays, name))
     except ValueError as error:
         raise ValueError(f"{name}: {error}") from None
     return np.array(strings, dtype=object)

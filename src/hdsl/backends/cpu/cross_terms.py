@@ -8,10 +8,13 @@ import numpy as np
 
 from .kernels import gradient as kernels
 from .pairs import Pairs
-from .rows import GRAIN
 
 #: Most numbers stored to score the active atoms quickly (12 bytes each); the rest is recomputed.
 CROSS_TERMS_LIMIT = 1 << 26
+
+
+#: Atoms whose terms are summed in one task.
+ATOMS_PER_TASK = 8
 
 
 def entries_directly(pairs: Pairs, i: np.ndarray, j: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -45,7 +48,7 @@ class CrossTerms:
         #: Most terms of a pair whose first feature this is.
         self.bound = running[col_ptr[1:]] - running[col_ptr[:-1]]
         self._atoms: np.ndarray | None = None  # those that _found belongs to
-        self._found: tuple[np.ndarray, np.ndarray, list[int]]
+        self._found: tuple[np.ndarray, np.ndarray, int]
 
     @property
     def known(self) -> np.ndarray:
@@ -62,26 +65,25 @@ class CrossTerms:
             return np.empty(0)
         if atoms is not self._atoms:  # the active set changes now and then only
             self._found, self._atoms = self._locate(atoms), atoms
-        first, last, bounds = self._found
+        first, last, work = self._found
         out = np.empty(len(atoms))
-        self.pairs.workers.run(
-            kernels.sparse_dots, bounds, first, last, self.pair, self.value, w, out
+        self.pairs.workers.together(
+            kernels.sparse_dots, 1, work, ATOMS_PER_TASK, first, last, self.pair, self.value, w, out
         )
         lacking = (first < 0).nonzero()[0]
         if len(lacking):  # no room to store them
             out[lacking] = entries_directly(self.pairs, atoms[lacking, 0], atoms[lacking, 1], w)
         return out
 
-    def _locate(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, list[int]]:
-        """Return where the terms of each atom begin and end, and how threads share them."""
+    def _locate(self, atoms: np.ndarray) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return where the terms of each atom begin and end, and how many there are."""
         keys = list(map(tuple, atoms[:, :2].tolist()))
         found = list(map(self.runs.get, keys))
         if None in found:
             self._learn(keys)
             found = [self.runs.get(key, (-1, -1)) for key in keys]
         first, last = np.ascontiguousarray(np.array(found, dtype=np.int64).T)
-        work = np.concatenate([[0], np.cumsum(last - first)])
-        return first, last, self.pairs.workers.split(len(keys), grain=GRAIN, work=work)
+        return first, last, int((last - first).sum())
 
     def _learn(self, keys: list[tuple[int, int]]) -> None:
         """Store the terms of new feature pairs; drop those not asked for when there is no room."""

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ...core.protocols import Layout, Loss, Statistics
 from .comparisons import Comparisons, make_comparisons
+from .nearness import near_order
 from .problem import CPUProblem
 from .rows import Rows, number_features
 from .workers import Workers
@@ -36,7 +37,7 @@ class CPULayout(Layout):
     features : ndarray of shape (n_features,)
         The columns of X that are features, the fullest first. Feature numbers are positions here.
     comparisons : Comparisons
-        Sorted by their first row.
+        Sorted by their first row. Rows have numbers of their own where there are many.
     weights : ndarray of shape (n,) or None
         In the same order, relative to the largest.
     """
@@ -56,6 +57,12 @@ class CPULayout(Layout):
             self.features = np.concatenate([self.features, np.setdiff1d(columns, self.features)])
         self.n_features = len(self.features)
         matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.n_features))
+        rows_in_order = near_order(compared, X.shape[0])
+        if rows_in_order is not None:
+            matrix = matrix[rows_in_order]
+            number = np.empty(X.shape[0], dtype=np.int64)
+            number[rows_in_order] = np.arange(X.shape[0])
+            compared = number[compared]
         order = np.argsort(compared[:, 0], kind="stable")
         omega: np.ndarray | float = 1.0 / len(compared)
         self.weights = None

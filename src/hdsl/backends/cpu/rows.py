@@ -7,13 +7,13 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from .workers import Workers
+from .workers import GRAIN, Workers
 
 #: Rows, pairs of rows and features are numbered by 32 bits.
 INDEX_LIMIT = int(np.iinfo(np.int32).max)
 
-#: A thread is worth waking for this many multiplications, not for fewer.
-GRAIN = 40_000
+#: Least number of entries of X that are one task of a pass over X, and the most tasks.
+ENTRY_BLOCK, MOST_BLOCKS = 8192, 1024
 
 
 class Rows:
@@ -58,6 +58,12 @@ class Rows:
         np.maximum.at(out, self._row_of_value(), np.abs(self.row_val))
         return out
 
+    @cached_property
+    def column_sizes(self) -> np.ndarray:
+        """Σ|x| of each feature, and a little more, so that sums of other orders stay below."""
+        column = np.repeat(np.arange(self.n_features), np.diff(self.col_ptr))
+        return np.bincount(column, np.abs(self.col_val), self.n_features) * (1.0 + 1e-9)
+
     def n_values(self) -> np.ndarray:
         """Return how many values each row rests on, (Σx²)² / Σx⁴: all of them where they are alike.
 
@@ -79,6 +85,13 @@ class Rows:
     def feature_bounds(self) -> np.ndarray:
         """Features shared out among the threads by the entries of X in them."""
         return np.array(self.workers.split(self.n_features, grain=GRAIN, work=self.col_ptr))
+
+    @cached_property
+    def feature_blocks(self) -> np.ndarray:
+        """Bounds of features with about equally many entries of X, for any number of threads."""
+        n_blocks = max(1, min(MOST_BLOCKS, self.nnz // ENTRY_BLOCK))
+        wanted = np.arange(n_blocks) * self.nnz // n_blocks
+        return np.unique(np.append(np.searchsorted(self.col_ptr, wanted), self.n_features))
 
 
 def number_features(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:

@@ -72,3 +72,15 @@ def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, n_features, at,
                 feature[n] = idx[k]
                 product[n] = y * val[k]
                 n += 1
+
+
+@kernel()
+def place_of(idx, start, stop, row):
+    """Return the first place in idx[start:stop], which rises, that is not below `row`."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if idx[middle] < row:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
