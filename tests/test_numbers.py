@@ -250,7 +250,7 @@ def test_automatic_prior_ignores_rounding_of_margins():
     assert sum(X[0] * X[1]) - sum(X[0] * X[2]) != 0.0
     model = HDSL(norm=None, max_iter=2).fit(X, triplets=[[0, 1, 2]])
     typical = (X**2).sum() / len(X)
-    assert_allclose(model.prior_, max(2 / typical, 20 / (X[0] ** 2).sum()), rtol=1e-12)
+    assert_allclose(model.prior_, max(1 / typical, 15 / (X[0] ** 2).sum()), rtol=1e-12)
     assert_allclose(model.scale_, 9 / typical, rtol=1e-12)
 
 

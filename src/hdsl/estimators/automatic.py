@@ -10,11 +10,11 @@ import math
 from ..core.protocols import Statistics
 
 #: prior="auto" makes the typical margin of the plain dot product this large; the loss asks for 1.
-PRIOR_MARGIN = 2.0
+PRIOR_MARGIN = 1.0
 
 #: It also makes the dot product of a row with itself at least this large. The learned part changes
 #: similarities by about 1, so that a row stays most similar to itself and to its parts.
-OWN_SIMILARITY = 20.0
+OWN_SIMILARITY = 15.0
 
 #: scale="auto" makes the learned part this many times as large as the typical margin, for one
 #: anchor. It grows with the root of the number of anchors, as the excess risk grows with

@@ -76,7 +76,7 @@ class Candidate(NamedTuple):
 
 
 #: What ``HDSL()`` is.
-DEFAULT = Candidate(scale_margin=9.0, prior_margin=2.0, least_prior=20.0)
+DEFAULT = Candidate(scale_margin=9.0, least_prior=15.0)
 
 #: What tables compare with: the scale and prior that suit the error alone at 10 x 10 neighbours.
 REFERENCE = Candidate()
@@ -94,8 +94,9 @@ def _candidates() -> list[Candidate]:
         *(Candidate(prior_margin=margin) for margin in (1.5, 2.0)),
         *(wide._replace(prior_margin=margin) for margin in (2.0, 3.0)),
         *(Candidate(scale_margin=30.0, prior_margin=margin) for margin in (2.0, 3.0)),
-        *(wide._replace(least_prior=least) for least in (10.0, 15.0)),
+        wide._replace(least_prior=10.0),
         DEFAULT,
+        wide._replace(prior_margin=2.0, least_prior=20.0),
         Candidate(class_centers="rows"),
         Candidate(**by_class),
         *(wide._replace(prior_margin=margin, **by_class) for margin in (1.0, 2.0, 3.0)),
@@ -105,10 +106,10 @@ def _candidates() -> list[Candidate]:
         Candidate(),
         wide._replace(prior_margin=2.0),
         wide._replace(prior_margin=3.0),
-        wide._replace(least_prior=15.0),
-        wide._replace(prior_margin=2.0, **by_class),
-        wide._replace(least_prior=15.0, **by_class),
         DEFAULT,
+        wide._replace(prior_margin=2.0, **by_class),
+        DEFAULT._replace(**by_class),
+        wide._replace(prior_margin=2.0, least_prior=20.0),
     ]
     return [*plain, *(candidate._replace(has_scores=True) for candidate in scored)]
 
