@@ -36,7 +36,7 @@ from .supervision import Supervision
 from .surface import Cell, Surface, Unfinished, describe
 
 #: Bytes of a process with the libraries and the compiled code, before its first run.
-PROCESS = 170 * 2**20
+PROCESS = 300 * 2**20
 
 #: What "auto" tries, as multiples of HDSL's own automatic values.
 AUTO_SCALES = (0.3, 1.0, 3.0)
@@ -183,7 +183,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
             check_memory(base, whole.X, whole.compared)
         rng = user_input.generator(base.random_state)
         folds = [(whole if is_fixed else _mined(base, part, rng), held) for part, held in parts]
-        self._check_memory(base, folds)
+        self._check_memory(base, folds, whole if refits else None)
         learned = copy(self)  # self changes at the end, in one stroke
         learned.priors_, learned.scales_, preference = self._grid(base, whole)
         shape = len(learned.priors_), len(learned.scales_), len(folds)
@@ -327,7 +327,12 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
             return cells, error
         return cells, None
 
-    def _check_memory(self, base: HDSL, folds: Sequence[tuple[Supervision, Supervision]]) -> None:
+    def _check_memory(
+        self,
+        base: HDSL,
+        folds: Sequence[tuple[Supervision, Supervision]],
+        whole: Supervision | None,
+    ) -> None:
         """Refuse a grid that cannot fit, before its work."""
         if base.memory_limit is None:
             return
@@ -336,7 +341,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         runner = clone(base).set_params(n_jobs=n_jobs // n_processes)
         memory.check_fits(
             f"A grid over {len(folds)} folds in {n_processes} process(es), {type(self).__name__}",
-            search_memory(runner, folds, n_processes),
+            search_memory(runner, folds, whole, n_processes),
             base.memory_limit,
             ("lower n_jobs", "use fewer folds", "set batch_size= of the estimator",
              "pass memory_limit=None to go on anyway"),
@@ -401,9 +406,15 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
 
 
 def search_memory(
-    base: HDSL, folds: Sequence[tuple[Supervision, Supervision]], n_processes: int
+    base: HDSL,
+    folds: Sequence[tuple[Supervision, Supervision]],
+    whole: Supervision | None,
+    n_processes: int,
 ) -> int:
-    """Return the bytes that the runs of a grid take at most, in all processes together."""
+    """Return the bytes that a grid takes at most, in all processes together.
+
+    `whole` has all rows, for the refit; None where there is none.
+    """
 
     def held(parts: tuple[Supervision, Supervision]) -> int:
         return sum(12 * part.X.nnz + 8 * np.size(part.compared) for part in parts)
@@ -411,9 +422,10 @@ def search_memory(
     data = sum(map(held, folds))
     largest = max(folds, key=lambda parts: parts[0].X.nnz)
     run = estimate_fit(base, largest[0].X, largest[0].compared).total
+    refit = 0 if whole is None else estimate_fit(base, whole.X, whole.compared).total
     if n_processes == 1:
-        return data + run
-    return data + n_processes * (PROCESS + held(largest) + run)
+        return data + max(run, refit)
+    return data + refit + n_processes * (PROCESS + held(largest) + run)
 
 
 def _automatic(base: HDSL, data: Supervision) -> tuple[float, float]:

@@ -405,7 +405,8 @@ def estimate_fit(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> MemoryEs
     from ..backends.cpu.memory import estimate
 
     return estimate(
-        X, compared, batch_size=model.batch_size, prior=model.prior != 0, max_iter=model.max_iter,
+        X, compared, batch_size=model.batch_size, prior=model.prior != 0,
+        automatic="auto" in (model.scale, model.prior), max_iter=model.max_iter,
         n_threads=int(joblib.effective_n_jobs(model.n_jobs)),
     )  # fmt: skip
 

@@ -14,8 +14,8 @@ from .cross_terms import CROSS_TERMS_LIMIT
 SAMPLE = 500
 
 
-#: Distinct atoms of a path per iteration: some come back, and long paths stop before `max_iter`.
-ATOMS_PER_ITERATION = 0.5
+#: Distinct atoms of a path are about this many times the root of its iterations: most come back.
+ATOMS_PER_ROOT = 3.0
 
 
 class MemoryEstimate(NamedTuple):
@@ -47,6 +47,7 @@ def estimate(
     *,
     batch_size: int | None = None,
     prior: bool = True,
+    automatic: bool = True,
     max_iter: int = 100,
     n_threads: int = 1,
 ) -> MemoryEstimate:
@@ -61,6 +62,8 @@ def estimate(
         With mini-batches the products of pairs are not stored, but the rows of a batch are copied.
     prior : bool, default=True
         Whether there are margins of a prior.
+    automatic : bool, default=True
+        Whether the scale or the prior is chosen from the data.
     max_iter : int, default=100
         The terms of the atoms of the path are stored.
     n_threads : int, default=1
@@ -96,7 +99,8 @@ def estimate(
     held = for_matrix + n_compared * (8 * compared.shape[1] + 20) + n_pairs * 40
     before = max(
         for_matrix + n_compared * (8 * compared.shape[1] + NUMBERING),  # pairs are numbered
-        held + 40 * nnz + 24 * n_compared,  # sizes are chosen
+        # Sizes are chosen, or the terms of features counted.
+        held + (40 * nnz + 24 * n_compared if automatic else 24 * nnz),
     )
     during = for_matrix + for_comparisons + for_pairs + for_products + for_atoms + for_batch
     parts = (
@@ -120,10 +124,13 @@ def _frequency(X: sp.csr_array) -> np.ndarray:
 
 
 def _for_atoms(frequency: np.ndarray, n_rows: int, n_pairs: int, max_iter: int) -> float:
-    """Return the bytes of the terms of a path's atoms; of frequent features, as a rule."""
+    """Return the bytes of the terms of a path's atoms.
+
+    A guess: their number and how frequent their features are depends on what is learned.
+    """
     share = frequency / max(n_rows, 1)
     typical = float((share**2).sum() / max(share.sum(), 1e-300))
-    terms = ATOMS_PER_ITERATION * max_iter * 2 * n_pairs * typical**2
+    terms = ATOMS_PER_ROOT * max_iter**0.5 * n_pairs * typical**2
     return 12.0 * min(terms, CROSS_TERMS_LIMIT)
 
 
