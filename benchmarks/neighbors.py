@@ -14,7 +14,7 @@ from hdsl import search
 from .fits import fit, load
 from .measure import record, reset_peak, time_calls, timed
 from .problems import labelled_rows
-from .tasks import Record, Task, benchmark
+from .tasks import NO_PROBLEM, Record, Task, benchmark
 
 N_NEIGHBORS = 3
 
@@ -45,7 +45,7 @@ def classes(task: Task) -> Iterator[Record]:
         _, wall, cpu = timed(call)
         first = first or cpu
         yield record(
-            task, f"{n_rows} rows", f"{n_classes}", seconds=wall, cpu_seconds=cpu,
+            task, NO_PROBLEM, f"{n_classes}", seconds=wall, cpu_seconds=cpu,
             note=f"{n_classes} classes, {cpu / first:.2f} times the CPU seconds of 10 classes",
         )  # fmt: skip
 
