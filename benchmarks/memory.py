@@ -60,8 +60,8 @@ def memory(task: Task) -> Iterator[Record]:
         estimated, measured = json.loads(text)
         ratio = estimated / measured
         yield record(
-            task, NO_PROBLEM, name, seconds=time.perf_counter() - began, peak=measured, estimated_mb=estimated,
-            ratio=ratio,
+            task, NO_PROBLEM, name, seconds=time.perf_counter() - began, peak=measured,
+            estimated_mb=estimated, ratio=ratio,
             note=f"{estimated:.1f} MiB estimated, {measured:.1f} measured, {ratio:.2f}",
         )  # fmt: skip
 
