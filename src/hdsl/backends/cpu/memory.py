@@ -76,7 +76,7 @@ def estimate(
     --------
     >>> X = sp.csr_array(np.eye(4))
     >>> str(estimate(X, np.array([[0, 1, 2]])))
-    '... (matrix ..., comparisons ..., pairs ..., products 0 B, atoms ..., batch 0 B, setup ...)'
+    '... (matrix ..., comparisons ..., pairs ..., products ..., atoms ..., batch 0 B, setup ...)'
     """
     n_rows, n_compared = X.shape[0], len(compared)
     pairs, shared = _per_comparison(X, compared)
