@@ -232,6 +232,11 @@ def million() -> Problem:
     return replace(power_law(1_000_000, 1_000_000, 75), name="million")
 
 
+def labelled_rows(n_rows: int, n_features: int, nnz_per_row: int) -> sp.csr_array:
+    """Return rows as those of `power_law`, without triplets."""
+    return _PowerLaw(n_rows, n_features, nnz_per_row, seed=0).X
+
+
 class _PowerLaw:
     """Rows in topics, made by blocks so that memory holds little more than X."""
 
@@ -360,6 +365,9 @@ MADE: dict[str, Callable[[bool], Problem]] = {
 NUMBERED: dict[str, Callable[[int, bool], Problem]] = {
     "same_nonzeros": lambda d, toy: (
         same_nonzeros(d, n_rows=200, n_live=400, nnz_per_row=15) if toy else same_nonzeros(d)
+    ),
+    "rows": lambda n, toy: (
+        power_law(200, 500, 15) if toy else replace(power_law(n, 1_000_000, 75), name="rows")
     ),
     "scaled": lambda count, toy: (
         scaled(count // 100, n_features=500, nnz_per_row=15) if toy else scaled(count)

@@ -16,6 +16,8 @@ FIELDS = {
 }  # fmt: skip
 
 PARTS = {
+    "memory": {"small"},
+    "classes": {"10", "200"},
     "kernels": {
         "build", "first_look", "gradient", "diagonal", "rows_1", "rows_8", "scores", "atom_margins",
         "slope_along", "value", "oracle_exact", "oracle_exact_new", "oracle_ascent",

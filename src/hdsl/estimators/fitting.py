@@ -11,6 +11,7 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 
@@ -34,6 +35,7 @@ from .progress import Progress
 from .supervision import Supervision
 
 if TYPE_CHECKING:
+    from ..backends.cpu.memory import MemoryEstimate
     from ..backends.cpu.workers import Workers
     from .hdsl import HDSL
 
@@ -407,13 +409,22 @@ def identity_of_run(
     }
 
 
-def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
-    """Refuse what cannot fit, before the work."""
+def estimate_fit(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
+    """Return the memory that a fit of a model to these comparisons takes."""
     from ..backends.cpu.memory import estimate
 
+    return estimate(
+        X, compared, batch_size=model.batch_size, prior=model.prior != 0,
+        automatic="auto" in (model.scale, model.prior), max_iter=model.max_iter,
+        n_threads=int(joblib.effective_n_jobs(model.n_jobs)),
+    )  # fmt: skip
+
+
+def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
+    """Refuse what cannot fit, before the work."""
     if model.memory_limit is None or model.device != "cpu":  # a card is asked when it is known
         return
-    need = estimate(X, compared, batch_size=model.batch_size, prior=model.prior != 0)
+    need = estimate_fit(model, X, compared)
     products = memory.format_bytes(need.products)
     memory.check_fits(
         f"To fit {len(compared)} triplets of {X.shape[0]} rows with {X.nnz} values, "
