@@ -161,6 +161,8 @@ def timed_fit(
     task: Task, problem: Problem, part: str = "", *, sampled: bool = True, **parameters
 ) -> Record:
     """Fit, and record the mean iteration and the peak memory, X and triplets included."""
+    if task.device is not None:
+        parameters["device"] = task.device
     with Measured(problem.X) as measured:
         clock = Clock(limit=task.limit, yardstick=measured.yardstick if sampled else None)
         model = fit(
@@ -172,7 +174,7 @@ def timed_fit(
         task, problem, part, seconds=times["seconds"], cpu_seconds=times["cpu_seconds"],
         yardstick=measured.yardstick, peak=measured.peak, model=model, setup_seconds=clock.setup,
         median_iteration=times["median"], median_cpu=times["median_cpu"],
-        last_tenth=times["last_tenth"], held_before_mb=measured.held_before, status=model.status_,
+        last_tenth=times["last_tenth"], device=task.device or "cpu", held_before_mb=measured.held_before, status=model.status_,
         scale=problem.scale,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -33,6 +34,17 @@ def make_device():
     return get_device("cuda")
 
 
+def why_missing() -> str | None:
+    """Return why there is no card, or None."""
+    from hdsl.backends.cuda.runtime import DeviceError
+
+    try:
+        make_device()
+    except DeviceError as error:
+        return str(error)
+    return None
+
+
 def solve(layout, scale: float, iterations: int) -> tuple[Result, np.ndarray]:
     """Return the result of an ascent with away steps, and the seconds of each iteration."""
     problem = layout.problem(losses.get("smoothed_hinge"), scale)
@@ -61,20 +73,20 @@ def one_gpu(task: Task) -> Iterator[Record]:
     from hdsl.backends.cuda.layout import CUDALayout
 
     problem, device = load(task), make_device()
-    compared = problem.triplets
-    solve(_layout(CUDALayout, problems.load("power_law", toy=True), device), 100.0, 4)
-    few = problem.X.shape[0] > 10**5
+    solve(_layout(CUDALayout, problems.load("power_law", toy=True), device), 100.0, 4)  # compiles
+    is_large = problem.X.shape[0] > 10**5
+    counts = (task.threads,) if is_large else (1, task.threads)
     runs = {}
-    for count in (1, task.threads):
+    for count in counts:
         with Workers(count) as workers:
-            layout = CPULayout(problem.X, compared, workers=workers)
-            layout.comparisons.pairs.products  # noqa: B018 - part of the set-up
-            runs[count] = solve(layout, problem.scale, FEW if few else task.iterations)
+            layout = CPULayout(problem.X, problem.triplets, workers=workers)
+            runs[count] = solve(layout, problem.scale, FEW if is_large else task.iterations)
             del layout
     for count, (result, times) in runs.items():
         yield record(
             replace(task, threads=count), problem, "cpu", seconds=float(times.mean()),
-            model=None, median_iteration=float(np.median(times)), objective=result.objective,
+            median_iteration=float(np.median(times)), reached=result.objective,
+            note=f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations",
         )  # fmt: skip
     began = time.perf_counter()
     layout = _layout(CUDALayout, problem, device)
@@ -82,16 +94,18 @@ def one_gpu(task: Task) -> Iterator[Record]:
     result, times = solve(layout, problem.scale, task.iterations)
     until, far = same_path(result, runs[task.threads][0])
     memory = device.memory()
+    digest = hashlib.sha256(result.weights.tobytes()).hexdigest()[:8]
     note = (
-        f"median {1e3 * np.median(times):.3f} ms, set-up {whole:.1f} s, "
-        f"{layout.setup_seconds:.2f} s beyond the CPU's; path equal for {until} iterations, "
-        f"objective to {far:.0e}; {memory['used'] / 2**30:.2f} GiB used, "
-        f"{memory['held'] / 2**30:.2f} GiB at most"
+        f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations; set-up {whole:.1f} s, "
+        f"{layout.setup_seconds:.2f} s beyond the CPU's; the CPU's path for {until} models, "
+        f"objective to {far:.0e}; {memory['used'] / 1e9:.2f} GB in arrays, "
+        f"{memory['held'] / 1e9:.2f} GB at most; bits {digest}"
     )
     yield record(
         task, problem, "gpu", seconds=float(times.mean()), note=note,
         median_iteration=float(np.median(times)), device=device.name, memory=memory,
         setup_seconds=layout.setup_seconds, same_until=until, objective_distance=far,
+        digest=digest, reached=result.objective,
     )  # fmt: skip
 
 

@@ -27,6 +27,7 @@ class Task:
     target: float | None = None
     prior: float | str | None = None
     scale: float | None = None
+    device: str | None = None
     toy: bool = False
 
 

@@ -26,9 +26,14 @@ ROUNDS = 4
 PASSES = 256
 
 # Places in the state of an ascent, as in the kernels.
-BEST_I, BEST_J, BEST_SIGN, CLIMB_HEAD, CLIMB_SIZE = 18, 19, 20, 32, 32 + 1024
+BEST_I, BEST_SIGN, CLIMB_HEAD, CLIMB_SIZE = 18, 20, 32, 32 + 1024
 
 Partners = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def variant(kernel: str, code: int, omega_step: int) -> str:
+    """Return the name of a kernel for a loss: the paper's, with equal weights, has its own."""
+    return kernel if code or omega_step else f"{kernel}_plain"
 
 
 class Pulls:
@@ -52,8 +57,8 @@ class Pulls:
         """Queue all of it at some margins."""
         card = self.card
         self.device.run(
-            "pull_pairs", card.n_pairs, code, card.n_pairs, card.term_ptr, card.term, margins,
-            omega, omega_step, self.w,
+            variant("pull_pairs", code, omega_step), card.n_pairs, code, card.n_pairs,
+            card.term_ptr, card.term, margins, omega, omega_step, self.w,
         )  # fmt: skip
         self.queue_diagonal()
 
@@ -67,11 +72,8 @@ class Pulls:
         )  # fmt: skip
 
     def queue_link_weights(self, other: Array | None = None) -> None:
-        """Queue w, or how far it is from another, in the order of the links; w is kept there."""
+        """Queue w, or how far it is from another, in the order of the links."""
         card = self.card
-        if other is None and card.link_owner is self:
-            return
-        card.link_owner = self if other is None else None
         n_links = len(card.link_pair)
         self.device.run(
             "link_weights", n_links, n_links, card.link_pair, self.w, other, card.link_w
@@ -212,6 +214,7 @@ class CUDAGradient(Gradient):
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
         card = self.card
         self.pulls.queue_link_weights(other.pulls.w)
+        card.link_owner = None
         card.links.sum(None, card.row_sizes, card.slots, card.R, val=card.link_w)
         out = self.device.empty(self.n_features)
         card.columns.sum(None, card.R, card.slots, out, absolute=True)
@@ -260,7 +263,7 @@ class CUDAGradient(Gradient):
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for up to WIDTH features, shape (len(features), n_features)."""
         card = self.card
-        self.pulls.queue_link_weights()
+        self.problem.own_links(self.pulls)
         query = np.zeros(1 + WIDTH, dtype=np.int64)
         query[: 1 + len(features)] = len(features), *features
         S = self.device.empty(len(features) * self.n_features)
@@ -283,7 +286,7 @@ class CUDAGradient(Gradient):
             self.device.empty(len(padded), np.int64),
             self.device.empty(len(padded)),
         )
-        self.pulls.queue_link_weights()
+        self.problem.own_links(self.pulls)
         for k in range(n_passes):
             part = tuple(array[k * WIDTH : (k + 1) * WIDTH] for array in found)
             self.pulls.queue_partners(listed[k], after, part)
@@ -302,4 +305,4 @@ class CUDAGradient(Gradient):
 
 def vertex_of(climb: np.ndarray, score: float) -> Vertex:
     """Return the vertex that an ascent has reached."""
-    return Vertex(score, Atom(*climb[[BEST_I, BEST_J, BEST_SIGN]].tolist()))
+    return Vertex(score, Atom(*climb[BEST_I : BEST_SIGN + 1].tolist()))

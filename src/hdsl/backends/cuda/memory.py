@@ -22,10 +22,10 @@ def estimate(X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
     # Columns, and two work matrices of 8 columns; while products are made also rows, the order of
     # the entries, and running counts.
     matrix = X.nnz * 12 + n_rows * 8 * 18
-    making = X.nnz * (12 + 8 + 8 + 4)
-    # Row numbers, terms, three sets of margins, direction, prior, weights.
-    comparisons = n_compared * (16 + 8 + 8 * 6)
-    pairs = n_pairs * (8 + 16 + 16 + 3 * 8)
+    making = X.nnz * (12 + 8 + 16 + 8 + 4)
+    # Row numbers, terms, five sets of margins, direction, prior, weights of a batch.
+    comparisons = n_compared * (16 + 8 + 8 * 8)
+    pairs = n_pairs * (8 + 16 + 16 + 5 * 8)
     later = comparisons + pairs + 12 * min(TERMS_LIMIT, n_products)
     return MemoryEstimate(
         matrix=matrix + max(making - later, 0),

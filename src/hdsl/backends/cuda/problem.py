@@ -16,7 +16,7 @@ import numpy as np
 from ...core.atoms import ZERO, Atom, renumbered
 from ...core.protocols import Move, Problem, Step, Vertex
 from ...core.snapshot import Arrays, check_arrays
-from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, vertex_of
+from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
 from .pool import Held, Pool
 from .runtime import Array
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .layout import OnCard
 
 #: Points of a line search that are queued at once; few searches need more.
-SEARCH_POINTS = 7
+SEARCH_POINTS = 10
 
 #: Recorded queues of work that are kept, one per combination of arrays that it runs on.
 MOST_RECORDED = 16
@@ -105,6 +105,9 @@ class CUDAProblem(Problem):
         """Weights of the comparisons, as kernels take them."""
         return self.card.omega, self.card.omega_step
 
+    def _kernel(self, name: str) -> str:
+        return variant(name, self.code, self.card.omega_step)
+
     # --- margins and value -----------------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> CUDAMargins:
@@ -144,8 +147,8 @@ class CUDAProblem(Problem):
     def _queue_advance(self, margins: Array, direction: Array | None, out: Array | None) -> None:
         card = self.card
         self.device.run(
-            "advance", card.n, self.code, card.n, margins, direction, *self.weighting, out,
-            card.part, card.ticket, self._search, per_block=2048,
+            self._kernel("advance"), card.n, self.code, card.n, margins, direction,
+            *self.weighting, out, card.part, card.ticket, self._search, per_block=2048,
         )  # fmt: skip
         self.device.copy(self._host_search, self._search)
 
@@ -190,7 +193,8 @@ class CUDAProblem(Problem):
         device.copy(self._told, self._host_told)
         self._queue_atoms(self._atoms)
         device.run(
-            "begin_move", card.n, self.code, card.n, *card.rows_of, card.u, card.v, margins,
+            self._kernel("begin_move"), card.n, self.code, card.n, *card.rows_of, card.u, card.v,
+            margins,
             self.offset, self._move, *self.weighting, direction, card.part, card.ticket,
             self._search, per_block=2048,
         )  # fmt: skip
@@ -200,7 +204,7 @@ class CUDAProblem(Problem):
         card = self.card
         for _ in range(SEARCH_POINTS):
             self.device.run(
-                "search_on", card.n, self.code, card.n, margins, self._direction,
+                self._kernel("search_on"), card.n, self.code, card.n, margins, self._direction,
                 *self.weighting, card.part, card.ticket, self._search, per_block=2048,
             )  # fmt: skip
 
@@ -243,14 +247,32 @@ class CUDAProblem(Problem):
         """Return the best step along a move, or the one of a given size; None for no step."""
         if step_size is not None and not step_size > 0.0:
             return None
-        out, terms = CUDAMargins(self), self.card.terms
+        out = CUDAMargins(self)
         out.pulls = HeldPulls(self.pulls_pool, self.card)
+        try:
+            size = self._carried_out(margins, move, step_size, out)
+        except BaseException:  # an interrupt: what is known of the card may no longer be true
+            self.card.terms.forget()
+            self.card.link_owner = None
+            raise
+        if not size > 0.0:
+            return None
+        out.measures = self._host_measures()
+        out.pulls.scores = self.card.terms.host_copy()
+        return Step(out, size, *out.measures[:2])
+
+    def _carried_out(
+        self, margins: CUDAMargins, move: Move, step_size: float | None, out: CUDAMargins
+    ) -> float:
+        """Queue a step, wait for it, and return its size."""
+        terms = self.card.terms
+        assert out.pulls is not None
         self._set_move(move, step_size)
         if move.toward is not None and move.toward != ZERO:
             planned = terms.plan(move.toward.i, move.toward.j)
             if planned is not None:
-                self._host_atoms[8:11] = 1, planned[1], planned[0]
-                self._host_atoms[11] = planned[1]
+                lead, other = planned
+                self._host_atoms[8:12] = 1, other, lead, other
         arrays = margins.array, out.array, out.pulls.array
         self._replay(self._queue_step, *arrays, version=terms.version)
         self._wait_and_go_on(out.pulls.array)
@@ -260,12 +282,7 @@ class CUDAProblem(Problem):
             self._queue_search(margins.array)
             self._queue_rest(*arrays)
             self._wait_and_go_on(out.pulls.array)
-        size = float(self._host_search[RESULT])
-        if not size > 0.0:
-            return None
-        out.measures = self._host_measures()
-        out.pulls.scores = terms.host_copy()
-        return Step(out, size, *out.measures[:2])
+        return float(self._host_search[RESULT])
 
     def _queue_step(self, margins: Array, out: Array, pulls: Pulls) -> None:
         self._queue_move(margins, self._direction)
@@ -283,8 +300,14 @@ class CUDAProblem(Problem):
     def _wait_and_go_on(self, pulls: Pulls) -> None:
         """Wait for the answers of a step, and let the card prepare the ascent meanwhile."""
         mark = self.device.mark()
-        pulls.queue_link_weights()
+        self.own_links(pulls)
         self.device.wait(mark)
+
+    def own_links(self, pulls: Pulls) -> None:
+        """Have the numbers of these pulls in the order of the links."""
+        if self.card.link_owner is not pulls:
+            self.card.link_owner = pulls
+            self._replay(_queue_links, pulls)
 
     def _replay(self, work: Callable[..., None], *arrays: Any, version: int = 0) -> None:
         """Queue work on arrays, in less time where the same was queued before.
@@ -325,11 +348,11 @@ class CUDAProblem(Problem):
     def climb(self, pulls: Pulls, starts: list[int], n_largest: int) -> Vertex:
         """Return the best vertex that an ascent reaches; there are at most WIDTH starts."""
         self._host_starts[: 2 + len(starts)] = n_largest, len(starts), *starts
-        pulls.queue_link_weights()
+        self.own_links(pulls)
         self._replay(self._queue_climb, pulls)
         self.device.wait()
         while self._host_climb[0] != 0:
-            self._queue_rounds(pulls)
+            self._replay(self._queue_rounds, pulls)
             self.device.wait()
         return vertex_of(self._host_climb, float(self._host_score[0]))
 
@@ -390,6 +413,10 @@ class CUDAProblem(Problem):
         self.device.copy(pulls.array.w, self.device.upload(arrays["w"]))
         pulls.array.queue_diagonal()
         return CUDAGradient(self, pulls, None, None)
+
+
+def _queue_links(pulls: Pulls) -> None:
+    pulls.queue_link_weights()
 
 
 def _check_finite(arrays: Mapping[str, np.ndarray], name: str) -> None:

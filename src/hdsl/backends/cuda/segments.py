@@ -16,7 +16,7 @@ LANES = 8
 
 #: Chunks have about as many entries as so many groups of threads need to share the work.
 GROUPS = 1 << 14
-SHORTEST, LONGEST = 32, 512
+SHORTEST, LONGEST = 32, 256
 
 
 class _Chunks(NamedTuple):

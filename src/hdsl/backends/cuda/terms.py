@@ -58,7 +58,8 @@ class Terms:
         self._used = 0  # at most
         self._atoms: np.ndarray | None = None  # those that _located belongs to
         self._located = np.empty(0, dtype=np.int64)
-        self._room_for(1 << 12, 64)
+        # Room to begin with: arrays that grow leave recorded work behind.
+        self._room_for(min(max(len(card.products.idx) // 4, 1 << 12), limit), 512)
 
     # --- room ------------------------------------------------------------------------------------
 
@@ -168,10 +169,14 @@ class Terms:
     def _list_run(self, lead: int, other: int) -> None:
         self.queue(self.device.upload(np.array([1, other, lead, other])))
 
-    def _forget_all_but(self, keys: list[tuple[int, int]]) -> None:
-        kept = [key for key in keys if key in self.runs]
+    def forget(self) -> None:
+        """Forget all runs."""
         self.runs, self._used, self._atoms = {}, 0, None
         self.device.clear(self.table)
+
+    def _forget_all_but(self, keys: list[tuple[int, int]]) -> None:
+        kept = [key for key in keys if key in self.runs]
+        self.forget()
         for key in kept:
             planned = self.plan(*key)
             if planned is not None:

@@ -11,35 +11,37 @@ struct Place {
     i64 place;
 };
 
+__device__ inline void take_place(Place& best, double value, i64 place) {
+    if (place >= 0 && (best.place < 0 || is_better(value, place, best.value, best.place))) {
+        best.value = value;
+        best.place = place;
+    }
+}
+
 // The best place of a block, to every thread; place -1 is none.
 __device__ inline Place best_place(Place best) {
-    __shared__ double value[THREADS];
-    __shared__ i64 place[THREADS];
-    int t = threadIdx.x;
+    __shared__ double value[THREADS / 32];
+    __shared__ i64 place[THREADS / 32];
+    for (int k = 16; k > 0; k >>= 1) {
+        double other = __shfl_down_sync(FULL, best.value, k);
+        i64 at = __shfl_down_sync(FULL, best.place, k);
+        take_place(best, other, at);
+    }
     __syncthreads();
-    value[t] = best.value;
-    place[t] = best.place;
-    for (int k = THREADS / 2; k > 0; k >>= 1) {
-        __syncthreads();
-        if (t < k && place[t + k] >= 0 &&
-            (place[t] < 0 || is_better(value[t + k], place[t + k], value[t], place[t]))) {
-            value[t] = value[t + k];
-            place[t] = place[t + k];
-        }
+    if (threadIdx.x % 32 == 0) {
+        value[threadIdx.x / 32] = best.value;
+        place[threadIdx.x / 32] = best.place;
     }
     __syncthreads();
     best.value = value[0];
     best.place = place[0];
+    for (int k = 1; k < THREADS / 32; k++) take_place(best, value[k], place[k]);
     return best;
 }
 
-// Takes a candidate that comes after the last one found, if it is better.
-__device__ inline void take_place(Place& best, const Place& last, double value, i64 place) {
-    if (place < 0 || (last.place >= 0 && !is_better(last.value, last.place, value, place))) return;
-    if (best.place < 0 || is_better(value, place, best.value, best.place)) {
-        best.value = value;
-        best.place = place;
-    }
+// Whether a candidate comes after the last one found.
+__device__ inline bool is_after(const Place& last, double value, i64 place) {
+    return last.place < 0 || is_better(last.value, last.place, value, place);
 }
 
 // Writes the places of the `count` largest of n values, largest first, the first of equals first.
@@ -49,99 +51,152 @@ KERNEL largest_places(
 ) {
     i64 n_tiles = (n + CHUNK - 1) / CHUNK;
     for (i64 tile = blockIdx.x; tile < n_tiles; tile += gridDim.x) {
-        i64 end = (tile + 1) * CHUNK < n ? (tile + 1) * CHUNK : n;
+        double own[CHUNK / THREADS];
+        i64 first = tile * CHUNK + threadIdx.x;
+#pragma unroll
+        for (int k = 0; k < CHUNK / THREADS; k++)
+            own[k] = first + k * THREADS < n ? x[first + k * THREADS] : 0.0;
         Place last = {0.0, -1};
         for (i64 r = 0; r < count; r++) {
             Place best = {0.0, -1};
-            if (r == 0 || last.place >= 0)
-                for (i64 j = tile * CHUNK + threadIdx.x; j < end; j += THREADS)
-                    take_place(best, last, x[j], j);
-            last = best_place(best);
-            if (threadIdx.x == 0) {
-                tile_value[tile * MOST_LARGEST + r] = last.value;
-                tile_place[tile * MOST_LARGEST + r] = last.place;
+#pragma unroll
+            for (int k = 0; k < CHUNK / THREADS; k++) {
+                i64 j = first + k * THREADS;
+                if (j < n && is_after(last, own[k], j)) take_place(best, own[k], j);
             }
+            Place found = best_place(best);
+            if (threadIdx.x == 0) {
+                tile_value[tile * MOST_LARGEST + r] = found.value;
+                tile_place[tile * MOST_LARGEST + r] = found.place;
+            }
+            if (found.place < 0) {  // the tile has no more
+                for (i64 rest = r + threadIdx.x; rest < count; rest += THREADS)
+                    tile_place[tile * MOST_LARGEST + rest] = -1;
+                break;
+            }
+            last = found;
         }
     }
     if (!is_last_block(ticket)) return;
+    // Each thread merges the lists of its own tiles: the best that comes after the last one found.
     const volatile double* fresh_value = tile_value;
     const volatile i64* fresh_place = tile_place;
     Place last = {0.0, -1};
     for (i64 r = 0; r < count; r++) {
         Place best = {0.0, -1};
-        if (r == 0 || last.place >= 0)
-            for (i64 k = threadIdx.x; k < n_tiles * count; k += THREADS) {
-                i64 at = k / count * MOST_LARGEST + k % count;
-                take_place(best, last, fresh_value[at], fresh_place[at]);
+        for (i64 tile = threadIdx.x; tile < n_tiles; tile += THREADS)
+            for (i64 k = 0; k <= r; k++) {  // of r + 1 found so far, at most r come from one tile
+                i64 at = tile * MOST_LARGEST + k;
+                if (fresh_place[at] < 0) break;
+                if (is_after(last, fresh_value[at], fresh_place[at])) {
+                    take_place(best, fresh_value[at], fresh_place[at]);
+                    break;
+                }
             }
         last = best_place(best);
         if (threadIdx.x == 0) out[r] = last.place;
+        if (last.place < 0) {
+            for (i64 rest = r + threadIdx.x; rest < count; rest += THREADS) out[rest] = -1;
+            break;
+        }
     }
 }
 
-// Adds a feature to the sorted query where it is not seen yet.
-__device__ inline void ask_for(i64* climb, i64 feature) {
-    for (i64 k = 0; k < climb[N_SEEN]; k++)
-        if (climb[SEEN + k] == feature) return;
-    if (climb[N_SEEN] >= MOST_SEEN || climb[0] >= LANES) return;
-    climb[SEEN + climb[N_SEEN]++] = feature;
-    i64 at = climb[0]++;
-    for (; at > 0 && climb[at] > feature; at--) climb[1 + at] = climb[at];
-    climb[1 + at] = feature;
+// Adds a feature to a short sorted list where it is not in it.
+__device__ inline void add_sorted(i64* list, i64& n, i64 feature) {
+    for (i64 k = 0; k < n; k++)
+        if (list[k] == feature) return;
+    if (n >= LANES) return;
+    i64 at = n++;
+    for (; at > 0 && list[at - 1] > feature; at--) list[at] = list[at - 1];
+    list[at] = feature;
+}
+
+// Asks for the features of a list, which then are seen.
+__device__ inline void ask_for(i64* climb, const i64* list, i64 n, i64 n_seen) {
+    if (n_seen + n > MOST_SEEN) n = 0;
+    climb[0] = n;
+    climb[N_SEEN] = n_seen + n;
+    for (i64 k = 0; k < n; k++) climb[1 + k] = climb[SEEN + n_seen + k] = list[k];
 }
 
 // Starts an ascent from the largest diagonal entries and from given features: `starts` holds how
 // many of each, and the features.
 KERNEL begin_climb(const i64* largest, const i64* starts, i64* climb) {
-    if (blockIdx.x != 0 || threadIdx.x != 0) return;
-    climb[0] = climb[N_SEEN] = climb[N_ROUNDS] = 0;
+    __shared__ i64 given[2 * LANES], list[LANES];
+    int t = threadIdx.x;
+    if (blockIdx.x != 0) return;
+    i64 n_largest = starts[0], n_starts = starts[1], n = 0;
+    if (t < LANES) given[t] = t < n_largest ? largest[t] : -1;
+    else if (t < 2 * LANES) given[t] = t - LANES < n_starts ? starts[2 + t - LANES] : -1;
+    __syncthreads();
+    if (t != 0) return;
+    for (int k = 0; k < 2 * LANES; k++)
+        if (given[k] >= 0) add_sorted(list, n, given[k]);
+    climb[N_ROUNDS] = 0;
     climb[IS_FIRST] = 1;
     climb[BEST_I] = climb[BEST_J] = -1;
     climb[BEST_SIGN] = 0;
-    for (i64 k = 0; k < starts[0]; k++)
-        if (largest[k] >= 0) ask_for(climb, largest[k]);
-    for (i64 k = 0; k < starts[1]; k++) ask_for(climb, starts[2 + k]);
+    ask_for(climb, list, n, 0);
 }
 
-// Takes the partners of the features that were asked for, and asks for the next ones.
+// Takes the partners of the features that were asked for, and asks for the next ones. All threads of
+// a block call it; thread c has the best partner of feature c.
 __device__ inline void climb_on(
-    const double* value, const i64* partner, const double* entry, const double* diagonal,
-    double scale, i64* climb, double* best_score
+    const Best& best, const double* diagonal, double scale, i64* climb, double* best_score
 ) {
-    i64 n = climb[0], chosen = -1, i = 0, j = 0, sign = 0;
-    double score = 0.0;
+    __shared__ i64 from[LANES], to[LANES], list[LANES];
+    __shared__ double entry[LANES], scores[LANES];
+    __shared__ int is_seen[LANES];
+    int t = threadIdx.x;
+    i64 n = climb[0], n_seen = climb[N_SEEN];
+    if (t < n) {
+        from[t] = climb[1 + t];
+        to[t] = best.partner;
+        entry[t] = best.entry;
+        is_seen[t] = 0;
+        if (to[t] >= 0)
+            scores[t] = scale * (diagonal[from[t]] + diagonal[to[t]] + fabs(best.entry));
+    }
+    __syncthreads();
+    for (i64 k = t; k < n_seen; k += THREADS)
+        for (i64 c = 0; c < n; c++)
+            if (climb[SEEN + k] == to[c]) is_seen[c] = 1;
+    __syncthreads();
+    if (t != 0) return;
+    i64 chosen = -1, i = 0, j = 0, sign = 0;
     for (i64 c = 0; c < n; c++) {
-        i64 from = climb[1 + c], to = partner[c];
-        if (to < 0) continue;
-        double own = scale * (diagonal[from] + diagonal[to] + fabs(entry[c]));
-        i64 low = from < to ? from : to, high = from < to ? to : from;
-        i64 own_sign = entry[c] < 0.0 ? -1 : 1;
-        bool before = low < i || (low == i && (high < j || (high == j && own_sign > sign)));
-        if (chosen < 0 || own > score || (own == score && before)) {
+        if (to[c] < 0) continue;
+        i64 low = from[c] < to[c] ? from[c] : to[c], high = from[c] < to[c] ? to[c] : from[c];
+        i64 own = entry[c] < 0.0 ? -1 : 1;
+        bool before = low < i || (low == i && (high < j || (high == j && own > sign)));
+        if (chosen < 0 || scores[c] > scores[chosen] || (scores[c] == scores[chosen] && before)) {
             chosen = c;
-            score = own;
             i = low;
             j = high;
-            sign = own_sign;
+            sign = own;
         }
     }
     bool is_first = climb[IS_FIRST] != 0, is_higher = false;
     if (chosen >= 0) {
         i64 b_i = climb[BEST_I], b_j = climb[BEST_J];
         bool before = i < b_i || (i == b_i && (j < b_j || (j == b_j && sign > climb[BEST_SIGN])));
-        is_higher = is_first || score > best_score[0] || (score == best_score[0] && before);
+        double score = scores[chosen], top = best_score[0];
+        is_higher = is_first || score > top || (score == top && before);
+        if (is_higher) {
+            best_score[0] = score;
+            climb[BEST_I] = i;
+            climb[BEST_J] = j;
+            climb[BEST_SIGN] = sign;
+        }
     }
-    if (is_higher) {
-        best_score[0] = score;
-        climb[BEST_I] = i;
-        climb[BEST_J] = j;
-        climb[BEST_SIGN] = sign;
-    }
-    climb[0] = 0;
+    i64 n_next = 0;
+    for (i64 c = 0; c < n; c++)
+        if (to[c] >= 0 && !is_seen[c] && (is_first || (is_higher && c == chosen)))
+            add_sorted(list, n_next, to[c]);
     climb[IS_FIRST] = 0;
     climb[N_ROUNDS]++;
-    for (i64 c = 0; c < n; c++)
-        if (partner[c] >= 0 && (is_first || (is_higher && c == chosen))) ask_for(climb, partner[c]);
+    ask_for(climb, list, n_next, n_seen);
 }
 
 template <int W>
@@ -163,9 +218,8 @@ __device__ inline void partners_of(
         partner[threadIdx.x] = best.partner;
         entry[threadIdx.x] = best.entry;
     }
-    __syncthreads();
-    if (climb != nullptr && threadIdx.x == 0)
-        climb_on(value, partner, entry, diagonal, scale, climb, best_score);
+    __syncthreads();  // all have read the query
+    if (climb != nullptr) climb_on(best, diagonal, scale, climb, best_score);
 }
 
 // Finds for each feature i of a query the j that maximises C_jj + |S_ij|, the smallest of equals; of

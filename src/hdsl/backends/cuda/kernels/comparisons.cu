@@ -154,37 +154,58 @@ KERNEL add_margins(
         out[t] += factor * margin_of(u, a, b, c, d, t);
 }
 
-// Writes how margins change along a move, and begins the line search.
-//
-// move: factors of the margins (with the prior's taken off), of u and of v; the largest step; a
-// given step size, or NaN for a search.
-KERNEL begin_move(
-    i64 code, i64 n, const int* a, const int* b, const int* c, const int* d, const double* u,
-    const double* v, const double* margins, const double* offset, const double* move,
-    const double* omega, i64 omega_step, double* direction, double* part, unsigned* ticket,
-    double* search
+// The slope and the curvature of one comparison's loss, times its weight. PLAIN is the smoothed hinge
+// with equal weights, which are left to the end of a chunk: few registers, so more threads at once.
+template <bool PLAIN>
+__device__ inline void add_slopes(
+    i64 code, double m, double x, const double* omega, i64 at, double& first, double& second
+) {
+    if (PLAIN) {
+        first += x * loss_slope(SMOOTHED_HINGE, m);
+        second += m >= 0.0 && m <= 1.0 ? x * x : 0.0;
+    } else {
+        double weighted = omega[at] * x;
+        first += weighted * loss_slope(code, m);
+        second += weighted * x * loss_curvature(code, m);
+    }
+}
+
+template <bool PLAIN>
+__device__ inline void end_chunk(
+    i64 chunk, i64 n_chunks, double first, double second, const double* omega, double* part
+) {
+    first = block_sum(first);
+    second = block_sum(second);
+    if (threadIdx.x == 0) {
+        part[chunk] = PLAIN ? first * omega[0] : first;
+        part[n_chunks + chunk] = PLAIN ? second * omega[0] : second;
+    }
+}
+
+template <bool PLAIN>
+__device__ inline void begin_move_of(
+    i64 code, i64 n, const int* __restrict__ a, const int* __restrict__ b,
+    const int* __restrict__ c, const int* __restrict__ d, const double* __restrict__ u,
+    const double* __restrict__ v, const double* __restrict__ margins,
+    const double* __restrict__ offset, const double* __restrict__ move,
+    const double* __restrict__ omega, i64 omega_step, double* __restrict__ direction, double* part,
+    unsigned* ticket, double* search
 ) {
     double of_margins = move[0], of_u = move[1], of_v = move[2];
     i64 n_chunks = (n + CHUNK - 1) / CHUNK;
     for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
         double first = 0.0, second = 0.0;
         i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
+#pragma unroll 4
         for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
             double m = margins[t], x = 0.0;
             if (of_margins != 0.0) x = of_margins * (offset == nullptr ? m : m - offset[t]);
             if (of_u != 0.0) x += of_u * margin_of(u, a, b, c, d, t);
             if (of_v != 0.0) x += of_v * margin_of(v, a, b, c, d, t);
             direction[t] = x;
-            double weighted = omega[t * omega_step] * x;
-            first += weighted * loss_slope(code, m);
-            second += weighted * x * loss_curvature(code, m);
+            add_slopes<PLAIN>(code, m, x, omega, t * omega_step, first, second);
         }
-        first = block_sum(first);
-        second = block_sum(second);
-        if (threadIdx.x == 0) {
-            part[chunk] = first;
-            part[n_chunks + chunk] = second;
-        }
+        end_chunk<PLAIN>(chunk, n_chunks, first, second, omega, part);
     }
     if (!is_last_block(ticket)) return;
     double first = sum_parts(part, n_chunks), second = sum_parts(part + n_chunks, n_chunks);
@@ -199,31 +220,72 @@ KERNEL begin_move(
     }
 }
 
+// Writes how margins change along a move, and begins the line search.
+//
+// move: factors of the margins (with the prior's taken off), of u and of v; the largest step; a
+// given step size, or NaN for a search.
+KERNEL begin_move(
+    i64 code, i64 n, const int* a, const int* b, const int* c, const int* d, const double* u,
+    const double* v, const double* margins, const double* offset, const double* move,
+    const double* omega, i64 omega_step, double* direction, double* part, unsigned* ticket,
+    double* search
+) {
+    begin_move_of<false>(
+        code, n, a, b, c, d, u, v, margins, offset, move, omega, omega_step, direction, part, ticket,
+        search
+    );
+}
+
+KERNEL begin_move_plain(
+    i64 code, i64 n, const int* a, const int* b, const int* c, const int* d, const double* u,
+    const double* v, const double* margins, const double* offset, const double* move,
+    const double* omega, i64 omega_step, double* direction, double* part, unsigned* ticket,
+    double* search
+) {
+    begin_move_of<true>(
+        code, n, a, b, c, d, u, v, margins, offset, move, omega, omega_step, direction, part, ticket,
+        search
+    );
+}
+
+// Sums the derivatives at a step size, chunk by chunk.
+template <bool PLAIN>
+__device__ inline void sum_slopes(
+    i64 code, i64 n, const double* __restrict__ margins, const double* __restrict__ direction,
+    double step, const double* __restrict__ omega, i64 omega_step, double* part
+) {
+    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
+    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
+        double first = 0.0, second = 0.0;
+        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
+#pragma unroll 4
+        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
+            double x = direction[t];
+            add_slopes<PLAIN>(
+                code, margins[t] + step * x, x, omega, t * omega_step, first, second
+            );
+        }
+        end_chunk<PLAIN>(chunk, n_chunks, first, second, omega, part);
+    }
+}
+
 // Takes the derivatives at the point where the line search is, and moves it on.
 KERNEL search_on(
     i64 code, i64 n, const double* margins, const double* direction, const double* omega,
     i64 omega_step, double* part, unsigned* ticket, double* search
 ) {
     if (search[DONE_] != 0.0) return;
-    double step = search[STEP];
-    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
-    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
-        double first = 0.0, second = 0.0;
-        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
-        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
-            double x = direction[t], m = margins[t] + step * x;
-            double weighted = omega[t * omega_step] * x;
-            first += weighted * loss_slope(code, m);
-            second += weighted * x * loss_curvature(code, m);
-        }
-        first = block_sum(first);
-        second = block_sum(second);
-        if (threadIdx.x == 0) {
-            part[chunk] = first;
-            part[n_chunks + chunk] = second;
-        }
-    }
-    end_slopes(n_chunks, part, ticket, search);
+    sum_slopes<false>(code, n, margins, direction, search[STEP], omega, omega_step, part);
+    end_slopes((n + CHUNK - 1) / CHUNK, part, ticket, search);
+}
+
+KERNEL search_on_plain(
+    i64 code, i64 n, const double* margins, const double* direction, const double* omega,
+    i64 omega_step, double* part, unsigned* ticket, double* search
+) {
+    if (search[DONE_] != 0.0) return;
+    sum_slopes<true>(code, n, margins, direction, search[STEP], omega, omega_step, part);
+    end_slopes((n + CHUNK - 1) / CHUNK, part, ticket, search);
 }
 
 // Writes the first two derivatives at a step size into out.
@@ -232,27 +294,64 @@ KERNEL slopes(
     const double* omega, i64 omega_step, double* part, unsigned* ticket, double* out
 ) {
     i64 n_chunks = (n + CHUNK - 1) / CHUNK;
-    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
-        double first = 0.0, second = 0.0;
-        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
-        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
-            double x = direction[t], m = margins[t] + step * x;
-            double weighted = omega[t * omega_step] * x;
-            first += weighted * loss_slope(code, m);
-            second += weighted * x * loss_curvature(code, m);
-        }
-        first = block_sum(first);
-        second = block_sum(second);
-        if (threadIdx.x == 0) {
-            part[chunk] = first;
-            part[n_chunks + chunk] = second;
-        }
-    }
+    sum_slopes<false>(code, n, margins, direction, step, omega, omega_step, part);
     if (!is_last_block(ticket)) return;
     double first = sum_parts(part, n_chunks), second = sum_parts(part + n_chunks, n_chunks);
     if (threadIdx.x == 0) {
         out[0] = first;
         out[1] = second;
+    }
+}
+
+template <bool PLAIN>
+__device__ inline void advance_of(
+    i64 code, i64 n, const double* __restrict__ margins, const double* __restrict__ direction,
+    const double* __restrict__ omega, i64 omega_step, double* __restrict__ out, double* part,
+    unsigned* ticket, double* search
+) {
+    double step = 0.0;
+    if (direction != nullptr) {
+        step = search[RESULT];
+        if (search[DONE_] == 0.0 || !(step > 0.0)) return;
+    }
+    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
+    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
+        double value = 0.0, largest = 0.0;
+        bool any = false;
+        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
+#pragma unroll 4
+        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
+            double m = margins[t];
+            if (direction != nullptr) {
+                m = m + step * direction[t];
+                out[t] = m;
+            }
+            largest = fabs(m) > largest ? fabs(m) : largest;
+            if (PLAIN) {
+                value += loss_value(SMOOTHED_HINGE, m);
+                any |= m < 1.0;
+            } else {
+                double w = omega[t * omega_step];
+                value += w * loss_value(code, m);
+                any |= w * loss_slope(code, m) != 0.0;
+            }
+        }
+        value = block_sum(value);
+        largest = block_max(largest);
+        double some = block_max(any ? 1.0 : 0.0);
+        if (threadIdx.x == 0) {
+            part[chunk] = PLAIN ? value * omega[0] : value;
+            part[n_chunks + chunk] = largest;
+            part[2 * n_chunks + chunk] = some;
+        }
+    }
+    if (!is_last_block(ticket)) return;
+    double value = sum_parts(part, n_chunks), largest = max_parts(part + n_chunks, n_chunks);
+    double some = max_parts(part + 2 * n_chunks, n_chunks);
+    if (threadIdx.x == 0) {
+        search[VALUE] = value;
+        search[LARGEST] = largest;
+        search[ANY_SLOPE] = some;
     }
 }
 
@@ -263,43 +362,16 @@ KERNEL advance(
     i64 code, i64 n, const double* margins, const double* direction, const double* omega,
     i64 omega_step, double* out, double* part, unsigned* ticket, double* search
 ) {
-    double step = 0.0;
-    if (direction != nullptr) {
-        step = search[RESULT];
-        if (search[DONE_] == 0.0 || !(step > 0.0)) return;
-    }
-    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
-    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
-        double value = 0.0, largest = -INF, any = 0.0;
-        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
-        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
-            double m = margins[t];
-            if (direction != nullptr) {
-                m = m + step * direction[t];
-                out[t] = m;
-            }
-            double w = omega[t * omega_step];
-            value += w * loss_value(code, m);
-            largest = fabs(m) > largest ? fabs(m) : largest;
-            any = w * loss_slope(code, m) != 0.0 ? 1.0 : any;
-        }
-        value = block_sum(value);
-        largest = block_max(largest);
-        any = block_max(any);
-        if (threadIdx.x == 0) {
-            part[chunk] = value;
-            part[n_chunks + chunk] = largest;
-            part[2 * n_chunks + chunk] = any;
-        }
-    }
-    if (!is_last_block(ticket)) return;
-    double value = sum_parts(part, n_chunks), largest = max_parts(part + n_chunks, n_chunks);
-    double any = max_parts(part + 2 * n_chunks, n_chunks);
-    if (threadIdx.x == 0) {
-        search[VALUE] = value;
-        search[LARGEST] = largest;
-        search[ANY_SLOPE] = any;
-    }
+    advance_of<false>(
+        code, n, margins, direction, omega, omega_step, out, part, ticket, search
+    );
+}
+
+KERNEL advance_plain(
+    i64 code, i64 n, const double* margins, const double* direction, const double* omega,
+    i64 omega_step, double* out, double* part, unsigned* ticket, double* search
+) {
+    advance_of<true>(code, n, margins, direction, omega, omega_step, out, part, ticket, search);
 }
 
 // --- pulls ---------------------------------------------------------------------------------------
@@ -334,23 +406,41 @@ KERNEL dot_pulls(
     }
 }
 
+template <bool PLAIN>
+__device__ inline void pull_pairs_of(
+    i64 code, i64 n_pairs, const i64* __restrict__ term_ptr, const int* __restrict__ term,
+    const double* __restrict__ margins, const double* __restrict__ omega, i64 omega_step,
+    double* __restrict__ w
+) {
+    for (i64 s = blockIdx.x * (i64)THREADS + threadIdx.x; s < n_pairs;
+         s += gridDim.x * (i64)THREADS) {
+        double total = 0.0;
+#pragma unroll 4
+        for (i64 k = term_ptr[s]; k < term_ptr[s + 1]; k++) {
+            int t = term[k];
+            i64 at = t < 0 ? ~t : t;
+            double pull = PLAIN ? -omega[0] * loss_slope(SMOOTHED_HINGE, margins[at])
+                                : -omega[at * omega_step] * loss_slope(code, margins[at]);
+            total = t < 0 ? total - pull : total + pull;
+        }
+        w[s] = total;
+    }
+}
+
 // Writes w: per pair of rows, the pulls of the comparisons that it is to win less those of the ones
 // that it is to lose. Term k of pair s names a comparison t, or ~t where the pair is to lose it.
 KERNEL pull_pairs(
     i64 code, i64 n_pairs, const i64* term_ptr, const int* term, const double* margins,
     const double* omega, i64 omega_step, double* w
 ) {
-    for (i64 s = blockIdx.x * (i64)THREADS + threadIdx.x; s < n_pairs;
-         s += gridDim.x * (i64)THREADS) {
-        double total = 0.0;
-        for (i64 k = term_ptr[s]; k < term_ptr[s + 1]; k++) {
-            int t = term[k];
-            i64 at = t < 0 ? ~t : t;
-            double pull = -omega[at * omega_step] * loss_slope(code, margins[at]);
-            total = t < 0 ? total - pull : total + pull;
-        }
-        w[s] = total;
-    }
+    pull_pairs_of<false>(code, n_pairs, term_ptr, term, margins, omega, omega_step, w);
+}
+
+KERNEL pull_pairs_plain(
+    i64 code, i64 n_pairs, const i64* term_ptr, const int* term, const double* margins,
+    const double* omega, i64 omega_step, double* w
+) {
+    pull_pairs_of<true>(code, n_pairs, term_ptr, term, margins, omega, omega_step, w);
 }
 
 // Writes w, or |w - other| where there is another, in the order of the links.

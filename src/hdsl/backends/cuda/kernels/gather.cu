@@ -19,11 +19,14 @@ __device__ inline int width_of(const i64* query) {
 KERNEL scatter_features(
     const i64* query, const i64* ptr, const int* idx, const double* val, double* U
 ) {
+    i64 n = query[0], n_blocks = gridDim.x;
     int width = width_of(query);
-    for (int c = 0; c < query[0]; c++) {
-        i64 f = query[1 + c];
-        for (i64 k = ptr[f] + blockIdx.x * (i64)THREADS + threadIdx.x; k < ptr[f + 1];
-             k += gridDim.x * (i64)THREADS)
+    if (n <= 0) return;
+    // Blocks take turns: each has one feature, or several where blocks are fewer than features.
+    for (i64 c = blockIdx.x % n; c < n; c += n_blocks) {
+        i64 f = query[1 + c], share = n_blocks < n ? 1 : (n_blocks - c + n - 1) / n;
+        for (i64 k = ptr[f] + blockIdx.x / n * THREADS + threadIdx.x; k < ptr[f + 1];
+             k += share * THREADS)
             U[(i64)idx[k] * width + c] = val == nullptr ? 0.0 : val[k];
     }
 }
