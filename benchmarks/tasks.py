@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 #: The modules that register benchmarks when imported.
-MODULES = ("kernels", "fits", "first_use", "steps", "scaling", "neighbors", "one_gpu")
+MODULES = ("kernels", "fits", "first_use", "steps", "corrective", "scaling", "neighbors", "one_gpu")
 
 #: A problem name for benchmarks that make their own.
 NO_PROBLEM = "-"
