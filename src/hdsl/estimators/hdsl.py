@@ -61,7 +61,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         The kind of Frank-Wolfe step: the paper's (forward or away, whichever is steeper), forward
         steps only, pairwise steps, lazy blended pairwise steps, or corrective steps. An iteration
         of these adds up to some hundred atoms and changes all weights at once: it takes longer, and
-        far fewer are needed.
+        far fewer are needed. They are made for the CPU; on a GPU they work, but slowly.
     step_size : {"line_search", "2/(k+2)"}, default="line_search"
         The second, the classic decreasing step, needs ``step="forward"``.
     init : {"zero", "oracle", "random"}, default="zero"
