@@ -21,7 +21,7 @@ from .tasks import Record, Task, benchmark
 TARGETS = {"dexter": 0.10273}
 
 ORACLES = ("ascent", "heuristic", "exact")
-STEPS = ("away", "pairwise", "blended", "forward")
+STEPS = ("away", "pairwise", "blended", "forward", "corrective")
 
 #: Iterations at which the path of a run is evaluated.
 ITERATION_MARKS = (10, 30, 100, 300, 1000, 3000)

@@ -295,7 +295,7 @@ def test_holding_out_rows_that_leave_one_feature_is_refused():
 def test_an_away_step_from_nearly_all_the_weight_is_finite():
     """1 minus the weight is 0 in float64."""
     active = ActiveSet(np.array([[0, 1, 1], [0, 1, -1]]), np.array([1.0, 1e-17]))
-    context = StepContext(active, None, None, None, np.random.default_rng(0), 0.0, np.inf)
+    context = StepContext(None, active, None, None, None, np.random.default_rng(0), 0.0, np.inf)
     context.scores, context.score, context.vertex = np.array([0.0, 1.0]), 0.5, Vertex(0.6, None)
     move = away(context)
     assert move == Move("away", None, (0, 1, 1), 1e17)

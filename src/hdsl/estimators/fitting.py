@@ -23,7 +23,7 @@ from ..core.atoms import check_atoms
 from ..core.protocols import Layout
 from ..core.snapshot import Arrays, SnapshotError, Snapshots, nested, part_of
 from ..core.solver import Callback, Options, Result, State, frank_wolfe
-from ..core.trace import TRACE_DTYPE, check_trace
+from ..core.trace import NO_CORRECTIONS, TRACE_DTYPE, check_corrections, check_trace
 from ..files.checkpoint import Checkpoint, digest
 from ..similarity import Similarity
 from . import automatic, monitor
@@ -87,6 +87,8 @@ class Stage:
             "trace": self.result.trace,
             "n_iter": np.array(self.result.n_iter),
         }
+        if len(self.result.corrections):
+            arrays["corrections"] = self.result.corrections
         return arrays if self.weights is None else {**arrays, "weights": self.weights}
 
     def restore(self, arrays: Arrays, shape: tuple[int, int]) -> None:
@@ -110,8 +112,12 @@ class Stage:
         check_trace(trace, n_iter, n_features)
         if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
             raise ValueError("the trace is not that of a run.")
-        atoms, weights = arrays["atoms"], arrays["atom_weights"]
-        self.result = Result(atoms, weights, np.nan, np.nan, False, n_iter, "max_iter", trace)
+        corrections = arrays.get("corrections", NO_CORRECTIONS)
+        check_corrections(corrections, len(trace), n_features)
+        self.result = Result(
+            arrays["atoms"], arrays["atom_weights"], np.nan, np.nan, False, n_iter, "max_iter",
+            trace, corrections=corrections,
+        )  # fmt: skip
         self.is_first = False
 
 
