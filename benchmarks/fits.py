@@ -174,8 +174,8 @@ def timed_fit(
         task, problem, part, seconds=times["seconds"], cpu_seconds=times["cpu_seconds"],
         yardstick=measured.yardstick, peak=measured.peak, model=model, setup_seconds=clock.setup,
         median_iteration=times["median"], median_cpu=times["median_cpu"],
-        last_tenth=times["last_tenth"], device=task.device or "cpu", held_before_mb=measured.held_before, status=model.status_,
-        scale=problem.scale,
+        last_tenth=times["last_tenth"], device=task.device or "cpu",
+        held_before_mb=measured.held_before, status=model.status_, scale=problem.scale,
     )  # fmt: skip
 
 
