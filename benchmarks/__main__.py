@@ -35,7 +35,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--threads", nargs="+", type=int, metavar="N", help="once with each number of threads")
     add("--iterations", type=int, metavar="N", help="iterations of a run")
     add("--oracles", nargs="+", metavar="O", help="ascent, heuristic, exact")
-    add("--steps", nargs="+", metavar="S", help="away, pairwise, blended, forward")
+    add("--steps", nargs="+", metavar="S", help="away, pairwise, blended, forward, corrective")
     add("--limit", type=float, metavar="SECONDS", help="end a run after so many seconds")
     add("--target", type=float, metavar="F", help="objective for time_to_objective")
     add("--prior", type=_number_or_auto, metavar="C", help="prior of the model (0)")

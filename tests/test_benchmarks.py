@@ -17,6 +17,8 @@ FIELDS = {
 }  # fmt: skip
 
 PARTS = {
+    "memory": {"small"},
+    "classes": {"10", "200"},
     "kernels": {
         "build", "first_look", "gradient", "diagonal", "rows_1", "rows_8", "scores", "atom_margins",
         "slope_along", "value", "oracle_exact", "oracle_exact_new", "oracle_ascent",
@@ -30,6 +32,8 @@ PARTS = {
     "mining": {""},
     "first_use": {"import_sklearn", "import_hdsl", "cold_fit", "warm_fit"},
     "steps": {f"{oracle}-{step}" for oracle in fits.ORACLES for step in fits.STEPS},
+    "corrective": {"away", "corrective"},
+    "corrective_folds": {"away", "corrective"},
     "dimension": {""},
     "triplets": {""},
     "million": {"full", "minibatch"},

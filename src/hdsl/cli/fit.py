@@ -112,7 +112,7 @@ def fit(
     max_iter: Annotated[int, option("Most iterations; each adds a pair.", panel=LEARNING)] = 1000,
     n_targets: Annotated[
         int, option("Nearest rows of the same label, per row.", panel=LEARNING)
-    ] = 5,
+    ] = 10,
     n_impostors: Annotated[
         int, option("Nearest rows of other labels, per row.", panel=LEARNING)
     ] = 10,

@@ -12,7 +12,7 @@ import numpy as np
 from .. import user_input
 from ..backends.cuda import runtime
 from ..core import losses, oracle, steps
-from .mining import METHODS
+from .mining import CENTERS, METHODS
 
 if TYPE_CHECKING:
     from .hdsl import HDSL
@@ -48,6 +48,8 @@ def check_parameters(model: HDSL) -> None:
         word(name, "mining", model.mining, METHODS, also=" or a callable (X, y, rng)")
     for parameter in ("n_targets", "n_impostors", "max_iter"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True)
+    if model.class_centers is not None:
+        word(name, "class_centers", model.class_centers, CENTERS, also=" or None")
     for parameter in ("batch_size", "mine_every", "n_iter_no_change", "n_components"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True, words=(None,))
     number(name, "tol", model.tol, low=0)

@@ -166,7 +166,7 @@ class CPUGradient(Gradient):
         if len(features) <= WIDTH:
             is_light = self.covers_all and bool(2 * cost.sum() <= nnz)
             return (self._scatter if is_light else self._gather)(features, after)
-        light = 20 * cost <= nnz
+        light = 16 * cost <= nnz + 2 * self.n_features  # a pass looks at every feature
         found = np.empty(len(features)), np.empty(len(features), np.int64), np.empty(len(features))
         for chosen, find in ((light, self._scatter), (~light, self._gather_many)):
             if chosen.any():

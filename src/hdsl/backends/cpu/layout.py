@@ -93,7 +93,7 @@ def statistics(rows: Rows, shards: Sequence[tuple[Comparisons, np.ndarray | None
     shards : sequence of (Comparisons, weights)
         No two have an anchor in common.
     """
-    total = margin = values = 0.0
+    total = margin = values = own = 0.0
     n_anchors = 0
     for of, weights in shards:
         omega = np.ones(of.n_comparisons) if weights is None else weights
@@ -102,8 +102,9 @@ def statistics(rows: Rows, shards: Sequence[tuple[Comparisons, np.ndarray | None
         total += float(omega.sum())
         margin += float((margins * omega).sum())
         values += float((of.rows.n_values()[of.anchors] * omega).sum())
+        own += float((of.rows.squared_lengths()[of.anchors] * omega).sum())
         n_anchors += len(np.unique(of.anchors[omega > 0]))
     typical = margin / total
     if typical == 0.0:  # no two dot products differ; go by the size of the rows
         typical = float(np.square(rows.row_val).sum()) / rows.n_rows
-    return Statistics(total, typical, n_anchors, values / total)
+    return Statistics(total, typical, n_anchors, values / total, own / total)

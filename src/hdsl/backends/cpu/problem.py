@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from ...core.atoms import ZERO, Atom, as_array, renumbered
 from ...core.protocols import Loss, Move, Problem, Step
 from ...core.snapshot import Arrays, check_arrays
 from .comparisons import Comparisons, make_comparisons
+from .corrective import Corrections
 from .cross_terms import CrossTerms
 from .gradient import CPUGradient
 from .kernels import comparisons as kernels
@@ -165,6 +167,18 @@ class CPUProblem(Problem):
         )  # fmt: skip
         size, value, largest = result.tolist()
         return Step(out, size, value, largest) if size > 0.0 else None
+
+    @cached_property
+    def _corrections(self) -> Corrections:
+        return Corrections(self.comparisons, self.loss, self.scale)
+
+    def curvature(self, margins: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms."""
+        return self._corrections.curvature(margins, atoms)
+
+    def shift(self, atoms: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """Return how margins change where the weights of atoms change."""
+        return self._corrections.shift(atoms, change)
 
     # --- gradients -------------------------------------------------------------------------------
 

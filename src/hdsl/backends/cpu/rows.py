@@ -74,6 +74,10 @@ class Rows:
         second, fourth = (np.bincount(row, part, self.n_rows) for part in (squares, squares**2))
         return np.divide(second**2, fourth, out=np.zeros(self.n_rows), where=fourth > 0)
 
+    def squared_lengths(self) -> np.ndarray:
+        """Return Σx² of each row."""
+        return np.bincount(self._row_of_value(), np.square(self.row_val), self.n_rows)
+
     def _row_of_value(self) -> np.ndarray:
         return np.repeat(np.arange(self.n_rows), np.diff(self.row_ptr))
 

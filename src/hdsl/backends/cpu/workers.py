@@ -23,6 +23,10 @@ from .kernels.team import JIT_IS_OFF, new_board, new_lobby
 #: A thread is worth waking for this many multiplications, not for fewer.
 GRAIN = 40_000
 
+#: Most and fewest multiplications of a piece of work, and pieces per thread that run before
+#: interrupts are served.
+PIECE, LEAST_PIECE, TURN = 2e7, 1e5, 8
+
 
 class Workers:
     """A handful of threads; use as a context manager to let them go at the end.
@@ -145,6 +149,21 @@ class Workers:
                 last, work = work, self._work
             last = work = None
             self._asleep.append(None)
+
+    def run_pieces(
+        self, kernel: Callable[..., Any], n_items: int, item_cost: float, *args: Any
+    ) -> None:
+        """Call ``kernel(start, stop, *args)`` for pieces of the items, a few at a time.
+
+        A piece takes some hundredths of a second, also on one thread, and an interrupt is served
+        between pieces. `item_cost` is the number of multiplications of an item.
+        """
+        share = max(n_items * item_cost / (4 * self.n_threads), LEAST_PIECE)
+        size = max(1, int(min(PIECE, share) / max(item_cost, 1.0)))
+        bounds = [*range(0, n_items, size), n_items]
+        step = TURN * self.n_threads if self.n_threads > 1 else 1
+        for first in range(0, len(bounds) - 1, step):
+            self.run(kernel, bounds[first : first + step + 1], *args)
 
     def split(self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None) -> list[int]:
         """Bounds that share out `n_items`, evenly or by their running `work`, none below `grain`.

@@ -17,8 +17,8 @@ def estimate(X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
     """
     n_rows, n_compared = X.shape[0], len(compared)
     of_host = host.estimate(X, compared, prior=True)
-    n_products = of_host.products // 16
     n_pairs = of_host.pairs // 64
+    n_products = of_host.products // 12 - n_pairs
     # Columns, and two work matrices of 8 columns; while products are made also rows, the order of
     # the entries, and running counts.
     matrix = X.nnz * 12 + n_rows * 8 * 18
@@ -28,9 +28,11 @@ def estimate(X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
     pairs = n_pairs * (8 + 16 + 16 + 5 * 8)
     later = comparisons + pairs + 12 * min(TERMS_LIMIT, n_products)
     return MemoryEstimate(
-        matrix=matrix + max(making - later, 0),
+        matrix=matrix,
         comparisons=comparisons,
         pairs=pairs,
         products=n_products * 12,
-        batch=12 * min(TERMS_LIMIT, n_products),
+        atoms=12 * min(TERMS_LIMIT, n_products),
+        batch=0,
+        setup=max(making - later, 0),
     )
