@@ -25,6 +25,9 @@ ROUNDS = 4
 #: Passes over X that are queued before their answers are taken.
 PASSES = 256
 
+#: The diagonal of so many features is copied as fast as a few entries of it.
+FEW_FEATURES = 1 << 17
+
 # Places in the state of an ascent, as in the kernels.
 BEST_I, BEST_SIGN, CLIMB_HEAD, CLIMB_SIZE = 18, 20, 32, 32 + 1024
 
@@ -304,6 +307,12 @@ class CUDAGradient(Gradient):
         if n_largest + len(listed) > WIDTH:
             return super().climb(listed, n_largest)
         return self.problem.climb(self.pulls, listed, n_largest)
+
+    def climb_all(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
+        """Return the distinct vertices of two half steps from each start, best first."""
+        if self.n_features <= FEW_FEATURES:
+            self.diagonal  # noqa: B018 - one copy is cheaper than one per vertex
+        return super().climb_all(starts, n_largest)
 
 
 def vertex_of(climb: np.ndarray, score: float) -> Vertex:

@@ -97,7 +97,7 @@ class CUDALayout(Layout):
                 "device='cuda' computes the losses of the library only, and this one is not among "
                 f"them: {loss!r}. Take device='cpu'."
             )
-        return CUDAProblem(self.card, self.features, CODES[type(loss)], scale, prior)
+        return CUDAProblem(self.card, self.features, loss, scale, prior)
 
 
 class OnCard:

@@ -8,14 +8,16 @@ are known. The host waits once for all of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...core.atoms import ZERO, Atom, renumbered
-from ...core.protocols import Move, Problem, Step, Vertex
+from ...core.protocols import Loss, Move, Problem, Step, Vertex
 from ...core.snapshot import Arrays, check_arrays
+from ..cpu.corrective import Corrections
+from ..cpu.kernels.losses import CODES
 from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
 from .pool import Held, Pool
 from .runtime import Array
@@ -69,8 +71,8 @@ class CUDAProblem(Problem):
     card : OnCard
     features : ndarray of shape (n_features,)
         The user's number of each feature.
-    code : int
-        Of the loss, as the kernels number them.
+    loss : Loss
+        One that the kernels know.
     scale : float
         λ of the domain.
     prior : float, default=0.0
@@ -78,9 +80,10 @@ class CUDAProblem(Problem):
     """
 
     def __init__(
-        self, card: OnCard, features: np.ndarray, code: int, scale: float, prior: float = 0.0
+        self, card: OnCard, features: np.ndarray, loss: Loss, scale: float, prior: float = 0.0
     ) -> None:
-        self.card, self.device, self.features, self.code = card, card.device, features, code
+        self.card, self.device, self.features = card, card.device, features
+        self.loss, self.code = loss, CODES[type(loss)]
         self.scale, self.prior = float(scale), float(prior)
         self.n_comparisons, self.n_features = card.n, card.n_features
         device = self.device
@@ -321,6 +324,17 @@ class CUDAProblem(Problem):
                 del self._recorded[next(iter(self._recorded))]
             self._recorded[key] = self.device.record(partial(work, *arrays))
         self._recorded[key]()
+
+    @cached_property
+    def _corrections(self) -> Corrections:
+        return Corrections(self.card.of, self.loss, self.scale)
+
+    def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms.
+
+        The host computes them, from a sample of the comparisons where there are many.
+        """
+        return self._corrections.curvature(np.asarray(margins), atoms)
 
     # --- gradients -------------------------------------------------------------------------------
 
