@@ -18,12 +18,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.backends.cpu
 import reference
-from hdsl.backends.cpu import comparisons, pairs, rows
+from hdsl.backends.cpu import comparisons, nearness, pairs, rows
 from hdsl.backends.cpu import workers as workers_module
 from hdsl.backends.cpu.comparisons import Comparisons, make_comparisons
 from hdsl.backends.cpu.kernels import gradient as gradient_kernels
 from hdsl.backends.cpu.kernels.comparisons import any_nonzero
 from hdsl.backends.cpu.kernels.compiler import CHUNK, WIDTH
+from hdsl.backends.cpu.kernels.team import JIT_IS_OFF
 from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.rows import Rows
 from hdsl.backends.cpu.workers import Workers
@@ -101,16 +102,29 @@ def test_drift_is_the_bound_by_sizes(case, data):
 # --- partners: one row of S at a time, WIDTH in a pass, or many passes ---------------------------
 
 
-WAYS = ["scatter", "gather", "gather_many"]
+WAYS = ["scatter", "gather", "gather_common", "gather_many"]
+
+
+def visit_by_rows(pairs):
+    """Make half of the features common ones, which come first in each row."""
+    rows = pairs.rows
+    rows.matrix = rows.matrix.copy()
+    rows.matrix.sort_indices()
+    rows.row_idx, rows.row_val = rows.matrix.indices.astype(np.int32), rows.matrix.data
+    rows.n_common = rows.n_features // 2
+    for of, name in ((rows, "common"), (rows, "feature_blocks"), (pairs, "of_blocks")):
+        of.__dict__.pop(name, None)
 
 
 def partners(way, gradient, features, after):
     """Find partners by one of the ways that `CPUGradient.partners` chooses from, by their cost."""
     gradient.pairs.row_cost = np.full(gradient.n_features, 0 if way == "scatter" else 10**12)
+    if way == "gather_common":
+        visit_by_rows(gradient.pairs)
     n, asked = len(features), features
     if way == "gather_many":
         asked = np.resize(features, max(n, WIDTH + 1))
-    step = WIDTH if way == "gather" else len(asked)
+    step = WIDTH if way.startswith("gather") and way != "gather_many" else len(asked)
     found = [
         gradient.partners(asked[k : k + step], after=after) for k in range(0, len(asked), step)
     ]
@@ -178,6 +192,9 @@ def on_threads(arrays, monkeypatch):
     for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_SHARE"):
         monkeypatch.setattr(pairs, name, 1)
     monkeypatch.setattr(rows, "ENTRY_BLOCK", 30)
+    monkeypatch.setattr(rows, "MANY_ROWS", 1)
+    monkeypatch.setattr(nearness, "LEAST_ROWS", 1)
+    monkeypatch.setattr(rows, "COMMON_SHARE", 20)
 
     def run(function, loss="smoothed_hinge", weighted=False, width=3):
         X, T, weights = arrays
@@ -189,8 +206,10 @@ def on_threads(arrays, monkeypatch):
                 layout = CPULayout(X, T, weights if weighted else None, workers=workers)
                 results.append(function(layout.problem(losses.get(loss), 20.0, 0.3)))
                 of = layout.comparisons
-                assert len(of.rows.feature_bounds) == workers.team_size(1e5) + 1 == n_jobs + 1
-                assert len(of.rows.feature_blocks) > 8
+                assert len(of.rows.feature_bounds) == n_jobs + 1
+                assert workers.team_size(1e5) == (1 if JIT_IS_OFF else n_jobs)
+                assert len(of.rows.feature_blocks) > 2
+                assert 0 < of.rows.n_common < 50
                 assert len(of.pairs.product_parts) > 8
         return results
 

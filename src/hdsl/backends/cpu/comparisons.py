@@ -9,7 +9,7 @@ import numpy as np
 from ...core.atoms import Atom
 from .kernels import comparisons as kernels
 from .kernels.compiler import CHUNK
-from .kernels.pairs import count_into
+from .kernels.pairs import count_into, list_terms
 from .pairs import Pairs
 from .rows import Rows, check_count
 from .workers import GRAIN
@@ -106,11 +106,13 @@ class Comparisons:
     @cached_property
     def terms(self) -> tuple[np.ndarray, np.ndarray]:
         """The comparisons that each pair is in: t where it is to win, ~t where it is to lose."""
-        number = np.concatenate([self.positive_pair, self.negative_pair])
-        t = np.arange(self.n_comparisons, dtype=np.int32)
         ptr = np.zeros(self.pairs.n_pairs + 1, dtype=np.int64)
-        count_into(number, ptr)
-        return np.cumsum(ptr), np.concatenate([t, ~t])[np.argsort(number, kind="stable")]
+        for number in (self.positive_pair, self.negative_pair):
+            count_into(number, ptr)
+        np.cumsum(ptr, out=ptr)
+        term = np.empty(2 * self.n_comparisons, dtype=np.int32)
+        list_terms(self.positive_pair, self.negative_pair, ptr[:-1].copy(), term)
+        return ptr, term
 
 
 class Triplets(Comparisons):

@@ -142,7 +142,7 @@ class CPUGradient(Gradient):
             self.workers.together(
                 climbing.climb, n_passes * climbing.PASS_PHASES + 1, 2 * self._cost_of_a_pass,
                 self.scale, n_largest, rows.feature_blocks, pairs.row_cost, *rows.by_column,
-                rows.column_sizes, *rows.by_row, *pairs.links, self.w, self.diagonal,
+                rows.column_sizes, *rows.by_row, *rows.common, *pairs.links, self.w, self.diagonal,
                 *pairs.side_by_side,
                 *pairs.of_blocks, *pairs.of_rare_features, features, n_own, way,
                 np.empty((n_passes, WIDTH), dtype=np.int64), np.empty((n_passes, WIDTH)), seen,
@@ -190,9 +190,10 @@ class CPUGradient(Gradient):
         padded[:m] = features
         value, partner, entry = self.pairs.of_blocks
         self.workers.together(
-            climbing.gather_partners, 3, self._cost_of_a_pass, rows.feature_blocks, padded, m,
-            after, *rows.by_column, rows.column_sizes, *self.pairs.links, self.w, self.diagonal,
-            *self.pairs.side_by_side, value, partner, entry,
+            climbing.gather_partners, 5, self._cost_of_a_pass, rows.feature_blocks, padded, m,
+            after, *rows.by_column, rows.column_sizes, *rows.by_row, *rows.common,
+            *self.pairs.links, self.w, self.diagonal, *self.pairs.side_by_side, value, partner,
+            entry,
         )  # fmt: skip
         best = value[:, :m].argmax(axis=0), np.arange(m)  # the first block of equals
         return value[best], partner[best], entry[best]

@@ -59,7 +59,8 @@ class CPULayout(Layout):
         matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.n_features))
         rows_in_order = near_order(compared, X.shape[0])
         if rows_in_order is not None:
-            matrix = matrix[rows_in_order]
+            matrix = matrix[rows_in_order]  # a copy, which may be sorted in place
+            matrix.sort_indices()
             number = np.empty(X.shape[0], dtype=np.int64)
             number[rows_in_order] = np.arange(X.shape[0])
             compared = number[compared]

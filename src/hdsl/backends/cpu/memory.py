@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ...memory import format_bytes
 from .cross_terms import CROSS_TERMS_LIMIT
+from .nearness import LEAST_ROWS
 
 #: Anchors of the sample that pairs and products of rows are estimated from.
 SAMPLE = 500
@@ -83,12 +84,14 @@ def estimate(
     n_pairs = int(pairs * n_compared) + 1
     frequency = _frequency(X)
     d, nnz = len(frequency), X.nnz
-    # Numbers of features and columns of X; work per row and feature, and per thread.
-    for_matrix = nnz * (4 + 12) + n_rows * (40 + 64 * n_threads) + d * (140 + 13 * n_threads)
-    # Rows as given and sorted, and pair numbers; margins, direction, pulls, offset.
-    for_comparisons = n_compared * (8 * compared.shape[1] + 12 + 8 + 8 * (4 + 2 * prior))
+    # Numbers of features and columns of X; rows where they are put in order; work per row and
+    # feature, and per thread.
+    per_value = 4 + 12 + (12 if n_rows >= LEAST_ROWS else 0)
+    for_matrix = nnz * per_value + n_rows * (200 + 64 * n_threads) + d * (140 + 13 * n_threads)
+    # Rows as given and sorted, pair numbers, terms; margins, direction, pulls, offset.
+    for_comparisons = n_compared * (8 * compared.shape[1] + 12 + 8 + 8 + 8 * (5 + 2 * prior))
     # Rows and links, counts and inner products, three vectors of numbers.
-    for_pairs = n_pairs * (8 + 16 + 16 + 24)
+    for_pairs = n_pairs * (8 + 16 + 16 + 32)
     for_products = 0 if batch_size else int(shared * n_pairs) * 12 + n_pairs * 12
     for_atoms = _for_atoms(frequency, n_rows, n_pairs, max_iter)
     for_batch = 0.0

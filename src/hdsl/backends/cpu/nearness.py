@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 #: Fewer rows keep their order: what is looked up by row fits in the caches anyway.
-LEAST_ROWS = 100_000
+LEAST_ROWS = 50_000
 
 #: Comparisons per row that the order is made from; more say little more.
 PER_ROW = 4

@@ -17,7 +17,7 @@ def estimate(X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
     """
     n_rows, n_compared = X.shape[0], len(compared)
     of_host = host.estimate(X, compared, prior=True)
-    n_pairs = of_host.pairs // 64
+    n_pairs = of_host.pairs // 72
     n_products = of_host.products // 12 - n_pairs
     # Columns, and two work matrices of 8 columns; while products are made also rows, the order of
     # the entries, and running counts.

@@ -8,13 +8,13 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiler import ROW_BLOCK, WIDTH, kernel
-from .gradient import largest, partners_in, scatter_partner
+from .compiler import COMMON_BLOCK, ROW_BLOCK, WIDTH, kernel
+from .gradient import largest, note_partner, partners_in, scatter_partner
 from .pairs import place_of
 from .team import JIT_IS_OFF, finish, linger, take, wait
 
 #: Phases of a pass over X, and the most passes of one climb; the caller goes on from there.
-PASS_PHASES, MOST_PASSES = 4, 24
+PASS_PHASES, MOST_PASSES = 6, 24
 
 GATHER, SCATTER = 0, 1
 
@@ -131,27 +131,121 @@ def spread_on_team(
     wait(board, phase + 1, n_blocks)
 
 
+def _scatter_row_plainly(idx, val, start, stop, x, out):
+    """Add val[k] * x to row idx[k] of `out` for k in [start, stop)."""
+    for k in range(start, stop):
+        out[idx[k]] += val[k] * x
+
+
+@intrinsic
+def _scatter_row_in_registers(typing_context, idx, val, start, stop, x, out):
+    """Do the same with vector registers; the bits are the same."""
+
+    def generate(context, builder, signature, args):
+        int64, lane = ir.IntType(64), ir.IntType(32)
+        vector = ir.VectorType(ir.DoubleType(), WIDTH)
+        undefined = ir.Constant(vector, ir.Undefined)
+        everywhere = ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH)
+
+        def pointer(k):
+            return context.make_array(signature.args[k])(context, builder, args[k]).data
+
+        def vector_at(place):
+            return builder.bitcast(place, vector.as_pointer())
+
+        idx_ptr, val_ptr, x_ptr, out_ptr = (pointer(k) for k in (0, 1, 4, 5))
+        row = builder.load(vector_at(x_ptr), align=8)
+        one = ir.Constant(int64, 1)
+        with cgutils.for_range_slice(builder, args[2], args[3], one, int64) as (k, _):
+            column = builder.sext(builder.load(builder.gep(idx_ptr, [k])), int64)
+            value = builder.load(builder.gep(val_ptr, [k]))
+            first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
+            values = builder.shuffle_vector(first, undefined, everywhere)
+            offset = builder.mul(column, ir.Constant(int64, WIDTH))
+            place = vector_at(builder.gep(out_ptr, [offset]))
+            total = builder.fadd(builder.load(place, align=8), builder.fmul(values, row))
+            builder.store(total, place, align=8)
+        return context.get_dummy_value()
+
+    signature = types.void(idx, val, types.int64, types.int64, x, out)
+    return signature, generate
+
+
+_scatter_row: Any = _scatter_row_plainly if JIT_IS_OFF else _scatter_row_in_registers
+
+
+@kernel()
+def common_partners(
+    board, phase, bounds, features, n_own, after, row_ptr, row_idx, row_val, common_end, row_parts,
+    sums, R, diag, floor, best, partner, entry,
+):  # fmt: skip
+    """Find the best partners of WIDTH features among the common ones, in two phases.
+
+    The common features are the first, so many as ``sums`` has room for. Their entries come row by
+    row (X as CSR, up to common_end[b] in row b), so that R is read once and in order: there are
+    many rows. Rows between row_parts[p:p + 2] are summed in sums[p], and then the parts in order.
+    """
+    n_parts = row_parts.size - 1
+    part = take(board, phase)
+    while part < n_parts:
+        own = sums[part]
+        own[:] = 0.0
+        for b in range(row_parts[part], row_parts[part + 1]):
+            _scatter_row(row_idx, row_val, row_ptr[b], common_end[b], R[b], own)
+        part = finish(board, phase)
+    wait(board, phase, n_parts)
+    n_blocks = _n_common_blocks(sums)
+    s = np.empty(WIDTH)
+    block = take(board, phase + 1)
+    while block < n_blocks:
+        best[block, :n_own] = -np.inf
+        best[block, n_own:] = np.inf  # nothing is better than padding
+        partner[block] = -1
+        entry[block] = 0.0
+        for j in range(bounds[block], bounds[block + 1]):
+            s[:] = sums[0, j]
+            for part in range(1, n_parts):
+                for c in range(WIDTH):
+                    s[c] += sums[part, j, c]
+            note_partner(j, diag[j], s, features, after, best[block], partner[block], entry[block])
+        for c in range(n_own):
+            floor[c] = max(floor[c], best[block, c])
+        block = finish(board, phase + 1)
+    wait(board, phase + 1, n_blocks)
+
+
+@kernel()
+def _n_common_blocks(sums):
+    """Return how many blocks of features are common ones."""
+    return (sums.shape[1] + COMMON_BLOCK - 1) // COMMON_BLOCK
+
+
 @kernel()
 def gather_on_team(
-    board, phase, bounds, features, n_own, after, ptr, idx, val, size, R, peaks, diag, best,
-    partner, entry,
+    board, phase, bounds, features, n_own, after, ptr, idx, val, size, row_ptr, row_idx, row_val,
+    common_end, row_parts, sums, R, peaks, diag, best, partner, entry,
 ):  # fmt: skip
     """Find the best partners of WIDTH features, for each block of partners by itself.
 
     The first `n_own` features count; the others are -1. Blocks are those between `bounds`. What one
     block has reached spares others the partners that cannot; it may be known late or not at all,
-    since only those below the best of all are left out.
+    since only those below the best of all are left out. Takes three phases.
     """
-    n_blocks = bounds.size - 1
+    n_blocks, n_common = bounds.size - 1, _n_common_blocks(sums)
     floor = peaks[peaks.shape[0] - 1]
+    if n_common > 0:
+        common_partners(
+            board, phase, bounds, features, n_own, after, row_ptr, row_idx, row_val, common_end,
+            row_parts, sums, R, diag, floor, best, partner, entry,
+        )  # fmt: skip
     peak = np.zeros(WIDTH)
     for block in range(peaks.shape[0] - 1):
         for c in range(WIDTH):
             peak[c] = max(peak[c], peaks[block, c])
-    block = take(board, phase)
+    block = n_common + take(board, phase + 2)
     while block < n_blocks:
         best[block, :n_own] = -np.inf
-        best[block, n_own:] = np.inf  # nothing is better than padding
+        best[block, n_own:] = np.inf
         partner[block] = -1
         entry[block] = 0.0
         partners_in(
@@ -160,22 +254,23 @@ def gather_on_team(
         )  # fmt: skip
         for c in range(n_own):
             floor[c] = max(floor[c], best[block, c])
-        block = finish(board, phase)
-    wait(board, phase, n_blocks)
+        block = n_common + finish(board, phase + 2)
+    wait(board, phase + 2, n_blocks - n_common)
 
 
 @kernel()
 def gather_partners(
-    board, lobby, who, bounds, features, n_own, after, ptr, idx, val, size, link_ptr, neighbor,
-    pair, w, diag, U, marked, R, peaks, best, partner, entry,
+    board, lobby, who, bounds, features, n_own, after, ptr, idx, val, size, row_ptr, row_idx,
+    row_val, common_end, row_parts, sums, link_ptr, neighbor, pair, w, diag, U, marked, R, peaks,
+    best, partner, entry,
 ):  # fmt: skip
     """Find the best partners of up to WIDTH features in one pass over X that a team shares."""
     spread_on_team(
         board, 0, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R, peaks
     )
     gather_on_team(
-        board, 2, bounds, features, n_own, after, ptr, idx, val, size, R, peaks, diag, best,
-        partner, entry,
+        board, 2, bounds, features, n_own, after, ptr, idx, val, size, row_ptr, row_idx, row_val,
+        common_end, row_parts, sums, R, peaks, diag, best, partner, entry,
     )  # fmt: skip
     linger(board, lobby, who)
 
@@ -282,9 +377,9 @@ def _collect(m, best, block_partner, block_entry, partner, entry):
 @kernel()
 def climb(
     board, lobby, who, scale, n_largest, bounds, row_cost, ptr, idx, val, size, row_ptr, row_idx,
-    row_val, link_ptr, neighbor, pair, w, diag, U, marked, R, peaks, best, block_partner,
-    block_entry, r, reached, rows, s, seen_feature, touched, features, n_own, way, partner, entry,
-    seen, ends, score,
+    row_val, common_end, row_parts, sums, link_ptr, neighbor, pair, w, diag, U, marked, R, peaks,
+    best, block_partner, block_entry, r, reached, rows, s, seen_feature, touched, features, n_own,
+    way, partner, entry, seen, ends, score,
 ):  # fmt: skip
     """Alternating maximisation, as ``core.protocols.Gradient.climb`` says it, on a team.
 
@@ -306,8 +401,9 @@ def climb(
                 peaks,
             )  # fmt: skip
             gather_on_team(
-                board, phase + 2, bounds, own, m, False, ptr, idx, val, size, R, peaks, diag, best,
-                block_partner, block_entry,
+                board, phase + 2, bounds, own, m, False, ptr, idx, val, size, row_ptr, row_idx,
+                row_val, common_end, row_parts, sums, R, peaks, diag, best, block_partner,
+                block_entry,
             )  # fmt: skip
         else:
             task = take(board, phase + 2)
@@ -321,14 +417,14 @@ def climb(
                 )  # fmt: skip
                 task = finish(board, phase + 2)
             wait(board, phase + 2, m)
-        if take(board, phase + 3) == 0:
+        if take(board, phase + 5) == 0:
             if way[turn] == GATHER:
                 _collect(m, best, block_partner, block_entry, partner[turn], entry[turn])
             _choose_next(
                 turn, scale, diag, row_cost, row_idx.size, features, n_own, way,
                 (partner[turn], entry[turn]), seen, ends, score,
             )  # fmt: skip
-            finish(board, phase + 3)
-        wait(board, phase + 3, 1)
+            finish(board, phase + 5)
+        wait(board, phase + 5, 1)
         turn += 1
     linger(board, lobby, who)

@@ -35,3 +35,6 @@ WIDTH = 8
 
 #: Rows whose numbers are written in one task.
 ROW_BLOCK = 256
+
+#: Common features whose sums are added up in one task.
+COMMON_BLOCK = 64

@@ -231,6 +231,18 @@ _may_reach: Any = _may_reach_plainly if JIT_IS_OFF else _may_reach_in_registers
 
 
 @kernel()
+def note_partner(j, diag, s, features, after, best, partner, entry):
+    """Note j as the partner of each of WIDTH features that it is the best of so far."""
+    for c in range(WIDTH):
+        value = diag + abs(s[c])
+        i = features[c]
+        if value > best[c] and (j > i if after else j != i):
+            best[c] = value
+            partner[c] = j
+            entry[c] = s[c]
+
+
+@kernel()
 def partners_in(
     start, stop, features, after, ptr, idx, val, size, peak, R, diag, floor, best, partner, entry
 ):
@@ -248,13 +260,7 @@ def partners_in(
         if _may_reach(diag[j], size[j], peak, floor) and gather_column(
             idx, val, R, ptr[j], ptr[j + 1], diag[j], best, s
         ):
-            for c in range(WIDTH):
-                value = diag[j] + abs(s[c])
-                i = features[c]
-                if value > best[c] and (j > i if after else j != i):
-                    best[c] = value
-                    partner[c] = j
-                    entry[c] = s[c]
+            note_partner(j, diag[j], s, features, after, best, partner, entry)
 
 
 @kernel()

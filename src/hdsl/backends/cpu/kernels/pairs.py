@@ -29,6 +29,22 @@ def link_rows(row_a, row_b, cursor, neighbor, pair):
 
 
 @kernel()
+def list_terms(positive_pair, negative_pair, cursor, term):
+    """Fill the lists of comparisons of the pairs; `cursor` starts as their pointers.
+
+    A pair lists t where it is to win, and after those ~t where it is to lose.
+    """
+    for t in range(positive_pair.size):
+        s = positive_pair[t]
+        term[cursor[s]] = t
+        cursor[s] += 1
+    for t in range(negative_pair.size):
+        s = negative_pair[t]
+        term[cursor[s]] = ~t
+        cursor[s] += 1
+
+
+@kernel()
 def unfold(s, start, rows, ptr, idx, val, out):
     """Hold row rows[s] in a vector that held rows[s - 1], or zeros at the start (X as CSR).
 
@@ -84,3 +100,10 @@ def place_of(idx, start, stop, row):
         else:
             stop = middle
     return start
+
+
+@kernel()
+def ends_below(ptr, idx, limit, out):
+    """Write where the indices below `limit` end in each row (X as CSR)."""
+    for b in range(out.size):
+        out[b] = place_of(idx, ptr[b], ptr[b + 1], limit)

@@ -37,7 +37,7 @@ _TAKEN, _DONE = 0, 8
 
 #: Looks at a counter before the processor is offered to other threads, and those of a helper
 #: before it goes to sleep.
-_PATIENCE, _LINGERING = 1000, 2500
+_PATIENCE, _LINGERING = 1000, 5000
 
 #: Where a board has the number of its team.
 _TEAM = 1
