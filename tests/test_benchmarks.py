@@ -66,7 +66,9 @@ def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
             assert record["ratio"] == pytest.approx(record["seconds"] / record["yardstick_seconds"])
         if record["n_iter"] is not None:
             assert record["objective"] > 0.0
-            assert 0 < record["n_atoms"] <= record["n_iter"] + 1
+            assert record["n_atoms"] > 0
+            if "corrective" not in record["benchmark"]:  # whose steps add several
+                assert record["n_atoms"] <= record["n_iter"] + 1
             assert record["n_features"] > 1
         if name == "first_use" and record["benchmark"].endswith("hdsl"):
             assert record["extra"]["numba_imported"] is False
