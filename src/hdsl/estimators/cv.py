@@ -334,7 +334,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         whole: Supervision | None,
     ) -> None:
         """Refuse a grid that cannot fit, before its work."""
-        if base.memory_limit is None:
+        if base.memory_limit is None or base.device != "cpu":
             return
         n_jobs = joblib.effective_n_jobs(self.n_jobs)
         n_processes = min(n_jobs, len(folds))
@@ -421,8 +421,8 @@ def search_memory(
 
     data = sum(map(held, folds))
     largest = max(folds, key=lambda parts: parts[0].X.nnz)
-    run = estimate_fit(base, largest[0].X, largest[0].compared).total
-    refit = 0 if whole is None else estimate_fit(base, whole.X, whole.compared).total
+    run = estimate_fit(base, largest[0].rows, largest[0].compared).total
+    refit = 0 if whole is None else estimate_fit(base, whole.rows, whole.compared).total
     if n_processes == 1:
         return data + max(run, refit)
     return data + refit + n_processes * (PROCESS + held(largest) + run)
