@@ -1,0 +1,16 @@
+"""The learned similarity in search engines: queries, rows, exact answers, BM25 weights, exports.
+
+No client library of an engine is imported here: a search is any function.
+"""
+
+from .certify import CertifiedTopK, certified_top_k, recall_at
+from .rows import limit_weights, sparse_rows, to_sparsevec
+
+__all__ = [
+    "CertifiedTopK",
+    "certified_top_k",
+    "limit_weights",
+    "recall_at",
+    "sparse_rows",
+    "to_sparsevec",
+]
