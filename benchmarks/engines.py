@@ -308,6 +308,56 @@ class Milvus(Engine):
         return _columns((hit["id"], hit["distance"]) for hit in found)
 
 
+class Tantivy(Engine):
+    """Full text: rows are counts of terms, scores are BM25, weights of a query are boosts."""
+
+    packages = ("tantivy",)
+
+    def open(self) -> None:
+        import tantivy
+
+        self.module = tantivy
+        builder = tantivy.SchemaBuilder()
+        builder.add_unsigned_field("id", stored=True, indexed=True, fast=True)
+        builder.add_text_field("terms", tokenizer_name="whitespace", index_option="freq")
+        self.schema = builder.build()
+        self.index = tantivy.Index(self.schema, path=self.folder)
+        self.writer = self.index.writer(num_threads=1)
+
+    def put_batch(self, ids: list[int], X: Any, lengths: list[float]) -> None:
+        self.remove(ids)
+        for one, (indices, counts) in zip(ids, sparse_rows(X), strict=True):
+            words = (f"w{i} " * int(count) for i, count in zip(indices, counts, strict=True))
+            document = self.module.Document()
+            document.add_unsigned("id", one)
+            document.add_text("terms", "".join(words))
+            self.writer.add_document(document)
+
+    def remove(self, ids: list[int]) -> None:
+        for one in ids:
+            self.writer.delete_documents_by_term("id", one)
+
+    def finish(self) -> None:
+        self.writer.commit()
+        self.writer.wait_merging_threads()
+        self.index.reload()
+        self.writer = self.index.writer(num_threads=1)
+        self.searcher = self.index.searcher()
+
+    def search(
+        self, indices: list[int], values: list[float], m: int
+    ) -> tuple[list[int], list[float]]:
+        kind = self.module.Query
+        terms = (
+            kind.boost_query(kind.term_query(self.schema, "terms", f"w{i}", "freq"), value)
+            for i, value in zip(indices, values, strict=True)
+        )
+        query = kind.boolean_query([(self.module.Occur.Should, term) for term in terms])
+        found = self.searcher.search(query, m).hits
+        return _columns((self.searcher.doc(at)["id"][0], score) for score, at in found)
+
+
+#: Engines that hold sparse rows; Tantivy counts words.
 ENGINES = {
     "sqlite": SQLite,
     "postgresql": PostgreSQL,

@@ -351,3 +351,27 @@ def climb(C, S, starts):
         ahead = [j for j in best[1:] if not any(j in look for look in looks)]
     i, j = sorted(best)
     return (i, j, 1 if S[i, j] >= 0.0 else -1), looks
+
+
+def bm25(counts, fitted, k1, b, lengths):
+    """BM25 weights of dense counts, term by term; `fitted` are the documents counted."""
+    n = len(fitted)
+    average = fitted.sum() / n
+    Z = np.zeros(counts.shape)
+    for d, document in enumerate(counts):
+        length = document.sum()
+        if lengths == "lucene":
+            length = max(size for size in lucene_lengths() if size <= length)
+        for t, count in enumerate(document):
+            n_with = (fitted[:, t] > 0).sum()
+            idf = np.log(1 + (n - n_with + 0.5) / (n_with + 0.5))
+            if count:
+                share = length / average if average else 1.0
+                Z[d, t] = idf * (k1 + 1) * count / (count + k1 * (1 - b + b * share))
+    return Z
+
+
+def lucene_lengths():
+    """The 256 lengths of Lucene's byte: 0 to 23, then 24 plus numbers of 4 significant bits."""
+    small = [code if code < 8 else (code % 8 + 8) << (code // 8 - 1) for code in range(232)]
+    return [*range(24), *(24 + number for number in small)]

@@ -3,10 +3,12 @@
 No client library of an engine is imported here: a search is any function.
 """
 
+from .bm25 import BM25Transformer
 from .certify import CertifiedTopK, certified_top_k, recall_at
 from .rows import limit_weights, sparse_rows, to_sparsevec
 
 __all__ = [
+    "BM25Transformer",
     "CertifiedTopK",
     "certified_top_k",
     "limit_weights",
