@@ -375,3 +375,20 @@ def lucene_lengths():
     """The 256 lengths of Lucene's byte: 0 to 23, then 24 plus numbers of 4 significant bits."""
     small = [code if code < 8 else (code % 8 + 8) << (code // 8 - 1) for code in range(232)]
     return [*range(24), *(24 + number for number in small)]
+
+
+def rank_measures(found, grades, k):
+    """Reciprocal rank, precision@k and nDCG@k of one query, rank by rank."""
+    reciprocal = 0.0
+    for rank, one in enumerate(found, 1):
+        if one in grades and not reciprocal:
+            reciprocal = 1 / rank
+    gain = n_right = 0
+    for rank, one in enumerate(found[:k], 1):
+        gain += grades.get(one, 0) / np.log2(1 + rank)
+        n_right += one in grades
+    best = sum(
+        grade / np.log2(1 + rank)
+        for rank, grade in enumerate(sorted(grades.values(), reverse=True)[:k], 1)
+    )
+    return reciprocal, n_right / k, gain / best
