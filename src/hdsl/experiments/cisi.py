@@ -60,7 +60,7 @@ class Collection(NamedTuple):
             return ranking_quality(self.ranking[queries, :DEPTH], relevant)
         rewritten = model.rewrite(self.X[self.n_documents + queries], cosine=True)
         index = model.index_rows(self.X[: self.n_documents], cosine=True)
-        return ranking_quality(top_k(rewritten, index, DEPTH).rows, relevant)
+        return ranking_quality(top_k(rewritten, index, DEPTH, n_jobs=1).rows, relevant)
 
     def log(self, queries: np.ndarray) -> list[tuple[int, list[int], list[int]]]:
         """Return what was shown and chosen per query, as `choice_triplets` takes it."""
@@ -136,7 +136,7 @@ def fit(collection: Collection, queries: np.ndarray, choice: Choice) -> HDSL:
     """Return a model of the judgements of some queries, which weigh the same."""
     triplets = choice_triplets(collection.log(queries))
     weights = 1.0 / np.bincount(triplets[:, 0])[triplets[:, 0]]
-    options: dict[str, Any] = {"tol": 0.0, "random_state": 0}
+    options: dict[str, Any] = {"tol": 0.0, "random_state": 0, "n_jobs": 1}
     first = HDSL(max_iter=1, **options)
     first.fit(collection.X, triplets=triplets, sample_weight=weights)
     prior, scale = choice[0] * first.prior_, choice[1] * first.scale_

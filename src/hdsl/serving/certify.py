@@ -252,13 +252,9 @@ class _Run:
         slack: float,
     ) -> None:
         self._search, self._documents = search, documents
-        shape = (1, documents.n_features)
+        self._query = features, weights
         positive = weights > 0
         self._features, self._values = features[positive].tolist(), weights[positive].tolist()
-        self._query, self._positive = (
-            sp.csr_array((values, (np.zeros(len(at), dtype=np.int64), at)), shape=shape)
-            for values, at in ((weights, features), (weights[positive], features[positive]))
-        )
         self._slack = slack + UNDERFLOW * len(self._values)
         terms = (len(self._values) + 2) * UNIT_ROUNDOFF
         self._rounding = 2.0 * terms / (1.0 - terms)
@@ -303,9 +299,9 @@ class _Run:
             return True
         ids, scores = self._read(self._search(list(self._features), list(self._values), m))
         rows = self._documents.rows_of(ids)
-        bounds = np.asarray((rows @ self._positive.T).todense()).ravel()
+        bounds, new = self._products(rows)
         self._check_scores(ids, scores, bounds)
-        new = (rows @ self._query.T).toarray().ravel() / self._documents.lengths_of(ids)
+        new = new / self._documents.lengths_of(ids)
         self._scores.update(zip(ids, new.tolist(), strict=True))
         self._returned = ids
         if self._documents.n is not None and len(self._scores) == self._documents.n:
@@ -314,6 +310,17 @@ class _Run:
         last = float(scores[-1]) if len(ids) >= m else 0.0
         self._bound = self._limit(last) / self._documents.shortest
         return len(ids) < m
+
+    def _products(self, X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+        """Return the dot products of rows with the positive part and with the whole query."""
+        features, weights = self._query
+        n = X.shape[0]
+        if not len(features) or not X.nnz:
+            return np.zeros(n), np.zeros(n)
+        place = np.minimum(np.searchsorted(features, X.indices), len(features) - 1)
+        products = np.where(features[place] == X.indices, X.data * weights[place], 0.0)
+        row = np.repeat(np.arange(n), np.diff(X.indptr))
+        return np.bincount(row, np.maximum(products, 0.0), n), np.bincount(row, products, n)
 
     def _limit(self, score: float) -> float:
         """Return the most that ⟨q⁺, y⟩ can be where the engine has this score."""
@@ -367,7 +374,7 @@ class _Run:
         is_short = sum(score >= self._bound for score in self._scores.values()) < k
         if not (verify or is_short) or self._bound == -np.inf:
             return
-        bounds = np.asarray((X @ self._positive.T).todense()).ravel()
+        bounds, scores = self._products(X)
         bounds[list(self._scores)] = -np.inf
         limit = self._bound * self._documents.shortest
         missing = int(bounds.argmax()) if len(bounds) else 0
@@ -380,8 +387,7 @@ class _Run:
         if is_short:
             # The engine has no others, or no more can be asked for: these are scored here.
             others = np.flatnonzero(bounds > -np.inf)
-            scores = (X[others] @ self._query.T).toarray().ravel()
-            scores = scores / self._documents.lengths_of(others.tolist())
+            scores = scores[others] / self._documents.lengths_of(others.tolist())
             best = np.lexsort((others, -scores))[:k]
             self._scores.update(zip(others[best].tolist(), scores[best].tolist(), strict=True))
             self._bound = -np.inf
