@@ -163,7 +163,9 @@ class _Documents:
             self.X = self._check(rows, "rows")
         self.lengths, self.shortest = self._check_lengths(lengths)
         #: How many there are; None if not known.
-        self.n = self.X.shape[0] if self.X is not None else None
+        self.n = None if self.lengths is None else len(self.lengths)
+        if self.X is not None:
+            self.n = self.X.shape[0]
 
     def _check(self, rows: Any, name: str) -> sp.csr_array:
         X = as_sparse(rows, name).astype(np.float64, copy=False)
@@ -201,6 +203,8 @@ class _Documents:
 
     def rows_of(self, ids: list[Any]) -> sp.csr_array:
         """Return the rows of some ids."""
+        if not ids:
+            return sp.csr_array((0, self.n_features))
         if self.X is not None:
             return self.X[np.array([self._row_number(one) for one in ids], dtype=np.int64)]
         try:
@@ -259,7 +263,6 @@ class _Run:
         terms = (len(self._values) + 2) * UNIT_ROUNDOFF
         self._rounding = 2.0 * terms / (1.0 - terms)
         self._scores: dict[Any, float] = {}  # of every candidate, in the order of arrival
-        self._returned: list[Any] = []  # by the last answer
         #: No document outside the candidates scores more.
         self._bound = np.inf
 
@@ -295,15 +298,15 @@ class _Run:
     def _ask(self, m: int) -> bool:
         """Ask for m documents and score the new ones; return whether there are no others."""
         if not self._values or m == 0:
-            self._returned, self._bound = [], 0.0 if m else -np.inf
+            self._bound = 0.0 if m else -np.inf
             return True
         ids, scores = self._read(self._search(list(self._features), list(self._values), m))
-        rows = self._documents.rows_of(ids)
-        bounds, new = self._products(rows)
-        self._check_scores(ids, scores, bounds)
-        new = new / self._documents.lengths_of(ids)
-        self._scores.update(zip(ids, new.tolist(), strict=True))
-        self._returned = ids
+        is_new = np.array([one not in self._scores for one in ids], dtype=bool)
+        new = [one for one in ids if one not in self._scores]
+        bounds, found = self._products(self._documents.rows_of(new))
+        self._check_scores(new, scores[is_new], bounds)
+        found = found / self._documents.lengths_of(new)
+        self._scores.update(zip(new, found.tolist(), strict=True))
         if self._documents.n is not None and len(self._scores) == self._documents.n:
             self._bound = -np.inf
             return True
