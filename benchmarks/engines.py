@@ -123,7 +123,7 @@ class SQLite(Engine):
 
     divides = True
 
-    DOT = """SELECT doc, {score} AS score FROM query JOIN postings USING (term) {join}
+    DOT = """SELECT doc, {score} AS score FROM query CROSS JOIN postings USING (term) {join}
              GROUP BY doc ORDER BY score DESC LIMIT ?"""
 
     def open(self) -> None:
