@@ -530,6 +530,41 @@ def test_files_that_expand_too_much_are_refused_before_memory_is_allocated(put, 
     assert peak < 2**23  # half of what it expands to
 
 
+PARSED_BOMBS = {
+    "ones.data.gz": lambda: gzip.compress(b"1\n" * 10**6),
+    "pairs.svm.gz": lambda: gzip.compress(b"1 1:1\n" * 10**6),
+    "X.mtx.gz": lambda: gzip.compress(
+        b"%%MatrixMarket matrix array integer general\n1000 1000\n" + b"1\n" * 10**6
+    ),
+    "bytes.mat": lambda: saved_mat(
+        {"fea": np.ones((1000, 1000), np.uint8), "gnd": np.ones(1000)}, do_compression=True
+    ),
+    "many.mat": lambda: saved_mat(
+        {f"v{k}": np.zeros(2**18) for k in range(8)}, do_compression=True
+    ),
+    "X.npz": lambda: saved_npz(sp.csr_array(np.ones((1000, 1000), np.int8))),
+}
+
+
+def saved_npz(X):
+    stream = io.BytesIO()
+    sp.save_npz(stream, X, compressed=True)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", PARSED_BOMBS)
+def test_what_parsing_would_take_counts_not_only_what_unpacking_does(put, monkeypatch, name):
+    monkeypatch.setattr(files, "FREE_BYTES", 2**22)
+    path = put(name, PARSED_BOMBS[name]())
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataFileError, match="over 200 times its size"):
+            read_matrix(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**23
+    finally:
+        tracemalloc.stop()
+
+
 @pytest.mark.parametrize("ending", [".gz", ".bz2"])
 def test_files_that_cannot_be_decompressed_are_refused(put, ending):
     with pytest.raises(DataFileError, match=rf"cannot be read as a \{ending} file"):

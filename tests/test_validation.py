@@ -372,10 +372,16 @@ def test_bad_numbers_are_refused(name, value, expected):
     refuses({name: value}, f"'{name}' parameter of HDSL", expected, f"Got {value!r}")
 
 
+@pytest.mark.parametrize("name", ["max_iter", "scale", "batch_size", "n_targets", "prior"])
+@pytest.mark.parametrize("value", [2**64, 10**400, 10**20])
+def test_integers_beyond_64_bits_are_refused(name, value):
+    refuses({name: value}, f"'{name}' parameter of HDSL", "must fit in 64 bits")
+
+
 WORDS = {
     "loss": ["smoothed_hinge", "squared_hinge", "logistic", "exponential"],
     "oracle": ["exact", "heuristic", "ascent"],
-    "step": ["forward", "away", "pairwise", "blended"],
+    "step": ["forward", "away", "pairwise", "blended", "corrective"],
     "step_size": ["line_search", "2/(k+2)"],
     "init": ["oracle", "random"],
     "mining": ["neighbors", "random", "callable"],

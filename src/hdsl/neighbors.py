@@ -10,9 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import assert_all_finite
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from . import search, user_input
 from .similarity import LearnedCosine, Rewriter, as_rewriter, unit_rows
@@ -192,20 +190,9 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         user_input.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
         if not callable(self.weights):
             user_input.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
-        if y is None:
-            raise ValueError(
-                f"{name} requires y to be passed, but the target y is None: pass one label per row."
-            )
         learned = copy(self)  # self changes at the end, all at once
         X = user_input.check_matrix(learned, X, reset=True)
-        y = column_or_1d(y, warn=True)
-        if len(y) != X.shape[0]:
-            raise ValueError(
-                f"y has {len(y)} labels, but X has {X.shape[0]} rows: one label per row is "
-                "expected."
-            )
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
+        y = user_input.check_classes(name, y, X.shape[0])
         index = self._rewrite(X)[1]  # a wrong similarity raises here, not later
         classes, codes = np.unique(y, return_inverse=True)
         fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_index": index}

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from . import user_input
+from .core.snapshot import part_of
 from .files.model import CLASS_SCORES, read_model
-from .files.tables import under_prefix
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
@@ -188,7 +188,7 @@ def load_collection(path: Any) -> Collection:
     """
     state = read_model(path)
     extra = state["extra"]
-    n_scores = np.size(under_prefix(CLASS_SCORES, extra).get("classes", ()))
+    n_scores = np.size(part_of(extra, CLASS_SCORES).get("classes", ()))
     try:
         return Collection.from_extra(extra, state["n_features_in"] - n_scores)
     except ValueError as error:

@@ -6,6 +6,7 @@ came, and the way out if there is one.
 
 from __future__ import annotations
 
+import math
 import numbers
 from typing import Any
 
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 from sklearn import get_config
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_data
 
 INDEX_LIMIT = np.iinfo(np.int32).max
 
@@ -44,7 +45,11 @@ def check_number(
         return
     kind = numbers.Integral if integer else numbers.Real
     good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
-    good = good and np.isfinite(value) and (high is None or value < high)
+    if good and isinstance(value, numbers.Integral) and abs(int(value)) >= 2**63:
+        raise ValueError(
+            f"The {name!r} parameter of {owner} must fit in 64 bits. Got {_shortened(int(value))}."
+        )
+    good = good and math.isfinite(value) and (high is None or value < high)
     if good and (value > low if strict else value >= low):
         return
     article = "an int" if integer else "a float"
@@ -54,6 +59,12 @@ def check_number(
     raise ValueError(
         f"The {name!r} parameter of {owner} must be {wanted}{others}. Got {value!r} instead."
     )
+
+
+def _shortened(value: int) -> str:
+    """Return a number for a message; Python refuses to print thousands of digits."""
+    size = abs(value)
+    return repr(value) if size < 10**24 else f"an int of {size.bit_length()} bits"
 
 
 def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") -> None:
@@ -195,14 +206,25 @@ def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
         )
 
 
-def check_labels(y: Any, n_rows: int) -> np.ndarray:
-    """Return y as class numbers 0, 1, …; it must have two classes, and one label per row."""
+def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
+    """Return y as one class label per row; `owner` is the estimator that asks."""
+    if y is None:
+        raise ValueError(
+            f"{owner} requires y to be passed, but the target y is None: pass one label per row."
+        )
     y = column_or_1d(y, warn=True)
     if len(y) != n_rows:
         raise ValueError(
             f"y has {len(y)} labels, but X has {n_rows} rows: one label per row is expected."
         )
+    assert_all_finite(y, input_name="y")
     check_classification_targets(y)
+    return y
+
+
+def check_labels(y: Any, n_rows: int) -> np.ndarray:
+    """Return y as class numbers 0, 1, …; it must have two classes, and one label per row."""
+    y = check_classes("fit", y, n_rows)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(
@@ -212,58 +234,64 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
     return codes
 
 
-def check_triplets(triplets: Any, n_rows: int) -> np.ndarray:
+def check_triplets(triplets: Any, n_rows: int, name: str = "triplets") -> np.ndarray:
     """Return triplets as an int64 array of shape (n_triplets, 3) whose rows exist."""
     array = _check_row_numbers(
-        "triplets", triplets, n_rows, 3, "the row numbers of anchor, positive and negative"
+        name, triplets, n_rows, 3, "the row numbers of anchor, positive and negative"
     )
     same = np.flatnonzero(array[:, 1] == array[:, 2])
     if len(same):
         raise ValueError(
-            f"triplets[{same[0]}] has row {array[same[0], 1]} as both positive and negative "
+            f"{name}[{same[0]}] has row {array[same[0], 1]} as both positive and negative "
             f"({len(same)} such triplet(s)): drop them, they say nothing."
         )
     return array
 
 
-def check_quadruplets(quadruplets: Any, n_rows: int) -> np.ndarray:
+def check_quadruplets(quadruplets: Any, n_rows: int, name: str = "quadruplets") -> np.ndarray:
     """Return quadruplets as an int64 array of shape (n_quadruplets, 4) whose rows exist."""
     array = _check_row_numbers(
-        "quadruplets", quadruplets, n_rows, 4, "the row numbers a, b, c, d of S(a, b) > S(c, d)"
+        name, quadruplets, n_rows, 4, "the row numbers a, b, c, d of S(a, b) > S(c, d)"
     )
     same = np.flatnonzero((np.sort(array[:, :2], axis=1) == np.sort(array[:, 2:], axis=1)).all(1))
     if len(same):
         a, b = array[same[0], :2]
         raise ValueError(
-            f"quadruplets[{same[0]}] compares the pair ({a}, {b}) with itself ({len(same)} such "
+            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself ({len(same)} such "
             "quadruplet(s)): drop them, they say nothing."
         )
     return array
 
 
-def check_comparisons(comparisons: Any, n_rows: int) -> np.ndarray:
-    """Return quadruplets as `check_quadruplets` does if there are 4 columns, else triplets."""
+def check_comparisons(comparisons: Any, n_rows: int, name: str | None = None) -> np.ndarray:
+    """Return quadruplets as `check_quadruplets` does if there are 4 columns, else triplets.
+
+    `name` is the parameter they came as, where it does not say which of the two they are.
+    """
     try:
         n_columns = np.shape(comparisons)[1:]
     except ValueError:  # rows of unequal length
         n_columns = ()
     check = check_quadruplets if n_columns == (4,) else check_triplets
-    return check(comparisons, n_rows)
+    return check(comparisons, n_rows, *([] if name is None else [name]))
 
 
 def _check_row_numbers(
     name: str, comparisons: Any, n_rows: int, n_columns: int, columns: str
 ) -> np.ndarray:
     """Return comparisons as an int64 array of shape (n, n_columns) with values in [0, n_rows)."""
+    kind = "triplet" if n_columns == 3 else "quadruplet"
     try:
         array = np.asarray(comparisons)
         shape = f"shape {array.shape}"
     except ValueError:
         array, shape = np.empty(0), "rows of unequal length"
     if array.ndim != 2 or array.shape[1] != n_columns:
-        raise ValueError(f"{name} must have shape (n_{name}, {n_columns}): {columns}. Got {shape}.")
+        raise ValueError(
+            f"{name} must have shape (n_{kind}s, {n_columns}): {columns}. Got {shape}."
+        )
     if len(array) == 0:
-        raise ValueError(f"{name} is empty: at least one {name.removesuffix('s')} is needed.")
+        raise ValueError(f"{name} is empty: at least one {kind} is needed.")
     if not np.issubdtype(array.dtype, np.integer):
         raise ValueError(
             f"{name} must hold integers, row numbers of X. Got dtype {array.dtype}: convert "
@@ -274,7 +302,7 @@ def _check_row_numbers(
         t, column = outside[0]
         raise ValueError(
             f"{name}[{t}] names row {array[t, column]}, but X has {n_rows} rows. "
-            f"{name.capitalize()} number the rows of X from 0."
+            f"{kind.capitalize()}s number the rows of X from 0."
         )
     return array.astype(np.int64, copy=False)
 

@@ -63,6 +63,9 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int, option("Random seed.")] = 0,
+    device: Annotated[
+        str, option("Where the solver runs: cpu, cuda, or cuda:1 and so on for another GPU.")
+    ] = "cpu",
     jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
     memory_limit: Annotated[
         str,
@@ -109,7 +112,7 @@ def fit(
     max_iter: Annotated[int, option("Most iterations; each adds a pair.", panel=LEARNING)] = 1000,
     n_targets: Annotated[
         int, option("Nearest rows of the same label, per row.", panel=LEARNING)
-    ] = 5,
+    ] = 10,
     n_impostors: Annotated[
         int, option("Nearest rows of other labels, per row.", panel=LEARNING)
     ] = 10,
@@ -182,7 +185,7 @@ def fit(
         scale=_number(scale, "--scale"), prior=_number(prior, "--prior"), loss=loss, oracle=oracle,
         step=step, batch_size=batch_size, mining=mining, n_targets=n_targets,
         n_impostors=n_impostors, mine_every=mine_every, max_iter=max_iter, tol=tol,
-        n_iter_no_change=patience, random_state=seed, n_jobs=jobs,
+        n_iter_no_change=patience, random_state=seed, device=device, n_jobs=jobs,
         memory_limit=None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
     )  # fmt: skip
     vectorizer = None

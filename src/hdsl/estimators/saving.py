@@ -11,9 +11,10 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from ..core.snapshot import nested, part_of
+from ..core.trace import NO_CORRECTIONS
 from ..files.container import damaged
 from ..files.model import CLASS_SCORES, read_model, write_model
-from ..files.tables import add_prefix, under_prefix
 from .parameters import NOT_SAVED
 from .scores import ClassScores
 
@@ -64,7 +65,7 @@ def save(model: HDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None)
     scores, learned = _parts(model)
     if scores is not None:
         extra[CLASS_SCORES] = {"steps": [name for name, _ in model.steps]}
-        extra |= add_prefix(CLASS_SCORES, scores.to_arrays())
+        extra |= nested(**{CLASS_SCORES: scores.to_arrays()})
     write_model(path, {**_state(learned), "extra": extra})
     checkpoint = learned.__dict__.pop("checkpoint_file_", None)
     if checkpoint is not None:
@@ -93,7 +94,7 @@ def _state(model: HDSL) -> dict[str, Any]:
         name: getattr(model, name + "_")
         for name in (
             "atoms", "weights", "scale", "prior", "objective", "gap", "gap_is_exact", "status",
-            "n_iter", "n_triplets", "n_features_in", "trace", "norm", "columns",
+            "n_iter", "n_triplets", "n_features_in", "trace", "corrections", "norm", "columns",
         )
     }  # fmt: skip
     params = model.get_params(deep=False)
@@ -141,7 +142,7 @@ def load(path: Any) -> HDSL | Pipeline:
     state = read_model(path)
     extra = state.pop("extra")
     model = _model(state)
-    if CLASS_SCORES not in extra and not under_prefix(CLASS_SCORES, extra):
+    if CLASS_SCORES not in extra and not part_of(extra, CLASS_SCORES):
         return model
     try:
         return _pipeline(extra, model)
@@ -161,6 +162,7 @@ def _model(state: dict[str, Any]) -> HDSL:
     given = known.keys() - NOT_SAVED - set(left_out)  # a file does not configure the machine
     model = HDSL(**{name: v for name, v in params if name in given})
     state.pop("versions")
+    state.setdefault("corrections", NO_CORRECTIONS.copy())
     for name, value in state.items():
         if value is not None or name in ("norm", "columns"):
             setattr(model, name + "_", value)
@@ -179,7 +181,7 @@ def _pipeline(extra: dict[str, Any], model: HDSL) -> Pipeline:
     good = all(isinstance(name, str) and "__" not in name for name in names)
     if not good or len(names) != 2 or names[0] == names[1]:
         raise ValueError("the names of the two steps are missing")
-    scores = ClassScores.from_arrays(under_prefix(CLASS_SCORES, extra))
+    scores = ClassScores.from_arrays(part_of(extra, CLASS_SCORES))
     n_columns = scores.n_features_in_ + len(scores.classes_)
     if n_columns != model.n_features_in_:
         raise ValueError(f"they make {n_columns} columns, but the model has {model.n_features_in_}")

@@ -13,10 +13,9 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.model_selection import check_cv
 from sklearn.svm import LinearSVC
-from sklearn.utils import assert_all_finite, check_random_state
-from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
-from sklearn.utils.validation import check_is_fitted, column_or_1d, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import user_input
 from ..similarity import unit_rows
@@ -229,20 +228,9 @@ class ClassScores(TransformerMixin, BaseEstimator):
         """Return a copy that has all but the classifier, what to learn from, and a generator."""
         name = type(self).__name__
         user_input.check_number(name, "weight", self.weight, low=0, words=("auto",))
-        if y is None:
-            raise ValueError(
-                f"{name} requires y to be passed, but the target y is None: pass one label per row."
-            )
         checked = copy(self)
         X = user_input.check_matrix(checked, X, reset=True)
-        y = column_or_1d(y, warn=True)
-        if len(y) != X.shape[0]:
-            raise ValueError(
-                f"y has {len(y)} labels, but X has {X.shape[0]} rows: one label per row is "
-                "expected."
-            )
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
+        y = user_input.check_classes(name, y, X.shape[0])
         checked.classes_ = np.unique(y)
         if len(checked.classes_) < 2:
             raise ValueError(

@@ -153,7 +153,7 @@ def _check(
     is_estimator = isinstance(model, BaseEstimator)
     owner = model if is_estimator else BaseEstimator()
     X = sp.csr_array(user_input.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
-    triplets = _check_comparisons(triplets, X.shape[0])
+    triplets = user_input.check_comparisons(triplets, X.shape[0], "triplets")
     return X, triplets, user_input.check_weights(sample_weight, len(triplets), "triplet")
 
 
@@ -161,35 +161,3 @@ def _plain(n_features: int, norm: str | None) -> Similarity:
     """Return the dot product, or the cosine with ``norm="l2"``."""
     no_atoms = np.empty((0, 3), dtype=np.int64), np.empty(0)
     return Similarity(*no_atoms, scale=1.0, prior=1.0, n_features=n_features, norm=norm)
-
-
-def _check_comparisons(comparisons: Any, n_rows: int) -> np.ndarray:
-    """Return triplets or quadruplets as int64; raise ValueError unless they compare rows of X."""
-    try:
-        quadruplets = np.asarray(comparisons)
-    except ValueError:  # rows of unequal length
-        quadruplets = np.empty(0)
-    if quadruplets.ndim != 2 or quadruplets.shape[1] != 4:
-        return user_input.check_triplets(comparisons, n_rows)
-    if len(quadruplets) == 0:
-        raise ValueError("triplets is empty: at least one quadruplet is needed.")
-    if not np.issubdtype(quadruplets.dtype, np.integer):
-        raise ValueError(
-            f"triplets must hold integers, row numbers of X. Got dtype {quadruplets.dtype}: "
-            "convert with .astype(int) if the values are whole."
-        )
-    outside = np.argwhere((quadruplets < 0) | (quadruplets >= n_rows))
-    if len(outside):
-        t, column = outside[0]
-        raise ValueError(
-            f"triplets[{t}] names row {quadruplets[t, column]}, but X has {n_rows} rows. "
-            "Quadruplets number the rows of X from 0."
-        )
-    first, second = np.sort(quadruplets[:, :2]), np.sort(quadruplets[:, 2:])
-    same = np.flatnonzero((first == second).all(axis=1))
-    if len(same):
-        raise ValueError(
-            f"triplets[{same[0]}] compares a pair of rows with itself ({len(same)} such "
-            "quadruplet(s)): drop them, they say nothing."
-        )
-    return quadruplets.astype(np.int64, copy=False)

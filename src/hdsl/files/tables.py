@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.snapshot import nested, part_of
 from .container import CODES, Arrays
 
 #: Bytes of a table in memory per byte in the file. An honest table has about 3.
@@ -90,7 +91,7 @@ def pack_table(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
             known, column = np.unique(column, return_inverse=True)
             words[part] = known.tolist()
         columns[part] = narrow(column) if column.dtype.kind in "iu" else column.copy()
-    return add_prefix(name, columns), {"columns": described, "words": words}
+    return nested(**{name: columns}), {"columns": described, "words": words}
 
 
 def unpack_table(arrays: Mapping[str, np.ndarray], name: str, layout: Any) -> np.ndarray:
@@ -98,7 +99,7 @@ def unpack_table(arrays: Mapping[str, np.ndarray], name: str, layout: Any) -> np
 
     Nothing in the layout is trusted.
     """
-    columns = under_prefix(name, arrays)
+    columns = part_of(arrays, name)
     dtype, words = _check_table_layout(name, layout)
     n_bytes = sum(column.nbytes for column in columns.values())
     n_rows = max((column.size for column in columns.values()), default=0)
@@ -164,16 +165,3 @@ def get_array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     if name not in arrays:
         raise ValueError(f"array {short(name)} is missing")
     return arrays[name]
-
-
-def add_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """Return arrays with a prefix and a dot before each name."""
-    return {f"{prefix}.{name}": array for name, array in arrays.items()}
-
-
-def under_prefix(prefix: str, arrays: Mapping[str, np.ndarray]) -> Arrays:
-    """Return the arrays whose names `add_prefix` made, with their names before it."""
-    start = prefix + "."
-    return {
-        name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)
-    }

@@ -21,8 +21,11 @@ from ..memory import format_bytes
 
 Data = tuple[sp.csr_array, np.ndarray | None]
 
-#: A file may expand to this many times its size, or to FREE_BYTES if that is more.
-MAX_EXPANSION, FREE_BYTES = 200, 64 * 2**20
+#: What a file is parsed to may take this many times its size, or FREE_BYTES if that is more.
+MAX_EXPANSION, FREE_BYTES = 200, 8 * 2**20
+
+#: Bytes that parsing takes per word of text, and per number of a binary file, at its peak.
+BYTES_PER_WORD, BYTES_PER_NUMBER = 64, 32
 
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
@@ -62,7 +65,7 @@ def read_text(path: str | PathLike[str]) -> tuple[Path, bytes]:
             parts, size = [], 0
             while size <= limit and (part := stream.read(2**20)):
                 parts.append(part)
-                size += len(part)
+                size += max(len(part), BYTES_PER_WORD * _n_words(part))
         check_expansion(path, size, "Decompress it first")
         text = b"".join(parts)
     else:
@@ -75,6 +78,13 @@ def read_text(path: str | PathLike[str]) -> tuple[Path, bytes]:
             if not _is_utf8(line):
                 raise bad_line(path, number, line, "UTF-8 text")
     return path, text
+
+
+def _n_words(text: bytes) -> int:
+    """Return about how many numbers a piece of text holds: what stands between separators."""
+    letters = np.frombuffer(text, dtype=np.uint8)
+    separates = (letters <= 32) | (letters == ord(":")) | (letters == ord(","))
+    return int(np.count_nonzero(separates[1:] > separates[:-1])) + 1
 
 
 def _is_utf8(text: bytes) -> bool:
@@ -102,7 +112,7 @@ def check_expansion(path: Path, size: int, way_out: str) -> None:
 
 def check_n_rows(path: Path, n_rows: int, size: int) -> None:
     """Raise DataFileError if the row pointers alone take far more memory than the file."""
-    if n_rows > max(size, FREE_BYTES // 64):
+    if n_rows > max(size, FREE_BYTES // 8):  # a pointer per row
         raise DataFileError(
             f"{path} claims {n_rows} rows, more than {format_bytes(size)} can hold."
         )

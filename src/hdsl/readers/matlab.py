@@ -83,12 +83,14 @@ def _read_variables(path: Path, wanted: list[str]) -> dict[str, Any]:
             "save(..., '-v7')."
         )
     limit = files.expansion_limit(path)
-    found, names = {}, []
+    found, names, size = {}, [], 0  # what all variables take together
+    way_out = "Save it with save(..., '-v6')"
     with files.parsing(path, "a MATLAB v5 file"):
         for kind, part in _elements(raw[128:], order):
             if kind == _COMPRESSED:
-                plain = zlib.decompressobj().decompress(part, limit + 1)
-                files.check_expansion(path, len(plain), "Save it with save(..., '-v6')")
+                plain = zlib.decompressobj().decompress(part, limit + 1 - size)
+                size += len(plain)
+                files.check_expansion(path, size, way_out)
                 kind, part = _next(_elements(memoryview(plain), order))
             if kind != _MATRIX:
                 continue
@@ -104,9 +106,14 @@ def _read_variables(path: Path, wanted: list[str]) -> dict[str, Any]:
                 if int(flags[0]) & 0xFF == _SPARSE:
                     files.check_n_rows(path, n_rows, len(part))
                     indices, indptr, values = (_next_numbers(parts, order) for _ in range(3))
+                    size += files.BYTES_PER_NUMBER * len(values)
+                    files.check_expansion(path, size, way_out)
                     found[name] = sp.csc_array((values, indices, indptr), (n_rows, n_columns))
                 else:
-                    values = _next_numbers(parts, order).astype(np.float64)
+                    values = _next_numbers(parts, order)
+                    size += files.BYTES_PER_NUMBER * len(values)
+                    files.check_expansion(path, size, way_out)
+                    values = values.astype(np.float64)
                     found[name] = values.reshape(n_rows, n_columns, order="F")
     for name in wanted:
         if name not in found:

@@ -35,12 +35,16 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
     with files.parsing(path, "a SciPy sparse .npz file"):
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
-            files.check_expansion(path, size, "Save it with compressed=False")
+            way_out = "Save it with compressed=False"
+            files.check_expansion(path, size, way_out)
+            parsed = 0
             for member in archive.infolist():
                 if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                     raise ValueError("NumPy does not compress files in this way")
                 with archive.open(member) as stream:
-                    _check_npy(path, stream, member.file_size, f" ({member.filename})")
+                    count = _check_npy(path, stream, member.file_size, f" ({member.filename})")
+                parsed += files.BYTES_PER_NUMBER * count // 2  # one of two is an index
+                files.check_expansion(path, parsed, way_out)
         X = sp.load_npz(path)  # never unpickles
         if X.format not in ("csr", "csc", "coo") or X.ndim != 2 or X.dtype.kind not in "biuf":
             raise DataFileError(
@@ -69,8 +73,8 @@ def read_array(path: str | PathLike[str]) -> np.ndarray:
         return np.lib.format.read_array(stream, allow_pickle=False)
 
 
-def _check_npy(path: Path, stream: Any, size: int, member: str = "") -> None:
-    """Raise unless a .npy header describes the bytes that follow it."""
+def _check_npy(path: Path, stream: Any, size: int, member: str = "") -> int:
+    """Return the number of values; raise unless the header describes the bytes that follow it."""
     version = np.lib.format.read_magic(stream)
     try:
         if version == (1, 0):
@@ -90,3 +94,4 @@ def _check_npy(path: Path, stream: Any, size: int, member: str = "") -> None:
             f"{path}{member} claims an array of shape {shape} and dtype {dtype}, but {rest} bytes "
             "follow: the file is cut off or damaged."
         )
+    return count
