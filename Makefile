@@ -119,6 +119,7 @@ sbom: $(RELEASE_READY) $(RUN_READY)  ## write build/sbom.cdx.json: what the pack
 
 lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes the newest versions
 	$(COMPILE) requirements/dev.in -o requirements/dev.txt
+	$(COMPILE) requirements/engines.in -o requirements/engines.txt
 	$(COMPILE) requirements/docs.in -o requirements/docs.txt
 	$(COMPILE) requirements/oldest.in -o requirements/oldest.txt
 	$(COMPILE) requirements/lock.in -o requirements/lock.txt
@@ -136,12 +137,13 @@ clean:  ## remove the environments, caches and build results
 
 # --- environments: one stamp for the locked packages, one for this package on top of them ---------
 
-$(LOCKED): requirements/dev.txt
+$(LOCKED): requirements/dev.txt requirements/engines.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 		{ echo "hdsl needs Python >= 3.11, but '$(PYTHON)' is not. Try: make env PYTHON=python3.12" >&2; exit 1; }
 	@echo "Making .venv from requirements/dev.txt (a minute or two) ..."
 	@$(PYTHON) -m venv --clear .venv
 	@.venv/bin/python $(PIP_LOCKED) -r requirements/dev.txt
+	@.venv/bin/python $(PIP_LOCKED) -r requirements/engines.txt
 	@touch $@
 
 $(READY): $(LOCKED) pyproject.toml

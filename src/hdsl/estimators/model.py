@@ -14,6 +14,7 @@ from .. import memory, user_input
 from ..core import atoms as atoms_module
 from ..explain.parts import one_row
 from ..explain.tables import as_names
+from ..serving.rows import limit_weights
 from ..similarity import LearnedCosine, Similarity, unit_rows
 
 #: Memory that the name of a column takes, as a Python string in an array.
@@ -64,15 +65,49 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         Z = unit_rows(Z) if cosine else Z
         return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
 
-    def rewrite(self, X: Any, *, cosine: bool = False) -> Any:
+    def rewrite(
+        self,
+        X: Any,
+        *,
+        cosine: bool = False,
+        nonnegative: bool = False,
+        max_terms: int | None = None,
+        max_weight: float | None = None,
+    ) -> Any:
         """Return prior·X + XM: queries whose dot products with rows y are S(x, y).
 
-        With ``norm="l2"``, x and y are rows at unit length: an index holds ``index_rows(Y)``. With
-        `cosine` they are the learned cosine, with ``index_rows(Y, cosine=True)``.
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        cosine : bool, default=False
+            Return queries of the learned cosine, for an index of ``index_rows(Y, cosine=True)``.
+        nonnegative : bool, default=False
+            Leave out negative weights, which some engines refuse. Scores of rows without negative
+            values are then upper bounds: see `hdsl.serving.certified_top_k`.
+        max_terms : int, default=None
+            Keep at most so many weights per query, the largest in absolute value.
+        max_weight : float, default=None
+            Scale down each query whose largest absolute weight is above. Its scores are multiplied
+            by the same number, and ranks do not change.
+
+        Returns
+        -------
+        array or sparse matrix, as X, of shape (n_rows, n_features)
+            With ``norm="l2"``, x and y are rows at unit length: an index holds ``index_rows(Y)``.
         """
         similarity, X = self._similarity_and(X)
         Z = (LearnedCosine(similarity) if cosine else similarity).rewrite(X)
+        Z = limit_weights(Z, nonnegative=nonnegative, max_terms=max_terms, max_weight=max_weight)
         return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
+
+    def lengths(self, Y: Any) -> np.ndarray:
+        """Return the learned length sqrt(S(y, y)) of each row, 1 where it is 0, shape (n_rows,).
+
+        It is what the learned cosine divides a row by: one number per document of an index that
+        holds ``index_rows(Y)``.
+        """
+        similarity, Y = self._similarity_and(Y)
+        return LearnedCosine(similarity).lengths(Y)
 
     def index_rows(self, Y: Any, *, cosine: bool = False) -> Any:
         """Return the rows that dot products with ``rewrite(X)`` compare with.

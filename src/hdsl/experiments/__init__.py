@@ -1,4 +1,4 @@
-"""The paper's experiments and three beyond it, one module each.
+"""The paper's experiments and four beyond it, one module each.
 
 ``python -m hdsl.experiments NAME …`` (or ``hdsl reproduce``) runs them; see `runner` for what a
 module offers.
@@ -16,7 +16,7 @@ from . import results, runner
 from .runner import Experiment, Settings
 from .sets import MissingDataError
 
-#: In the order of the paper; the last three go beyond it.
+#: In the order of the paper; the last four go beyond it.
 NAMES = (
     "recovery",
     "links",
@@ -29,6 +29,7 @@ NAMES = (
     "judgements",
     "quality",
     "defaults",
+    "cisi",
 )
 
 

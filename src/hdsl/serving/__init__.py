@@ -1,0 +1,21 @@
+"""The learned similarity in search engines: queries, rows, exact answers, BM25 weights, exports.
+
+No client library of an engine is imported here: a search is any function.
+"""
+
+from .bm25 import BM25Transformer
+from .certify import CertifiedTopK, certified_top_k, recall_at
+from .export import export_query, export_rows
+from .rows import limit_weights, sparse_rows, to_sparsevec
+
+__all__ = [
+    "BM25Transformer",
+    "CertifiedTopK",
+    "certified_top_k",
+    "export_query",
+    "export_rows",
+    "limit_weights",
+    "recall_at",
+    "sparse_rows",
+    "to_sparsevec",
+]

@@ -1,0 +1,149 @@
+"""BM25 weights as rows: what full-text engines score by."""
+
+from __future__ import annotations
+
+from copy import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from .. import user_input
+
+LENGTHS = ("exact", "lucene")
+
+#: Lengths below are exact in Lucene's byte. Above, a byte has 4 significant bits.
+EXACT_BELOW = 40
+
+
+class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Counts of terms to BM25 weights, whose sums are the scores of full-text engines.
+
+    The score of a document for a query of terms t with boosts q_t is Σ q_t y_t, where
+
+        y_t = idf_t · (k1 + 1) n_t / (n_t + k1 (1 - b + b · length / average length)),
+        idf_t = log(1 + (N - N_t + 1/2) / (N_t + 1/2)),
+
+    n_t counts the term in the document, and N_t of N documents have it. So a similarity that was
+    learned on these rows with ``norm=None`` turns a query into boosts, ``model.rewrite(Q)``, for an
+    index that stays as it is.
+
+    Parameters
+    ----------
+    k1 : float, default=1.2
+        How slowly repeated terms saturate. 0 ignores the counts.
+    b : float, default=0.75
+        How much long documents are penalised, from 0 to 1.
+    lengths : {"exact", "lucene"}, default="exact"
+        "lucene" rounds lengths down to a byte, as Lucene, Elasticsearch, OpenSearch and tantivy
+        store them: exact below 40, then 4 significant bits.
+
+    Attributes
+    ----------
+    idf_ : ndarray of shape (n_features,)
+    average_length_ : float
+        Mean number of terms of the fitted documents, not rounded.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where X has string column names.
+
+    Notes
+    -----
+    Lucene leaves out the factor k1 + 1 since version 8. It changes no rank. Engines update N and
+    the average length as documents come and go: fit on the documents that the engine holds.
+
+    Examples
+    --------
+    >>> counts = np.array([[2, 1, 0], [0, 1, 1]])
+    >>> BM25Transformer().fit_transform(counts).round(2).tolist()
+    [[0.9, 0.17, 0.0], [0.0, 0.2, 0.75]]
+    """
+
+    def __init__(self, k1: float = 1.2, b: float = 0.75, lengths: str = "exact") -> None:
+        self.k1 = k1
+        self.b = b
+        self.lengths = lengths
+
+    def fit(self, X: Any, y: Any = None) -> BM25Transformer:
+        """Count documents and terms.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_documents, n_features)
+            Counts of terms, at least 0.
+        y : ignored
+
+        Returns
+        -------
+        self
+        """
+        name = type(self).__name__
+        user_input.check_number(name, "k1", self.k1, low=0)
+        user_input.check_number(name, "b", self.b, low=0)
+        if self.b > 1:
+            raise ValueError(
+                f"The 'b' parameter of {name} must be a float in [0, 1]. Got {self.b!r} instead."
+            )
+        user_input.check_word(name, "lengths", self.lengths, LENGTHS)
+        learned = copy(self)  # self changes at the end, all at once
+        X = self._counts(user_input.check_matrix(learned, X, reset=True))
+        n = X.shape[0]
+        n_with = np.bincount(X.indices, minlength=X.shape[1])
+        learned.idf_ = np.log1p((n - n_with + 0.5) / (n_with + 0.5))
+        learned.average_length_ = float(X.sum(dtype=np.float64)) / n
+        self.__dict__ = learned.__dict__
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Return BM25 weights.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_documents, n_features)
+            Counts of terms, at least 0.
+
+        Returns
+        -------
+        array or sparse matrix, as X, of shape (n_documents, n_features)
+        """
+        check_is_fitted(self, "idf_")
+        given = user_input.check_matrix(self, X, reset=False)
+        X = self._counts(given)
+        length = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
+        length = _lucene_lengths(length) if self.lengths == "lucene" else length
+        # Documents without terms, in training too, have no weight to penalise.
+        relative = length / self.average_length_ if self.average_length_ else np.ones_like(length)
+        penalty = self.k1 * (1.0 - self.b + self.b * relative)
+        row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        count = X.data.astype(np.float64)
+        data = self.idf_[X.indices] * (self.k1 + 1.0) * count / (count + penalty[row])
+        Z = sp.csr_array((data.astype(given.dtype), X.indices, X.indptr), shape=X.shape)
+        return user_input.as_user_sparse(Z) if sp.issparse(given) else Z.toarray()
+
+    def _counts(self, X: Any) -> sp.csr_array:
+        counts = user_input.canonical(sp.csr_array(X))
+        if counts.nnz and counts.data.min() < 0:
+            raise ValueError(
+                f"Negative values in data passed to {type(self).__name__}: X must hold counts of "
+                "terms, as CountVectorizer makes them."
+            )
+        return counts
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.positive_only = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _lucene_lengths(length: np.ndarray) -> np.ndarray:
+    """Return lengths as Lucene's byte stores them, rounded down.
+
+    From 40 on, a length is 24 plus a number of 4 significant bits.
+    """
+    above = np.maximum(np.floor(length) - 24.0, 1.0)
+    step = np.exp2(np.floor(np.log2(above)) - 3.0)
+    return np.where(length < EXACT_BELOW, np.floor(length), 24.0 + np.floor(above / step) * step)

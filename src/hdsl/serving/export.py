@@ -1,0 +1,150 @@
+"""Documents and queries as files that engines load."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from .. import user_input
+from .rows import as_sparse, sparse_rows, to_sparsevec
+
+FORMATS = ("pgvector", "qdrant", "jsonl")
+
+#: Documents per line of a file for Qdrant, and documents that are formatted at a time.
+POINTS, BLOCK = 100, 1000
+
+#: The table of a file for PostgreSQL.
+TABLE = "hdsl_documents"
+
+
+def export_rows(
+    to: str, X: Any, *, names: Any = None, fields: Mapping[str, Sequence[Any]] | None = None
+) -> Iterator[str]:
+    """Yield the text of a file that an engine loads, in pieces.
+
+    Parameters
+    ----------
+    to : {"pgvector", "qdrant", "jsonl"}
+        SQL for ``psql``, with a table ``hdsl_documents``; bodies of Qdrant's "upsert points", one
+        per line; or one JSON object per document and line.
+    X : array-like or sparse matrix of shape (n_documents, n_features)
+        Rows of the index.
+    names : array-like of str of shape (n_features,), default=None
+        Terms, for "jsonl": its objects have ``terms``, a dict of weights. Without names they have
+        ``indices`` and ``values``.
+    fields : mapping of str to sequences of length n_documents, default=None
+        What is stored beside each document: numbers or strings.
+
+    Yields
+    ------
+    str
+
+    Examples
+    --------
+    >>> fields = {"label": ["pet", "car"]}
+    >>> print("".join(export_rows("jsonl", [[0.0, 2.0], [1.0, 0.0]], names=["red", "dog"],
+    ...                           fields=fields)), end="")
+    {"id": 0, "label": "pet", "terms": {"dog": 2.0}}
+    {"id": 1, "label": "car", "terms": {"red": 1.0}}
+    """
+    user_input.check_word("export_rows", "to", to, FORMATS)
+    X = as_sparse(X, "X")
+    columns = {name: list(values) for name, values in (fields or {}).items()}
+    for name, values in columns.items():
+        if len(values) != X.shape[0]:
+            raise ValueError(
+                f"There are {len(values)} values of {name!r} and {X.shape[0]} rows: one value per "
+                "row is expected."
+            )
+    if to == "pgvector":
+        yield from _sql(X, columns)
+        return
+    size = POINTS if to == "qdrant" else BLOCK
+    for first in range(0, X.shape[0], size):
+        block = X[first : first + size]
+        ids = range(first, first + block.shape[0])
+        beside = [{name: values[one] for name, values in columns.items()} for one in ids]
+        if to == "qdrant":
+            vectors = [{"terms": _vector(row)} for row in sparse_rows(block)]
+            points = [
+                {"id": one, "vector": vector, "payload": payload}
+                for one, vector, payload in zip(ids, vectors, beside, strict=True)
+            ]
+            yield _json({"points": points})
+        else:
+            for one, row, more in zip(ids, sparse_rows(block, names), beside, strict=True):
+                terms = _vector(row) if names is None else {"terms": row}
+                yield _json({"id": one, **more, **terms})
+
+
+def export_query(to: str, query: Any, *, names: Any = None) -> str:
+    """Return one rewritten query as an engine takes it.
+
+    Parameters
+    ----------
+    to : {"pgvector", "qdrant", "jsonl"}
+    query : array-like or sparse matrix of shape (1, n_features)
+    names : array-like of str of shape (n_features,), default=None
+        As in `export_rows`.
+
+    Returns
+    -------
+    str
+        A ``sparsevec``, or JSON.
+
+    Examples
+    --------
+    >>> export_query("qdrant", [[0.0, 2.0, -1.0]])
+    '{"indices": [1, 2], "values": [2.0, -1.0]}'
+    """
+    user_input.check_word("export_query", "to", to, FORMATS)
+    query = as_sparse(query, "query")
+    if query.shape[0] != 1:
+        raise ValueError(f"query must have one row. Got {query.shape[0]}.")
+    if to == "pgvector":
+        return to_sparsevec(query)[0]
+    named = to == "jsonl" and names is not None
+    row = sparse_rows(query, names if named else None)[0]
+    return _json(row if named else _vector(row)).rstrip("\n")
+
+
+def _vector(row: tuple[list[int], list[float]]) -> dict[str, Any]:
+    return {"indices": row[0], "values": row[1]}
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
+    kinds = {
+        name: "double precision" if all(isinstance(v, int | float) for v in values) else "text"
+        for name, values in fields.items()
+    }
+    columns = "".join(f"    {_quoted(name)} {kind},\n" for name, kind in kinds.items())
+    yield (
+        "CREATE EXTENSION IF NOT EXISTS vector;\n"
+        f"CREATE TABLE {TABLE} (\n    id bigint PRIMARY KEY,\n{columns}"
+        f"    terms sparsevec({X.shape[1]}) NOT NULL\n);\n"
+        f"COPY {TABLE} FROM STDIN;\n"
+    )
+    for first in range(0, X.shape[0], BLOCK):
+        for place, row in enumerate(to_sparsevec(X[first : first + BLOCK]), first):
+            cells = [str(place), *(_cell(values[place]) for values in fields.values()), row]
+            yield "\t".join(cells) + "\n"
+    yield "\\.\n"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""').replace("\0", "") + '"'
+
+
+def _cell(value: Any) -> str:
+    """Return a value in the text format of COPY; PostgreSQL stores no zero byte."""
+    if value is None:
+        return "\\N"
+    if not isinstance(value, str):
+        return repr(value)
+    text = value.replace("\0", "").replace("\\", "\\\\")
+    return text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")

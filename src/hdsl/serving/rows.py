@@ -1,0 +1,198 @@
+"""Sparse rows as engines take them, and queries within the limits of an engine."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import user_input
+
+#: Most non-zeros of a sparsevec of pgvector, and of one in its HNSW index.
+SPARSEVEC_LIMIT, HNSW_LIMIT = 16_000, 1_000
+
+
+def sparse_rows(X: Any, names: Any = None) -> list[Any]:
+    """Return each row as plain lists of indices and values, or as a dict of terms and weights.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+    names : array-like of str of shape (n_features,), default=None
+        One term per column, all different.
+
+    Returns
+    -------
+    list of length n_rows
+        Pairs (indices, values) of lists, sorted by index; with `names`, dicts {term: weight} in
+        the order of the columns. Zeros are left out. All numbers are plain Python numbers, as JSON
+        and the clients of engines take them.
+
+    Examples
+    --------
+    >>> sparse_rows([[0.0, 2.0, -1.0]])
+    [([1, 2], [2.0, -1.0])]
+    >>> sparse_rows([[0.0, 2.0, -1.0]], ["cat", "dog", "pet"])
+    [{'dog': 2.0, 'pet': -1.0}]
+    """
+    X = as_sparse(X, "X")
+    pairs = [
+        (X.indices[a:b].tolist(), X.data[a:b].tolist())
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
+    if names is None:
+        return pairs
+    terms = [str(name) for name in np.asarray(names, dtype=object).ravel()]
+    if len(terms) != X.shape[1]:
+        raise ValueError(
+            f"There are {len(terms)} names, but X has {X.shape[1]} columns: one name per column is "
+            "expected."
+        )
+    if len(set(terms)) < len(terms):
+        twice = next(term for k, term in enumerate(terms) if term in terms[:k])
+        raise ValueError(f"Two columns are named {twice!r}: weights by name need different names.")
+    return [
+        dict(zip((terms[i] for i in indices), values, strict=True)) for indices, values in pairs
+    ]
+
+
+def to_sparsevec(X: Any) -> list[str]:
+    """Return each row as a text that the type ``sparsevec`` of pgvector reads.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+
+    Returns
+    -------
+    list of str of length n_rows
+        ``{index:value,…}/n_features``, indices from 1, values as float32. Values that are 0 in
+        float32 are left out.
+
+    Raises
+    ------
+    ValueError
+        If a row has more than 16,000 non-zeros, or a value is too large for float32: pgvector
+        refuses both.
+
+    Warns
+    -----
+    UserWarning
+        If a row has more than 1,000 non-zeros, the most that an HNSW index of pgvector holds.
+
+    Examples
+    --------
+    >>> to_sparsevec([[0.0, 2.0, -0.1]])
+    ['{2:2.0,3:-0.1}/3']
+    """
+    X = as_sparse(X, "X")
+    with np.errstate(over="ignore", under="ignore"):
+        X = user_input.canonical(X.astype(np.float32))
+    large = np.flatnonzero(~np.isfinite(X.data))
+    if len(large):
+        row = int(np.searchsorted(X.indptr, large[0], side="right")) - 1
+        raise ValueError(
+            f"X[{row}, {X.indices[large[0]]}] is too large for float32, in which pgvector stores "
+            "values: scale X to smaller values."
+        )
+    sizes = np.diff(X.indptr)
+    longest = int(sizes.max(initial=0))
+    if longest > SPARSEVEC_LIMIT:
+        raise ValueError(
+            f"Row {int(sizes.argmax())} has {longest:,} non-zeros, but pgvector takes at most "
+            f"{SPARSEVEC_LIMIT:,}: keep the largest, as model.rewrite(X, max_terms=...) does."
+        )
+    if longest > HNSW_LIMIT:
+        warnings.warn(
+            f"{int((sizes > HNSW_LIMIT).sum()):,} row(s) have more than {HNSW_LIMIT:,} non-zeros, "
+            f"up to {longest:,}: pgvector stores them, but its HNSW index refuses them.",
+            UserWarning,
+            stacklevel=2,
+        )
+    d = X.shape[1]
+    values = X.data.astype(str)  # the shortest text that float32 reads back
+    entries = np.char.add(np.char.add((X.indices.astype(np.int64) + 1).astype(str), ":"), values)
+    return [
+        f"{{{','.join(entries[a:b])}}}/{d}"
+        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
+    ]
+
+
+def limit_weights(
+    queries: Any,
+    *,
+    nonnegative: bool = False,
+    max_terms: int | None = None,
+    max_weight: float | None = None,
+) -> Any:
+    """Return queries that respect the limits of an engine, in this order.
+
+    Parameters
+    ----------
+    queries : ndarray or sparse array of shape (n_queries, n_features)
+    nonnegative : bool, default=False
+        Leave out negative weights. With documents that are nowhere negative, the scores become
+        upper bounds of the true ones: see `certified_top_k`.
+    max_terms : int, default=None
+        Keep at most so many weights per query, the largest in absolute value; of equals the first.
+    max_weight : float, default=None
+        Multiply each query whose largest absolute weight is above by the number that brings it
+        there. All scores of the query are multiplied by the same number, so ranks do not change.
+
+    Returns
+    -------
+    ndarray or csr_array, as `queries`
+
+    Examples
+    --------
+    >>> limit_weights(np.array([[4.0, -3.0, 1.0]]), max_terms=2).tolist()
+    [[4.0, -3.0, 0.0]]
+    >>> limit_weights(np.array([[4.0, -3.0, 1.0]]), nonnegative=True, max_weight=2).tolist()
+    [[2.0, 0.0, 0.5]]
+    """
+    user_input.check_number("rewrite", "max_terms", max_terms, low=1, integer=True, words=(None,))
+    user_input.check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
+    if not nonnegative and max_terms is None and max_weight is None:
+        return queries
+    Z = user_input.canonical(sp.csr_array(queries))
+    if nonnegative:
+        Z = _only(Z, Z.data > 0)
+    row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))
+    if max_terms is not None:
+        order = np.lexsort((Z.indices, -np.abs(Z.data), row))
+        place = np.empty(Z.nnz, dtype=np.int64)
+        place[order] = np.arange(Z.nnz) - Z.indptr[row[order]]
+        Z = _only(Z, place < max_terms)
+        row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))
+    if max_weight is not None:
+        largest = np.zeros(Z.shape[0], dtype=Z.dtype)
+        np.maximum.at(largest, row, np.abs(Z.data))
+        above = largest > max_weight
+        factor = np.where(above, max_weight / np.where(above, largest, 1.0), 1.0)
+        data = np.clip(Z.data * factor[row], -max_weight, max_weight).astype(Z.dtype)
+        Z = sp.csr_array((data, Z.indices, Z.indptr), shape=Z.shape)
+    return Z if sp.issparse(queries) else Z.toarray()
+
+
+def _only(Z: sp.csr_array, kept: np.ndarray) -> sp.csr_array:
+    """Return Z with some of its stored values."""
+    n_before = np.concatenate([[0], np.cumsum(kept)])
+    arrays = Z.data[kept], Z.indices[kept], n_before[Z.indptr]
+    return sp.csr_array(arrays, shape=Z.shape)
+
+
+def as_sparse(X: Any, name: str) -> sp.csr_array:
+    """Return X as a finite canonical CSR array of floats."""
+    X = X if sp.issparse(X) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: reshape a single "
+            "row with x.reshape(1, -1)."
+        )
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float64)
+    X = user_input.canonical(sp.csr_array(X))
+    user_input.check_finite(X, name)
+    return X
