@@ -215,9 +215,7 @@ class Source:
                     start = self._sent[k]
                 self._made[k] = start
                 if self.prepare is not None:
-                    self._made[k] = self.client.submit(
-                        self.prepare, start, *self.args, pure=False
-                    )
+                    self._made[k] = self.client.submit(self.prepare, start, *self.args, pure=False)
         return list(self._made)
 
     def release(self) -> None:

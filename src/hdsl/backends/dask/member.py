@@ -24,6 +24,13 @@ from .shard import LONG, TOLD, Shard
 MEMBERS: WeakValueDictionary[tuple[str, str], Member] = WeakValueDictionary()
 
 
+class Message:
+    """The content of a message, which goes over the wire in one piece."""
+
+    def __init__(self, content: tuple) -> None:
+        self.content = content
+
+
 class Peer(NamedTuple):
     """Another member: the address of its worker, its key, and its block of features."""
 
@@ -94,11 +101,12 @@ class Member:
 
     # --- what the client calls -------------------------------------------------------------------
 
-    async def connect(self, stage: str, peers: list[tuple], own: int) -> int:
+    async def connect(self, message: Message) -> int:
         """Know the other members, and agree on the features that each sends; return their number.
 
-        `stage` names this composition of the team: messages of an earlier one are dropped.
+        The stage names this composition of the team: messages of an earlier one are dropped.
         """
+        stage, peers, own = message.content
         self._stage, self._round, self._turn = stage, 0, asyncio.Condition()
         self._inboxes = {key: box for key, box in self._inboxes.items() if key[0] == stage}
         self._peers, self._own = [Peer(*peer) for peer in peers], own
@@ -113,8 +121,9 @@ class Member:
         self._received = [found[k] for k in range(len(self._peers))]
         return int(present.sum())
 
-    async def round(self, stage: str, number: int, orders: list, questions: list) -> dict:
+    async def round(self, message: Message) -> Message:
         """Carry out orders and answer questions; rounds are taken in the order of their numbers."""
+        stage, number, orders, questions = message.content
         if stage != self._stage:
             raise OSError(f"The team has moved on from {stage} to {self._stage}.")
         turn = self._turn
@@ -125,20 +134,21 @@ class Member:
         if stage != self._stage:
             raise OSError("Another member is lost.")
         try:
-            await self._in_thread(self._carry_out, orders)
+            if orders:
+                await self._in_thread(self._carry_out, orders)
             answers, sent = [], 0
             for k, (question, args) in enumerate(questions):
                 answer, n = await self._answer((stage, number + 1, k), question, args)
                 answers.append(answer)
                 sent += n
-            return {"answers": answers, "sent": sent}
+            return Message((answers, sent))
         finally:
             async with turn:
                 if stage == self._stage:
                     self._round = number + 1
                 turn.notify_all()
 
-    async def wake(self, _: str) -> None:
+    async def wake(self, _: Message) -> None:
         """Answer, and give up the round that goes on: another member is lost."""
         self._stage = ""
         if self._turn is not None:
@@ -147,9 +157,10 @@ class Member:
         for inbox in self._inboxes.values():
             inbox.fail()
 
-    async def receive(self, key: tuple, sender: int, part: Any) -> None:
+    async def receive(self, message: Message) -> None:
         """Take the part of another member in a long sum."""
-        self._inboxes.setdefault(tuple(key), Inbox()).put(sender, part)
+        key, sender, part = message.content
+        self._inboxes.setdefault(key, Inbox()).put(sender, part)
 
     # --- orders and short sums -------------------------------------------------------------------
 
@@ -168,10 +179,9 @@ class Member:
         """Return the answer to a question, and the bytes sent to other members for it."""
         if question in TOLD:
             return await self._in_thread(self._tell, question, args), 0
-        nodes = await self._in_thread(self._sums, LONG.get(question, question), args)
         if question not in LONG:
-            return nodes, 0
-        parts = await self._in_thread(self._split, nodes)
+            return await self._in_thread(self._sums, question, args), 0
+        parts = await self._in_thread(self._split, LONG[question], args)
         sent = sum(_size(part) for k, part in enumerate(parts) if k != self._own)
         found = await self._exchange(key, parts)
         return await self._in_thread(self._answer_block, question, args, found), sent
@@ -188,9 +198,9 @@ class Member:
 
     # --- long sums -------------------------------------------------------------------------------
 
-    def _split(self, nodes: Nodes) -> list[list]:
+    def _split(self, question: str, args: tuple) -> list[list]:
         """Return what each member gets: of each node the features of its block that are here."""
-        whole = []
+        nodes, whole = self._sums(question, args), []
         for peer, sent in zip(self._peers, self._sent, strict=True):
             block = slice(peer.first, peer.last)
             if len(sent) == peer.last - peer.first:
@@ -206,24 +216,24 @@ class Member:
 
         async def send(k: int, peer: Peer) -> None:
             if k == self._own:
-                await self.receive(key, k, parts[k])
+                await self.receive(Message((key, k, parts[k])))
                 return
             reply = await self._worker.rpc(peer.address).actor_execute(
                 actor=peer.key,
                 function="receive",
-                args=[list(key), self._own, to_serialize(parts[k])],
+                args=[to_serialize(Message((key, self._own, parts[k])))],
                 kwargs={},
             )
             if reply["status"] != "OK":
                 raise OSError(f"{peer.address} has lost its shards.")
 
-        inbox = self._inboxes.setdefault(tuple(key), Inbox())
+        inbox = self._inboxes.setdefault(key, Inbox())
         jobs = [send(k, peer) for k, peer in enumerate(self._peers)]
         try:
             await asyncio.wait_for(asyncio.gather(*jobs), self.timeout)
             return await asyncio.wait_for(inbox.wait(len(self._peers)), self.timeout)
         finally:
-            self._inboxes.pop(tuple(key), None)
+            self._inboxes.pop(key, None)
 
     def _answer_block(self, question: str, args: tuple, received: Mapping[int, Any]) -> Any:
         """Add up the parts of this member's block of features, and answer for it."""
@@ -235,9 +245,9 @@ class Member:
                 if len(present) < last - first:
                     block = np.zeros((len(values), last - first))
                     block[:, present] = values
-                    nodes[tuple(node)] = block
+                    nodes[node] = block
                 else:
-                    nodes[tuple(node)] = values
+                    nodes[node] = values
         sums = total(nodes, self.n_shards)
         if question == "diagonal":
             gradient, count, at = args

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -12,7 +12,7 @@ from uuid import uuid4
 import numpy as np
 
 from .folding import total
-from .member import Member, PerShard
+from .member import Member, Message, PerShard
 from .shard import LONG, TOLD
 
 #: Seconds that an actor may take to start.
@@ -204,7 +204,7 @@ class Team:
         of answers, one per block of features.
         """
 
-        async def call() -> list[dict]:
+        async def call() -> list[Message]:
             # Inside the event loop, which an interrupt of the caller does not reach.
             pending, self._pending = self._pending, []
             orders = tuple(pending)
@@ -218,11 +218,11 @@ class Team:
             self.traffic.rounds += 1
             return await asyncio.gather(*jobs)
 
-        replies = self._sync(call)
-        self.traffic.between += sum(reply["sent"] for reply in replies)
-        self.traffic.up += payload([reply["answers"] for reply in replies])
+        replies = [reply.content for reply in self._sync(call)]
+        self.traffic.between += sum(sent for _, sent in replies)
+        self.traffic.up += payload([answers for answers, _ in replies])
         return [
-            self._joined(question.name, [reply["answers"][k] for reply in replies])
+            self._joined(question.name, [answers[k] for answers, _ in replies])
             for k, question in enumerate(questions)
         ]
 
@@ -238,7 +238,7 @@ class Team:
         from distributed.protocol import to_serialize
 
         reply = await self._rpc(seat.address).actor_execute(
-            actor=seat.key, function=function, args=[to_serialize(arg) for arg in args], kwargs={}
+            actor=seat.key, function=function, args=[to_serialize(Message(args))], kwargs={}
         )
         if reply["status"] != "OK":
             raise reply["exception"]
@@ -256,7 +256,7 @@ class Team:
         try:
             if self._direct is None:
                 self._direct = self.client.sync(self._can_reach)
-            return self.client.sync(asyncio.wait_for, call(), self.timeout)
+            return self.client.sync(_whole, call, self.timeout)
         except (OSError, TimeoutError, KeyError) as error:
             # KeyError: a worker of that address that does not know the actor.
             if isinstance(error, KeyError) and not self._is_gone(error):
@@ -274,6 +274,11 @@ class Team:
         except (OSError, TimeoutError):
             return False
         return True
+
+
+async def _whole(call: Callable[[], Awaitable[Any]], timeout: float) -> Any:
+    """Call, and go on to the end even where an interrupt ends the wait: all or none must hear."""
+    return await asyncio.shield(asyncio.ensure_future(asyncio.wait_for(call(), timeout)))
 
 
 def _for(seat: Seat, args: tuple) -> tuple:
