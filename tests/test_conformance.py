@@ -25,6 +25,7 @@ from hdsl.core.protocols import Move
 from hdsl.core.snapshot import Snapshots
 from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
+from clusters import HAS_DASK, cluster_layout
 from pairwise import pairwise
 from strategies import (
     LOSSES,
@@ -68,6 +69,7 @@ LAYOUTS = {
     "cpu without products": partial(CPULayout, workers=ONE, store_products=False),
     "cpu on 3 threads": partial(CPULayout, workers=EagerWorkers(3)),
     **{f"{n} shards": partial(ShardedLayout, workers=ONE, n_shards=n) for n in (1, 2, 3)},
+    **({"3 shards on 2 workers": cluster_layout} if HAS_DASK else {}),
 }
 ALL_LOSSES = [*LOSSES, Given()]
 some_twins = partial(twins, ALL_LOSSES, compared=comparisons)
@@ -80,7 +82,7 @@ every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
 
 def flat(margins):
     """Return margins as one array, in the order of the comparisons."""
-    return np.concatenate(margins) if isinstance(margins, tuple) else margins
+    return np.concatenate(margins) if isinstance(margins, tuple) else np.asarray(margins)
 
 
 def draw_margins(twin, data):
@@ -522,6 +524,8 @@ def damages(array):
     """Yield what an array of a snapshot may have become."""
     yield array.astype(np.float32 if array.dtype == np.float64 else np.int32)
     yield array[..., np.newaxis]
+    if not array.size:
+        return
     yield array.ravel()[: array.size - 1]
     if array.dtype == np.float64:
         for bad in (np.nan, np.inf):

@@ -85,7 +85,7 @@ class ClusterFit:
     ) -> None:
         self.model, self.rows, self.compared, self.rng = model, rows, compared, rng
         self.validation, self.earlier, self.checkpoint = validation, earlier, checkpoint
-        self.supervision = Supervision(rows)  # type: ignore[arg-type]
+        self.supervision = Supervision(rows)
         self.limit = model.max_iter + (0 if earlier is None else earlier.n_iter)
         self.report: dict[str, Any] = {}
 
@@ -215,13 +215,12 @@ class ClusterFit:
         of, model = self.validation, self.model
         if of is None:
             return None
+        score = monitor.triplet_score(of.X, of.compared, of.compared_weights)
         if model.scoring is not None:
             scoring, truth = model.scoring, of.compared if of.is_judged else of.y
-
-            def score(found: Any) -> monitor.Estimate:
-                return monitor.Estimate(float(scoring(with_similarity(model, found), of.X, truth)))
-        else:
-            score = monitor.triplet_score(of.X, of.compared, of.compared_weights)
+            score = lambda found: monitor.Estimate(  # noqa: E731
+                float(scoring(with_similarity(model, found), of.X, truth))
+            )
         n_features = self.rows.shape[1]
         scores = Monitor(score, scale, prior, n_features, model.n_iter_no_change)
         if found is not None and self.checkpoint is not None:

@@ -36,6 +36,7 @@ class Handle:
 
     def __init__(self, owner: DaskProblem, past: Past | None = None) -> None:
         self.number, self.past, self._owner = owner.team.new_number(), past, owner
+        self.move: np.ndarray | None = None  # of a direction
         weakref.finalize(self, owner.team.order, Order("drop", self.number)).atexit = False
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -204,7 +205,7 @@ class DaskProblem(Problem):
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
         past, move = margins.past, direction.move
-        assert past is not None
+        assert past is not None and move is not None
         past = past._replace(
             moves=np.vstack([past.moves, move]), sizes=np.append(past.sizes, step_size)
         )
@@ -301,30 +302,23 @@ class DaskProblem(Problem):
         """
         (known,) = self.team.ask(Question("known", (self._number, margins.number)))
         assert margins.past is not None
-        lengths = np.array([len(part) for part in known])
-        own = {"asked": self.asked, "known": np.concatenate(known), "n_known": lengths}
-        return {**margins.past._asdict(), **own}
+        shard = np.repeat(np.arange(len(known)), [len(part) for part in known])
+        listed = np.column_stack([shard, np.concatenate(known)])
+        return {**margins.past._asdict(), "asked": self.asked, "known": listed}
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> Handle:
         """Return the margins of a snapshot."""
-        n_shards = self.team.n_shards
-        own = {
-            "asked": (np.int64, (-1, 3)),
-            "known": (np.int64, (-1, 2)),
-            "n_known": (np.int64, (n_shards,)),
-        }
-        check_arrays(arrays, {**PAST, **own})
+        n_shards, of_atoms = self.team.n_shards, (np.int64, (-1, 3))
+        check_arrays(arrays, {**PAST, "asked": of_atoms, "known": of_atoms})
         past = self._past(arrays)
-        known, lengths = arrays["known"], arrays["n_known"]
-        low, high = known.T
-        if not ((low >= 0) & (low < high) & (high < self.n_features)).all():
-            raise ValueError("'known' has a feature pair that does not exist.")
-        if (lengths < 0).any() or lengths.sum() != len(known):
-            raise ValueError("'n_known' has a number that is not expected.")
+        shard, low, high = arrays["known"].T
+        is_pair = (low >= 0) & (low < high) & (high < self.n_features)
+        if not (is_pair & (shard >= 0) & (shard < n_shards)).all():
+            raise ValueError("'known' has a feature pair or a shard that does not exist.")
         self._check_atoms("asked", arrays["asked"])
         self.asked = arrays["asked"].copy()
-        parts = np.split(known, np.cumsum(lengths)[:-1])
-        return self._made("margins", past, PerShard(enumerate(parts)), past=past)
+        known = PerShard({k: arrays["known"][shard == k, 1:] for k in range(n_shards)})
+        return self._made("margins", past, known, past=past)
 
     def restore_gradient(self, arrays: Mapping[str, np.ndarray]) -> DaskGradient:
         """Return the gradient of a snapshot."""
@@ -425,14 +419,14 @@ class DaskGradient(Gradient):
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""
-        self.problem.asked = atoms
-        self._look(atoms)
         entries = self.entries(atoms)
         i, j, sign = atoms.T
         return self.scale * (self._diagonal_of(i) + self._diagonal_of(j) + sign * entries)
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""
+        self.problem.asked = atoms
+        self._look(atoms)
         keys = list(zip(*atoms[:, :2].T.tolist(), strict=True))
         missing = [k for k, key in enumerate(keys) if key not in self._entries]
         if missing:
