@@ -41,10 +41,13 @@ def make_builder(client, X, compared, weights=None, timeout=60.0):
     return Builder(rows, starts, pieces, number_columns(columns), mean_square, timeout=timeout)
 
 
-def cluster_layout(X, compared, weights=None, *, client=None, n_shards=3):
-    """Return the layout of arrays on a cluster."""
+def cluster_layout(X, compared, weights=None, *, client=None, n_shards=3, n_workers=None):
+    """Return the layout of arrays on the first workers of a cluster."""
     from hdsl.backends.dask.team import Team
 
     builder = make_builder(client or threads(), X, compared, weights)
     builder.plan(n_shards)
-    return builder.layout(Team(builder.client, builder.places.n_shards, timeout=60.0))
+    team = Team(builder.client, builder.places.n_shards, timeout=60.0)
+    if n_workers is not None:
+        team.excluded |= set(team.workers()[n_workers:])
+    return builder.layout(team)

@@ -25,7 +25,6 @@ from hdsl.core.protocols import Move
 from hdsl.core.snapshot import Snapshots
 from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
-from clusters import HAS_DASK, cluster_layout
 from pairwise import pairwise
 from strategies import (
     LOSSES,
@@ -69,7 +68,6 @@ LAYOUTS = {
     "cpu without products": partial(CPULayout, workers=ONE, store_products=False),
     "cpu on 3 threads": partial(CPULayout, workers=EagerWorkers(3)),
     **{f"{n} shards": partial(ShardedLayout, workers=ONE, n_shards=n) for n in (1, 2, 3)},
-    **({"3 shards on 2 workers": cluster_layout} if HAS_DASK else {}),
 }
 ALL_LOSSES = [*LOSSES, Given()]
 some_twins = partial(twins, ALL_LOSSES, compared=comparisons)

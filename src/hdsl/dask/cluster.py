@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..backends.dask.building import Builder, gather, select, take_rows
+from ..backends.dask.team import is_done
 from ..memory import NotEnoughMemory
 
 #: What must be equal on the client and on all workers.
@@ -54,8 +55,6 @@ def versions() -> dict[str, str]:
 
 def check_versions(client: Any) -> None:
     """Raise RuntimeError where a worker has another version of what results depend on."""
-    from distributed import wait
-
     workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
     if not workers:
         raise RuntimeError(
@@ -63,10 +62,8 @@ def check_versions(client: Any) -> None:
             "client.wait_for_workers(1, timeout=60)."
         )
     futures = [client.submit(versions, workers=[at], pure=False) for at in workers]
-    try:
-        wait(futures, timeout=ASK)
-    except TimeoutError:
-        raise RuntimeError(f"Workers did not tell their versions within {ASK:g} s.") from None
+    if not is_done(futures, ASK):
+        raise RuntimeError(f"Workers did not tell their versions within {ASK:g} s.")
     here = versions()
     for address, future in zip(workers, futures, strict=True):
         if future.status != "finished":

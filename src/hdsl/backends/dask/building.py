@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from .member import MEMBERS
 from .problem import DaskLayout, Places
 from .shard import Shard
-from .team import Team, WorkerLost, wait_for
+from .team import Team, WorkerLost, is_done, wait_for
 
 #: Comparisons per shard, and the most shards, where their number is "auto".
 SHARD_SIZE, MOST_SHARDS = 1 << 17, 128
@@ -389,15 +389,9 @@ class Builder:
 
 def wait_alive(futures: Sequence[Any], team: Team, timeout: float) -> None:
     """Wait for tasks that are bound to the workers of a team; raise WorkerLost where one dies."""
-    from distributed import wait
-
     waited = 0.0
-    while True:
-        try:
-            wait(list(futures), timeout=1.0)
-            return
-        except TimeoutError:
-            waited += 1.0
+    while not is_done(futures, 1.0):
+        waited += 1.0
         alive = set(team.workers())
         gone = [seat.address for seat in team.seats if seat.address not in alive]
         if gone:

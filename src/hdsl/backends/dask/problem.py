@@ -168,6 +168,8 @@ class DaskProblem(Problem):
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> Handle:
         """Return the margins of a combination of atoms, from scratch."""
+        if len(atoms) != len(weights):
+            raise ValueError("atoms or weights is shorter than the other.")
         nothing = np.empty((0, 6), dtype=np.int64), np.empty(0)
         past = Past(atoms.copy(), weights.copy(), *nothing)
         return self._made("margins", past, None, past=past)

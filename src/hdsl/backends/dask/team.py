@@ -302,12 +302,22 @@ def payload(content: Any) -> int:
 
 def wait_for(futures: Sequence[Any], timeout: float, *, what: str) -> None:
     """Wait until futures are finished; raise WorkerLost where they are not in time."""
-    from distributed import wait
-
-    try:
-        wait(list(futures), timeout=timeout)
-    except TimeoutError:
-        raise WorkerLost(f"{what} within {timeout:g} s.") from None
+    if not is_done(futures, timeout):
+        raise WorkerLost(f"{what} within {timeout:g} s.")
     for future in futures:
         if future.status != "finished":
             future.result(timeout=timeout)  # raises what went wrong
+
+
+def is_done(futures: Sequence[Any], timeout: float) -> bool:
+    """Wait for futures, and return whether they are done in time."""
+    from distributed import wait
+
+    if not futures:
+        return True
+    with futures[0].client.as_current():  # there may be several
+        try:
+            wait(list(futures), timeout=timeout)
+        except TimeoutError:
+            return False
+    return True
