@@ -15,7 +15,7 @@ def threads():
     from distributed import Client, LocalCluster
 
     cluster = LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=None
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
     )
     client = Client(cluster, set_as_default=False)
     atexit.register(cluster.close)

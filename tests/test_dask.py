@@ -79,7 +79,7 @@ def assert_same_path(one, other):
 def client():
     """Two workers that are processes; a client that is the current one."""
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         yield client
@@ -144,17 +144,31 @@ CONFORMANCE = {
 
 
 @pytest.mark.parametrize("name", CONFORMANCE)
-def test_conformance(name):
+def test_conformance(name, monkeypatch):
     """The tests of every machine, with fewer random examples."""
     test = CONFORMANCE[name]
+    known = {"layout": clusters.cluster_layout, "monkeypatch": monkeypatch}
+    for mark in test.pytestmark:  # of other parameters the first value
+        if mark.name == "parametrize" and mark.args[0] != "layout":
+            known[mark.args[0]] = next(iter(mark.args[1]))
+    wanted = inspect.signature(test).parameters.keys() & known.keys()
+    known = {name: known[name] for name in wanted}
     if not hasattr(test, "hypothesis"):
-        test(layout=clusters.cluster_layout)
+        test(**known)
         return
 
+    drawn = {
+        "after": st.booleans(),
+        "count": st.integers(0, 13),
+        "factor": st.floats(0.01, 100.0),
+    }
+    wanted = inspect.signature(test.hypothesis.inner_test).parameters.keys() & drawn.keys()
+    drawn = st.fixed_dictionaries({name: drawn[name] for name in sorted(wanted)})
+
     @settings(max_examples=4)
-    @given(data=st.data())
-    def check(data):
-        test.hypothesis.inner_test(layout=clusters.cluster_layout, data=data)
+    @given(data=st.data(), others=drawn)
+    def check(data, others):
+        test.hypothesis.inner_test(**known, **others, data=data)
 
     check()
 
@@ -221,8 +235,9 @@ def test_parameters_are_those_of_one_machine():
 def test_fit_is_that_of_one_machine(threads, kind, supervision, norm, batch_size):
     X, y, T = data()
     X.data[X.data < 0.05] = 0.0  # stored zeros
-    X[9], y[9] = X[4], y[4]  # equal rows count as one
-    X = sp.csr_array(X)
+    order = np.arange(len(y))
+    order[9], y[9] = 4, y[4]  # equal rows count as one
+    X = X[order]
     blocks = clusters.cut(X)
     delayed = [dask.delayed(block) for block in blocks]
     given = {
@@ -359,7 +374,7 @@ def test_one_machine_says_where_to_go():
         ({"n_shards": 0}, "n_shards"),
         ({"timeout": 0}, "timeout"),
         ({"mining": lambda X, y, rng: None}, "one place"),
-        ({"memory_limit": 1e-6}, "each worker needs about .* use .* workers or more"),
+        ({"memory_limit": 1e-6}, "each worker needs about .* Use .* workers or more"),
     ],
 )
 def test_what_a_cluster_cannot_do_is_refused(threads, params, message):
@@ -386,26 +401,25 @@ def test_bad_data_are_refused_with_their_block(threads):
         fit(da.from_array(X.toarray(), chunks=(20, 15)), y)
 
 
-def test_versions_that_differ_are_refused_by_name(threads, monkeypatch):
+@pytest.mark.parametrize("name", ["python", "numpy", "numba", "hdsl"])
+def test_versions_that_differ_are_refused_by_name(client, monkeypatch, name):
     from hdsl.dask import cluster
 
     X, y, _ = data()
-    here = cluster.versions()
-    answers = iter([here, here, {**here, "numba": "0.1"}])  # the workers are threads: two, then us
-    lock = threading.Lock()
-
-    def versions():
-        with lock:
-            return next(answers)
-
-    monkeypatch.setattr(cluster, "versions", versions)
-    with pytest.raises(RuntimeError, match=r"has numba .*, the client has 0\.1"):
+    real = cluster.version
+    monkeypatch.setattr(cluster, "version", lambda of: "0.1" if of == name else real(of))
+    if name == "python":
+        monkeypatch.setattr(cluster.platform, "python_version", lambda: "0.1")
+    with pytest.raises(RuntimeError, match=rf"has {name} .*, the client has 0\.1"):
         hdsl.dask.HDSL(**settings_of()).fit(clusters.cut(X), y)
 
 
 def test_without_a_client_a_message_says_so(monkeypatch):
+    def nothing():
+        raise ValueError("No clients found")
+
     X, y, _ = data()
-    monkeypatch.setattr("distributed.client._global_clients", {})
+    monkeypatch.setattr("distributed.get_client", nothing)
     with pytest.raises(ValueError, match="There is no Dask client"):
         hdsl.dask.HDSL(**settings_of()).fit(clusters.cut(X), y)
 

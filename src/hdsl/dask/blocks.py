@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from .. import user_input
 from ..backends.dask.building import Columns, Source, count_columns
-from ..backends.dask.team import wait_for
+from ..backends.dask.team import gathered
 from ..similarity import unit_rows
 
 #: Blocks that rows on the client are cut into.
@@ -148,8 +148,8 @@ class RowBlocks:
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results of tasks, in time."""
-        wait_for(futures, self.timeout, what="The blocks of X were not there")
-        return self.client.gather(list(futures))
+        what = "The blocks of X were not there"
+        return gathered(self.client, futures, self.timeout, what=what)
 
     @property
     def shape(self) -> tuple[int, int]:

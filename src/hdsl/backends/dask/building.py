@@ -6,6 +6,7 @@ no machine ever has all of X. What runs on a worker is a function at the top of 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ import scipy.sparse as sp
 from .member import MEMBERS
 from .problem import DaskLayout, Places
 from .shard import Shard
-from .team import Team, WorkerLost, is_done, wait_for
+from .team import Team, WorkerLost, gathered, is_done
 
 #: Comparisons per shard, and the most shards, where their number is "auto".
 SHARD_SIZE, MOST_SHARDS = 1 << 17, 128
@@ -26,6 +27,9 @@ SMOOTHING = 40
 
 #: How often shards are built again after workers were lost in the meantime.
 ATTEMPTS = 20
+
+#: Seconds between two of these attempts.
+PAUSE = 0.5
 
 Compared = tuple[np.ndarray, np.ndarray | None]
 
@@ -300,8 +304,7 @@ class Builder:
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results of tasks; raise WorkerLost where they do not come in time."""
-        wait_for(futures, self.timeout, what="Tasks were not done")
-        return self.client.gather(list(futures))
+        return gathered(self.client, futures, self.timeout, what="Tasks were not done")
 
     def layout(self, team: Team) -> DaskLayout:
         """Build all shards on the team's workers, and return the layout."""
@@ -319,6 +322,7 @@ class Builder:
             except WorkerLost:
                 if attempt == ATTEMPTS - 1:
                     raise
+                time.sleep(PAUSE)  # until the scheduler knows, and new workers are there
             else:
                 break
         self.rows.release()

@@ -305,8 +305,29 @@ def wait_for(futures: Sequence[Any], timeout: float, *, what: str) -> None:
     if not is_done(futures, timeout):
         raise WorkerLost(f"{what} within {timeout:g} s.")
     for future in futures:
-        if future.status != "finished":
+        if future.status == "error" and not is_loss(future.exception(timeout=timeout)):
             future.result(timeout=timeout)  # raises what went wrong
+        if future.status != "finished":
+            raise WorkerLost(f"{what}: {future.key} is {future.status}.")
+
+
+def is_loss(error: Any) -> bool:
+    """Whether a task failed because a worker died, and not by itself."""
+    from distributed import KilledWorker
+    from distributed.client import FutureCancelledError
+
+    return isinstance(error, KilledWorker | FutureCancelledError | WorkerLost | OSError)
+
+
+def gathered(client: Any, futures: Sequence[Any], timeout: float, *, what: str) -> list[Any]:
+    """Return the results of tasks; raise WorkerLost where they are lost or not there in time."""
+    wait_for(futures, timeout, what=what)
+    try:
+        return client.gather(list(futures))
+    except Exception as error:
+        if is_loss(error) or type(error).__name__ == "FuturesCancelledError":
+            raise WorkerLost(f"{what}: {error}") from error
+        raise
 
 
 def is_done(futures: Sequence[Any], timeout: float) -> bool:

@@ -1,0 +1,202 @@
+"""The fit on a cluster of processes of this machine, against one process with as many threads.
+
+`python -m benchmarks.cluster` runs apart from the others, as it starts processes of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+from . import problems
+
+
+def resident(pid: int | str = "self") -> float:
+    """Return the resident memory of a process, in MiB."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+class Peak:
+    """The largest resident memory of some processes while a block runs."""
+
+    def __init__(self, pids) -> None:
+        self.pids, self.largest = list(pids), {}
+        self._stop = threading.Event()
+
+    def __enter__(self):
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._stop.wait(0.05):
+            for pid in self.pids:
+                self.largest[pid] = max(self.largest.get(pid, 0.0), resident(pid))
+
+
+class Clock:
+    """A callback that notes when each iteration ends."""
+
+    def __init__(self) -> None:
+        self.times = []
+
+    def __call__(self, state) -> None:
+        self.times.append(time.perf_counter())
+
+    def per_iteration(self, skip: int = 5) -> float:
+        """Return the median seconds of an iteration."""
+        return float(np.median(np.diff(self.times)[skip:]))
+
+
+def saved(problem, folder: Path, n_blocks: int) -> list[Path]:
+    """Write the rows in blocks."""
+    import scipy.sparse as sp
+
+    folder.mkdir(parents=True, exist_ok=True)
+    cuts = np.linspace(0, problem.X.shape[0], n_blocks + 1).astype(int)
+    paths = []
+    for k, (first, last) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+        paths.append(folder / f"{k}.npz")
+        sp.save_npz(paths[-1], problem.X[first:last], compressed=False)
+    return paths
+
+
+def load_block(path):
+    """Read a block."""
+    import scipy.sparse as sp
+
+    return sp.csr_array(sp.load_npz(path))
+
+
+def one_machine(name: str, n_jobs: int, iterations: int, toy: bool) -> dict:
+    """Time `hdsl.HDSL` in a process of its own."""
+    import hdsl
+
+    problem = problems.load(name, toy=toy)
+    hdsl.HDSL(max_iter=2, n_jobs=n_jobs, scale=1.0).fit(
+        problem.X[:200], triplets=np.array([[0, 1, 2]])
+    )
+    before, clock = resident(), Clock()
+    with Peak(["self"]) as peak:
+        model = hdsl.HDSL(
+            scale=problem.scale, prior=0.0, norm=None, max_iter=iterations, tol=0.0, n_jobs=n_jobs,
+            callback=clock, random_state=0,
+        ).fit(problem.X, triplets=problem.triplets)  # fmt: skip
+    return {
+        "what": f"one process, {n_jobs} threads",
+        "seconds": clock.per_iteration(),
+        "peak_mb": peak.largest["self"],
+        "before_mb": before,
+        "objective": model.objective_,
+        "atoms": model.atoms_.tolist(),
+    }
+
+
+def on_cluster(name: str, n_workers: int, iterations: int, toy: bool, folder: Path) -> dict:
+    """Time `hdsl.dask.HDSL` on a cluster of processes with one thread each."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    import hdsl.dask
+
+    problem = problems.load(name, toy=toy)
+    paths = saved(problem, folder, 16)
+    triplets, scale = problem.triplets, problem.scale
+    del problem
+    with (
+        LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
+            memory_limit=0, silence_logs=50,
+        ) as cluster,
+        Client(cluster) as client,
+    ):  # fmt: skip
+        blocks = [dask.delayed(load_block)(path) for path in paths]
+        few = {"max_iter": 2, "scale": 1.0, "n_shards": max(2, n_workers)}
+        anchors = np.arange(64)
+        warm = np.column_stack([anchors, anchors + 1, anchors + 2])
+        hdsl.dask.HDSL(**few).fit(blocks[:1], triplets=warm)
+        pids, clock = list(client.run(os.getpid).values()), Clock()
+        begin = time.perf_counter()
+        with Peak(pids) as peak:
+            model = hdsl.dask.HDSL(
+                scale=scale, prior=0.0, norm=None, max_iter=iterations, tol=0.0, callback=clock,
+                random_state=0,
+            ).fit(blocks, triplets=triplets)  # fmt: skip
+        return {
+            "what": f"{n_workers} workers, 1 thread each",
+            "seconds": clock.per_iteration(),
+            "setup_seconds": clock.times[0] - begin,
+            "peak_mb": max(peak.largest.values()),
+            "objective": model.objective_,
+            "atoms": model.atoms_.tolist(),
+            "cluster": model.cluster_,
+        }
+
+
+def main() -> None:
+    """Print a table."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
+    parser.add_argument("--problem", default="scaled:1e6")
+    parser.add_argument("--workers", type=int, nargs="+", default=[2])
+    parser.add_argument("--threads", type=int, nargs="+", default=[2])
+    parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--toy", action="store_true")
+    parser.add_argument("--folder", type=Path, default=Path("build/blocks"))
+    parser.add_argument("--only", help="run one part and print it as JSON: threads:N or workers:N")
+    given = parser.parse_args()
+    if given.only:
+        kind, _, n = given.only.partition(":")
+        args = (given.problem, int(n), given.iterations, given.toy)
+        record = one_machine(*args) if kind == "threads" else on_cluster(*args, given.folder)
+        print(json.dumps(record))
+        return
+    records = [part(given, f"threads:{n}") for n in given.threads]
+    records += [part(given, f"workers:{n}") for n in given.workers]
+    first = records[0]
+    print("| | s per iteration | of the first | peak MiB of a process | of the first |", end="")
+    print(" rounds | down | up | between | held | same atoms |\n|" + "---|" * 11)
+    for record in records:
+        wire = record.get("cluster", {})
+        sizes = [wire.get(f"{k}_per_iteration", 0) for k in ("rounds", "down", "up", "between")]
+        same = record["atoms"] == first["atoms"]
+        print(
+            f"| {record['what']} | {record['seconds']:.4f} | "
+            f"{record['seconds'] / first['seconds']:.2f} | {record['peak_mb']:.0f} | "
+            f"{record['peak_mb'] / first['peak_mb']:.2f} | {sizes[0]:.1f} | {sizes[1]:.0f} | "
+            f"{sizes[2]:.0f} | {sizes[3]:.0f} | {wire.get('times_held', 1):.2f} | {same} "
+            f"{record['objective'] - first['objective']:.1e} |",
+            flush=True,
+        )
+
+
+def part(given: argparse.Namespace, only: str) -> dict:
+    """Return the record of a part, which runs in a process of its own."""
+    import subprocess
+    import sys
+
+    command = [
+        sys.executable, "-m", "benchmarks.cluster", "--only", only, "--problem", given.problem,
+        "--iterations", str(given.iterations), "--folder", str(given.folder),
+    ]  # fmt: skip
+    command += ["--toy"] if given.toy else []
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise RuntimeError(ended.stderr[-2000:])
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
