@@ -61,6 +61,22 @@ class Clock:
         return float(np.median(np.diff(self.times)[skip:]))
 
 
+def load(name: str, toy: bool, folder: Path) -> problems.Problem:
+    """Return a problem; the first part of a run makes it, and the others read it."""
+    import scipy.sparse as sp
+
+    path = folder / f"{name.replace(':', '-')}-{toy}"
+    if not path.with_suffix(".npy").exists():
+        problem = problems.load(name, toy=toy)
+        folder.mkdir(parents=True, exist_ok=True)
+        sp.save_npz(path.with_suffix(".npz"), problem.X, compressed=False)
+        path.with_suffix(".json").write_text(json.dumps(problem.scale))
+        np.save(path.with_suffix(".npy"), problem.triplets)
+    X = sp.csr_array(sp.load_npz(path.with_suffix(".npz")))
+    scale = json.loads(path.with_suffix(".json").read_text())
+    return problems.Problem(name, X, np.load(path.with_suffix(".npy")), scale)
+
+
 def saved(problem, folder: Path, n_blocks: int) -> list[Path]:
     """Write the rows in blocks."""
     import scipy.sparse as sp
@@ -81,11 +97,11 @@ def load_block(path):
     return sp.csr_array(sp.load_npz(path))
 
 
-def one_machine(name: str, n_jobs: int, iterations: int, toy: bool) -> dict:
+def one_machine(name: str, n_jobs: int, iterations: int, toy: bool, folder: Path) -> dict:
     """Time `hdsl.HDSL` in a process of its own."""
     import hdsl
 
-    problem = problems.load(name, toy=toy)
+    problem = load(name, toy, folder)
     hdsl.HDSL(max_iter=2, n_jobs=n_jobs, scale=1.0).fit(
         problem.X[:200], triplets=np.array([[0, 1, 2]])
     )
@@ -112,7 +128,7 @@ def on_cluster(name: str, n_workers: int, iterations: int, toy: bool, folder: Pa
 
     import hdsl.dask
 
-    problem = problems.load(name, toy=toy)
+    problem = load(name, toy, folder)
     paths = saved(problem, folder, 16)
     triplets, scale = problem.triplets, problem.scale
     del problem
@@ -125,7 +141,7 @@ def on_cluster(name: str, n_workers: int, iterations: int, toy: bool, folder: Pa
     ):  # fmt: skip
         blocks = [dask.delayed(load_block)(path) for path in paths]
         few = {"max_iter": 2, "scale": 1.0, "n_shards": max(2, n_workers)}
-        anchors = np.arange(64)
+        anchors = np.arange(8)
         warm = np.column_stack([anchors, anchors + 1, anchors + 2])
         hdsl.dask.HDSL(**few).fit(blocks[:1], triplets=warm)
         pids, clock = list(client.run(os.getpid).values()), Clock()
@@ -159,16 +175,17 @@ def main() -> None:
     given = parser.parse_args()
     if given.only:
         kind, _, n = given.only.partition(":")
-        args = (given.problem, int(n), given.iterations, given.toy)
-        record = one_machine(*args) if kind == "threads" else on_cluster(*args, given.folder)
+        args = (given.problem, int(n), given.iterations, given.toy, given.folder)
+        record = one_machine(*args) if kind == "threads" else on_cluster(*args)
         print(json.dumps(record))
         return
-    records = [part(given, f"threads:{n}") for n in given.threads]
-    records += [part(given, f"workers:{n}") for n in given.workers]
-    first = records[0]
+    parts = [*(f"threads:{n}" for n in given.threads), *(f"workers:{n}" for n in given.workers)]
+    first: dict = {}
     print("| | s per iteration | of the first | peak MiB of a process | of the first |", end="")
     print(" rounds | down | up | between | held | same atoms |\n|" + "---|" * 11)
-    for record in records:
+    for only in parts:
+        record = part(given, only)
+        first = first or record
         wire = record.get("cluster", {})
         sizes = [wire.get(f"{k}_per_iteration", 0) for k in ("rounds", "down", "up", "between")]
         same = record["atoms"] == first["atoms"]
