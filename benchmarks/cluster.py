@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import threading
@@ -84,7 +85,7 @@ def saved(problem, folder: Path, n_blocks: int) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     cuts = np.linspace(0, problem.X.shape[0], n_blocks + 1).astype(int)
     paths = []
-    for k, (first, last) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+    for k, (first, last) in enumerate(itertools.pairwise(cuts)):
         paths.append(folder / f"{k}.npz")
         sp.save_npz(paths[-1], problem.X[first:last], compressed=False)
     return paths

@@ -1,6 +1,7 @@
 """Dask clusters for tests: one of threads in this process, started by the first test that asks."""
 
 import atexit
+import itertools
 from functools import cache
 from importlib.util import find_spec
 
@@ -26,7 +27,7 @@ def threads():
 def cut(X, n_blocks=3):
     """Return the rows of X in blocks."""
     bounds = np.linspace(0, X.shape[0], n_blocks + 1).astype(int)
-    return [X[first:last] for first, last in zip(bounds[:-1], bounds[1:], strict=True)]
+    return [X[first:last] for first, last in itertools.pairwise(bounds)]
 
 
 def make_builder(client, X, compared, weights=None, timeout=60.0):

@@ -391,7 +391,7 @@ def test_bad_data_are_refused_with_their_block(threads):
         fit([blocks[0], blocks[1][:, :29]], triplets=T)
     bad = blocks[2].copy()
     bad.data[3] = np.nan
-    with pytest.raises(ValueError, match="Block 2 of X, which begins at row 40: .*NaN"):
+    with pytest.raises(ValueError, match=r"Block 2 of X, which begins at row 40: .*NaN"):
         fit([*blocks[:2], bad], triplets=T)
     with pytest.raises(ValueError, match="names row 60, but X has 60 rows"):
         fit(blocks, triplets=da.from_array(np.array([[0, 1, 2], [0, 1, 60]]), chunks=(1, 3)))
@@ -470,7 +470,12 @@ def test_an_interrupt_in_a_round_leaves_the_model_so_far(client):
 
     thread = threading.Thread(target=press)
     thread.start()
-    params = settings_of(max_iter=2000, tol=0.0, callback=lambda state: begun.set())
+
+    def follow(state):
+        if state.n_iter == 2:
+            begun.set()
+
+    params = settings_of(max_iter=2000, tol=0.0, callback=follow)
     model = hdsl.dask.HDSL(**params).fit(clusters.cut(X), triplets=T)
     thread.join()
     assert model.status_ == "interrupted"

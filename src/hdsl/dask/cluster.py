@@ -55,7 +55,7 @@ def versions() -> dict[str, str]:
 
 def check_versions(client: Any) -> None:
     """Raise RuntimeError where a worker has another version of what results depend on."""
-    workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+    workers = sorted(client.nthreads())
     if not workers:
         raise RuntimeError(
             "The cluster has no workers: start some, or wait for them with "
@@ -109,12 +109,12 @@ def check_room(
     # A shard may hold as many rows as it has comparisons, and no more than there are.
     rows_held = min(builder.n_compared_rows, len(names) * largest / len(numbers))
     per_shard += (need.matrix + 12 * X.nnz) * rows_held / len(names)
-    workers = client.scheduler_info(n_workers=-1)["workers"].values()
-    n = min(len(workers), places.n_shards)
+    workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
+    n = max(1, min(len(workers), places.n_shards))
     needed = int(per_shard * -(-places.n_shards // n))
     if memory_limit is None:
         return needed
-    limits = [worker["memory_limit"] or np.inf for worker in workers]
+    limits = [worker["memory_limit"] or np.inf for worker in workers] or [np.inf]
     is_limit = memory_limit != "auto"
     allowed = float(memory_limit) * 2**30 if is_limit else min(limits)
     if needed > allowed:

@@ -258,7 +258,8 @@ callback, random_state, verbose
         names = model.get_params().keys()
         model.set_params(**{k: v for k, v in self.get_params().items() if k in names})
         user_input.replace_fitted(model, self)
-        model.__dict__.pop("cluster_", None)
+        for name in ("cluster_", "checkpoint_file_"):  # that file is this object's to delete
+            model.__dict__.pop(name, None)
         return model
 
     def transform(self, X: Any, *, cosine: bool = False) -> Any:

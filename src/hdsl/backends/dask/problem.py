@@ -207,7 +207,8 @@ class DaskProblem(Problem):
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
         past, move = margins.past, direction.move
-        assert past is not None and move is not None
+        assert past is not None
+        assert move is not None
         past = past._replace(
             moves=np.vstack([past.moves, move]), sizes=np.append(past.sizes, step_size)
         )

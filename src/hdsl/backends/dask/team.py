@@ -121,8 +121,7 @@ class Team:
 
     def workers(self) -> list[str]:
         """Return the addresses of the workers that can be used, in a fixed order."""
-        known = self.client.scheduler_info(n_workers=-1)["workers"]
-        return sorted(address for address in known if address not in self.excluded)
+        return sorted(at for at in self.client.nthreads() if at not in self.excluded)
 
     def hire(self, addresses: Sequence[str]) -> None:
         """Start a member on each of these workers that has none."""
