@@ -498,6 +498,7 @@ def test_a_checkpoint_resumes_to_the_same_bytes(client, tmp_path, write_each_ite
     assert_clean(client)
     resumed = hdsl.dask.HDSL(**params).fit(blocks, triplets=T)
     assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
+    assert (tmp_path / "run.ckpt").exists()  # until the model itself is saved
     with pytest.raises(ValueError, match="other X"):
         hdsl.dask.HDSL(**params).fit([2.0 * blocks[0], *blocks[1:]], triplets=T)
 

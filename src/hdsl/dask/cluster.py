@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..backends.dask.building import Builder, gather, select, take_rows
+from ..backends.dask.building import Builder, gather, held, select, take_rows
 from ..backends.dask.team import is_done
 from ..memory import NotEnoughMemory
 
@@ -61,11 +61,18 @@ def check_versions(client: Any) -> None:
             "The cluster has no workers: start some, or wait for them with "
             "client.wait_for_workers(1, timeout=60)."
         )
-    futures = [client.submit(versions, workers=[at], pure=False) for at in workers]
-    if not is_done(futures, ASK):
-        raise RuntimeError(f"Workers did not tell their versions within {ASK:g} s.")
+    futures = {at: client.submit(versions, workers=[at], pure=False) for at in workers}
+    waited = 0.0
+    while futures and not is_done([*futures.values()], 1.0):
+        waited += 1.0
+        alive = client.nthreads()
+        futures = {at: future for at, future in futures.items() if at in alive}
+        if waited >= ASK:
+            raise RuntimeError(f"Workers did not tell their versions within {ASK:g} s.")
     here = versions()
-    for address, future in zip(workers, futures, strict=True):
+    for address, future in futures.items():
+        if future.status not in ("finished", "error"):
+            continue  # it has died in the meantime
         if future.status != "finished":
             raise RuntimeError(
                 f"Worker {address} cannot run hdsl: {future.exception(timeout=ASK)!r}. Install the "
@@ -94,7 +101,7 @@ def check_room(
     chosen = np.unique(places.anchors[pick])
     mask = np.full(int(builder.starts[-1]), -1, dtype=np.int32)
     mask[chosen] = 0
-    (mask,) = client.scatter([mask], broadcast=True, hash=False)
+    mask = held(client, mask)
     parts = [client.submit(select, b, mask, 0, pure=False) for b in builder.compared.futures()]
     compared = client.submit(gather, *parts, pure=False)
     blocks = zip(builder.rows.futures(), builder.starts[:-1].tolist(), strict=True)

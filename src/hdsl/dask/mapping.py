@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
-from ..backends.dask.building import Compared, Source
+from ..backends.dask.building import Compared, Source, held
 from ..backends.dask.team import wait_for
 from ..estimators import HDSL
 from ..search import Neighbors, top_k
@@ -79,7 +79,7 @@ def search(
     counts = [client.submit(count_rows, block, pure=False) for block in blocks]
     wait_for(counts, timeout, what="The blocks of X were not there")
     starts = np.cumsum([0, *client.gather(counts)])[:-1].tolist()
-    sent, fitted = client.scatter([rewritten, model], broadcast=True, hash=False)
+    sent, fitted = held(client, rewritten), held(client, model)
     found = [
         client.submit(nearest, block, fitted, sent, k, first, cosine, pure=False)
         for block, first in zip(blocks, starts, strict=True)
@@ -121,7 +121,7 @@ def compared_blocks(rows: RowBlocks, given: dict[str, Any]) -> Source:
     starts = np.cumsum([0, *rows.results(counts)])
     weights = user_input.check_weights(given["sample_weight"], int(starts[-1]), "triplet")
     if weights is not None:
-        (weights,) = client.scatter([weights], broadcast=True, hash=False)
+        weights = held(client, weights)
     args = (rows.shape[0], width)
     made = [
         client.submit(checked_block, block, weights, *args, int(first), pure=False)

@@ -37,6 +37,11 @@ Compared = tuple[np.ndarray, np.ndarray | None]
 # --- on the workers ------------------------------------------------------------------------------
 
 
+def itself(value: Any) -> Any:
+    """Return the value."""
+    return value
+
+
 class Summary(NamedTuple):
     """What the client needs to know of a block of comparisons."""
 
@@ -203,30 +208,30 @@ class Source:
     raw: list[Any]
     prepare: Callable[..., Any] | None = None
     args: tuple = ()
-    _sent: list[Any] = field(default_factory=list, init=False)
     _made: list[Any] = field(default_factory=list, init=False)
 
     def futures(self) -> list[Any]:
         """Return the blocks as futures; those that are lost are made again."""
-        n = len(self.raw)
-        self._sent, self._made = self._sent or [None] * n, self._made or [None] * n
+        self._made = self._made or [None] * len(self.raw)
         for k, block in enumerate(self.raw):
             if not is_usable(self._made[k]):
-                start = block
-                if not hasattr(block, "key"):
-                    if not is_usable(self._sent[k]):
-                        (self._sent[k],) = self.client.scatter([block], hash=False)
-                    start = self._sent[k]
-                self._made[k] = start
+                start = block if hasattr(block, "key") else held(self.client, block)
                 if self.prepare is not None:
-                    self._made[k] = self.client.submit(self.prepare, start, *self.args, pure=False)
+                    start = self.client.submit(self.prepare, start, *self.args, pure=False)
+                self._made[k] = start
         return list(self._made)
 
     def release(self) -> None:
         """Let the blocks go; `futures` makes them again."""
         self._made = []
-        if self.prepare is not None:
-            self._sent = []
+
+
+def held(client: Any, value: Any) -> Any:
+    """Return an object of the client as a future that Dask can make again on any worker."""
+    import dask
+
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+        return client.submit(itself, value, pure=False)
 
 
 def is_usable(future: Any) -> bool:
@@ -356,8 +361,7 @@ class Builder:
         submit = self.client.submit
         shard_of = np.full(int(self.starts[-1]), -1, dtype=np.int32)
         shard_of[self.places.anchors] = self.places.shards
-        (shard_of,) = self.client.scatter([shard_of], broadcast=True, hash=False)
-        (frame,) = self.client.scatter([self.frame], broadcast=True, hash=False)
+        shard_of, frame = held(self.client, shard_of), held(self.client, self.frame)
         rows, jobs = self.rows.futures(), []
         for seat, shard in wanted:
             here = {"workers": [seat.address], "pure": False}
