@@ -534,8 +534,13 @@ def test_a_line_says_what_went_over_the_wire(threads, capsys):
 
 
 def pids(client):
-    """Return the processes of the workers."""
-    return sorted(client.run(os.getpid).values())
+    """Return the processes of the workers; asked again where one has just died."""
+    for _ in range(100):
+        try:
+            return sorted(client.run(os.getpid).values())
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError("the workers do not answer")
 
 
 @pytest.mark.parametrize("kind", ["delayed", "blocks"])

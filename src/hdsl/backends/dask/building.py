@@ -364,15 +364,16 @@ class Builder:
         shard_of, frame = held(self.client, shard_of), held(self.client, self.frame)
         rows, jobs = self.rows.futures(), []
         for seat, shard in wanted:
-            here = {"workers": [seat.address], "pure": False}
+            # One shard after the other, so that a worker never has the parts of several.
+            how = {"pure": False, "priority": -seat.shards.index(shard)}
+            here = {**how, "workers": [seat.address]}
             parts = [
-                submit(select, block, shard_of, shard, pure=False)
-                for block in self.compared.futures()
+                submit(select, block, shard_of, shard, **how) for block in self.compared.futures()
             ]
             compared = submit(gather, *parts, **here)
             starts = self.starts[:-1].tolist()
             taken = [
-                submit(take_rows, block, compared, first, pure=False)
+                submit(take_rows, block, compared, first, **how)
                 for block, first in zip(rows, starts, strict=True)
             ]
             jobs.append(submit(adopt, team.name, shard, frame, compared, *taken, **here))
