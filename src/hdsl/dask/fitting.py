@@ -248,7 +248,7 @@ class ClusterFit:
         self.report["n_shards"] = builder.places.n_shards
         self.report["n_workers"] = len(team.seats)
         self.report["n_lost"] = team.n_lost
-        if builder.sizes:
+        if builder.n_held:
             self.report["times_held"] = builder.times_held
         traffic = self.report.pop("traffic", None)
         if traffic is not None:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from .member import MEMBERS
 from .problem import DaskLayout, Places
 from .shard import Shard
-from .team import Team, WorkerLost, gathered, is_done
+from .team import POLL, Question, Team, WorkerLost, gathered, is_done, is_loss
 
 #: Comparisons per shard, and the most shards, where their number is "auto".
 SHARD_SIZE, MOST_SHARDS = 1 << 17, 128
@@ -111,10 +111,8 @@ class Frame(NamedTuple):
     store_products: bool
 
 
-def adopt(
-    team: str, shard: int, frame: Frame, compared: Compared, *parts: sp.csr_array
-) -> tuple[int, int, int]:
-    """Make a shard of the member of this worker; return its comparisons, rows and values."""
+def adopt(team: str, shard: int, frame: Frame, compared: Compared, *parts: sp.csr_array) -> None:
+    """Make a shard of the member of this worker."""
     from distributed import get_worker
 
     member = MEMBERS[team, get_worker().address]
@@ -131,7 +129,6 @@ def adopt(
     )  # fmt: skip
     member.shards[shard] = made
     member.shards = dict(sorted(member.shards.items()))
-    return made.comparisons.n_comparisons, matrix.shape[0], matrix.nnz
 
 
 def on_features(X: sp.csr_array, features: np.ndarray) -> sp.csr_array:
@@ -236,7 +233,7 @@ def held(client: Any, value: Any) -> Any:
 
 def is_usable(future: Any) -> bool:
     """Whether a future is there, or will be."""
-    return future is not None and future.status in ("pending", "finished")
+    return future is not None and future.status in ("pending", "finished", "lost")
 
 
 def number_columns(blocks: Sequence[Columns], also: np.ndarray | None = None) -> np.ndarray:
@@ -283,7 +280,7 @@ class Builder:
         self.client, self.rows, self.starts, self.compared = rows.client, rows, starts, compared
         self.features, self.mean_square, self.timeout = features, mean_square, timeout
         self.store_products = store_products
-        self.sizes: dict[int, tuple[int, int, int]] = {}
+        self.n_held = 0  # rows of all shards
 
     def plan(self, n_shards: int | str) -> Places:
         """Deal out the comparisons; return where each one is."""
@@ -324,6 +321,8 @@ class Builder:
                 self._place(team)
                 self._build(team)
                 team.connect(self._bounds(len(team.seats)))
+                (sizes,) = team.ask(Question("sizes"))
+                self.n_held = int(sizes[1])
             except WorkerLost:
                 if attempt == ATTEMPTS - 1:
                     raise
@@ -378,9 +377,8 @@ class Builder:
             ]
             jobs.append(submit(adopt, team.name, shard, frame, compared, *taken, **here))
         wait_alive(jobs, team, self.timeout)
-        for (seat, shard), size in zip(wanted, self.results(jobs), strict=True):
+        for seat, shard in wanted:
             seat.built.add(shard)
-            self.sizes[shard] = size
 
     def _bounds(self, n: int) -> np.ndarray:
         """Return the bounds of n blocks of features; few rows have the last ones."""
@@ -393,17 +391,22 @@ class Builder:
     @property
     def times_held(self) -> float:
         """How many shards hold a row, in the mean over the rows that are compared."""
-        return sum(rows for _, rows, _ in self.sizes.values()) / self.n_compared_rows
+        return self.n_held / self.n_compared_rows
 
 
 def wait_alive(futures: Sequence[Any], team: Team, timeout: float) -> None:
     """Wait for tasks that are bound to the workers of a team; raise WorkerLost where one dies."""
     waited = 0.0
-    while not is_done(futures, 1.0):
-        waited += 1.0
+    while not is_done(futures, POLL):
+        waited += POLL
         alive = set(team.workers())
         gone = [seat.address for seat in team.seats if seat.address not in alive]
         if gone:
             raise WorkerLost(f"{', '.join(gone)} is gone.")
         if waited > timeout:
             raise WorkerLost(f"Shards were not built within {timeout:g} s.")
+    for future in futures:
+        if future.status == "error" and not is_loss(future.exception(timeout=timeout)):
+            future.result(timeout=timeout)  # raises what went wrong
+        if future.status not in ("finished", "lost"):
+            raise WorkerLost(f"{future.key} is {future.status}.")

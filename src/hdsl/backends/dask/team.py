@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -17,6 +18,9 @@ from .shard import LONG, TOLD
 
 #: Seconds that an actor may take to start.
 START = 60.0
+
+#: Seconds between two looks at tasks.
+POLL = 1.0
 
 #: Seconds that a worker may take to say that it is there.
 PING = 10.0
@@ -300,13 +304,19 @@ def payload(content: Any) -> int:
 
 
 def wait_for(futures: Sequence[Any], timeout: float, *, what: str) -> None:
-    """Wait until futures are finished; raise WorkerLost where they are not in time."""
-    if not is_done(futures, timeout):
-        raise WorkerLost(f"{what} within {timeout:g} s.")
+    """Wait until futures are finished; raise WorkerLost where they are not in time.
+
+    Dask makes lost results again, so they are waited for.
+    """
+    end = time.monotonic() + timeout
+    while not (is_done(futures, POLL) and all(f.status != "lost" for f in futures)):
+        if time.monotonic() > end:
+            raise WorkerLost(f"{what} within {timeout:g} s.")
+        time.sleep(0.01)
     for future in futures:
         if future.status == "error" and not is_loss(future.exception(timeout=timeout)):
             future.result(timeout=timeout)  # raises what went wrong
-        if future.status != "finished":
+        if future.status not in ("finished", "pending", "lost"):
             raise WorkerLost(f"{what}: {future.key} is {future.status}.")
 
 
@@ -315,14 +325,15 @@ def is_loss(error: Any) -> bool:
     from distributed import KilledWorker
     from distributed.client import FutureCancelledError
 
-    return isinstance(error, KilledWorker | FutureCancelledError | WorkerLost | OSError)
+    lost = KilledWorker | FutureCancelledError | WorkerLost | OSError  # TimeoutError is an OSError
+    return isinstance(error, lost)
 
 
 def gathered(client: Any, futures: Sequence[Any], timeout: float, *, what: str) -> list[Any]:
     """Return the results of tasks; raise WorkerLost where they are lost or not there in time."""
     wait_for(futures, timeout, what=what)
     try:
-        return client.gather(list(futures))
+        return client.sync(_whole, lambda: client.gather(list(futures), asynchronous=True), timeout)
     except Exception as error:
         if is_loss(error) or type(error).__name__ == "FuturesCancelledError":
             raise WorkerLost(f"{what}: {error}") from error
