@@ -48,14 +48,26 @@ class Peak:
                 self.largest[pid] = max(self.largest.get(pid, 0.0), resident(pid))
 
 
-class Clock:
-    """A callback that notes when each iteration ends."""
+def cpu(pid: int | str = "self") -> float:
+    """Return the CPU seconds of a process so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def __init__(self) -> None:
-        self.times = []
+
+class Clock:
+    """A callback that notes when each iteration ends, and the CPU time of some processes."""
+
+    def __init__(self, pids=("self",)) -> None:
+        self.times, self.pids, self.cpu = [], list(pids), []
 
     def __call__(self, state) -> None:
         self.times.append(time.perf_counter())
+        self.cpu.append([cpu(pid) for pid in self.pids])
+
+    def cpu_per_iteration(self, skip: int = 5) -> list[float]:
+        """Return the CPU seconds of an iteration, by process."""
+        n = len(self.cpu) - 1 - skip
+        return ((np.array(self.cpu[-1]) - np.array(self.cpu[skip])) / n).tolist()
 
     def per_iteration(self, skip: int = 5) -> float:
         """Return the median seconds of an iteration."""
@@ -115,6 +127,7 @@ def one_machine(name: str, n_jobs: int, iterations: int, toy: bool, folder: Path
     return {
         "what": f"one process, {n_jobs} threads",
         "seconds": clock.per_iteration(),
+        "cpu": clock.cpu_per_iteration(),
         "peak_mb": peak.largest["self"],
         "before_mb": before,
         "objective": model.objective_,
@@ -145,7 +158,8 @@ def on_cluster(name: str, n_workers: int, iterations: int, toy: bool, folder: Pa
         anchors = np.arange(8)
         warm = np.column_stack([anchors, anchors + 1, anchors + 2])
         hdsl.dask.HDSL(**few).fit(blocks[:1], triplets=warm)
-        pids, clock = list(client.run(os.getpid).values()), Clock()
+        pids = list(client.run(os.getpid).values())
+        clock = Clock(["self", *pids])
         begin = time.perf_counter()
         with Peak(pids) as peak:
             model = hdsl.dask.HDSL(
@@ -155,6 +169,7 @@ def on_cluster(name: str, n_workers: int, iterations: int, toy: bool, folder: Pa
         return {
             "what": f"{n_workers} workers, 1 thread each",
             "seconds": clock.per_iteration(),
+            "cpu": clock.cpu_per_iteration(),
             "setup_seconds": clock.times[0] - begin,
             "peak_mb": max(peak.largest.values()),
             "objective": model.objective_,
@@ -183,7 +198,10 @@ def main() -> None:
     parts = [*(f"threads:{n}" for n in given.threads), *(f"workers:{n}" for n in given.workers)]
     first: dict = {}
     print("| | s per iteration | of the first | peak MiB of a process | of the first |", end="")
-    print(" rounds | down | up | between | held | same atoms |\n|" + "---|" * 11)
+    print(
+        " CPU s of each process | rounds | down | up | between | held | same atoms |\n|"
+        + "---|" * 12
+    )
     for only in parts:
         record = part(given, only)
         first = first or record
@@ -193,7 +211,8 @@ def main() -> None:
         print(
             f"| {record['what']} | {record['seconds']:.4f} | "
             f"{record['seconds'] / first['seconds']:.2f} | {record['peak_mb']:.0f} | "
-            f"{record['peak_mb'] / first['peak_mb']:.2f} | {sizes[0]:.1f} | {sizes[1]:.0f} | "
+            f"{record['peak_mb'] / first['peak_mb']:.2f} | "
+            f"{' '.join(f'{x:.3f}' for x in record['cpu'])} | {sizes[0]:.1f} | {sizes[1]:.0f} | "
             f"{sizes[2]:.0f} | {sizes[3]:.0f} | {wire.get('times_held', 1):.2f} | {same} "
             f"{record['objective'] - first['objective']:.1e} |",
             flush=True,

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 pytest.importorskip("distributed")
 
@@ -221,6 +222,12 @@ def test_parameters_are_those_of_one_machine():
     assert {name: own[name] for name in plain} == plain
     assert own.keys() - plain.keys() == {"client", "n_shards", "timeout"}
     assert clone(hdsl.dask.HDSL(n_shards=7)).n_shards == 7
+
+
+@pytest.mark.filterwarnings("ignore:There is one row only of class")
+@parametrize_with_checks([hdsl.dask.HDSL(max_iter=3, n_targets=2, n_impostors=2)])
+def test_scikit_learn_checks(threads, estimator, check):
+    check(estimator)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,8 +15,8 @@ from ..backends.dask.building import Columns, Source, count_columns
 from ..backends.dask.team import gathered
 from ..similarity import unit_rows
 
-#: Blocks that rows on the client are cut into.
-LOCAL_BLOCKS = 4
+#: Rows of the client are cut into blocks of so many.
+LOCAL_ROWS = 1 << 14
 
 #: Bytes of the digest of a row; two rows of equal digests count as equal.
 DIGEST = 16
@@ -207,8 +206,7 @@ def as_blocks(client: Any, X: Any) -> list[Any]:
         return [client.compute(X)]
     if hasattr(X, "key") and hasattr(X, "status"):
         return [X]
-    cuts = np.linspace(0, X.shape[0], LOCAL_BLOCKS + 1).astype(int)
-    return [X[first:last] for first, last in pairwise(cuts) if last > first]
+    return [X[first : first + LOCAL_ROWS] for first in range(0, X.shape[0], LOCAL_ROWS)]
 
 
 def as_local(values: Any) -> Any:
