@@ -255,7 +255,7 @@ def test_fit_is_that_of_one_machine(threads, kind, supervision, norm, batch_size
             ]
         ),
         "delayed": lambda: delayed,
-        "futures": lambda: threads.scatter(blocks),
+        "futures": lambda: threads.scatter(blocks, hash=False),
         "blocks": lambda: blocks,
         "whole": lambda: X,
     }[kind]()

@@ -104,7 +104,7 @@ class RowBlocks:
 
     def __init__(self, client: Any, X: Any, timeout: float) -> None:
         self.client, self.timeout = client, timeout
-        self.raw = as_blocks(client, X)
+        self._loaded = Source(client, as_blocks(X))
         self.starts = np.zeros(1, dtype=np.int64)
         self.facts: list[Facts] = []
         self.norm: str | None = None
@@ -112,9 +112,8 @@ class RowBlocks:
 
     def inspect(self) -> None:
         """Check all blocks; raise ValueError for one that cannot be used."""
-        source = Source(self.client, self.raw)
-        found = self.results([self.client.submit(inspect, b, pure=False) for b in source.futures()])
-        self._raw_source = source
+        loaded = self._loaded.futures()
+        found = self.results([self.client.submit(inspect, b, pure=False) for b in loaded])
         first, width = 0, None
         for k, facts in enumerate(found):
             if isinstance(facts, str):
@@ -178,7 +177,7 @@ class RowBlocks:
     @cached_property
     def source(self) -> Source:
         """The blocks as they are compared."""
-        return Source(self.client, self.raw, prepare, (self.norm, self.columns))
+        return Source(self.client, self._loaded, prepare, (self.norm, self.columns))
 
     def mean_square(self) -> float:
         """Return the mean ‖x‖² of the rows as they are compared."""
@@ -188,12 +187,12 @@ class RowBlocks:
         return float(sum(self.results(found))) / self.shape[0]
 
 
-def as_blocks(client: Any, X: Any) -> list[Any]:
-    """Return blocks of rows: futures, or objects of the client."""
+def as_blocks(X: Any) -> list[Any]:
+    """Return blocks of rows: delayed, futures, or objects of the client."""
     from dask import is_dask_collection
 
     if isinstance(X, list | tuple) and is_cluster_data(X):
-        return [client.compute(b) if is_dask_collection(b) else b for b in X]
+        return list(X)
     if is_dask_collection(X):
         if getattr(X, "ndim", 2) == 2 and hasattr(X, "to_delayed"):
             parts = np.asarray(X.to_delayed(), dtype=object)
@@ -202,8 +201,8 @@ def as_blocks(client: Any, X: Any) -> list[Any]:
                     f"X has {parts.shape[1]} blocks of columns, but blocks must be of whole rows: "
                     "X.rechunk({1: -1}), or build it from blocks of rows."
                 )
-            return client.compute(parts.ravel().tolist())
-        return [client.compute(X)]
+            return parts.ravel().tolist()
+        return [X]
     if hasattr(X, "key") and hasattr(X, "status"):
         return [X]
     return [X[first : first + LOCAL_ROWS] for first in range(0, X.shape[0], LOCAL_ROWS)]

@@ -75,7 +75,7 @@ def search(
     """Return the k most similar rows of blocks for each query."""
     user_input.check_number("search", "k", k, low=1, integer=True)
     rewritten = model.rewrite(queries, cosine=cosine)
-    blocks = Source(client, as_blocks(client, X)).futures()
+    blocks = Source(client, as_blocks(X)).futures()
     counts = [client.submit(count_rows, block, pure=False) for block in blocks]
     wait_for(counts, timeout, what="The blocks of X were not there")
     starts = np.cumsum([0, *client.gather(counts)])[:-1].tolist()
@@ -116,7 +116,7 @@ def compared_blocks(rows: RowBlocks, given: dict[str, Any]) -> Source:
     client = rows.client
     width = 3 if given["quadruplets"] is None else 4
     value = given["triplets"] if width == 3 else given["quadruplets"]
-    raw = Source(client, as_blocks(client, value)).futures()
+    raw = Source(client, as_blocks(value)).futures()
     counts = [client.submit(count_rows, block, pure=False) for block in raw]
     starts = np.cumsum([0, *rows.results(counts)])
     weights = user_input.check_weights(given["sample_weight"], int(starts[-1]), "triplet")

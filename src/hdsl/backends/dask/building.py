@@ -193,8 +193,9 @@ class Source:
     Parameters
     ----------
     client : distributed.Client
-    raw : list
-        Futures, whose graph Dask knows, or objects of the client.
+    raw : list or Source
+        Delayed objects, which are loaded when they are needed, futures, whose graph Dask knows, or
+        objects of the client.
     prepare : callable, default=None
         From a raw block to the block; None takes it as it is.
     args : tuple
@@ -202,25 +203,43 @@ class Source:
     """
 
     client: Any
-    raw: list[Any]
+    raw: list[Any] | Source
     prepare: Callable[..., Any] | None = None
     args: tuple = ()
     _made: list[Any] = field(default_factory=list, init=False)
 
     def futures(self) -> list[Any]:
         """Return the blocks as futures; those that are lost are made again."""
-        self._made = self._made or [None] * len(self.raw)
-        for k, block in enumerate(self.raw):
-            if not is_usable(self._made[k]):
-                start = block if hasattr(block, "key") else held(self.client, block)
-                if self.prepare is not None:
-                    start = self.client.submit(self.prepare, start, *self.args, pure=False)
-                self._made[k] = start
+        self._made = self._made or [None] * self.n_blocks
+        if not all(map(is_usable, self._made)):
+            raw = self.raw.futures() if isinstance(self.raw, Source) else self.raw
+            for k, block in enumerate(raw):
+                if not is_usable(self._made[k]):
+                    self._made[k] = self._start(block)
         return list(self._made)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.raw.n_blocks if isinstance(self.raw, Source) else len(self.raw)
+
+    def _start(self, block: Any) -> Any:
+        """Return a block as a future."""
+        from dask import is_dask_collection
+
+        if is_dask_collection(block):
+            block = self.client.compute(block)
+        elif not hasattr(block, "key"):
+            block = held(self.client, block)
+        if self.prepare is None:
+            return block
+        return self.client.submit(self.prepare, block, *self.args, pure=False)
 
     def release(self) -> None:
         """Let the blocks go; `futures` makes them again."""
         self._made = []
+        if isinstance(self.raw, Source):
+            self.raw.release()
 
 
 def held(client: Any, value: Any) -> Any:
@@ -330,6 +349,7 @@ class Builder:
             else:
                 break
         self.rows.release()
+        self.compared.release()
 
     def _place(self, team: Team) -> None:
         """Give shards to workers: runs of neighbours, as few to each as possible."""
