@@ -135,7 +135,9 @@ def one_machine(name: str, n_jobs: int, iterations: int, toy: bool, folder: Path
     }
 
 
-def on_cluster(name: str, n_workers: int, iterations: int, toy: bool, folder: Path) -> dict:
+def on_cluster(
+    name: str, n_workers: int, iterations: int, toy: bool, folder: Path, n_shards: int | str
+) -> dict:
     """Time `hdsl.dask.HDSL` on a cluster of processes with one thread each."""
     import dask
     from distributed import Client, LocalCluster
@@ -164,7 +166,7 @@ def on_cluster(name: str, n_workers: int, iterations: int, toy: bool, folder: Pa
         with Peak(pids) as peak:
             model = hdsl.dask.HDSL(
                 scale=scale, prior=0.0, norm=None, max_iter=iterations, tol=0.0, callback=clock,
-                random_state=0,
+                random_state=0, n_shards=n_shards,
             ).fit(blocks, triplets=triplets)  # fmt: skip
         return {
             "what": f"{n_workers} workers, 1 thread each",
@@ -184,6 +186,7 @@ def main() -> None:
     parser.add_argument("--problem", default="scaled:1e6")
     parser.add_argument("--workers", type=int, nargs="+", default=[2])
     parser.add_argument("--threads", type=int, nargs="+", default=[2])
+    parser.add_argument("--shards", help="number of shards; none is the estimator's choice")
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--toy", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path("build/blocks"))
@@ -192,7 +195,10 @@ def main() -> None:
     if given.only:
         kind, _, n = given.only.partition(":")
         args = (given.problem, int(n), given.iterations, given.toy, given.folder)
-        record = one_machine(*args) if kind == "threads" else on_cluster(*args)
+        if kind == "threads":
+            record = one_machine(*args)
+        else:
+            record = on_cluster(*args, int(given.shards) if given.shards else "auto")
         print(json.dumps(record))
         return
     parts = [*(f"threads:{n}" for n in given.threads), *(f"workers:{n}" for n in given.workers)]
@@ -229,6 +235,7 @@ def part(given: argparse.Namespace, only: str) -> dict:
         "--iterations", str(given.iterations), "--folder", str(given.folder),
     ]  # fmt: skip
     command += ["--toy"] if given.toy else []
+    command += ["--shards", given.shards] if given.shards else []
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise RuntimeError(ended.stderr[-2000:])

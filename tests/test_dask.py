@@ -130,7 +130,7 @@ def test_anchors_are_grouped_by_the_rows_that_they_share():
 
 
 def test_the_number_of_shards_depends_on_the_data():
-    assert [chosen_shards("auto", n) for n in (1, 10**6, 10**9)] == [2, 8, 128]
+    assert [chosen_shards("auto", n) for n in (1, 10**6, 10**9)] == [2, 4, 128]
     assert chosen_shards(5, 10) == 5
 
 

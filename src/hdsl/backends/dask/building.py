@@ -20,7 +20,7 @@ from .shard import Shard
 from .team import POLL, Question, Team, WorkerLost, gathered, is_done, is_loss
 
 #: Comparisons per shard, and the most shards, where their number is "auto".
-SHARD_SIZE, MOST_SHARDS = 1 << 17, 128
+SHARD_SIZE, MOST_SHARDS = 1 << 18, 128
 
 #: How often anchors move toward the mean place of the rows that they are compared with.
 SMOOTHING = 40
