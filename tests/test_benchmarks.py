@@ -1,6 +1,8 @@
 """Every benchmark at toy size, without data files."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -210,3 +212,17 @@ def test_list_names_everything(capsys):
     assert command.main(["--list"]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in (*tasks.registered(), *problems.REAL))
+
+
+@pytest.mark.slow
+def test_the_cluster_benchmark_runs(tmp_path):
+    pytest.importorskip("distributed")
+    command = [sys.executable, "-m", "benchmarks.cluster", "--toy", "--iterations", "8"]
+    ended = subprocess.run(
+        [*command, "--folder", tmp_path],
+        cwd=problems.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "| 2 workers, 1 thread each |" in ended.stdout
