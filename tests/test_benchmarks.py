@@ -1,6 +1,8 @@
 """Every benchmark at toy size, without data files."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -240,3 +242,17 @@ def test_serving_at_toy_size(capsys):
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     (measured,) = (line for line in lines if "sqlite" in line)
     assert measured[2] == measured[4] == "1.000"  # recall, as it is and certified
+
+
+@pytest.mark.slow
+def test_the_cluster_benchmark_runs(tmp_path):
+    pytest.importorskip("distributed")
+    command = [sys.executable, "-m", "benchmarks.cluster", "--toy", "--iterations", "8"]
+    ended = subprocess.run(
+        [*command, "--folder", tmp_path],
+        cwd=problems.ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "| 2 workers, 1 thread each |" in ended.stdout

@@ -585,6 +585,8 @@ def damages(array):
     """Yield what an array of a snapshot may have become."""
     yield array.astype(np.float32 if array.dtype == np.float64 else np.int32)
     yield array[..., np.newaxis]
+    if not array.size:
+        return
     yield array.ravel()[: array.size - 1]
     if array.dtype == np.float64:
         for bad in (np.nan, np.inf):

@@ -82,6 +82,11 @@ def test_examples_of_engines(name):
     run(name)
 
 
+def test_examples_of_the_page_on_clusters():
+    pytest.importorskip("distributed")
+    run("cluster")
+
+
 def test_code_blocks_without_prompts_run():
     for package in ("faiss", "usearch", "matplotlib"):
         pytest.importorskip(package)

@@ -24,8 +24,8 @@ _HOMES = {
     "save": "estimators",
 }
 _SUBMODULES = (
-    "baselines", "datasets", "estimators", "evaluate", "explain", "neighbors", "plots", "readers",
-    "report", "search", "serving", "similarity", "text", "theory", "triplets",
+    "baselines", "dask", "datasets", "estimators", "evaluate", "explain", "neighbors", "plots",
+    "readers", "report", "search", "serving", "similarity", "text", "theory", "triplets",
 )  # fmt: skip
 
 

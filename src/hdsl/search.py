@@ -11,7 +11,7 @@ from . import user_input
 from .backends.cpu.workers import Workers
 from .core.columns import drop_unused_columns
 
-__all__ = ["Neighbors", "neighbors_by_label", "top_k"]
+__all__ = ["Neighbors", "neighbors_between", "neighbors_by_label", "top_k"]
 
 #: Multiplications of a search from which on it is worth finding out what may be left out.
 PRUNING_PAYS = 2e9
@@ -158,6 +158,40 @@ def neighbors_by_label(
     lists = _Lists(labels, labels, True, *wanted, _empty(n, n_same), _empty(n, n_other))
     with Workers(n_jobs) as workers:
         _search_sparse(X, X, lists, LABELED_COSTS, workers)
+    return lists.same, lists.other
+
+
+def neighbors_between(
+    queries: tuple[sp.csr_array, np.ndarray],
+    index: tuple[sp.csr_array, np.ndarray],
+    n_same: int,
+    n_other: int,
+    *,
+    exclude_self: bool = False,
+    n_jobs: int | None = None,
+) -> tuple[Neighbors, Neighbors]:
+    """Find, for each query, the nearest rows of an index, as `neighbors_by_label` does.
+
+    Parameters
+    ----------
+    queries, index : tuple of (csr_array of float64, ndarray)
+        Rows, and their class numbers.
+    n_same, n_other : int
+        Number of neighbors of each kind.
+    exclude_self : bool, default=False
+        Query r is row r of the index.
+    n_jobs : int, default=None
+
+    Returns
+    -------
+    same, other : Neighbors
+    """
+    (X, query_labels), (Y, labels) = queries, index
+    n = X.shape[0]
+    given = (query_labels.astype(np.int64), labels.astype(np.int64), exclude_self)
+    lists = _Lists(*given, _empty(n, n_same), _empty(n, n_other))
+    with Workers(n_jobs) as workers:
+        _search_sparse(X, Y, lists, LABELED_COSTS, workers)
     return lists.same, lists.other
 
 

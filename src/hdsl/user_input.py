@@ -98,6 +98,11 @@ def replace_fitted(estimator: Any, learned: Any) -> None:
 
 def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64 as given."""
+    if hasattr(X, "__dask_graph__"):
+        raise TypeError(
+            f"{name} is a Dask collection, and {type(estimator).__name__} takes rows that are in "
+            "memory. hdsl.dask.HDSL learns from blocks on a cluster; or call compute() first."
+        )
     try:
         X = validate_data(
             estimator,

@@ -202,7 +202,7 @@ class Fit:
                         steps.RULES[self.model.step],
                         self.options(stop),
                         rng=self.rng,
-                        callback=_all_of(
+                        callback=all_of(
                             scores,
                             progress.follow(max(self.limit, 1), scores),
                             tasks.follow(stage.scale, stage.prior),
@@ -445,7 +445,7 @@ def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
     )
 
 
-def _all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None:
+def all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None:
     """Return one callback for several; all are called, also when one ends the run."""
     parts = [part for part in listeners if part is not None]
     if not parts:

@@ -23,12 +23,14 @@ NORMS = ("l2",)
 
 #: Parameters that the model at the end of a run does not depend on.
 WITHOUT_EFFECT = {
-    "callback", "checkpoint", "device", "memory_limit", "n_components", "n_jobs", "verbose",
-    "warm_start",
+    "callback", "checkpoint", "client", "device", "memory_limit", "n_components", "n_jobs",
+    "timeout", "verbose", "warm_start",
 }  # fmt: skip
 
 #: Parameters that say how to run on a machine, and nothing of the model.
-NOT_SAVED = {"checkpoint", "device", "memory_limit", "n_jobs", "verbose"}
+NOT_SAVED = {
+    "checkpoint", "client", "device", "memory_limit", "n_jobs", "n_shards", "timeout", "verbose",
+}  # fmt: skip
 
 
 def check_parameters(model: HDSL) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -12,15 +12,35 @@ from .. import user_input
 from ..core.solver import Result
 from ..core.trace import replay
 from .callbacks import Tasks
-from .fitting import Fit, Learned
+from .fitting import Learned
 from .progress import Progress
-from .refit import Refit
+from .supervision import Supervision
 
 if TYPE_CHECKING:
+    from ..backends.cpu.workers import Workers
     from .hdsl import HDSL
 
 
-def learn(fit: Fit | Refit, checked: HDSL | None = None) -> Learned:
+class Run(Protocol):
+    """A fit that is ready to run."""
+
+    @property
+    def model(self) -> HDSL:
+        """Holds the parameters, and gets what is learned."""
+
+    @property
+    def supervision(self) -> Supervision:
+        """What it learns from."""
+
+    @property
+    def n_runs(self) -> int:
+        """Runs of the solver."""
+
+    def run(self, workers: Workers, progress: Progress, tasks: Tasks) -> Learned:
+        """Learn."""
+
+
+def learn(fit: Run, checked: HDSL | None = None) -> Learned:
     """Run a fit, give its model the fitted attributes, and return all that it found.
 
     `checked` is a copy of the model that knows the features of X; None takes what the model knows.

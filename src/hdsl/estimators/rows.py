@@ -30,22 +30,29 @@ class RowNorm(NamedTuple):
         A warning says so where rows of very different length are compared as they are.
         """
         if model.norm is None:
-            _warn_of_lengths(X)
+            warn_of_lengths(np.asarray(X.multiply(X).sum(axis=1)).ravel())
             return cls(None, None)
-        columns = np.unique(X.indices).astype(np.int64)
+        return cls.of_columns(model, X.indices, X.shape[1], continues=continues)
+
+    @classmethod
+    def of_columns(
+        cls, model: HDSL, columns: np.ndarray, n_columns: int, *, continues: bool
+    ) -> RowNorm:
+        """Return the norm of a model that learns from rows with values in these columns."""
+        columns = np.unique(columns).astype(np.int64)
         if continues:
             if model.columns_ is None:
                 return cls(model.norm, None)
             columns = np.union1d(columns, model.columns_)
-        return cls(model.norm, None if len(columns) == X.shape[1] else columns)
+        return cls(model.norm, None if len(columns) == n_columns else columns)
 
     def apply(self, X: sp.csr_array) -> sp.csr_array:
         """Return the rows as they are compared."""
         return X if self.norm is None else unit_rows(X, self.columns)
 
 
-def _warn_of_lengths(X: sp.csr_array) -> None:
-    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+def warn_of_lengths(squares: np.ndarray) -> None:
+    """Warn of rows of very different length, from ‖x‖² of each."""
     low, high = np.sqrt(np.percentile(squares[squares > 0], [5, 95]))
     if high > SPREAD * low:
         warnings.warn(

@@ -53,14 +53,14 @@ def neighbor_triplets(
         user_input.check_number("neighbor_triplets", name, value, low=1, integer=True)
     X = _matrix(X) if similarity is None else _matrix(_transformed(X, similarity))
     codes = user_input.check_labels(y, X.shape[0])
-    _warn_of_single_rows(y, codes)
+    warn_of_single_rows(y, codes)
     same, other = search.neighbors_by_label(X, codes, n_targets, n_impostors, n_jobs=n_jobs)
     valid = (np.arange(n_targets) < same.size[:, None])[:, :, None] & (
         np.arange(n_impostors) < other.size[:, None]
     )[:, None, :]
     anchor, target, impostor = np.nonzero(valid)
     triplets = np.column_stack([anchor, same.rows[anchor, target], other.rows[anchor, impostor]])
-    return _check_not_empty(triplets)
+    return check_not_empty(triplets)
 
 
 def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) -> np.ndarray:
@@ -84,7 +84,7 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
     """
     user_input.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
     codes = user_input.check_labels(y, len(np.asarray(y)))
-    _warn_of_single_rows(y, codes)
+    warn_of_single_rows(y, codes)
     rng = user_input.generator(random_state)
     n = len(codes)
     by_class = np.argsort(codes, kind="stable")
@@ -99,7 +99,7 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
     negative = rng.integers(n - size[anchor])
     negative += np.where(negative >= start[anchor], size[anchor], 0)
     triplets = np.column_stack([anchor, by_class[positive], by_class[negative]])
-    return _check_not_empty(triplets)
+    return check_not_empty(triplets)
 
 
 def _matrix(X: Any) -> sp.csr_array:
@@ -121,7 +121,7 @@ def _transformed(X: Any, similarity: Any) -> Any:
     return similarity.transform(X if named else _matrix(X))
 
 
-def _warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
+def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
     """Warn of classes whose only row cannot be an anchor."""
     single = np.flatnonzero(np.bincount(codes) == 1)
     if len(single):
@@ -136,7 +136,8 @@ def _warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
         )
 
 
-def _check_not_empty(triplets: np.ndarray) -> np.ndarray:
+def check_not_empty(triplets: np.ndarray) -> np.ndarray:
+    """Return triplets as int64; raise ValueError where there are none."""
     if len(triplets) == 0:
         raise ValueError(
             "No triplet can be built: every class of y has one row only, so no row has a "

@@ -1,0 +1,432 @@
+"""Shards from blocks: comparisons are dealt out by anchors, and each shard gets its rows.
+
+Blocks of rows stay where Dask has them. A shard takes the rows that it needs out of each block, so
+no machine ever has all of X. What runs on a worker is a function at the top of this module.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from .member import MEMBERS
+from .problem import DaskLayout, Places
+from .shard import Shard
+from .team import POLL, Question, Team, WorkerLost, gathered, is_done, is_loss
+
+#: Comparisons per shard, and the most shards, where their number is "auto".
+SHARD_SIZE, MOST_SHARDS = 1 << 18, 128
+
+#: How often anchors move toward the mean place of the rows that they are compared with.
+SMOOTHING = 40
+
+#: How often shards are built again after workers were lost in the meantime.
+ATTEMPTS = 20
+
+#: Seconds between two of these attempts.
+PAUSE = 0.5
+
+Compared = tuple[np.ndarray, np.ndarray | None]
+
+
+# --- on the workers ------------------------------------------------------------------------------
+
+
+def itself(value: Any) -> Any:
+    """Return the value."""
+    return value
+
+
+class Summary(NamedTuple):
+    """What the client needs to know of a block of comparisons."""
+
+    anchors: np.ndarray
+    counts: np.ndarray
+    pairs: np.ndarray  # distinct anchor * n_rows + row
+    total_weight: float
+    largest_weight: float
+
+
+def summarise(block: Compared, n_rows: int) -> Summary:
+    """Return what the client needs to know of a block of comparisons."""
+    compared, weights = block
+    anchors, counts = np.unique(compared[:, 0], return_counts=True)
+    others = compared[:, 1:]
+    pairs = np.unique(compared[:, :1] * np.int64(n_rows) + others)
+    total = float(len(compared)) if weights is None else float(weights.sum())
+    largest = 1.0 if weights is None else float(weights.max(initial=0.0))
+    return Summary(anchors, counts, pairs, total, largest)
+
+
+def select(block: Compared, shard_of: np.ndarray, shard: int) -> Compared:
+    """Return the comparisons of a block that belong to a shard."""
+    compared, weights = block
+    chosen = shard_of[compared[:, 0]] == shard
+    return compared[chosen], None if weights is None else weights[chosen]
+
+
+def gather(*parts: Compared) -> Compared:
+    """Return the comparisons of a shard, sorted by anchor."""
+    compared = np.concatenate([part for part, _ in parts])
+    order = np.argsort(compared[:, 0], kind="stable")
+    weights = None
+    if parts[0][1] is not None:
+        weights = np.concatenate([part for _, part in parts])[order]
+    return compared[order], weights
+
+
+def take_rows(block: sp.csr_array, compared: Compared, first: int) -> sp.csr_array:
+    """Return the rows of a block that comparisons name; `first` is the number of its first row."""
+    rows = np.unique(compared[0])
+    inside = rows[(rows >= first) & (rows < first + block.shape[0])]
+    return sp.csr_array(block)[inside - first]
+
+
+class Columns(NamedTuple):
+    """What the client needs to know of a block of rows."""
+
+    n_rows: int
+    columns: np.ndarray
+    counts: np.ndarray
+    squares: float  # sum of all squares
+
+
+def count_columns(block: sp.csr_array) -> Columns:
+    """Return what the client needs to know of a block of rows."""
+    columns, counts = np.unique(block.indices, return_counts=True)
+    return Columns(block.shape[0], columns, counts, float(np.square(block.data).sum()))
+
+
+class Frame(NamedTuple):
+    """What all shards have in common."""
+
+    features: np.ndarray
+    total_weight: float
+    largest_weight: float
+    store_products: bool
+
+
+def adopt(team: str, shard: int, frame: Frame, compared: Compared, *parts: sp.csr_array) -> None:
+    """Make a shard of the member of this worker."""
+    from distributed import get_worker
+
+    member = MEMBERS[team, get_worker().address]
+    numbers, weights = compared
+    _, numbers = np.unique(numbers, return_inverse=True)
+    rows = sp.csr_array(sp.vstack(parts, format="csr"))
+    matrix = on_features(rows, frame.features)
+    omega: np.ndarray | float = 1.0 / frame.total_weight
+    if weights is not None:
+        omega, weights = weights / frame.total_weight, weights / frame.largest_weight
+    made = Shard(
+        matrix, numbers.reshape(compared[0].shape), omega, weights,
+        workers=member.workers, store_products=frame.store_products,
+    )  # fmt: skip
+    member.shards[shard] = made
+    member.shards = dict(sorted(member.shards.items()))
+
+
+def on_features(X: sp.csr_array, features: np.ndarray) -> sp.csr_array:
+    """Return rows in the numbers of the features, each of which is a position in `features`."""
+    order = np.argsort(features)
+    place = order[np.searchsorted(features[order], X.indices)].astype(np.int32)
+    matrix = sp.csr_array((X.data, place, X.indptr), shape=(X.shape[0], len(features)))
+    return matrix
+
+
+# --- on the client -------------------------------------------------------------------------------
+
+
+def group_anchors(
+    anchors: np.ndarray, counts: np.ndarray, pairs: np.ndarray, n_rows: int, n_shards: int
+) -> np.ndarray:
+    """Return the shard of each anchor: shards of equal size that have few rows in common.
+
+    Rows that are compared move toward each other on a line, again and again; then the line is cut.
+
+    Parameters
+    ----------
+    anchors, counts : ndarray of shape (n_anchors,)
+        Rows that comparisons start from, rising, and how many start from each.
+    pairs : ndarray
+        Distinct anchor * n_rows + row.
+    n_rows, n_shards : int
+    """
+    a, b = np.divmod(pairs, n_rows)
+    rows, numbers = np.unique(np.concatenate([a, b]), return_inverse=True)
+    a, b = np.split(numbers, 2)
+    n = len(rows)
+    ends = np.concatenate([a, b]), np.concatenate([b, a])
+    links = sp.csr_array((np.ones(2 * len(a), dtype=np.float32), ends), shape=(n, n))
+    degree = np.diff(links.indptr)
+    links.data[:] = 1.0
+    place = np.random.default_rng(0).permutation(n).astype(np.float64)
+    if n_shards > 1:
+        for _ in range(SMOOTHING):
+            place = 0.5 * place + 0.5 * (links @ place) / np.maximum(degree, 1)
+            rank = np.argsort(place, kind="stable")
+            place[rank] = np.arange(n)
+    order = np.argsort(place[np.searchsorted(rows, anchors)], kind="stable")
+    before = np.cumsum(counts[order]) - counts[order]
+    shard = np.empty(len(anchors), dtype=np.int64)
+    shard[order] = before * n_shards // counts.sum()
+    _, shard = np.unique(shard, return_inverse=True)  # an anchor may be larger than a shard
+    return shard
+
+
+def chosen_shards(n_shards: int | str, n_comparisons: int) -> int:
+    """Return the number of shards, which depends on the data alone."""
+    if n_shards == "auto":
+        return max(2, min(-(-n_comparisons // SHARD_SIZE), MOST_SHARDS))
+    return int(n_shards)
+
+
+@dataclass
+class Source:
+    """Blocks that can be had again after a worker was lost.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    raw : list or Source
+        Delayed objects, which are loaded when they are needed, futures, whose graph Dask knows, or
+        objects of the client.
+    prepare : callable, default=None
+        From a raw block to the block; None takes it as it is.
+    args : tuple
+        More arguments of `prepare`.
+    """
+
+    client: Any
+    raw: list[Any] | Source
+    prepare: Callable[..., Any] | None = None
+    args: tuple = ()
+    _made: list[Any] = field(default_factory=list, init=False)
+
+    def futures(self) -> list[Any]:
+        """Return the blocks as futures; those that are lost are made again."""
+        self._made = self._made or [None] * self.n_blocks
+        if not all(map(is_usable, self._made)):
+            raw = self.raw.futures() if isinstance(self.raw, Source) else self.raw
+            for k, block in enumerate(raw):
+                if not is_usable(self._made[k]):
+                    self._made[k] = self._start(block)
+        return list(self._made)
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return self.raw.n_blocks if isinstance(self.raw, Source) else len(self.raw)
+
+    def _start(self, block: Any) -> Any:
+        """Return a block as a future."""
+        from dask import is_dask_collection
+
+        if is_dask_collection(block):
+            block = self.client.compute(block)
+        elif not hasattr(block, "key"):
+            block = held(self.client, block)
+        if self.prepare is None:
+            return block
+        return self.client.submit(self.prepare, block, *self.args, pure=False)
+
+    def release(self) -> None:
+        """Let the blocks go; `futures` makes them again."""
+        self._made = []
+        if isinstance(self.raw, Source):
+            self.raw.release()
+
+
+def held(client: Any, value: Any) -> Any:
+    """Return an object of the client as a future that Dask can make again on any worker."""
+    import dask
+
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+        return client.submit(itself, value, pure=False)
+
+
+def is_usable(future: Any) -> bool:
+    """Whether a future is there, or will be."""
+    return future is not None and future.status in ("pending", "finished", "lost")
+
+
+def number_columns(blocks: Sequence[Columns], also: np.ndarray | None = None) -> np.ndarray:
+    """Return the columns that are features, the fullest first; `also` are so although empty."""
+    columns, place = np.unique(np.concatenate([b.columns for b in blocks]), return_inverse=True)
+    counts = np.bincount(place, np.concatenate([b.counts for b in blocks]), len(columns))
+    features = columns[np.argsort(-counts, kind="stable")].astype(np.int64)
+    if also is not None:
+        features = np.concatenate([features, np.setdiff1d(also, features)])
+    return features
+
+
+class Builder:
+    """Builds the shards of a fit, and again those that are lost.
+
+    Parameters
+    ----------
+    rows : Source
+        Blocks of X as they are compared.
+    starts : ndarray of shape (n_blocks + 1,)
+        Number of the first row of each block, and of all rows at the end.
+    compared : Source
+        Blocks of (comparisons, weights or None).
+    features : ndarray of shape (n_features,)
+        Columns of X, the fullest first.
+    mean_square : float
+        Of all rows.
+    store_products : bool, default=True
+    timeout : float, default=300.0
+        Seconds without an answer after which a worker counts as lost.
+    """
+
+    def __init__(
+        self,
+        rows: Source,
+        starts: np.ndarray,
+        compared: Source,
+        features: np.ndarray,
+        mean_square: float,
+        *,
+        store_products: bool = True,
+        timeout: float = 300.0,
+    ) -> None:
+        self.client, self.rows, self.starts, self.compared = rows.client, rows, starts, compared
+        self.features, self.mean_square, self.timeout = features, mean_square, timeout
+        self.store_products = store_products
+        self.n_held = 0  # rows of all shards
+
+    def plan(self, n_shards: int | str) -> Places:
+        """Deal out the comparisons; return where each one is."""
+        n_rows = int(self.starts[-1])
+        blocks = self.compared.futures()
+        found = self.results([self.client.submit(summarise, b, n_rows, pure=False) for b in blocks])
+        together = np.concatenate([part.anchors for part in found])
+        anchors, place = np.unique(together, return_inverse=True)
+        weights = np.concatenate([part.counts for part in found])
+        counts = np.bincount(place, weights).astype(np.int64)
+        pairs = np.unique(np.concatenate([part.pairs for part in found]))
+        wanted = min(chosen_shards(n_shards, int(counts.sum())), len(anchors))
+        shards = group_anchors(anchors, counts, pairs, n_rows, wanted)
+        self.frame = Frame(
+            self.features,
+            float(sum(part.total_weight for part in found)),
+            max(part.largest_weight for part in found),
+            self.store_products,
+        )
+        self.n_compared_rows = len(np.unique(np.concatenate(np.divmod(pairs, n_rows))))
+        self.places = Places(anchors, counts, shards)
+        return self.places
+
+    def results(self, futures: Sequence[Any]) -> list[Any]:
+        """Return the results of tasks; raise WorkerLost where they do not come in time."""
+        return gathered(self.client, futures, self.timeout, what="Tasks were not done")
+
+    def layout(self, team: Team) -> DaskLayout:
+        """Build all shards on the team's workers, and return the layout."""
+        self.settle(team)
+        return DaskLayout(team, self.features, self.places, self.mean_square)
+
+    def settle(self, team: Team) -> None:
+        """Build the shards that no worker has, again where workers are lost in the meantime."""
+        for attempt in range(ATTEMPTS):
+            try:
+                team.dismiss_lost()
+                self._place(team)
+                self._build(team)
+                team.connect(self._bounds(len(team.seats)))
+                (sizes,) = team.ask(Question("sizes"))
+                self.n_held = int(sizes[1])
+            except WorkerLost:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                time.sleep(PAUSE)  # until the scheduler knows, and new workers are there
+            else:
+                break
+        self.rows.release()
+        self.compared.release()
+
+    def _place(self, team: Team) -> None:
+        """Give shards to workers: runs of neighbours, as few to each as possible."""
+        there, n_shards = team.workers(), self.places.n_shards
+        if not there:
+            raise WorkerLost("The cluster has no workers.")
+        placed = {shard for seat in team.seats for shard in seat.shards}
+        missing = [shard for shard in range(n_shards) if shard not in placed]
+        if not missing:
+            return
+        team.hire(there[:n_shards])
+        seats = team.seats
+        if not placed:
+            for shard in missing:
+                seats[shard * len(seats) // n_shards].shards.append(shard)
+            return
+        for shard in missing:
+            min(seats, key=lambda seat: (len(seat.shards), seat.address)).shards.append(shard)
+
+    def _build(self, team: Team) -> None:
+        """Build the shards that members do not have yet."""
+        team.seats = [seat for seat in team.seats if seat.shards]
+        wanted = [
+            (seat, shard) for seat in team.seats for shard in seat.shards if shard not in seat.built
+        ]
+        if not wanted:
+            return
+        submit = self.client.submit
+        shard_of = np.full(int(self.starts[-1]), -1, dtype=np.int32)
+        shard_of[self.places.anchors] = self.places.shards
+        shard_of, frame = held(self.client, shard_of), held(self.client, self.frame)
+        rows, jobs = self.rows.futures(), []
+        for seat, shard in wanted:
+            # One shard after the other, so that a worker never has the parts of several.
+            how = {"pure": False, "priority": -seat.shards.index(shard)}
+            here = {**how, "workers": [seat.address]}
+            parts = [
+                submit(select, block, shard_of, shard, **how) for block in self.compared.futures()
+            ]
+            compared = submit(gather, *parts, **here)
+            starts = self.starts[:-1].tolist()
+            taken = [
+                submit(take_rows, block, compared, first, **how)
+                for block, first in zip(rows, starts, strict=True)
+            ]
+            jobs.append(submit(adopt, team.name, shard, frame, compared, *taken, **here))
+        wait_alive(jobs, team, self.timeout)
+        for seat, shard in wanted:
+            seat.built.add(shard)
+
+    def _bounds(self, n: int) -> np.ndarray:
+        """Return the bounds of n blocks of features; few rows have the last ones."""
+        weight = 1.0 + n / (1.0 + np.arange(len(self.features)) / 64.0)
+        running = np.concatenate([[0.0], np.cumsum(weight)])
+        bounds = np.searchsorted(running, running[-1] * np.arange(n + 1) / n)
+        bounds[-1] = len(self.features)
+        return bounds
+
+    @property
+    def times_held(self) -> float:
+        """How many shards hold a row, in the mean over the rows that are compared."""
+        return self.n_held / self.n_compared_rows
+
+
+def wait_alive(futures: Sequence[Any], team: Team, timeout: float) -> None:
+    """Wait for tasks that are bound to the workers of a team; raise WorkerLost where one dies."""
+    waited = 0.0
+    while not is_done(futures, POLL):
+        waited += POLL
+        alive = set(team.workers())
+        gone = [seat.address for seat in team.seats if seat.address not in alive]
+        if gone:
+            raise WorkerLost(f"{', '.join(gone)} is gone.")
+        if waited > timeout:
+            raise WorkerLost(f"Shards were not built within {timeout:g} s.")
+    for future in futures:
+        if future.status == "error" and not is_loss(future.exception(timeout=timeout)):
+            future.result(timeout=timeout)  # raises what went wrong
+        if future.status not in ("finished", "lost"):
+            raise WorkerLost(f"{future.key} is {future.status}.")

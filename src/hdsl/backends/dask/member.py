@@ -1,0 +1,313 @@
+"""What runs on a worker: the shards that it has, and a block of features that it adds up.
+
+A member is an actor of Dask: one object per worker and fit, for as long as the fit lasts. In a
+round the client sends the same orders and questions to all members. Numbers that are as long as
+the features are not sent to the client: each member sends each other one the part for its block of
+features, adds up what it gets, and answers for its block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, NamedTuple
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from ..cpu.workers import Workers
+from .folding import Nodes, fold, total
+from .shard import LONG, TOLD, Shard
+
+#: The members of this process, by the name of the team and the address of the worker.
+MEMBERS: WeakValueDictionary[tuple[str, str], Member] = WeakValueDictionary()
+
+
+class Message:
+    """The content of a message, which goes over the wire in one piece."""
+
+    def __init__(self, content: tuple) -> None:
+        self.content = content
+
+
+class Peer(NamedTuple):
+    """Another member: the address of its worker, its key, and its block of features."""
+
+    address: str
+    key: str
+    first: int
+    last: int
+
+
+class Inbox:
+    """The parts of a long sum that other members have sent."""
+
+    def __init__(self) -> None:
+        self.parts: dict[int, Any] = {}
+        self.changed = asyncio.Event()
+        self.failed = False
+
+    def fail(self) -> None:
+        """Let those who wait go."""
+        self.failed = True
+        self.changed.set()
+
+    def put(self, sender: int, part: Any) -> None:
+        """Add the part of a member."""
+        self.parts[sender] = part
+        self.changed.set()
+
+    async def wait(self, n: int) -> dict[int, Any]:
+        """Return the parts once there are n."""
+        while len(self.parts) < n:
+            if self.failed:
+                raise OSError("Another member is lost.")
+            self.changed.clear()
+            await self.changed.wait()
+        return self.parts
+
+
+class Member:
+    """The shards of a fit that one worker has.
+
+    Parameters
+    ----------
+    team : str
+        Name of the team.
+    n_shards : int
+        Of the whole team.
+    timeout : float
+        Seconds to wait for another member.
+    """
+
+    def __init__(self, team: str, n_shards: int, timeout: float) -> None:
+        from distributed import get_worker
+
+        self._worker = get_worker()
+        self.n_shards, self.timeout = n_shards, timeout
+        self.shards: dict[int, Shard] = {}
+        self.workers = Workers(max(1, int(self._worker.state.nthreads)))
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="hdsl")
+        self._peers: list[Peer] = []
+        self._own = 0
+        self._sent: list[np.ndarray] = []  # for each peer: which features of its block are sent
+        self._received: list[np.ndarray] = []  # for each peer: which features it sends
+        self._diagonals: dict[int, np.ndarray] = {}
+        self._inboxes: dict[tuple[str, int, int], Inbox] = {}
+        self._round, self._stage = 0, ""
+        self._turn: asyncio.Condition | None = None
+        MEMBERS[team, self._worker.address] = self
+
+    # --- what the client calls -------------------------------------------------------------------
+
+    async def connect(self, message: Message) -> int:
+        """Know the other members, and agree on the features that each sends; return their number.
+
+        The stage names this composition of the team: messages of an earlier one are dropped.
+        """
+        stage, peers, own = message.content
+        self._stage, self._round, self._turn = stage, 0, asyncio.Condition()
+        self._inboxes = {key: box for key, box in self._inboxes.items() if key[0] == stage}
+        self._peers, self._own = [Peer(*peer) for peer in peers], own
+        self._diagonals.clear()
+        for shard in self.shards.values():
+            for number in [*shard.values]:
+                shard.order("drop", number)
+        present = np.logical_or.reduce([shard.present for shard in self.shards.values()])
+        blocks = [present[peer.first : peer.last] for peer in self._peers]
+        self._sent = [np.flatnonzero(block).astype(np.int32) for block in blocks]
+        found = await self._exchange((stage, 0, 0), self._sent)
+        self._received = [found[k] for k in range(len(self._peers))]
+        return int(present.sum())
+
+    async def round(self, message: Message) -> Message:
+        """Carry out orders and answer questions; rounds are taken in the order of their numbers."""
+        stage, number, orders, questions = message.content
+        if stage != self._stage:
+            raise OSError(f"The team has moved on from {stage} to {self._stage}.")
+        turn = self._turn
+        assert turn is not None
+        async with turn:
+            due = turn.wait_for(lambda: self._round == number or stage != self._stage)
+            await asyncio.wait_for(due, self.timeout)
+        if stage != self._stage:
+            raise OSError("Another member is lost.")
+        try:
+            if orders:
+                await self._in_thread(self._carry_out, orders)
+            answers, sent = [], 0
+            for k, (question, args) in enumerate(questions):
+                answer, n = await self._answer((stage, number + 1, k), question, args)
+                answers.append(answer)
+                sent += n
+            return Message((answers, sent))
+        finally:
+            async with turn:
+                if stage == self._stage:
+                    self._round = number + 1
+                turn.notify_all()
+
+    async def wake(self, _: Message) -> None:
+        """Answer, and give up the round that goes on: another member is lost."""
+        self._stage = ""
+        if self._turn is not None:
+            async with self._turn:
+                self._turn.notify_all()
+        for inbox in self._inboxes.values():
+            inbox.fail()
+
+    async def receive(self, message: Message) -> None:
+        """Take the part of another member in a long sum."""
+        key, sender, part = message.content
+        self._inboxes.setdefault(key, Inbox()).put(sender, part)
+
+    # --- orders and short sums -------------------------------------------------------------------
+
+    async def _in_thread(self, work: Callable[..., Any], *args: Any) -> Any:
+        """Compute outside the event loop, one thing after the other."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *args)
+
+    def _carry_out(self, orders: list) -> None:
+        for verb, out, args in orders:
+            for number, shard in self.shards.items():
+                shard.order(verb, out, *(own(arg, number) for arg in args))
+            if verb == "drop":
+                self._diagonals.pop(out, None)
+
+    async def _answer(self, key: tuple, question: str, args: tuple) -> tuple[Any, int]:
+        """Return the answer to a question, and the bytes sent to other members for it."""
+        if question in TOLD:
+            return await self._in_thread(self._tell, question, args), 0
+        if question not in LONG:
+            return await self._in_thread(self._sums, question, args), 0
+        parts = await self._in_thread(self._split, LONG[question], args)
+        sent = sum(_size(part) for k, part in enumerate(parts) if k != self._own)
+        found = await self._exchange(key, parts)
+        return await self._in_thread(self._answer_block, question, args, found), sent
+
+    def _tell(self, question: str, args: tuple) -> dict[int, Any]:
+        return {k: shard.ask(question, *args) for k, shard in self.shards.items()}
+
+    def _sums(self, question: str, args: tuple) -> Nodes:
+        parts = {
+            (0, k): shard.ask(question, *(own(arg, k) for arg in args))
+            for k, shard in self.shards.items()
+        }
+        return fold(parts, self.n_shards)
+
+    # --- long sums -------------------------------------------------------------------------------
+
+    def _split(self, question: str, args: tuple) -> list[list]:
+        """Return what each member gets: of each node the features of its block that are here."""
+        nodes, whole = self._sums(question, args), []
+        for peer, sent in zip(self._peers, self._sent, strict=True):
+            block = slice(peer.first, peer.last)
+            if len(sent) == peer.last - peer.first:
+                part = [(node, np.ascontiguousarray(a[:, block])) for node, a in nodes.items()]
+            else:
+                part = [(node, a[:, block][:, sent]) for node, a in nodes.items()]
+            whole.append(part)
+        return whole
+
+    async def _exchange(self, key: tuple, parts: list) -> Mapping[int, Any]:
+        """Send each member its part, and return the parts that they send, by their numbers."""
+        from distributed.protocol import to_serialize
+
+        async def send(k: int, peer: Peer) -> None:
+            if k == self._own:
+                await self.receive(Message((key, k, parts[k])))
+                return
+            reply = await self._worker.rpc(peer.address).actor_execute(
+                actor=peer.key,
+                function="receive",
+                args=[to_serialize(Message((key, self._own, parts[k])))],
+                kwargs={},
+            )
+            if reply["status"] != "OK":
+                raise OSError(f"{peer.address} has lost its shards.")
+
+        inbox = self._inboxes.setdefault(key, Inbox())
+        jobs = [send(k, peer) for k, peer in enumerate(self._peers)]
+        try:
+            await asyncio.wait_for(asyncio.gather(*jobs), self.timeout)
+            return await asyncio.wait_for(inbox.wait(len(self._peers)), self.timeout)
+        finally:
+            self._inboxes.pop(key, None)
+
+    def _answer_block(self, question: str, args: tuple, received: Mapping[int, Any]) -> Any:
+        """Add up the parts of this member's block of features, and answer for it."""
+        first, last = self._peers[self._own][2:]
+        nodes: Nodes = {}
+        for k, part in received.items():
+            present = self._received[k]
+            for node, values in part:
+                if len(present) < last - first:
+                    block = np.zeros((len(values), last - first))
+                    block[:, present] = values
+                    nodes[node] = block
+                else:
+                    nodes[node] = values
+        sums = total(nodes, self.n_shards)
+        if question == "diagonal":
+            gradient, count, at = args
+            self._diagonals[gradient] = sums[0]
+            return _about_diagonal(sums[0], first, last, count, at)
+        if question == "partners":
+            gradient, features, after = args
+            diagonal = self._diagonals[gradient]
+            found = _partners(sums, diagonal, first, features, after)
+            inside = np.flatnonzero((features >= first) & (features < last))
+            return *found, inside, diagonal[features[inside] - first]
+        return sums
+
+
+class PerShard(dict):
+    """An argument that is another one for each shard."""
+
+
+def own(argument: Any, shard: int) -> Any:
+    """Return the argument as a shard gets it."""
+    return argument[shard] if isinstance(argument, PerShard) else argument
+
+
+def _size(part: list) -> int:
+    return sum(values.nbytes for _, values in part)
+
+
+def _about_diagonal(
+    diagonal: np.ndarray, first: int, last: int, count: int, at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the largest entries of a block and their features; positions in `at`, and entries."""
+    if count < len(diagonal):
+        # All that may be among the largest, then the smallest feature of equals first.
+        limit = np.partition(diagonal, len(diagonal) - count)[len(diagonal) - count]
+        few = np.flatnonzero(diagonal >= limit)
+    else:
+        few = np.arange(len(diagonal))
+    few = few[np.argsort(-diagonal[few], kind="stable")[:count]]
+    inside = np.flatnonzero((at >= first) & (at < last))
+    return few + first, diagonal[few], inside, diagonal[at[inside] - first]
+
+
+def _partners(
+    entries: np.ndarray, diagonal: np.ndarray, first: int, features: np.ndarray, after: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return value, partner, entry and C_jj of the best partner j of each feature in a block."""
+    m, width = entries.shape
+    if not width:
+        return np.full(m, -np.inf), np.full(m, -1), np.zeros(m), np.zeros(m)
+    values = np.abs(entries)
+    values += diagonal
+    for k, feature in enumerate(features.tolist()):
+        at = feature - first
+        if after:
+            values[k, : max(0, at + 1)] = -np.inf
+        elif 0 <= at < width:
+            values[k, at] = -np.inf
+    partner = values.argmax(axis=1)
+    at = np.arange(m), partner
+    none = values[at] == -np.inf
+    columns = partner + first, entries[at], diagonal[partner]
+    found = [np.where(none, nothing, a) for nothing, a in zip((-1, 0.0, 0.0), columns, strict=True)]
+    return values[at], *found

@@ -1,0 +1,231 @@
+"""A shard on a worker: a part of the comparisons, the rows that they name, and what is asked of it.
+
+Margins, directions and gradients stay here, under numbers that the client gives them. An order
+makes such a value; a question returns an array, which is added up over the shards.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from ...core.atoms import Atom
+from ...core.protocols import Loss, Move, Step
+from ...core.trace import NO_ATOM
+from ..cpu.comparisons import make_comparisons
+from ..cpu.problem import CPUProblem
+from ..cpu.rows import Rows
+from ..cpu.workers import Workers
+
+#: Rows of S that share a pass over X.
+WIDTH = 8
+
+
+class Past(NamedTuple):
+    """How margins came about, so that they can be made again to the last bit.
+
+    Parameters
+    ----------
+    atoms, weights : ndarray
+        The model whose margins were computed from scratch.
+    moves : ndarray of int64 of shape (n, 6)
+        The moves since: atom toward, atom away; (-1, -1, 0) for none.
+    sizes : ndarray of shape (n,)
+        Their step sizes.
+    """
+
+    atoms: np.ndarray
+    weights: np.ndarray
+    moves: np.ndarray
+    sizes: np.ndarray
+
+
+def encoded(move: Move) -> list[int]:
+    """Return the two atoms of a move as six numbers."""
+    return [*(move.toward or NO_ATOM), *(move.away or NO_ATOM)]
+
+
+def decoded(numbers: np.ndarray) -> Move:
+    """Return the move of six numbers."""
+    ends = (Atom(*numbers[:3].tolist()), Atom(*numbers[3:].tolist()))
+    toward, away = (None if atom == NO_ATOM else atom for atom in ends)
+    return Move("", toward, away, np.nan)
+
+
+class Shard:
+    """Some of the comparisons, with the features of the whole.
+
+    Parameters
+    ----------
+    matrix : csr_array of shape (n_rows, n_features), float64
+        The rows that the comparisons name; canonical, in the numbers of the features.
+    compared : ndarray of shape (n, 3) or (n, 4)
+        Rows of the matrix, sorted by anchor.
+    omega : ndarray of shape (n,) or float
+        Weights, which sum to 1 over all shards.
+    weights : ndarray of shape (n,) or None
+        The same, relative to the largest of all.
+    workers : Workers
+    store_products : bool
+    """
+
+    def __init__(
+        self,
+        matrix: sp.csr_array,
+        compared: np.ndarray,
+        omega: np.ndarray | float,
+        weights: np.ndarray | None,
+        *,
+        workers: Workers,
+        store_products: bool,
+    ) -> None:
+        rows = Rows(matrix, workers)
+        self.comparisons = make_comparisons(rows, compared, omega, store_products=store_products)
+        self.weights = weights
+        self.n_features, self.nnz = matrix.shape[1], matrix.nnz
+        self.problems: dict[int, CPUProblem] = {}
+        self.values: dict[int, Any] = {}
+        self.steps: dict[int, Step] = {}
+
+    @cached_property
+    def present(self) -> np.ndarray:
+        """Whether each feature has a value in these rows."""
+        found = np.zeros(self.n_features, dtype=bool)
+        found[self.comparisons.rows.row_idx] = True
+        return found
+
+    # --- orders ----------------------------------------------------------------------------------
+
+    def order(self, verb: str, out: int, *args: Any) -> None:
+        """Make the value of this number, or drop it."""
+        getattr(self, f"_make_{verb}")(out, *args)
+
+    def _make_problem(self, out: int, features: np.ndarray, loss: Loss, *sizes: float) -> None:
+        self.problems[out] = CPUProblem(self.comparisons, features, loss, *sizes)
+
+    def _make_margins(self, out: int, of: int, past: Past, known: np.ndarray | None) -> None:
+        problem = self.problems[of]
+        margins = problem.margins(past.atoms, past.weights)
+        for numbers, size in zip(past.moves, past.sizes.tolist(), strict=True):
+            direction = problem.direction(margins, decoded(numbers))
+            margins = problem.advance(margins, direction, size).margins
+        if known is not None:
+            margins = problem.restore({"margins": margins, "known": known})
+        self.values[out] = margins
+
+    def _make_direction(self, out: int, of: int, margins: int, numbers: np.ndarray) -> None:
+        self.values[out] = self.problems[of].direction(self.values[margins], decoded(numbers))
+
+    def _make_step(self, out: int, of: int, margins: int, direction: int, size: float) -> None:
+        step = self.problems[of].advance(self.values[margins], self.values[direction], size)
+        self.values[out], self.steps[out] = step.margins, step
+
+    def _make_gradient(
+        self, out: int, of: int, margins: int, batch: np.ndarray | None, weight: float | None
+    ) -> None:
+        if batch is None or len(batch):
+            problem = self.problems[of]
+            self.values[out] = problem.gradient(self.values[margins], batch, weight)
+        else:
+            self.values[out] = None  # the batch has none of these comparisons
+
+    def _make_drop(self, out: int) -> None:
+        for held in (self.values, self.steps, self.problems):
+            held.pop(out, None)
+
+    # --- questions -------------------------------------------------------------------------------
+
+    def ask(self, question: str, *args: Any) -> Any:
+        """Return the share of this shard in a sum, or what it tells of itself."""
+        return getattr(self, f"_{question}")(*args)
+
+    def _value(self, of: int, margins: int) -> np.ndarray:
+        return np.array([self.problems[of].value(self.values[margins])])
+
+    def _step_value(self, margins: int) -> np.ndarray:
+        return np.array([self.steps[margins].value])
+
+    def _slopes(self, of: int, margins: int, direction: int, sizes: np.ndarray) -> np.ndarray:
+        problem = self.problems[of]
+        return problem.slopes(self.values[margins], self.values[direction], sizes.tolist())
+
+    def _weight_of(self, of: int, batch: np.ndarray) -> np.ndarray:
+        return np.array([self.problems[of].weight_of(batch) if len(batch) else 0.0])
+
+    def _exact_search_cost(self, of: int) -> np.ndarray:
+        return np.array([self.problems[of].exact_search_cost()])
+
+    def _n_slopes(self, gradient: int) -> np.ndarray:
+        """Return 1 where some slope is not zero."""
+        of = self.values[gradient]
+        return np.array([0.0 if of is None or of.is_zero() else 1.0])
+
+    def _rounding(self, gradient: int) -> np.ndarray:
+        of = self.values[gradient]
+        return np.array([0.0 if of is None else of.rounding])
+
+    def _dot(self, gradient: int, margins: int) -> np.ndarray:
+        of = self.values[gradient]
+        return np.array([0.0 if of is None else of.dot(self.values[margins])])
+
+    def _entries(self, gradient: int, atoms: np.ndarray) -> np.ndarray:
+        of = self.values[gradient]
+        return np.zeros(len(atoms)) if of is None else of.entries(atoms)
+
+    def _diagonal(self, gradient: int, *_: Any) -> np.ndarray:
+        of = self.values[gradient]
+        return np.zeros((1, self.n_features)) if of is None else of.diagonal[None]
+
+    def _rows(self, gradient: int, features: np.ndarray, *_: Any) -> np.ndarray:
+        of = self.values[gradient]
+        if of is None:
+            return np.zeros((len(features), self.n_features))
+        steps = range(0, len(features), WIDTH)
+        parts = [of.rows(features[k : k + WIDTH]) for k in steps]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _drift(self, gradient: int, other: int) -> np.ndarray:
+        return self.values[gradient].drift_since(self.values[other])[None]
+
+    def _statistics(self) -> np.ndarray:
+        """Return weight, margins of the dot product, values per anchor, number of anchors."""
+        of = self.comparisons
+        omega = np.ones(of.n_comparisons) if self.weights is None else self.weights
+        margins = np.abs(of.dot_margins)
+        margins[margins <= of.dot_rounding] = 0.0
+        return np.array(
+            [
+                omega.sum(),
+                (margins * omega).sum(),
+                (of.rows.n_values()[of.anchors] * omega).sum(),
+                len(np.unique(of.anchors[omega > 0])),
+            ]
+        )
+
+    def _sizes(self) -> np.ndarray:
+        """Return the numbers of comparisons, rows and values."""
+        return np.array([self.comparisons.n_comparisons, self.comparisons.rows.n_rows, self.nnz])
+
+    # --- what is not added up --------------------------------------------------------------------
+
+    def _largest(self, of: int, margins: int) -> float:
+        step = self.steps.get(margins)
+        if step is not None:
+            return step.largest_margin
+        return self.problems[of].largest_margin(self.values[margins])
+
+    def _margins(self, margins: int) -> np.ndarray:
+        return self.values[margins]
+
+    def _known(self, of: int, margins: int) -> np.ndarray:
+        return self.problems[of].snapshot(self.values[margins])["known"]
+
+
+#: What is as long as the features: workers add it up, each a block of features.
+LONG = {"diagonal": "diagonal", "partners": "rows", "rows": "rows", "drift": "drift"}
+
+#: What each shard tells of itself; everything else is added up.
+TOLD = {"largest", "margins", "known"}

@@ -1,0 +1,140 @@
+"""What a cluster must have before a fit: workers, equal versions, and room."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..backends.dask.building import Builder, gather, held, select, take_rows
+from ..backends.dask.team import is_done
+from ..memory import NotEnoughMemory
+
+#: What must be equal on the client and on all workers.
+PACKAGES = ("numpy", "numba", "hdsl")
+
+#: Anchors of the sample that the need for memory is estimated from.
+SAMPLE = 200
+
+#: Seconds for a worker to tell its versions.
+ASK = 60.0
+
+
+def find_client(client: Any) -> Any:
+    """Return the client of a fit: the one given, or the current one."""
+    try:
+        from distributed import get_client
+    except ImportError:
+        raise ImportError(
+            "hdsl.dask needs Dask: install hdsl[dask], or dask and distributed."
+        ) from None
+    if client is not None:
+        return client
+    try:
+        return get_client()
+    except ValueError:
+        raise ValueError(
+            "There is no Dask client. Make one first, client = distributed.Client(...), or pass "
+            "it: hdsl.dask.HDSL(client=client)."
+        ) from None
+
+
+def versions() -> dict[str, str]:
+    """Return the versions here."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "none"
+    return found
+
+
+def check_versions(client: Any) -> None:
+    """Raise RuntimeError where a worker has another version of what results depend on."""
+    workers = sorted(client.nthreads())
+    if not workers:
+        raise RuntimeError(
+            "The cluster has no workers: start some, or wait for them with "
+            "client.wait_for_workers(1, timeout=60)."
+        )
+    futures = {at: client.submit(versions, workers=[at], pure=False) for at in workers}
+    waited = 0.0
+    while futures and not is_done([*futures.values()], 1.0):
+        waited += 1.0
+        alive = client.nthreads()
+        futures = {at: future for at, future in futures.items() if at in alive}
+        if waited >= ASK:
+            raise RuntimeError(f"Workers did not tell their versions within {ASK:g} s.")
+    here = versions()
+    for address, future in futures.items():
+        if future.status not in ("finished", "error"):
+            continue  # it has died in the meantime
+        if future.status != "finished":
+            raise RuntimeError(
+                f"Worker {address} cannot run hdsl: {future.exception(timeout=ASK)!r}. Install the "
+                f"same hdsl there ({here['hdsl']})."
+            )
+        there = future.result(timeout=ASK)
+        for name, own in here.items():
+            if there[name] != own:
+                raise RuntimeError(
+                    f"Worker {address} has {name} {there[name]}, the client has {own}: results "
+                    "would depend on where shards are. Use the same versions on all machines."
+                )
+
+
+def check_room(
+    builder: Builder, memory_limit: str | float | None, *, batch_size: int | None, prior: bool
+) -> int:
+    """Raise NotEnoughMemory where the shards of a worker do not fit it; return their bytes.
+
+    The need is estimated from a sample of the anchors.
+    """
+    from ..backends.cpu.memory import estimate
+
+    client, places = builder.client, builder.places
+    pick = np.linspace(0, len(places.anchors) - 1, SAMPLE).astype(int)
+    chosen = np.unique(places.anchors[pick])
+    mask = np.full(int(builder.starts[-1]), -1, dtype=np.int32)
+    mask[chosen] = 0
+    mask = held(client, mask)
+    parts = [client.submit(select, b, mask, 0, pure=False) for b in builder.compared.futures()]
+    compared = client.submit(gather, *parts, pure=False)
+    blocks = zip(builder.rows.futures(), builder.starts[:-1].tolist(), strict=True)
+    taken = [client.submit(take_rows, b, compared, first, pure=False) for b, first in blocks]
+    (numbers, _), *rows = builder.results([compared, *taken])
+    X = sp.csr_array(sp.vstack(rows, format="csr"))
+    names, numbers = np.unique(numbers, return_inverse=True)
+    shape = (len(numbers), 3) if numbers.ndim == 1 else numbers.shape
+    need = estimate(X, numbers.reshape(shape), batch_size=batch_size, prior=prior)
+    largest = int(places.sizes.max())
+    per_shard = (need.total - need.matrix) * largest / len(numbers)
+    # A shard may hold as many rows as it has comparisons, and no more than there are.
+    rows_held = min(builder.n_compared_rows, len(names) * largest / len(numbers))
+    per_shard += (need.matrix + 12 * X.nnz) * rows_held / len(names)
+    workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
+    n = max(1, min(len(workers), places.n_shards))
+    needed = int(per_shard * -(-places.n_shards // n))
+    if memory_limit is None:
+        return needed
+    limits = [worker["memory_limit"] or np.inf for worker in workers] or [np.inf]
+    is_limit = memory_limit != "auto"
+    allowed = float(memory_limit) * 2**30 if is_limit else min(limits)
+    if needed > allowed:
+        enough = int(np.ceil(per_shard * places.n_shards / allowed))
+        raise NotEnoughMemory(
+            f"To fit {places.n_comparisons} triplets on {n} workers, each worker",
+            needed,
+            int(allowed),
+            True,
+            (
+                f"use {max(enough, n + 1)} workers or more",
+                "give workers more memory",
+                "pass memory_limit=None to go on anyway",
+            ),
+        )
+    return needed

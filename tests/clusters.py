@@ -1,0 +1,54 @@
+"""Dask clusters for tests: one of threads in this process, started by the first test that asks."""
+
+import atexit
+import itertools
+from functools import cache
+from importlib.util import find_spec
+
+import numpy as np
+
+HAS_DASK = find_spec("distributed") is not None
+
+
+@cache
+def threads():
+    """Return a client of two workers that are threads of this process."""
+    from distributed import Client, LocalCluster
+
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    )
+    client = Client(cluster, set_as_default=False)
+    atexit.register(cluster.close)
+    atexit.register(client.close)
+    return client
+
+
+def cut(X, n_blocks=3):
+    """Return the rows of X in blocks."""
+    bounds = np.linspace(0, X.shape[0], n_blocks + 1).astype(int)
+    return [X[first:last] for first, last in itertools.pairwise(bounds)]
+
+
+def make_builder(client, X, compared, weights=None, timeout=60.0):
+    """Return what builds the shards of arrays, and has planned nothing yet."""
+    from hdsl.backends.dask.building import Builder, Source, count_columns, number_columns
+
+    blocks = cut(X)
+    starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
+    columns = [count_columns(block) for block in blocks]
+    mean_square = sum(part.squares for part in columns) / X.shape[0]
+    rows, pieces = Source(client, blocks), Source(client, [(compared, weights)])
+    return Builder(rows, starts, pieces, number_columns(columns), mean_square, timeout=timeout)
+
+
+def cluster_layout(X, compared, weights=None, *, client=None, n_shards=3, n_workers=None):
+    """Return the layout of arrays on the first workers of a cluster."""
+    from hdsl.backends.dask.team import Team
+
+    builder = make_builder(client or threads(), X, compared, weights)
+    builder.plan(n_shards)
+    team = Team(builder.client, builder.places.n_shards, timeout=60.0)
+    if n_workers is not None:
+        team.excluded |= set(team.workers()[n_workers:])
+    return builder.layout(team)

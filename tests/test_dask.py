@@ -1,0 +1,594 @@
+"""The fit on a Dask cluster: the path of one machine, the same bytes anywhere, lost workers."""
+
+import inspect
+import os
+import pickle
+import signal
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+pytest.importorskip("distributed")
+
+import dask
+import dask.array as da
+from distributed import Client, LocalCluster
+
+import clusters
+import hdsl
+import hdsl.dask
+import test_conformance as conformance
+from hdsl.backends.cpu.layout import CPULayout
+from hdsl.backends.cpu.workers import Workers
+from hdsl.backends.dask.building import chosen_shards, group_anchors
+from hdsl.backends.dask.folding import fold, total
+from hdsl.core.oracle import ORACLES
+from hdsl.core.snapshot import Snapshots
+from hdsl.core.solver import Options, frank_wolfe
+from hdsl.core.steps import RULES
+from hdsl.search import top_k
+from hdsl.triplets import neighbor_triplets
+from pairwise import pairwise
+from strategies import make_twin, random_arrays
+
+pytestmark = [
+    # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
+    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
+    pytest.mark.filterwarnings("ignore:Sending large graph"),
+]
+
+
+def data(n=60, d=30, T=400, seed=0):
+    """Return rows, labels and triplets."""
+    rng = np.random.default_rng(seed)
+    X = sp.csr_array(sp.random_array((n, d), density=0.3, rng=rng, format="csr"))
+    compared = rng.integers(n, size=(T, 3))
+    return X, rng.integers(3, size=n), compared[compared[:, 1] != compared[:, 2]]
+
+
+def settings_of(**params):
+    """Return parameters of a short fit."""
+    return {"max_iter": 12, "random_state": 0, "n_targets": 2, "n_impostors": 2, **params}
+
+
+def bytes_of(model, folder):
+    """Return the bytes of the model's file."""
+    path = folder / "model.hdsl"
+    model.local().save(path)
+    return path.read_bytes()
+
+
+def assert_same_path(one, other):
+    assert_array_equal(one.atoms_, other.atoms_)
+    assert (one.status_, one.n_iter_, one.n_triplets_) == (
+        other.status_, other.n_iter_, other.n_triplets_,
+    )  # fmt: skip
+    assert other.objective_ == pytest.approx(one.objective_, abs=1e-9)
+    assert_allclose(other.trace_["objective"], one.trace_["objective"], atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def client():
+    """Two workers that are processes; a client that is the current one."""
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def threads():
+    """Two workers that are threads of this process: quick, for what needs no processes."""
+    client = clusters.threads()
+    with client.as_current():
+        yield client
+
+
+# --- sums and places -----------------------------------------------------------------------------
+
+
+@given(st.integers(1, 20), st.data())
+def test_sums_do_not_depend_on_where_shards_are(n_shards, data):
+    values = np.random.default_rng(n_shards).normal(size=(n_shards, 3)) * 10.0 ** np.arange(3)
+    parts = {(0, k): values[k] for k in range(n_shards)}
+    owner = data.draw(st.lists(st.integers(0, 3), min_size=n_shards, max_size=n_shards))
+    sent = {}
+    for worker in set(owner):
+        sent |= fold({(0, k): parts[0, k] for k in range(n_shards) if owner[k] == worker}, n_shards)
+    assert len(sent) <= n_shards
+    assert_array_equal(total(sent, n_shards), total(parts, n_shards))
+    assert_allclose(total(sent, n_shards), values.sum(axis=0), rtol=1e-12, atol=1e-12)
+
+
+def test_a_missing_shard_is_no_sum():
+    with pytest.raises(ValueError, match="3 shards"):
+        total({(0, 0): 1.0, (0, 2): 1.0}, 3)
+
+
+def test_anchors_are_grouped_by_the_rows_that_they_share():
+    rng = np.random.default_rng(0)
+    topic = rng.permutation(np.repeat(np.arange(8), 50))  # rows compare with their own topic only
+    members = [np.flatnonzero(topic == k) for k in range(8)]
+    pairs = np.unique(
+        [a * 400 + b for a in range(400) for b in rng.choice(members[topic[a]], size=6)]
+    )
+    shards = group_anchors(np.arange(400), np.full(400, 6), pairs, 400, 4)
+    assert np.bincount(shards).tolist() == [100, 100, 100, 100]
+    a, b = np.divmod(pairs, 400)
+    held = sum(len(np.union1d(a[shards[a] == k], b[shards[a] == k])) for k in range(4))
+    assert held / 400 < 1.4  # four were each row on every shard; 3.6 for a random deal
+
+
+def test_the_number_of_shards_depends_on_the_data():
+    assert [chosen_shards("auto", n) for n in (1, 10**6, 10**9)] == [2, 4, 128]
+    assert chosen_shards(5, 10) == 5
+
+
+# --- the problem ---------------------------------------------------------------------------------
+
+
+CONFORMANCE = {
+    name: test
+    for name, test in vars(conformance).items()
+    if name.startswith("test_") and "layout" in inspect.signature(test).parameters
+}
+
+
+@pytest.mark.parametrize("name", CONFORMANCE)
+def test_conformance(name, monkeypatch):
+    """The tests of every machine, with fewer random examples."""
+    test = CONFORMANCE[name]
+    known = {"layout": clusters.cluster_layout, "monkeypatch": monkeypatch}
+    for mark in test.pytestmark:  # of other parameters the first value
+        if mark.name == "parametrize" and mark.args[0] != "layout":
+            known[mark.args[0]] = next(iter(mark.args[1]))
+    wanted = inspect.signature(test).parameters.keys() & known.keys()
+    known = {name: known[name] for name in wanted}
+    if not hasattr(test, "hypothesis"):
+        test(**known)
+        return
+
+    drawn = {
+        "after": st.booleans(),
+        "count": st.integers(0, 13),
+        "factor": st.floats(0.01, 100.0),
+    }
+    wanted = inspect.signature(test.hypothesis.inner_test).parameters.keys() & drawn.keys()
+    drawn = st.fixed_dictionaries({name: drawn[name] for name in sorted(wanted)})
+
+    @settings(max_examples=4)
+    @given(data=st.data(), others=drawn)
+    def check(data, others):
+        test.hypothesis.inner_test(**known, **others, data=data)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("n_shards", "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"),
+    pairwise(
+        [2, 5], sorted(ORACLES), sorted(RULES), conformance.ALL_LOSSES, [None, 12],
+        [False, True], [0.0, 0.3], [3, 4],
+    ),
+)  # fmt: skip
+def test_the_path_is_that_of_one_machine(
+    n_shards, oracle, rule, loss, batch_size, weighted, prior, width
+):
+    """On one or two workers the same to the last bit, also when it goes on from a snapshot."""
+    X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
+    rng = np.random.default_rng(8)
+    T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
+    weights = rng.random(len(T)) if weighted else None
+    # Pairwise steps from 0 leave ties of scores, which rounding settles.
+    init = "oracle" if rule == "pairwise" else "zero"
+    options = Options(batch_size=batch_size, max_iter=10, tol=1e-6, init=init)
+    taken = []
+
+    def run(layout, latest=None, save=lambda take: None):
+        problem = make_twin(X, T, loss, 5.0, prior, weights, layout=layout).ours
+        return frank_wolfe(
+            problem, ORACLES[oracle](), RULES[rule], options, rng=np.random.default_rng(5),
+            snapshots=Snapshots(latest, save),
+        )  # fmt: skip
+
+    shards = partial(clusters.cluster_layout, n_shards=n_shards)
+    one = run(partial(CPULayout, workers=Workers(1)))
+    two = run(partial(shards, n_workers=2), save=lambda take: taken.append(take()))
+    assert (one.status, one.n_iter) == (two.status, two.n_iter)
+    assert_array_equal(one.atoms, two.atoms)
+    for name in ("step_size", "objective", "gap"):
+        assert_allclose(one.trace[name], two.trace[name], rtol=1e-9, atol=1e-9)
+    for again in (run(partial(shards, n_workers=1)), run(shards, taken[min(4, len(taken) - 1)])):
+        assert_array_equal(again.weights, two.weights)
+        for name in set(two.trace.dtype.names) - {"seconds"}:
+            assert_array_equal(again.trace[name], two.trace[name])
+
+
+# --- the estimator -------------------------------------------------------------------------------
+
+
+def test_parameters_are_those_of_one_machine():
+    own, plain = hdsl.dask.HDSL().get_params(), hdsl.HDSL().get_params()
+    assert {name: own[name] for name in plain} == plain
+    assert own.keys() - plain.keys() == {"client", "n_shards", "timeout"}
+    assert clone(hdsl.dask.HDSL(n_shards=7)).n_shards == 7
+
+
+@pytest.mark.filterwarnings("ignore:There is one row only of class")
+@parametrize_with_checks([hdsl.dask.HDSL(max_iter=3, n_targets=2, n_impostors=2)])
+def test_scikit_learn_checks(threads, estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize(
+    ("kind", "supervision", "norm", "batch_size"),
+    pairwise(
+        ["array", "delayed", "futures", "blocks", "whole"],
+        ["triplets", "dask triplets", "quadruplets", "labels", "weighted labels", "random"],
+        ["l2", None],
+        [None, 30],
+    ),
+)
+def test_fit_is_that_of_one_machine(threads, kind, supervision, norm, batch_size):
+    X, y, T = data()
+    X.data[X.data < 0.05] = 0.0  # stored zeros
+    order = np.arange(len(y))
+    order[9], y[9] = 4, y[4]  # equal rows count as one
+    X = X[order]
+    blocks = clusters.cut(X)
+    delayed = [dask.delayed(block) for block in blocks]
+    given = {
+        "array": lambda: da.concatenate(
+            [
+                da.from_delayed(part, shape=block.shape, dtype=float, meta=sp.csr_array((0, 0)))
+                for part, block in zip(delayed, blocks, strict=True)
+            ]
+        ),
+        "delayed": lambda: delayed,
+        "futures": lambda: threads.scatter(blocks, hash=False),
+        "blocks": lambda: blocks,
+        "whole": lambda: X,
+    }[kind]()
+    rng = np.random.default_rng(1)
+    weights = rng.integers(3, size=len(T)).astype(float)
+    local = {
+        "triplets": {"triplets": T, "sample_weight": weights},
+        "dask triplets": {"triplets": T, "sample_weight": weights},
+        "quadruplets": {"quadruplets": np.column_stack([T, (T[:, 0] + 1) % len(y)])},
+        "labels": {"y": y},
+        "weighted labels": {"y": y, "sample_weight": rng.integers(3, size=len(y)).astype(float)},
+        "random": {"y": y},
+    }[supervision]
+    there = dict(local)
+    if supervision == "dask triplets":
+        there["triplets"] = da.from_array(T, chunks=(150, 3))
+    params = settings_of(norm=norm, batch_size=batch_size)
+    params |= {"mining": "random"} if supervision == "random" else {}
+    one = hdsl.HDSL(**params).fit(X, **local)
+    many = hdsl.dask.HDSL(**params, n_shards=3).fit(given, **there)
+    assert_same_path(one, many)
+    assert many.scale_ == pytest.approx(one.scale_, rel=1e-12)
+    assert many.cluster_["n_shards"] == 3
+    assert many.cluster_["n_workers"] == 2
+    assert many.cluster_["n_lost"] == 0
+    assert 1.0 <= many.cluster_["times_held"] <= 3.0
+    for name in ("rounds", "down", "up", "between"):
+        assert many.cluster_[f"{name}_per_iteration"] > 0
+
+
+def test_the_result_is_a_plain_model(client, tmp_path):
+    X, y, _ = data()
+    blocks = clusters.cut(X)
+    model = hdsl.dask.HDSL(**settings_of()).fit(blocks, y)
+    plain = model.local()
+    assert type(plain) is hdsl.HDSL
+    assert_array_equal(plain.transform(X).toarray(), model.transform(X).toarray())
+    model.save(tmp_path / "a.hdsl")
+    loaded = hdsl.load(tmp_path / "a.hdsl")
+    assert type(loaded) is hdsl.HDSL
+    assert_array_equal(loaded.atoms_, model.atoms_)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.client is None
+    assert_array_equal(again.weights_, model.weights_)
+
+
+def test_the_use_of_a_model_maps_over_blocks(client):
+    X, y, _ = data()
+    blocks = clusters.cut(X)
+    model = hdsl.dask.HDSL(**settings_of()).fit(blocks, y)
+    parts = [
+        da.from_delayed(dask.delayed(b), shape=b.shape, dtype=float, meta=sp.csr_array((0, 0)))
+        for b in blocks
+    ]
+    array = da.concatenate(parts)
+    Z = model.transform(array)
+    assert Z.chunks[0] == tuple(block.shape[0] for block in blocks)
+    assert_array_equal(Z.compute().toarray(), model.transform(X).toarray())
+    made = dask.compute(*model.rewrite([dask.delayed(b) for b in blocks]))
+    assert_array_equal(sp.vstack(made).toarray(), model.rewrite(X).toarray())
+    S = model.similarity(array, X[:4])
+    assert_array_equal(S.compute(), model.similarity(X, X[:4]))
+    with pytest.raises(ValueError, match="n × n"):
+        model.similarity(array)
+    for cosine in (False, True):
+        found = model.search(X[:6], array, 5, cosine=cosine)
+        one = top_k(model.rewrite(X[:6], cosine=cosine), model.index_rows(X, cosine=cosine), 5)
+        assert_array_equal(found.rows, one.rows)
+        assert_array_equal(found.size, one.size)
+
+
+def test_neighbour_triplets_are_those_of_one_machine(threads):
+    from hdsl.dask.blocks import RowBlocks
+    from hdsl.dask.mining import neighbor_blocks
+
+    X, y, _ = data(n=90)
+    X = sp.csr_array(np.round(X.toarray(), 1))  # many equal inner products
+    rows = RowBlocks(threads, clusters.cut(X, 4), 60.0)
+    rows.inspect()
+    made = threads.gather(neighbor_blocks(rows, y, None, 3, 4).futures())
+    one = neighbor_triplets(X, y, 3, 4)
+    assert_array_equal(np.concatenate([part for part, _ in made]), one)
+    assert all(weights is None for _, weights in made)
+
+
+def test_validation_triplets_choose_the_model(client):
+    X, _, T = data()
+    params = settings_of(max_iter=20, n_iter_no_change=None)
+    val = {"X_val": X[:30], "triplets_val": T[(T < 30).all(axis=1)]}
+    one = hdsl.HDSL(**params).fit(X, triplets=T, **val)
+    many = hdsl.dask.HDSL(**params).fit(clusters.cut(X), triplets=T, **val)
+    assert_same_path(one, many)
+    assert many.validation_score_ == pytest.approx(one.validation_score_)
+
+
+def test_a_path_goes_on(client):
+    X, _, T = data()
+    one, many = (
+        kind(**settings_of(max_iter=5, warm_start=True)).fit(given, triplets=T)
+        for kind, given in ((hdsl.HDSL, X), (hdsl.dask.HDSL, clusters.cut(X)))
+    )
+    one.fit(X, triplets=T)
+    many.fit(clusters.cut(X), triplets=T)
+    assert many.n_iter_ == 10
+    assert_same_path(one, many)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+def test_one_machine_says_where_to_go():
+    X, _, T = data()
+    with pytest.raises(TypeError, match=r"hdsl\.dask\.HDSL learns from blocks"):
+        hdsl.HDSL().fit(da.from_array(X.toarray()), triplets=T)
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"mine_every": 5}, "mine_every"),
+        ({"early_stopping": True}, "X_val"),
+        ({"n_jobs": 2}, "threads"),
+        ({"n_shards": 0}, "n_shards"),
+        ({"timeout": 0}, "timeout"),
+        ({"mining": lambda X, y, rng: None}, "one place"),
+        ({"memory_limit": 1e-6}, "each worker needs about .* Use .* workers or more"),
+    ],
+)
+def test_what_a_cluster_cannot_do_is_refused(threads, params, message):
+    X, y, _ = data()
+    with pytest.raises((ValueError, MemoryError), match=message):
+        hdsl.dask.HDSL(**settings_of(**params)).fit(clusters.cut(X), y)
+
+
+def test_bad_data_are_refused_with_their_block(threads):
+    X, y, T = data()
+    blocks = clusters.cut(X)
+    fit = hdsl.dask.HDSL(**settings_of()).fit
+    with pytest.raises(ValueError, match="Block 1 of X has 29 features"):
+        fit([blocks[0], blocks[1][:, :29]], triplets=T)
+    bad = blocks[2].copy()
+    bad.data[3] = np.nan
+    with pytest.raises(ValueError, match=r"Block 2 of X, which begins at row 40: .*NaN"):
+        fit([*blocks[:2], bad], triplets=T)
+    with pytest.raises(ValueError, match="names row 60, but X has 60 rows"):
+        fit(blocks, triplets=da.from_array(np.array([[0, 1, 2], [0, 1, 60]]), chunks=(1, 3)))
+    with pytest.raises(ValueError, match="59 labels"):
+        fit(blocks, y[1:])
+    with pytest.raises(ValueError, match="2 blocks of columns"):
+        fit(da.from_array(X.toarray(), chunks=(20, 15)), y)
+
+
+@pytest.mark.parametrize("name", ["python", "numpy", "numba", "hdsl"])
+def test_versions_that_differ_are_refused_by_name(client, monkeypatch, name):
+    from hdsl.dask import cluster
+
+    X, y, _ = data()
+    real = cluster.version
+    monkeypatch.setattr(cluster, "version", lambda of: "0.1" if of == name else real(of))
+    if name == "python":
+        monkeypatch.setattr(cluster.platform, "python_version", lambda: "0.1")
+    with pytest.raises(RuntimeError, match=rf"has {name} .*, the client has 0\.1"):
+        hdsl.dask.HDSL(**settings_of()).fit(clusters.cut(X), y)
+
+
+def test_without_a_client_a_message_says_so(monkeypatch):
+    def nothing():
+        raise ValueError("No clients found")
+
+    X, y, _ = data()
+    monkeypatch.setattr("distributed.get_client", nothing)
+    with pytest.raises(ValueError, match="There is no Dask client"):
+        hdsl.dask.HDSL(**settings_of()).fit(clusters.cut(X), y)
+
+
+# --- interrupts, checkpoints, two fits -----------------------------------------------------------
+
+
+def n_members():
+    """Return the members that a worker process still has."""
+    import gc
+
+    from hdsl.backends.dask.member import MEMBERS
+
+    gc.collect()
+    return len(MEMBERS)
+
+
+def assert_clean(client):
+    """Workers hold nothing of a fit that is over; Dask tells them within a moment."""
+    end = time.monotonic() + 20.0
+    while any(client.run(n_members).values()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_an_interrupt_leaves_the_model_so_far_and_clean_workers(client):
+    X, _, T = data()
+
+    def interrupt(state):
+        if state.n_iter == 4:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.2)
+
+    model = hdsl.dask.HDSL(**settings_of(callback=interrupt)).fit(clusters.cut(X), triplets=T)
+    assert model.status_ == "interrupted"
+    assert model.n_iter_ in (4, 5)
+    assert_clean(client)
+
+
+def test_an_interrupt_in_a_round_leaves_the_model_so_far(client):
+    X, _, T = data()
+    begun = threading.Event()
+
+    def press():
+        begun.wait(60)
+        time.sleep(0.15)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+
+    def follow(state):
+        if state.n_iter == 2:
+            begun.set()
+
+    params = settings_of(max_iter=2000, tol=0.0, callback=follow)
+    model = hdsl.dask.HDSL(**params).fit(clusters.cut(X), triplets=T)
+    thread.join()
+    assert model.status_ == "interrupted"
+    assert model.n_iter_ > 0
+    assert_clean(client)
+
+
+def test_a_checkpoint_resumes_to_the_same_bytes(client, tmp_path, write_each_iteration):
+    X, _, T = data()
+    blocks = clusters.cut(X)
+    params = settings_of(checkpoint=tmp_path / "run.ckpt")
+    whole = hdsl.dask.HDSL(**{**params, "checkpoint": None}).fit(blocks, triplets=T)
+
+    def fail(state):
+        if state.n_iter == 7:
+            raise RuntimeError("lights out")
+
+    with pytest.raises(RuntimeError, match="lights out"):
+        hdsl.dask.HDSL(**params, callback=fail).fit(blocks, triplets=T)
+    assert_clean(client)
+    resumed = hdsl.dask.HDSL(**params).fit(blocks, triplets=T)
+    assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
+    assert (tmp_path / "run.ckpt").exists()  # until the model itself is saved
+    with pytest.raises(ValueError, match="other X"):
+        hdsl.dask.HDSL(**params).fit([2.0 * blocks[0], *blocks[1:]], triplets=T)
+
+
+def test_two_fits_share_a_cluster(client, tmp_path):
+    X, _, T = data()
+    blocks, found = clusters.cut(X), {}
+    alone = [
+        hdsl.dask.HDSL(**settings_of(scale=scale, client=client)).fit(blocks, triplets=T)
+        for scale in (5.0, 9.0)
+    ]
+
+    def fit(scale):
+        params = settings_of(scale=scale, client=client)
+        found[scale] = hdsl.dask.HDSL(**params).fit(blocks, triplets=T)
+
+    both = [threading.Thread(target=fit, args=(scale,)) for scale in (5.0, 9.0)]
+    for thread in both:
+        thread.start()
+    for thread in both:
+        thread.join()
+    for model, scale in zip(alone, (5.0, 9.0), strict=True):
+        assert bytes_of(found[scale], tmp_path) == bytes_of(model, tmp_path)
+
+
+def test_a_line_says_what_went_over_the_wire(threads, capsys):
+    X, _, T = data()
+    hdsl.dask.HDSL(**settings_of(verbose=1)).fit(clusters.cut(X), triplets=T)
+    assert "2 shards on 2 workers, each row held" in capsys.readouterr().err
+
+
+# --- lost workers --------------------------------------------------------------------------------
+
+
+def pids(client):
+    """Return the processes of the workers; asked again where one has just died."""
+    for _ in range(100):
+        try:
+            return sorted(client.run(os.getpid).values())
+        except OSError:
+            time.sleep(0.2)
+    raise AssertionError("the workers do not answer")
+
+
+@pytest.mark.parametrize("kind", ["delayed", "blocks"])
+def test_a_killed_worker_changes_no_byte(client, tmp_path, kind):
+    X, y, _ = data()
+    blocks = clusters.cut(X)
+    given = [dask.delayed(block) for block in blocks] if kind == "delayed" else blocks
+    whole = hdsl.dask.HDSL(**settings_of(max_iter=25)).fit(given, y)
+    seen = []
+
+    def kill(state):
+        seen.append(state.n_iter)
+        if state.n_iter == 17:
+            os.kill(pids(client)[0], signal.SIGKILL)
+
+    model = hdsl.dask.HDSL(**settings_of(max_iter=25, callback=kill)).fit(given, y)
+    assert model.cluster_["n_lost"] == 1
+    assert seen == sorted(set(seen))  # a callback sees each model once
+    plain = hdsl.dask.HDSL(**settings_of(max_iter=25)).set_params(callback=None)
+    assert_array_equal(model.weights_, whole.weights_)
+    model.set_params(**plain.get_params())
+    assert bytes_of(model, tmp_path) == bytes_of(whole, tmp_path)
+    client.wait_for_workers(2, timeout=60)
+
+
+@pytest.mark.slow
+def test_workers_killed_at_any_moment_change_no_byte(client, tmp_path):
+    """Twenty kills, from the first task to the last round."""
+    X, y, _ = data(n=150, d=60)
+    blocks = [dask.delayed(block) for block in clusters.cut(X)]
+    params = settings_of(max_iter=40, timeout=60.0)
+    begin = time.monotonic()
+    whole = bytes_of(hdsl.dask.HDSL(**params).fit(blocks, y), tmp_path)
+    took, rng, n_lost = time.monotonic() - begin, np.random.default_rng(0), 0
+    for _ in range(20):
+        client.wait_for_workers(2, timeout=60)
+        victim = int(rng.choice(pids(client)))
+        timer = threading.Timer(took * rng.random(), os.kill, (victim, signal.SIGKILL))
+        timer.start()
+        model = hdsl.dask.HDSL(**params).fit(blocks, y)
+        timer.join()
+        n_lost += model.cluster_["n_lost"]
+        assert bytes_of(model, tmp_path) == whole
+    assert n_lost > 0
