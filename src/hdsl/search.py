@@ -187,9 +187,12 @@ def neighbors_between(
     same, other : Neighbors
     """
     (X, query_labels), (Y, labels) = queries, index
-    n = X.shape[0]
-    given = (query_labels.astype(np.int64), labels.astype(np.int64), exclude_self)
-    lists = _Lists(*given, _empty(n, n_same), _empty(n, n_other))
+    query_labels, labels = query_labels.astype(np.int64), labels.astype(np.int64)
+    n_labels = max(query_labels.max(initial=-1), labels.max(initial=-1)) + 1
+    n, size = X.shape[0], np.bincount(labels, minlength=n_labels)[query_labels]
+    wanted = np.minimum(n_same, size - exclude_self), np.minimum(n_other, len(labels) - size)
+    found = _empty(n, n_same), _empty(n, n_other)
+    lists = _Lists(query_labels, labels, exclude_self, *wanted, *found)
     with Workers(n_jobs) as workers:
         _search_sparse(X, Y, lists, LABELED_COSTS, workers)
     return lists.same, lists.other
@@ -204,7 +207,7 @@ def _search_sparse(
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n = queries.shape[0], index.shape[0]
     n_products = float(frequency[queries.indices].sum(dtype=np.float64))
-    if lists.want_same.any():
+    if lists.own and lists.want_same.any():
         lists = _search_small_classes(index, lists, (n_products + n * m) / m, workers)
     full = _FullSearch(queries, index, n_products, lists, costs, workers)
     every = np.arange(m)

@@ -49,7 +49,7 @@ n_impostors, max_iter, tol, n_iter_no_change, scoring, warm_start, checkpoint, n
 callback, random_state, verbose
         As in `hdsl.HDSL`. `mining` is "neighbors" or "random". With `verbose` a line at the end
         says what went over the wire.
-    mine_every, early_stopping, validation_fraction, n_jobs
+    mine_every, early_stopping, validation_fraction, class_centers, device, n_jobs
         As in `hdsl.HDSL`, but only their defaults are accepted; workers use their own threads. To
         stop early pass X_val with triplets_val.
     memory_limit : "auto", float or None, default="auto"
@@ -99,6 +99,7 @@ callback, random_state, verbose
         init: str = "zero",
         batch_size: int | None = None,
         mining: str | Callable[..., np.ndarray] = "neighbors",
+        class_centers: str | None = None,
         n_targets: int = 10,
         n_impostors: int = 10,
         mine_every: int | None = None,
@@ -113,6 +114,7 @@ callback, random_state, verbose
         n_components: int | None = None,
         callback: Callable[[State], bool | None] | None = None,
         random_state: Any = None,
+        device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
         memory_limit: str | float | None = "auto",
@@ -123,12 +125,12 @@ callback, random_state, verbose
         super().__init__(
             scale, prior=prior, norm=norm, loss=loss, oracle=oracle, step=step,
             step_size=step_size, init=init, batch_size=batch_size, mining=mining,
-            n_targets=n_targets, n_impostors=n_impostors, mine_every=mine_every,
-            max_iter=max_iter, tol=tol, early_stopping=early_stopping,
+            class_centers=class_centers, n_targets=n_targets, n_impostors=n_impostors,
+            mine_every=mine_every, max_iter=max_iter, tol=tol, early_stopping=early_stopping,
             validation_fraction=validation_fraction, n_iter_no_change=n_iter_no_change,
             scoring=scoring, warm_start=warm_start, checkpoint=checkpoint,
             n_components=n_components, callback=callback, random_state=random_state,
-            n_jobs=n_jobs, verbose=verbose, memory_limit=memory_limit,
+            device=device, n_jobs=n_jobs, verbose=verbose, memory_limit=memory_limit,
         )  # fmt: skip
         self.client = client
         self.n_shards = n_shards
@@ -179,6 +181,15 @@ callback, random_state, verbose
 
     def _check_own_parameters(self) -> None:
         check_parameters(self)
+        if self.step == "corrective":
+            raise ValueError(
+                "The 'step' parameter of hdsl.dask.HDSL cannot be 'corrective', which asks for all "
+                "pairs of atoms at once: use 'away', 'pairwise', 'blended' or 'forward'."
+            )
+        if self.device != "cpu":
+            raise ValueError(
+                f"The 'device' parameter of hdsl.dask.HDSL must be 'cpu'. Got {self.device!r}."
+            )
         number = user_input.check_number
         number("HDSL", "n_shards", self.n_shards, low=1, integer=True, words=("auto",))
         number("HDSL", "timeout", self.timeout, low=0, strict=True)
@@ -186,6 +197,7 @@ callback, random_state, verbose
             ("mine_every", "fit once more with triplets= mined under the model"),
             ("early_stopping", "pass X_val and triplets_val"),
             ("n_jobs", "workers use the threads that they were started with"),
+            ("class_centers", "give triplets= with centres as rows"),
         ):
             if getattr(self, name):
                 raise ValueError(
@@ -271,11 +283,14 @@ callback, random_state, verbose
             return mapping.map_blocks(X, self.local(), "transform", cosine=cosine)
         return super().transform(X, cosine=cosine)
 
-    def rewrite(self, X: Any, *, cosine: bool = False) -> Any:
-        """Return queries whose dot products with rows y are S(x, y); blocks as in ``transform``."""
+    def rewrite(self, X: Any, *, cosine: bool = False, **limits: Any) -> Any:
+        """Return queries whose dot products with rows y are S(x, y); blocks as in ``transform``.
+
+        Parameters and values are those of ``hdsl.HDSL.rewrite``.
+        """
         if is_cluster_data(X):
-            return mapping.map_blocks(X, self.local(), "rewrite", cosine=cosine)
-        return super().rewrite(X, cosine=cosine)
+            return mapping.map_blocks(X, self.local(), "rewrite", cosine=cosine, **limits)
+        return super().rewrite(X, cosine=cosine, **limits)
 
     def similarity(self, X: Any, Y: Any = None, *, cosine: bool = False) -> Any:
         """Return S between rows of X and all rows of Y, which is not in blocks where X is."""

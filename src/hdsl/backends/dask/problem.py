@@ -68,10 +68,10 @@ class DaskLayout(Layout):
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
         (sums,) = self.team.ask(Question("statistics"))
-        total, margin, values, n_anchors = sums.tolist()
-        typical = margin / total
+        total, margin, values, own, n_anchors = sums.tolist()
         # Where no two dot products differ, go by the size of the rows.
-        return Statistics(total, typical or self._mean_square, int(n_anchors), values / total)
+        typical = margin / total or self._mean_square
+        return Statistics(total, typical, int(n_anchors), values / total, own / total)
 
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> DaskProblem:
         """Return the problem of a loss, a scale and a prior."""

@@ -191,7 +191,7 @@ class Shard:
         return self.values[gradient].drift_since(self.values[other])[None]
 
     def _statistics(self) -> np.ndarray:
-        """Return weight, margins of the dot product, values per anchor, number of anchors."""
+        """Return weight, margins of the dot product, values and ‖x‖² per anchor, and anchors."""
         of = self.comparisons
         omega = np.ones(of.n_comparisons) if self.weights is None else self.weights
         margins = np.abs(of.dot_margins)
@@ -201,6 +201,7 @@ class Shard:
                 omega.sum(),
                 (margins * omega).sum(),
                 (of.rows.n_values()[of.anchors] * omega).sum(),
+                (of.rows.squared_lengths()[of.anchors] * omega).sum(),
                 len(np.unique(of.anchors[omega > 0])),
             ]
         )
