@@ -1,0 +1,402 @@
+"""When a sparse similarity is recovered: how many triplets its support needs.
+
+The truth has k atoms inside two blocks of 2k features, d features in all. Triplets are added until
+the support is found: the feature pairs of the k hidden atoms have the k largest |M_ij|, and the
+hidden features the largest rows of M. The scale is k times a factor, so that a hidden entry is
+about as large as the factor whatever k is.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..datasets import make_recovery
+from ..estimators.hdsl import HDSL
+from ..evaluate import recovery_auc
+from ..plots import COLORS, MARKERS
+from .results import Results, Table
+from .runner import Cell, Line, Settings, finished
+
+TITLE = "When a sparse similarity can be recovered"
+
+#: The setting that all others change in one thing.
+BASE: dict[str, Any] = {
+    "k": 8, "d": 512, "noise": 0.0, "correlation": 0.0, "oracle": "ascent", "init": "zero",
+    "scale": 1.0,
+}  # fmt: skip
+
+#: Sizes for the law of growth: every k with every d.
+KS, DS = (4, 8, 16, 32), (256, 512, 1024, 2048, 4096)
+QUICK_KS, QUICK_DS = (4, 8), (128, 256)
+
+#: What else is changed, one at a time.
+NOISES = (0.05, 0.1, 0.2, 0.3)
+CORRELATIONS = (0.3, 0.6, 0.8, 0.9)
+SCALES = (0.5, 2.0)
+METHODS = [
+    (oracle, init) for init in ("zero", "oracle") for oracle in ("ascent", "exact", "heuristic")
+]
+
+N_ROWS, QUICK_ROWS = 1000, 200
+DENSITY, ALPHA = 0.1, 0.2
+MAX_ITER, QUICK_MAX_ITER, TOL = 400, 120, 1e-4
+N_DRAWS, QUICK_DRAWS = 20, 2
+
+#: Numbers of triplets; those of a draw are the first of the largest number.
+TRIPLETS = tuple(round(2 ** (n / 2)) for n in range(12, 31))  # 64 to 32,768
+QUICK_TRIPLETS = TRIPLETS[2:11:4]
+
+#: Fewer triplets per hidden atom are not tried.
+FEWEST = 16
+
+#: After so many numbers of triplets in a row with the whole support, larger ones are not tried.
+ENOUGH = 3
+
+KINDS = ("features", "entries")
+N_RESAMPLES = 2000
+
+
+def counts_of(quick: bool) -> tuple[int, ...]:
+    """Return the numbers of triplets."""
+    return QUICK_TRIPLETS if quick else TRIPLETS
+
+
+def settings_of(quick: bool) -> list[dict[str, Any]]:
+    """Return every setting once."""
+    ks, ds = (QUICK_KS, QUICK_DS) if quick else (KS, DS)
+    base = {**BASE, "d": ds[-1]} if quick else BASE
+    made = [{**BASE, "k": k, "d": d} for k in ks for d in ds]
+    for name, values in (("noise", NOISES), ("correlation", CORRELATIONS), ("scale", SCALES)):
+        made += [{**base, name: value} for value in (values[-1:] if quick else values)]
+    made += [{**base, "oracle": oracle, "init": init} for oracle, init in METHODS]
+    return list({_key(setting): setting for setting in made}.values())
+
+
+def _key(setting: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(setting[name] for name in BASE)
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return the settings, with several draws of data each; the slowest of a draw first."""
+    made = sorted(settings_of(settings.quick), key=lambda setting: -setting["d"])
+    draws = range(QUICK_DRAWS if settings.quick else N_DRAWS)
+    return [{**setting, "seed": seed} for seed in draws for setting in made]
+
+
+def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
+    """Return for each number of triplets what of the support is found."""
+    counts = [count for count in counts_of(settings.quick) if count >= FEWEST * cell["k"]]
+    truth = make_recovery(
+        QUICK_ROWS if settings.quick else N_ROWS, cell["d"], n_triplets=max(counts), alpha=ALPHA,
+        density=DENSITY, n_atoms=cell["k"], block_size=2 * cell["k"], noise=cell["noise"],
+        correlation=cell["correlation"], random_state=cell["seed"],
+    )  # fmt: skip
+    found: dict[str, list[int]] = {kind: [] for kind in KINDS}
+    for count in counts:
+        model = HDSL(
+            cell["scale"] * cell["k"], prior=0.0, norm=None, oracle=cell["oracle"],
+            init=cell["init"], max_iter=QUICK_MAX_ITER if settings.quick else MAX_ITER, tol=TOL, random_state=cell["seed"], n_jobs=1,
+        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of rows of unlike length, and of runs cut short
+            finished(model.fit(truth.X, triplets=truth.triplets[:count]))
+        auc = recovery_auc(model.matrix(), truth.matrix)
+        # An AUC is 1 where every hidden one ranks strictly before every other one.
+        found["features"].append(int(auc.features == 1.0))
+        found["entries"].append(int(auc.entries == 1.0))
+        if all(own[-ENOUGH:] == [1] * ENOUGH for own in found.values()):
+            break
+    return {"triplets": counts[: len(found["entries"])], **found}
+
+
+# --- thresholds and the law of growth ------------------------------------------------------------
+
+
+class Interval(NamedTuple):
+    """An estimate and the middle 95 % of its bootstrap values."""
+
+    value: float
+    low: float
+    high: float
+
+    def text(self, digits: int) -> str:
+        """Return the estimate, with the interval in brackets."""
+        return f"{self.value:.{digits}f} [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+
+
+def threshold(line: Line, kind: str) -> float:
+    """Return the number of triplets from which on the support is found; inf if it never is.
+
+    It lies in the middle, on a logarithmic scale, of the last failure and the number after it.
+    """
+    found, counts = line[kind], line["triplets"]
+    failures = [n for n, answer in enumerate(found) if not answer]
+    if not failures:
+        return float(counts[0])
+    last = failures[-1]
+    return math.sqrt(counts[last] * counts[last + 1]) if last + 1 < len(counts) else math.inf
+
+
+def needed(thresholds: np.ndarray, rng: np.random.Generator) -> Interval:
+    """Return the median number of triplets that draws need, with an interval by bootstrap."""
+    draws = rng.integers(len(thresholds), size=(N_RESAMPLES, len(thresholds)))
+    medians = np.median(thresholds[draws], axis=1)
+    low, high = np.quantile(medians, [0.025, 0.975], method="closest_observation")
+    return Interval(float(np.median(thresholds)), float(low), float(high))
+
+
+def growth(
+    thresholds: dict[tuple[int, int], np.ndarray], rng: np.random.Generator
+) -> tuple[dict[str, Interval], float]:
+    """Return the exponents a, b of the median T ∝ k^a (log d)^b, and the R² of T ∝ k log d.
+
+    Also the exponent of d in T ∝ k^a d^c. Draws are resampled within each (k, d); settings in
+    which half of the draws find nothing are left out.
+    """
+    sizes = [size for size, own in thresholds.items() if np.isfinite(np.median(own))]
+    k, d = np.array(sizes, dtype=float).T
+    ones = np.ones(len(sizes))
+    designs = [np.column_stack([ones, np.log(k), of_d]) for of_d in (np.log(np.log(d)), np.log(d))]
+
+    def fits(values: np.ndarray) -> list[float]:
+        first, second = (np.linalg.lstsq(design, values, rcond=None)[0] for design in designs)
+        return [first[1], first[2], second[2]]
+
+    medians = np.log([np.median(thresholds[size]) for size in sizes])
+    resampled = []
+    for _ in range(N_RESAMPLES):
+        values = np.array([np.median(rng.choice(own := thresholds[s], len(own))) for s in sizes])
+        if np.isfinite(values).all():
+            resampled.append(fits(np.log(values)))
+    low, high = np.quantile(np.array(resampled), [0.025, 0.975], axis=0)
+    exponents = dict(
+        zip(
+            ("k", "log d", "d"),
+            map(Interval, fits(medians), low.tolist(), high.tolist()),
+            strict=True,
+        )
+    )
+    rest = medians - np.log(k * np.log(d))
+    spread = ((medians - medians.mean()) ** 2).sum()
+    r2 = 1.0 - ((rest - rest.mean()) ** 2).sum() / spread if spread > 0 else math.nan
+    return exponents, float(r2)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def publish(settings: Settings, lines: list[Line]) -> Results:
+    """Return the probabilities, the numbers of triplets needed, and the law that they follow."""
+    made = settings_of(settings.quick)
+    groups = {_key(setting): [line for line in lines if _of(line) == setting] for setting in made}
+    rng = np.random.default_rng(0)
+    ks, ds = (QUICK_KS, QUICK_DS) if settings.quick else (KS, DS)
+    by_size = {(k, d): groups[_key({**BASE, "k": k, "d": d})] for k in ks for d in ds}
+    laws = {
+        kind: growth({size: _thresholds(own, kind) for size, own in by_size.items()}, rng)
+        for kind in KINDS
+    }
+    tables = [
+        _law_table(laws, by_size),
+        _needed_table(settings, groups, rng),
+        _probability_table(groups),
+    ]
+    base = {**BASE, "d": ds[-1]} if settings.quick else BASE
+    figures = {
+        "diagrams": lambda figure: _draw_diagrams(figure, settings, groups, base),
+        "law": lambda figure: _draw_law(figure, by_size),
+        "methods": lambda figure: _draw_methods(figure, groups, base),
+    }
+    return Results(tables, figures)
+
+
+def _of(line: Line) -> dict[str, Any]:
+    return {name: line["cell"][name] for name in BASE}
+
+
+def _thresholds(lines: Iterable[Line], kind: str) -> np.ndarray:
+    return np.array([threshold(line, kind) for line in lines])
+
+
+def _law_table(
+    laws: dict[str, tuple[dict[str, Interval], float]],
+    by_size: dict[tuple[int, int], list[Line]],
+) -> Table:
+    ks, ds = (sorted({size[n] for size in by_size}) for n in (0, 1))
+    return Table(
+        "law",
+        ["recovered", "exponent of k", "exponent of log d", "exponent of d instead",
+         "R² of k log d"],
+        [
+            [kind, *(exponents[name].text(2) for name in ("k", "log d", "d")), f"{r2:.3f}"]
+            for kind, (exponents, r2) in laws.items()
+        ],
+        [
+            "Median number of triplets T that a draw needs, over k = "
+            f"{', '.join(map(str, ks))} and d = {', '.join(f'{d:,}' for d in ds)}, fitted by least "
+            "squares on logarithms: T ∝ kᵃ (log d)ᵇ, and T ∝ kᵃ dᶜ instead. In brackets 95 % of "
+            f"{N_RESAMPLES:,} bootstrap samples of the draws. The last column is the share of the "
+            "variance of log T that T ∝ k log d, with no exponent fitted, explains.",
+        ],
+    )  # fmt: skip
+
+
+def _needed_table(
+    settings: Settings, groups: dict[tuple[Any, ...], list[Line]], rng: np.random.Generator
+) -> Table:
+    rows = []
+    for key, lines in groups.items():
+        setting = dict(zip(BASE, key, strict=True))
+        medians = [needed(_thresholds(lines, kind), rng) for kind in KINDS]
+        unit = setting["k"] * math.log(setting["d"])
+        rows.append(
+            [
+                str(setting["k"]), f"{setting['d']:,}", f"{setting['noise']:g}",
+                f"{setting['correlation']:g}", setting["oracle"], _domain(setting["init"]),
+                f"{setting['scale']:g}k", *(_count(median) for median in medians),
+                _ratio(medians[1].value, unit),
+            ]
+        )  # fmt: skip
+    triplets = counts_of(settings.quick)
+    return Table(
+        "needed",
+        ["k", "d", "noise", "correlation", "oracle", "domain", "scale", "features", "entries",
+         "entries / (k log d)"],
+        rows,
+        [
+            f"Median number of triplets of {len(next(iter(groups.values())))} draws from which on "
+            "the support is found, and 95 % of its bootstrap values. Features and entries: the "
+            f"hidden ones have the largest values. {N_ROWS:,} rows of density {DENSITY:g}, "
+            f"α = {ALPHA:g}, {FEWEST}k to {triplets[-1]:,} triplets, a gap of at most {TOL:g} or "
+            f"{MAX_ITER:,} iterations; after {ENOUGH} numbers of triplets in a row with the whole "
+            "support, larger ones count as found.",
+        ],
+    )  # fmt: skip
+
+
+def _domain(init: str) -> str:
+    return "with 0" if init == "zero" else "paper's"
+
+
+def _count(found: Interval) -> str:
+    texts = ["never" if math.isinf(value) else f"{value:,.0f}" for value in found]
+    return f"{texts[0]} [{texts[1]}, {texts[2]}]"
+
+
+def _ratio(median: float, unit: float) -> str:
+    return "–" if math.isinf(median) else f"{median / unit:.1f}"
+
+
+def _shares(lines: Sequence[Line], kind: str) -> dict[int, float]:
+    """Return the share of draws whose support is found, by the number of triplets."""
+    counts = sorted({count for line in lines for count in line["triplets"]})
+    # A draw that stopped early has found the whole support, and keeps it.
+    found = {
+        count: [dict(zip(line["triplets"], line[kind], strict=True)).get(count, line[kind][-1])
+                for line in lines]
+        for count in counts
+    }  # fmt: skip
+    return {count: float(np.mean(own)) for count, own in found.items()}
+
+
+def _probability_table(groups: dict[tuple[Any, ...], list[Line]]) -> Table:
+    rows = []
+    for key, lines in groups.items():
+        shares = [_shares(lines, kind) for kind in KINDS]
+        rows += [
+            [
+                *map(str, key),
+                str(count),
+                str(len(lines)),
+                *(f"{share[count]:g}" for share in shares),
+            ]
+            for count in shares[0]
+        ]
+    head = [*BASE, "triplets", "draws", *KINDS]
+    return Table("probability", head, rows, shown=False)
+
+
+# --- figures -------------------------------------------------------------------------------------
+
+
+def _draw_diagrams(
+    figure: Any,
+    settings: Settings,
+    groups: dict[tuple[Any, ...], list[Line]],
+    base: dict[str, Any],
+) -> None:
+    """Draw the probability over the number of triplets and k, d, noise or correlation."""
+    names = {"k": "hidden atoms k", "d": "features d", "noise": "judgements turned round",
+             "correlation": "correlation of neighbours"}  # fmt: skip
+    figure.set_size_inches(13, 5.6)
+    axes = figure.subplots(2, len(names), sharex=True)
+    counts = counts_of(settings.quick)
+    for column, (name, label) in zip(axes.T, names.items(), strict=True):
+        values = sorted(
+            key[list(BASE).index(name)] for key in groups
+            if {**dict(zip(BASE, key, strict=True)), name: None} == {**base, name: None}
+        )  # fmt: skip
+        for ax, kind in zip(column, KINDS, strict=False):
+            table = []
+            for value in values:
+                shares = _shares(groups[_key({**base, name: value})], kind)
+                ends = {min(shares): math.nan, max(shares): shares[max(shares)]}  # below and above
+                table.append(np.interp(counts, list(shares), list(shares.values()), *ends.values()))
+            edges = np.append(np.array(counts), counts[-1] ** 2 / counts[-2])
+            edges = edges / math.sqrt(counts[1] / counts[0])
+            mesh = ax.pcolormesh(
+                edges, np.arange(len(values) + 1) - 0.5, np.array(table), cmap="cividis", vmin=0,
+                vmax=1,
+            )  # fmt: skip
+            ax.set(xscale="log", yticks=range(len(values)), title=f"{kind} recovered")
+            ax.set_yticklabels([f"{value:,}" for value in values])
+        column[0].set_ylabel(label)
+        column[1].set(xlabel="triplets", ylabel=label)
+    figure.colorbar(mesh, ax=axes, label="share of draws", shrink=0.6)
+
+
+def _draw_law(figure: Any, by_size: dict[tuple[int, int], list[Line]]) -> None:
+    """Draw the number of triplets needed over k log d."""
+    figure.set_size_inches(9, 3.6)
+    ks = sorted({k for k, _ in by_size})
+    for ax, kind in zip(figure.subplots(1, 2, sharey=True), KINDS, strict=False):
+        for k, color, marker in zip(ks, COLORS, MARKERS, strict=False):
+            units, medians = [], []
+            for (own, d), lines in by_size.items():
+                median = np.median(_thresholds(lines, kind))
+                if own == k and np.isfinite(median):
+                    units.append(k * math.log(d))
+                    medians.append(median)
+            ax.plot(units, medians, color=color, marker=marker, label=f"k = {k}")
+        ax.set(xscale="log", yscale="log", xlabel="k log d", title=f"{kind} recovered")
+        low, high = ax.get_xlim()
+        middle = np.array([low, high])
+        anchor = np.median([np.median(_thresholds(own, kind)) / (k * math.log(d))
+                            for (k, d), own in by_size.items()])  # fmt: skip
+        if np.isfinite(anchor):
+            ax.plot(middle, anchor * middle, color="gray", ls=":", label="∝ k log d")
+        ax.set_xlim(low, high)
+    figure.axes[0].set_ylabel("triplets needed, median")
+    figure.axes[0].legend(frameon=False)
+
+
+def _draw_methods(
+    figure: Any, groups: dict[tuple[Any, ...], list[Line]], base: dict[str, Any]
+) -> None:
+    """Draw the probability for each oracle and domain."""
+    figure.set_size_inches(9, 3.4)
+    for ax, kind in zip(figure.subplots(1, 2, sharey=True), KINDS, strict=False):
+        for (oracle, init), color, marker in zip(METHODS, COLORS, MARKERS, strict=False):
+            shares = _shares(groups[_key({**base, "oracle": oracle, "init": init})], kind)
+            ax.plot(
+                list(shares), list(shares.values()), color=color, marker=marker, ms=3,
+                label=f"{oracle}, domain {_domain(init)}",
+            )  # fmt: skip
+        ax.set(xscale="log", xlabel="triplets", title=f"{kind} recovered")
+    figure.axes[0].set_ylabel("share of draws")
+    figure.axes[1].legend(frameon=False, fontsize=8)
