@@ -96,11 +96,12 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         density=DENSITY, n_atoms=cell["k"], block_size=2 * cell["k"], noise=cell["noise"],
         correlation=cell["correlation"], random_state=cell["seed"],
     )  # fmt: skip
+    max_iter = QUICK_MAX_ITER if settings.quick else MAX_ITER
     found: dict[str, list[int]] = {kind: [] for kind in KINDS}
     for count in counts:
         model = HDSL(
             cell["scale"] * cell["k"], prior=0.0, norm=None, oracle=cell["oracle"],
-            init=cell["init"], max_iter=QUICK_MAX_ITER if settings.quick else MAX_ITER, tol=TOL, random_state=cell["seed"], n_jobs=1,
+            init=cell["init"], max_iter=max_iter, tol=TOL, random_state=cell["seed"], n_jobs=1,
         )  # fmt: skip
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of rows of unlike length, and of runs cut short
