@@ -4,14 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimators import HDSL, HDSLCV, ClassScores, load, save
+    from .estimators import HDSL, HDSLCV, ClassScores, LocalHDSL, load, save
     from .neighbors import SimilarityKNeighborsClassifier
 
     __version__: str
 
 __all__ = [
-    "HDSL", "HDSLCV", "ClassScores", "SimilarityKNeighborsClassifier", "__version__", "load",
-    "save",
+    "HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "SimilarityKNeighborsClassifier", "__version__",
+    "load", "save",
 ]  # fmt: skip
 
 # Loaded on first use: importing scikit-learn takes seconds, and `hdsl --help` does not need it.
@@ -19,13 +19,14 @@ _HOMES = {
     "ClassScores": "estimators",
     "HDSL": "estimators",
     "HDSLCV": "estimators",
+    "LocalHDSL": "estimators",
     "SimilarityKNeighborsClassifier": "neighbors",
     "load": "estimators",
     "save": "estimators",
 }
 _SUBMODULES = (
-    "baselines", "datasets", "estimators", "evaluate", "explain", "neighbors", "plots", "readers",
-    "report", "search", "similarity", "text", "theory", "triplets",
+    "baselines", "datasets", "estimators", "evaluate", "explain", "local_similarity", "neighbors",
+    "plots", "readers", "report", "search", "similarity", "text", "theory", "triplets",
 )  # fmt: skip
 
 

@@ -34,6 +34,7 @@ from .supervision import Supervision
 
 if TYPE_CHECKING:
     from ..backends.cpu.workers import Workers
+    from ..backends.regions import RegionLayout
     from .hdsl import HDSL
 
 
@@ -364,7 +365,9 @@ def make_layout(
     return layout
 
 
-def chosen_sizes(scale: float | str, prior: float | str, layout: Layout) -> tuple[float, float]:
+def chosen_sizes(
+    scale: float | str, prior: float | str, layout: Layout | RegionLayout
+) -> tuple[float, float]:
     """Return scale and prior as numbers; "auto" is what suits the data."""
     if scale == "auto" or prior == "auto":
         statistics = layout.statistics()

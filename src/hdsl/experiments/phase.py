@@ -31,12 +31,12 @@ BASE: dict[str, Any] = {
 }  # fmt: skip
 
 #: Sizes for the law of growth: every k with every d.
-KS, DS = (4, 8, 16, 32), (256, 512, 1024, 2048, 4096)
+KS, DS = (4, 8, 16, 32), (256, 512, 1024, 2048)
 QUICK_KS, QUICK_DS = (4, 8), (128, 256)
 
 #: What else is changed, one at a time.
-NOISES = (0.05, 0.1, 0.2, 0.3)
-CORRELATIONS = (0.3, 0.6, 0.8, 0.9)
+NOISES = (0.1, 0.2, 0.3)
+CORRELATIONS = (0.3, 0.6, 0.9)
 SCALES = (0.5, 2.0)
 METHODS = [
     (oracle, init) for init in ("zero", "oracle") for oracle in ("ascent", "exact", "heuristic")
@@ -44,11 +44,11 @@ METHODS = [
 
 N_ROWS, QUICK_ROWS = 1000, 200
 DENSITY, ALPHA = 0.1, 0.2
-MAX_ITER, QUICK_MAX_ITER, TOL = 400, 120, 1e-4
+MAX_ITER, QUICK_MAX_ITER, TOL = 300, 120, 1e-4
 N_DRAWS, QUICK_DRAWS = 20, 2
 
 #: Numbers of triplets; those of a draw are the first of the largest number.
-TRIPLETS = tuple(round(2 ** (n / 2)) for n in range(12, 31))  # 64 to 32,768
+TRIPLETS = tuple(round(2 ** (n / 2)) for n in range(12, 29))  # 64 to 16,384
 QUICK_TRIPLETS = TRIPLETS[2:11:4]
 
 #: Fewer triplets per hidden atom are not tried.

@@ -1,0 +1,477 @@
+"""LocalHDSL: one similarity for all rows, and one more per region of the space."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.utils.validation import check_is_fitted
+
+from .. import explain as explain_module
+from .. import user_input
+from ..core import atoms as atoms_module
+from ..core import losses, oracle, steps
+from ..core.product import (
+    ORDERS,
+    ProductOptions,
+    ProductResult,
+    product_frank_wolfe,
+    replay_product,
+)
+from ..explain.parts import one_row
+from ..explain.tables import as_names
+from ..local_similarity import Centers, LocalSimilarity, Predicted
+from ..similarity import Similarity
+from .fitting import check_memory, chosen_sizes
+from .mining import Mining
+from .model import SimilarityModel
+from .parameters import check_parameters
+from .rows import RowNorm
+from .supervision import Supervision
+
+if TYPE_CHECKING:
+    from ..core.product import ProductState
+    from ..core.protocols import Loss
+
+#: Steps that a product of domains takes.
+STEPS = ("pairwise", "away", "forward")
+
+#: Restarts of k-means, and its largest number of iterations.
+KMEANS: dict[str, Any] = {"n_init": 3, "max_iter": 100}
+
+#: Features that name a region.
+N_NAMED = 3
+
+
+class LocalHDSL(SimilarityModel):
+    """HDSL with one small part more per region of the space.
+
+    Learns S(x, y) = prior·⟨x, y⟩ + xᵀ(M + N_r)y, where r is the region of x, the query. M and each
+    N_r are convex combinations of 0 and atoms (e_i ± e_j)(e_i ± e_j)ᵀ, with their own scales. Use
+    it where feature pairs mean different things in different parts of the data. With no regions
+    it is `HDSL`. `LocalHDSLCV` chooses their number.
+
+    Parameters
+    ----------
+    n_regions : int >= 0, default=4
+        Number of regions that k-means makes; 0 is no regions, M alone. Other regions have their own
+        number.
+    regions : "kmeans", clusterer or array-like of int of shape (n_rows,), default="kmeans"
+        How rows are assigned to regions. A clusterer is cloned, fitted to the rows as they are
+        compared, and must have ``predict``; rows with an answer that no training row has are
+        compared by M alone. With an array, the region of each training row, new rows have the
+        region of the nearest mean.
+    scale : float > 0 or "auto", default="auto"
+        λ of M, as in `HDSL`.
+    local_scale : float > 0 or "auto", default="auto"
+        λ of each N_r. "auto" is scale / sqrt(number of regions), the automatic scale for as many
+        anchors as a region has on average.
+    prior, norm, loss, oracle, mining, n_targets, n_impostors
+        As in `HDSL`.
+    step : {"pairwise", "away", "forward"}, default="pairwise"
+        The kind of Frank-Wolfe step, in one block (M or one N_r) per iteration.
+    order : {"largest", "cyclic"}, default="largest"
+        The block of a step: that of the largest duality gap, or each in turn.
+    max_iter : int, default=300
+        Largest number of steps in all blocks together.
+    tol : float >= 0, default=1e-3
+        Stop when the duality gap, the sum over blocks, is at most this; an exact search of every
+        block confirms it, as in `HDSL`.
+    callback : callable or None, default=None
+        Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
+        ``blocks`` and ``seconds``; True stops the run.
+    random_state, n_jobs, memory_limit
+        As in `HDSL`.
+
+    Attributes
+    ----------
+    atoms_, weights_ : ndarrays of shape (n_atoms, 3) and (n_atoms,)
+        Of M.
+    local_atoms_, local_weights_ : lists of ndarrays, one per region
+        Of each N_r.
+    scale_, local_scale_, prior_ : float
+        The values used.
+    n_regions_ : int
+    regions_ : hdsl.local_similarity.Centers or Predicted
+        Assigns rows, as S compares them, to regions.
+    region_sizes_ : ndarray of shape (n_regions_,)
+        Training rows per region.
+    norm_, columns_, objective_, gap_, gap_is_exact_, n_iter_, n_triplets_, n_features_in_
+        As in `HDSL`.
+    status_ : str
+        As in `HDSL`.
+    trace_ : structured ndarray, one record per model of the path
+        As in `HDSL`, and ``block``: 0 for a step in M, r + 1 for a step in N_r.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If X has string column names.
+
+    Notes
+    -----
+    S is not symmetric: S(x, y) is by the region of x. The learned cosine divides by the lengths of
+    both rows, each by its own region.
+
+    Examples
+    --------
+    Features 0 and 1 mean the same in the rows that have feature 2, and the opposite in the others.
+
+    >>> import numpy as np
+    >>> from hdsl import LocalHDSL
+    >>> X = np.array([[1.0, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]])
+    >>> triplets = [[0, 1, 2], [1, 0, 3], [2, 0, 3], [3, 1, 2]]
+    >>> model = LocalHDSL(2, regions=[0, 0, 1, 1], prior=0.0, scale=1.0, local_scale=9.0)
+    >>> S = model.fit(X, triplets=triplets).similarity(X)
+    >>> S[[0, 2]].round(1).tolist()
+    [[0.5, 0.5, -0.5, -0.5], [0.5, -0.5, 0.5, -0.5]]
+    """
+
+    # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
+    batch_size = mine_every = n_iter_no_change = n_components = None
+    scoring = checkpoint = None
+    step_size, init, validation_fraction = "line_search", "zero", 0.1
+
+    def __init__(
+        self,
+        n_regions: int = 4,
+        *,
+        regions: Any = "kmeans",
+        scale: float | str = "auto",
+        local_scale: float | str = "auto",
+        prior: float | str = "auto",
+        norm: str | None = "l2",
+        loss: str | Loss = "smoothed_hinge",
+        oracle: str = "ascent",
+        step: str = "pairwise",
+        order: str = "largest",
+        mining: str | Callable[..., np.ndarray] = "neighbors",
+        n_targets: int = 10,
+        n_impostors: int = 10,
+        max_iter: int = 300,
+        tol: float = 1e-3,
+        callback: Callable[[ProductState], bool | None] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory_limit: str | float | None = "auto",
+    ) -> None:
+        self.n_regions = n_regions
+        self.regions = regions
+        self.scale = scale
+        self.local_scale = local_scale
+        self.prior = prior
+        self.norm = norm
+        self.loss = loss
+        self.oracle = oracle
+        self.step = step
+        self.order = order
+        self.mining = mining
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.max_iter = max_iter
+        self.tol = tol
+        self.callback = callback
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+
+    # --- fitting ---------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
+    ) -> LocalHDSL:
+        """Learn the similarity from labels or triplets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,), default=None
+            Labels to make triplets from; not needed with `triplets`.
+        triplets : array-like of int of shape (n_triplets, 3), default=None
+            Row numbers of X: the first is more like the second than like the third.
+        sample_weight : array-like, default=None
+            One weight per triplet where these are given, otherwise one per row.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        rng = user_input.generator(self.random_state)
+        checked = copy(self)  # takes what is found out; self changes at the end, as a whole
+        X = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
+        rows = RowNorm.of(self, X, continues=False)
+        data = Supervision.check(
+            type(self).__name__, rows.apply(X), y, triplets=triplets, sample_weight=sample_weight
+        )
+        mine = Mining(self.mining, self.n_targets, self.n_impostors, self.n_jobs)
+        compared, weights = mine(data, rng)
+        checked.regions_, assigned = self._make_regions(data.X, rng)
+        checked.n_regions_ = checked.regions_.n_regions
+        checked.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=checked.n_regions_)
+        checked.norm_, checked.columns_ = rows.norm, rows.columns
+        data = replace(data, compared=compared, compared_weights=weights)
+        checked._learn(data, assigned, rng)
+        user_input.replace_fitted(self, checked)
+        return self
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        user_input.check_word(name, "step", self.step, STEPS)
+        check_parameters(self)
+        user_input.check_word(name, "order", self.order, ORDERS)
+        user_input.check_number(name, "n_regions", self.n_regions, low=0, integer=True)
+        user_input.check_number(
+            name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
+        )
+        regions = self.regions
+        is_word = isinstance(regions, str)
+        is_clusterer = hasattr(regions, "fit") and hasattr(regions, "predict")
+        if regions is None or (is_word and regions != "kmeans"):
+            user_input.check_word(name, "regions", regions, ("kmeans",), also=ALSO)
+        if not is_word and not is_clusterer and (hasattr(regions, "fit") or np.ndim(regions) != 1):
+            raise ValueError(
+                f"The 'regions' parameter of {name} must be 'kmeans'{ALSO}. Got {regions!r} "
+                "instead."
+            )
+
+    def _make_regions(
+        self, X: sp.csr_array, rng: np.random.Generator
+    ) -> tuple[Centers | Predicted, np.ndarray]:
+        """Return what assigns rows to regions, and the region of each row of X."""
+        seed = int(rng.integers(2**31 - 1))
+        n_rows, n_features = X.shape
+        if self.n_regions == 0:
+            return Centers(sp.csr_array((0, n_features))), np.full(n_rows, -1)
+        if isinstance(self.regions, str):
+            n_regions = min(self.n_regions, n_rows)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # fewer distinct rows than regions
+                found = KMeans(n_regions, random_state=seed, **KMEANS).fit(_for_clusterers(X))
+            centers = Centers(sp.csr_array(found.cluster_centers_))
+            return centers, centers.assign(X)
+        if hasattr(self.regions, "predict"):
+            clusterer = clone(self.regions)
+            if "random_state" in clusterer.get_params() and clusterer.random_state is None:
+                clusterer.set_params(random_state=seed)
+            clusterer.fit(_for_clusterers(X))
+            labels = np.unique(np.asarray(clusterer.predict(_for_clusterers(X))))
+            predicted = Predicted(clusterer, labels)
+            return predicted, predicted.assign(X)
+        given = np.asarray(self.regions)
+        if len(given) != n_rows:
+            raise ValueError(
+                f"regions has {len(given)} values, but X has {n_rows} rows: expected the region of "
+                "each row."
+            )
+        _, assigned = np.unique(given, return_inverse=True)
+        n = int(assigned.max()) + 1
+        shares = 1.0 / np.bincount(assigned)[assigned]
+        means = sp.csr_array((shares, (assigned, np.arange(n_rows))), shape=(n, n_rows)) @ X
+        return Centers(sp.csr_array(means)), assigned
+
+    def _learn(self, data: Supervision, assigned: np.ndarray, rng: np.random.Generator) -> None:
+        """Solve, and take the fitted attributes."""
+        from ..backends.cpu.workers import Workers  # compiled code is loaded by the first fit
+        from ..backends.regions import RegionLayout
+
+        check_memory(self, data.X, data.compared)
+        with Workers(self.n_jobs) as workers:
+            layout = RegionLayout(
+                data.X, data.compared, data.compared_weights, workers=workers,
+                regions=assigned if self.n_regions_ else None,
+            )  # fmt: skip
+            scale, prior = chosen_sizes(self.scale, self.prior, layout)
+            local_scale = self.local_scale
+            if isinstance(local_scale, str):
+                local_scale = scale / math.sqrt(max(self.n_regions_, 1))
+            user_input.check_margins(data.X, scale + float(local_scale), prior)
+            loss = losses.checked(losses.get(self.loss))
+            result = product_frank_wolfe(
+                layout.problem(loss, scale, float(local_scale), prior),
+                oracle.ORACLES[self.oracle],
+                steps.RULES[self.step],
+                ProductOptions(self.order, self.max_iter, self.tol),
+                rng=rng,
+                callback=self.callback,
+            )
+        self.scale_, self.local_scale_, self.prior_ = scale, float(local_scale), prior
+        self.n_triplets_ = len(data.compared)
+        self._store(result, layout.numbers)
+
+    def _store(self, result: ProductResult, numbers: np.ndarray) -> None:
+        (self.atoms_, self.weights_), *local = result.blocks
+        self.local_atoms_ = [atoms_module.as_array([]) for _ in range(self.n_regions_)]
+        self.local_weights_ = [np.empty(0) for _ in range(self.n_regions_)]
+        for number, (atoms, weights) in zip(numbers.tolist(), local, strict=True):
+            if number >= 0:
+                self.local_atoms_[number], self.local_weights_[number] = atoms, weights
+        self.objective_, self.gap_, self.gap_is_exact_ = (
+            result.objective, result.gap, result.gap_is_exact,
+        )  # fmt: skip
+        self.n_iter_, self.status_, self.trace_ = result.n_iter, result.status, result.trace
+        block = self.trace_["block"]
+        block[:] = np.concatenate([[0], 1 + numbers])[block]  # regions without triplets count too
+
+    # --- what was learned ------------------------------------------------------------------------
+
+    @property
+    def similarity_(self) -> LocalSimilarity:  # type: ignore[override]
+        """The learned similarity as a plain value, free of the estimator."""
+        check_is_fitted(self, "local_atoms_")
+        d = self.n_features_in_
+        shared = Similarity(
+            self.atoms_, self.weights_, self.scale_, self.prior_, d, self.norm_, self.columns_
+        )
+        local = [
+            Similarity(atoms, weights, self.local_scale_, 0.0, d)
+            for atoms, weights in zip(self.local_atoms_, self.local_weights_, strict=True)
+        ]
+        return LocalSimilarity(shared, local, self.regions_)
+
+    def region(self, X: Any) -> np.ndarray:
+        """Return the region of each row of X, shape (n_rows,); -1 for none."""
+        similarity = self.similarity_
+        return similarity.assign(self._check(X))
+
+    def region_names(self, feature_names: Any = None) -> list[str]:
+        """Return a name for each region: the features that set its center apart.
+
+        Regions that have no centers are numbered.
+        """
+        check_is_fitted(self, "local_atoms_")
+        names = as_names(self._feature_names(feature_names), self.n_features_in_)
+        regions = self.regions_
+        if not isinstance(regions, Centers):
+            return [f"region {r}" for r in range(self.n_regions_)]
+        return [
+            ", ".join(str(names[f]) for f in regions.features(r, N_NAMED)) or f"region {r}"
+            for r in range(self.n_regions_)
+        ]
+
+    def matrix(self, region: int | None = None) -> Any:
+        """Return M, or M + N_r of a region, as a sparse array of shape (n_features, n_features)."""
+        similarity = self.similarity_
+        if region is None:
+            return similarity.shared.matrix()
+        return similarity.of(self._check_region(region)).matrix()
+
+    def _check_region(self, region: Any) -> int:
+        user_input.check_number(type(self).__name__, "region", region, low=0, integer=True)
+        if region >= self.n_regions_:
+            raise ValueError(f"region is {region}, but there are {self.n_regions_} regions.")
+        return int(region)
+
+    def at(self, n_iter: int) -> LocalHDSL:
+        """Return the model as it was after `n_iter` iterations, from the trace, without a refit."""
+        check_is_fitted(self, "local_atoms_")
+        user_input.check_number(type(self).__name__, "n_iter", n_iter, low=0, integer=True)
+        if n_iter >= len(self.trace_):
+            raise ValueError(
+                f"n_iter must be an int from 0 to {len(self.trace_) - 1}. Got {n_iter!r}."
+            )
+        model = copy(self)
+        first, *local = replay_product(self.trace_, int(n_iter), 1 + self.n_regions_)
+        model.atoms_, model.weights_ = first.atoms, first.weights
+        model.local_atoms_ = [own.atoms for own in local]
+        model.local_weights_ = [own.weights for own in local]
+        then = self.trace_[n_iter]
+        model.objective_, model.gap_ = float(then["objective"]), float(then["gap"])
+        model.gap_is_exact_, model.n_iter_ = bool(then["gap_is_exact"]), int(n_iter)
+        model.trace_, model.status_ = self.trace_[: n_iter + 1], "at"
+        return model
+
+    def transform(self, X: Any, *, region: int | None = None) -> Any:  # type: ignore[override]
+        """Return rows whose dot products are the similarity inside each region.
+
+        A row has values in the columns of its own region only, so rows of different regions are
+        compared by M alone. With `region` all rows take that region: for a query x of region r,
+        ``transform(x, region=r) @ transform(Y, region=r).T`` is S(x, y) for all rows of Y.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        region : int, default=None
+
+        Returns
+        -------
+        array or sparse matrix, as X, of shape (n_rows, n_columns)
+            The atoms of M, those of each N_r, then sqrt(prior)·X where prior > 0.
+        """
+        similarity, X = self.similarity_, self._check(X)
+        region = None if region is None else self._check_region(region)
+        Z = similarity.transform(X, region=region)
+        return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return a name for each column of ``transform``; those of N_r start with ``r:``."""
+        similarity, d = self.similarity_, self.n_features_in_
+        features = self._feature_names(input_features)
+        own = as_names(features, d)
+        names = [atoms_module.names(similarity.shared.atoms, own)]
+        for number, part in enumerate(similarity.local):
+            local = [f"{number}:{name}" for name in atoms_module.names(part.atoms, own)]
+            names.append(np.array(local, dtype=object))
+        if similarity.prior > 0:
+            names.append(np.array([own[i] for i in range(d)], dtype=object))
+        return np.concatenate(names)
+
+    def explain(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        rather_than: Any = None,
+        by: str = "pair",
+        feature_names: Any = None,
+        top: int | None = 10,
+    ) -> explain_module.Explanation:
+        """Return the exact additive parts of S(x, y) in the region of x, or why y rather than z.
+
+        Parameters and result are those of ``HDSL.explain``; the title names the region.
+        """
+        similarity, rows = self.similarity_, {"x": x, "y": y, "rather_than": rather_than}
+        checked = {name: self._check(one_row(z), name) for name, z in rows.items() if z is not None}
+        names = self._feature_names(feature_names)
+        region = int(similarity.assign(checked["x"])[0])
+        found = explain_module.explain(
+            similarity.of(region), **checked, by=by, feature_names=names, top=top
+        )
+        if region < 0:
+            return found
+        where = self.region_names(feature_names)[region]
+        return replace(found, of=f"In the region of {where}: {found.of}")
+
+    def importance(
+        self,
+        X: Any = None,
+        *,
+        region: int | None = None,
+        min_rows: int = 2,
+        feature_names: Any = None,
+        top: int | None = 10,
+    ) -> explain_module.Importance:
+        """Return features and feature pairs by their effect, in M or in M + N_r of a region.
+
+        The other parameters and the result are those of ``HDSL.importance``.
+        """
+        similarity = self.similarity_
+        part = similarity.shared if region is None else similarity.of(self._check_region(region))
+        X = None if X is None else self._check(X)
+        names = self._feature_names(feature_names)
+        return explain_module.importance(part, X, min_rows=min_rows, feature_names=names, top=top)
+
+
+#: What else `regions` may be.
+ALSO = ", a clusterer with fit and predict, or an array of the region of each row"
+
+
+def _for_clusterers(X: sp.csr_array) -> sp.csr_matrix:
+    """Return a matrix with indices of 32 bits, which clusterers of scikit-learn need."""
+    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
