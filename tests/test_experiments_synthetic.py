@@ -141,11 +141,10 @@ def test_more_triplets_recover_more(results):
     assert np.mean(noisy) < np.mean([float(row["entries"]) for row in plain])
 
 
-def test_threshold_is_after_the_last_failure():
-    line = {"triplets": [100, 200, 400, 800], "entries": [0, 1, 0, 1], "features": [1, 1, 1, 1]}
-    assert phase.threshold(line, "entries") == pytest.approx(math.sqrt(400 * 800))
-    assert phase.threshold(line, "features") == 100
-    assert phase.threshold({**line, "entries": [1, 1, 1, 0]}, "entries") == math.inf
+def test_threshold_is_before_the_least_number_that_is_enough():
+    line = {"entries": 400, "features": None}
+    assert phase.threshold(line, "entries") == pytest.approx(400 / 2**0.25)
+    assert phase.threshold(line, "features") == math.inf
 
 
 def test_exponents_of_a_known_law_are_found():

@@ -3,7 +3,8 @@
 from .cv import HDSLCV
 from .hdsl import HDSL
 from .local import LocalHDSL
+from .local_cv import LocalHDSLCV
 from .saving import load, save
 from .scores import ClassScores
 
-__all__ = ["HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "load", "save"]
+__all__ = ["HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "LocalHDSLCV", "load", "save"]

@@ -29,6 +29,7 @@ NAMES = (
     "judgements",
     "quality",
     "phase",
+    "local",
 )
 
 

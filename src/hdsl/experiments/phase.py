@@ -3,19 +3,20 @@
 The truth has k atoms inside two blocks of 2k features, d features in all. Triplets are added until
 the support is found: the feature pairs of the k hidden atoms have the k largest |M_ij|, and the
 hidden features the largest rows of M. The scale is k times a factor, so that a hidden entry is
-about as large as the factor whatever k is.
+about as large as the factor whatever k is. The number of triplets that a draw needs is found by
+bisection: more triplets are taken to recover more.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..datasets import make_recovery
+from ..datasets import Recovery, make_recovery
 from ..estimators.hdsl import HDSL
 from ..evaluate import recovery_auc
 from ..plots import COLORS, MARKERS
@@ -42,7 +43,7 @@ METHODS = [
     (oracle, init) for init in ("zero", "oracle") for oracle in ("ascent", "exact", "heuristic")
 ]
 
-N_ROWS, QUICK_ROWS = 1000, 200
+N_ROWS, QUICK_ROWS = 600, 200
 DENSITY, ALPHA = 0.1, 0.2
 MAX_ITER, QUICK_MAX_ITER, TOL = 300, 120, 1e-4
 N_DRAWS, QUICK_DRAWS = 20, 2
@@ -53,9 +54,6 @@ QUICK_TRIPLETS = TRIPLETS[2:11:4]
 
 #: Fewer triplets per hidden atom are not tried.
 FEWEST = 16
-
-#: After so many numbers of triplets in a row with the whole support, larger ones are not tried.
-ENOUGH = 3
 
 KINDS = ("features", "entries")
 N_RESAMPLES = 2000
@@ -89,30 +87,49 @@ def cells(settings: Settings) -> list[Cell]:
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return for each number of triplets what of the support is found."""
-    counts = [count for count in counts_of(settings.quick) if count >= FEWEST * cell["k"]]
+    """Return the least number of triplets that recovers the features, and the entries."""
+    counts = [n for n in counts_of(settings.quick) if n >= FEWEST * cell["k"]]
     truth = make_recovery(
         QUICK_ROWS if settings.quick else N_ROWS, cell["d"], n_triplets=max(counts), alpha=ALPHA,
         density=DENSITY, n_atoms=cell["k"], block_size=2 * cell["k"], noise=cell["noise"],
         correlation=cell["correlation"], random_state=cell["seed"],
     )  # fmt: skip
-    max_iter = QUICK_MAX_ITER if settings.quick else MAX_ITER
-    found: dict[str, list[int]] = {kind: [] for kind in KINDS}
-    for count in counts:
-        model = HDSL(
-            cell["scale"] * cell["k"], prior=0.0, norm=None, oracle=cell["oracle"],
-            init=cell["init"], max_iter=max_iter, tol=TOL, random_state=cell["seed"], n_jobs=1,
-        )  # fmt: skip
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of rows of unlike length, and of runs cut short
-            finished(model.fit(truth.X, triplets=truth.triplets[:count]))
-        auc = recovery_auc(model.matrix(), truth.matrix)
-        # An AUC is 1 where every hidden one ranks strictly before every other one.
-        found["features"].append(int(auc.features == 1.0))
-        found["entries"].append(int(auc.entries == 1.0))
-        if all(own[-ENOUGH:] == [1] * ENOUGH for own in found.values()):
-            break
-    return {"triplets": counts[: len(found["entries"])], **found}
+    known: dict[int, tuple[bool, bool]] = {}
+
+    def recovered(at: int) -> tuple[bool, bool]:
+        if at not in known:
+            known[at] = _recovered(settings, cell, truth, counts[at])
+        return known[at]
+
+    answer: dict[str, Any] = {
+        kind: _first(len(counts), lambda at, which=which: recovered(at)[which])
+        for which, kind in enumerate(KINDS)
+    }
+    return {kind: None if at is None else counts[at] for kind, at in answer.items()}
+
+
+def _recovered(settings: Settings, cell: Cell, truth: Recovery, count: int) -> tuple[bool, bool]:
+    """Return whether so many triplets recover the features, and the entries."""
+    model = HDSL(
+        cell["scale"] * cell["k"], prior=0.0, norm=None, oracle=cell["oracle"], init=cell["init"],
+        max_iter=QUICK_MAX_ITER if settings.quick else MAX_ITER, tol=TOL,
+        random_state=cell["seed"], n_jobs=1,
+    )  # fmt: skip
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of rows of unlike length, and of runs cut short
+        finished(model.fit(truth.X, triplets=truth.triplets[:count]))
+    auc = recovery_auc(model.matrix(), truth.matrix)
+    # An AUC is 1 where every hidden one ranks strictly before every other one.
+    return auc.features == 1.0, auc.entries == 1.0
+
+
+def _first(n: int, holds: Callable[[int], bool]) -> int | None:
+    """Return the first of n places from which on something holds, by bisection; None if nowhere."""
+    low, high = -1, n
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high if high < n else None
 
 
 # --- thresholds and the law of growth ------------------------------------------------------------
@@ -131,16 +148,12 @@ class Interval(NamedTuple):
 
 
 def threshold(line: Line, kind: str) -> float:
-    """Return the number of triplets from which on the support is found; inf if it never is.
+    """Return the number of triplets that a draw needs; inf if it never recovers the support.
 
-    It lies in the middle, on a logarithmic scale, of the last failure and the number after it.
+    It lies in the middle, on a logarithmic scale, of the least number that is enough and the number
+    before it.
     """
-    found, counts = line[kind], line["triplets"]
-    failures = [n for n, answer in enumerate(found) if not answer]
-    if not failures:
-        return float(counts[0])
-    last = failures[-1]
-    return math.sqrt(counts[last] * counts[last + 1]) if last + 1 < len(counts) else math.inf
+    return math.inf if line[kind] is None else line[kind] / 2**0.25
 
 
 def needed(thresholds: np.ndarray, rng: np.random.Generator) -> Interval:
@@ -205,13 +218,13 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     tables = [
         _law_table(laws, by_size),
         _needed_table(settings, groups, rng),
-        _probability_table(groups),
+        _probability_table(groups, counts_of(settings.quick)),
     ]
     base = {**BASE, "d": ds[-1]} if settings.quick else BASE
     figures = {
         "diagrams": lambda figure: _draw_diagrams(figure, settings, groups, base),
         "law": lambda figure: _draw_law(figure, by_size),
-        "methods": lambda figure: _draw_methods(figure, groups, base),
+        "methods": lambda figure: _draw_methods(figure, settings, groups, base),
     }
     return Results(tables, figures)
 
@@ -270,12 +283,11 @@ def _needed_table(
          "entries / (k log d)"],
         rows,
         [
-            f"Median number of triplets of {len(next(iter(groups.values())))} draws from which on "
-            "the support is found, and 95 % of its bootstrap values. Features and entries: the "
+            f"Median number of triplets of {len(next(iter(groups.values())))} draws that "
+            "recovers the support, and 95 % of its bootstrap values. Features and entries: the "
             f"hidden ones have the largest values. {N_ROWS:,} rows of density {DENSITY:g}, "
             f"α = {ALPHA:g}, {FEWEST}k to {triplets[-1]:,} triplets, a gap of at most {TOL:g} or "
-            f"{MAX_ITER:,} iterations; after {ENOUGH} numbers of triplets in a row with the whole "
-            "support, larger ones count as found.",
+            f"{MAX_ITER:,} iterations.",
         ],
     )  # fmt: skip
 
@@ -293,30 +305,19 @@ def _ratio(median: float, unit: float) -> str:
     return "–" if math.isinf(median) else f"{median / unit:.1f}"
 
 
-def _shares(lines: Sequence[Line], kind: str) -> dict[int, float]:
-    """Return the share of draws whose support is found, by the number of triplets."""
-    counts = sorted({count for line in lines for count in line["triplets"]})
-    # A draw that stopped early has found the whole support, and keeps it.
-    found = {
-        count: [dict(zip(line["triplets"], line[kind], strict=True)).get(count, line[kind][-1])
-                for line in lines]
-        for count in counts
-    }  # fmt: skip
-    return {count: float(np.mean(own)) for count, own in found.items()}
+def _shares(lines: Sequence[Line], kind: str, counts: Sequence[int]) -> list[float]:
+    """Return the share of draws whose support each number of triplets recovers."""
+    least = [math.inf if line[kind] is None else line[kind] for line in lines]
+    return [float(np.mean([own <= count for own in least])) for count in counts]
 
 
-def _probability_table(groups: dict[tuple[Any, ...], list[Line]]) -> Table:
-    rows = []
+def _probability_table(groups: dict[tuple[Any, ...], list[Line]], counts: Sequence[int]) -> Table:
+    rows: list[list[Any]] = []
     for key, lines in groups.items():
-        shares = [_shares(lines, kind) for kind in KINDS]
+        shares = [_shares(lines, kind, counts) for kind in KINDS]
         rows += [
-            [
-                *map(str, key),
-                str(count),
-                str(len(lines)),
-                *(f"{share[count]:g}" for share in shares),
-            ]
-            for count in shares[0]
+            [*key, count, len(lines), *(f"{share:g}" for share in own)]
+            for count, *own in zip(counts, *shares, strict=True)
         ]
     head = [*BASE, "triplets", "draws", *KINDS]
     return Table("probability", head, rows, shown=False)
@@ -343,11 +344,7 @@ def _draw_diagrams(
             if {**dict(zip(BASE, key, strict=True)), name: None} == {**base, name: None}
         )  # fmt: skip
         for ax, kind in zip(column, KINDS, strict=False):
-            table = []
-            for value in values:
-                shares = _shares(groups[_key({**base, name: value})], kind)
-                ends = {min(shares): math.nan, max(shares): shares[max(shares)]}  # below and above
-                table.append(np.interp(counts, list(shares), list(shares.values()), *ends.values()))
+            table = [_shares(groups[_key({**base, name: value})], kind, counts) for value in values]
             edges = np.append(np.array(counts), counts[-1] ** 2 / counts[-2])
             edges = edges / math.sqrt(counts[1] / counts[0])
             mesh = ax.pcolormesh(
@@ -387,15 +384,19 @@ def _draw_law(figure: Any, by_size: dict[tuple[int, int], list[Line]]) -> None:
 
 
 def _draw_methods(
-    figure: Any, groups: dict[tuple[Any, ...], list[Line]], base: dict[str, Any]
+    figure: Any,
+    settings: Settings,
+    groups: dict[tuple[Any, ...], list[Line]],
+    base: dict[str, Any],
 ) -> None:
     """Draw the probability for each oracle and domain."""
     figure.set_size_inches(9, 3.4)
+    counts = counts_of(settings.quick)
     for ax, kind in zip(figure.subplots(1, 2, sharey=True), KINDS, strict=False):
         for (oracle, init), color, marker in zip(METHODS, COLORS, MARKERS, strict=False):
-            shares = _shares(groups[_key({**base, "oracle": oracle, "init": init})], kind)
+            shares = _shares(groups[_key({**base, "oracle": oracle, "init": init})], kind, counts)
             ax.plot(
-                list(shares), list(shares.values()), color=color, marker=marker, ms=3,
+                counts, shares, color=color, marker=marker, ms=3,
                 label=f"{oracle}, domain {_domain(init)}",
             )  # fmt: skip
         ax.set(xscale="log", xlabel="triplets", title=f"{kind} recovered")
