@@ -18,7 +18,9 @@ __all__ = ["Centers", "LocalSimilarity", "Predicted"]
 class Regions(Protocol):
     """Assigns rows to regions."""
 
-    n_regions: int
+    @property
+    def n_regions(self) -> int:
+        """Number of regions."""
 
     def assign(self, X: Any) -> np.ndarray:
         """Return the region of each row, from 0; -1 for a row of no region."""

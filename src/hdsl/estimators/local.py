@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -30,7 +30,9 @@ from ..explain.parts import one_row
 from ..explain.tables import as_names
 from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
+from . import saving
 from .fitting import check_memory, chosen_sizes
+from .linear import check_array
 from .mining import Mining
 from .model import SimilarityModel
 from .parameters import check_parameters
@@ -132,6 +134,9 @@ class LocalHDSL(SimilarityModel):
     [[0.5, 0.5, -0.5, -0.5], [0.5, -0.5, 0.5, -0.5]]
     """
 
+    regions_: Centers | Predicted
+    n_regions_: int
+
     # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
     batch_size = mine_every = n_iter_no_change = n_components = None
     scoring = checkpoint = None
@@ -195,7 +200,7 @@ class LocalHDSL(SimilarityModel):
         triplets : array-like of int of shape (n_triplets, 3), default=None
             Row numbers of X: the first is more like the second than like the third.
         sample_weight : array-like, default=None
-            One weight per triplet where these are given, otherwise one per row.
+            One weight per triplet where these are given, otherwise one per row, for k-means too.
 
         Returns
         -------
@@ -211,7 +216,7 @@ class LocalHDSL(SimilarityModel):
         )
         mine = Mining(self.mining, self.n_targets, self.n_impostors, self.n_jobs)
         compared, weights = mine(data, rng)
-        checked.regions_, assigned = self._make_regions(data.X, rng)
+        checked.regions_, assigned = self._make_regions(data.X, data.weights, rng)
         checked.n_regions_ = checked.regions_.n_regions
         checked.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=checked.n_regions_)
         checked.norm_, checked.columns_ = rows.norm, rows.columns
@@ -241,7 +246,7 @@ class LocalHDSL(SimilarityModel):
             )
 
     def _make_regions(
-        self, X: sp.csr_array, rng: np.random.Generator
+        self, X: sp.csr_array, weights: np.ndarray | None, rng: np.random.Generator
     ) -> tuple[Centers | Predicted, np.ndarray]:
         """Return what assigns rows to regions, and the region of each row of X."""
         seed = int(rng.integers(2**31 - 1))
@@ -252,7 +257,8 @@ class LocalHDSL(SimilarityModel):
             n_regions = min(self.n_regions, n_rows)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # fewer distinct rows than regions
-                found = KMeans(n_regions, random_state=seed, **KMEANS).fit(_for_clusterers(X))
+                kmeans = KMeans(n_regions, random_state=seed, **KMEANS)
+                found = kmeans.fit(_for_clusterers(X), sample_weight=weights)
             centers = Centers(sp.csr_array(found.cluster_centers_))
             return centers, centers.assign(X)
         if hasattr(self.regions, "predict"):
@@ -465,6 +471,78 @@ class LocalHDSL(SimilarityModel):
         X = None if X is None else self._check(X)
         names = self._feature_names(feature_names)
         return explain_module.importance(part, X, min_rows=min_rows, feature_names=names, top=top)
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file, as ``HDSL.save`` does; `hdsl.load` reads it.
+
+        Regions must have centers, as those of k-means and of an array have: a file holds no code,
+        and so no other clusterer.
+        """
+        saving.save(self, path)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the regions as plain arrays; raise ValueError unless they have centers.
+
+        Returns
+        -------
+        dict of str to ndarray
+            atoms with the region first, weights, local_scale, sizes, and the centers as CSR arrays.
+        """
+        check_is_fitted(self, "local_atoms_")
+        if not isinstance(self.regions_, Centers):
+            name = type(self.regions_.clusterer).__name__
+            raise ValueError(
+                f"A model file has no place for {name}, which assigns rows to regions: it holds "
+                "centers, not code. Use regions='kmeans', or pass regions as an array."
+            )
+        centers = self.regions_.centers
+        numbers = np.repeat(np.arange(self.n_regions_), list(map(len, self.local_weights_)))
+        atoms = np.concatenate([atoms_module.as_array([]), *self.local_atoms_])
+        return {
+            "atoms": np.column_stack([numbers, atoms]).astype(np.int64),
+            "weights": np.concatenate([np.empty(0), *self.local_weights_]),
+            "local_scale": np.array([self.local_scale_]),
+            "sizes": np.asarray(self.region_sizes_, dtype=np.int64),
+            "centers": centers.data.astype(np.float64),
+            "centers_indices": centers.indices.astype(np.int64),
+            "centers_indptr": centers.indptr.astype(np.int64),
+        }
+
+    def take_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take what `to_arrays` returned, on a model with all other fitted attributes.
+
+        Raises
+        ------
+        ValueError
+            The arrays are not those of regions; the first fault is named.
+        """
+        d = self.n_features_in_
+        atoms = check_array(arrays, "atoms", "i", (None, 4)).astype(np.int64)
+        weights = check_array(arrays, "weights", "f", (len(atoms),)).astype(np.float64)
+        scale = float(check_array(arrays, "local_scale", "f", (1,))[0])
+        sizes = check_array(arrays, "sizes", "i", (None,)).astype(np.int64)
+        if not 0.0 < scale < math.inf:
+            raise ValueError("local_scale must be a finite number > 0")
+        n = len(sizes)
+        if len(atoms) and not (atoms[:, 0].min() >= 0 and atoms[:, 0].max() < n):
+            raise ValueError("atoms name a region that does not exist")
+        parts = [atoms[:, 0] == region for region in range(n)]
+        for part in parts:
+            atoms_module.check_atoms(atoms[part, 1:], weights[part], d)
+        indptr = check_array(arrays, "centers_indptr", "i", (n + 1,))
+        data = check_array(arrays, "centers", "f", (None,))
+        indices = check_array(arrays, "centers_indices", "i", (len(data),))
+        centers = sp.csr_array((data, indices, indptr), shape=(n, d))
+        user_input.check_structure(centers)
+        block = self.trace_["block"] if "block" in (self.trace_.dtype.names or ()) else None
+        if block is None or block.min() < 0 or block.max() > n:
+            raise ValueError("the trace names a block that does not exist")
+        self.regions_, self.n_regions_, self.region_sizes_ = Centers(centers), n, sizes
+        self.local_scale_ = scale
+        self.local_atoms_ = [atoms[part, 1:] for part in parts]
+        self.local_weights_ = [weights[part] for part in parts]
 
 
 #: What else `regions` may be.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,29 +28,29 @@ TITLE = "When a sparse similarity can be recovered"
 
 #: The setting that all others change in one thing.
 BASE: dict[str, Any] = {
-    "k": 8, "d": 512, "noise": 0.0, "correlation": 0.0, "oracle": "ascent", "init": "zero",
+    "k": 4, "d": 256, "noise": 0.0, "correlation": 0.0, "oracle": "ascent", "init": "zero",
     "scale": 1.0,
 }  # fmt: skip
 
 #: Sizes for the law of growth: every k with every d.
-KS, DS = (4, 8, 16, 32), (256, 512, 1024, 2048)
-QUICK_KS, QUICK_DS = (4, 8), (128, 256)
+KS, DS = (2, 4, 8, 16), (128, 256, 512, 1024)
+QUICK_KS, QUICK_DS = (2, 4), (64, 128)
 
 #: What else is changed, one at a time.
-NOISES = (0.1, 0.2, 0.3)
+NOISES = (0.05, 0.1, 0.2)
 CORRELATIONS = (0.3, 0.6, 0.9)
 SCALES = (0.5, 2.0)
 METHODS = [
     (oracle, init) for init in ("zero", "oracle") for oracle in ("ascent", "exact", "heuristic")
 ]
 
-N_ROWS, QUICK_ROWS = 600, 200
+N_ROWS, QUICK_ROWS = 300, 200
 DENSITY, ALPHA = 0.1, 0.2
-MAX_ITER, QUICK_MAX_ITER, TOL = 300, 120, 1e-4
+MAX_ITER, QUICK_MAX_ITER, TOL = 200, 100, 1e-3
 N_DRAWS, QUICK_DRAWS = 20, 2
 
 #: Numbers of triplets; those of a draw are the first of the largest number.
-TRIPLETS = tuple(round(2 ** (n / 2)) for n in range(12, 29))  # 64 to 16,384
+TRIPLETS = tuple(round(2 ** (n / 2)) for n in range(10, 27))  # 32 to 8,192
 QUICK_TRIPLETS = TRIPLETS[2:11:4]
 
 #: Fewer triplets per hidden atom are not tried.
@@ -96,16 +97,12 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     )  # fmt: skip
     known: dict[int, tuple[bool, bool]] = {}
 
-    def recovered(at: int) -> tuple[bool, bool]:
-        if at not in known:
-            known[at] = _recovered(settings, cell, truth, counts[at])
-        return known[at]
+    def recovered(count: int, which: int) -> bool:
+        if count not in known:
+            known[count] = _recovered(settings, cell, truth, count)
+        return known[count][which]
 
-    answer: dict[str, Any] = {
-        kind: _first(len(counts), lambda at, which=which: recovered(at)[which])
-        for which, kind in enumerate(KINDS)
-    }
-    return {kind: None if at is None else counts[at] for kind, at in answer.items()}
+    return {kind: _least(counts, partial(recovered, which=n)) for n, kind in enumerate(KINDS)}
 
 
 def _recovered(settings: Settings, cell: Cell, truth: Recovery, count: int) -> tuple[bool, bool]:
@@ -123,13 +120,13 @@ def _recovered(settings: Settings, cell: Cell, truth: Recovery, count: int) -> t
     return auc.features == 1.0, auc.entries == 1.0
 
 
-def _first(n: int, holds: Callable[[int], bool]) -> int | None:
-    """Return the first of n places from which on something holds, by bisection; None if nowhere."""
-    low, high = -1, n
+def _least(counts: Sequence[int], is_enough: Callable[[int], bool]) -> int | None:
+    """Return the least of rising counts that is enough, by bisection; None if none is."""
+    low, high = -1, len(counts)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high if high < n else None
+        low, high = (low, middle) if is_enough(counts[middle]) else (middle, high)
+    return counts[high] if high < len(counts) else None
 
 
 # --- thresholds and the law of growth ------------------------------------------------------------
