@@ -1,5 +1,7 @@
 """LocalHDSL: one similarity for all rows, and one more per region."""
 
+import csv
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hdsl
 import reference
-from hdsl import HDSL, LocalHDSL, LocalHDSLCV, SimilarityKNeighborsClassifier
+from hdsl import HDSL, LocalHDSL, LocalHDSLCV, SimilarityKNeighborsClassifier, experiments
 from hdsl.datasets import make_regions
 from hdsl.experiments.local import contradiction
 from hdsl.files.container import read, write
@@ -357,3 +359,12 @@ def test_bad_choices_are_refused():
         LocalHDSLCV([], estimator=small()).fit(X, Y)
     with pytest.raises(ValueError, match="Fold 0 of cv has nothing"):
         LocalHDSLCV([0, 2], estimator=small(), cv=30).fit(X, triplets=T[:5])
+
+
+def test_the_experiment_compares_global_and_local(tmp_path, capsys):
+    assert experiments.main(["local", "--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    page = capsys.readouterr().out
+    assert "# Local metrics" in page
+    (row,) = csv.DictReader((tmp_path / "local-errors.csv").read_text().splitlines())
+    assert row["set"] == "contradiction"
+    assert float(row["2 regions"]) <= 0.7 * float(row["no regions"])

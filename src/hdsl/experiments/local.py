@@ -170,11 +170,12 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
                 ["set", "test rows", *heads, "95 % of no regions", "chosen by folds", "error"],
                 rows,
                 [
-                    f"Errors of {N_NEIGHBORS} nearest neighbours by learned cosine, in %, of models of at "
-                    f"most {MOST_TRAINING} training rows. Regions by k-means; {MAX_ITER} steps in all blocks together, "
-                    f"{MINING['n_targets']} × {MINING['n_impostors']} neighbours; scales and prior "
-                    f"automatic. {N_FOLDS} folds of the training rows choose the number of regions "
-                    "by the one-standard-error rule, fewer regions first. Test rows are looked at "
+                    f"Errors of {N_NEIGHBORS} nearest neighbours by learned cosine, in %, of "
+                    f"models of at most {MOST_TRAINING} training rows. Regions by k-means; "
+                    f"{MAX_ITER} steps in all blocks together; {MINING['n_targets']} × "
+                    f"{MINING['n_impostors']} neighbours; scales and prior automatic. {N_FOLDS} "
+                    "folds of the training rows choose the number of regions by the "
+                    "one-standard-error rule, fewer regions first. Test rows are looked at "
                     "once.",
                 ],
             ),
