@@ -15,7 +15,7 @@ from hdsl import HDSL, LocalHDSL, LocalHDSLCV, SimilarityKNeighborsClassifier, e
 from hdsl.datasets import make_regions
 from hdsl.experiments.local import contradiction
 from hdsl.files.container import read, write
-from small_fits import FORMS, X_VAL, T, X, Y, frame, interrupt_at
+from small_fits import FORMS, X_VAL, Y_VAL, T, X, Y, frame, interrupt_at
 
 SMALL = {"max_iter": 40, "random_state": 0, "n_targets": 2, "n_impostors": 2}
 
@@ -263,6 +263,19 @@ def test_every_model_of_the_path_comes_back(model):
         assert (n_atoms, then.n_iter_) == (model.trace_["n_atoms"][n_iter], n_iter)
     assert_allclose(then.similarity(X), model.similarity(X), atol=1e-12)
     assert len(model.at(0).weights_) == 0
+
+
+def test_the_shared_part_is_a_model_with_a_path_and_a_page(model, tmp_path):
+    shared = model.shared_model()
+    assert type(shared) is HDSL
+    assert_array_equal(shared.matrix().toarray(), model.matrix().toarray())
+    for n_iter in (0, 9, model.n_iter_):
+        then = shared.at(n_iter)
+        assert_allclose(then.matrix().toarray(), model.at(n_iter).matrix().toarray(), atol=1e-12)
+        assert len(then.weights_) == shared.trace_["n_atoms"][n_iter]
+    page = tmp_path / "page.html"
+    model.report(page, X, Y, X_test=X_VAL, y_test=Y_VAL)
+    assert "The part that all regions share" in page.read_text(encoding="utf-8")
 
 
 def test_interrupt_leaves_a_model():

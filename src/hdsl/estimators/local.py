@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
@@ -11,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
 from .. import explain as explain_module
 from .. import user_input
 from ..core import atoms as atoms_module
 from ..core import losses, oracle, steps
+from ..core.active_set import ActiveSet
+from ..core.atoms import ZERO
 from ..core.product import (
     ORDERS,
     ProductOptions,
@@ -26,16 +25,19 @@ from ..core.product import (
     product_frank_wolfe,
     replay_product,
 )
+from ..core.trace import TRACE_DTYPE, atom_of
 from ..explain.parts import one_row
 from ..explain.tables import as_names
 from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
 from . import saving
 from .fitting import check_memory, chosen_sizes
+from .hdsl import HDSL
 from .linear import check_array
 from .mining import Mining
 from .model import SimilarityModel
 from .parameters import check_parameters
+from .regions import check_regions, make_regions
 from .rows import RowNorm
 from .supervision import Supervision
 
@@ -46,8 +48,11 @@ if TYPE_CHECKING:
 #: Steps that a product of domains takes.
 STEPS = ("pairwise", "away", "forward")
 
-#: Restarts of k-means, and its largest number of iterations.
-KMEANS: dict[str, Any] = {"n_init": 3, "max_iter": 100}
+#: Fitted attributes that M has as an HDSL.
+SHARED = (
+    "atoms_", "weights_", "scale_", "prior_", "norm_", "columns_", "objective_", "gap_",
+    "gap_is_exact_", "n_iter_", "n_triplets_", "status_", "n_features_in_", "feature_names_in_",
+)  # fmt: skip
 
 #: Features that name a region.
 N_NAMED = 3
@@ -216,7 +221,9 @@ class LocalHDSL(SimilarityModel):
         )
         mine = Mining(self.mining, self.n_targets, self.n_impostors, self.n_jobs)
         compared, weights = mine(data, rng)
-        checked.regions_, assigned = self._make_regions(data.X, data.weights, rng)
+        checked.regions_, assigned = make_regions(
+            self.regions, self.n_regions, data.X, data.weights, int(rng.integers(2**31 - 1))
+        )
         checked.n_regions_ = checked.regions_.n_regions
         checked.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=checked.n_regions_)
         checked.norm_, checked.columns_ = rows.norm, rows.columns
@@ -234,52 +241,7 @@ class LocalHDSL(SimilarityModel):
         user_input.check_number(
             name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
         )
-        regions = self.regions
-        is_word = isinstance(regions, str)
-        is_clusterer = hasattr(regions, "fit") and hasattr(regions, "predict")
-        if regions is None or (is_word and regions != "kmeans"):
-            user_input.check_word(name, "regions", regions, ("kmeans",), also=ALSO)
-        if not is_word and not is_clusterer and (hasattr(regions, "fit") or np.ndim(regions) != 1):
-            raise ValueError(
-                f"The 'regions' parameter of {name} must be 'kmeans'{ALSO}. Got {regions!r} "
-                "instead."
-            )
-
-    def _make_regions(
-        self, X: sp.csr_array, weights: np.ndarray | None, rng: np.random.Generator
-    ) -> tuple[Centers | Predicted, np.ndarray]:
-        """Return what assigns rows to regions, and the region of each row of X."""
-        seed = int(rng.integers(2**31 - 1))
-        n_rows, n_features = X.shape
-        if self.n_regions == 0:
-            return Centers(sp.csr_array((0, n_features))), np.full(n_rows, -1)
-        if isinstance(self.regions, str):
-            n_regions = min(self.n_regions, n_rows)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # fewer distinct rows than regions
-                kmeans = KMeans(n_regions, random_state=seed, **KMEANS)
-                found = kmeans.fit(_for_clusterers(X), sample_weight=weights)
-            centers = Centers(sp.csr_array(found.cluster_centers_))
-            return centers, centers.assign(X)
-        if hasattr(self.regions, "predict"):
-            clusterer = clone(self.regions)
-            if "random_state" in clusterer.get_params() and clusterer.random_state is None:
-                clusterer.set_params(random_state=seed)
-            clusterer.fit(_for_clusterers(X))
-            labels = np.unique(np.asarray(clusterer.predict(_for_clusterers(X))))
-            predicted = Predicted(clusterer, labels)
-            return predicted, predicted.assign(X)
-        given = np.asarray(self.regions)
-        if len(given) != n_rows:
-            raise ValueError(
-                f"regions has {len(given)} values, but X has {n_rows} rows: expected the region of "
-                "each row."
-            )
-        _, assigned = np.unique(given, return_inverse=True)
-        n = int(assigned.max()) + 1
-        shares = 1.0 / np.bincount(assigned)[assigned]
-        means = sp.csr_array((shares, (assigned, np.arange(n_rows))), shape=(n, n_rows)) @ X
-        return Centers(sp.csr_array(means)), assigned
+        check_regions(name, self.regions)
 
     def _learn(self, data: Supervision, assigned: np.ndarray, rng: np.random.Generator) -> None:
         """Solve, and take the fitted attributes."""
@@ -472,6 +434,52 @@ class LocalHDSL(SimilarityModel):
         names = self._feature_names(feature_names)
         return explain_module.importance(part, X, min_rows=min_rows, feature_names=names, top=top)
 
+    def shared_model(self) -> HDSL:
+        """Return M, the part that all regions share, as an `HDSL` with its own path.
+
+        The path has an iteration per step of the whole run; steps in other parts leave M as it is.
+        Objective and gap are those of the whole model.
+        """
+        check_is_fitted(self, "local_atoms_")
+        parameters = HDSL().get_params()
+        own = {name: value for name, value in self.get_params().items() if name in parameters}
+        model = HDSL(**own)
+        for name in SHARED:
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        model.trace_ = np.zeros(len(self.trace_), dtype=TRACE_DTYPE)
+        for name in TRACE_DTYPE.names or ():
+            model.trace_[name] = self.trace_[name]
+        model.trace_["step_size"][self.trace_["block"] > 0] = 0.0
+        active = ActiveSet.of(ZERO)
+        for k, step in enumerate(model.trace_):
+            if k and step["step_size"] > 0.0:
+                move = atom_of(step), atom_of(step, "away_")
+                active = active.moved(*move, float(step["step_size"]), bool(step["drop"]))
+            step["n_atoms"], step["n_features"] = len(active), active.n_features()
+        return model
+
+    def report(self, path: Any, X: Any = None, y: Any = None, **options: Any) -> None:
+        """Write one HTML page of M, the part that all regions share; as ``HDSL.report``.
+
+        The errors on test rows are those of the whole model. ``importance(region=r)`` and
+        ``explain`` show the parts of the regions.
+
+        Parameters
+        ----------
+        path, X, y, **options
+            As in ``HDSL.report``.
+        """
+        from .. import report  # rarely needed
+
+        X_test, y_test = (options.pop(name, None) for name in ("X_test", "y_test"))
+        options.setdefault("title", "The part that all regions share")
+        errors = None
+        if X_test is not None:
+            rows, new = (sp.csr_array(self._check(Z)) for Z in (X, X_test))
+            errors = report.measure_errors(self.similarity_, rows, y, new, y_test, self.n_jobs)
+        report.write(path, report.page(self.shared_model(), X, y, errors=errors, **options))
+
     # --- files ------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
@@ -543,13 +551,3 @@ class LocalHDSL(SimilarityModel):
         self.local_scale_ = scale
         self.local_atoms_ = [atoms[part, 1:] for part in parts]
         self.local_weights_ = [weights[part] for part in parts]
-
-
-#: What else `regions` may be.
-ALSO = ", a clusterer with fit and predict, or an array of the region of each row"
-
-
-def _for_clusterers(X: sp.csr_array) -> sp.csr_matrix:
-    """Return a matrix with indices of 32 bits, which clusterers of scikit-learn need."""
-    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
