@@ -28,15 +28,19 @@ TITLE = "When a sparse similarity can be recovered"
 
 #: The setting that all others change in one thing.
 BASE: dict[str, Any] = {
-    "k": 4, "d": 256, "noise": 0.0, "correlation": 0.0, "oracle": "ascent", "init": "zero",
-    "scale": 1.0,
+    "k": 4, "d": 256, "n": 600, "noise": 0.0, "correlation": 0.0, "oracle": "ascent",
+    "init": "zero", "scale": 1.0,
 }  # fmt: skip
+QUICK_BASE: dict[str, Any] = {**BASE, "d": 128, "n": 200}
 
-#: Sizes for the law of growth: every k with every d.
-KS, DS = (2, 4, 8, 16), (128, 256, 512, 1024)
-QUICK_KS, QUICK_DS = (2, 4), (64, 128)
+#: Sizes (k, d) for the law of growth.
+SIZES = (
+    (2, 256), (4, 256), (8, 256), (16, 256), (4, 128), (4, 512), (4, 1024), (2, 1024), (16, 1024)
+)  # fmt: skip
+QUICK_SIZES = ((2, 64), (2, 128), (4, 64), (4, 128))
 
 #: What else is changed, one at a time.
+ROWS = (150, 300, 1200)
 NOISES = (0.05, 0.1, 0.2)
 CORRELATIONS = (0.3, 0.6, 0.9)
 SCALES = (0.5, 2.0)
@@ -44,9 +48,8 @@ METHODS = [
     (oracle, init) for init in ("zero", "oracle") for oracle in ("ascent", "exact", "heuristic")
 ]
 
-N_ROWS, QUICK_ROWS = 300, 200
 DENSITY, ALPHA = 0.1, 0.2
-MAX_ITER, QUICK_MAX_ITER, TOL = 200, 100, 1e-3
+MAX_ITER, QUICK_MAX_ITER, TOL = 300, 100, 1e-4
 N_DRAWS, QUICK_DRAWS = 20, 2
 
 #: Numbers of triplets; those of a draw are the first of the largest number.
@@ -67,10 +70,10 @@ def counts_of(quick: bool) -> tuple[int, ...]:
 
 def settings_of(quick: bool) -> list[dict[str, Any]]:
     """Return every setting once."""
-    ks, ds = (QUICK_KS, QUICK_DS) if quick else (KS, DS)
-    base = {**BASE, "d": ds[-1]} if quick else BASE
-    made = [{**BASE, "k": k, "d": d} for k in ks for d in ds]
-    for name, values in (("noise", NOISES), ("correlation", CORRELATIONS), ("scale", SCALES)):
+    base, sizes = (QUICK_BASE, QUICK_SIZES) if quick else (BASE, SIZES)
+    made = [{**base, "k": k, "d": d} for k, d in sizes]
+    axes = ("n", ROWS), ("noise", NOISES), ("correlation", CORRELATIONS), ("scale", SCALES)
+    for name, values in axes:
         made += [{**base, name: value} for value in (values[-1:] if quick else values)]
     made += [{**base, "oracle": oracle, "init": init} for oracle, init in METHODS]
     return list({_key(setting): setting for setting in made}.values())
@@ -91,7 +94,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the least number of triplets that recovers the features, and the entries."""
     counts = [n for n in counts_of(settings.quick) if n >= FEWEST * cell["k"]]
     truth = make_recovery(
-        QUICK_ROWS if settings.quick else N_ROWS, cell["d"], n_triplets=max(counts), alpha=ALPHA,
+        cell["n"], cell["d"], n_triplets=max(counts), alpha=ALPHA,
         density=DENSITY, n_atoms=cell["k"], block_size=2 * cell["k"], noise=cell["noise"],
         correlation=cell["correlation"], random_state=cell["seed"],
     )  # fmt: skip
@@ -206,8 +209,8 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     made = settings_of(settings.quick)
     groups = {_key(setting): [line for line in lines if _of(line) == setting] for setting in made}
     rng = np.random.default_rng(0)
-    ks, ds = (QUICK_KS, QUICK_DS) if settings.quick else (KS, DS)
-    by_size = {(k, d): groups[_key({**BASE, "k": k, "d": d})] for k in ks for d in ds}
+    base, sizes = (QUICK_BASE, QUICK_SIZES) if settings.quick else (BASE, SIZES)
+    by_size = {(k, d): groups[_key({**base, "k": k, "d": d})] for k, d in sizes}
     laws = {
         kind: growth({size: _thresholds(own, kind) for size, own in by_size.items()}, rng)
         for kind in KINDS
@@ -217,7 +220,6 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         _needed_table(settings, groups, rng),
         _probability_table(groups, counts_of(settings.quick)),
     ]
-    base = {**BASE, "d": ds[-1]} if settings.quick else BASE
     figures = {
         "diagrams": lambda figure: _draw_diagrams(figure, settings, groups, base),
         "law": lambda figure: _draw_law(figure, by_size),
@@ -238,7 +240,6 @@ def _law_table(
     laws: dict[str, tuple[dict[str, Interval], float]],
     by_size: dict[tuple[int, int], list[Line]],
 ) -> Table:
-    ks, ds = (sorted({size[n] for size in by_size}) for n in (0, 1))
     return Table(
         "law",
         ["recovered", "exponent of k", "exponent of log d", "exponent of d instead",
@@ -248,9 +249,9 @@ def _law_table(
             for kind, (exponents, r2) in laws.items()
         ],
         [
-            "Median number of triplets T that a draw needs, over k = "
-            f"{', '.join(map(str, ks))} and d = {', '.join(f'{d:,}' for d in ds)}, fitted by least "
-            "squares on logarithms: T ∝ kᵃ (log d)ᵇ, and T ∝ kᵃ dᶜ instead. In brackets 95 % of "
+            "Median number of triplets T that a draw needs, over (k, d) = "
+            f"{', '.join(f'({k}, {d})' for k, d in by_size)}, fitted by least squares on "
+            "logarithms: T ∝ kᵃ (log d)ᵇ, and T ∝ kᵃ dᶜ instead. In brackets 95 % of "
             f"{N_RESAMPLES:,} bootstrap samples of the draws. The last column is the share of the "
             "variance of log T that T ∝ k log d, with no exponent fitted, explains.",
         ],
@@ -267,7 +268,8 @@ def _needed_table(
         unit = setting["k"] * math.log(setting["d"])
         rows.append(
             [
-                str(setting["k"]), f"{setting['d']:,}", f"{setting['noise']:g}",
+                str(setting["k"]), f"{setting['d']:,}", f"{setting['n']:,}",
+                f"{setting['noise']:g}",
                 f"{setting['correlation']:g}", setting["oracle"], _domain(setting["init"]),
                 f"{setting['scale']:g}k", *(_count(median) for median in medians),
                 _ratio(medians[1].value, unit),
@@ -276,13 +278,13 @@ def _needed_table(
     triplets = counts_of(settings.quick)
     return Table(
         "needed",
-        ["k", "d", "noise", "correlation", "oracle", "domain", "scale", "features", "entries",
-         "entries / (k log d)"],
+        ["k", "d", "rows", "noise", "correlation", "oracle", "domain", "scale", "features",
+         "entries", "entries / (k log d)"],
         rows,
         [
             f"Median number of triplets of {len(next(iter(groups.values())))} draws that "
             "recovers the support, and 95 % of its bootstrap values. Features and entries: the "
-            f"hidden ones have the largest values. {N_ROWS:,} rows of density {DENSITY:g}, "
+            f"hidden ones have the largest values. Rows of density {DENSITY:g}, "
             f"α = {ALPHA:g}, {FEWEST}k to {triplets[-1]:,} triplets, a gap of at most {TOL:g} or "
             f"{MAX_ITER:,} iterations.",
         ],
@@ -330,9 +332,10 @@ def _draw_diagrams(
     base: dict[str, Any],
 ) -> None:
     """Draw the probability over the number of triplets and k, d, noise or correlation."""
-    names = {"k": "hidden atoms k", "d": "features d", "noise": "judgements turned round",
+    names = {"k": "hidden atoms k", "d": "features d", "n": "rows",
+             "noise": "judgements turned round",
              "correlation": "correlation of neighbours"}  # fmt: skip
-    figure.set_size_inches(13, 5.6)
+    figure.set_size_inches(16, 5.6)
     axes = figure.subplots(2, len(names), sharex=True)
     counts = counts_of(settings.quick)
     for column, (name, label) in zip(axes.T, names.items(), strict=True):
