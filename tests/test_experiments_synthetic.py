@@ -137,7 +137,7 @@ def test_more_triplets_recover_more(results):
         for count in (phase.QUICK_TRIPLETS[0], phase.QUICK_TRIPLETS[-1])
     )
     assert few < 0.2 < 0.8 < many
-    noisy = [float(row["entries"]) for row in rows if row["noise"] == "0.3"]
+    noisy = [float(row["entries"]) for row in rows if row["noise"] == str(phase.NOISES[-1])]
     assert np.mean(noisy) < np.mean([float(row["entries"]) for row in plain])
 
 

@@ -158,10 +158,14 @@ def threshold(line: Line, kind: str) -> float:
 
 def needed(thresholds: np.ndarray, rng: np.random.Generator) -> Interval:
     """Return the median number of triplets that draws need, with an interval by bootstrap."""
-    draws = rng.integers(len(thresholds), size=(N_RESAMPLES, len(thresholds)))
-    medians = np.median(thresholds[draws], axis=1)
+    medians = _medians(thresholds, rng)
     low, high = np.quantile(medians, [0.025, 0.975], method="closest_observation")
     return Interval(float(np.median(thresholds)), float(low), float(high))
+
+
+def _medians(values: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Return the medians of bootstrap samples."""
+    return np.median(values[rng.integers(len(values), size=(N_RESAMPLES, len(values)))], axis=1)
 
 
 def growth(
@@ -177,21 +181,19 @@ def growth(
     ones = np.ones(len(sizes))
     designs = [np.column_stack([ones, np.log(k), of_d]) for of_d in (np.log(np.log(d)), np.log(d))]
 
-    def fits(values: np.ndarray) -> list[float]:
+    def fits(values: np.ndarray) -> np.ndarray:
+        """Return the exponents of k, log d and d for each column of values."""
         first, second = (np.linalg.lstsq(design, values, rcond=None)[0] for design in designs)
-        return [first[1], first[2], second[2]]
+        return np.array([first[1], first[2], second[2]])
 
     medians = np.log([np.median(thresholds[size]) for size in sizes])
-    resampled = []
-    for _ in range(N_RESAMPLES):
-        values = np.array([np.median(rng.choice(own := thresholds[s], len(own))) for s in sizes])
-        if np.isfinite(values).all():
-            resampled.append(fits(np.log(values)))
-    low, high = np.quantile(np.array(resampled), [0.025, 0.975], axis=0)
+    values = np.array([_medians(thresholds[size], rng) for size in sizes])
+    resampled = fits(np.log(values[:, np.isfinite(values).all(axis=0)])).T
+    low, high = np.quantile(resampled, [0.025, 0.975], axis=0)
     exponents = dict(
         zip(
             ("k", "log d", "d"),
-            map(Interval, fits(medians), low.tolist(), high.tolist()),
+            map(Interval, fits(medians).tolist(), low.tolist(), high.tolist()),
             strict=True,
         )
     )
