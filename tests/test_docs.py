@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGES = ("index", "start", "supervision", "how", "explaining", "serving", "datasets")
+PAGES = ("index", "start", "supervision", "how", "explaining", "serving", "datasets", "local")
 
 pytestmark = pytest.mark.skipif(
     not DOCS.is_dir(), reason=f"{DOCS} is not there: an installed library has no pages"
