@@ -48,7 +48,7 @@ METHODS = [
 
 DENSITY, ALPHA = 0.1, 0.2
 MAX_ITER, QUICK_MAX_ITER, TOL = 300, 100, 1e-4
-N_DRAWS, QUICK_DRAWS = 20, 2
+N_DRAWS, QUICK_DRAWS = 10, 2
 
 #: Numbers of triplets; those of a draw are the first of the largest number.
 TRIPLETS = tuple(round(2 ** (n / 2)) for n in range(10, 26))  # 32 to 5,793
