@@ -34,7 +34,7 @@ REGIONS, QUICK_REGIONS = (0, 2, 4), (0, 2)
 N_FOLDS, N_NEIGHBORS, MAX_ITER = 2, 3, 150
 MINING: dict[str, Any] = {"n_targets": 3, "n_impostors": 5}
 
-#: Most rows to learn from and to report on, drawn once: a choice by folds fits seven models per set.
+#: Most rows to learn from and to report on, drawn once: a choice by folds fits seven models.
 MOST_TRAINING, MOST_TEST = 600, 1000
 
 #: Documents that each query of the synthetic set is compared with.
