@@ -35,7 +35,7 @@ COMPILE = .venv-lock/bin/python -m uv pip compile --quiet --universal --generate
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test test-slow lint demo bench docs test-oldest test-python coverage mutants dist audit sbom lock clean
+.PHONY: help env test test-slow test-gpu lint demo bench docs test-oldest test-python coverage mutants dist audit sbom lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -48,6 +48,10 @@ test: lint  ## run the linters, then all tests and doctests
 test-slow: $(READY)  ## run the tests that take minutes, which `make test` leaves out, and a minute of fuzzing
 	$(RUN) pytest -n $(JOBS) -m slow $(PYTEST_ARGS)
 	.venv/bin/python tests/fuzz.py --seconds 60
+
+test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `pip install hdsl[cuda]` in .venv
+	.venv/bin/python -c "from hdsl.backends.cuda.runtime import get_device; print(get_device().name)"
+	$(RUN) pytest tests/test_cuda.py tests/test_conformance.py -k "cuda or card" $(PYTEST_ARGS)
 
 lint: $(READY)  ## run ruff, mypy and the import contract
 	$(RUN) ruff check .
@@ -118,7 +122,7 @@ lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes 
 	$(COMPILE) requirements/docs.in -o requirements/docs.txt
 	$(COMPILE) requirements/oldest.in -o requirements/oldest.txt
 	$(COMPILE) requirements/lock.in -o requirements/lock.txt
-	$(COMPILE) pyproject.toml --all-extras -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) pyproject.toml --extra cli --extra plots -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) requirements/examples.in -o requirements/examples.txt
 	$(COMPILE) requirements/release.in -o requirements/release.txt
 

@@ -35,11 +35,12 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--threads", nargs="+", type=int, metavar="N", help="once with each number of threads")
     add("--iterations", type=int, metavar="N", help="iterations of a run")
     add("--oracles", nargs="+", metavar="O", help="ascent, heuristic, exact")
-    add("--steps", nargs="+", metavar="S", help="away, pairwise, blended, forward")
+    add("--steps", nargs="+", metavar="S", help="away, pairwise, blended, forward, corrective")
     add("--limit", type=float, metavar="SECONDS", help="end a run after so many seconds")
     add("--target", type=float, metavar="F", help="objective for time_to_objective")
     add("--prior", type=_number_or_auto, metavar="C", help="prior of the model (0)")
     add("--scale", type=float, metavar="L", help="scale in place of the problem's own")
+    add("--device", metavar="D", help="cpu, or cuda: fits of mean_iteration, million, ... on a GPU")
     add("--toy", action="store_true", help="small problems of the same form, no data needed")
     add("--out", type=Path, metavar="FILE", help="add results to this file")
     add("--list", action="store_true", help="list the benchmarks and the problems")
@@ -67,6 +68,7 @@ def tasks_of(given: argparse.Namespace) -> list[Task]:
         "target": given.target,
         "prior": given.prior,
         "scale": given.scale,
+        "device": given.device,
         "toy": given.toy,
     }
     wanted = tuple(given.problems) if given.problems else None

@@ -21,7 +21,7 @@ from .tasks import Record, Task, benchmark
 TARGETS = {"dexter": 0.10273}
 
 ORACLES = ("ascent", "heuristic", "exact")
-STEPS = ("away", "pairwise", "blended", "forward")
+STEPS = ("away", "pairwise", "blended", "forward", "corrective")
 
 #: Iterations at which the path of a run is evaluated.
 ITERATION_MARKS = (10, 30, 100, 300, 1000, 3000)
@@ -161,6 +161,8 @@ def timed_fit(
     task: Task, problem: Problem, part: str = "", *, sampled: bool = True, **parameters
 ) -> Record:
     """Fit, and record the mean iteration and the peak memory, X and triplets included."""
+    if task.device is not None:
+        parameters["device"] = task.device
     with Measured(problem.X) as measured:
         clock = Clock(limit=task.limit, yardstick=measured.yardstick if sampled else None)
         model = fit(
@@ -172,8 +174,8 @@ def timed_fit(
         task, problem, part, seconds=times["seconds"], cpu_seconds=times["cpu_seconds"],
         yardstick=measured.yardstick, peak=measured.peak, model=model, setup_seconds=clock.setup,
         median_iteration=times["median"], median_cpu=times["median_cpu"],
-        last_tenth=times["last_tenth"], held_before_mb=measured.held_before, status=model.status_,
-        scale=problem.scale,
+        last_tenth=times["last_tenth"], device=task.device or "cpu",
+        held_before_mb=measured.held_before, status=model.status_, scale=problem.scale,
     )  # fmt: skip
 
 

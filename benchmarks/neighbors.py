@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,8 +12,9 @@ import scipy.sparse as sp
 from hdsl import search
 
 from .fits import fit, load
-from .measure import record, reset_peak, time_calls
-from .tasks import Record, Task, benchmark
+from .measure import record, reset_peak, time_calls, timed
+from .problems import labelled_rows
+from .tasks import NO_PROBLEM, Record, Task, benchmark
 
 N_NEIGHBORS = 3
 
@@ -29,6 +31,23 @@ def neighbors(task: Task) -> Iterator[Record]:
         similarity = model.similarity_
         both = similarity.transform(queries), similarity.transform(index)
         yield _against_scipy(task, problem, part, model, (queries, index), both)
+
+
+@benchmark(threads=(None,))
+def classes(task: Task) -> Iterator[Record]:
+    """Mining of the same rows in 10 classes and in many of two rows: seconds."""
+    n_rows = 400 if task.toy else 200_000
+    X = labelled_rows(n_rows, 500 if task.toy else 100_000, 15)
+    first = None
+    for n_classes in (10, n_rows // 2):
+        labels = np.arange(n_rows) % n_classes
+        call = partial(search.neighbors_by_label, X, labels, 3, 5, n_jobs=task.threads)
+        _, wall, cpu = timed(call)
+        first = first or cpu
+        yield record(
+            task, NO_PROBLEM, f"{n_classes}", seconds=wall, cpu_seconds=cpu,
+            note=f"{n_classes} classes, {cpu / first:.2f} times the CPU seconds of 10 classes",
+        )  # fmt: skip
 
 
 def _against_scipy(task, problem, part, model, given, transformed) -> Record:

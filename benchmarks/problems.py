@@ -1,4 +1,4 @@
-"""Named problems to measure on: the paper's four data sets where present, and generators.
+"""Named problems to measure on: the real data sets where present, and generators.
 
 `load(name)` makes a problem. The real ones are read from the folder that the environment variable
 HDSL_DATA names, else from ``../shared/data`` beside the repository; `why_missing(name)` names what
@@ -17,6 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from hdsl import datasets, triplets
+from hdsl.experiments import sets
+from hdsl.experiments.runner import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -80,9 +82,9 @@ def data_folder() -> Path:
 def why_missing(name: str) -> str | None:
     """Return why a problem cannot be loaded, or None."""
     kind = name.partition(":")[0]
-    folder = data_folder() / kind
-    if kind in REAL and not (folder / "X_train.npz").is_file():
-        return f"no {kind}/X_train.npz in the data folder (set HDSL_DATA to where it is)"
+    file = FILES.get(kind, f"{kind}/X_train.npz")
+    if kind in REAL and not (data_folder() / file).is_file():
+        return f"no {file} in the data folder (set HDSL_DATA to where it is)"
     return None
 
 
@@ -144,6 +146,28 @@ def rcv1_binary() -> Problem:
 def rcv1_4() -> Problem:
     """Return rcv1_4, 3,850 rows of TF-IDF in 4 classes, with neighbour triplets."""
     return _with_neighbors("rcv1_4", 1000.0)
+
+
+def reuters_r52() -> Problem:
+    """Return R52 of Reuters-21578, TF-IDF rows as in the experiments, with neighbour triplets."""
+    return _as_in_experiments("reuters_r52")
+
+
+def bbc_news() -> Problem:
+    """Return the BBC news, TF-IDF rows as in the experiments, with neighbour triplets."""
+    return _as_in_experiments("bbc_news")
+
+
+def bace() -> Problem:
+    """Return the BACE-1 inhibitors as fingerprints, with neighbour triplets."""
+    return _as_in_experiments("bace_ecfp6")
+
+
+def _as_in_experiments(name: str) -> Problem:
+    parts = sets.load(Settings(out=ROOT, data=data_folder()), name)
+    X, X_valid = _matrix(parts.X), _matrix(parts.X_val)
+    made = triplets.neighbor_triplets(X, parts.y, 3, 5, n_jobs=-1)
+    return Problem(name, X, made, 1000.0, parts.y, X_valid, parts.y_val)
 
 
 def _toy_of(name: str) -> Problem:
@@ -230,6 +254,11 @@ def scaled(
 def million() -> Problem:
     """Return 1,000,000 rows x 1,000,000 features, 75 non-zeros per row, 15,000,000 triplets."""
     return replace(power_law(1_000_000, 1_000_000, 75), name="million")
+
+
+def labelled_rows(n_rows: int, n_features: int, nnz_per_row: int) -> sp.csr_array:
+    """Return rows as those of `power_law`, without triplets."""
+    return _PowerLaw(n_rows, n_features, nnz_per_row, seed=0).X
 
 
 class _PowerLaw:
@@ -349,6 +378,16 @@ REAL: dict[str, Callable[[], Problem]] = {
     "dorothea": dorothea,
     "rcv1_binary": rcv1_binary,
     "rcv1_4": rcv1_4,
+    "reuters_r52": reuters_r52,
+    "bbc_news": bbc_news,
+    "bace": bace,
+}
+
+#: The file that shows that a set is there.
+FILES = {
+    "reuters_r52": "reuters21578_modapte/X_train.npz",
+    "bbc_news": "bbc_news/X.npz",
+    "bace": "bace_ecfp6/X_train.npz",
 }
 
 MADE: dict[str, Callable[[bool], Problem]] = {
@@ -360,6 +399,9 @@ MADE: dict[str, Callable[[bool], Problem]] = {
 NUMBERED: dict[str, Callable[[int, bool], Problem]] = {
     "same_nonzeros": lambda d, toy: (
         same_nonzeros(d, n_rows=200, n_live=400, nnz_per_row=15) if toy else same_nonzeros(d)
+    ),
+    "rows": lambda n, toy: (
+        power_law(200, 500, 15) if toy else replace(power_law(n, 1_000_000, 75), name="rows")
     ),
     "scaled": lambda count, toy: (
         scaled(count // 100, n_features=500, nnz_per_row=15) if toy else scaled(count)

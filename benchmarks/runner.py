@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 
-from . import problems
+from . import one_gpu, problems
 from .tasks import NO_PROBLEM, Record, Task, registered
 
 
@@ -43,6 +43,8 @@ def compile_apart() -> None:
 
 def why_skip(task: Task) -> str | None:
     """Return why a task cannot be run here, or None."""
+    if task.benchmark == "one_gpu" and (reason := one_gpu.why_missing()) is not None:
+        return reason
     if task.toy or task.problem == NO_PROBLEM:
         return None
     return problems.why_missing(task.problem)

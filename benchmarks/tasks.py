@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 #: The modules that register benchmarks when imported.
-MODULES = ("kernels", "fits", "first_use", "steps", "scaling", "neighbors")
+MODULES = (
+    "kernels", "fits", "first_use", "steps", "corrective", "scaling", "neighbors", "memory",
+    "one_gpu",
+)  # fmt: skip
 
 #: A problem name for benchmarks that make their own.
 NO_PROBLEM = "-"
@@ -27,6 +30,7 @@ class Task:
     target: float | None = None
     prior: float | str | None = None
     scale: float | None = None
+    device: str | None = None
     toy: bool = False
 
 

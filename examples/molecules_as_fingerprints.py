@@ -4,9 +4,8 @@ Molecules as fingerprints
 
 This example shows how to find fragments of molecules that can replace each other, such as a
 tetrazole and a carboxylic acid. Chemists call them *bioisosteres*. A fingerprint says which
-fragments a molecule has. The dot product of fingerprints treats two such fragments like any two
-bits. A similarity learned from molecules and the proteins they bind to contains them as feature
-pairs.
+fragments a molecule has. The cosine of fingerprints treats two such fragments like any two bits. A
+similarity learned from molecules and the proteins they bind to contains them as feature pairs.
 
 **These molecules are synthetic**: random bits with a known truth, so the result can be checked.
 ``hdsl.datasets.load_dorothea`` loads real ones, 1,150 labelled molecules with 100,000 features. The
@@ -59,8 +58,8 @@ half = n // 2
 model = HDSL(random_state=0).fit(X[:half], y[:half])
 print(f"{model.n_iter_} iterations, status {model.status_}, {len(model.weights_)} pairs of bits.")
 print("\nError of 3 nearest neighbours on the other half")
-for name, similarity in (("dot product", None), ("learned similarity", model)):
-    error = knn_error(similarity, X[:half], y[:half], X[half:], y[half:])
+for name, similarity in (("cosine", None), ("learned cosine", model)):
+    error = knn_error(similarity, X[:half], y[:half], X[half:], y[half:], cosine=True)
     print(f"{name:20}{error:7.1%}")
 
 # %%

@@ -425,3 +425,67 @@ def climb(C, S, starts):
         ahead = [j for j in best[1:] if not any(j in look for look in looks)]
     i, j = sorted(best)
     return (i, j, 1 if S[i, j] >= 0.0 else -1), looks
+
+
+def center_comparisons(X, y, n_centers, weight_of_anchor):
+    """Return centers of classes, (anchor, own, other) center numbers, and weights: dense, slow."""
+    classes = np.unique(y)
+    centers = []
+    for label in classes:
+        mean = X[y == label].mean(axis=0)
+        length = np.mean([np.linalg.norm(row) for row in X[y == label]])
+        size = np.linalg.norm(mean)
+        centers.append(mean / size * length if size > 0 else mean)
+    made, weights = [], []
+    for row, total in weight_of_anchor.items():
+        own = int(np.flatnonzero(classes == y[row])[0])
+        near = sorted((-float(X[row] @ c), k) for k, c in enumerate(centers) if k != own)
+        others = [k for _, k in near[:n_centers]]
+        made += [(row, own, k) for k in others]
+        weights += [total / len(others)] * len(others)
+    return np.array(centers), np.array(made), np.array(weights)
+
+
+def atom_margins(problem, atoms):
+    """Return the margins of each atom without the prior's, shape (T, n_atoms)."""
+    columns = [problem.margins_of(atom_matrix(atom, problem.d, problem.scale)) for atom in atoms]
+    return np.array(columns).reshape(len(atoms), problem.T).T
+
+
+def best_change(curvature, scores, weights):
+    """Return the δ with weights + δ on the simplex that maximises scores·δ - δᵀ curvature δ / 2.
+
+    It tries every set of atoms that may have a weight, and solves for their best weights.
+    """
+    n, linear = len(weights), scores + curvature @ weights
+    best, found = -np.inf, np.zeros(n)
+    for size in range(1, n + 1):
+        for some in combinations(range(n), size):
+            inside = np.ix_(some, some)
+            system = np.ones((size + 1, size + 1))
+            system[:size, :size], system[size, size] = curvature[inside], 0.0
+            right = np.append(linear[list(some)], weights.sum())
+            v = np.zeros(n)
+            v[list(some)] = np.linalg.lstsq(system, right, rcond=None)[0][:size]
+            change = v - weights
+            gain = scores @ change - change @ curvature @ change / 2
+            if v.min() >= -1e-12 and abs(change.sum()) <= 1e-9 and gain > best:
+                best, found = gain, change
+    return found
+
+
+def best_value_of_weights(problem, V):
+    """Return the least value over the weights of atoms with margins V, by projected gradients."""
+    weights = np.full(V.shape[1], 1 / V.shape[1])
+    size = 1.0 / (SMOOTHNESS[problem.loss] * np.linalg.norm(V.T * problem.omega @ V, 2) + 1e-300)
+    for _ in range(3000):
+        slopes = V.T @ (problem.omega * problem.ell1(problem.offset + V @ weights))
+        weights = project_to_simplex(weights - size * slopes)
+    return problem.value(problem.offset + V @ weights)
+
+
+def project_to_simplex(v):
+    """Return the nearest point with no negative entry and a sum of 1."""
+    falling = np.sort(v)[::-1]
+    excess = (np.cumsum(falling) - 1.0) / np.arange(1, len(v) + 1)
+    return np.maximum(v - excess[np.flatnonzero(falling > excess)[-1]], 0.0)

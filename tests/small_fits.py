@@ -9,7 +9,7 @@ import reference
 import strategies
 from hdsl import HDSL
 
-STEPS = ["forward", "away", "pairwise", "blended"]
+STEPS = ["forward", "away", "pairwise", "blended", "corrective"]
 ORACLES = ["ascent", "heuristic", "exact"]
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array, "float32": lambda A: A.astype(np.float32)}
 

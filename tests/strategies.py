@@ -225,7 +225,7 @@ def hard_weights(draw, T):
 @st.composite
 def hard_parameters(draw):
     """Parameters of HDSL: any scale and prior, every loss, oracle, step, init and norm, batches."""
-    step = draw(st.sampled_from(["forward", "away", "pairwise", "blended"]))
+    step = draw(st.sampled_from(["forward", "away", "pairwise", "blended", "corrective"]))
     size = st.sampled_from([1e-300, 1e-9, 1e-3, 1.0, 100.0, 1e6, 1e12, 1e300])
     sizes = ["line_search", "2/(k+2)"] if step == "forward" else ["line_search"]
     return {

@@ -129,7 +129,7 @@ def compare(tmp_path, cuts, learn=None, **parameters):
         {"step": "forward", "step_size": "2/(k+2)", "mining": "random", "batch_size": 30},
         {"early_stopping": True, "init": "random", "step": "blended"},
         {"early_stopping": True, "n_iter_no_change": 10, "oracle": "heuristic"},
-        {"mine_every": 10, "tol": 0.05, "step": "pairwise"},
+        {"mine_every": 10, "tol": 0.05, "step": "pairwise", "class_centers": "classes"},
         {"mine_every": 10, "early_stopping": True, "oracle": "exact"},
     ],
     ids=str,

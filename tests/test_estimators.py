@@ -614,13 +614,14 @@ def test_a_row_may_be_its_own_positive():
 
 
 def slow_scale_and_prior(rows, triplets, weights):
-    """Return 3 √n max(1, s/80) / m and 1 / m; s counts values that are alike."""
+    """Return 9 √n max(1, s/80) / m and max(1 / m, 15 / ‖x‖²); s counts values that are alike."""
     counted = np.array(triplets)[np.array(weights) > 0]
     a, p, q = (rows[np.array(triplets)[:, k]] for k in range(3))
     m = np.average(np.abs((a * (p - q)).sum(axis=1)), weights=weights)
     s = np.average((a**2).sum(axis=1) ** 2 / (a**4).sum(axis=1), weights=weights)
     n = len(np.unique(counted[:, 0]))
-    return [3 * np.sqrt(n) * max(1, s / 80) / m, 1 / m]
+    own = np.average((a**2).sum(axis=1), weights=weights)
+    return [9 * np.sqrt(n) * max(1, s / 80) / m, max(1 / m, 15 / own)]
 
 
 def test_automatic_scale_and_prior_are_those_of_the_slow_formula():
@@ -634,7 +635,7 @@ def test_automatic_scale_and_prior_are_those_of_the_slow_formula():
                 model.fit(rows, triplets=triplets, sample_weight=weights)
                 expected = slow_scale_and_prior(compared, triplets, weights)
                 assert_allclose([model.scale_, model.prior_], expected, rtol=1e-10)
-    assert_allclose(slow_scale_and_prior(few, triplets[:3], [1, 1, 1])[1], 3 / (3 + 3 + 2))
+    assert_allclose(slow_scale_and_prior(few, triplets[:3], [1, 1, 1])[1], 15 / 5)
     for norm, factor in ((None, 1e-120), ("l2", 1.0)):
         model = HDSL(norm=norm, max_iter=1)
         plain, huge = (clone(model).fit(f * many, triplets=triplets) for f in (1, 1e60))

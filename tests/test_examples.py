@@ -152,7 +152,7 @@ def test_signed_links():
 
 def test_molecules_as_fingerprints():
     output = run("molecules_as_fingerprints")
-    (dot,), (learned,) = (line_of(output, name) for name in ("dot product", "learned similarity"))
+    (dot,), (learned,) = (line_of(output, name) for name in ("cosine", "learned cosine"))
     assert learned < 10 < 40 < dot  # percent; one label in twenty is drawn at random
     found, all_pairs, there = numbers(*re.findall(".*bioisosteres.*", output))
     assert there == 12

@@ -18,11 +18,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl.backends.cpu
 import reference
-from hdsl.backends.cpu import comparisons, cross_terms, pairs, rows
+from hdsl.backends.cpu import comparisons, nearness, pairs, rows
+from hdsl.backends.cpu import workers as workers_module
 from hdsl.backends.cpu.comparisons import Comparisons, make_comparisons
 from hdsl.backends.cpu.kernels import gradient as gradient_kernels
 from hdsl.backends.cpu.kernels.comparisons import any_nonzero
 from hdsl.backends.cpu.kernels.compiler import CHUNK, WIDTH
+from hdsl.backends.cpu.kernels.team import JIT_IS_OFF
 from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.rows import Rows
 from hdsl.backends.cpu.workers import Workers
@@ -100,16 +102,29 @@ def test_drift_is_the_bound_by_sizes(case, data):
 # --- partners: one row of S at a time, WIDTH in a pass, or many passes ---------------------------
 
 
-WAYS = ["scatter", "gather", "gather_many"]
+WAYS = ["scatter", "gather", "gather_common", "gather_many"]
+
+
+def visit_by_rows(pairs):
+    """Make half of the features common ones, which come first in each row."""
+    rows = pairs.rows
+    rows.matrix = rows.matrix.copy()
+    rows.matrix.sort_indices()
+    rows.row_idx, rows.row_val = rows.matrix.indices.astype(np.int32), rows.matrix.data
+    rows.n_common = rows.n_features // 2
+    for of, name in ((rows, "common"), (rows, "feature_blocks"), (pairs, "of_blocks")):
+        of.__dict__.pop(name, None)
 
 
 def partners(way, gradient, features, after):
     """Find partners by one of the ways that `CPUGradient.partners` chooses from, by their cost."""
     gradient.pairs.row_cost = np.full(gradient.n_features, 0 if way == "scatter" else 10**12)
+    if way == "gather_common":
+        visit_by_rows(gradient.pairs)
     n, asked = len(features), features
     if way == "gather_many":
         asked = np.resize(features, max(n, WIDTH + 1))
-    step = WIDTH if way == "gather" else len(asked)
+    step = WIDTH if way.startswith("gather") and way != "gather_many" else len(asked)
     found = [
         gradient.partners(asked[k : k + step], after=after) for k in range(0, len(asked), step)
     ]
@@ -155,6 +170,9 @@ def test_partners_of_many_features(after):
         assert_array_equal(partner[:-1], values[:-1].argmax(axis=1))
 
 
+N_JOBS = (1, 2, 3, 8)
+
+
 # --- threads -------------------------------------------------------------------------------------
 
 
@@ -168,22 +186,31 @@ def arrays():
 
 @pytest.fixture
 def on_threads(arrays, monkeypatch):
-    """Run a function of a problem on one thread and on two, however small the work."""
-    for module in (comparisons, cross_terms, pairs, rows):
+    """Run a function of a problem on 1, 2, 3 and 8 threads, however small the work."""
+    for module in (comparisons, rows, workers_module):
         monkeypatch.setattr(module, "GRAIN", 1)
-    monkeypatch.setattr(pairs, "PAIR_GRAIN", 1)
+    for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_SHARE"):
+        monkeypatch.setattr(pairs, name, 1)
+    monkeypatch.setattr(rows, "ENTRY_BLOCK", 30)
+    monkeypatch.setattr(rows, "MANY_ROWS", 1)
+    monkeypatch.setattr(nearness, "LEAST_ROWS", 1)
+    monkeypatch.setattr(rows, "COMMON_SHARE", 20)
 
     def run(function, loss="smoothed_hinge", weighted=False, width=3):
         X, T, weights = arrays
         if width == 4:
             T = np.column_stack([T, T[::-1, 0]])
         results = []
-        for n_jobs in (1, 2):
+        for n_jobs in N_JOBS:
             with Workers(n_jobs) as workers:
                 layout = CPULayout(X, T, weights if weighted else None, workers=workers)
                 results.append(function(layout.problem(losses.get(loss), 20.0, 0.3)))
                 of = layout.comparisons
-                assert len(of.chunk_bounds) == len(of.rows.feature_bounds) == n_jobs + 1
+                assert len(of.rows.feature_bounds) == n_jobs + 1
+                assert workers.team_size(1e5) == (1 if JIT_IS_OFF else n_jobs)
+                assert len(of.rows.feature_blocks) > 2
+                assert 0 < of.rows.n_common < 50
+                assert len(of.pairs.product_parts) > 8
         return results
 
     return run
@@ -198,10 +225,18 @@ def everything(problem):
     answers = [margins, direction, problem.value(margins)]
     answers += [problem.slopes(margins, direction, [0.0, 0.3])]
     answers += problem.advance(margins, direction, 0.3)
+    for move in (
+        Move("forward", Atom(3, 21, -1), None, 1.0),
+        Move("away", None, Atom(0, 7, 1), 0.1),
+        Move("pairwise", Atom(3, 21, -1), Atom(7, 40, 1), 0.3),
+    ):
+        answers += problem.step(margins, move) or ()
+        answers += problem.step(margins, move, 0.05)
     for subset in (None, np.arange(0, T, 3)):
         gradient = problem.gradient(margins, subset)
         answers += [gradient.dot(margins), gradient.diagonal, gradient.largest_diagonal(5)]
         answers += [gradient.scores(some), gradient.rows(np.arange(8))]
+        answers += gradient.climb((3, 4), 6)
         answers += [gradient.drift_since(problem.gradient(direction, subset))]
         for features in (np.arange(5), np.arange(d)):
             for after in (False, True):
@@ -213,8 +248,10 @@ def everything(problem):
 
 @pytest.mark.parametrize(("weighted", "width"), [(False, 3), (True, 3), (True, 4)])
 def test_threads_change_no_bit(on_threads, weighted, width):
-    for a, b in zip(*on_threads(everything, weighted=weighted, width=width), strict=True):
-        assert_array_equal(a, b)
+    one, *others = on_threads(everything, weighted=weighted, width=width)
+    for other in others:
+        for a, b in zip(one, other, strict=True):
+            assert_array_equal(a, b)
 
 
 @pytest.mark.parametrize(
@@ -227,11 +264,12 @@ def test_threads_change_no_run(on_threads, oracle, loss, batch_size, width):
         rng = np.random.default_rng(5)
         return solver.frank_wolfe(problem, ORACLES[oracle](), RULES["away"], options, rng=rng)
 
-    one, two = on_threads(run, loss, width=width)
-    assert_array_equal(one.atoms, two.atoms)
-    assert_array_equal(one.weights, two.weights)
-    for name in set(one.trace.dtype.names) - {"seconds"}:  # NaN and all
-        assert one.trace[name].tobytes() == two.trace[name].tobytes()
+    one, *others = on_threads(run, loss, width=width)
+    for other in others:
+        assert_array_equal(one.atoms, other.atoms)
+        assert_array_equal(one.weights, other.weights)
+        for name in set(one.trace.dtype.names) - {"seconds"}:  # NaN and all
+            assert one.trace[name].tobytes() == other.trace[name].tobytes()
 
 
 # --- how they are compiled -----------------------------------------------------------------------
@@ -264,7 +302,7 @@ def test_no_kernel_calls_one_whose_sums_are_reordered():
     reordered = {
         f.name for f in functions if "REORDERED" in " ".join(map(ast.unparse, f.decorator_list))
     }
-    assert {"loss_sums", "slopes_along", "dots", "absolute_sums"} <= reordered
+    assert {"loss_sums", "slopes_along", "dots", "absolute_sums", "take_step"} <= reordered
     for function in functions:
         called = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
         assert not called & reordered, function.name

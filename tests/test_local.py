@@ -26,7 +26,7 @@ def small(n_regions=2, **parameters):
 
 @pytest.fixture(scope="module")
 def model():
-    return small(3).fit(X, Y)
+    return small(3, scale=2.0, local_scale=2.0, prior=0.1).fit(X, Y)
 
 
 @pytest.fixture(scope="module")

@@ -379,7 +379,7 @@ def test_errors_are_those_of_test_rows(model, show):
     page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST)
     text = page.locator("#measured").inner_text()
     assert "share of 40 test rows whose class the vote of their 3 most similar among 60" in text
-    found = compare_errors(model, X, Y, X_TEST, Y_TEST)
+    found = compare_errors(model, X, Y, X_TEST, Y_TEST, cosine=True)
     for rate in (found.before, found.after):
         low, high = (100 * share for share in rate.interval)
         wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong}; {low:.1f} to {high:.1f} %)"

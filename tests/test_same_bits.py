@@ -72,6 +72,7 @@ def large(monkeypatch):
     monkeypatch.setattr(
         Workers, "split", lambda self, n, *, grain=1, work=None: split(self, n, work=work)
     )
+    monkeypatch.setattr(Workers, "team_size", lambda self, work: self.n_threads)
     return A, np.arange(n) % 5
 
 
@@ -84,7 +85,14 @@ def test_one_and_two_threads_write_the_same_file(setting, large, tmp_path, monke
         shared.append(min(len(bounds) - 1, self.n_threads) > 1)
         return run(self, kernel, bounds, *args)
 
+    together = Workers.together
+
+    def watched_team(self, kernel, n_phases, work, *args):
+        shared.append(self.team_size(work) > 1)
+        return together(self, kernel, n_phases, work, *args)
+
     monkeypatch.setattr(Workers, "run", watched)
+    monkeypatch.setattr(Workers, "together", watched_team)
     max_iter = 2 if setting.get("oracle") == "exact" else 6
     one = small(**setting, max_iter=max_iter, n_jobs=1, memory_limit=None).fit(*large)
     assert not any(shared)

@@ -9,7 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl import search
-from hdsl.backends.cpu import search_kernels
+from hdsl.backends.cpu import pruned_search, workers
+from hdsl.backends.cpu.kernels import pruned_search as pruned_kernels
+from hdsl.backends.cpu.kernels import search as search_kernels
 from strategies import FLOATS, INTEGERS, matrices
 
 FORMS = {
@@ -18,13 +20,15 @@ FORMS = {
     "sparse queries": (sp.csc_matrix, np.asarray),
     "sparse index": (np.asarray, sp.coo_array),
 }
-WAYS = ("columns", "rows", "dense")
+WAYS = ("columns", "rows", "pruned", "dense")
 ways = pytest.mark.parametrize("way", WAYS)
 sparse_or_dense = pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 
 
 def forced(way):
-    """Return costs that make one of the two ways to search sparse rows the cheaper one."""
+    """Return costs that make one of the ways to search sparse rows the cheapest one."""
+    if way == "pruned":
+        return search.Costs(1e9, 0.0, 1e-9, 1e9)
     return search.Costs(0.0, 0.0, 0.0, 1e9 if way == "columns" else -1e9)
 
 
@@ -33,6 +37,7 @@ def search_by(way, queries, index, k, **options):
         return search.top_k(queries, index, k, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "TOP_K_COSTS", forced(way))
+        patch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
         return search.top_k(sp.csr_array(queries), sp.csr_array(index), k, **options)
 
 
@@ -91,7 +96,7 @@ def test_products_are_in_float64_whatever_the_input(case, dtype):
         assert_found(found, reference.top_k(queries, index, k))
 
 
-@pytest.mark.parametrize("way", ["columns", "rows"])
+@pytest.mark.parametrize("way", ["columns", "rows", "pruned"])
 @given(X=matrices(elements=INTEGERS), data=st.data())
 def test_neighbors_by_label_are_those_of_the_slow_twin(way, X, data):
     n = len(X)
@@ -99,6 +104,8 @@ def test_neighbors_by_label_are_those_of_the_slow_twin(way, X, data):
     widths = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "LABELED_COSTS", forced(way))
+        patch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
+        patch.setattr(search, "SMALL_CLASS", data.draw(st.sampled_from([0.0, 1.0])))
         found = search.neighbors_by_label(sp.csr_array(X), labels, *widths)
     for r in range(n):
         for near, is_candidate in zip(
@@ -162,7 +169,121 @@ def test_the_cheaper_way_is_taken(monkeypatch):
         monkeypatch.setattr(search_kernels, way, spy)
     for X in (sp.csr_array(sp.eye_array(500)), sp.csr_array(np.ones((500, 5)))):
         search.top_k(X, X, 2)
-    assert taken == ["top_by_columns", "top_by_rows"]
+    assert list(dict.fromkeys(taken)) == ["top_by_columns", "top_by_rows"]
+
+
+def topics(n=700, d=300, seed=0):
+    """Rows of topics with words of their own among frequent words, and the topics."""
+    rng = np.random.default_rng(seed)
+    topic = rng.integers(n // 12, size=n)
+    words = rng.integers(60, d, size=(n // 12, 12))
+    X = np.zeros((n, d))
+    np.put_along_axis(X, rng.integers(60, size=(n, 15)), rng.integers(1, 3, size=(n, 15)), axis=1)
+    np.put_along_axis(X, words[topic], rng.integers(0, 9, size=(n, 12)), axis=1)
+    return X, topic
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("block", [50, 10**6])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_is_left_out_changes_nothing(monkeypatch, n_jobs, block, sign):
+    """The pruned search computes a small part of the inner products and finds the same rows."""
+    X, topic = topics()
+    X *= np.where(np.arange(X.shape[1]) % 2, sign, 1)
+    labels = topic % 2 + 2 * (topic == 3)
+    expected = search.neighbors_by_label(sp.csr_array(X), labels, 3, 5)
+    monkeypatch.setattr(search, "LABELED_COSTS", forced("pruned"))
+    monkeypatch.setattr(search, "PRUNING_PAYS", 0.0)
+    monkeypatch.setattr(pruned_search, "BLOCK", block)
+    taken = []
+    for name in ("search_block", "top_by_rows", "top_by_columns"):
+        module = pruned_kernels if name == "search_block" else search_kernels
+        kernel = getattr(module, name)
+
+        def spy(start, stop, *args, name=name, kernel=kernel):
+            taken.append((name, stop - start))
+            kernel(start, stop, *args)
+
+        monkeypatch.setattr(module, name, spy)
+    found = search.neighbors_by_label(sp.csr_array(X), labels, 3, 5, n_jobs=n_jobs)
+    for a, b in zip(found, expected, strict=True):
+        for one, other in zip(a, b, strict=True):
+            assert_array_equal(one, other)
+    n_pruned = sum(n for name, n in taken if name == "search_block")
+    assert n_pruned >= 0.9 * len(X)
+
+
+@settings(max_examples=40)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([1e-9, 1.0, 1e9]), st.booleans())
+def test_pruned_search_of_any_rows(seed, k, size, own):
+    """Real values, rows of very different norms: the scores of the search by columns."""
+    rng = np.random.default_rng(seed)
+    X, _ = topics(120, 90, seed)
+    X = sp.csr_array(X * rng.normal(1.0, 0.3, size=X.shape) * size * rng.exponential(size=(120, 1)))
+    found = search_by("pruned", X, X, k, exclude_self=own)
+    expected = search_by("columns", X, X, k, exclude_self=own)
+    tolerance = 1e-13 * expected.scores.max()  # sums in another order
+    assert_allclose(found.scores, expected.scores, rtol=0, atol=tolerance)
+    clear = np.diff(expected.scores, axis=1, append=-np.inf) < -2 * tolerance
+    clear &= np.diff(expected.scores, axis=1, prepend=np.inf) < -2 * tolerance
+    clear[:, -1] = False  # the next one may be as good
+    assert_array_equal(found.rows[clear], expected.rows[clear])
+
+
+def test_a_class_is_asked_for_no_more_rows_than_it_has():
+    """Else nothing could be left out: a list that is never full takes every row."""
+    X, _ = topics(2000, 300)
+    X = sp.csr_array(X)
+    for n_classes in (10, 1000):
+        labels = np.arange(2000) % n_classes
+        same, other = search.neighbors_by_label(X, labels, 3, 5)
+        assert (same.size == min(3, 2000 // n_classes - 1)).all()
+        assert (other.size == 5).all()
+    best = reference.top_k(X[:50].toarray(), X.toarray(), 2000)[1].astype(int)
+    for r in range(50):
+        others = best[r][labels[best[r]] != labels[r]]
+        assert_array_equal(other.rows[r], others[:5])
+
+
+# --- interrupts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["columns", "rows", "pruned"])
+def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch, way):
+    """Ctrl-C waits for the pieces under way, each some hundredths of a second, on one thread too.
+
+    The test counts pieces: an interrupt is raised in the second, and at most a turn of them runs
+    afterwards.
+    """
+    X, topic = topics()
+    name = {"columns": "top_by_columns", "rows": "top_by_rows", "pruned": "search_block"}[way]
+    module = pruned_kernels if way == "pruned" else search_kernels
+    kernel, ran = getattr(module, name), []
+
+    def interrupted(start, stop, *args):
+        ran.append(stop - start)
+        kernel(start, stop, *args)
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, name, interrupted)
+    monkeypatch.setattr(workers, "PIECE", 1.0)
+    monkeypatch.setattr(search, "LABELED_COSTS", forced(way))
+    monkeypatch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
+    with pytest.raises(KeyboardInterrupt):
+        search.neighbors_by_label(sp.csr_array(X), topic % 2, 3, 5, n_jobs=1)
+    assert ran == [1, 1]
+
+
+def test_pieces_are_short():
+    """A piece has a bounded number of multiplications, whatever the number of threads."""
+    for n_jobs in (1, 2):
+        with workers.Workers(n_jobs) as of:
+            seen = []
+            of.run_pieces(lambda *bounds, seen=seen: seen.append(bounds), 10**6, 1000.0)
+        assert sorted(start for start, _ in seen) == sorted({start for start, _ in seen})
+        assert sum(stop - start for start, stop in seen) == 10**6
+        assert max(stop - start for start, stop in seen) * 1000.0 <= workers.PIECE
 
 
 # --- edges ---------------------------------------------------------------------------------------

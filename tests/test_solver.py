@@ -41,8 +41,9 @@ def dense_model(twin, result):
 class Watch:
     """A callback that compares each state with the dense reference."""
 
-    def __init__(self, twin, *, falls=True, upper=np.inf):
+    def __init__(self, twin, *, falls=True, upper=np.inf, one_atom_each=True):
         self.twin, self.dense, self.falls, self.upper = twin, twin.dense, falls, upper
+        self.one_atom_each = one_atom_each
         self.size, self.models = twin.dense.margin_size(), []
 
     def __call__(self, state):
@@ -53,8 +54,9 @@ class Watch:
         assert len(np.unique(state.atoms, axis=0)) == len(state.weights)
         M, margins = dense_model(self.twin, state)
         assert reference.is_psd(M)
-        assert M.any(axis=0).sum() <= 2 * (k + 1)
-        assert np.count_nonzero(M) <= 4 * (k + 1)
+        if self.one_atom_each:
+            assert M.any(axis=0).sum() <= 2 * (k + 1)
+            assert np.count_nonzero(M) <= 4 * (k + 1)
         assert_allclose(state.margins, margins, rtol=0, atol=1e-10 * self.size)
         # Margins are known to a few units in the last place, which the loss's slope magnifies.
         pull = dense.omega @ np.abs(dense.ell1(margins))
@@ -88,7 +90,9 @@ def test_every_step(loss, oracle, steps, batches, data, max_iter, tol, seed):
     twin, (rule, step_size) = data.draw(twins(loss)), steps
     batch_size = data.draw(st.integers(1, twin.dense.T)) if batches else None
     upper = twin.dense.optimum().upper if oracle == "exact" else np.inf
-    watch = Watch(twin, falls=step_size == "line_search", upper=upper)
+    watch = Watch(
+        twin, falls=step_size == "line_search", upper=upper, one_atom_each=rule != "corrective"
+    )
     result = run(
         twin, oracle=oracle, rule=rule, step_size=step_size, batch_size=batch_size,
         max_iter=max_iter, tol=tol, seed=seed, callback=watch,
@@ -112,7 +116,7 @@ def test_every_step(loss, oracle, steps, batches, data, max_iter, tol, seed):
         assert_array_equal(trace["step_size"][1:], [2.0 / (k + 2.0) for k in range(n_iter)])
     models = watch.models + [(result.atoms, result.weights, result.objective)] * is_stalled
     for k, (atoms, weights, objective) in enumerate(models):
-        again, row = replay(trace, k), trace[k]
+        again, row = replay(trace, k, result.corrections), trace[k]
         assert_array_equal(again.atoms, atoms)
         assert_allclose(again.weights, weights, rtol=0, atol=1e-12)
         assert row["objective"] == pytest.approx(objective, rel=1e-12 * is_stalled, abs=0)
@@ -134,12 +138,12 @@ def test_rate_of_forward_steps(step_size, twin):
 # --- rounding ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("loss", "rule"), [*zip(LOSSES, RULES, strict=True)])
+@pytest.mark.parametrize(("loss", "rule"), [*zip(cycle(LOSSES), RULES, strict=False)])
 def test_a_long_run_does_not_drift(loss, rule):
     twin = random_twin(11, n=15, d=12, T=60, loss=loss, scale=50.0, prior=0.5)
-    watch = Watch(twin)
+    watch = Watch(twin, one_atom_each=rule != "corrective")
     run(twin, oracle="heuristic", rule=rule, max_iter=250, callback=watch)
-    assert len(watch.models) > 100
+    assert len(watch.models) > (20 if rule == "corrective" else 100)
 
 
 @pytest.mark.parametrize("is_rebuilt", [False, True])
@@ -179,11 +183,13 @@ def test_drift_bounds_the_error_of_margins(rule, scale, error, monkeypatch):
         assert np.abs(state.margins - margins).max() <= bound
         states.append((state.drift, largest))
 
-    trace = run(twin, rule=rule, max_iter=25, tol=NEVER, callback=compare).trace
-    assert len(states) == 26
+    max_iter = 12 if rule == "corrective" else 25  # it converges soon
+    trace = run(twin, rule=rule, max_iter=max_iter, tol=NEVER, callback=compare).trace
+    assert len(states) == max_iter + 1
     for k, ((before, large), (after, larger)) in enumerate(pairwise(states), start=1):
         away = 1.0 + trace["step_size"][k] if trace["kind"][k] == "away" else 1.0
-        expected = (before * away + 1e-15) * max(1.0, large / larger)
+        rounding = 1e-14 if trace["kind"][k] == "correct" else 1e-15
+        expected = (before * away + rounding) * max(1.0, large / larger)
         assert after == pytest.approx(expected, rel=1e-6, abs=0.0)
 
 
@@ -534,8 +540,11 @@ class Interrupt:
 
 @pytest.mark.parametrize(
     ("oracle", "rule"),
-    [("exact", "away"), ("ascent", "blended"), ("heuristic", "pairwise"), (Blind(), "forward")],
-)
+    [
+        ("exact", "away"), ("ascent", "blended"), ("heuristic", "pairwise"), (Blind(), "forward"),
+        ("exact", "corrective"),
+    ],
+)  # fmt: skip
 def test_an_interrupt_at_any_moment_leaves_a_whole_model(oracle, rule):
     """Ctrl-C comes inside a step, not between two: model, trace and objective still agree."""
     twin, parameters = random_twin(0, scale=8.0), {"oracle": oracle, "rule": rule}
@@ -545,7 +554,7 @@ def test_an_interrupt_at_any_moment_leaves_a_whole_model(oracle, rule):
         result = Interrupt(moment).run(**parameters)
         assert result.status == "interrupted"
         assert_array_equal(result.trace[STEP_FIELDS], whole.trace[STEP_FIELDS][: result.n_iter + 1])
-        assert as_dict(result) == as_dict(replay(result.trace, result.n_iter))
+        assert as_dict(result) == as_dict(replay(result.trace, result.n_iter, result.corrections))
         value = twin.dense.value(twin.dense.margins(result.atoms, result.weights))
         assert result.objective == pytest.approx(value, rel=1e-12)
         assert result.trace["objective"][-1] == pytest.approx(value, rel=1e-12)

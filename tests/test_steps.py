@@ -214,7 +214,7 @@ def context(scores, *, gap, atom=(0, 7, -1), gap_estimate=np.inf, certifies=True
         scores=lambda atoms: scores, dot=lambda margins: 7.0, covers_all=True
     )
     oracle = Fixed(Vertex(float(scores.mean() + gap), Atom(*atom)), certifies)
-    return StepContext(active, None, gradient, oracle, None, 1e-3, gap_estimate)
+    return StepContext(None, active, None, gradient, oracle, None, 1e-3, gap_estimate)
 
 
 @pytest.mark.parametrize(("gap", "kind"), [(2.5, "forward"), (2.0, "forward"), (1.5, "away")])
@@ -289,7 +289,7 @@ def test_the_path_is_that_of_the_dense_algorithm(rule, loss):
             assert trace["step_size"][k] == pytest.approx(size, abs=1e-8)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", sorted(RULES.keys() - {"corrective"}))
 def test_each_step_obeys_its_rule(rule):
     """Toward the best atom or away from the worst, with the best size, and as the rule says.
 

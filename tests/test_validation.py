@@ -381,7 +381,7 @@ def test_integers_beyond_64_bits_are_refused(name, value):
 WORDS = {
     "loss": ["smoothed_hinge", "squared_hinge", "logistic", "exponential"],
     "oracle": ["exact", "heuristic", "ascent"],
-    "step": ["forward", "away", "pairwise", "blended"],
+    "step": ["forward", "away", "pairwise", "blended", "corrective"],
     "step_size": ["line_search", "2/(k+2)"],
     "init": ["oracle", "random"],
     "mining": ["neighbors", "random", "callable"],

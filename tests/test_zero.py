@@ -35,7 +35,7 @@ def test_every_step_keeps_the_model_in_the_domain(loss, oracle, rule, prior, sca
     assert trace["n_atoms"][0] == 0
     assert (np.diff(trace["objective"]) <= 1e-12 * trace["objective"][:-1]).all()
     for k in (0, 1, 7, found.n_iter):
-        model = replay(trace, min(k, found.n_iter))
+        model = replay(trace, min(k, found.n_iter), found.corrections)
         assert (model.weights > 0).all()
         assert model.weights.sum() + model.zero == pytest.approx(1.0, abs=1e-12)
     assert_array_equal(model.atoms, found.atoms)
@@ -44,7 +44,7 @@ def test_every_step_keeps_the_model_in_the_domain(loss, oracle, rule, prior, sca
     assert found.objective == pytest.approx(problem.value(margins), rel=1e-12)
 
 
-@pytest.mark.parametrize("rule", ["away", "pairwise", "blended"])
+@pytest.mark.parametrize("rule", ["away", "pairwise", "blended", "corrective"])
 @pytest.mark.parametrize("loss", ["smoothed_hinge", "logistic"])
 def test_the_certified_optimum_is_that_of_the_scale_it_needs(loss, rule):
     """With slack a larger scale changes nothing; the paper's domain of the scale used is enough."""

@@ -13,6 +13,14 @@ from .core.columns import drop_unused_columns
 
 __all__ = ["Neighbors", "neighbors_by_label", "top_k"]
 
+#: Multiplications of a search from which on it is worth finding out what may be left out.
+PRUNING_PAYS = 2e9
+
+#: A class is small if meeting all of its rows costs at most this share of a query.
+SMALL_CLASS = 0.1
+
+CSR = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
 
@@ -44,8 +52,15 @@ class _Lists(NamedTuple):
     query_labels: np.ndarray
     labels: np.ndarray
     own: bool
+    want_same: np.ndarray
+    want_other: np.ndarray
     same: Neighbors
     other: Neighbors
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """All of it, as the kernels take it."""
+        return (*self[:5], *self.same, *self.other)
 
 
 def top_k(
@@ -103,7 +118,9 @@ def top_k(
     _check_products(queries, index)
     # All rows have another label than the queries, so all of them go to one list.
     labels = np.zeros(m, dtype=np.int64), np.ones(n, dtype=np.int64)
-    lists = _Lists(*labels, bool(exclude_self), _empty(m, 0), found)
+    own = bool(exclude_self)
+    wanted = np.zeros(m, dtype=np.int64), np.full(m, min(int(k), n - own), dtype=np.int64)
+    lists = _Lists(*labels, own, *wanted, _empty(m, 0), found)
     with Workers(n_jobs) as workers:
         if sp.issparse(queries) or sp.issparse(index):
             queries, index = sp.csr_array(queries), sp.csr_array(index)
@@ -134,8 +151,11 @@ def neighbors_by_label(
     -------
     same, other : Neighbors
     """
-    labels = labels.astype(np.int64)
-    lists = _Lists(labels, labels, True, _empty(len(labels), n_same), _empty(len(labels), n_other))
+    _, labels, count = np.unique(labels, return_inverse=True, return_counts=True)
+    n, size = len(labels), count[labels]
+    # No list waits for more rows than there are: a row that fills it lets others be left out.
+    wanted = np.minimum(n_same, size - 1), np.minimum(n_other, n - size)
+    lists = _Lists(labels, labels, True, *wanted, _empty(n, n_same), _empty(n, n_other))
     with Workers(n_jobs) as workers:
         _search_sparse(X, X, lists, LABELED_COSTS, workers)
     return lists.same, lists.other
@@ -144,41 +164,150 @@ def neighbors_by_label(
 def _search_sparse(
     queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
 ) -> None:
-    """Fill the lists by the cheaper of two ways."""
-    from .backends.cpu import search_kernels as kernels
+    """Fill the lists by the cheapest of three ways."""
+    from .backends.cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch, csr_arrays
 
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n = queries.shape[0], index.shape[0]
-    n_blocks = -(-m // kernels.WIDTH)
     n_products = float(frequency[queries.indices].sum(dtype=np.float64))
-    by_columns = n_products + costs.row * m * n + costs.sort * index.nnz
-    by_rows = n_blocks * (costs.block_product * index.nnz + costs.block_row * n)
-    query_arrays = (*_arrays(queries), lists.query_labels)
-    if by_columns <= by_rows:
-        workers.run(
-            kernels.top_by_columns, workers.pieces(m), *query_arrays,
-            *_arrays(index.tocsc()), lists.labels, lists.own, *lists.same, *lists.other,
+    if lists.want_same.any():
+        lists = _search_small_classes(index, lists, (n_products + n * m) / m, workers)
+    full = _FullSearch(queries, index, n_products, lists, costs, workers)
+    every = np.arange(m)
+    if full.cost < PRUNING_PAYS or not len(frequency):
+        full.run(every, *map(csr_arrays, (queries, index)))
+        return
+    pruned = PrunedSearch(queries, index, frequency, workers)
+    arrays = pruned.query_arrays, pruned.index_arrays
+    if not pruned.is_possible():
+        full.run(every, *arrays)
+        return
+    sample = np.unique(np.linspace(0, m - 1, min(m, SAMPLE_QUERIES)).astype(np.int64))
+    full.by_rows(sample, *arrays)
+    beats = np.full(m, np.nan)
+    beats[sample] = _score_to_beat(lists, sample)
+    can = pruned.can_prune(beats)[sample]
+    plan = pruned.plan(sample[can], beats) if can.any() else None
+    share = can.mean()  # of the queries, in the sample
+    # A product for a block of queries takes about as long as an entry of the pruned search.
+    if plan is None or share * plan.cost * costs.block_product * m > 0.8 * share * full.cost:
+        _clear(lists, sample)
+        full.run(every, *arrays)
+        return
+    _clear(lists, sample)
+    beats = pruned.first_scores(lists.arrays)
+    can = pruned.can_prune(beats.min(axis=0))
+    pruned.search(plan, np.flatnonzero(can), beats, lists.arrays)
+    if not can.all():
+        full.run(np.flatnonzero(~can), *arrays)
+
+
+def _score_to_beat(lists: _Lists, queries: np.ndarray) -> np.ndarray:
+    """Return the lowest score in the full lists of some queries; -inf where one is not full."""
+    lowest = np.full(len(queries), np.inf)
+    for wanted, found in ((lists.want_same, lists.same), (lists.want_other, lists.other)):
+        for at, r in enumerate(queries):
+            if wanted[r]:
+                lowest[at] = min(lowest[at], found.scores[r, wanted[r] - 1])
+    return lowest
+
+
+def _clear(lists: _Lists, queries: np.ndarray) -> None:
+    """Empty the lists of some queries again."""
+    for wanted, found in ((lists.want_same, lists.same), (lists.want_other, lists.other)):
+        rows = queries[wanted[queries] > 0]
+        found.scores[rows], found.rows[rows], found.size[rows] = -np.inf, -1, 0
+
+
+def _search_small_classes(
+    X: sp.csr_array, lists: _Lists, query_cost: float, workers: Workers
+) -> _Lists:
+    """Fill the lists of rows whose label is rare; return the lists that are left to fill.
+
+    Such a row meets each row of its label. The nearest of a few rows may be far away: a search that
+    had to find them could leave nothing out.
+    """
+    from .backends.cpu.kernels import search as kernels
+    from .backends.cpu.pruned_search import csr_arrays
+
+    labels = lists.labels
+    count = np.bincount(labels)
+    row_size = X.nnz / max(len(labels), 1) + 10
+    is_small = (count * row_size <= SMALL_CLASS * query_cost)[labels]
+    if not is_small.any():
+        return lists
+    order = np.argsort(labels, kind="stable")
+    last = np.cumsum(count)
+    around = np.stack([last - count, last])[:, labels[order]].T.copy()
+    direct = np.where(is_small, lists.want_same, 0)
+    cost = float((count[labels] * is_small).mean()) * row_size + 1
+    workers.run_pieces(
+        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *csr_arrays(X), direct,
+        *lists.same,
+    )  # fmt: skip
+    return lists._replace(want_same=np.where(is_small, 0, lists.want_same))
+
+
+class _FullSearch:
+    """The two ways that compute every inner product, and what they cost per query."""
+
+    def __init__(
+        self,
+        queries: sp.csr_array,
+        index: sp.csr_array,
+        n_products: float,
+        lists: _Lists,
+        costs: Costs,
+        workers: Workers,
+    ) -> None:
+        from .backends.cpu.kernels.compiler import WIDTH
+
+        m, n = queries.shape[0], index.shape[0]
+        self.index, self.lists, self.workers, self.width = index, lists, workers, WIDTH
+        self.column_cost = (n_products + costs.row * m * n + costs.sort * index.nnz) / m
+        self.row_cost = (costs.block_product * index.nnz + costs.block_row * n) / WIDTH
+        self.cost = m * min(self.column_cost, self.row_cost)
+
+    def run(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
+        """Fill the lists of the chosen queries by the cheaper way."""
+        n_blocks = -(-len(chosen) // self.width)
+        if len(chosen) * self.column_cost <= n_blocks * self.width * self.row_cost:
+            self.by_columns(chosen, queries)
+        else:
+            self.by_rows(chosen, queries, index)
+
+    def by_columns(self, chosen: np.ndarray, queries: CSR) -> None:
+        """Fill the lists of the chosen queries, one after the other."""
+        from .backends.cpu.kernels import search as kernels
+        from .backends.cpu.pruned_search import csr_arrays
+
+        self.workers.run_pieces(
+            kernels.top_by_columns, len(chosen), self.column_cost, chosen, *queries,
+            *csr_arrays(self.index.tocsc()), *self.lists.arrays,
         )  # fmt: skip
-    else:
-        workers.run(
-            kernels.top_by_rows, workers.pieces(n_blocks), *query_arrays,
-            *_arrays(index), lists.labels, lists.own, index.shape[1], *lists.same, *lists.other,
+
+    def by_rows(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
+        """Fill the lists of the chosen queries, a block of them in each pass over the rows."""
+        from .backends.cpu.kernels import search as kernels
+
+        self.workers.run_pieces(
+            kernels.top_by_rows, -(-len(chosen) // self.width), self.width * self.row_cost, chosen,
+            self.index.shape[1], *queries, *index, *self.lists.arrays,
         )  # fmt: skip
 
 
 def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers: Workers) -> None:
     """Fill the lists from products of blocks of queries with all rows."""
-    from .backends.cpu import search_kernels as kernels
+    from .backends.cpu.kernels import search as kernels
 
     # In float64 also where the rows are float32: neighbors must not depend on rounding.
     columns = index.T.astype(np.float64, copy=False)
     block = max(1, DENSE_BLOCK // max(1, index.shape[0]))
     for first in range(0, len(queries), block):
         sums = queries[first : first + block].astype(np.float64, copy=False) @ columns
-        workers.run(
-            kernels.top_of_sums, workers.pieces(len(sums)), sums, first,
-            lists.query_labels, lists.labels, lists.own, *lists.same, *lists.other,
-        )  # fmt: skip
+        workers.run_pieces(
+            kernels.top_of_sums, len(sums), index.shape[0], sums, first, *lists.arrays
+        )
 
 
 def _check_matrix(X: Any, name: str) -> Any:
@@ -242,17 +371,9 @@ def _on_shared_columns(
 
 
 def _keep_columns(X: sp.csr_array, position: np.ndarray, n_columns: int, nnz: int) -> sp.csr_array:
-    from .backends.cpu import search_kernels as kernels
+    from .backends.cpu.kernels import search as kernels
 
     indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
     indices, data = np.empty(nnz, dtype=np.int32), np.empty(nnz)
     kernels.keep_columns(X.indptr, X.indices, X.data, position, indptr, indices, data)
     return sp.csr_array((data, indices, indptr), shape=(X.shape[0], n_columns))
-
-
-def _arrays(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return (
-        X.indptr.astype(np.int64, copy=False),
-        X.indices.astype(np.int32, copy=False),
-        X.data,
-    )

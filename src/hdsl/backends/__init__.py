@@ -1,4 +1,5 @@
 """Implementations of ``Layout``, ``Problem`` and ``Gradient``, one per kind of machine.
 
-``cpu`` is one machine with its cores and its memory; ``shards`` is a problem made of problems.
+``cpu`` is one machine with its cores and its memory; ``cuda`` is one GPU of it; ``shards`` is a
+problem made of problems.
 """

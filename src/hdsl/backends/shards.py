@@ -141,6 +141,14 @@ class ShardedProblem(Problem):
             max(step.largest_margin for step in steps),
         )
 
+    def curvature(self, margins: Handles, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms."""
+        return reduce(np.add, self._each(lambda shard, own: shard.curvature(own, atoms), margins))
+
+    def shift(self, atoms: np.ndarray, change: np.ndarray) -> Handles:
+        """Return how margins change where the weights of atoms change."""
+        return self._each(lambda shard: shard.shift(atoms, change))
+
     def gradient(
         self,
         margins: Handles,

@@ -47,6 +47,7 @@ def info(
         **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
         "cores": joblib.cpu_count(),
         "free memory": memory.format_bytes(free) if free is not None else "unknown",
+        "gpu": _gpu(),
     }
     if data is not None and data.suffix == ".hdsl":
         facts |= _model_facts(data)
@@ -56,6 +57,17 @@ def info(
         show_json(facts)
     else:
         show_table([(name, str(value)) for name, value in facts.items()])
+
+
+def _gpu() -> str:
+    """Return the card that ``device="cuda"`` takes, or why there is none."""
+    from ..backends.cuda.runtime import DeviceError, get_device
+
+    try:
+        card = get_device()
+    except DeviceError as error:
+        return f"none ({error})"
+    return f"{card.name}, {memory.format_bytes(card.memory()['free'])} free"
 
 
 def _model_facts(path: Path) -> dict[str, object]:

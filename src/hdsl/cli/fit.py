@@ -63,6 +63,9 @@ def fit(
         ),
     ] = None,
     seed: Annotated[int, option("Random seed.")] = 0,
+    device: Annotated[
+        str, option("Where the solver runs: cpu, cuda, or cuda:1 and so on for another GPU.")
+    ] = "cpu",
     jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
     memory_limit: Annotated[
         str,
@@ -117,7 +120,7 @@ def fit(
     max_iter: Annotated[int, option("Most iterations; each adds a pair.", panel=LEARNING)] = 1000,
     n_targets: Annotated[
         int, option("Nearest rows of the same label, per row.", panel=LEARNING)
-    ] = 5,
+    ] = 10,
     n_impostors: Annotated[
         int, option("Nearest rows of other labels, per row.", panel=LEARNING)
     ] = 10,
@@ -196,11 +199,13 @@ def fit(
         "memory_limit": None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
     }  # fmt: skip
     given = {"--quadruplets": quadruplets, "--batch-size": batch_size, "--mine-every": mine_every,
-             "--checkpoint": checkpoint}  # fmt: skip
+             "--checkpoint": checkpoint,
+             "--device": None if device == "cpu" else device}  # fmt: skip
     own: dict[str, Any] = {
         "batch_size": batch_size,
         "mine_every": mine_every,
         "n_iter_no_change": patience,
+        "device": device,
     }
     model = _local_model(regions, shared, given) if regions else HDSL(**own, **shared)
     vectorizer = None

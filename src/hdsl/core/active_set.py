@@ -13,6 +13,9 @@ from .atoms import ZERO, Atom
 #: Scores of active atoms within this relative distance are equal.
 TIE = 1e-12
 
+#: A correction leaves no weight below this: rounding makes such weights of 0.
+DUST = 1e-15
+
 
 class Scored(NamedTuple):
     """An active atom, its score ⟨B, -∇f⟩ and its weight."""
@@ -130,6 +133,20 @@ class ActiveSet:
             atoms, weights = atoms[positive], weights[positive]
         total = weights.sum() + (zero or 0.0)
         return ActiveSet(atoms, weights / total, None if zero is None else float(zero / total))
+
+    def corrected(self, atoms: np.ndarray, weights: np.ndarray) -> ActiveSet:
+        """Return the set with these weights of the active atoms, in their order, and of new ones.
+
+        Atoms without a weight leave. The zero atom has what is left where the domain has it.
+        """
+        weights = np.where(weights > DUST, weights, 0.0)
+        positive, total = weights > 0.0, float(weights.sum())
+        if self.zero is None or total > 1.0:
+            weights = weights / total
+        zero = None if self.zero is None else 1.0 - float(weights.sum())
+        if zero is not None and zero <= DUST:
+            zero = 0.0
+        return ActiveSet(atoms[positive], weights[positive], zero)
 
     def n_features(self) -> int:
         """Return how many features the atoms use."""

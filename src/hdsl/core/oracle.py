@@ -19,6 +19,9 @@ from .snapshot import Arrays, check_arrays, nested, outside_parts, part_of
 #: vertices, and so many at random; together no more than share one pass over X.
 ASCENT_LARGEST, ASCENT_RECENT, ASCENT_RANDOM = 6, 1, 1
 
+#: Starts of an ascent to many vertices: features of the largest diagonal entries, and random ones.
+MANY_LARGEST, MANY_RANDOM = 72, 24
+
 #: The exact search computes every row whose bound comes within this relative distance of the best.
 ROUNDING = 1e-10
 
@@ -52,8 +55,20 @@ class Exact(Oracle):
 
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return the best of all atoms."""
+        return _best(gradient, *self._search(gradient))
+
+    def vertices(self, gradient: Gradient, rng: np.random.Generator) -> list[Vertex]:
+        """Return the best of all atoms, and the best pairs of other features."""
+        rows, value, partner, entry = self._search(gradient)
+        order = np.argsort(-(gradient.diagonal[rows] + value), kind="stable")
+        order = order[partner[order] >= 0][: MANY_LARGEST + MANY_RANDOM]
+        columns = (array[order].tolist() for array in (rows, partner, entry))
+        return [gradient.vertex(*pair) for pair in zip(*columns, strict=True)]
+
+    def _search(self, gradient: Gradient) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows that hold the best pair, and the best pair of each."""
         if not gradient.covers_all:  # a batch says nothing about the next one
-            return _best(gradient, *_partners(gradient, np.arange(gradient.n_features)))
+            return _partners(gradient, np.arange(gradient.n_features))
         rows = self._candidates(gradient)
         found = _partners(gradient, rows)
         self._value[rows] = found[1]
@@ -65,7 +80,7 @@ class Exact(Oracle):
         self._last = gradient
         self.n_calls += 1
         self.n_rows += len(rows)
-        return _best(gradient, *found)
+        return found
 
     def snapshot(self) -> Arrays:
         """Return the bounds, and the two gradients that they count from."""
@@ -153,6 +168,13 @@ class Ascent(Oracle):
         vertex = gradient.climb((*self._recent, *random), ASCENT_LARGEST)
         self._recent.append(vertex.atom.i)
         return vertex
+
+    def vertices(self, gradient: Gradient, rng: np.random.Generator) -> list[Vertex]:
+        """Return the vertices of many starts, the best of them a fixed point."""
+        random = rng.integers(gradient.n_features, size=MANY_RANDOM)
+        found = gradient.climb_all((*self._recent, *random), MANY_LARGEST)
+        self._recent.append(found[0].atom.i)
+        return found
 
     def snapshot(self) -> Arrays:
         """Return the features of the last vertices."""

@@ -12,7 +12,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -210,7 +210,9 @@ class _ProductRun:
                 return "callback"
             if state.n_iter >= self.options.max_iter:
                 return "max_iter"
-            moved = self.take(state, block, self.rule(context))
+            move = self.rule(context)
+            assert isinstance(move, Move)
+            moved = self.take(state, block, move)
             self.idle = 0 if moved else self.idle + 1
             if self.idle > 2 * self.problem.n_blocks:
                 self.record(state, False)
@@ -244,7 +246,10 @@ class _ProductRun:
         ):
             return known
         own = self.problem.own(state.margins, block)
-        context = StepContext(active, own, gradient, oracle, self.rng, self.options.tol, np.inf)
+        nothing: Any = None  # these rules ask no problem
+        context = StepContext(
+            nothing, active, own, gradient, oracle, self.rng, self.options.tol, np.inf
+        )
         context.scores  # noqa: B018
         self.known[block] = context
         return context

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .atoms import Atom
+from .atoms import ZERO, Atom
 from .line_search import line_search
 
 Arrays = dict[str, np.ndarray]
@@ -57,6 +57,17 @@ class Move(NamedTuple):
     max_step_size: float
 
 
+class Correction(NamedTuple):
+    """A change of the weights of many atoms at once, along which a step is taken."""
+
+    kind: str
+    toward: Atom | None  # the best vertex of the oracle
+    away: Atom | None
+    max_step_size: float
+    atoms: np.ndarray  # the active ones, then new ones
+    change: np.ndarray  # of the weight of each atom; what is left is that of the zero atom
+
+
 class Step(NamedTuple):
     """A move carried out."""
 
@@ -86,6 +97,7 @@ class Statistics(NamedTuple):
     typical_margin: float  # mean absolute margin of the dot product; of ‖x‖² where all are 0
     n_anchors: int  # rows that comparisons start from
     values_per_anchor: float  # values that a row rests on, (Σx²)² / Σx⁴, in the mean
+    own_similarity: float  # dot product of an anchor with itself, in the mean
 
 
 class Gradient(Protocol):
@@ -216,6 +228,26 @@ class Gradient(Protocol):
         assert best is not None
         return best
 
+    def climb_all(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
+        """Return the distinct vertices of two half steps from each start, best first.
+
+        Starts are as in `climb`. The best vertex goes on until its score no longer rises.
+        """
+        features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
+        found: dict[Atom, Vertex] = {}
+        seen, best, first = set(features), -np.inf, True
+        while features:
+            _, partner, entry = self.partners(np.array(features))
+            ends = partner.tolist()
+            new = [self.vertex(*pair) for pair in zip(features, ends, entry.tolist(), strict=True)]
+            found.update((vertex.atom, vertex) for vertex in new)
+            k = min(range(len(new)), key=lambda k: (-new[k].score, new[k].atom.order))
+            ahead = set(ends) if first else {ends[k]} if new[k].score > best else set()
+            best, first = max(best, new[k].score), False
+            features = sorted(ahead - seen)
+            seen.update(features)
+        return sorted(found.values(), key=lambda vertex: (-vertex.score, vertex.atom.order))
+
 
 class Problem(Protocol):
     """Mean loss of the margins of a convex combination of atoms.
@@ -309,6 +341,42 @@ class Problem(Protocol):
             )
         return self.advance(margins, direction, step_size) if step_size > 0.0 else None
 
+    # What a correction is built on.
+
+    def curvature(self, margins: Margins, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms.
+
+        Where a machine has many comparisons, these may be an estimate from a part of them that
+        depends on the problem alone.
+        """
+        n = len(atoms)
+        own = [Atom(*atom) for atom in atoms.tolist()]
+
+        def along(toward: Atom, away: Atom) -> float:
+            direction = self.direction(margins, Move("pairwise", toward, away, 1.0))
+            return float(self.slopes(margins, direction, [0.0])[0, 1])
+
+        out = np.diag([along(atom, ZERO) for atom in own]).reshape(n, n)
+        for k in range(n):
+            for q in range(k):
+                both = out[k, k] + out[q, q] - along(own[k], own[q])
+                out[k, q] = out[q, k] = 0.5 * both
+        return out
+
+    def shift(self, atoms: np.ndarray, change: np.ndarray) -> Margins:
+        """Return how margins change where the weights of atoms change."""
+        away_from_zero = Move("away", None, ZERO, 1.0)
+        return self.direction(self.margins(atoms, change), away_from_zero)
+
+    def correct(self, margins: Margins, correction: Correction) -> Step | None:
+        """Return the best step along a correction; None for no step."""
+        direction = self.shift(correction.atoms, correction.change)
+        step_size = line_search(
+            lambda size: self.slopes(margins, direction, [size])[0].tolist(),
+            correction.max_step_size,
+        )
+        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
+
 
 class Layout(Protocol):
     """Rows and comparisons, laid out for a machine; one layout serves any loss, scale and prior.
@@ -344,6 +412,10 @@ class Oracle(Protocol):
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return a vertex of high score."""
 
+    def vertices(self, gradient: Gradient, rng: np.random.Generator) -> list[Vertex]:
+        """Return distinct vertices of high score, best first; the first as when called."""
+        return [self(gradient, rng)]
+
     def snapshot(self) -> Arrays:
         """Return what is remembered."""
         return {}
@@ -355,7 +427,7 @@ class Oracle(Protocol):
 
 
 #: Looks at the context of an iteration (``steps.StepContext``) and names a move.
-StepRule = Callable[[Any], Move]
+StepRule = Callable[[Any], "Move | Correction"]
 
 #: Step size at an iteration; None leaves it to the line search.
 StepSize = Callable[[int], float | None]

@@ -19,7 +19,7 @@ import numpy as np
 from .active_set import ActiveSet
 from .atoms import ZERO, Atom, check_atoms
 from .oracle import Exact
-from .protocols import Gradient, Margins, Move, Oracle, Problem, StepRule, StepSize
+from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule, StepSize
 from .snapshot import (
     Arrays,
     SnapshotError,
@@ -32,7 +32,17 @@ from .snapshot import (
     set_generator_state,
 )
 from .steps import StepContext, best_size
-from .trace import NO_ATOM, STEP_FIELDS, TRACE_DTYPE, atom_of, check_trace
+from .trace import (
+    CORRECTION_DTYPE,
+    NO_ATOM,
+    NO_CORRECTIONS,
+    STEP_FIELDS,
+    TRACE_DTYPE,
+    atom_of,
+    check_corrections,
+    check_trace,
+    correction_records,
+)
 
 #: An exact check of a gap that a heuristic oracle claims may cost so many multiplications. Where it
 #: would cost more it is left out, and the status says so.
@@ -90,6 +100,7 @@ class Result:
     status: str
     trace: np.ndarray
     n_exact_checks: int = 0
+    corrections: np.ndarray = field(default_factory=NO_CORRECTIONS.copy)
 
 
 class Iterate(NamedTuple):
@@ -97,9 +108,10 @@ class Iterate(NamedTuple):
 
     n_iter: int
     active: ActiveSet
-    move: Move | None = None
+    move: Move | Correction | None = None
     step_size: float = 1.0
     drop: bool = False
+    corrections: tuple[np.ndarray, ...] = ()  # of this run so far, one table per iteration
 
 
 @dataclass
@@ -281,7 +293,7 @@ class _Run:
 
     def context(self, state: State, gradient: Gradient, oracle: Oracle) -> StepContext:
         return StepContext(
-            state.active, state.margins, gradient, oracle, self.rng, self.options.tol,
+            self.problem, state.active, state.margins, gradient, oracle, self.rng, self.options.tol,
             state.gap_estimate,
         )  # fmt: skip
 
@@ -317,26 +329,37 @@ class _Run:
             return None, full
         return "optimal" if full.certifies else "gap_not_certified", full
 
-    def take(self, state: State, move: Move) -> bool:
+    def take(self, state: State, move: Move | Correction) -> bool:
         """Carry out a move; return whether it went anywhere."""
         size = self.options.step_size(state.n_iter)
-        step = self.problem.step(state.margins, move, size)
+        if isinstance(move, Correction):
+            step = self.problem.correct(state.margins, move)
+        else:
+            step = self.problem.step(state.margins, move, size)
         if step is not None and size is None and step.value > state.objective * (1.0 + RISE_LIMIT):
             step = None  # rounding is larger than what there is to gain
         active, step_size, drop = state.active, 0.0, False
-        if step is not None:
+        n_iter, corrections = state.n_iter + 1, state.iterate.corrections
+        if step is not None and isinstance(move, Correction):
+            step_size = step.step_size
+            weights = np.concatenate([active.weights, np.zeros(len(move.atoms) - len(active))])
+            weights += step_size * move.change
+            active = active.corrected(move.atoms, weights)
+            corrections += (correction_records(n_iter, state.active, active),)
+        elif step is not None and isinstance(move, Move):
             step_size = step.step_size
             drop = move.away is not None and step_size >= move.max_step_size
             active = active.moved(move.toward, move.away, step_size, drop)
         # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
-        state.iterate = Iterate(state.n_iter + 1, active, move, step_size, drop)
+        state.iterate = Iterate(n_iter, active, move, step_size, drop, corrections)
         if step is None:
             return False
         # A step of size γ multiplies what rounding has done so far by at most 1 + γ. Drift is
         # relative to the largest margin, and large ones may cancel to much smaller ones.
         grown = 1.0 + step_size if move.toward is None else 1.0
+        rounding = 1e-14 if isinstance(move, Correction) else 1e-15  # of many atoms, or of two
         before, after = max(1.0, state.largest_margin), max(1.0, step.largest_margin)
-        state.drift = (state.drift * grown + 1e-15) * max(1.0, before / after)
+        state.drift = (state.drift * grown + rounding) * max(1.0, before / after)
         state.margins, state.objective = step.margins, step.value
         state.largest_margin = step.largest_margin
         if state.drift > DRIFT_LIMIT:
@@ -367,7 +390,7 @@ class _Run:
 
     def line(self, state: State) -> tuple:
         """Return the record of the current model."""
-        move, size, drop = state.iterate[2:]
+        _, _, move, size, drop, _ = state.iterate
         if move is None:
             start = state.active[0] if len(state.active) else ZERO
             kind, toward, away = "start", start, NO_ATOM
@@ -395,14 +418,16 @@ class _Run:
         if len(state.records) <= state.n_iter - n_before:  # interrupted before the step's record
             self.record(state, np.nan, False)
         trace = np.array(state.records, dtype=TRACE_DTYPE)
-        for prefix in ("", "away_"):
+        corrections = self.corrections(state)
+        for table, prefix in ((trace, ""), (trace, "away_"), (corrections, "")):
             names = [prefix + part for part in ("i", "j", "sign")]
-            atoms = self.problem.to_user(np.column_stack([trace[name] for name in names]))
+            atoms = self.problem.to_user(np.column_stack([table[name] for name in names]))
             for name, column in zip(names, atoms.T, strict=True):
-                trace[name] = column
+                table[name] = column
         if earlier is not None:  # the first model is the last of the earlier run
             trace[STEP_FIELDS][0] = earlier.trace[STEP_FIELDS][-1]
             trace = np.concatenate([earlier.trace[:-1], trace])
+            corrections = np.concatenate([earlier.corrections, corrections])
         return Result(
             atoms=state.atoms,
             weights=state.active.weights,
@@ -413,13 +438,20 @@ class _Run:
             status=status,
             trace=trace,
             n_exact_checks=self.n_checks,
+            corrections=corrections,
         )
+
+    def corrections(self, state: State) -> np.ndarray:
+        """Return the corrections of this run as one table."""
+        return np.concatenate([NO_CORRECTIONS, *state.iterate.corrections])
 
     # --- snapshots -------------------------------------------------------------------------------
 
     def snapshot(self, state: State) -> Arrays:
         """Return all that the rest of the run depends on, between two iterations."""
+        corrections = self.corrections(state)
         return {
+            **({"corrections": corrections} if len(corrections) else {}),
             "atoms": state.active.atoms,
             "weights": state.active.weights,
             "trace": np.array([*state.records, self.line(state)], dtype=TRACE_DTYPE),
@@ -455,6 +487,7 @@ class _Run:
                 "counts": (np.int64, (6,)),
                 "random": (np.uint8, (-1,)),
             },
+            {"corrections": (CORRECTION_DTYPE, (-1,))},
         )
         n_features = self.problem.n_features
         check_atoms(own["atoms"], own["weights"], n_features)
@@ -470,6 +503,8 @@ class _Run:
             raise ValueError("'counts' has a number that is too small.")
         if len(own["trace"]) != n_iter - n_before + 1:
             raise ValueError(f"the trace has {len(own['trace'])} lines at iteration {n_iter}.")
+        corrections = own.get("corrections", NO_CORRECTIONS)
+        check_corrections(corrections, n_iter + 1, n_features)
         if np.isnan(own["floats"]).any():
             raise ValueError("'floats' has a value that is not a number.")
         self.idle, self.seen, self.n_checks = idle, seen, n_checks
@@ -485,8 +520,9 @@ class _Run:
         if last["kind"] != "start":
             move = Move(str(last["kind"]), atom_of(last), atom_of(last, "away_"), np.nan)
         active = ActiveSet(own["atoms"], own["weights"], zero)
+        size, drop = float(last["step_size"]), bool(last["drop"])
         return State(
-            Iterate(n_iter, active, move, float(last["step_size"]), bool(last["drop"])),
+            Iterate(n_iter, active, move, size, drop, (corrections,)),
             margins,
             float(last["objective"]),
             self.problem,

@@ -12,11 +12,28 @@ from functools import cached_property
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO
-from .protocols import Gradient, Margins, Move, Oracle, StepRule, StepSize, Vertex
+from .atoms import ZERO, as_array
+from .protocols import (
+    Correction,
+    Gradient,
+    Margins,
+    Move,
+    Oracle,
+    Problem,
+    StepRule,
+    StepSize,
+    Vertex,
+)
+from .quadratic import best_change
 
 #: Lazy blended steps stay inside the active set while they promise so many times the last gap.
 BLENDED_SHARE = 1.5
+
+#: A correction solves its quadratic model to this share of the gap.
+CORRECTION_SHARE = 0.05
+
+#: Most atoms that a correction weighs: it computes a curvature for each two of them.
+CORRECTION_LIMIT = 4096
 
 
 @dataclass
@@ -25,6 +42,7 @@ class StepContext:
 
     Parameters
     ----------
+    problem : Problem
     active : ActiveSet
     margins : Margins
         Of the model.
@@ -36,6 +54,7 @@ class StepContext:
         The last gap that lazy blended steps know of; they update it.
     """
 
+    problem: Problem
     active: ActiveSet
     margins: Margins
     gradient: Gradient
@@ -63,10 +82,21 @@ class StepContext:
         return self.gradient.dot(self.margins)
 
     @cached_property
+    def vertices(self) -> list[Vertex]:
+        """The oracle's answers, best first; one where it was asked for one already."""
+        if "vertex" in self.__dict__:
+            return [self.vertex]
+        self.asked = True
+        return self.oracle.vertices(self.gradient, self.rng)
+
+    @cached_property
     def vertex(self) -> Vertex:
         """The oracle's answer, or the best active atom where that is better."""
         self.asked = True
-        vertex = self.oracle(self.gradient, self.rng)
+        if "vertices" in self.__dict__:
+            vertex = self.vertices[0]
+        else:
+            vertex = self.oracle(self.gradient, self.rng)
         if "scores" in self.__dict__ and not self.certifies:
             best = self.active.extreme(self.scores, largest=True)
             own = Vertex(best.score, best.atom)
@@ -125,11 +155,52 @@ def blended(context: StepContext) -> Move:
     return Move("pairwise", best.atom, worst.atom, worst.weight)
 
 
+def corrective(context: StepContext) -> Move | Correction:
+    """Return a change of the weights of all active atoms, and of several new ones, at once.
+
+    A Newton step of the weights over the simplex (fully corrective Frank-Wolfe): the change
+    minimises a quadratic model of the value, and a line search follows it. New atoms are the
+    vertices of the oracle that promise descent.
+    """
+    active, vertices = context.active, context.vertices
+    context.scores  # noqa: B018 - the vertex may be an active atom
+    new = _promising(context, vertices)
+    atoms = np.concatenate([active.atoms, as_array([vertex.atom for vertex in new])])
+    scores = np.concatenate([context.scores, [vertex.score for vertex in new]])
+    if not context.gradient.covers_all:  # a batch names atoms, all comparisons weigh them
+        scores = context.problem.gradient(context.margins).scores(atoms)
+    n = len(atoms)
+    weights = np.concatenate([active.weights, np.zeros(n - len(active))])
+    curvature = context.problem.curvature(context.margins, atoms)
+    if active.zero is not None:  # one more atom, with score and curvature 0
+        scores, weights = np.append(scores, 0.0), np.append(weights, active.zero)
+        curvature = np.pad(curvature, (0, 1))
+    gap = float(scores.max() - (scores * weights).sum()) if len(scores) else 0.0
+    if not gap > 0.0:
+        return forward(context)
+    change = best_change(curvature, scores, weights, CORRECTION_SHARE * gap)
+    falls = change < 0.0
+    if not falls.any():
+        return forward(context)
+    limit = max(1.0, float((weights[falls] / -change[falls]).min()))
+    return Correction("correct", context.vertex.atom, None, limit, atoms, change[:n])
+
+
+def _promising(context: StepContext, vertices: list[Vertex]) -> list[Vertex]:
+    """Return the vertices that are not active and promise descent."""
+    active = set(map(tuple, context.active.atoms.tolist()))
+    least = context.score if context.active.zero is None else max(context.score, 0.0)
+    room = max(1, CORRECTION_LIMIT - len(active))
+    new = [found for found in vertices if found.score > least and found.atom not in active]
+    return [found for found in new if found.atom != ZERO][:room]
+
+
 RULES: dict[str, StepRule] = {
     "away": away,
     "forward": forward,
     "pairwise": pairwise,
     "blended": blended,
+    "corrective": corrective,
 }
 
 

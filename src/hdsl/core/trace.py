@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, Atom, are_atoms, not_an_atom
+from .atoms import ZERO, Atom, are_atoms, as_array, not_an_atom
 
 TRACE_DTYPE = np.dtype(
     [
@@ -28,6 +28,15 @@ TRACE_DTYPE = np.dtype(
     ]
 )
 
+#: The new weight of each atom that a correction changes, of the zero atom too. A record of the
+#: trace has no room for them.
+CORRECTION_DTYPE = np.dtype(
+    [("n_iter", "i8"), ("i", "i8"), ("j", "i8"), ("sign", "i1"), ("weight", "f8")]
+)
+
+NO_CORRECTIONS = np.empty(0, CORRECTION_DTYPE)
+NO_CORRECTIONS.flags.writeable = False
+
 #: The step that led to a model, as opposed to what is known of the model.
 STEP_FIELDS = ["kind", "step_size", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop"]
 
@@ -44,16 +53,68 @@ def atom_of(record: np.void, prefix: str = "") -> Atom | None:
     return None if atom == NO_ATOM else atom
 
 
-def replay(trace: np.ndarray, n_iter: int) -> ActiveSet:
-    """Return the model after `n_iter` iterations, from the steps alone."""
+def replay(trace: np.ndarray, n_iter: int, corrections: np.ndarray | None = None) -> ActiveSet:
+    """Return the model after `n_iter` iterations, from the steps and corrections alone."""
     start = atom_of(trace[0])
     assert start is not None
     active = ActiveSet.of(start)
-    for step in trace[1 : n_iter + 1]:
-        if step["step_size"] > 0.0:
+    if corrections is None:
+        corrections = NO_CORRECTIONS
+    ends = np.searchsorted(corrections["n_iter"], np.arange(n_iter + 2))
+    for k, step in enumerate(trace[1 : n_iter + 1], start=1):
+        changed = corrections[ends[k] : ends[k + 1]]
+        if len(changed):
+            active = _corrected(active, changed)
+        elif step["step_size"] > 0.0:
             toward, away = atom_of(step), atom_of(step, "away_")
             active = active.moved(toward, away, float(step["step_size"]), bool(step["drop"]))
     return active
+
+
+def correction_records(n_iter: int, before: ActiveSet, after: ActiveSet) -> np.ndarray:
+    """Return the weights of an iteration that a correction changed, as records."""
+    old = dict(zip(map(tuple, before.atoms.tolist()), before.weights.tolist(), strict=True))
+    new = dict(zip(map(tuple, after.atoms.tolist()), after.weights.tolist(), strict=True))
+    changed = [(n_iter, *atom, new.get(atom, 0.0)) for atom in old if old[atom] != new.get(atom)]
+    changed += [(n_iter, *atom, weight) for atom, weight in new.items() if atom not in old]
+    if after.zero is not None:
+        changed.append((n_iter, *ZERO, after.zero))
+    elif not changed:  # a step too short to change a weight is a correction all the same
+        changed.append((n_iter, *after[0], float(after.weights[0])))
+    return np.array(changed, dtype=CORRECTION_DTYPE)
+
+
+def _corrected(active: ActiveSet, changed: np.ndarray) -> ActiveSet:
+    """Return the set with the weights of the records of an iteration."""
+    weights = dict(zip(map(tuple, active.atoms.tolist()), active.weights.tolist(), strict=True))
+    zero = active.zero
+    for _, *atom, weight in changed.tolist():
+        if tuple(atom) != ZERO:
+            weights[tuple(atom)] = weight
+        elif zero is not None:
+            zero = weight
+    kept = {atom: weight for atom, weight in weights.items() if weight > 0.0}
+    total = sum(kept.values()) + (zero or 0.0)
+    if not abs(total - 1.0) <= 1e-6:  # only a trace from a file does this
+        raise ValueError(f"The corrections lead to weights that sum to {total!r}, expected 1.")
+    return ActiveSet(as_array([Atom(*atom) for atom in kept]), np.array(list(kept.values())), zero)
+
+
+def check_corrections(corrections: np.ndarray, n_records: int, n_features: int) -> None:
+    """Raise ValueError for what are no corrections of a trace of so many records."""
+    if corrections.ndim != 1 or corrections.dtype != CORRECTION_DTYPE:
+        raise ValueError(f"corrections has dtype {corrections.dtype}, expected {CORRECTION_DTYPE}.")
+    at, weight = corrections["n_iter"], corrections["weight"]
+    if len(at) and not (at[0] >= 1 and at[-1] < n_records and (np.diff(at) >= 0).all()):
+        raise ValueError(f"corrections must be of rising iterations from 1 to {n_records - 1}.")
+    columns = [corrections[part] for part in ("i", "j", "sign")]
+    is_zero = (np.column_stack(columns) == ZERO).all(axis=1)
+    bad = np.flatnonzero(~(is_zero | are_atoms(columns, n_features)))
+    if len(bad):
+        k = int(bad[0])
+        raise ValueError(not_an_atom(f"corrections[{k}]", [c[k] for c in columns], n_features))
+    if not ((weight >= 0.0) & (weight <= 1.0 + 1e-9)).all():
+        raise ValueError("corrections has a weight that is not between 0 and 1.")
 
 
 def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:

@@ -7,7 +7,8 @@ import numbers
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from itertools import product
@@ -19,12 +20,12 @@ from sklearn.base import clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
-from .. import user_input
+from .. import memory, user_input
 from ..similarity import Similarity
 from ..triplets import PointKFold
 from . import path
 from .callbacks import CallbackSupportMixin, task_data, with_callbacks
-from .fitting import Fit, check_memory, chosen_sizes, make_layout
+from .fitting import Fit, check_memory, chosen_sizes, estimate_fit, make_layout
 from .hdsl import HDSL
 from .mining import Mining
 from .model import SimilarityModel
@@ -32,7 +33,10 @@ from .parameters import check_parameters
 from .progress import GridProgress
 from .rows import RowNorm
 from .supervision import Supervision
-from .surface import Cell, Surface
+from .surface import Cell, Surface, Unfinished, describe
+
+#: Bytes of a process with the libraries and the compiled code, before its first run.
+PROCESS = 300 * 2**20
 
 #: What "auto" tries, as multiples of HDSL's own automatic values.
 AUTO_SCALES = (0.3, 1.0, 3.0)
@@ -64,7 +68,8 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         As in scikit-learn; stratified for labels. With triplets an int splits the rows, so that
         none is on both sides, and judgements across the sides are left out.
     refit : bool, default=True
-        Fit the best on all rows at the end. Its memory is checked before the first run. Not done
+        Fit the best on all rows at the end. Its memory and that of the grid with all its processes
+        are checked before the first run. Not done
         where ``fit`` is given validation data: the best model has seen all training rows already.
     n_jobs : int or None, default=None
         Processes, at most one per fold; more than the folds are threads of each run. Results do not
@@ -89,9 +94,10 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
     cv_results_ : dict of ndarrays
         One line per pair of prior and scale at its best iteration, as in scikit-learn.
     status_ : str
-        "complete"; "interrupted" (Ctrl-C): only folds with all their runs finished are compared,
-        and `best_estimator_` is a model of such a fold, or the refit so far; or "not_refitted":
-        there was no memory for the refit, and `best_estimator_` is the model of a fold.
+        "complete"; "interrupted" (Ctrl-C, no memory, or a lost process): only folds with all their
+        runs finished are compared, and `best_estimator_` is a model of such a fold, or the refit so
+        far; or "not_refitted": the refit failed, for example for want of memory, and
+        `best_estimator_` is the model of a fold.
     n_features_in_ : int
 
     Examples
@@ -159,7 +165,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         rows = RowNorm.of(base, X, continues=False)
         whole = Supervision.check(
             type(self).__name__, rows.apply(X), y, triplets=triplets, quadruplets=quadruplets,
-            sample_weight=sample_weight,
+            sample_weight=sample_weight, class_centers=base.class_centers,
         )  # fmt: skip
         validation = (X_val, y_val, triplets_val)
         is_fixed = any(part is not None for part in validation)
@@ -174,9 +180,10 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
                 raise ValueError("cv has no fold: give an int, a splitter, or at least one split.")
         whole = _mined(base, whole, refit_rng)
         if refits:  # before the work of the grid
-            check_memory(base, whole.X, whole.compared)
+            check_memory(base, whole.rows, whole.compared)
         rng = user_input.generator(base.random_state)
         folds = [(whole if is_fixed else _mined(base, part, rng), held) for part, held in parts]
+        self._check_memory(base, folds, whole if refits else None)
         learned = copy(self)  # self changes at the end, in one stroke
         learned.priors_, learned.scales_, preference = self._grid(base, whole)
         shape = len(learned.priors_), len(learned.scales_), len(folds)
@@ -188,12 +195,19 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
             )
             root.call_on_fit_task_begin(estimator=self, **task_data(whole))
         with GridProgress(self.verbose, n_runs) as shown:
-            cells = self._run(base, folds, learned.priors_, learned.scales_, shown, root)
+            cells, error = self._run(base, folds, learned.priors_, learned.scales_, shown, root)
             surface = Surface.of(cells, *shape)
             if not len(surface.folds):
-                raise RuntimeError(
-                    f"HDSLCV was interrupted after {len(cells)} of {n_runs} runs, before any fold "
-                    "was finished: there is nothing to compare, and no model yet."
+                if error is not None:
+                    raise error
+                raise Unfinished(len(cells), n_runs, surface)
+            if error is not None:
+                warnings.warn(
+                    f"HDSLCV ended after {len(cells)} of {n_runs} runs: {describe(error)} Only the "
+                    f"folds with all their runs finished are compared, {len(surface.folds)} of "
+                    f"{len(folds)}.",
+                    UserWarning,
+                    stacklevel=3,
                 )
             learned._set_choice(cells, surface, preference)
             shown.end(learned.best_score_, learned.best_params_)
@@ -286,14 +300,14 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         scales: np.ndarray,
         shown: GridProgress,
         root: Any,
-    ) -> list[Cell]:
-        """Return the finished runs; an interrupt leaves the rest out."""
+    ) -> tuple[list[Cell], Exception | None]:
+        """Return the finished runs, and the error that ended the others; so does an interrupt."""
         n_runs = len(priors) * len(scales)
         tasks: list[Any] = [None] * (n_runs * len(folds))
         if root is not None:  # all made before a process gets one: each knows the others
             tasks = [root.subcontext(task_name="run", task_id=k) for k in range(len(tasks))]
         n_jobs = joblib.effective_n_jobs(self.n_jobs)
-        n_processes = min(n_jobs, len(folds))
+        n_processes = min(n_jobs, len(folds)) if base.device == "cpu" else 1  # one for the card
         base = clone(base).set_params(n_jobs=n_jobs // n_processes, verbose=0)
         caller = None if root is None else self
         jobs = [
@@ -301,13 +315,37 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
             for k, parts in enumerate(folds)
         ]
         cells: list[Cell] = []
-        with suppress(KeyboardInterrupt):
+        try:
             for cell in _results(jobs, n_processes):
                 if cell.model.status_ == "interrupted":
                     break
                 cells.append(cell)
                 shown.add(cell.model, cell.fold)
-        return cells
+        except KeyboardInterrupt:
+            pass
+        except (MemoryError, OSError, BrokenExecutor) as error:  # a process may be killed
+            return cells, error
+        return cells, None
+
+    def _check_memory(
+        self,
+        base: HDSL,
+        folds: Sequence[tuple[Supervision, Supervision]],
+        whole: Supervision | None,
+    ) -> None:
+        """Refuse a grid that cannot fit, before its work."""
+        if base.memory_limit is None:
+            return
+        n_jobs = joblib.effective_n_jobs(self.n_jobs)
+        n_processes = min(n_jobs, len(folds))
+        runner = clone(base).set_params(n_jobs=n_jobs // n_processes)
+        memory.check_fits(
+            f"A grid over {len(folds)} folds in {n_processes} process(es), {type(self).__name__}",
+            search_memory(runner, folds, whole, n_processes),
+            base.memory_limit,
+            ("lower n_jobs", "use fewer folds", "set batch_size= of the estimator",
+             "pass memory_limit=None to go on anyway"),
+        )  # fmt: skip
 
     def _set_choice(self, cells: list[Cell], surface: Surface, preference: np.ndarray) -> None:
         """Set the attributes of the search; the best model is that of a fold until the refit."""
@@ -341,10 +379,10 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
                 path.learn(fit)
         except KeyboardInterrupt:  # before it has learned: the best of the runs stays
             return "interrupted"
-        except MemoryError as error:
+        except Exception as error:  # whatever it is, the scores of the grid stay
             warnings.warn(
-                f"The refit on all rows was given up: {error} best_estimator_ is the model of a "
-                "fold.",
+                f"The refit on all rows was given up: {describe(error)} best_estimator_ is the "
+                "model of a fold.",
                 UserWarning,
                 stacklevel=5,
             )
@@ -367,6 +405,29 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         return self.best_estimator_.n_components
 
 
+def search_memory(
+    base: HDSL,
+    folds: Sequence[tuple[Supervision, Supervision]],
+    whole: Supervision | None,
+    n_processes: int,
+) -> int:
+    """Return the bytes that a grid takes at most, in all processes together.
+
+    `whole` has all rows, for the refit; None where there is none.
+    """
+
+    def held(parts: tuple[Supervision, Supervision]) -> int:
+        return sum(12 * part.X.nnz + 8 * np.size(part.compared) for part in parts)
+
+    data = sum(map(held, folds))
+    largest = max(folds, key=lambda parts: parts[0].X.nnz)
+    run = estimate_fit(base, largest[0].X, largest[0].compared).total
+    refit = 0 if whole is None else estimate_fit(base, whole.X, whole.compared).total
+    if n_processes == 1:
+        return data + max(run, refit)
+    return data + refit + n_processes * (PROCESS + held(largest) + run)
+
+
 def _automatic(base: HDSL, data: Supervision) -> tuple[float, float]:
     """Return the automatic scale and prior for data with their comparisons."""
     from ..backends.cpu.workers import Workers
@@ -377,8 +438,7 @@ def _automatic(base: HDSL, data: Supervision) -> tuple[float, float]:
 
 def _mined(base: HDSL, data: Supervision, rng: np.random.Generator) -> Supervision:
     """Return the data with their triplets."""
-    mine = Mining(base.mining, base.n_targets, base.n_impostors, base.n_jobs)
-    compared, weights = mine(data, rng)
+    compared, weights = Mining.of(base)(data, rng)
     return replace(data, compared=compared, compared_weights=weights)
 
 

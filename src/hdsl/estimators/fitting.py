@@ -11,17 +11,19 @@ from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 
 from .. import memory, user_input
 from .. import triplets as triplets_module
+from ..backends.cuda import runtime
 from ..core import losses, oracle, steps
 from ..core.atoms import check_atoms
 from ..core.protocols import Layout
 from ..core.snapshot import Arrays, SnapshotError, Snapshots, nested, part_of
 from ..core.solver import Callback, Options, Result, State, frank_wolfe
-from ..core.trace import TRACE_DTYPE, check_trace
+from ..core.trace import NO_CORRECTIONS, TRACE_DTYPE, check_corrections, check_trace
 from ..files.checkpoint import Checkpoint, digest
 from ..similarity import Similarity
 from . import automatic, monitor
@@ -33,6 +35,7 @@ from .progress import Progress
 from .supervision import Supervision
 
 if TYPE_CHECKING:
+    from ..backends.cpu.memory import MemoryEstimate
     from ..backends.cpu.workers import Workers
     from ..backends.regions import RegionLayout
     from .hdsl import HDSL
@@ -85,6 +88,8 @@ class Stage:
             "trace": self.result.trace,
             "n_iter": np.array(self.result.n_iter),
         }
+        if len(self.result.corrections):
+            arrays["corrections"] = self.result.corrections
         return arrays if self.weights is None else {**arrays, "weights": self.weights}
 
     def restore(self, arrays: Arrays, shape: tuple[int, int]) -> None:
@@ -108,8 +113,12 @@ class Stage:
         check_trace(trace, n_iter, n_features)
         if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
             raise ValueError("the trace is not that of a run.")
-        atoms, weights = arrays["atoms"], arrays["atom_weights"]
-        self.result = Result(atoms, weights, np.nan, np.nan, False, n_iter, "max_iter", trace)
+        corrections = arrays.get("corrections", NO_CORRECTIONS)
+        check_corrections(corrections, len(trace), n_features)
+        self.result = Result(
+            arrays["atoms"], arrays["atom_weights"], np.nan, np.nan, False, n_iter, "max_iter",
+            trace, corrections=corrections,
+        )  # fmt: skip
         self.is_first = False
 
 
@@ -155,7 +164,7 @@ class Fit:
     ) -> None:
         self.model, self.supervision, self.validation = model, supervision, validation
         self.rng, self.earlier, self.checkpoint = rng, earlier, checkpoint
-        self.mine = Mining(model.mining, model.n_targets, model.n_impostors, model.n_jobs)
+        self.mine = Mining.of(model)
         is_labelled = not supervision.is_judged
         self.mines_again = (
             model.mine_every is not None and model.mining == "neighbors" and is_labelled
@@ -171,13 +180,13 @@ class Fit:
         found = self.found
         if self.checkpoint is not None and found is not None:
             with self.checkpoint.explain_damage():
-                stage.restore(part_of(found, "stage"), self.supervision.X.shape)
+                stage.restore(part_of(found, "stage"), self.supervision.rows.shape)
         layout = self.shared_layout
         if layout is None:
             layout = self.layout(stage.compared, stage.weights, stage.result, workers)
         if found is None:
             stage.scale, stage.prior = self.scale_and_prior(layout)
-        user_input.check_margins(self.supervision.X, stage.scale, stage.prior)
+        user_input.check_margins(self.supervision.rows, stage.scale, stage.prior)
         scores = self.make_monitor(stage, found)
         resume_from = None if found is None else part_of(found, "run")
         loss, result = losses.checked(losses.get(self.model.loss)), None
@@ -349,14 +358,22 @@ def make_layout(
 
     `columns` are features although they may be empty. NotEnoughMemory is raised before the work.
     """
-    from ..backends.cpu.layout import CPULayout  # compiled code is loaded by the first fit
+    X = data.rows
+    given = X, data.compared, data.compared_weights
+    layout: Layout
+    if model.device == "cpu":
+        from ..backends.cpu.layout import CPULayout  # compiled code is loaded by the first fit
 
-    X = data.X
-    check_memory(model, X, data.compared)
-    layout = CPULayout(
-        X, data.compared, data.compared_weights, workers=workers, columns=columns,
-        store_products=model.batch_size is None,
-    )  # fmt: skip
+        check_memory(model, X, data.compared)
+        has_products = model.batch_size is None
+        layout = CPULayout(*given, workers=workers, columns=columns, store_products=has_products)
+    else:
+        from ..backends.cuda.layout import CUDALayout
+
+        device, limit = runtime.get_device(model.device), model.memory_limit
+        layout = CUDALayout(
+            *given, device=device, workers=workers, columns=columns, memory_limit=limit
+        )
     if layout.n_features < 2:
         raise ValueError(
             f"The {X.shape[0]} rows to learn from have {layout.n_features} feature(s) with a "
@@ -401,13 +418,22 @@ def identity_of_run(
     }
 
 
-def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
-    """Refuse what cannot fit, before the work."""
+def estimate_fit(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
+    """Return the memory that a fit of a model to these comparisons takes."""
     from ..backends.cpu.memory import estimate
 
-    if model.memory_limit is None:
+    return estimate(
+        X, compared, batch_size=model.batch_size, prior=model.prior != 0,
+        automatic="auto" in (model.scale, model.prior), max_iter=model.max_iter,
+        n_threads=int(joblib.effective_n_jobs(model.n_jobs)),
+    )  # fmt: skip
+
+
+def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
+    """Refuse what cannot fit, before the work."""
+    if model.memory_limit is None or model.device != "cpu":  # a card is asked when it is known
         return
-    need = estimate(X, compared, batch_size=model.batch_size, prior=model.prior != 0)
+    need = estimate_fit(model, X, compared)
     products = memory.format_bytes(need.products)
     memory.check_fits(
         f"To fit {len(compared)} triplets of {X.shape[0]} rows with {X.nnz} values, "

@@ -42,11 +42,11 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     ----------
     scale : float > 0 or "auto", default="auto"
         λ, a bound of the learned part: the trace of M is at most 2λ. "auto" is
-        3 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
+        9 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
         the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
-        1 / m.
+        2 / m, and at least 20 over the mean ‖x‖² of the anchors.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is then the
         cosine. Columns that no training row has do not count in a row's length. None, the paper's
@@ -57,9 +57,11 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     oracle : {"ascent", "heuristic", "exact"}
         How the next atom is found: alternating maximisation from several starts, the paper's
         heuristic, or a search of all feature pairs.
-    step : {"away", "forward", "pairwise", "blended"}
+    step : {"away", "forward", "pairwise", "blended", "corrective"}
         The kind of Frank-Wolfe step: the paper's (forward or away, whichever is steeper), forward
-        steps only, pairwise steps, or lazy blended pairwise steps.
+        steps only, pairwise steps, lazy blended pairwise steps, or corrective steps. An iteration
+        of these adds up to some hundred atoms and changes all weights at once: it takes longer, and
+        far fewer are needed. They are made for the CPU; on a GPU they work, but slowly.
     step_size : {"line_search", "2/(k+2)"}, default="line_search"
         The second, the classic decreasing step, needs ``step="forward"``.
     init : {"zero", "oracle", "random"}, default="zero"
@@ -75,6 +77,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         ones by label, or a function (X, y, rng) -> array of shape (n_triplets, 3).
     n_targets, n_impostors : int, default=10
         Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors triplets per row.
+    class_centers : {"rows", "classes", None}, default=None
+        Whether ``fit(X, y)`` also compares each row with the mean row of its class and those of the
+        5 nearest other classes. These comparisons weigh as much in sum as those of rows: for each
+        row ("rows"), or over all rows with the same sum for each class ("classes").
     mine_every : int or None, default=None
         With ``mining="neighbors"``, mine neighbours again under the similarity learned so far after
         every `mine_every` iterations, and add the new triplets. None mines once, by dot product.
@@ -122,6 +128,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     random_state : int, RandomState or None, default=None
         Source of every random choice. None takes a seed from NumPy's global state, as in
         scikit-learn; an int leaves that state alone.
+    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
+        Where the solver runs: on the processor or on a GPU, which needs ``hdsl[cuda]``. Both take
+        the same path up to rounding, and a run may go on where another device left it. A GPU pays
+        from some hundred thousand comparisons on.
     n_jobs : int or None, default=None
         Number of threads, at most NUMBA_NUM_THREADS where that is set, as in joblib's processes.
         Results do not depend on it.
@@ -129,8 +139,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         1 shows a live line in a terminal or a notebook, on stderr, and elsewhere a line every 10
         seconds; 2 makes that every second.
     memory_limit : "auto", float or None, default="auto"
-        GiB that the fit may take beyond X and the comparisons; "auto" is what the system has left.
-        A fit that needs more is refused before the work, with the figure. None never refuses.
+        GiB that the fit may take beyond X and the comparisons, of the GPU's memory where it runs
+        there; "auto" is what is left. A fit that needs more is refused before the work, with the
+        figure. None never refuses.
 
     Attributes
     ----------
@@ -166,6 +177,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         The model after k iterations and the step that led to it: objective, gap, kind, step_size,
         atom, n_atoms, n_features, seconds, validation_score (NaN where there is none).
         ``pandas.DataFrame(model.trace_)`` reads it.
+    corrections_ : structured ndarray
+        With ``step="corrective"``, the new weight of each atom that an iteration changed: n_iter,
+        i, j, sign, weight; (-1, -1, 1) is M = 0. Empty for other steps. ``at`` reads it.
     validation_score_ : float
         Score of this model, with early stopping. After a refit on all rows it is the score of the
         model of the same length that chose the length, and the trace has the scores of that run.
@@ -205,6 +219,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         mining: str | Callable[..., np.ndarray] = "neighbors",
         n_targets: int = 10,
         n_impostors: int = 10,
+        class_centers: str | None = None,
         mine_every: int | None = None,
         max_iter: int = 300,
         tol: float = 1e-3,
@@ -217,6 +232,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         n_components: int | None = None,
         callback: Callable[[State], bool | None] | None = None,
         random_state: Any = None,
+        device: str = "cpu",
         n_jobs: int | None = None,
         verbose: int = 0,
         memory_limit: str | float | None = "auto",
@@ -233,6 +249,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         self.mining = mining
         self.n_targets = n_targets
         self.n_impostors = n_impostors
+        self.class_centers = class_centers
         self.mine_every = mine_every
         self.max_iter = max_iter
         self.tol = tol
@@ -245,6 +262,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         self.n_components = n_components
         self.callback = callback
         self.random_state = random_state
+        self.device = device
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.memory_limit = memory_limit
@@ -346,7 +364,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         X = user_input.check_matrix(checked, X, reset=earlier is None)
         X = user_input.as_problem_matrix(X)
         rows = RowNorm.of(self, X, continues=earlier is not None)
-        train = Supervision.check(type(self).__name__, rows.apply(X), **given)
+        train = Supervision.check(
+            type(self).__name__, rows.apply(X), **given, class_centers=self.class_centers
+        )
         held, whole = None, train
         refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length
         if any(part is not None for part in validation):
@@ -404,6 +424,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         model = copy(self)
         path.go_to(model, int(n_iter))
         model.trace_ = self.trace_[: n_iter + 1]
+        model.corrections_ = path.corrections_until(self, n_iter)
         model.status_ = "at"
         model.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
         return model
@@ -440,9 +461,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         versions and the trace. It holds no code: parameters that are functions or objects are left
         out.
 
-        The same data and parameters make the same bytes. So `n_jobs`, `verbose`, `memory_limit` and
-        `checkpoint` are left out too, and the seconds of the trace, which are NaN in a model that
-        was loaded. The checkpoint of the run is deleted.
+        The same data and parameters make the same bytes. So `device`, `n_jobs`, `verbose`,
+        `memory_limit` and `checkpoint` are left out too, and the seconds of the trace, which are
+        NaN in a model that was loaded. The checkpoint of the run is deleted.
 
         Parameters
         ----------

@@ -25,7 +25,7 @@ from ..core.product import (
     product_frank_wolfe,
     replay_product,
 )
-from ..core.trace import TRACE_DTYPE, atom_of
+from ..core.trace import NO_CORRECTIONS, TRACE_DTYPE, atom_of
 from ..explain.parts import one_row
 from ..explain.tables import as_names
 from ..local_similarity import Centers, LocalSimilarity, Predicted
@@ -51,7 +51,8 @@ STEPS = ("pairwise", "away", "forward")
 #: Fitted attributes that M has as an HDSL.
 SHARED = (
     "atoms_", "weights_", "scale_", "prior_", "norm_", "columns_", "objective_", "gap_",
-    "gap_is_exact_", "n_iter_", "n_triplets_", "status_", "n_features_in_", "feature_names_in_",
+    "gap_is_exact_", "corrections_", "n_iter_", "n_triplets_", "status_", "n_features_in_",
+    "feature_names_in_",
 )  # fmt: skip
 
 #: Features that name a region.
@@ -143,9 +144,9 @@ class LocalHDSL(SimilarityModel):
     n_regions_: int
 
     # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
-    batch_size = mine_every = n_iter_no_change = n_components = None
+    batch_size = mine_every = n_iter_no_change = n_components = class_centers = None
     scoring = checkpoint = None
-    step_size, init, validation_fraction = "line_search", "zero", 0.1
+    step_size, init, validation_fraction, device = "line_search", "zero", 0.1, "cpu"
 
     def __init__(
         self,
@@ -283,6 +284,7 @@ class LocalHDSL(SimilarityModel):
             result.objective, result.gap, result.gap_is_exact,
         )  # fmt: skip
         self.n_iter_, self.status_, self.trace_ = result.n_iter, result.status, result.trace
+        self.corrections_ = NO_CORRECTIONS.copy()  # no step of a product is one
         block = self.trace_["block"]
         block[:] = np.concatenate([[0], 1 + numbers])[block]  # regions without triplets count too
 

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from .. import search, user_input
 from .. import triplets as triplets_module
-from .. import user_input
 from ..core.protocols import Similarity
 from .supervision import Supervision
 
+if TYPE_CHECKING:
+    from .hdsl import HDSL
+
 METHODS = ("neighbors", "random")
+
+CENTERS = ("rows", "classes")
+
+#: Centers of other classes that a row is compared with.
+N_CENTERS = 5
 
 #: Rows (anchor, positive, negative) or (a, b, c, d), and one weight for each or None.
 Compared = tuple[np.ndarray, np.ndarray | None]
@@ -26,6 +34,11 @@ class Mining(NamedTuple):
     n_impostors: int
     n_jobs: int | None = None
 
+    @classmethod
+    def of(cls, model: HDSL) -> Mining:
+        """Return how a model makes triplets."""
+        return cls(model.mining, model.n_targets, model.n_impostors, model.n_jobs)
+
     def __call__(
         self,
         supervision: Supervision,
@@ -34,11 +47,24 @@ class Mining(NamedTuple):
     ) -> Compared:
         """Return comparisons, given or made from labels, and their weights.
 
-        With a `similarity` neighbours are mined under it, else by dot product.
+        With a `similarity` neighbours are mined under it, else by dot product. With class centers,
+        row n_rows + c is the center of class c, as in the `rows` of the supervision.
         """
-        X, y, weights = supervision.X, supervision.y, supervision.weights
         if supervision.compared is not None and similarity is None:
             return supervision.compared, supervision.compared_weights
+        made, weights = self.among_rows(supervision, rng, similarity)
+        if supervision.class_centers is None or similarity is not None:
+            return made, weights
+        return with_centers(supervision, made, weights, self.n_jobs)
+
+    def among_rows(
+        self,
+        supervision: Supervision,
+        rng: np.random.Generator,
+        similarity: Similarity | None = None,
+    ) -> Compared:
+        """Return comparisons of rows by their labels, and their weights."""
+        X, y, weights = supervision.X, supervision.y, supervision.weights
         if callable(self.method):
             made = user_input.check_triplets(self.method(X, y, rng), X.shape[0])
             return made, _of_anchors(weights, made)
@@ -50,13 +76,25 @@ class Mining(NamedTuple):
             return made, _of_anchors(weights, made)
         # Equal rows are one point that counts several times: as neighbours of each other they
         # would crowd out the others and say nothing.
-        rows, weight = triplets_module.distinct_rows(X, supervision.codes, weights)
+        codes = supervision.codes
+        rows, weight = triplets_module.distinct_rows(X, codes, weights)
+        _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
         made = triplets_module.neighbor_triplets(
             X[rows], y[rows], self.n_targets, self.n_impostors,
             similarity=similarity, n_jobs=self.n_jobs,
         )  # fmt: skip
         weight = weight[made[:, 0]]
         return rows[made], None if (weight == weight[0]).all() else weight
+
+
+def _check_not_all_equal(codes: np.ndarray, distinct: np.ndarray) -> None:
+    """Raise ValueError if no class has two rows that differ, although some have two rows."""
+    if len(codes) > len(distinct) and np.bincount(distinct).max() == 1:
+        raise ValueError(
+            "No triplet can be built: the rows of each class are equal, at unit length with "
+            "norm='l2', so no row has another one of its class to compare with. Pass triplets= to "
+            "give judgements directly."
+        )
 
 
 def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
@@ -70,6 +108,33 @@ def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
             "that has a neighbour of its own class."
         )
     return weights
+
+
+def with_centers(
+    supervision: Supervision, made: np.ndarray, weights: np.ndarray | None, n_jobs: int | None
+) -> Compared:
+    """Return the comparisons, and those of their anchors with the centers of classes.
+
+    A row is compared with the center of its class and the nearest centers of others. These
+    comparisons weigh as much in sum as those of rows: per anchor, or over all anchors with the same
+    sum for each class.
+    """
+    n_rows = supervision.X.shape[0]
+    codes, centers = supervision.codes, supervision.centers
+    weights = np.ones(len(made)) if weights is None else weights
+    total = np.bincount(made[:, 0], weights, minlength=n_rows)
+    anchors = np.flatnonzero(total)
+    own = codes[anchors]
+    near = search.top_k(supervision.X[anchors], centers, N_CENTERS + 1, n_jobs=n_jobs).rows
+    is_other = (near != own[:, None]) & (near >= 0)
+    is_other &= np.cumsum(is_other, axis=1) <= N_CENTERS
+    anchor, place = np.nonzero(is_other)
+    more = np.column_stack([anchors[anchor], n_rows + own[anchor], n_rows + near[anchor, place]])
+    share = total[anchors] / is_other.sum(axis=1)
+    if supervision.class_centers == "classes":
+        of_class = np.bincount(own, total[anchors])
+        share *= of_class.sum() / np.count_nonzero(of_class) / of_class[own]
+    return np.concatenate([made, more]), np.concatenate([weights, share[anchor]])
 
 
 def joined(compared: Compared, more: Compared) -> Compared:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import numbers
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import user_input
+from ..backends.cuda import runtime
 from ..core import losses, oracle, steps
-from .mining import METHODS
+from .mining import CENTERS, METHODS
 
 if TYPE_CHECKING:
     from .hdsl import HDSL
@@ -21,11 +23,12 @@ NORMS = ("l2",)
 
 #: Parameters that the model at the end of a run does not depend on.
 WITHOUT_EFFECT = {
-    "callback", "checkpoint", "memory_limit", "n_components", "n_jobs", "verbose", "warm_start"
+    "callback", "checkpoint", "device", "memory_limit", "n_components", "n_jobs", "verbose",
+    "warm_start",
 }  # fmt: skip
 
 #: Parameters that say how to run on a machine, and nothing of the model.
-NOT_SAVED = {"checkpoint", "memory_limit", "n_jobs", "verbose"}
+NOT_SAVED = {"checkpoint", "device", "memory_limit", "n_jobs", "verbose"}
 
 
 def check_parameters(model: HDSL) -> None:
@@ -45,12 +48,15 @@ def check_parameters(model: HDSL) -> None:
         word(name, "mining", model.mining, METHODS, also=" or a callable (X, y, rng)")
     for parameter in ("n_targets", "n_impostors", "max_iter"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True)
+    if model.class_centers is not None:
+        word(name, "class_centers", model.class_centers, CENTERS, also=" or None")
     for parameter in ("batch_size", "mine_every", "n_iter_no_change", "n_components"):
         number(name, parameter, getattr(model, parameter), low=1, integer=True, words=(None,))
     number(name, "tol", model.tol, low=0)
     number(name, "validation_fraction", model.validation_fraction, low=0, strict=True, high=1)
     number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
     _check_objects(name, model)
+    _check_device(name, model)
     if model.step_size != "line_search" and model.step != "forward":
         raise ValueError(
             f"The 'step_size' parameter of {name} can be {model.step_size!r} with "
@@ -71,6 +77,23 @@ def _check_loss(owner: str, loss: Any) -> None:
             method(np.array([-1.0, 0.5]))
     except ValueError as error:
         raise ValueError(f"The 'loss' parameter of {owner}: {error}") from None
+
+
+def _check_device(owner: str, model: HDSL) -> None:
+    """Raise ValueError or DeviceError for a device that a fit cannot run on."""
+    device = model.device
+    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
+        raise ValueError(
+            f"The 'device' parameter of {owner} must be 'cpu', 'cuda' or 'cuda:1' and so on. Got "
+            f"{device!r} instead."
+        )
+    if device != "cpu":
+        if not isinstance(model.loss, str):
+            raise ValueError(
+                f"The 'loss' parameter of {owner} must be one of {', '.join(losses.LOSSES)} with "
+                f"device={device!r}. Got {model.loss!r}: a loss of your own needs device='cpu'."
+            )
+        runtime.get_device(device)  # raises where there is none, before any work
 
 
 def _check_objects(owner: str, model: HDSL) -> None:

@@ -57,6 +57,7 @@ def store(model: HDSL, learned: Learned) -> None:
     model.objective_, model.gap_ = result.objective, result.gap
     model.gap_is_exact_, model.status_ = result.gap_is_exact, result.status
     model.n_iter_, model.trace_ = result.n_iter, result.trace
+    model.corrections_ = result.corrections
     model.n_triplets_ = learned.n_comparisons
     model.__dict__.pop("validation_score_", None)
     if scores is None or not scores.scores:  # interrupted before the first score
@@ -78,7 +79,7 @@ def go_to(model: HDSL, n_iter: int) -> None:
     """Give a model the fitted attributes that it had after `n_iter` iterations."""
     if n_iter == model.n_iter_:
         return
-    active = replay(model.trace_, n_iter)
+    active = replay(model.trace_, n_iter, model.corrections_)
     model.atoms_, model.weights_ = active.atoms, active.weights
     then = model.trace_[n_iter]
     model.__dict__.pop("validation_score_", None)
@@ -93,5 +94,10 @@ def result_of(model: HDSL) -> Result:
     trace = model.trace_[: model.n_iter_ + 1]  # with early stopping the run went further
     return Result(
         model.atoms_, model.weights_, model.objective_, model.gap_, model.gap_is_exact_,
-        model.n_iter_, model.status_, trace,
+        model.n_iter_, model.status_, trace, corrections=corrections_until(model, model.n_iter_),
     )  # fmt: skip
+
+
+def corrections_until(model: HDSL, n_iter: int) -> np.ndarray:
+    """Return the corrections of the first iterations of a path."""
+    return model.corrections_[: np.searchsorted(model.corrections_["n_iter"], n_iter + 1)]

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.snapshot import nested, part_of
+from ..core.trace import NO_CORRECTIONS
 from ..files.container import damaged
 from ..files.model import CLASS_SCORES, read_model, write_model
 from .parameters import NOT_SAVED
@@ -106,7 +107,7 @@ def _state(model: Any) -> dict[str, Any]:
         name: getattr(model, name + "_")
         for name in (
             "atoms", "weights", "scale", "prior", "objective", "gap", "gap_is_exact", "status",
-            "n_iter", "n_triplets", "n_features_in", "trace", "norm", "columns",
+            "n_iter", "n_triplets", "n_features_in", "trace", "corrections", "norm", "columns",
         )
     }  # fmt: skip
     params = model.get_params(deep=False)
@@ -190,6 +191,7 @@ def _model(state: dict[str, Any], kind: Any = None) -> Any:
     given = known.keys() - NOT_SAVED - set(left_out)  # a file does not configure the machine
     model = kind(**{name: v for name, v in params if name in given})
     state.pop("versions")
+    state.setdefault("corrections", NO_CORRECTIONS.copy())
     for name, value in state.items():
         if value is not None or name in ("norm", "columns"):
             setattr(model, name + "_", value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import scipy.sparse as sp
 
 from .. import triplets as triplets_module
 from .. import user_input
+from ..similarity import unit_rows
 
 #: A choice by fewer held-out rows or comparisons is uncertain.
 FEW_ROWS, FEW_COMPARISONS = 50, 200
@@ -30,6 +32,9 @@ class Supervision:
     compared : ndarray of shape (n, 3) or (n, 4), or None
         Triplets or quadruplets, given or made from the labels.
     compared_weights : ndarray of shape (n,) or None
+    class_centers : {"rows", "classes"} or None
+        Whether comparisons may name the centers of classes too, as rows after those of X, and what
+        these comparisons are weighted by.
     """
 
     X: sp.csr_array
@@ -37,6 +42,7 @@ class Supervision:
     weights: Any = None
     compared: Any = None
     compared_weights: Any = None
+    class_centers: str | None = None
 
     @property
     def is_judged(self) -> bool:
@@ -49,6 +55,25 @@ class Supervision:
         _, codes = np.unique(self.y, return_inverse=True)
         return codes
 
+    @cached_property
+    def centers(self) -> sp.csr_array:
+        """The mean row of each class, as long as its rows are in the mean; (n_classes, d)."""
+        codes = self.codes
+        weights = np.ones(len(codes)) if self.weights is None else self.weights
+        total = np.bincount(codes, weights)
+        share = weights / np.where(total > 0, total, 1.0)[codes]
+        average = sp.csr_array((share, (codes, np.arange(len(codes)))))
+        means = sp.csr_array(average @ self.X)
+        lengths = average @ np.sqrt(self.X.multiply(self.X).sum(axis=1))
+        return sp.csr_array(unit_rows(means).multiply(lengths[:, None]))
+
+    @property
+    def rows(self) -> sp.csr_array:
+        """The rows that comparisons name: those of X, and the centers of classes after them."""
+        if self.class_centers is None or self.is_judged:
+            return self.X
+        return sp.vstack([self.X, self.centers], format="csr")
+
     @classmethod
     def check(
         cls,
@@ -59,6 +84,7 @@ class Supervision:
         triplets: Any = None,
         quadruplets: Any = None,
         sample_weight: Any = None,
+        class_centers: str | None = None,
     ) -> Supervision:
         """Return what was given to ``fit``, checked; X is checked already."""
         n_rows = X.shape[0]
@@ -82,7 +108,7 @@ class Supervision:
             )
         user_input.check_labels(y, n_rows)
         weights = user_input.check_weights(sample_weight, n_rows, "row of X")
-        return cls(X, np.asarray(y).ravel(), weights)
+        return cls(X, np.asarray(y).ravel(), weights, class_centers=class_centers)
 
     def check_validation(
         self, owner: Any, X_val: Any, y_val: Any, triplets_val: Any
@@ -189,7 +215,9 @@ class Supervision:
         """Return the rows with their labels, or with the comparisons that lie inside them."""
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
-            return Supervision(self.X[rows], self.y[rows], weights)
+            return Supervision(
+                self.X[rows], self.y[rows], weights, class_centers=self.class_centers
+            )
         inside = np.asarray(np.isin(self.compared, rows).all(axis=1))
         part = self._with_compared(inside)
         compared = triplets_module.restrict(part.compared, rows, self.X.shape[0])

@@ -15,6 +15,35 @@ if TYPE_CHECKING:
     from .hdsl import HDSL
 
 
+class Unfinished(RuntimeError):  # noqa: N818 - it is a RuntimeError by its base
+    """A grid that was interrupted before any fold was finished.
+
+    Parameters
+    ----------
+    n_finished, n_runs : int
+    surface : Surface
+        The scores of the finished runs.
+    """
+
+    def __init__(self, n_finished: int, n_runs: int, surface: Surface) -> None:
+        super().__init__(n_finished, n_runs, surface)  # for pickle
+        self.n_finished, self.n_runs, self.surface = n_finished, n_runs, surface
+
+    def __str__(self) -> str:
+        return (
+            f"HDSLCV was interrupted after {self.n_finished} of {self.n_runs} runs, before any "
+            "fold was finished: there is nothing to compare, and no model yet. The `surface` of "
+            "this error has the scores of the finished runs."
+        )
+
+
+def describe(error: Exception) -> str:
+    """Return the message of an error as a sentence, with its kind where the message is short."""
+    text = str(error).strip()
+    text = f"{type(error).__name__}: {text}" if text else f"{type(error).__name__}."
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
 class Cell(NamedTuple):
     """One run: which, the fitted model, the scores along its path, and its seconds."""
 

@@ -28,6 +28,7 @@ NAMES = (
     "complexity",
     "judgements",
     "quality",
+    "defaults",
     "phase",
     "local",
 )

@@ -22,7 +22,7 @@ from sklearn.preprocessing import normalize
 
 from ..baselines import DiagonalSimilarity
 from ..estimators import HDSL, load
-from ..estimators.automatic import SCALE_MARGIN
+from ..estimators.automatic import SCALE_MARGIN, automatic_scale
 from ..evaluate import knn_error
 from . import runner, sets
 from .results import (
@@ -272,13 +272,13 @@ def _size(model: HDSL) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def _automatic(settings: Settings, name: str) -> tuple[float, float]:
-    """Return the automatic scale and prior of all training rows."""
+    """Return 10 √n max(1, s/80) / m and 1 / m of all training rows."""
     parts = sets.load(settings, name)
-    model = HDSL(max_iter=1, random_state=0, **{**PAPER_MODEL, **parts.mining})
+    model = HDSL(random_state=0, **{**PAPER_MODEL, **parts.mining})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
-        model.fit(parts.X, parts.y)
-    return SCALE_FACTOR * float(model.scale_), float(model.prior_)
+        of = sets.statistics(model, parts.X, parts.y)
+    return SCALE_FACTOR * automatic_scale(of), 1.0 / of.typical_margin
 
 
 def _accuracy(parts: Parts) -> Callable[[HDSL, Any, Any], float]:

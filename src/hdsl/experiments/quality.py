@@ -65,21 +65,26 @@ class Split(NamedTuple):
 
 def cells(settings: Settings) -> list[Cell]:
     """Return every method on every set; the dot product where rows differ in length."""
-    names = ["docstrings"]
-    if settings.data is not None:
-        names = [*sets.present(settings, sets.PAPER + sets.MORE), *names]
-        names += [raw for raw, name in RAW.items() if name in names]
-    names = ["bace_ecfp6", "docstrings"] if settings.quick and len(names) > 1 else names
     return [
         {"set": name, "method": method}
-        for name in names
+        for name in names_of_sets(settings)
         for method in METHODS
         if method != "dot" or name in RAW
     ]
 
 
+def names_of_sets(settings: Settings) -> list[str]:
+    """Return the sets whose files are present, the docstrings, and the sets of raw counts."""
+    names = ["docstrings"]
+    if settings.data is not None:
+        names = [*sets.present(settings, sets.PAPER + sets.MORE), *names]
+        names += [raw for raw, name in RAW.items() if name in names]
+    return ["bace_ecfp6", "docstrings"] if settings.quick and len(names) > 1 else names
+
+
 @lru_cache(maxsize=4)
-def _split(settings: Settings, name: str) -> Split:
+def load(settings: Settings, name: str) -> Split:
+    """Return a set at unit length, or a set of raw counts as it is."""
     if name == "docstrings":
         docs = datasets.load_docstrings(min_rows_per_label=80, summaries=True)
         parts = train_test_split(docs.X, docs.y, test_size=0.2, random_state=0, stratify=docs.y)
@@ -103,7 +108,7 @@ def _split(settings: Settings, name: str) -> Split:
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return errors, known-item search and seconds of one method on one set."""
-    split, method = _split(settings, cell["set"]), cell["method"]
+    split, method = load(settings, cell["set"]), cell["method"]
     start = time.process_time()
     if method == "svc":
         with warnings.catch_warnings():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +15,13 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
-from .. import datasets, readers
+from .. import datasets, readers, user_input
+from ..core.protocols import Statistics
+from ..estimators import HDSL
+from ..estimators.fitting import make_layout
+from ..estimators.mining import Mining
+from ..estimators.rows import RowNorm
+from ..estimators.supervision import Supervision
 from .runner import Settings
 
 #: The sets of the paper, in the order of its tables.
@@ -154,6 +161,19 @@ def load(settings: Settings, name: str) -> Parts:
     if settings.data is None:
         raise MissingDataError(f"{name} needs --data, the folder of the real sets.")
     return _load(settings.data, name, settings.quick)
+
+
+def statistics(model: HDSL, X: sp.csr_array, y: np.ndarray) -> Statistics:
+    """Return what the automatic scale and prior of a model go by."""
+    from ..backends.cpu.workers import Workers
+
+    X = sp.csr_array(X, dtype=np.float64)
+    rows = RowNorm.of(model, X, continues=False).apply(X)
+    data = Supervision.check("HDSL", rows, y, class_centers=model.class_centers)
+    compared, weights = Mining.of(model)(data, user_input.generator(model.random_state))
+    data = replace(data, compared=compared, compared_weights=weights)
+    with Workers(1) as workers:
+        return make_layout(model, data, workers).statistics()
 
 
 def load_counts(settings: Settings, name: str) -> Parts:

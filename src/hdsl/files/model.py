@@ -13,7 +13,7 @@ import numpy as np
 from .. import strict_json
 from ..core.atoms import check_atoms
 from ..core.snapshot import nested, part_of
-from ..core.trace import check_trace
+from ..core.trace import NO_CORRECTIONS, check_corrections, check_trace
 from .atomic import FilePath
 from .container import FORMAT, Arrays, damaged, read, write
 from .tables import (
@@ -62,6 +62,8 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
         columns : ndarray or None
             Columns that count in the length of a row, sorted; None is all.
         trace : structured ndarray of n_iter + 1 records or more
+        corrections : structured ndarray, optional
+            The weights that corrective steps changed.
         versions : dict of str to str
             Of the programs that made the model: "hdsl", "numpy", "python"; "format" is added.
         feature_names_in : sequence of str of length n_features_in, optional
@@ -109,6 +111,10 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
     for name in FLOATS:
         value = float(state[name])
         header[name] = value if math.isfinite(value) else repr(value)
+    corrections = state.get("corrections", NO_CORRECTIONS)
+    if len(corrections):  # only paths of corrective steps have them
+        table, header["corrections"] = pack_table(corrections, "corrections")
+        arrays |= table
     if state.get("columns") is not None:
         arrays["columns"] = _pack_columns(state["columns"], header["n_features_in"])
     if header["feature_names"]:
@@ -184,6 +190,8 @@ def _state(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> dict[
     state["atoms"] = atoms.astype(np.int64) if atoms.dtype.kind == "i" else atoms
     state["weights"] = get_array(arrays, "weights")
     state["trace"] = unpack_table(arrays, "trace", get("trace", dict))
+    if "corrections" in header:
+        state["corrections"] = unpack_table(arrays, "corrections", get("corrections", dict))
     if "norm" not in header and state["versions"].get("format", 1) != 1:
         raise ValueError("norm is missing")  # only files of format 1 have none
     state["norm"] = header.get("norm")
@@ -212,6 +220,8 @@ def check_model(state: Mapping[str, Any]) -> None:
         raise ValueError(f"prior is {state['prior']}, expected a finite number >= 0.")
     check_atoms(state["atoms"], state["weights"], state["n_features_in"])
     check_trace(state["trace"], state["n_iter"], state["n_features_in"])
+    corrections = state.get("corrections", NO_CORRECTIONS)
+    check_corrections(corrections, len(state["trace"]), state["n_features_in"])
     if state.get("norm") not in (None, "l2"):
         raise ValueError(f"norm is {short(state['norm'])}, expected 'l2' or null.")
     columns = state.get("columns")

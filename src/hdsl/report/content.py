@@ -37,6 +37,7 @@ class FittedModel(Protocol):
     status_: str
     gap_is_exact_: bool
     trace_: np.ndarray
+    corrections_: np.ndarray
     n_jobs: int | None
 
     @property
@@ -108,9 +109,11 @@ def measure_errors(
     y_test: np.ndarray,
     n_jobs: int | None = None,
 ) -> dict[str, Any]:
-    """Return the errors of 3 nearest neighbors on test rows, by cosine and as learned."""
+    """Return the errors of 3 nearest neighbors on test rows, by cosine and by learned cosine."""
     k = min(N_NEIGHBORS, X.shape[0])
-    found = compare_errors(similarity, X, y, X_test, y_test, n_neighbors=k, n_jobs=n_jobs)
+    found = compare_errors(
+        similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
+    )
     counts = {"n_neighbors": k, "n_rows": X.shape[0], "n_test": X_test.shape[0]}
     return counts | found.to_dict()
 
@@ -123,7 +126,7 @@ def model_parts(
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     trace, similarity = model.trace_, model.similarity_
-    atoms, steps = _steps(trace)
+    atoms, steps, corrections = _steps(trace, model.corrections_)
     active = np.unique(atoms[:, :2])
     ends = np.searchsorted(active, atoms[:, :2])
     if rows.X is not None:
@@ -148,6 +151,7 @@ def model_parts(
         "columns": pack(used),
         "atoms": {"i": pack(ends[:, 0]), "j": pack(ends[:, 1]), "sign": pack(atoms[:, 2])},
         "steps": {name: pack(column) for name, column in steps.items()},
+        "corrections": {name: pack(column) for name, column in corrections.items()},
         "trace": {
             name: pack(trace[name])
             for name in ("objective", "gap", "n_atoms", "n_features", "validation_score")
@@ -157,25 +161,31 @@ def model_parts(
     }
 
 
-def _steps(trace: np.ndarray) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Return the distinct atoms of a path, shape (n, 3), and its steps by their numbers.
+def _steps(
+    trace: np.ndarray, corrections: np.ndarray
+) -> tuple[np.ndarray, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Return the distinct atoms of a path, shape (n, 3), its steps and its corrections.
 
-    The zero atom has number n, and -1 is none. A step of size 0 names atoms that it does not
-    change; they are left out.
+    Atoms are named by their numbers: the zero atom has number n, and -1 is none. A step of size 0
+    names atoms that it does not change; they are left out.
     """
     size = trace["step_size"].copy()
     size[0] = 1.0
     n = len(trace)
-    both = np.column_stack(
-        [np.concatenate([trace[a], trace["away_" + a]]) for a in ("i", "j", "sign")]
+    size[corrections["n_iter"]] = 0.0  # corrections say it all
+    parts = ("i", "j", "sign")
+    named = np.column_stack(
+        [np.concatenate([trace[a], trace["away_" + a], corrections[a]]) for a in parts]
     ).astype(np.int64)
-    both[~np.tile(size > 0, 2)] = NO_ATOM
-    moved = both[:, 0] >= 0
-    atoms, number = np.unique(both[moved], axis=0, return_inverse=True)
-    numbers = np.where((both == ZERO).all(axis=1), len(atoms), -1)
+    named[: 2 * n][~np.tile(size > 0, 2)] = NO_ATOM
+    moved = named[:, 0] >= 0
+    atoms, number = np.unique(named[moved], axis=0, return_inverse=True)
+    numbers = np.where((named == ZERO).all(axis=1), len(atoms), -1)
     numbers[moved] = number.ravel()
-    steps = {"toward": numbers[:n], "away": numbers[n:], "size": size, "drop": trace["drop"] + 0}
-    return atoms, steps
+    toward, away, corrected = np.split(numbers, [n, 2 * n])
+    steps = {"toward": toward, "away": away, "size": size, "drop": trace["drop"] + 0}
+    weights = corrections["weight"].copy()
+    return atoms, steps, {"n_iter": corrections["n_iter"], "atom": corrected, "weight": weights}
 
 
 def pack(array: np.ndarray) -> dict[str, str]:

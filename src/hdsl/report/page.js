@@ -20,7 +20,7 @@ function unpack(value) {
 }
 
 const data = unpack(JSON.parse(document.getElementById("data").textContent));
-const { model, atoms, steps, trace, names, counts, items } = data;
+const { model, atoms, steps, corrections, trace, names, counts, items } = data;
 const LAST = steps.size.length - 1;
 const N_ATOMS = atoms.i.length;
 
@@ -31,8 +31,13 @@ const path = (() => {
   const start = new Float64Array(N_ATOMS + 1); // the last is the zero atom
   start[steps.toward[0]] = 1;
   const kept = [start];
+  const begin = new Array(LAST + 1); // where the corrections of each iteration begin
+  for (let n = corrections.n_iter.length - 1; n >= 0; n--) begin[corrections.n_iter[n]] = n;
 
   function take(w, k) {
+    for (let n = begin[k]; corrections.n_iter[n] === k; n++) {
+      w[corrections.atom[n]] = corrections.weight[n];
+    }
     const size = steps.size[k], toward = steps.toward[k], away = steps.away[k];
     if (!(size > 0)) return;
     const factor = away < 0 ? 1 - size : toward < 0 ? 1 + size : 1;
@@ -218,7 +223,7 @@ function showLearned() {
     ? `The error is the share of ${counted(errors.n_test, "test row")} whose class the vote of ` +
       `their ${errors.n_neighbors} most similar among ${counted(errors.n_rows, "other row")} ` +
       `gets wrong: ${withInterval(errors.before)} by cosine, ${withInterval(errors.after)} by ` +
-      `the learned similarity, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`
+      `the learned cosine, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`
     : "No error on test rows was measured: the report was written without test rows and labels.");
   for (const [id, list] of [["together", plus], ["apart", minus]]) {
     const most = measure(order.map(n => strength(n, w)));

@@ -9,9 +9,10 @@ import numpy as np
 from ...core.atoms import Atom
 from .kernels import comparisons as kernels
 from .kernels.compiler import CHUNK
-from .kernels.pairs import count_into
-from .pairs import Pairs, equal_parts
-from .rows import GRAIN, Rows, check_count
+from .kernels.pairs import count_into, list_terms
+from .pairs import Pairs
+from .rows import Rows, check_count
+from .workers import GRAIN
 
 
 class Comparisons:
@@ -40,7 +41,6 @@ class Comparisons:
         self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
         self.omega, self.omega_step = np.atleast_1d(omega), np.ndim(omega)
         self.pairs, self.positive_pair, self.negative_pair = self._number_pairs(store_products)
-        self._work = np.zeros(rows.n_rows)
 
     def _number_pairs(self, store_products: bool) -> tuple[Pairs, np.ndarray, np.ndarray]:
         n, n_rows = self.n_comparisons, np.int64(self.rows.n_rows)
@@ -69,11 +69,6 @@ class Comparisons:
         return self.workers.split(self.n_chunks, grain=GRAIN // CHUNK)
 
     @cached_property
-    def parts(self) -> np.ndarray:
-        """Bounds of the parts of the comparisons whose pulls are summed separately."""
-        return equal_parts(self.n_comparisons)
-
-    @cached_property
     def dot_margins(self) -> np.ndarray:
         """Margins of the plain dot product."""
         inner = self.pairs.inner_products
@@ -89,19 +84,35 @@ class Comparisons:
     def add_atom_margins(self, atom: Atom, factor: float, out: np.ndarray) -> None:
         """Add `factor` times the margins of the matrix (e_i ± e_j)(e_i ± e_j)ᵀ."""
         i, j, sign = atom
-        kernels.add_atom_margins_by_pairs(
-            i, j, float(sign), factor, *self.rows.by_column, *self.pairs.links, *self._terms,
-            self._work, out,
-        )  # fmt: skip
+        u = self.two_per_row[0]
+        kernels.unfold_atom(0, self.rows.n_rows, i, j, float(sign), *self.rows.by_column, u)
+        self.workers.run(kernels.add_margins, self.chunk_bounds, factor, *self.by_anchor, u, out)
 
     @cached_property
-    def _terms(self) -> tuple[np.ndarray, np.ndarray]:
+    def two_per_row(self) -> np.ndarray:
+        """Room for two numbers per row."""
+        return np.zeros((2, self.rows.n_rows))
+
+    @property
+    def by_anchor(self) -> tuple[np.ndarray, ...]:
+        """Where the triplets of each anchor begin, if these are triplets, and rows a, b, c, d."""
+        (a, b), (c, d) = self.sides
+        return self._anchor_ptr, a, b, c, d
+
+    @property
+    def _anchor_ptr(self) -> np.ndarray:
+        return np.empty(0, dtype=np.int64)
+
+    @cached_property
+    def terms(self) -> tuple[np.ndarray, np.ndarray]:
         """The comparisons that each pair is in: t where it is to win, ~t where it is to lose."""
-        number = np.concatenate([self.positive_pair, self.negative_pair])
-        t = np.arange(self.n_comparisons, dtype=np.int32)
         ptr = np.zeros(self.pairs.n_pairs + 1, dtype=np.int64)
-        count_into(number, ptr)
-        return np.cumsum(ptr), np.concatenate([t, ~t])[np.argsort(number, kind="stable")]
+        for number in (self.positive_pair, self.negative_pair):
+            count_into(number, ptr)
+        np.cumsum(ptr, out=ptr)
+        term = np.empty(2 * self.n_comparisons, dtype=np.int32)
+        list_terms(self.positive_pair, self.negative_pair, ptr[:-1].copy(), term)
+        return ptr, term
 
 
 class Triplets(Comparisons):
@@ -123,19 +134,11 @@ class Triplets(Comparisons):
         anchor, positive, negative = self.columns
         return 1e-14 * norm[anchor] * (norm[positive] + norm[negative])
 
-    def add_atom_margins(self, atom: Atom, factor: float, out: np.ndarray) -> None:
-        """Add `factor` times the margins of the matrix (e_i ± e_j)(e_i ± e_j)ᵀ."""
-        i, j, sign = atom
-        kernels.add_atom_margins(
-            i, j, float(sign), factor, *self.rows.by_column, *self._by_anchor, self._work, out
-        )
-
     @cached_property
-    def _by_anchor(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _anchor_ptr(self) -> np.ndarray:
         ptr = np.zeros(self.rows.n_rows + 1, dtype=np.int64)
         count_into(self.anchors, ptr)
-        _, positive, negative = self.columns
-        return np.cumsum(ptr), positive, negative
+        return np.cumsum(ptr)
 
 
 def make_comparisons(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
 
-from ...core.protocols import Gradient
+from ...core.protocols import Gradient, Vertex
 from ...core.snapshot import Arrays
 from .cross_terms import CrossTerms, entries_directly
+from .kernels import climb as climbing
 from .kernels import gradient as kernels
 from .kernels.comparisons import any_nonzero, dots
 from .kernels.compiler import CHUNK, WIDTH
@@ -84,10 +86,12 @@ class CPUGradient(Gradient):
             out = np.zeros(self.n_features)
             kernels.diagonal_directly(pairs.a, pairs.b, *self.rows_of_x.by_row, self.w, out)
             return out
-        parts = pairs.product_parts
-        out = np.zeros((len(parts) - 1, self.n_features))
-        self.workers.run(kernels.diagonal, range(len(parts)), parts, *pairs.products, self.w, out)
-        return out.sum(axis=0) if len(out) > 1 else out[0]
+        out, (pair, ptr, feature, product) = np.empty(self.n_features), pairs.products
+        self.workers.together(
+            kernels.diagonal, 2, product.size, pairs.product_parts, pair, ptr, feature, product,
+            self.w, pairs.diagonal_parts, out,
+        )  # fmt: skip
+        return out
 
     def largest_diagonal(self, count: int) -> np.ndarray:
         """Return the features of largest C_jj, largest first."""
@@ -118,6 +122,39 @@ class CPUGradient(Gradient):
             return self.cross_terms.entries(atoms, self.w)
         return entries_directly(self.pairs, atoms[:, 0], atoms[:, 1], self.w)
 
+    def climb(self, starts: Iterable[int], n_largest: int) -> Vertex:
+        """Return the best vertex that alternating maximisation reaches."""
+        given = sorted(set(starts))
+        if len(given) + n_largest > WIDTH or self.n_features < 2 or not self.covers_all:
+            return super().climb(given, n_largest)
+        pairs, rows, n_passes = self.pairs, self.rows_of_x, climbing.MOST_PASSES
+        features = np.full((n_passes + 1, WIDTH), -1)
+        features[0, : len(given)] = given
+        n_own, way = np.zeros((2, n_passes + 1), dtype=np.int64)
+        n_own[0] = len(given)
+        seen, ends, score = (
+            np.empty(2 * WIDTH + n_passes, dtype=np.int64),
+            np.zeros(6, int),
+            np.zeros(2),
+        )
+        ends[0] = -1
+        while True:
+            self.workers.together(
+                climbing.climb, n_passes * climbing.PASS_PHASES + 1, 2 * self._cost_of_a_pass,
+                self.scale, n_largest, rows.feature_blocks, pairs.row_cost, *rows.by_column,
+                rows.column_sizes, *rows.by_row, *rows.common, *pairs.links, self.w, self.diagonal,
+                *pairs.side_by_side,
+                *pairs.of_blocks, *pairs.of_rare_features, features, n_own, way,
+                np.empty((n_passes, WIDTH), dtype=np.int64), np.empty((n_passes, WIDTH)), seen,
+                ends, score,
+            )  # fmt: skip
+            if not n_own[-1]:
+                return self.vertex(int(ends[0]), int(ends[1]), float(score[0]))
+            # It rises on and on: take up the last pass.
+            features[0], n_own[0], way[0] = features[-1], n_own[-1], way[-1]
+            n_own[1:] = 0
+            seen = np.concatenate([seen, np.empty(n_passes, dtype=np.int64)])
+
     # --- partners --------------------------------------------------------------------------------
 
     def partners(self, features: np.ndarray, *, after: bool = False) -> Partners:
@@ -129,7 +166,7 @@ class CPUGradient(Gradient):
         if len(features) <= WIDTH:
             is_light = self.covers_all and bool(2 * cost.sum() <= nnz)
             return (self._scatter if is_light else self._gather)(features, after)
-        light = 20 * cost <= nnz
+        light = 16 * cost <= nnz + 2 * self.n_features  # a pass looks at every feature
         found = np.empty(len(features)), np.empty(len(features), np.int64), np.empty(len(features))
         for chosen, find in ((light, self._scatter), (~light, self._gather_many)):
             if chosen.any():
@@ -138,23 +175,28 @@ class CPUGradient(Gradient):
         return found
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
-        R = self.pairs.side_by_side
+        R = self.pairs.side_by_side[2]
         kernels.spread(features, *self.rows_of_x.by_column, *self.pairs.links, self.w, R)
         return R
 
+    @property
+    def _cost_of_a_pass(self) -> int:
+        return self.rows_of_x.nnz + 2 * self.pairs.n_pairs
+
     def _gather(self, features: np.ndarray, after: bool) -> Partners:
         """Find the partners of up to WIDTH features in one pass over X that the threads share."""
-        m, bounds = len(features), self.rows_of_x.feature_bounds
-        shape = (len(bounds) - 1, WIDTH)
-        value, partner, entry = np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape)
-        self.workers.run(
-            kernels.gather_partners, range(len(bounds)), bounds, features, after,
-            *self.rows_of_x.by_column, self._spread(features), self.diagonal, value, partner, entry,
+        m, rows = len(features), self.rows_of_x
+        padded = np.full(WIDTH, -1)
+        padded[:m] = features
+        value, partner, entry = self.pairs.of_blocks
+        self.workers.together(
+            climbing.gather_partners, 5, self._cost_of_a_pass, rows.feature_blocks, padded, m,
+            after, *rows.by_column, rows.column_sizes, *rows.by_row, *rows.common,
+            *self.pairs.links, self.w, self.diagonal, *self.pairs.side_by_side, value, partner,
+            entry,
         )  # fmt: skip
-        if len(value) > 1:
-            best = value.argmax(axis=0), np.arange(WIDTH)  # the first part of equals
-            return value[best][:m], partner[best][:m], entry[best][:m]
-        return value[0, :m], partner[0, :m], entry[0, :m]
+        best = value[:, :m].argmax(axis=0), np.arange(m)  # the first block of equals
+        return value[best], partner[best], entry[best]
 
     def _gather_many(self, features: np.ndarray, after: bool) -> Partners:
         """Find the partners of many features, WIDTH per pass; each thread has its own passes."""
@@ -166,8 +208,8 @@ class CPUGradient(Gradient):
         value[m:], entry = np.inf, np.zeros(len(padded))  # nothing is better than padding
         self.workers.run(
             kernels.gather_blocks, self.workers.pieces(n_blocks), padded, after,
-            *self.rows_of_x.by_column, *self.pairs.links, self.w, self.diagonal, value, partner,
-            entry,
+            *self.rows_of_x.by_column, self.rows_of_x.column_sizes, *self.pairs.links, self.w,
+            self.diagonal, value, partner, entry,
         )  # fmt: skip
         return value[:m], partner[:m], entry[:m]
 

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ...core.protocols import Layout, Loss, Statistics
 from .comparisons import Comparisons, make_comparisons
+from .nearness import near_order
 from .problem import CPUProblem
 from .rows import Rows, number_features
 from .workers import Workers
@@ -36,7 +37,7 @@ class CPULayout(Layout):
     features : ndarray of shape (n_features,)
         The columns of X that are features, the fullest first. Feature numbers are positions here.
     comparisons : Comparisons
-        Sorted by their first row.
+        Sorted by their first row. Rows have numbers of their own where there are many.
     weights : ndarray of shape (n,) or None
         In the same order, relative to the largest.
     """
@@ -56,6 +57,13 @@ class CPULayout(Layout):
             self.features = np.concatenate([self.features, np.setdiff1d(columns, self.features)])
         self.n_features = len(self.features)
         matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.n_features))
+        rows_in_order = near_order(compared, X.shape[0])
+        if rows_in_order is not None:
+            matrix = matrix[rows_in_order]  # a copy, which may be sorted in place
+            matrix.sort_indices()
+            number = np.empty(X.shape[0], dtype=np.int64)
+            number[rows_in_order] = np.arange(X.shape[0])
+            compared = number[compared]
         order = np.argsort(compared[:, 0], kind="stable")
         omega: np.ndarray | float = 1.0 / len(compared)
         self.weights = None
@@ -86,7 +94,7 @@ def statistics(rows: Rows, shards: Sequence[tuple[Comparisons, np.ndarray | None
     shards : sequence of (Comparisons, weights)
         No two have an anchor in common.
     """
-    total = margin = values = 0.0
+    total = margin = values = own = 0.0
     n_anchors = 0
     for of, weights in shards:
         omega = np.ones(of.n_comparisons) if weights is None else weights
@@ -95,8 +103,9 @@ def statistics(rows: Rows, shards: Sequence[tuple[Comparisons, np.ndarray | None
         total += float(omega.sum())
         margin += float((margins * omega).sum())
         values += float((of.rows.n_values()[of.anchors] * omega).sum())
+        own += float((of.rows.squared_lengths()[of.anchors] * omega).sum())
         n_anchors += len(np.unique(of.anchors[omega > 0]))
     typical = margin / total
     if typical == 0.0:  # no two dot products differ; go by the size of the rows
         typical = float(np.square(rows.row_val).sum()) / rows.n_rows
-    return Statistics(total, typical, n_anchors, values / total)
+    return Statistics(total, typical, n_anchors, values / total, own / total)

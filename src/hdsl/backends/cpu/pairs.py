@@ -7,14 +7,16 @@ from functools import cached_property
 import numpy as np
 
 from .kernels import pairs as kernels
+from .kernels.compiler import ROW_BLOCK, WIDTH
 from .kernels.gradient import zeros_in_lines
-from .rows import GRAIN, Rows
+from .rows import Rows
 
 #: A thread is worth waking for this many pairs of rows, of some hundred stored entries each.
 PAIR_GRAIN = 400
 
-#: Sums that several threads add to are split into so many parts, for any number of threads.
-PARTS = 2
+#: The diagonal is summed in parts: most of them, least products of each, and least products of each
+#: per feature, since all parts have a number for every feature.
+MOST_PARTS, LEAST_PRODUCTS, LEAST_SHARE = 32, 100_000, 4
 
 
 class Pairs:
@@ -82,9 +84,20 @@ class Pairs:
 
     @cached_property
     def product_parts(self) -> np.ndarray:
-        """Bounds of the parts of the runs of products whose diagonals are summed separately."""
+        """Bounds of the parts of the runs of products whose diagonals are summed separately.
+
+        Their number depends on the problem alone, so that any number of threads adds the same.
+        """
         _, ptr, *_ = self.products
-        return np.searchsorted(ptr, equal_parts(int(ptr[-1])))
+        n, d = int(ptr[-1]), self.rows.n_features
+        n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
+        return np.searchsorted(ptr, [n * k // n_parts for k in range(n_parts + 1)])
+
+    @cached_property
+    def diagonal_parts(self) -> np.ndarray:
+        """Room for the diagonals of the parts; one part needs none."""
+        n_parts = len(self.product_parts) - 1
+        return np.empty((n_parts if n_parts > 1 else 0, self.rows.n_features))
 
     @cached_property
     def row_cost(self) -> np.ndarray:
@@ -97,12 +110,21 @@ class Pairs:
         return running[rows.col_ptr[1:]] - running[rows.col_ptr[:-1]]
 
     @cached_property
-    def side_by_side(self) -> np.ndarray:
-        """Room for WIDTH columns of numbers, one per row."""
-        return zeros_in_lines(self.rows.n_rows)
+    def side_by_side(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Room for WIDTH columns of X, a mark per row, WIDTH columns of R, and peaks by blocks."""
+        n = self.rows.n_rows
+        peaks = np.empty((-(-n // ROW_BLOCK) + 1, WIDTH))
+        return zeros_in_lines(n), np.zeros(n, dtype=np.uint8), zeros_in_lines(n), peaks
 
+    @cached_property
+    def of_blocks(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Room for the best value, partner and entry of WIDTH features in each feature block."""
+        shape = len(self.rows.feature_blocks) - 1, WIDTH
+        return np.empty(shape), np.empty(shape, dtype=np.int64), np.empty(shape)
 
-def equal_parts(n: int) -> np.ndarray:
-    """Return the bounds of PARTS equal parts, or of one where there is little to do."""
-    n_parts = PARTS if n > PARTS * GRAIN else 1
-    return np.array([n * k // n_parts for k in range(n_parts + 1)])
+    @cached_property
+    def of_rare_features(self) -> tuple[np.ndarray, ...]:
+        """Room to find the partners of WIDTH rare features at once."""
+        by_row, by_feature = (WIDTH, self.rows.n_rows), (WIDTH, self.rows.n_features)
+        kinds = np.float64, np.bool_, np.int32
+        return tuple(np.zeros(shape, kind) for shape in (by_row, by_feature) for kind in kinds)

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
-from ...core.atoms import ZERO, Atom, renumbered
+from ...core.atoms import ZERO, Atom, as_array, renumbered
 from ...core.protocols import Loss, Move, Problem, Step
 from ...core.snapshot import Arrays, check_arrays
 from .comparisons import Comparisons, make_comparisons
+from .corrective import Corrections
 from .cross_terms import CrossTerms
 from .gradient import CPUGradient
 from .kernels import comparisons as kernels
+from .kernels import step as step_kernels
+from .kernels.gradient import pairs_and_diagonal
 from .kernels.losses import CODES, GIVEN
+from .rooms import Rooms
 from .rows import Rows
 
 #: Stands in for a zero that is divided by.
 TINY = float(np.finfo(np.float64).tiny)
+
+_NOTHING = np.empty(0)
 
 
 class CPUProblem(Problem):
@@ -53,6 +60,7 @@ class CPUProblem(Problem):
         self.offset = prior * comparisons.dot_margins if prior > 0 else None
         self.cross_terms = CrossTerms(comparisons.pairs)
         self._code = CODES.get(type(loss), GIVEN)
+        self._rooms = Rooms()
 
     # --- margins and value -----------------------------------------------------------------------
 
@@ -130,6 +138,48 @@ class CPUProblem(Problem):
         self.workers.run(kernels.advance, bounds, margins, direction, step_size, out)
         return Step(out, step_size, self.value(out), self.largest_margin(out))
 
+    def step(self, margins: np.ndarray, move: Move, step_size: float | None = None) -> Step | None:
+        """Return the best step along a move, or the one of a given size; None for no step."""
+        if self._code == GIVEN:
+            return super().step(margins, move, step_size)
+        of, n_chunks = self.comparisons, self.comparisons.n_chunks
+        toward, away = move.toward, move.away
+        share = 0.0 if toward is not None and away is not None else 1.0 if toward is None else -1.0
+        chosen = [
+            (atom, sign * self.scale)
+            for atom, sign in ((toward, 1.0), (away, -1.0))
+            if atom is not None and atom != ZERO
+        ]
+        atoms = as_array([atom for atom, _ in chosen])
+        factors = np.array([factor for _, factor in chosen])
+        direction, out = (self._rooms.take(self.n_comparisons) for _ in range(2))
+        sums, totals, result = (
+            np.empty((2, n_chunks)),
+            np.empty((step_kernels.N_PHASES, 2)),
+            np.zeros(3),
+        )
+        self.workers.together(
+            step_kernels.take_step, step_kernels.N_PHASES, 8 * self.n_comparisons, self._code,
+            margins, _NOTHING if self.offset is None else self.offset, share, atoms, factors,
+            *of.rows.by_column, *of.by_anchor, of.omega, of.omega_step,
+            np.nan if step_size is None else step_size, move.max_step_size, of.two_per_row,
+            direction, out, *sums, totals, result,
+        )  # fmt: skip
+        size, value, largest = result.tolist()
+        return Step(out, size, value, largest) if size > 0.0 else None
+
+    @cached_property
+    def _corrections(self) -> Corrections:
+        return Corrections(self.comparisons, self.loss, self.scale)
+
+    def curvature(self, margins: np.ndarray, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms."""
+        return self._corrections.curvature(margins, atoms)
+
+    def shift(self, atoms: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """Return how margins change where the weights of atoms change."""
+        return self._corrections.shift(atoms, change)
+
     # --- gradients -------------------------------------------------------------------------------
 
     def gradient(
@@ -144,15 +194,25 @@ class CPUProblem(Problem):
             of, margins = self._take(batch, batch_weight), margins[batch]
             offset = None if offset is None else offset[batch]
         given = self.loss.derivative(margins) if self._code == GIVEN else margins
-        parts, n_pairs = of.parts, of.pairs.n_pairs
-        pulls, w = np.empty(of.n_comparisons), np.zeros((len(parts) - 1, n_pairs))
-        self.workers.run(
-            kernels.pull_pairs, range(len(parts)), parts, self._code, given, of.omega,
-            of.omega_step, of.positive_pair, of.negative_pair, pulls, w,
+        pairs, pulls = of.pairs, self._rooms.take(of.n_comparisons)
+        if not pairs.store_products:
+            w = np.zeros(pairs.n_pairs)
+            kernels.pull_pairs_once(
+                self._code, given, of.omega, of.omega_step, of.positive_pair, of.negative_pair,
+                pulls, w,
+            )  # fmt: skip
+            terms = self.cross_terms if batch is None else None
+            return CPUGradient(pairs, self.scale, w, pulls, offset, batch, terms)
+        w, diagonal = self._rooms.take(pairs.n_pairs), np.empty(self.n_features)
+        pair, ptr, feature, product = pairs.products
+        self.workers.together(
+            pairs_and_diagonal, 6, 2 * of.n_comparisons + product.size, self._code, given,
+            of.omega, of.omega_step, *of.terms, pairs.product_parts, pair, ptr, feature, product,
+            pairs.diagonal_parts, pulls, w, diagonal,
         )  # fmt: skip
-        w = w.sum(axis=0) if len(w) > 1 else w[0]
-        terms = self.cross_terms if batch is None else None
-        return CPUGradient(of.pairs, self.scale, w, pulls, offset, batch, terms)
+        gradient = CPUGradient(pairs, self.scale, w, pulls, offset, batch, self.cross_terms)
+        gradient.diagonal = diagonal
+        return gradient
 
     def weight_of(self, batch: np.ndarray) -> float:
         """Return the weight of a batch, as `batch_weight` counts it."""

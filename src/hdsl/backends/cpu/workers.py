@@ -1,20 +1,31 @@
-"""Run a compiled kernel over a range of items on several threads, same bits whatever their number.
+"""Run compiled kernels on several threads, same bits whatever their number.
 
-Kernels release the GIL, so plain threads do. A pool lives as long as one fit: no global state, no
+Kernels release the GIL, so plain threads do. Threads live as long as one fit: no global state, no
 OpenMP to break after a fork, no thread layer that forbids two fits at once.
 """
 
 from __future__ import annotations
 
+import math
 import os
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
+from queue import SimpleQueue
 from typing import Any
 
 import joblib
 import numpy as np
+
+from .kernels.team import JIT_IS_OFF, new_board, new_lobby
+
+#: A thread is worth waking for this many multiplications, not for fewer.
+GRAIN = 40_000
+
+#: Most and fewest multiplications of a piece of work, and pieces per thread that run before
+#: interrupts are served.
+PIECE, LEAST_PIECE, TURN = 2e7, 1e5, 8
 
 
 class Workers:
@@ -33,25 +44,35 @@ class Workers:
         limit = os.environ.get("NUMBA_NUM_THREADS", "")
         if limit.isdecimal():
             self.n_threads = max(1, min(self.n_threads, int(limit)))
-        self._pool = ThreadPoolExecutor(self.n_threads - 1) if self.n_threads > 1 else None
+        self._helpers: list[threading.Thread] = []
+        # A helper that sleeps takes a call and joins the work that there is by then, if any.
+        self._calls: SimpleQueue[bool] = SimpleQueue()
+        self._asleep: deque[None] = deque()
+        self._lobby = new_lobby()
+        self._work: _Work | None = None
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown()
+        self._lobby[0] += 1  # nobody lingers
+        for _ in self._helpers:
+            self._calls.put(False)
+        for helper in self._helpers:
+            helper.join()
+        self._helpers = []
 
     def run(
         self, kernel: Callable[..., Any], bounds: Sequence[int] | np.ndarray, *args: Any
     ) -> None:
         """Call ``kernel(start, stop, *args)`` for each range between neighbouring bounds."""
-        if self._pool is None or len(bounds) <= 2:
+        n_ranges = len(bounds) - 1
+        if self.n_threads == 1 or n_ranges <= 1:
             kernel(bounds[0], bounds[-1], *args)
             return
         pending = deque(pairwise(bounds))
 
-        def work() -> None:
+        def work(who: int) -> None:
             while True:
                 try:
                     start, stop = pending.popleft()
@@ -59,15 +80,90 @@ class Workers:
                     return
                 kernel(start, stop, *args)
 
-        helpers = min(self.n_threads, len(bounds) - 1) - 1
-        jobs = [self._pool.submit(work) for _ in range(helpers)]
+        shared = _Work(work)
         try:
-            work()
+            self._share(shared, min(self.n_threads, n_ranges) - 1)
+            work(-1)
         finally:  # also when interrupted: nobody may write to an array that has moved on
-            errors = [job.exception() for job in jobs]
-        for error in errors:
-            if error is not None:
-                raise error
+            pending.clear()
+            self._work = None
+            shared.close()
+        if shared.errors:
+            raise shared.errors[0]
+
+    def together(self, kernel: Callable[..., Any], n_phases: int, work: float, *args: Any) -> None:
+        """Call ``kernel(board, lobby, who, *args)`` on as many threads as the work is worth.
+
+        The kernel shares its work, of about `work` multiplications, by the counters of the board,
+        as ``kernels.team`` says: it ends when all of its tasks are done.
+        """
+        n_helpers = self.team_size(work) - 1
+        if n_helpers < 1:
+            kernel(new_board(n_phases), self._lobby, -1, *args)
+            return
+        board = new_board(n_phases, int(self._lobby[0, 0]) + 1)
+        shared = _Work(lambda who: kernel(board, self._lobby, who, *args))
+        done = False
+        try:
+            self._share(shared, n_helpers)
+            kernel(board, self._lobby, -1, *args)
+            done = True
+        finally:
+            self._work = None
+            if not done:
+                self._lobby[0] += 1  # nobody lingers
+                shared.close()
+
+    def team_size(self, work: float) -> int:
+        """Return how many threads are worth their waking for so many multiplications.
+
+        A thread more costs all others a moment, so that their number grows with the square root.
+        """
+        if JIT_IS_OFF:  # counters are then plain numbers
+            return 1
+        return int(max(1, min(self.n_threads, math.sqrt(2.0 * work / GRAIN))))
+
+    def _share(self, work: _Work, n_helpers: int) -> None:
+        """Call helpers to some work."""
+        while len(self._helpers) < n_helpers:
+            who = len(self._helpers)
+            helper = threading.Thread(target=self._help, args=(who,), name="hdsl", daemon=True)
+            self._helpers.append(helper)
+            self._asleep.append(None)
+            helper.start()
+        self._work = work
+        self._lobby[0, 1] = n_helpers
+        self._lobby[0, 0] += 1
+        # Those that linger come by themselves; who was called before may not have come yet.
+        n_awake = len(self._helpers) - len(self._asleep)
+        for _ in range(n_helpers - n_awake - self._calls.qsize()):
+            self._calls.put(True)
+
+    def _help(self, who: int) -> None:
+        last = None
+        while self._calls.get():
+            self._asleep.pop()
+            work = self._work
+            while work is not None and work is not last:
+                work.join(who)
+                last, work = work, self._work
+            last = work = None
+            self._asleep.append(None)
+
+    def run_pieces(
+        self, kernel: Callable[..., Any], n_items: int, item_cost: float, *args: Any
+    ) -> None:
+        """Call ``kernel(start, stop, *args)`` for pieces of the items, a few at a time.
+
+        A piece takes some hundredths of a second, also on one thread, and an interrupt is served
+        between pieces. `item_cost` is the number of multiplications of an item.
+        """
+        share = max(n_items * item_cost / (4 * self.n_threads), LEAST_PIECE)
+        size = max(1, int(min(PIECE, share) / max(item_cost, 1.0)))
+        bounds = [*range(0, n_items, size), n_items]
+        step = TURN * self.n_threads if self.n_threads > 1 else 1
+        for first in range(0, len(bounds) - 1, step):
+            self.run(kernel, bounds[first : first + step + 1], *args)
 
     def split(self, n_items: int, *, grain: int = 1, work: np.ndarray | None = None) -> list[int]:
         """Bounds that share out `n_items`, evenly or by their running `work`, none below `grain`.
@@ -86,3 +182,31 @@ class Workers:
         """Bounds of several pieces a thread, so that none waits long where items differ."""
         n_pieces = max(1, min(n_items, 8 * self.n_threads)) if self.n_threads > 1 else 1
         return [n_items * k // n_pieces for k in range(n_pieces + 1)]
+
+
+class _Work:
+    """Something that helpers may join until it is closed."""
+
+    def __init__(self, do: Callable[[int], None]) -> None:
+        self._do: Callable[[int], None] | None = do
+        self._came: deque[None] = deque()
+        self._left: SimpleQueue[None] = SimpleQueue()
+        self.errors: list[BaseException] = []
+
+    def join(self, who: int) -> None:
+        """Take part as helper `who`, unless it is closed."""
+        self._came.append(None)
+        do = self._do
+        try:
+            if do is not None:
+                do(who)
+        except BaseException as error:
+            self.errors.append(error)
+        finally:
+            self._left.put(None)
+
+    def close(self) -> None:
+        """Let nobody in, and return when all are out."""
+        self._do = None
+        for _ in range(len(self._came)):
+            self._left.get()

@@ -8,47 +8,66 @@ import numpy as np
 
 from .compiler import CHUNK, REORDERED, kernel
 from .losses import SMOOTHED_HINGE, loss, smoothed_hinge
+from .pairs import place_of
+from .team import finish, take, wait
+
+#: Pairs of rows whose pulls are one task.
+PAIR_BLOCK = 2048
+
+
+@kernel(inline="always")
+def loss_of_chunk(first, last, code, margins, omega, omega_step):
+    """Return the weighted loss of the comparisons [first, last)."""
+    m = margins[first:last]
+    total = 0.0
+    if code == SMOOTHED_HINGE and omega_step == 0:
+        for t in range(m.size):
+            total += smoothed_hinge(m[t], 0)
+        total *= omega[0]
+    else:
+        for t in range(m.size):
+            total += omega[(first + t) * omega_step] * loss(code, m[t], 0)
+    return total
+
+
+@kernel(inline="always")
+def slopes_of_chunk(first, last, code, margins, direction, step, omega, omega_step):
+    """Return the first two derivatives in `step` of the loss of the comparisons [first, last)."""
+    m, d = margins[first:last], direction[first:last]
+    one = 0.0
+    two = 0.0
+    if code == SMOOTHED_HINGE and omega_step == 0:
+        for t in range(m.size):
+            x = m[t] + step * d[t]
+            one += d[t] * smoothed_hinge(x, 1)
+            two += d[t] * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
+        one *= omega[0]
+        two *= omega[0]
+    else:
+        for t in range(m.size):
+            x = m[t] + step * d[t]
+            weighted = omega[(first + t) * omega_step] * d[t]
+            one += weighted * loss(code, x, 1)
+            two += weighted * d[t] * loss(code, x, 2)
+    return one, two
 
 
 @kernel(fastmath=REORDERED)
 def loss_sums(start, stop, code, margins, omega, omega_step, out):
     """Write the weighted loss of each chunk of comparisons in [start, stop)."""
     for c in range(start, stop):
-        first, last = c * CHUNK, min((c + 1) * CHUNK, margins.size)
-        total = 0.0
-        if code == SMOOTHED_HINGE and omega_step == 0:
-            for t in range(first, last):
-                total += smoothed_hinge(margins[t], 0)
-            total *= omega[0]
-        else:
-            for t in range(first, last):
-                total += omega[t * omega_step] * loss(code, margins[t], 0)
-        out[c] = total
+        last = min((c + 1) * CHUNK, margins.size)
+        out[c] = loss_of_chunk(c * CHUNK, last, code, margins, omega, omega_step)
 
 
 @kernel(fastmath=REORDERED)
 def slopes_along(start, stop, code, margins, direction, step, omega, omega_step, first, second):
     """Write, by chunks, the first two derivatives in `step` of the loss along `direction`."""
     for c in range(start, stop):
-        m = margins[c * CHUNK : min((c + 1) * CHUNK, margins.size)]
-        d = direction[c * CHUNK : min((c + 1) * CHUNK, margins.size)]
-        one = 0.0
-        two = 0.0
-        if code == SMOOTHED_HINGE and omega_step == 0:
-            for t in range(m.size):
-                x = m[t] + step * d[t]
-                one += d[t] * smoothed_hinge(x, 1)
-                two += d[t] * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
-            one *= omega[0]
-            two *= omega[0]
-        else:
-            for t in range(m.size):
-                x = m[t] + step * d[t]
-                weighted = omega[(c * CHUNK + t) * omega_step] * d[t]
-                one += weighted * loss(code, x, 1)
-                two += weighted * d[t] * loss(code, x, 2)
-        first[c] = one
-        second[c] = two
+        last = min((c + 1) * CHUNK, margins.size)
+        first[c], second[c] = slopes_of_chunk(
+            c * CHUNK, last, code, margins, direction, step, omega, omega_step
+        )
 
 
 @kernel()
@@ -78,98 +97,93 @@ def dots(start, stop, a, b, out):
 
 
 @kernel()
-def pull_pairs(
-    start, stop, bounds, code, margins, omega, omega_step, positive_pair, negative_pair, pulls, w
-):
-    """Write the pull -omega * loss'(margin) of each comparison, and sum the pulls per pair of rows.
+def pull_chunk(chunk, code, margins, omega, omega_step, pulls):
+    """Write the pull -omega * loss'(margin) of each comparison of a chunk."""
+    first, last = chunk * CHUNK, min((chunk + 1) * CHUNK, margins.size)
+    if code == SMOOTHED_HINGE and omega_step == 0:
+        for t in range(first, last):
+            pulls[t] = -omega[0] * smoothed_hinge(margins[t], 1)
+    else:
+        for t in range(first, last):
+            pulls[t] = -omega[t * omega_step] * loss(code, margins[t], 1)
 
-    A comparison pulls at the pair that is to win and pushes at the other. Part p of the
-    comparisons, those between its `bounds`, is summed into w[p] (zeros), so parts can run at once.
+
+@kernel()
+def pull_pairs_once(code, margins, omega, omega_step, positive_pair, negative_pair, pulls, w):
+    """Write the pulls, and add them up per pair of rows in `w` (zeros), on one thread.
+
+    A comparison pulls at the pair that is to win and pushes at the other.
     """
-    for part in range(start, stop):
-        own = w[part]
-        if code == SMOOTHED_HINGE and omega_step == 0:
-            for t in range(bounds[part], bounds[part + 1]):
-                pulls[t] = -omega[0] * smoothed_hinge(margins[t], 1)
-        else:
-            for t in range(bounds[part], bounds[part + 1]):
-                pulls[t] = -omega[t * omega_step] * loss(code, margins[t], 1)
-        for t in range(bounds[part], bounds[part + 1]):  # no branch on 0: it would mispredict
-            own[np.uint32(positive_pair[t])] += pulls[t]
-            own[np.uint32(negative_pair[t])] -= pulls[t]
+    for chunk in range((margins.size + CHUNK - 1) // CHUNK):
+        pull_chunk(chunk, code, margins, omega, omega_step, pulls)
+    for t in range(margins.size):  # no branch on 0: it would mispredict
+        w[np.uint32(positive_pair[t])] += pulls[t]
+        w[np.uint32(negative_pair[t])] -= pulls[t]
 
 
 @kernel()
-def add_atom_margins(i, j, sign, factor, ptr, idx, val, anchor_ptr, positive, negative, u, out):
-    """Add factor * u[a] * (u[p] - u[q]) to each triplet, u = X[:, i] + sign * X[:, j] (X as CSC).
-
-    Only triplets whose anchor has one of the two features are visited. `u` is a work vector of
-    zeros, one number per row, and is left as zeros.
-    """
-    for k in range(ptr[i], ptr[i + 1]):
-        u[idx[k]] += val[k]
-    for k in range(ptr[j], ptr[j + 1]):
-        u[idx[k]] += sign * val[k]
-    k, q = ptr[i], ptr[j]
-    while k < ptr[i + 1] or q < ptr[j + 1]:
-        # The next row of the two columns merged.
-        if q == ptr[j + 1] or (k < ptr[i + 1] and idx[k] <= idx[q]):
-            a = idx[k]
-            if q < ptr[j + 1] and idx[q] == a:
-                q += 1
-            k += 1
-        else:
-            a = idx[q]
-            q += 1
-        pull = factor * u[a]
-        for t in range(anchor_ptr[a], anchor_ptr[a + 1]):
-            out[t] += pull * (u[positive[t]] - u[negative[t]])
-    for k in range(ptr[i], ptr[i + 1]):
-        u[idx[k]] = 0.0
-    for k in range(ptr[j], ptr[j + 1]):
-        u[idx[k]] = 0.0
-
-
-@kernel()
-def _add_pair_margins(a, factor, link_ptr, neighbor, pair, term_ptr, term, u, out):
-    """Add the margins of the pairs whose first row is `a`."""
-    for e in range(link_ptr[a], link_ptr[a + 1]):
-        b = neighbor[e]
-        s = pair[e]
-        # A row with itself is listed twice in a row, and counts once.
-        if b < a or u[b] == 0.0 or (b == a and e > link_ptr[a] and pair[e - 1] == s):
-            continue
-        value = factor * u[a] * u[b]
-        for q in range(term_ptr[s], term_ptr[s + 1]):
-            t = term[q]
-            if t >= 0:
-                out[t] += value
-            else:
-                out[~t] -= value
-
-
-@kernel()
-def add_atom_margins_by_pairs(
-    i, j, sign, factor, ptr, idx, val, link_ptr, neighbor, pair, term_ptr, term, u, out
-):
-    """Do so for comparisons of any two pairs of rows.
+def pull_pairs(board, phase, code, margins, omega, omega_step, term_ptr, term, pulls, w):
+    """Do so on a team, in two phases; each pair sums its own terms, so no two threads share a sum.
 
     Term k of pair s names a comparison t that the pair is to win, or ~t where it is to lose.
     """
-    for k in range(ptr[i], ptr[i + 1]):
-        u[idx[k]] += val[k]
-    for k in range(ptr[j], ptr[j + 1]):
+    n_chunks = (margins.size + CHUNK - 1) // CHUNK
+    chunk = take(board, phase)
+    while chunk < n_chunks:
+        pull_chunk(chunk, code, margins, omega, omega_step, pulls)
+        chunk = finish(board, phase)
+    wait(board, phase, n_chunks)
+    n_blocks = (w.size + PAIR_BLOCK - 1) // PAIR_BLOCK
+    block = take(board, phase + 1)
+    while block < n_blocks:
+        for s in range(block * PAIR_BLOCK, min((block + 1) * PAIR_BLOCK, w.size)):
+            total = 0.0
+            for k in range(term_ptr[s], term_ptr[s + 1]):
+                t = term[k]
+                total += pulls[t] if t >= 0 else -pulls[~t]
+            w[s] = total
+        block = finish(board, phase + 1)
+    wait(board, phase + 1, n_blocks)
+
+
+@kernel()
+def unfold_atom(first, last, i, j, sign, ptr, idx, val, u):
+    """Write u = X[:, i] + sign * X[:, j] for the rows [first, last) (X as CSC)."""
+    u[first:last] = 0.0
+    end = ptr[i + 1]
+    k = place_of(idx, ptr[i], end, first)
+    while k < end and idx[k] < last:
+        u[idx[k]] = val[k]
+        k += 1
+    end = ptr[j + 1]
+    k = place_of(idx, ptr[j], end, first)
+    while k < end and idx[k] < last:
         u[idx[k]] += sign * val[k]
-    for column in (i, j):
-        seen = ptr[i] if column == j else ptr[i + 1]  # rows of column i come once
-        for k in range(ptr[column], ptr[column + 1]):
-            a = idx[k]
-            while seen < ptr[i + 1] and idx[seen] < a:
-                seen += 1
-            if seen < ptr[i + 1] and idx[seen] == a:
-                continue
-            _add_pair_margins(a, factor, link_ptr, neighbor, pair, term_ptr, term, u, out)
-    for k in range(ptr[i], ptr[i + 1]):
-        u[idx[k]] = 0.0
-    for k in range(ptr[j], ptr[j + 1]):
-        u[idx[k]] = 0.0
+        k += 1
+
+
+@kernel()
+def add_margins_of_chunk(first, last, factor, anchor_ptr, a, b, c, d, u, out):
+    """Add factor * (u[a] u[b] - u[c] u[d]) to the comparisons [first, last).
+
+    `anchor_ptr` says where the triplets of each anchor begin, and then a = c; it is empty for
+    quadruplets. Only triplets whose anchor has a feature of the atom are visited.
+    """
+    if anchor_ptr.size == 0:
+        for t in range(first, last):
+            out[t] += factor * (u[a[t]] * u[b[t]] - u[c[t]] * u[d[t]])
+        return
+    row = a[first]
+    while row < anchor_ptr.size - 1 and anchor_ptr[row] < last:
+        if u[row] != 0.0:
+            pull = factor * u[row]
+            for t in range(max(first, anchor_ptr[row]), min(last, anchor_ptr[row + 1])):
+                out[t] += pull * (u[b[t]] - u[d[t]])
+        row += 1
+
+
+@kernel()
+def add_margins(start, stop, factor, anchor_ptr, a, b, c, d, u, out):
+    """Do so for the chunks [start, stop)."""
+    first, last = start * CHUNK, min(stop * CHUNK, out.size)
+    add_margins_of_chunk(first, last, factor, anchor_ptr, a, b, c, d, u, out)

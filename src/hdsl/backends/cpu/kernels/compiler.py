@@ -32,3 +32,9 @@ CHUNK = 4096
 
 #: Rows of S computed side by side in one pass over X: one cache line of float64.
 WIDTH = 8
+
+#: Rows whose numbers are written in one task.
+ROW_BLOCK = 256
+
+#: Common features whose sums are added up in one task.
+COMMON_BLOCK = 64

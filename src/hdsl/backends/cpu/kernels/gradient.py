@@ -5,33 +5,80 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, config
+from numba.core import cgutils
 from numba.extending import intrinsic
 
+from .comparisons import pull_pairs
 from .compiler import REORDERED, WIDTH, kernel
 from .pairs import unfold
+from .team import JIT_IS_OFF, finish, linger, take, wait
+
+#: Features whose parts of the diagonal are added up in one task.
+FEATURE_BLOCK = 2048
 
 
 @kernel()
-def diagonal(start, stop, bounds, pair, ptr, feature, product, w, out):
-    """Add the diagonal of C from stored products; the runs between bounds[p:p + 2] go to out[p].
-
-    Run r holds the products of pair[r], from ptr[r] on. Runs come sorted by length, so that the
-    ends of the loops are predicted, and pairs that nothing pulls at are skipped.
-    """
-    for part in range(start, stop):
-        own = out[part]
-        first = bounds[part]
-        pulled = np.empty(bounds[part + 1] - first + 1, np.int32)
+def _diagonal_part(first, last, pair, ptr, feature, product, w, pulled, out):
+    """Write the diagonal of C from the runs [first, last) of products; `pulled` is a work list."""
+    out[:] = 0.0
+    for start in range(first, last, pulled.size):
         n = 0
-        for r in range(first, bounds[part + 1]):
-            pulled[n] = r - first
+        for r in range(start, min(start + pulled.size, last)):
+            pulled[n] = r
             n += w[pair[r]] != 0.0
         for p in range(n):
-            r = first + pulled[p]
+            r = pulled[p]
             x = w[pair[r]]
             for k in range(ptr[r], ptr[r + 1]):
-                own[np.uint32(feature[k])] += x * product[k]
+                out[np.uint32(feature[k])] += x * product[k]
+
+
+@kernel()
+def _diagonal(board, phase, bounds, pair, ptr, feature, product, w, parts, out):
+    """Write the diagonal of C from stored products, on a team, in two phases.
+
+    Run r holds the products of pair[r], from ptr[r] on. Runs come sorted by length, so that the
+    ends of the loops are predicted, and pairs that nothing pulls at are skipped. The runs between
+    bounds[p:p + 2] are summed in parts[p], and then the parts in their order.
+    """
+    n_parts = bounds.size - 1
+    pulled = np.empty(1024, np.int64)
+    part = take(board, phase)
+    while part < n_parts:
+        own = out if n_parts == 1 else parts[part]
+        _diagonal_part(bounds[part], bounds[part + 1], pair, ptr, feature, product, w, pulled, own)
+        part = finish(board, phase)
+    wait(board, phase, n_parts)
+    if n_parts == 1:
+        return
+    n_blocks = (out.size + FEATURE_BLOCK - 1) // FEATURE_BLOCK
+    block = take(board, phase + 1)
+    while block < n_blocks:
+        first, last = block * FEATURE_BLOCK, min((block + 1) * FEATURE_BLOCK, out.size)
+        out[first:last] = parts[0, first:last]
+        for part in range(1, n_parts):
+            for j in range(first, last):
+                out[j] += parts[part, j]
+        block = finish(board, phase + 1)
+    wait(board, phase + 1, n_blocks)
+
+
+@kernel()
+def pairs_and_diagonal(
+    board, lobby, who, code, margins, omega, omega_step, term_ptr, term, bounds, pair, ptr, feature,
+    product, parts, pulls, w, out,
+):  # fmt: skip
+    """Write the pulls of the comparisons, their sums per pair of rows, and the diagonal of C."""
+    pull_pairs(board, 0, code, margins, omega, omega_step, term_ptr, term, pulls, w)
+    _diagonal(board, 2, bounds, pair, ptr, feature, product, w, parts, out)
+    linger(board, lobby, who)
+
+
+@kernel()
+def diagonal(board, lobby, who, bounds, pair, ptr, feature, product, w, parts, out):
+    """Write the diagonal of C alone."""
+    _diagonal(board, 0, bounds, pair, ptr, feature, product, w, parts, out)
+    linger(board, lobby, who)
 
 
 @kernel()
@@ -140,8 +187,7 @@ def _gather_column_in_registers(typing_context, idx, val, R, start, stop, shift,
     return signature, generate
 
 
-_JIT_IS_OFF = getattr(config, "DISABLE_JIT", 0)
-gather_column: Any = _gather_column_plainly if _JIT_IS_OFF else _gather_column_in_registers
+gather_column: Any = _gather_column_plainly if JIT_IS_OFF else _gather_column_in_registers
 
 
 @kernel()
@@ -151,65 +197,93 @@ def gather_rows(start, stop, ptr, idx, val, R, out):
         gather_column(idx, val, R, ptr[j], ptr[j + 1], 0.0, R[0], out[j])
 
 
+def _may_reach_plainly(diag, size, peak, floor):
+    """Return whether diag + size * peak is not below the floor in any of the WIDTH columns."""
+    return not (diag + size * peak < floor).all()
+
+
+@intrinsic
+def _may_reach_in_registers(typing_context, diag, size, peak, floor):
+    """Do the same with vector registers."""
+
+    def generate(context, builder, signature, args):
+        vector, lane = ir.VectorType(ir.DoubleType(), WIDTH), ir.IntType(32)
+        undefined = ir.Constant(vector, ir.Undefined)
+        everywhere = ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH)
+
+        def vector_of(k):
+            data = context.make_array(signature.args[k])(context, builder, args[k]).data
+            return builder.load(builder.bitcast(data, vector.as_pointer()), align=8)
+
+        def filled(value):
+            first = builder.insert_element(undefined, value, ir.Constant(lane, 0))
+            return builder.shuffle_vector(first, undefined, everywhere)
+
+        reach = builder.fadd(filled(args[0]), builder.fmul(filled(args[1]), vector_of(2)))
+        below = builder.fcmp_ordered("<", reach, vector_of(3))
+        lanes = builder.bitcast(below, ir.IntType(WIDTH))
+        return builder.icmp_unsigned("!=", lanes, ir.Constant(lanes.type, 2**WIDTH - 1))
+
+    return types.boolean(types.float64, types.float64, peak, floor), generate
+
+
+_may_reach: Any = _may_reach_plainly if JIT_IS_OFF else _may_reach_in_registers
+
+
 @kernel()
-def _partners_in(start, stop, features, after, ptr, idx, val, R, diag, best, partner, entry):
+def note_partner(j, diag, s, features, after, best, partner, entry):
+    """Note j as the partner of each of WIDTH features that it is the best of so far."""
+    for c in range(WIDTH):
+        value = diag + abs(s[c])
+        i = features[c]
+        if value > best[c] and (j > i if after else j != i):
+            best[c] = value
+            partner[c] = j
+            entry[c] = s[c]
+
+
+@kernel()
+def partners_in(
+    start, stop, features, after, ptr, idx, val, size, peak, R, diag, floor, best, partner, entry
+):
     """Find the best partner j in [start, stop) of each of WIDTH features in one pass over X (CSC).
 
     Best is the largest C_jj + |S_ij|, then the smallest j; `after` asks for j > i, else j ≠ i.
     `best`, `partner` and `entry` (S_ij) hold what was found so far and are only improved.
     Padding has -1 for a feature and infinity for a best.
+
+    |S_ij| is at most the sum of |X[:, j]|, which `size` holds, times the largest |R| of the column,
+    its `peak`. A j that cannot come up to the `floor`, which others have reached, is left out.
     """
     s = np.empty(WIDTH)
     for j in range(start, stop):
-        if gather_column(idx, val, R, ptr[j], ptr[j + 1], diag[j], best, s):
-            for c in range(WIDTH):
-                value = diag[j] + abs(s[c])
-                i = features[c]
-                if value > best[c] and (j > i if after else j != i):
-                    best[c] = value
-                    partner[c] = j
-                    entry[c] = s[c]
-
-
-@kernel()
-def gather_partners(
-    start, stop, bounds, features, after, ptr, idx, val, R, diag, best, partner, entry
-):
-    """Do so for the parts [start, stop) of the features j between `bounds`, each its own result.
-
-    There may be fewer than WIDTH features; the results are written from scratch.
-    """
-    padded = np.full(WIDTH, -1)
-    padded[: features.size] = features
-    for part in range(start, stop):
-        best[part, : features.size] = -np.inf
-        best[part, features.size :] = np.inf
-        partner[part] = -1
-        entry[part] = 0.0
-        _partners_in(
-            bounds[part], bounds[part + 1], padded, after, ptr, idx, val, R, diag,
-            best[part], partner[part], entry[part],
-        )  # fmt: skip
+        if _may_reach(diag[j], size[j], peak, floor) and gather_column(
+            idx, val, R, ptr[j], ptr[j + 1], diag[j], best, s
+        ):
+            note_partner(j, diag[j], s, features, after, best, partner, entry)
 
 
 @kernel()
 def gather_blocks(
-    start, stop, features, after, ptr, idx, val, link_ptr, neighbor, pair, w, diag,
+    start, stop, features, after, ptr, idx, val, size, link_ptr, neighbor, pair, w, diag,
     best, partner, entry,
 ):  # fmt: skip
     """Find the best partners of many features, WIDTH of them in a pass over X, block by block.
 
     -1 is padding, at the end.
     """
-    R = aligned_zeros(link_ptr.size - 1)
+    R, peak = aligned_zeros(link_ptr.size - 1), np.empty(WIDTH)
     for block in range(start, stop):
         own = features[block * WIDTH : (block + 1) * WIDTH]
         n_own = 0
         while n_own < WIDTH and own[n_own] >= 0:
             n_own += 1
         spread(own[:n_own], ptr, idx, val, link_ptr, neighbor, pair, w, R)
-        _partners_in(
-            own[:n_own].min() + 1 if after else 0, diag.size, own, after, ptr, idx, val, R, diag,
+        for c in range(WIDTH):
+            peak[c] = np.abs(R[:, c]).max()
+        partners_in(
+            own[:n_own].min() + 1 if after else 0, diag.size, own, after, ptr, idx, val, size, peak,
+            R, diag, best[block * WIDTH : (block + 1) * WIDTH],
             best[block * WIDTH : (block + 1) * WIDTH],
             partner[block * WIDTH : (block + 1) * WIDTH],
             entry[block * WIDTH : (block + 1) * WIDTH],
@@ -233,58 +307,65 @@ def _reach(i, ptr, idx, val, link_ptr, neighbor, pair, w, r, reached, rows):
 
 
 @kernel()
+def scatter_partner(
+    i, after, other, ptr, idx, val, row_ptr, row_idx, row_val, link_ptr, neighbor, pair, w, diag,
+    r, reached, rows, s, seen, touched,
+):  # fmt: skip
+    """Return C_jj + |S_ij|, j and S_ij of the best partner j of a feature i, from its row of S.
+
+    Visits only the rows that the feature reaches, so it is the cheaper way for rare features.
+    A partner that shares no pair with i has S_ij = 0: `other` is the best such, or -1. The last six
+    arguments are work vectors of zeros, and are left as zeros where it matters.
+    """
+    n_rows = _reach(i, ptr, idx, val, link_ptr, neighbor, pair, w, r, reached, rows)
+    n_touched = 0
+    for b in rows[:n_rows]:
+        x = r[b]
+        r[b] = 0.0
+        reached[b] = False
+        if x == 0.0:
+            continue
+        for k in range(row_ptr[b], row_ptr[b + 1]):
+            column = np.uint32(row_idx[k])
+            if not seen[column]:
+                seen[column] = True
+                touched[n_touched] = column
+                n_touched += 1
+            s[column] += row_val[k] * x
+    best, partner, entry = -np.inf, -1, 0.0
+    if other >= 0:
+        best, partner, entry = diag[other] + abs(s[other]), other, s[other]
+    for t in range(n_touched):
+        j = int(touched[t])
+        if j > i if after else j != i:
+            value = diag[j] + abs(s[j])
+            if value > best or (value == best and j < partner):
+                best, partner, entry = value, j, s[j]
+        seen[j] = False
+        s[j] = 0.0
+    return best, partner, entry
+
+
+@kernel()
 def scatter_partners(
     start, stop, features, after, ptr, idx, val, row_ptr, row_idx, row_val, link_ptr, neighbor,
     pair, w, diag, last, first, second, best, partner, entry,
 ):  # fmt: skip
     """Find the best partner of each feature in [start, stop) of the list, one row of S at a time.
 
-    Visits only the rows that the feature reaches, so it is the cheaper way for rare features.
-    A partner that shares no pair with i has S_ij = 0, and the best such is the one of largest
-    diagonal: `last[i]` of those after i where `after`, else `first`, or `second` where that is i.
+    `last[i]` is the j after i of largest diagonal; `first` and `second` are the largest of all.
     """
     n = row_ptr.size - 1
-    r = np.zeros(n)
-    reached = np.zeros(n, np.bool_)
-    rows = np.empty(n, np.int32)
-    s = np.zeros(diag.size)
-    seen = np.zeros(diag.size, np.bool_)
+    r, reached, rows = np.zeros(n), np.zeros(n, np.bool_), np.empty(n, np.int32)
+    s, seen = np.zeros(diag.size), np.zeros(diag.size, np.bool_)
     touched = np.empty(diag.size, np.int32)
     for f in range(start, stop):
         i = features[f]
-        n_rows = _reach(i, ptr, idx, val, link_ptr, neighbor, pair, w, r, reached, rows)
-        n_touched = 0
-        for b in rows[:n_rows]:
-            x = r[b]
-            r[b] = 0.0
-            reached[b] = False
-            if x == 0.0:
-                continue
-            for k in range(row_ptr[b], row_ptr[b + 1]):
-                j = np.uint32(row_idx[k])
-                if not seen[j]:
-                    seen[j] = True
-                    touched[n_touched] = j
-                    n_touched += 1
-                s[j] += row_val[k] * x
-        if after:
-            j = last[i]
-        else:
-            j = first if first != i else second
-        if j >= 0:
-            best[f] = diag[j] + abs(s[j])
-            partner[f] = j
-            entry[f] = s[j]
-        for t in range(n_touched):
-            j = touched[t]
-            if j > i if after else j != i:
-                value = diag[j] + abs(s[j])
-                if value > best[f] or (value == best[f] and j < partner[f]):
-                    best[f] = value
-                    partner[f] = j
-                    entry[f] = s[j]
-            seen[j] = False
-            s[j] = 0.0
+        other = last[i] if after else (first if first != i else second)
+        best[f], partner[f], entry[f] = scatter_partner(
+            i, after, other, ptr, idx, val, row_ptr, row_idx, row_val, link_ptr, neighbor, pair, w,
+            diag, r, reached, rows, s, seen, touched,
+        )  # fmt: skip
 
 
 @kernel()
@@ -390,21 +471,27 @@ def entries_directly(start, stop, i, j, ptr, idx, val, link_ptr, neighbor, pair,
 
 
 @kernel()
-def sparse_dots(start, stop, first, last, pair, value, w, out):
-    """Write the inner product of w with each of the listed runs of (pair, value).
+def sparse_dots(board, lobby, who, n_per_task, first, last, pair, value, w, out):
+    """Write the inner product of w with each of the listed runs of (pair, value), on a team.
 
     Four sums side by side: a vector register would have to gather, which is slower.
     """
-    for f in range(start, stop):
-        a = b = c = d = 0.0
-        k, end = first[f], last[f]
-        while k + 4 <= end:
-            a += w[np.uint32(pair[k])] * value[k]
-            b += w[np.uint32(pair[k + 1])] * value[k + 1]
-            c += w[np.uint32(pair[k + 2])] * value[k + 2]
-            d += w[np.uint32(pair[k + 3])] * value[k + 3]
-            k += 4
-        while k < end:
-            a += w[pair[k]] * value[k]
-            k += 1
-        out[f] = (a + b) + (c + d)
+    n_tasks = (out.size + n_per_task - 1) // n_per_task
+    task = take(board, 0)
+    while task < n_tasks:
+        for f in range(task * n_per_task, min((task + 1) * n_per_task, out.size)):
+            a = b = c = d = 0.0
+            k, end = first[f], last[f]
+            while k + 4 <= end:
+                a += w[np.uint32(pair[k])] * value[k]
+                b += w[np.uint32(pair[k + 1])] * value[k + 1]
+                c += w[np.uint32(pair[k + 2])] * value[k + 2]
+                d += w[np.uint32(pair[k + 3])] * value[k + 3]
+                k += 4
+            while k < end:
+                a += w[pair[k]] * value[k]
+                k += 1
+            out[f] = (a + b) + (c + d)
+        task = finish(board, 0)
+    wait(board, 0, n_tasks)
+    linger(board, lobby, who)

@@ -29,6 +29,22 @@ def link_rows(row_a, row_b, cursor, neighbor, pair):
 
 
 @kernel()
+def list_terms(positive_pair, negative_pair, cursor, term):
+    """Fill the lists of comparisons of the pairs; `cursor` starts as their pointers.
+
+    A pair lists t where it is to win, and after those ~t where it is to lose.
+    """
+    for t in range(positive_pair.size):
+        s = positive_pair[t]
+        term[cursor[s]] = t
+        cursor[s] += 1
+    for t in range(negative_pair.size):
+        s = negative_pair[t]
+        term[cursor[s]] = ~t
+        cursor[s] += 1
+
+
+@kernel()
 def unfold(s, start, rows, ptr, idx, val, out):
     """Hold row rows[s] in a vector that held rows[s - 1], or zeros at the start (X as CSR).
 
@@ -72,3 +88,22 @@ def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, n_features, at,
                 feature[n] = idx[k]
                 product[n] = y * val[k]
                 n += 1
+
+
+@kernel()
+def place_of(idx, start, stop, row):
+    """Return the first place in idx[start:stop], which rises, that is not below `row`."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if idx[middle] < row:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@kernel()
+def ends_below(ptr, idx, limit, out):
+    """Write where the indices below `limit` end in each row (X as CSR)."""
+    for b in range(out.size):
+        out[b] = place_of(idx, ptr[b], ptr[b + 1], limit)

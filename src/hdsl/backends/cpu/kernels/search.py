@@ -1,23 +1,23 @@
 """Compiled loops of the search for the largest inner products; arrays in, arrays out.
 
-Conventions are those of ``kernels``: matrices come as their CSR or CSC arrays, and the caller
-allocates and has validated.
+Matrices come as their CSR or CSC arrays, and the caller allocates and has validated.
 
-Queries and rows of the index carry labels. Each query has two lists: the best rows of its own label
-and the best rows of other labels. A list may have width 0. `own` says that query r is row r of the
-index, which is then no candidate. Of equal scores the smaller row number comes first.
+Queries and rows of the index carry labels. Each query r has two lists: the `want_same[r]` best
+rows of its own label and the `want_other[r]` best rows of other labels. A list that wants nothing
+is left as it is. `own` says that query r is row r of the index, which is then no candidate. Of
+equal scores the smaller row number comes first.
 """
 
 import numpy as np
 
-from .kernels.compiler import WIDTH, kernel
-from .kernels.gradient import aligned_zeros, gather_column
+from .compiler import WIDTH, kernel
+from .gradient import aligned_zeros, gather_column
 
 # --- one list -------------------------------------------------------------------------------------
 
 
 @kernel()
-def _push(scores, rows, size, score, row):
+def push(scores, rows, size, score, row):
     """Offer (score, row) to a heap topped by the worst: lowest score, then largest row."""
     if size < scores.size:
         at = size
@@ -55,11 +55,11 @@ def _push(scores, rows, size, score, row):
 
 @kernel()
 def _best_first(scores, rows):
-    """Sort a heap of `_push` by falling score, then rising row: its worst is always on top."""
+    """Sort a heap of `push` by falling score, then rising row: its worst is always on top."""
     for end in range(scores.size - 1, 0, -1):
         score, row = scores[end], rows[end]
         scores[end], rows[end] = scores[0], rows[0]
-        _push(scores[:end], rows[:end], end, score, row)
+        push(scores[:end], rows[:end], end, score, row)
 
 
 @kernel()
@@ -77,7 +77,7 @@ def _best_of(sums, labels, label, same, skip, scores, rows):
         if score <= worst:
             continue  # most rows end here; an equal score in the list has the smaller row
         if b != skip and (labels[b] == label) == same:
-            n = _push(scores, rows, n, score, b)
+            n = push(scores, rows, n, score, b)
             if n == scores.size:
                 worst = scores[0]
     _best_first(scores[:n], rows[:n])
@@ -97,30 +97,49 @@ def _score_to_beat(same_scores, n_same, other_scores, n_other):
     return score
 
 
+@kernel()
+def finish(
+    start, stop, chosen, want_same, want_other,
+    same_scores, same_rows, same_size, other_scores, other_rows, other_size,
+):  # fmt: skip
+    """Sort the lists of chosen[start:stop], the best first."""
+    for r in chosen[start:stop]:
+        if want_same[r]:
+            _best_first(same_scores[r, : same_size[r]], same_rows[r, : same_size[r]])
+        if want_other[r]:
+            _best_first(other_scores[r, : other_size[r]], other_rows[r, : other_size[r]])
+
+
 # --- the search -----------------------------------------------------------------------------------
 
 
 @kernel()
 def _fill_lists(
-    r, sums, query_labels, labels, own,
+    r, sums, query_labels, labels, own, want_same, want_other,
     same_scores, same_rows, same_size, other_scores, other_rows, other_size,
 ):  # fmt: skip
     """Fill both lists of query r from its inner products with all rows."""
     skip = r if own else -1
     label = query_labels[r]
-    same_size[r] = _best_of(sums, labels, label, True, skip, same_scores[r], same_rows[r])
-    other_size[r] = _best_of(sums, labels, label, False, skip, other_scores[r], other_rows[r])
+    k = want_same[r]
+    if k:
+        scores, rows = same_scores[r, :k], same_rows[r, :k]
+        same_size[r] = _best_of(sums, labels, label, True, skip, scores, rows)
+    k = want_other[r]
+    if k:
+        scores, rows = other_scores[r, :k], other_rows[r, :k]
+        other_size[r] = _best_of(sums, labels, label, False, skip, scores, rows)
 
 
 @kernel()
 def top_of_sums(
-    start, stop, sums, first, query_labels, labels, own,
+    start, stop, sums, first, query_labels, labels, own, want_same, want_other,
     same_scores, same_rows, same_size, other_scores, other_rows, other_size,
 ):  # fmt: skip
     """Find the largest of each row [start, stop) of `sums`; row 0 is that of query `first`."""
     for r in range(first + start, first + stop):
         _fill_lists(
-            r, sums[r - first], query_labels, labels, own,
+            r, sums[r - first], query_labels, labels, own, want_same, want_other,
             same_scores, same_rows, same_size, other_scores, other_rows, other_size,
         )  # fmt: skip
 
@@ -137,19 +156,19 @@ def _add_products(r, query_ptr, query_idx, query_val, ptr, idx, val, sums):
 
 @kernel()
 def top_by_columns(
-    start, stop, query_ptr, query_idx, query_val, query_labels, ptr, idx, val, labels, own,
-    same_scores, same_rows, same_size, other_scores, other_rows, other_size,
+    start, stop, chosen, query_ptr, query_idx, query_val, ptr, idx, val, query_labels, labels, own,
+    want_same, want_other, same_scores, same_rows, same_size, other_scores, other_rows, other_size,
 ):  # fmt: skip
-    """Find the rows of largest inner product with the queries [start, stop); the index as CSC.
+    """Find the rows of largest inner product with chosen[start:stop]; the index as CSC.
 
     A query's inner products with all rows are summed from the columns of its features: the cheaper
     way where most rows share no feature.
     """
     sums = np.zeros(labels.size)
-    for r in range(start, stop):
+    for r in chosen[start:stop]:
         _add_products(r, query_ptr, query_idx, query_val, ptr, idx, val, sums)
         _fill_lists(
-            r, sums, query_labels, labels, own,
+            r, sums, query_labels, labels, own, want_same, want_other,
             same_scores, same_rows, same_size, other_scores, other_rows, other_size,
         )  # fmt: skip
         sums[:] = 0.0
@@ -157,10 +176,11 @@ def top_by_columns(
 
 @kernel()
 def top_by_rows(
-    start, stop, query_ptr, query_idx, query_val, query_labels, ptr, idx, val, labels, own,
-    n_features, same_scores, same_rows, same_size, other_scores, other_rows, other_size,
+    start, stop, chosen, n_features, query_ptr, query_idx, query_val, ptr, idx, val,
+    query_labels, labels, own, want_same, want_other,
+    same_scores, same_rows, same_size, other_scores, other_rows, other_size,
 ):  # fmt: skip
-    """Find the same for blocks [start, stop) of WIDTH queries each; the index as CSR.
+    """Find the same for blocks [start, stop) of WIDTH chosen queries each; the index as CSR.
 
     A block is spread out over the features and meets each row of the index once: the cheaper way
     where most rows share some feature.
@@ -169,10 +189,11 @@ def top_by_rows(
     s = np.empty(WIDTH)
     to_beat = np.empty(WIDTH)
     for block in range(start, stop):
-        first = block * WIDTH
-        width = min(WIDTH, query_labels.size - first)
+        own_queries = chosen[block * WIDTH : (block + 1) * WIDTH]
+        width = own_queries.size
         for c in range(width):
-            for k in range(query_ptr[first + c], query_ptr[first + c + 1]):
+            r = own_queries[c]
+            for k in range(query_ptr[r], query_ptr[r + 1]):
                 Q[query_idx[k], c] = query_val[k]
         to_beat[:width] = -np.inf
         to_beat[width:] = np.inf
@@ -180,22 +201,60 @@ def top_by_rows(
             if not gather_column(idx, val, Q, ptr[b], ptr[b + 1], 0.0, to_beat, s):
                 continue  # the row enters no list, since no |score| is large enough
             for c in range(width):
-                r = first + c
+                r = own_queries[c]
                 if s[c] <= to_beat[c] or (own and b == r):
                     continue
-                if labels[b] == query_labels[r]:
-                    same_size[r] = _push(same_scores[r], same_rows[r], same_size[r], s[c], b)
-                else:
-                    other_size[r] = _push(other_scores[r], other_rows[r], other_size[r], s[c], b)
-                to_beat[c] = _score_to_beat(
-                    same_scores[r], same_size[r], other_scores[r], other_size[r]
-                )
+                same, other = same_scores[r, : want_same[r]], other_scores[r, : want_other[r]]
+                if labels[b] != query_labels[r]:
+                    other_size[r] = push(other, other_rows[r], other_size[r], s[c], b)
+                elif same.size:  # else it is full already
+                    same_size[r] = push(same, same_rows[r], same_size[r], s[c], b)
+                n_same = same_size[r] if same.size else 0
+                to_beat[c] = _score_to_beat(same, n_same, other, other_size[r])
+        finish(
+            0, width, own_queries, want_same, want_other,
+            same_scores, same_rows, same_size, other_scores, other_rows, other_size,
+        )  # fmt: skip
         for c in range(width):
-            r = first + c
-            _best_first(same_scores[r, : same_size[r]], same_rows[r, : same_size[r]])
-            _best_first(other_scores[r, : other_size[r]], other_rows[r, : other_size[r]])
+            r = own_queries[c]
             for k in range(query_ptr[r], query_ptr[r + 1]):
                 Q[query_idx[k], c] = 0.0
+
+
+@kernel()
+def score_of(x, b, ptr, idx, val):
+    """Return the inner product of the dense vector x with row b of the index (CSR)."""
+    score = 0.0
+    for k in range(ptr[b], ptr[b + 1]):
+        score += x[np.uint32(idx[k])] * val[k]
+    return score
+
+
+@kernel()
+def top_of_class(
+    start, stop, order, class_ptr, n_features, ptr, idx, val, want_same,
+    same_scores, same_rows, same_size,
+):  # fmt: skip
+    """Find the nearest rows of the same label for order[start:stop], the rows sorted by label.
+
+    Each row meets every row of its label, those of `order` between its two numbers in `class_ptr`:
+    the cheaper way where labels have few rows.
+    """
+    x = np.zeros(n_features)
+    for at in range(start, stop):
+        r = order[at]
+        k = want_same[r]
+        if k == 0:
+            continue
+        for q in range(ptr[r], ptr[r + 1]):
+            x[np.uint32(idx[q])] = val[q]
+        for b in order[class_ptr[at, 0] : class_ptr[at, 1]]:
+            if b != r:
+                score = score_of(x, b, ptr, idx, val)
+                same_size[r] = push(same_scores[r, :k], same_rows[r, :k], same_size[r], score, b)
+        _best_first(same_scores[r, : same_size[r]], same_rows[r, : same_size[r]])
+        for q in range(ptr[r], ptr[r + 1]):
+            x[np.uint32(idx[q])] = 0.0
 
 
 # --- columns --------------------------------------------------------------------------------------

@@ -1,0 +1,1 @@
+"""One NVIDIA GPU: the same ``Layout``, ``Problem`` and ``Gradient`` with arrays on the card."""

@@ -1,0 +1,234 @@
+// Segmented sums: out[q] = Σ val[k] * source[idx[k]] over the segments q of a sparse matrix, for up
+// to 8 columns of `source` side by side. Columns of X, links of rows and products of pairs are such
+// segments.
+//
+// Eight threads own a segment. A segment above `limit` is cut into chunks, which come first and
+// leave their sums in slots; blocks of source stay in the cache while their chunks are summed.
+// A query holds the number of columns (0: there is nothing to do) and the features they are for.
+
+#define LANES 8
+
+// Columns that are stored side by side for so many features.
+__device__ inline int width_of(const i64* query) {
+    if (query == nullptr) return 1;
+    i64 n = query[0];
+    return n <= 0 ? 0 : n == 1 ? 1 : n == 2 ? 2 : n <= 4 ? 4 : 8;
+}
+
+// Writes X[:, f] of the features of a query side by side, or zeros there without `val` (X as CSC).
+KERNEL scatter_features(
+    const i64* query, const i64* ptr, const int* idx, const double* val, double* U
+) {
+    i64 n = query[0], n_blocks = gridDim.x;
+    int width = width_of(query);
+    if (n <= 0) return;
+    // Blocks take turns: each has one feature, or several where blocks are fewer than features.
+    for (i64 c = blockIdx.x % n; c < n; c += n_blocks) {
+        i64 f = query[1 + c], share = n_blocks < n ? 1 : (n_blocks - c + n - 1) / n;
+        for (i64 k = ptr[f] + blockIdx.x / n * THREADS + threadIdx.x; k < ptr[f + 1];
+             k += share * THREADS)
+            U[(i64)idx[k] * width + c] = val == nullptr ? 0.0 : val[k];
+    }
+}
+
+// The share of one thread in the sum over [first, last).
+template <int W>
+__device__ inline double gather_part(
+    i64 first, i64 last, const int* __restrict__ idx, const double* __restrict__ val,
+    const double* __restrict__ source, bool absolute, int lane
+) {
+    double x = 0.0;
+    const double* column = source + lane % W;
+    if (absolute) {
+        for (i64 k = first + lane / W; k < last; k += LANES / W)
+            x += fabs(val[k]) * column[(i64)idx[k] * W];
+        return x;
+    }
+#pragma unroll 4
+    for (i64 k = first + lane / W; k < last; k += LANES / W)
+        x += val[k] * column[(i64)idx[k] * W];
+    return x;
+}
+
+// Adds the shares of the threads that have the same column; every thread gets the sum.
+template <int W> __device__ inline double add_lanes(double x) {
+    for (int k = W; k < LANES; k <<= 1) x += __shfl_xor_sync(FULL, x, k);
+    return x;
+}
+
+template <int W>
+__device__ inline void gather_chunks_of(
+    i64 n_chunks, const i64* chunk_first, const i64* chunk_last, const int* chunk_slot,
+    const int* idx, const double* val, const double* source, bool absolute, double* slots
+) {
+    int lane = threadIdx.x % LANES;
+    i64 n_rounds = (n_chunks + THREADS / LANES - 1) / (THREADS / LANES);
+    for (i64 round = blockIdx.x; round < n_rounds; round += gridDim.x) {
+        i64 chunk = round * (THREADS / LANES) + threadIdx.x / LANES;
+        bool is_there = chunk < n_chunks;
+        double x = 0.0;
+        if (is_there)
+            x = gather_part<W>(
+                chunk_first[chunk], chunk_last[chunk], idx, val, source, absolute, lane
+            );
+        x = add_lanes<W>(x);
+        if (is_there && lane < W) slots[(i64)chunk_slot[chunk] * W + lane] = x;
+    }
+}
+
+// Sums the chunks of long segments.
+KERNEL gather_chunks(
+    const i64* query, i64 n_chunks, const i64* chunk_first, const i64* chunk_last,
+    const int* chunk_slot, const int* idx, const double* val, const double* source, i64 absolute,
+    double* slots
+) {
+    switch (width_of(query)) {
+#define CASE(W) \
+    case W: \
+        gather_chunks_of<W>( \
+            n_chunks, chunk_first, chunk_last, chunk_slot, idx, val, source, absolute, slots \
+        ); \
+        break;
+        CASE(1) CASE(2) CASE(4) CASE(8)
+#undef CASE
+    }
+}
+
+// The sum of a whole segment, where the slots of long ones are filled; all threads must call it.
+template <int W>
+__device__ inline double segment_sum(
+    i64 q, i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr,
+    const int* idx, const double* val, const double* source, bool absolute, const double* slots
+) {
+    int lane = threadIdx.x % LANES;
+    double x = 0.0;
+    if (q < n) {
+        i64 first = ptr[q], last = ptr[q + 1];
+        if (last - first <= limit) {
+            x = gather_part<W>(first, last, idx, val, source, absolute, lane);
+        } else {
+            i64 end = long_ptr[long_of[q] + 1];
+#pragma unroll 4
+            for (i64 slot = long_ptr[long_of[q]] + lane / W; slot < end; slot += LANES / W)
+                x += slots[slot * W + lane % W];
+        }
+    }
+    return add_lanes<W>(x);
+}
+
+template <int W>
+__device__ inline void gather_dense_of(
+    i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr, const int* idx,
+    const double* val, const double* source, bool absolute, const double* slots, double* out
+) {
+    int lane = threadIdx.x % LANES;
+    i64 n_rounds = (n + THREADS / LANES - 1) / (THREADS / LANES);
+    for (i64 round = blockIdx.x; round < n_rounds; round += gridDim.x) {
+        i64 q = round * (THREADS / LANES) + threadIdx.x / LANES;
+        double x = segment_sum<W>(
+            q, n, ptr, limit, long_of, long_ptr, idx, val, source, absolute, slots
+        );
+        if (q < n && lane < W) out[q * W + lane] = x;
+    }
+}
+
+// Writes the sums of all segments.
+KERNEL gather_dense(
+    const i64* query, i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr,
+    const int* idx, const double* val, const double* source, i64 absolute, const double* slots,
+    double* out
+) {
+    switch (width_of(query)) {
+#define CASE(W) \
+    case W: \
+        gather_dense_of<W>( \
+            n, ptr, limit, long_of, long_ptr, idx, val, source, absolute, slots, out \
+        ); \
+        break;
+        CASE(1) CASE(2) CASE(4) CASE(8)
+#undef CASE
+    }
+}
+
+// --- the best partner of each feature ------------------------------------------------------------
+
+// The best j so far: value C_jj + |S_ij|, then the smallest j; none is -1.
+struct Best {
+    double value, entry;
+    i64 partner;
+};
+
+__device__ inline void take_better(Best& best, double value, i64 partner, double entry) {
+    if (partner >= 0 && (best.partner < 0 || is_better(value, partner, best.value, best.partner))) {
+        best.value = value;
+        best.partner = partner;
+        best.entry = entry;
+    }
+}
+
+// Leaves in the first W threads the best of all threads that have the same column.
+template <int W> __device__ inline Best best_of_block(Best best) {
+    __shared__ double value[THREADS], entry[THREADS];
+    __shared__ i64 partner[THREADS];
+    int t = threadIdx.x;
+    __syncthreads();
+    value[t] = best.value;
+    entry[t] = best.entry;
+    partner[t] = best.partner;
+    for (int k = THREADS / 2; k >= W; k >>= 1) {
+        __syncthreads();
+        if (t < k) {
+            take_better(best, value[t + k], partner[t + k], entry[t + k]);
+            value[t] = best.value;
+            entry[t] = best.entry;
+            partner[t] = best.partner;
+        }
+    }
+    return best;
+}
+
+// Returns in the first W threads of the last block the best partners of all, and whether it is that
+// block. S is written where asked for.
+template <int W>
+__device__ inline bool best_partners(
+    const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
+    const i64* long_ptr, const int* idx, const double* val, const double* source,
+    const double* slots, const double* diagonal, double* S, double* block_value,
+    double* block_entry, i64* block_partner, unsigned* ticket, Best& best
+) {
+    int c = threadIdx.x % W;
+    i64 feature = c < query[0] ? query[1 + c] : -1;
+    best.value = -INF;
+    best.entry = 0.0;
+    best.partner = -1;
+    i64 n_rounds = (n + THREADS / LANES - 1) / (THREADS / LANES);
+    for (i64 round = blockIdx.x; round < n_rounds; round += gridDim.x) {
+        i64 j = round * (THREADS / LANES) + threadIdx.x / LANES;
+        double x = segment_sum<W>(
+            j, n, ptr, limit, long_of, long_ptr, idx, val, source, false, slots
+        );
+        if (j >= n || feature < 0) continue;
+        if (S != nullptr && threadIdx.x % LANES < W) S[c * n + j] = x;
+        if (after ? j > feature : j != feature) take_better(best, diagonal[j] + fabs(x), j, x);
+    }
+    best = best_of_block<W>(best);
+    if (threadIdx.x < W) {
+        block_value[blockIdx.x * LANES + c] = best.value;
+        block_entry[blockIdx.x * LANES + c] = best.entry;
+        block_partner[blockIdx.x * LANES + c] = best.partner;
+    }
+    if (!is_last_block(ticket)) return false;
+    const volatile double* fresh_value = block_value;
+    const volatile double* fresh_entry = block_entry;
+    const volatile i64* fresh_partner = block_partner;
+    best.value = -INF;
+    best.entry = 0.0;
+    best.partner = -1;
+    for (i64 b = threadIdx.x / W; b < gridDim.x; b += THREADS / W)
+        take_better(
+            best, fresh_value[b * LANES + c], fresh_partner[b * LANES + c],
+            fresh_entry[b * LANES + c]
+        );
+    best = best_of_block<W>(best);
+    return true;
+}

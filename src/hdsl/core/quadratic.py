@@ -1,0 +1,69 @@
+"""The change of weights that minimises a quadratic model of the value over the simplex."""
+
+from __future__ import annotations
+
+import numpy as np
+
+#: Share of the mean curvature that is added to that of each weight, so that atoms that can hardly
+#: be told apart do not trade large weights.
+RIDGE = 1e-3
+
+#: Stands in for a curvature of zero.
+TINY = 1e-300
+
+
+def best_change(
+    curvature: np.ndarray, scores: np.ndarray, weights: np.ndarray, tol: float
+) -> np.ndarray:
+    """Return the change δ of the weights that maximises scores·δ - δᵀ curvature δ / 2.
+
+    No weight becomes negative, and their sum stays. Each step moves weight from one atom to the one
+    of largest score, from where that gains most, by as much as is best.
+
+    Parameters
+    ----------
+    curvature : ndarray of shape (n_atoms, n_atoms)
+        Symmetric, positive semi-definite. A share of its mean diagonal, `RIDGE`, is added.
+    scores, weights : ndarray of shape (n_atoms,)
+    tol : float
+        Stop when scores of atoms with a positive weight are within this of the largest one.
+
+    Returns
+    -------
+    ndarray of shape (n_atoms,)
+
+    Examples
+    --------
+    >>> best_change(np.eye(2), np.array([0.0, 1.0]), np.array([1.0, 0.0]), 1e-9).round(2).tolist()
+    [-0.5, 0.5]
+    """
+    n, start = len(weights), weights
+    change = np.zeros(n)  # not the difference of weights: that would be all rounding at the end
+    scores, weights, diagonal = scores.copy(), weights.copy(), curvature.diagonal().copy()
+    ridge = RIDGE * float(diagonal.mean())
+    diagonal += ridge
+    with np.errstate(over="ignore"):  # a step without curvature is as long as the weight
+        for _ in range(100 + 20 * n):
+            best = int(scores.argmax())
+            lead = scores[best] - scores
+            lead[weights <= 0.0] = 0.0
+            if not lead.max() > tol:
+                break
+            bend = diagonal + (diagonal[best] - 2.0 * curvature[best])
+            np.maximum(bend, TINY, out=bend)
+            sizes = np.minimum(lead / bend, weights)
+            worst = int((sizes * (lead - 0.5 * sizes * bend)).argmax())
+            size = float(sizes[worst])
+            if best == worst or not size > 0.0:
+                break
+            weights[best] += size
+            change[best] += size
+            if size < weights[worst]:
+                weights[worst] -= size
+                change[worst] -= size
+            else:
+                weights[worst], change[worst] = 0.0, -start[worst]
+            scores -= size * (curvature[best] - curvature[worst])
+            scores[best] -= size * ridge
+            scores[worst] += size * ridge
+    return change

@@ -1,0 +1,1 @@
+"""Kernels of the GPU on the CPU: the same source, compiled by a C++ compiler."""

@@ -1,0 +1,154 @@
+"""A device made of NumPy arrays and of the GPU's own kernels, compiled for this machine.
+
+A library is compiled once per state of the source and kept in the folder for temporary files.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import numpy as np
+
+from hdsl.backends.cuda.runtime import THREADS, Device, kernel_names, source
+
+HEADER = Path(__file__).with_name("emulator.h")
+COMPILER = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
+OPTIONS = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", "-Wl,-Bsymbolic"]
+
+why_missing = None if COMPILER else "no C++ compiler"
+
+
+def library() -> ctypes.PyDLL:
+    """Return the compiled kernels."""
+    wrappers = "\n".join(
+        f'extern "C" int run_{name}(long long grid, void** args, int n_args) {{\n'
+        f"  if (n_args != emulator::count({name})) return 3;\n"
+        f"  return emulator::launch(grid, {THREADS},\n"
+        f"    [](void** given) {{ emulator::call({name}, given); }}, args);\n}}"
+        for name in kernel_names()
+    )
+    text = HEADER.read_text(encoding="utf-8") + source() + wrappers
+    key = hashlib.sha256(" ".join([str(COMPILER), *OPTIONS, text]).encode()).hexdigest()[:16]
+    path = Path(tempfile.gettempdir()) / f"hdsl-emulator-{os.getuid()}-{key}.so"
+    if not path.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            code, made = Path(folder) / "kernels.cpp", Path(folder) / "kernels.so"
+            code.write_text(text, encoding="utf-8")
+            subprocess.run([COMPILER, *OPTIONS, code, "-o", made], check=True)
+            shutil.copy(made, path.with_suffix(f".{os.getpid()}"))
+            path.with_suffix(f".{os.getpid()}").replace(path)
+    return ctypes.PyDLL(str(path))  # keeps the lock: the emulator has one set of fibers
+
+
+class Emulator(Device):
+    """Runs kernels thread by thread."""
+
+    name = "emulator"
+    n_blocks = 3  # few, so that kernels loop
+
+    def __init__(self):
+        self._library = library()
+        self._recording = None
+
+    def empty(self, shape, dtype=np.float64):
+        """Return an array of numbers that no result should show."""
+        dtype = np.dtype(dtype)
+        return np.full(shape, np.nan if dtype.kind == "f" else 0x5A5A5A5A, dtype)
+
+    def host(self, shape, dtype=np.float64):
+        """Return a plain array."""
+        return np.zeros(shape, dtype)
+
+    def copy(self, target, of):
+        """Copy at once."""
+        assert target.nbytes >= of.nbytes
+        self._do(lambda: ctypes.memmove(target.ctypes.data, of.ctypes.data, of.nbytes))
+
+    def clear(self, array):
+        """Set all bytes to 0."""
+        self._do(lambda: array.fill(0))
+
+    def upload(self, array):
+        """Return a copy."""
+        return np.ascontiguousarray(array).copy()
+
+    def download(self, array):
+        """Return a copy."""
+        return array.copy()
+
+    def launch(self, kernel, n_blocks, *args):
+        """Run a kernel to its end."""
+        values = []
+        for arg in args:
+            if arg is None:
+                values.append(ctypes.c_void_p(None))
+            elif isinstance(arg, np.ndarray):
+                assert arg.flags.c_contiguous
+                values.append(ctypes.c_void_p(arg.ctypes.data))
+            elif isinstance(arg, float):
+                values.append(ctypes.c_double(arg))
+            else:
+                values.append(ctypes.c_longlong(arg))
+        places = (ctypes.c_void_p * len(values))(
+            *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values)
+        )
+        run = getattr(self._library, f"run_{kernel}")
+        run.argtypes = [ctypes.c_longlong, ctypes.c_void_p, ctypes.c_int]
+
+        def call(keep=args):  # the arrays must live as long as their addresses are known
+            code = run(n_blocks, places, len(values))
+            assert code == 0, f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
+
+        self._do(call)
+
+    def mark(self):
+        """Return nothing: everything has run."""
+
+    def wait(self, mark=None):
+        """Return: everything has run."""
+
+    def argsort(self, keys):
+        """Return the stable order of the keys."""
+        return np.argsort(keys, kind="stable")
+
+    def cumsum(self, values):
+        """Return the running sums of integers."""
+        return np.cumsum(values, dtype=np.int64)
+
+    def record(self, work):
+        """Return a function that does at its later calls what the first one queued.
+
+        As with a graph of a card, the host's side of `work` is not run again.
+        """
+        calls = None
+
+        def replay():
+            nonlocal calls
+            if calls is not None:
+                for call in calls:
+                    call()
+                return
+            self._recording = noted = []
+            try:
+                work()
+            finally:
+                self._recording = None
+            calls = noted
+
+        return replay
+
+    def _do(self, call):
+        """Make a call, and note it where work is recorded."""
+        if self._recording is not None:
+            self._recording.append(call)
+        call()
+
+    def memory(self):
+        """Return plenty."""
+        return {"used": 0, "held": 0, "free": 2**40}
