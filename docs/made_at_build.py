@@ -16,6 +16,7 @@ ORDER = (
     "neighbors_before_and_after",
     "why_this_one",
     "choose_scale_and_prior",
+    "one_similarity_per_region",
     "judgements_from_a_table",
     "signed_links",
     "molecules_as_fingerprints",

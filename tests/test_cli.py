@@ -179,6 +179,24 @@ def test_class_scores_are_learned_from_the_rows_that_learn(place):
     assert names[-3:].tolist() == ["class:garden", "class:money", "class:sport"]
 
 
+def test_fit_with_regions_makes_a_model_that_every_command_takes(place, tmp_path):
+    path, page = tmp_path / "local.hdsl", tmp_path / "r.html"
+    fit = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 30, "--regions", 2, "-o", path)
+    assert re.search(r"\d+ pairs and \d+ of 2 regions from [\d,]+ triplets in", good(*fit).stdout)
+    facts = json.loads(good(*fit, "--json").stdout)
+    assert (facts["regions"], facts["iterations chosen on validation rows"]) == (2, False)
+    assert load_scored(path).model.n_regions_ == 2
+    assert json.loads(good("evaluate", path, "--json").stdout)["n"] == 18
+    assert len(json.loads(good("search", path, "goal striker", "--json").stdout)["neighbours"]) == 5
+    why = good("explain", path, "--x", "goal striker", "--y", "goal team").stdout
+    assert why.startswith("In the region of ")
+    good("report", path, "-o", page)
+    assert "<html" in page.read_text(encoding="utf-8")
+    good("info", path)
+    message = bad("fit", place / "texts.csv", *LABELLED, "--regions", 2, "--batch-size", 9)
+    assert "--regions does not go with --batch-size" in message
+
+
 def test_commands_show_class_scores_by_name(place, tmp_path):
     path, page = place / "model.hdsl", tmp_path / "r.html"
     assert "features and 3 class scores; " in good(

@@ -123,6 +123,21 @@ def test_made_data_follow_the_seed(make):
     assert (make(0).X != make(1).X).nnz
 
 
+def test_noise_turns_judgements_round():
+    clean, noisy = small().triplets, small(noise=0.3).triplets
+    turned = (clean != noisy).any(axis=1)
+    assert_array_equal(noisy[turned], clean[turned][:, [0, 2, 1]])
+    assert turned.mean() == pytest.approx(0.3, abs=0.1)  # 500 draws, five standard deviations
+
+
+def test_correlation_copies_values_to_the_right():
+    X = small(n_rows=4000, correlation=0.7).X.toarray()
+    apart = [np.corrcoef(X[:, 40], X[:, 40 + n])[0, 1] for n in (1, 2, 3)]
+    assert_allclose(apart, [0.7, 0.49, 0.343], atol=5 / np.sqrt(4000))
+    assert (X > 0).mean() == pytest.approx(SMALL["density"], abs=0.01)  # as without
+    assert X.max() <= 1
+
+
 def test_three_rows_are_enough():
     assert all(len({*t}) == 3 for t in small(n_rows=3).triplets.tolist())
 
@@ -136,6 +151,8 @@ def test_three_rows_are_enough():
         ({"alpha": 0}, r"'alpha'.*\(0, 0\.5\]"),
         ({"alpha": 0.51}, r"'alpha'.*\(0, 0\.5\]"),
         ({"alpha": np.nan}, r"'alpha'.*\(0, 0\.5\]"),
+        ({"noise": 0.6}, r"'noise'.*\[0, 0\.5\]"),
+        ({"correlation": 1}, r"'correlation'.*\[0, 1\)"),
         ({"n_features": 79}, "do not fit"),
         ({"n_atoms": 400}, "do not fit"),
     ],

@@ -20,6 +20,7 @@ PAGES = (
     "sqlite",
     "search_logs",
     "datasets",
+    "local",
 )
 #: Pages of engines, and the packages that they need.
 ENGINES = {

@@ -170,3 +170,14 @@ def test_fewer_dimensions():
     assert sum(better) >= len(better) - 1  # on the texts of Python 3.12 one is not
     # 8, 16 and 32 columns against twice as many: to within a point on 3.11, four on 3.12
     assert all(after < before + 4 for before, after in zip(svd[3:], both[2:], strict=False))
+
+
+def test_one_similarity_per_region():
+    output = run("one_similarity_per_region")
+    (plain,), (local,) = (
+        line_of(output, f"Errors {which}:") for which in ("without regions", "with two regions")
+    )
+    assert local <= 0.7 * plain
+    assert line_of(output, "Chosen:")[0] in (0, 3)
+    assert output.count("docstrings about") == 3
+    assert "In the region of " in output

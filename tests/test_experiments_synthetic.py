@@ -4,19 +4,21 @@ import csv
 import json
 import math
 
+import numpy as np
 import pytest
 
 from hdsl import experiments
-from hdsl.experiments import complexity, links, recovery, runner
+from hdsl.experiments import complexity, links, phase, recovery, runner
 from hdsl.experiments.runner import Settings
 
 pytest.importorskip("matplotlib")
 
-MODULES = {"recovery": recovery, "links": links, "complexity": complexity}
+MODULES = {"recovery": recovery, "links": links, "complexity": complexity, "phase": phase}
 FILES = {
     "recovery": ["auc.csv", "features", "entries", "matrices"],
     "links": ["auc.csv", "choices.csv", "auc", "frequency"],
     "complexity": ["time.csv", "memory.csv", "time", "memory"],
+    "phase": ["law.csv", "needed.csv", "probability.csv", "diagrams", "law", "methods"],
 }
 
 
@@ -125,6 +127,43 @@ def test_exponents_are_finite_and_memory_grows_with_s(results):
                 assert paper in ("0)", "1)", "2)")
     # Memory is counted, not timed: it grows with s and never with its square.
     assert all(0.3 < float(row["exponent of s"].split()[0]) < 1.2 for row in memory)
+
+
+def test_more_triplets_recover_more(results):
+    rows = table(results("phase"), "phase-probability")
+    plain = [row for row in rows if (row["noise"], row["correlation"]) == ("0.0", "0.0")]
+    few, many = (
+        np.mean([float(row["entries"]) for row in plain if int(row["triplets"]) == count])
+        for count in (phase.QUICK_TRIPLETS[0], phase.QUICK_TRIPLETS[-1])
+    )
+    assert few < 0.2 < 0.8 < many
+    noisy = [float(row["entries"]) for row in rows if row["noise"] == str(phase.NOISES[-1])]
+    assert np.mean(noisy) < np.mean([float(row["entries"]) for row in plain])
+
+
+def test_threshold_is_before_the_least_number_that_is_enough():
+    line = {"entries": 400, "features": None}
+    assert phase.threshold(line, "entries") == pytest.approx(400 / 2**0.25)
+    assert phase.threshold(line, "features") == math.inf
+
+
+def test_exponents_of_a_known_law_are_found():
+    rng = np.random.default_rng(0)
+    thresholds = {
+        (k, d): 5 * k**1.3 * np.log(d) ** 2 * np.exp(rng.normal(0, 0.1, size=30))
+        for k in (4, 8, 16)
+        for d in (100, 1000, 10_000)
+    }
+    exponents, r2 = phase.growth(thresholds, rng)
+    assert exponents["k"].low < 1.3 < exponents["k"].high
+    assert exponents["log d"].low < 2 < exponents["log d"].high
+    assert exponents["k"].high - exponents["k"].low < 0.2
+    assert r2 < 0.99
+    exact = {(k, d): np.full(5, k * np.log(d)) for k, d in thresholds}
+    exponents, r2 = phase.growth(exact, rng)
+    assert exponents["k"].value == pytest.approx(1)
+    assert exponents["log d"].value == pytest.approx(1)
+    assert r2 == pytest.approx(1)
 
 
 def test_full_sizes_are_the_papers(tmp_path):

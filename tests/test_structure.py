@@ -26,6 +26,7 @@ EXCEPTIONS = {
 
 #: Documented keywords of public functions.
 WIDE = {
+    "datasets/synthetic.py: make_recovery",
     "plots/neighbors.py: NeighborsDisplay.from_estimator",
     "report/assembly.py: page",
     "estimators/model.py: SimilarityModel.report",

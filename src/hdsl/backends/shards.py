@@ -28,6 +28,21 @@ from .cpu.workers import Workers
 Handles = tuple[Any, ...]
 
 
+#: The comparisons of a shard, and their weights relative to the largest of all, or None.
+Shard = tuple[Comparisons, np.ndarray | None]
+
+
+def make_shard(whole: CPULayout, chosen: np.ndarray) -> Shard:
+    """Return some comparisons of a layout, by rising numbers, with the rows that they name."""
+    of = whole.comparisons
+    part = np.column_stack([column[chosen] for column in of.columns])
+    rows, numbers = np.unique(part, return_inverse=True)
+    omega = of.omega[chosen] if of.omega_step else float(of.omega[0])
+    own = Rows(of.rows.matrix[rows], of.workers)
+    comparisons = make_comparisons(own, numbers.reshape(part.shape), omega)
+    return comparisons, None if whole.weights is None else whole.weights[chosen]
+
+
 class ShardedLayout(Layout):
     """Shards in one process: ranges of the comparisons, sorted by anchor, none cut in two.
 
@@ -58,15 +73,9 @@ class ShardedLayout(Layout):
         wanted = np.arange(1, n_shards) * of.n_comparisons // n_shards
         cuts = begins[np.minimum(np.searchsorted(begins, wanted), len(begins) - 1)]
         bounds = np.unique([0, *cuts, of.n_comparisons])
-        self._shards: list[tuple[Comparisons, np.ndarray | None]] = []
+        self._shards: list[Shard] = []
         for first, last in pairwise(bounds):
-            part = np.column_stack([column[first:last] for column in of.columns])
-            rows, numbers = np.unique(part, return_inverse=True)
-            omega = of.omega[first:last] if of.omega_step else float(of.omega[0])
-            own = Rows(of.rows.matrix[rows], workers)
-            comparisons = make_comparisons(own, numbers.reshape(part.shape), omega)
-            own_weights = None if whole.weights is None else whole.weights[first:last]
-            self._shards.append((comparisons, own_weights))
+            self._shards.append(make_shard(whole, np.arange(first, last)))
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import report, search
-from ..estimators import HDSL, load
+from ..estimators import HDSL, LocalHDSL, load
 from ..text import TEST, Collection, load_collection
 from . import inputs
 from .measure import Measured, measure_judgements, measure_labels
@@ -164,7 +164,7 @@ def find(
 
 
 def _reasons(
-    model: HDSL, x: Any, y: Any, names: np.ndarray | None, cosine: float
+    model: HDSL | LocalHDSL, x: Any, y: Any, names: np.ndarray | None, cosine: float
 ) -> list[dict[str, Any]]:
     """Return what each feature and feature pair adds to the cosine, learned part and prior."""
     explanation = model.explain(x, y, feature_names=names)
@@ -206,6 +206,8 @@ def write_report(model: ScoredModel, documents: Collection, path: Path, title: s
     errors = None
     if new.any() and y is not None:
         errors = report.measure_errors(model, X[~new], y[~new], X[new], y[new], learned.n_jobs)
+    if isinstance(learned, LocalHDSL):
+        learned = learned.shared_model()
     page = report.page(
         learned, model.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -100,6 +100,14 @@ def fit(
     prior: Annotated[
         str, option("Weight of the plain dot product, or auto.", panel=LEARNING)
     ] = "auto",
+    regions: Annotated[
+        int,
+        option(
+            "Regions, found by k-means, that each learn a part of their own; 0 is none. There are "
+            "--max-iter iterations then.",
+            panel=LEARNING,
+        ),
+    ] = 0,
     no_class_scores: Annotated[
         bool,
         option(
@@ -170,6 +178,8 @@ def fit(
       hdsl fit X.npz --quadruplets pairs.npy
 
       hdsl fit X.npz --labels y.npy --max-iter 20000 --checkpoint run.ckpt
+
+      hdsl fit reviews.csv --text body --label topic --regions 4
     """
     from ..estimators import HDSL
     from ..estimators.saving import save
@@ -181,13 +191,23 @@ def fit(
     checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
     if any(path.resolve() == output.resolve() for path in checkpoints):
         raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
-    model = HDSL(
-        scale=_number(scale, "--scale"), prior=_number(prior, "--prior"), loss=loss, oracle=oracle,
-        step=step, batch_size=batch_size, mining=mining, n_targets=n_targets,
-        n_impostors=n_impostors, mine_every=mine_every, max_iter=max_iter, tol=tol,
-        n_iter_no_change=patience, random_state=seed, device=device, n_jobs=jobs,
-        memory_limit=None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
-    )  # fmt: skip
+    shared: dict[str, Any] = {
+        "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"), "loss": loss,
+        "oracle": oracle, "step": step, "mining": mining, "n_targets": n_targets,
+        "n_impostors": n_impostors, "max_iter": max_iter, "tol": tol, "random_state": seed,
+        "n_jobs": jobs,
+        "memory_limit": None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
+    }  # fmt: skip
+    given = {"--quadruplets": quadruplets, "--batch-size": batch_size, "--mine-every": mine_every,
+             "--checkpoint": checkpoint,
+             "--device": None if device == "cpu" else device}  # fmt: skip
+    own: dict[str, Any] = {
+        "batch_size": batch_size,
+        "mine_every": mine_every,
+        "n_iter_no_change": patience,
+        "device": device,
+    }
+    model = _local_model(regions, shared, given) if regions else HDSL(**own, **shared)
     vectorizer = None
     if inputs.is_table(data):
         vectorizer = make_vectorizer(
@@ -232,6 +252,16 @@ def fit(
         raise typer.Exit(INTERRUPTED)
 
 
+def _local_model(regions: int, shared: dict[str, Any], given: dict[str, Any]) -> Any:
+    """Return the model with regions; raise ValueError for an option that it does not have."""
+    from ..estimators import LocalHDSL
+
+    others = [name for name, value in given.items() if value is not None]
+    if others:
+        raise ValueError(f"--regions does not go with {others[0]}: leave one of them out.")
+    return LocalHDSL(regions, **shared)
+
+
 def _number(text: str, name: str) -> float | str:
     try:
         return text if text == "auto" else float(text)
@@ -249,6 +279,13 @@ def _count_or_share(number: float, share: float = 0.0) -> float | int:
     return int(number) if number >= 1 and number != share else number
 
 
+def _of_regions(facts: dict[str, Any]) -> str:
+    """Return what the regions learned, if there are any."""
+    if "regions" not in facts:
+        return ""
+    return f" and {facts['pairs of regions']} of {facts['regions']} regions"
+
+
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     """Print the data, the model, its errors and its strongest pairs."""
     facts, model = outcome.facts(), outcome.model
@@ -258,9 +295,9 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     show(
         f"{facts['rows']:,} {kind} with {by}, {facts['features']:,} features{scores}; "
         f"{facts['rows held out']:,} held out.",
-        f"{facts['pairs']} pairs from {facts['triplets']:,} triplets in {facts['iterations']} "
-        f"iterations{' (chosen)' if outcome.is_chosen else ''}, {outcome.seconds:.1f} s; scale "
-        f"{model.scale_:.4g}, prior {model.prior_:.4g}.",
+        f"{facts['pairs']} pairs{_of_regions(facts)} from {facts['triplets']:,} triplets in "
+        f"{facts['iterations']} iterations{' (chosen)' if outcome.is_chosen else ''}, "
+        f"{outcome.seconds:.1f} s; scale {model.scale_:.4g}, prior {model.prior_:.4g}.",
     )
     if outcome.measured:
         of = f"{outcome.measured.n:,} {kind if outcome.by == 'labels' else 'judgements'}"

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from ..estimators import HDSL, ClassScores
+from ..estimators import HDSL, ClassScores, LocalHDSL
 from ..files.checkpoint import CheckpointFile
 from ..text import TEST, TRAIN, VALIDATION, Collection
 from .inputs import Data
@@ -39,7 +39,7 @@ class Outcome:
     checkpoints: list[CheckpointFile]
 
     @property
-    def model(self) -> HDSL:
+    def model(self) -> HDSL | LocalHDSL:
         """The model without its class scores."""
         return self.learned.model
 
@@ -57,6 +57,7 @@ class Outcome:
             "iterations chosen on validation rows": self.is_chosen,
             "status": model.status_,
             "pairs": len(model.weights_),
+            **self._regions(),
             "scale": model.scale_,
             "prior": model.prior_,
             "objective": model.objective_,
@@ -65,6 +66,14 @@ class Outcome:
             **(self.measured.facts() if self.measured else {"error": {}}),
             "seconds": round(self.seconds, 2),
         }
+
+    def _regions(self) -> dict[str, int]:
+        """Return the number of regions and of their own pairs, if there are regions."""
+        model = self.model
+        if isinstance(model, HDSL):
+            return {}
+        pairs = sum(len(weights) for weights in model.local_weights_)
+        return {"regions": model.n_regions_, "pairs of regions": pairs}
 
     def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
         """Return the feature pairs with the largest effect on the rows that were learned from."""
@@ -85,7 +94,7 @@ class _Plan(NamedTuple):
 
 def learn(
     data: Data,
-    model: HDSL,
+    model: HDSL | LocalHDSL,
     *,
     vectorizer: TfidfVectorizer | None = None,
     class_scores: bool = True,
@@ -104,8 +113,8 @@ def learn(
     Parameters
     ----------
     data : Data
-    model : HDSL
-        With the parameters to learn with; it is fitted.
+    model : HDSL or LocalHDSL
+        With the parameters to learn with; it is fitted. A LocalHDSL has `max_iter` iterations.
     vectorizer : TfidfVectorizer
         For texts; it is fitted.
     class_scores : bool
@@ -139,7 +148,8 @@ def learn(
     scores = None
     if class_scores and labels is not None and _is_scored(X, labels):
         scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
-    max_iter, is_chosen = model.max_iter, bool((part == VALIDATION).any())
+    max_iter = model.max_iter
+    is_chosen = bool((part == VALIDATION).any()) and isinstance(model, HDSL)
     checkpoints = []
     if is_chosen:
         beside = checkpoint_of_choice(checkpoint)
@@ -273,11 +283,18 @@ def _is_about(parts: np.ndarray, part: int) -> np.ndarray:
 
 
 def _fit(
-    model: HDSL, given: dict[str, Any], what: str, quiet: bool, checkpoint: Path | None
+    model: HDSL | LocalHDSL,
+    given: dict[str, Any],
+    what: str,
+    quiet: bool,
+    checkpoint: Path | None,
 ) -> list[CheckpointFile]:
     """Fit a model, with a line about it; return its checkpoint, to be deleted when all is saved."""
     if checkpoint is not None and checkpoint.exists():
         say(f"{what}: continues from {checkpoint}")
+    if isinstance(model, LocalHDSL):
+        model.fit(**given)
+        return []
     if is_watched(quiet):
         typer.echo(f"{what}:", err=True)
         model.verbose = 1

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from ..estimators import HDSL, ClassScores
+from ..estimators import HDSL, ClassScores, LocalHDSL
 
 
 @dataclass(frozen=True)
@@ -21,19 +21,19 @@ class ScoredModel:
 
     Parameters
     ----------
-    model : HDSL
+    model : HDSL or LocalHDSL
     scores : ClassScores, default=None
     """
 
-    model: HDSL
+    model: HDSL | LocalHDSL
     scores: ClassScores | None = None
 
     @classmethod
-    def from_saved(cls, saved: HDSL | Pipeline) -> ScoredModel:
+    def from_saved(cls, saved: HDSL | LocalHDSL | Pipeline) -> ScoredModel:
         """Return what `hdsl.load` read."""
-        return cls(saved) if isinstance(saved, HDSL) else cls(saved[-1], saved[0])
+        return cls(saved[-1], saved[0]) if isinstance(saved, Pipeline) else cls(saved)
 
-    def to_save(self) -> HDSL | Pipeline:
+    def to_save(self) -> HDSL | LocalHDSL | Pipeline:
         """Return what `hdsl.save` writes."""
         return self.model if self.scores is None else make_pipeline(self.scores, self.model)
 

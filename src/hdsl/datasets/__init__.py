@@ -2,11 +2,13 @@
 
 from .docstrings import load_docstrings
 from .real import load_dexter, load_dorothea, load_rcv1, load_rcv1_4
+from .regions import RegionRows, make_regions
 from .synthetic import Links, Recovery, make_links, make_recovery
 
 __all__ = [
     "Links",
     "Recovery",
+    "RegionRows",
     "load_dexter",
     "load_docstrings",
     "load_dorothea",
@@ -14,4 +16,5 @@ __all__ = [
     "load_rcv1_4",
     "make_links",
     "make_recovery",
+    "make_regions",
 ]

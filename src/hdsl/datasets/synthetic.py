@@ -32,6 +32,8 @@ def make_recovery(
     density: float = 0.02,
     n_atoms: int = 100,
     block_size: int = 100,
+    noise: float = 0.0,
+    correlation: float = 0.0,
     random_state: Any = None,
 ) -> Recovery:
     """Make the paper's similarity recovery problem.
@@ -53,6 +55,11 @@ def make_recovery(
     block_size : int, default=100
         Features per block. The first block starts at a tenth of the features, the second at six
         tenths.
+    noise : float in [0, 0.5], default=0.0
+        Probability that a judgement is turned round: positive and negative change places.
+    correlation : float in [0, 1), default=0.0
+        Correlation of neighbouring features: each value is that of the feature before it with this
+        probability, so features i and j have correlation ``correlation ** abs(i - j)``.
     random_state : int, RandomState or None, default=None
 
     Returns
@@ -75,6 +82,15 @@ def make_recovery(
         raise ValueError(
             f"The 'alpha' parameter of {owner} must be a float in (0, 0.5]. Got {alpha!r} instead."
         )
+    if not 0.0 <= noise <= 0.5:
+        raise ValueError(
+            f"The 'noise' parameter of {owner} must be a float in [0, 0.5]. Got {noise!r} instead."
+        )
+    if not 0.0 <= correlation < 1.0:
+        raise ValueError(
+            f"The 'correlation' parameter of {owner} must be a float in [0, 1). Got "
+            f"{correlation!r} instead."
+        )
     if n_features < 4 * block_size or block_size * (block_size - 1) < n_atoms:
         raise ValueError(
             f"{n_atoms} atoms in two blocks of {block_size} features do not fit {n_features} "
@@ -82,6 +98,8 @@ def make_recovery(
         )
     rng = user_input.generator(random_state)
     X = _uniform_rows(n_rows, n_features, density, rng)
+    if correlation:
+        X = _copied_to_the_right(X, correlation, rng)
     starts = [n_features // 10, 6 * n_features // 10]
     atoms = np.concatenate(
         [
@@ -92,6 +110,9 @@ def make_recovery(
     weights = rng.dirichlet(np.full(n_atoms, 9.0))
     L = atoms_module.factors(atoms, np.sqrt(weights), n_features)
     triplets = _judge(X @ L.T, n_triplets, alpha, rng)
+    if noise:
+        turned = rng.random(n_triplets) < noise
+        triplets[turned, 1:] = triplets[turned, :0:-1]
     return Recovery(X, triplets, sp.csr_array(L.T @ L), atoms, weights)
 
 
@@ -101,6 +122,21 @@ def _uniform_rows(n: int, d: int, density: float, rng: np.random.Generator) -> s
     indices = np.concatenate([np.sort(rng.choice(d, size=c, replace=False)) for c in counts])
     # 1 - [0, 1) is never 0, so no stored value is 0.
     return sp.csr_array((1.0 - rng.random(indptr[-1]), indices, indptr), shape=(n, d))
+
+
+def _copied_to_the_right(
+    X: sp.csr_array, probability: float, rng: np.random.Generator, block: int = 256
+) -> sp.csr_array:
+    """Give each value to the feature on its right with some probability, row by row, in order."""
+    columns = np.arange(X.shape[1])
+    blocks = []
+    for start in range(0, X.shape[0], block):
+        rows = X[start : start + block].toarray()
+        copied = rng.random(rows.shape) < probability
+        copied[:, 0] = False
+        source = np.maximum.accumulate(np.where(copied, 0, columns), axis=1)
+        blocks.append(sp.csr_array(np.take_along_axis(rows, source, axis=1)))
+    return sp.vstack(blocks, format="csr")
 
 
 def _random_atoms(start: int, size: int, count: int, rng: np.random.Generator) -> np.ndarray:

@@ -2,7 +2,9 @@
 
 from .cv import HDSLCV
 from .hdsl import HDSL
+from .local import LocalHDSL
+from .local_cv import LocalHDSLCV
 from .saving import load, save
 from .scores import ClassScores
 
-__all__ = ["HDSL", "HDSLCV", "ClassScores", "load", "save"]
+__all__ = ["HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "LocalHDSLCV", "load", "save"]

@@ -37,6 +37,7 @@ from .supervision import Supervision
 if TYPE_CHECKING:
     from ..backends.cpu.memory import MemoryEstimate
     from ..backends.cpu.workers import Workers
+    from ..backends.regions import RegionLayout
     from .hdsl import HDSL
 
 
@@ -381,7 +382,9 @@ def make_layout(
     return layout
 
 
-def chosen_sizes(scale: float | str, prior: float | str, layout: Layout) -> tuple[float, float]:
+def chosen_sizes(
+    scale: float | str, prior: float | str, layout: Layout | RegionLayout
+) -> tuple[float, float]:
     """Return scale and prior as numbers; "auto" is what suits the data."""
     if scale == "auto" or prior == "auto":
         statistics = layout.statistics()

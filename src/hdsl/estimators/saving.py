@@ -20,10 +20,16 @@ from .scores import ClassScores
 
 if TYPE_CHECKING:
     from .hdsl import HDSL
+    from .local import LocalHDSL
+
+#: Keys of "extra" that hold the regions of a LocalHDSL start with this.
+REGIONS = "regions"
 
 
-def save(model: HDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None) -> None:
-    """Write a fitted model, or a pipeline of `ClassScores` and `HDSL`, to one file.
+def save(
+    model: HDSL | LocalHDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None
+) -> None:
+    """Write a fitted model, or a pipeline of `ClassScores` and a model, to one file.
 
     The file is as ``HDSL.save`` writes it, and the checkpoint of the run is deleted. Of the class
     scores it holds the weights of the classifier, which must be linear, such as ``LinearSVC`` or
@@ -31,18 +37,19 @@ def save(model: HDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None)
 
     Parameters
     ----------
-    model : HDSL or Pipeline
-        Fitted. A pipeline has exactly two steps, a `ClassScores` and an `HDSL`.
+    model : HDSL, LocalHDSL or Pipeline
+        Fitted. A pipeline has exactly two steps, a `ClassScores` and an `HDSL` or `LocalHDSL`.
+        The regions of a `LocalHDSL` must have centers, as those of k-means and of an array have.
     path : str or path-like
         By convention ``*.hdsl``.
     extra : dict, default=None
         More arrays of numbers, vectors of text, and plain values to write. No key may start with
-        "class_scores".
+        "class_scores" or "regions".
 
     Raises
     ------
     ValueError
-        The pipeline has other steps, or its classifier is not linear.
+        The pipeline has other steps, its classifier is not linear, or the regions have no centers.
 
     Examples
     --------
@@ -59,10 +66,14 @@ def save(model: HDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None)
     True
     """
     extra = dict(extra or {})
-    reserved = [key for key in extra if key.startswith(CLASS_SCORES)]
-    if reserved:
-        raise ValueError(f"extra has the key {reserved[0]!r}, but {CLASS_SCORES!r} is reserved.")
+    for word in (CLASS_SCORES, REGIONS):
+        reserved = [key for key in extra if key.startswith(word)]
+        if reserved:
+            raise ValueError(f"extra has the key {reserved[0]!r}, but {word!r} is reserved.")
     scores, learned = _parts(model)
+    if hasattr(learned, "regions"):
+        check_is_fitted(learned, "local_atoms_")
+        extra |= nested(**{REGIONS: learned.to_arrays()})
     if scores is not None:
         extra[CLASS_SCORES] = {"steps": [name for name, _ in model.steps]}
         extra |= nested(**{CLASS_SCORES: scores.to_arrays()})
@@ -72,22 +83,24 @@ def save(model: HDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None)
         checkpoint.remove()
 
 
-def _parts(model: HDSL | Pipeline) -> tuple[ClassScores | None, HDSL]:
+def _parts(model: Any) -> tuple[ClassScores | None, Any]:
     """Return the class scores, if there are any, and the model after them."""
     from .hdsl import HDSL
+    from .local import LocalHDSL
 
-    if isinstance(model, HDSL):
+    if isinstance(model, HDSL | LocalHDSL):
         return None, model
     steps = [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]
-    if [type(step) for step in steps] != [ClassScores, HDSL]:
+    if [type(step) for step in steps] not in ([ClassScores, HDSL], [ClassScores, LocalHDSL]):
         names = ", ".join(type(step).__name__ for step in steps)
         raise ValueError(
-            f"A model file holds an HDSL, or a pipeline of ClassScores and HDSL. Got {names}."
+            "A model file holds an HDSL or a LocalHDSL, or a pipeline of ClassScores and one of "
+            f"these. Got {names}."
         )
     return steps[0], steps[1]
 
 
-def _state(model: HDSL) -> dict[str, Any]:
+def _state(model: Any) -> dict[str, Any]:
     """Return all that a model file holds of a fitted model."""
     check_is_fitted(model, "atoms_")
     state = {
@@ -98,6 +111,8 @@ def _state(model: HDSL) -> dict[str, Any]:
         )
     }  # fmt: skip
     params = model.get_params(deep=False)
+    if "regions" in params and not isinstance(params["regions"], str):
+        params["regions"] = "kmeans"  # the centers are in the file; an array belongs to its rows
     state["params"] = {k: v for k, v in params.items() if k not in NOT_SAVED}
     state["trace"] = model.trace_.copy()
     state["trace"]["seconds"] = np.nan
@@ -110,7 +125,7 @@ def _state(model: HDSL) -> dict[str, Any]:
     return state
 
 
-def load(path: Any) -> HDSL | Pipeline:
+def load(path: Any) -> HDSL | LocalHDSL | Pipeline:
     """Return the model that ``HDSL.save`` or `hdsl.save` wrote; no code in the file is ever run.
 
     Parameters
@@ -119,7 +134,7 @@ def load(path: Any) -> HDSL | Pipeline:
 
     Returns
     -------
-    HDSL or Pipeline
+    HDSL, LocalHDSL or Pipeline
         A pipeline if one was saved. Its ``classifier_`` then gives the same scores, but is a plain
         linear function and not the class it was; the parameter `classifier` is None.
 
@@ -141,7 +156,11 @@ def load(path: Any) -> HDSL | Pipeline:
     """
     state = read_model(path)
     extra = state.pop("extra")
-    model = _model(state)
+    regions = part_of(extra, REGIONS)
+    try:
+        model = _local_model(state, regions) if regions else _model(state)
+    except ValueError as error:
+        raise ValueError(f"Cannot load {os.fsdecode(path)!r}: {damaged(str(error))}") from None
     if CLASS_SCORES not in extra and not part_of(extra, CLASS_SCORES):
         return model
     try:
@@ -152,15 +171,25 @@ def load(path: Any) -> HDSL | Pipeline:
         ) from None
 
 
-def _model(state: dict[str, Any]) -> HDSL:
-    """Return the fitted model of a state."""
+def _local_model(state: dict[str, Any], regions: dict[str, Any]) -> LocalHDSL:
+    """Return the fitted model of a state and of the arrays of its regions."""
+    from .local import LocalHDSL
+
+    model = _model(state, LocalHDSL)
+    model.take_arrays(regions)
+    return model
+
+
+def _model(state: dict[str, Any], kind: Any = None) -> Any:
+    """Return the fitted model of a state, an HDSL unless another kind is given."""
     from .hdsl import HDSL
 
-    known = HDSL().get_params()
+    kind = kind or HDSL
+    known = kind().get_params()
     left_out = state.pop("params_left_out")
     params = state.pop("params").items()
     given = known.keys() - NOT_SAVED - set(left_out)  # a file does not configure the machine
-    model = HDSL(**{name: v for name, v in params if name in given})
+    model = kind(**{name: v for name, v in params if name in given})
     state.pop("versions")
     state.setdefault("corrections", NO_CORRECTIONS.copy())
     for name, value in state.items():
@@ -173,7 +202,7 @@ def _model(state: dict[str, Any]) -> HDSL:
     return model
 
 
-def _pipeline(extra: dict[str, Any], model: HDSL) -> Pipeline:
+def _pipeline(extra: dict[str, Any], model: Any) -> Pipeline:
     """Return the class scores in a file and the model after them; raise ValueError if damaged."""
     layout = extra.get(CLASS_SCORES)
     names = layout.get("steps") if isinstance(layout, dict) else None

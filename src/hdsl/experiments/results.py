@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """Rows of text under a head, with notes beneath."""
+    """Rows of text under a head, with notes beneath; a table not `shown` is a CSV file only."""
 
     name: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
     notes: Sequence[str] = ()
+    shown: bool = True
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
@@ -55,7 +56,8 @@ def write(name: str, title: str, results: Results, settings: Settings) -> Path:
         text.append("A quick version, at small size: not to be compared with the paper.\n")
     for table in results.tables:
         (out / f"{name}-{table.name}.csv").write_text(table.csv(), encoding="utf-8")
-        text.append(table.markdown() + "\n")
+        if table.shown:
+            text.append(table.markdown() + "\n")
     for figure, draw in results.figures.items():
         if _save(draw, out / f"{name}-{figure}"):
             text.append(f"![{name}, {figure}]({name}-{figure}.png)\n")

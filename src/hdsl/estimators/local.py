@@ -1,0 +1,555 @@
+"""LocalHDSL: one similarity for all rows, and one more per region of the space."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
+
+from .. import explain as explain_module
+from .. import user_input
+from ..core import atoms as atoms_module
+from ..core import losses, oracle, steps
+from ..core.active_set import ActiveSet
+from ..core.atoms import ZERO
+from ..core.product import (
+    ORDERS,
+    ProductOptions,
+    ProductResult,
+    product_frank_wolfe,
+    replay_product,
+)
+from ..core.trace import NO_CORRECTIONS, TRACE_DTYPE, atom_of
+from ..explain.parts import one_row
+from ..explain.tables import as_names
+from ..local_similarity import Centers, LocalSimilarity, Predicted
+from ..similarity import Similarity
+from . import saving
+from .fitting import check_memory, chosen_sizes
+from .hdsl import HDSL
+from .linear import check_array
+from .mining import Mining
+from .model import SimilarityModel
+from .parameters import check_parameters
+from .regions import check_regions, make_regions
+from .rows import RowNorm
+from .supervision import Supervision
+
+if TYPE_CHECKING:
+    from ..core.product import ProductState
+    from ..core.protocols import Loss
+
+#: Steps that a product of domains takes.
+STEPS = ("pairwise", "away", "forward")
+
+#: Fitted attributes that M has as an HDSL.
+SHARED = (
+    "atoms_", "weights_", "scale_", "prior_", "norm_", "columns_", "objective_", "gap_",
+    "gap_is_exact_", "corrections_", "n_iter_", "n_triplets_", "status_", "n_features_in_",
+    "feature_names_in_",
+)  # fmt: skip
+
+#: Features that name a region.
+N_NAMED = 3
+
+
+class LocalHDSL(SimilarityModel):
+    """HDSL with one small part more per region of the space.
+
+    Learns S(x, y) = prior·⟨x, y⟩ + xᵀ(M + N_r)y, where r is the region of x, the query. M and each
+    N_r are convex combinations of 0 and atoms (e_i ± e_j)(e_i ± e_j)ᵀ, with their own scales. Use
+    it where feature pairs mean different things in different parts of the data. With no regions
+    it is `HDSL`. `LocalHDSLCV` chooses their number.
+
+    Parameters
+    ----------
+    n_regions : int >= 0, default=4
+        Number of regions that k-means makes; 0 is no regions, M alone. Other regions have their own
+        number.
+    regions : "kmeans", clusterer or array-like of int of shape (n_rows,), default="kmeans"
+        How rows are assigned to regions. A clusterer is cloned, fitted to the rows as they are
+        compared, and must have ``predict``; rows with an answer that no training row has are
+        compared by M alone. With an array, the region of each training row, new rows have the
+        region of the nearest mean.
+    scale : float > 0 or "auto", default="auto"
+        λ of M, as in `HDSL`.
+    local_scale : float > 0 or "auto", default="auto"
+        λ of each N_r. "auto" is scale / sqrt(number of regions), the automatic scale for as many
+        anchors as a region has on average.
+    prior, norm, loss, oracle, mining, n_targets, n_impostors
+        As in `HDSL`.
+    step : {"pairwise", "away", "forward"}, default="pairwise"
+        The kind of Frank-Wolfe step, in one block (M or one N_r) per iteration.
+    order : {"largest", "cyclic"}, default="largest"
+        The block of a step: that of the largest duality gap, or each in turn.
+    max_iter : int, default=300
+        Largest number of steps in all blocks together.
+    tol : float >= 0, default=1e-3
+        Stop when the duality gap, the sum over blocks, is at most this; an exact search of every
+        block confirms it, as in `HDSL`.
+    callback : callable or None, default=None
+        Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
+        ``blocks`` and ``seconds``; True stops the run.
+    random_state, n_jobs, memory_limit
+        As in `HDSL`.
+
+    Attributes
+    ----------
+    atoms_, weights_ : ndarrays of shape (n_atoms, 3) and (n_atoms,)
+        Of M.
+    local_atoms_, local_weights_ : lists of ndarrays, one per region
+        Of each N_r.
+    scale_, local_scale_, prior_ : float
+        The values used.
+    n_regions_ : int
+    regions_ : hdsl.local_similarity.Centers or Predicted
+        Assigns rows, as S compares them, to regions.
+    region_sizes_ : ndarray of shape (n_regions_,)
+        Training rows per region.
+    norm_, columns_, objective_, gap_, gap_is_exact_, n_iter_, n_triplets_, n_features_in_
+        As in `HDSL`.
+    status_ : str
+        As in `HDSL`.
+    trace_ : structured ndarray, one record per model of the path
+        As in `HDSL`, and ``block``: 0 for a step in M, r + 1 for a step in N_r.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        If X has string column names.
+
+    Notes
+    -----
+    S is not symmetric: S(x, y) is by the region of x. The learned cosine divides by the lengths of
+    both rows, each by its own region.
+
+    Examples
+    --------
+    Features 0 and 1 mean the same in the rows that have feature 2, and the opposite in the others.
+
+    >>> import numpy as np
+    >>> from hdsl import LocalHDSL
+    >>> X = np.array([[1.0, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]])
+    >>> triplets = [[0, 1, 2], [1, 0, 3], [2, 0, 3], [3, 1, 2]]
+    >>> model = LocalHDSL(2, regions=[0, 0, 1, 1], prior=0.0, scale=1.0, local_scale=9.0)
+    >>> S = model.fit(X, triplets=triplets).similarity(X)
+    >>> S[[0, 2]].round(1).tolist()
+    [[0.5, 0.5, -0.5, -0.5], [0.5, -0.5, 0.5, -0.5]]
+    """
+
+    regions_: Centers | Predicted
+    n_regions_: int
+
+    # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
+    batch_size = mine_every = n_iter_no_change = n_components = class_centers = None
+    scoring = checkpoint = None
+    step_size, init, validation_fraction, device = "line_search", "zero", 0.1, "cpu"
+
+    def __init__(
+        self,
+        n_regions: int = 4,
+        *,
+        regions: Any = "kmeans",
+        scale: float | str = "auto",
+        local_scale: float | str = "auto",
+        prior: float | str = "auto",
+        norm: str | None = "l2",
+        loss: str | Loss = "smoothed_hinge",
+        oracle: str = "ascent",
+        step: str = "pairwise",
+        order: str = "largest",
+        mining: str | Callable[..., np.ndarray] = "neighbors",
+        n_targets: int = 10,
+        n_impostors: int = 10,
+        max_iter: int = 300,
+        tol: float = 1e-3,
+        callback: Callable[[ProductState], bool | None] | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        memory_limit: str | float | None = "auto",
+    ) -> None:
+        self.n_regions = n_regions
+        self.regions = regions
+        self.scale = scale
+        self.local_scale = local_scale
+        self.prior = prior
+        self.norm = norm
+        self.loss = loss
+        self.oracle = oracle
+        self.step = step
+        self.order = order
+        self.mining = mining
+        self.n_targets = n_targets
+        self.n_impostors = n_impostors
+        self.max_iter = max_iter
+        self.tol = tol
+        self.callback = callback
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.memory_limit = memory_limit
+
+    # --- fitting ---------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
+    ) -> LocalHDSL:
+        """Learn the similarity from labels or triplets.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,), default=None
+            Labels to make triplets from; not needed with `triplets`.
+        triplets : array-like of int of shape (n_triplets, 3), default=None
+            Row numbers of X: the first is more like the second than like the third.
+        sample_weight : array-like, default=None
+            One weight per triplet where these are given, otherwise one per row, for k-means too.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        rng = user_input.generator(self.random_state)
+        checked = copy(self)  # takes what is found out; self changes at the end, as a whole
+        X = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
+        rows = RowNorm.of(self, X, continues=False)
+        data = Supervision.check(
+            type(self).__name__, rows.apply(X), y, triplets=triplets, sample_weight=sample_weight
+        )
+        mine = Mining(self.mining, self.n_targets, self.n_impostors, self.n_jobs)
+        compared, weights = mine(data, rng)
+        checked.regions_, assigned = make_regions(
+            self.regions, self.n_regions, data.X, data.weights, int(rng.integers(2**31 - 1))
+        )
+        checked.n_regions_ = checked.regions_.n_regions
+        checked.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=checked.n_regions_)
+        checked.norm_, checked.columns_ = rows.norm, rows.columns
+        data = replace(data, compared=compared, compared_weights=weights)
+        checked._learn(data, assigned, rng)
+        user_input.replace_fitted(self, checked)
+        return self
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        user_input.check_word(name, "step", self.step, STEPS)
+        check_parameters(self)
+        user_input.check_word(name, "order", self.order, ORDERS)
+        user_input.check_number(name, "n_regions", self.n_regions, low=0, integer=True)
+        user_input.check_number(
+            name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
+        )
+        check_regions(name, self.regions)
+
+    def _learn(self, data: Supervision, assigned: np.ndarray, rng: np.random.Generator) -> None:
+        """Solve, and take the fitted attributes."""
+        from ..backends.cpu.workers import Workers  # compiled code is loaded by the first fit
+        from ..backends.regions import RegionLayout
+
+        check_memory(self, data.X, data.compared)
+        with Workers(self.n_jobs) as workers:
+            layout = RegionLayout(
+                data.X, data.compared, data.compared_weights, workers=workers,
+                regions=assigned if self.n_regions_ else None,
+            )  # fmt: skip
+            scale, prior = chosen_sizes(self.scale, self.prior, layout)
+            local_scale = self.local_scale
+            if isinstance(local_scale, str):
+                local_scale = scale / math.sqrt(max(self.n_regions_, 1))
+            user_input.check_margins(data.X, scale + float(local_scale), prior)
+            loss = losses.checked(losses.get(self.loss))
+            result = product_frank_wolfe(
+                layout.problem(loss, scale, float(local_scale), prior),
+                oracle.ORACLES[self.oracle],
+                steps.RULES[self.step],
+                ProductOptions(self.order, self.max_iter, self.tol),
+                rng=rng,
+                callback=self.callback,
+            )
+        self.scale_, self.local_scale_, self.prior_ = scale, float(local_scale), prior
+        self.n_triplets_ = len(data.compared)
+        self._store(result, layout.numbers)
+
+    def _store(self, result: ProductResult, numbers: np.ndarray) -> None:
+        (self.atoms_, self.weights_), *local = result.blocks
+        self.local_atoms_ = [atoms_module.as_array([]) for _ in range(self.n_regions_)]
+        self.local_weights_ = [np.empty(0) for _ in range(self.n_regions_)]
+        for number, (atoms, weights) in zip(numbers.tolist(), local, strict=True):
+            if number >= 0:
+                self.local_atoms_[number], self.local_weights_[number] = atoms, weights
+        self.objective_, self.gap_, self.gap_is_exact_ = (
+            result.objective, result.gap, result.gap_is_exact,
+        )  # fmt: skip
+        self.n_iter_, self.status_, self.trace_ = result.n_iter, result.status, result.trace
+        self.corrections_ = NO_CORRECTIONS.copy()  # no step of a product is one
+        block = self.trace_["block"]
+        block[:] = np.concatenate([[0], 1 + numbers])[block]  # regions without triplets count too
+
+    # --- what was learned ------------------------------------------------------------------------
+
+    @property
+    def similarity_(self) -> LocalSimilarity:  # type: ignore[override]
+        """The learned similarity as a plain value, free of the estimator."""
+        check_is_fitted(self, "local_atoms_")
+        d = self.n_features_in_
+        shared = Similarity(
+            self.atoms_, self.weights_, self.scale_, self.prior_, d, self.norm_, self.columns_
+        )
+        local = [
+            Similarity(atoms, weights, self.local_scale_, 0.0, d)
+            for atoms, weights in zip(self.local_atoms_, self.local_weights_, strict=True)
+        ]
+        return LocalSimilarity(shared, local, self.regions_)
+
+    def region(self, X: Any) -> np.ndarray:
+        """Return the region of each row of X, shape (n_rows,); -1 for none."""
+        similarity = self.similarity_
+        return similarity.assign(self._check(X))
+
+    def region_names(self, feature_names: Any = None) -> list[str]:
+        """Return a name for each region: the features that set its center apart.
+
+        Regions that have no centers are numbered.
+        """
+        check_is_fitted(self, "local_atoms_")
+        names = as_names(self._feature_names(feature_names), self.n_features_in_)
+        regions = self.regions_
+        if not isinstance(regions, Centers):
+            return [f"region {r}" for r in range(self.n_regions_)]
+        return [
+            ", ".join(str(names[f]) for f in regions.features(r, N_NAMED)) or f"region {r}"
+            for r in range(self.n_regions_)
+        ]
+
+    def matrix(self, region: int | None = None) -> Any:
+        """Return M, or M + N_r of a region, as a sparse array of shape (n_features, n_features)."""
+        similarity = self.similarity_
+        if region is None:
+            return similarity.shared.matrix()
+        return similarity.of(self._check_region(region)).matrix()
+
+    def _check_region(self, region: Any) -> int:
+        user_input.check_number(type(self).__name__, "region", region, low=0, integer=True)
+        if region >= self.n_regions_:
+            raise ValueError(f"region is {region}, but there are {self.n_regions_} regions.")
+        return int(region)
+
+    def at(self, n_iter: int) -> LocalHDSL:
+        """Return the model as it was after `n_iter` iterations, from the trace, without a refit."""
+        check_is_fitted(self, "local_atoms_")
+        user_input.check_number(type(self).__name__, "n_iter", n_iter, low=0, integer=True)
+        if n_iter >= len(self.trace_):
+            raise ValueError(
+                f"n_iter must be an int from 0 to {len(self.trace_) - 1}. Got {n_iter!r}."
+            )
+        model = copy(self)
+        first, *local = replay_product(self.trace_, int(n_iter), 1 + self.n_regions_)
+        model.atoms_, model.weights_ = first.atoms, first.weights
+        model.local_atoms_ = [own.atoms for own in local]
+        model.local_weights_ = [own.weights for own in local]
+        then = self.trace_[n_iter]
+        model.objective_, model.gap_ = float(then["objective"]), float(then["gap"])
+        model.gap_is_exact_, model.n_iter_ = bool(then["gap_is_exact"]), int(n_iter)
+        model.trace_, model.status_ = self.trace_[: n_iter + 1], "at"
+        return model
+
+    def transform(self, X: Any, *, region: int | None = None) -> Any:  # type: ignore[override]
+        """Return rows whose dot products are the similarity inside each region.
+
+        A row has values in the columns of its own region only, so rows of different regions are
+        compared by M alone. With `region` all rows take that region: for a query x of region r,
+        ``transform(x, region=r) @ transform(Y, region=r).T`` is S(x, y) for all rows of Y.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        region : int, default=None
+
+        Returns
+        -------
+        array or sparse matrix, as X, of shape (n_rows, n_columns)
+            The atoms of M, those of each N_r, then sqrt(prior)·X where prior > 0.
+        """
+        similarity, X = self.similarity_, self._check(X)
+        region = None if region is None else self._check_region(region)
+        Z = similarity.transform(X, region=region)
+        return user_input.as_user_sparse(Z) if sp.issparse(Z) else Z
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return a name for each column of ``transform``; those of N_r start with ``r:``."""
+        similarity, d = self.similarity_, self.n_features_in_
+        features = self._feature_names(input_features)
+        own = as_names(features, d)
+        names = [atoms_module.names(similarity.shared.atoms, own)]
+        for number, part in enumerate(similarity.local):
+            local = [f"{number}:{name}" for name in atoms_module.names(part.atoms, own)]
+            names.append(np.array(local, dtype=object))
+        if similarity.prior > 0:
+            names.append(np.array([own[i] for i in range(d)], dtype=object))
+        return np.concatenate(names)
+
+    def explain(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        rather_than: Any = None,
+        by: str = "pair",
+        feature_names: Any = None,
+        top: int | None = 10,
+    ) -> explain_module.Explanation:
+        """Return the exact additive parts of S(x, y) in the region of x, or why y rather than z.
+
+        Parameters and result are those of ``HDSL.explain``; the title names the region.
+        """
+        similarity, rows = self.similarity_, {"x": x, "y": y, "rather_than": rather_than}
+        checked = {name: self._check(one_row(z), name) for name, z in rows.items() if z is not None}
+        names = self._feature_names(feature_names)
+        region = int(similarity.assign(checked["x"])[0])
+        found = explain_module.explain(
+            similarity.of(region), **checked, by=by, feature_names=names, top=top
+        )
+        if region < 0:
+            return found
+        where = self.region_names(feature_names)[region]
+        return replace(found, of=f"In the region of {where}: {found.of}")
+
+    def importance(
+        self,
+        X: Any = None,
+        *,
+        region: int | None = None,
+        min_rows: int = 2,
+        feature_names: Any = None,
+        top: int | None = 10,
+    ) -> explain_module.Importance:
+        """Return features and feature pairs by their effect, in M or in M + N_r of a region.
+
+        The other parameters and the result are those of ``HDSL.importance``.
+        """
+        similarity = self.similarity_
+        part = similarity.shared if region is None else similarity.of(self._check_region(region))
+        X = None if X is None else self._check(X)
+        names = self._feature_names(feature_names)
+        return explain_module.importance(part, X, min_rows=min_rows, feature_names=names, top=top)
+
+    def shared_model(self) -> HDSL:
+        """Return M, the part that all regions share, as an `HDSL` with its own path.
+
+        The path has an iteration per step of the whole run; steps in other parts leave M as it is.
+        Objective and gap are those of the whole model.
+        """
+        check_is_fitted(self, "local_atoms_")
+        parameters = HDSL().get_params()
+        own = {name: value for name, value in self.get_params().items() if name in parameters}
+        model = HDSL(**own)
+        for name in SHARED:
+            if hasattr(self, name):
+                setattr(model, name, getattr(self, name))
+        model.trace_ = np.zeros(len(self.trace_), dtype=TRACE_DTYPE)
+        for name in TRACE_DTYPE.names or ():
+            model.trace_[name] = self.trace_[name]
+        model.trace_["step_size"][self.trace_["block"] > 0] = 0.0
+        active = ActiveSet.of(ZERO)
+        for k, step in enumerate(model.trace_):
+            if k and step["step_size"] > 0.0:
+                move = atom_of(step), atom_of(step, "away_")
+                active = active.moved(*move, float(step["step_size"]), bool(step["drop"]))
+            step["n_atoms"], step["n_features"] = len(active), active.n_features()
+        return model
+
+    def report(self, path: Any, X: Any = None, y: Any = None, **options: Any) -> None:
+        """Write one HTML page of M, the part that all regions share; as ``HDSL.report``.
+
+        The errors on test rows are those of the whole model. ``importance(region=r)`` and
+        ``explain`` show the parts of the regions.
+
+        Parameters
+        ----------
+        path, X, y, **options
+            As in ``HDSL.report``.
+        """
+        from .. import report  # rarely needed
+
+        X_test, y_test = (options.pop(name, None) for name in ("X_test", "y_test"))
+        options.setdefault("title", "The part that all regions share")
+        errors = None
+        if X_test is not None:
+            rows, new = (sp.csr_array(self._check(Z)) for Z in (X, X_test))
+            errors = report.measure_errors(self.similarity_, rows, y, new, y_test, self.n_jobs)
+        report.write(path, report.page(self.shared_model(), X, y, errors=errors, **options))
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file, as ``HDSL.save`` does; `hdsl.load` reads it.
+
+        Regions must have centers, as those of k-means and of an array have: a file holds no code,
+        and so no other clusterer.
+        """
+        saving.save(self, path)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return the regions as plain arrays; raise ValueError unless they have centers.
+
+        Returns
+        -------
+        dict of str to ndarray
+            atoms with the region first, weights, local_scale, sizes, and the centers as CSR arrays.
+        """
+        check_is_fitted(self, "local_atoms_")
+        if not isinstance(self.regions_, Centers):
+            name = type(self.regions_.clusterer).__name__
+            raise ValueError(
+                f"A model file has no place for {name}, which assigns rows to regions: it holds "
+                "centers, not code. Use regions='kmeans', or pass regions as an array."
+            )
+        centers = self.regions_.centers
+        numbers = np.repeat(np.arange(self.n_regions_), list(map(len, self.local_weights_)))
+        atoms = np.concatenate([atoms_module.as_array([]), *self.local_atoms_])
+        return {
+            "atoms": np.column_stack([numbers, atoms]).astype(np.int64),
+            "weights": np.concatenate([np.empty(0), *self.local_weights_]),
+            "local_scale": np.array([self.local_scale_]),
+            "sizes": np.asarray(self.region_sizes_, dtype=np.int64),
+            "centers": centers.data.astype(np.float64),
+            "centers_indices": centers.indices.astype(np.int64),
+            "centers_indptr": centers.indptr.astype(np.int64),
+        }
+
+    def take_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take what `to_arrays` returned, on a model with all other fitted attributes.
+
+        Raises
+        ------
+        ValueError
+            The arrays are not those of regions; the first fault is named.
+        """
+        d = self.n_features_in_
+        atoms = check_array(arrays, "atoms", "i", (None, 4)).astype(np.int64)
+        weights = check_array(arrays, "weights", "f", (len(atoms),)).astype(np.float64)
+        scale = float(check_array(arrays, "local_scale", "f", (1,))[0])
+        sizes = check_array(arrays, "sizes", "i", (None,)).astype(np.int64)
+        if not 0.0 < scale < math.inf:
+            raise ValueError("local_scale must be a finite number > 0")
+        n = len(sizes)
+        if len(atoms) and not (atoms[:, 0].min() >= 0 and atoms[:, 0].max() < n):
+            raise ValueError("atoms name a region that does not exist")
+        parts = [atoms[:, 0] == region for region in range(n)]
+        for part in parts:
+            atoms_module.check_atoms(atoms[part, 1:], weights[part], d)
+        indptr = check_array(arrays, "centers_indptr", "i", (n + 1,))
+        data = check_array(arrays, "centers", "f", (None,))
+        indices = check_array(arrays, "centers_indices", "i", (len(data),))
+        centers = sp.csr_array((data, indices, indptr), shape=(n, d))
+        user_input.check_structure(centers)
+        block = self.trace_["block"] if "block" in (self.trace_.dtype.names or ()) else None
+        if block is None or block.min() < 0 or block.max() > n:
+            raise ValueError("the trace names a block that does not exist")
+        self.regions_, self.n_regions_, self.region_sizes_ = Centers(centers), n, sizes
+        self.local_scale_ = scale
+        self.local_atoms_ = [atoms[part, 1:] for part in parts]
+        self.local_weights_ = [weights[part] for part in parts]

@@ -1,0 +1,204 @@
+"""LocalHDSLCV: the number of regions and the local scale, chosen on folds."""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Iterator
+from copy import copy
+from itertools import product
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted
+
+from .. import user_input
+from ..local_similarity import LocalSimilarity
+from ..triplets import PointKFold
+from . import monitor
+from .local import LocalHDSL
+from .model import SimilarityModel
+from .supervision import Supervision
+
+
+class Candidate(NamedTuple):
+    """A number of regions and a local scale."""
+
+    n_regions: int
+    local_scale: float | str
+
+
+class LocalHDSLCV(SimilarityModel):
+    """LocalHDSL with the number of regions and the local scale chosen by cross-validation.
+
+    Candidates within one standard error of the best mean count as equally good. Among these the
+    one with the fewest regions is chosen, then the first local scale. So no regions are chosen
+    where they do not help. The chosen one is then fitted to all rows.
+
+    Parameters
+    ----------
+    n_regions : array-like of int, default=(0, 2, 4, 8)
+    local_scales : sequence of float or "auto", default=("auto",)
+        Local scales to try, the preferred one first.
+    estimator : LocalHDSL or None, default=None
+        Carries all other parameters; None is ``LocalHDSL()``. Its scale is that of M.
+    cv : int, splitter or iterable, default=3
+        As in `HDSLCV`.
+
+    Attributes
+    ----------
+    best_estimator_ : LocalHDSL
+    best_params_ : dict
+        n_regions and local_scale.
+    best_score_ : float
+        Mean score of the chosen candidate: the share of the 10 nearest rows that have the label, or
+        the share of triplets that hold.
+    cv_results_ : dict of ndarrays
+        One line per candidate: ``param_n_regions``, ``param_local_scale``, ``mean_test_score``,
+        ``error_test_score`` (its standard error) and ``split0_test_score``, …
+    n_features_in_ : int
+
+    Examples
+    --------
+    >>> from hdsl import LocalHDSLCV
+    >>> from hdsl.datasets import make_recovery
+    >>> X, triplets, *_ = make_recovery(60, 80, n_triplets=4000, density=0.1, n_atoms=4,
+    ...                                 block_size=8, random_state=0)
+    >>> search = LocalHDSLCV([0, 2], estimator=LocalHDSL(max_iter=30, random_state=0), cv=2)
+    >>> search.fit(X, triplets=triplets).best_params_["n_regions"]  # one hidden similarity
+    0
+    """
+
+    def __init__(
+        self,
+        n_regions: Any = (0, 2, 4, 8),
+        *,
+        local_scales: Any = ("auto",),
+        estimator: LocalHDSL | None = None,
+        cv: Any = 3,
+    ) -> None:
+        self.n_regions = n_regions
+        self.local_scales = local_scales
+        self.estimator = estimator
+        self.cv = cv
+
+    def fit(
+        self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
+    ) -> LocalHDSLCV:
+        """Choose by folds, and fit the choice to all rows; parameters are those of `LocalHDSL`."""
+        candidates = self._candidates()
+        estimator = LocalHDSL() if self.estimator is None else self.estimator
+        if not isinstance(estimator.regions, str) and not hasattr(estimator.regions, "predict"):
+            raise ValueError(
+                "LocalHDSLCV makes regions of each fold: the 'regions' parameter of its estimator "
+                "must be 'kmeans' or a clusterer, not an array."
+            )
+        checked = copy(self)
+        rows = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
+        whole = Supervision.check(
+            type(self).__name__, rows, y, triplets=triplets, sample_weight=sample_weight
+        )
+        models = [clone(estimator).set_params(**one._asdict()) for one in candidates]
+        folds = [[_score(model, *sides) for model in models] for sides in self._folds(whole)]
+        scores, errors = np.moveaxis(np.array(folds), -1, 0)  # each (n_folds, n_candidates)
+        mean, error = scores.mean(axis=0), np.sqrt(np.square(errors).sum(axis=0)) / len(folds)
+        if len(folds) > 1:  # the scores of a few folds may agree by chance
+            error = np.maximum(error, scores.std(axis=0, ddof=1) / np.sqrt(len(folds)))
+        best = int(mean.argmax())
+        chosen = int(np.flatnonzero(mean >= mean[best] - error[best])[0])  # the simplest first
+        checked.cv_results_ = {
+            "param_n_regions": np.array([one.n_regions for one in candidates]),
+            "param_local_scale": np.array([one.local_scale for one in candidates], dtype=object),
+            "mean_test_score": mean,
+            "error_test_score": error,
+            **{f"split{k}_test_score": own for k, own in enumerate(scores)},
+        }
+        checked.best_estimator_ = models[chosen].fit(
+            X, y, triplets=triplets, sample_weight=sample_weight
+        )
+        checked.best_params_ = candidates[chosen]._asdict()
+        checked.best_score_ = float(mean[chosen])
+        user_input.replace_fitted(self, checked)
+        return self
+
+    def _candidates(self) -> list[Candidate]:
+        """Return what to try, the simplest first; without regions there is no local scale."""
+        name = type(self).__name__
+        counts = sorted(set(np.atleast_1d(np.asarray(self.n_regions)).tolist()))
+        for count in counts:
+            user_input.check_number(name, "n_regions", count, low=0, integer=True)
+        scales = list(self.local_scales)
+        for scale in scales:
+            user_input.check_number(
+                name, "local_scales", scale, low=0, strict=True, words=("auto",)
+            )
+        if not counts or not scales:
+            raise ValueError(f"{name} needs at least one of n_regions and one of local_scales.")
+        first = [Candidate(0, "auto")] if counts[0] == 0 else []
+        return first + [Candidate(*pair) for pair in product(filter(None, counts), scales)]
+
+    def _folds(self, whole: Supervision) -> Iterator[tuple[Supervision, Supervision]]:
+        """Split by rows; none is on both sides."""
+        counted = isinstance(self.cv, numbers.Integral)
+        if whole.is_judged and counted:
+            splits = PointKFold(int(self.cv), shuffle=True, random_state=0).split(whole.X)
+        else:
+            splitter = check_cv(self.cv, whole.y, classifier=not whole.is_judged)
+            if counted:
+                splitter.shuffle, splitter.random_state = True, 0  # rows may come sorted
+            splits = splitter.split(whole.X, whole.y)
+        for k, (train, held) in enumerate(splits):
+            parts = whole.take(np.asarray(train)), whole.take(np.asarray(held))
+            if not all(part.counts() for part in parts):
+                raise ValueError(
+                    f"Fold {k} of cv has nothing to train on, or nothing to validate on: use fewer "
+                    "folds."
+                )
+            yield parts
+
+    @property
+    def similarity_(self) -> LocalSimilarity:  # type: ignore[override]
+        """The learned similarity as a plain value, free of the estimator."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.similarity_
+
+    def matrix(self, region: int | None = None) -> Any:
+        """Return M, or M + N_r of a region, as ``LocalHDSL.matrix``."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.matrix(region)
+
+    def transform(self, X: Any, *, region: int | None = None) -> Any:  # type: ignore[override]
+        """Return rows whose dot products are the similarity, as ``LocalHDSL.transform``."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.transform(X, region=region)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return a name for each column of ``transform``."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.get_feature_names_out(input_features)
+
+    def explain(self, x: Any, y: Any, **options: Any) -> Any:
+        """Return the exact additive parts of S(x, y), as ``LocalHDSL.explain``."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.explain(x, y, **options)
+
+    def importance(self, X: Any = None, **options: Any) -> Any:
+        """Return features and feature pairs by their effect, as ``LocalHDSL.importance``."""
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.importance(X, **options)
+
+
+def _score(model: LocalHDSL, train: Supervision, held: Supervision) -> monitor.Estimate:
+    """Return the score of a model, fitted on one side, on the other one."""
+    if train.is_judged:
+        fitted = clone(model).fit(
+            train.X, triplets=train.compared, sample_weight=train.compared_weights
+        )
+        score = monitor.triplet_score(held.X, held.compared, held.compared_weights)
+    else:
+        fitted = clone(model).fit(train.X, train.y, sample_weight=train.weights)
+        score = monitor.label_score(
+            train.X, train.y, held.X, held.y, held.weights, n_jobs=model.n_jobs
+        )
+    return score(fitted.similarity_)
