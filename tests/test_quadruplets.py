@@ -52,7 +52,8 @@ def slow_objective(model, rows, quadruplets, weights=None):
 
 @pytest.mark.parametrize(
     ("step", "oracle", "prior", "batch_size"),
-    pairwise(STEPS, ORACLES, [0.0, 0.1], [None, 30]),
+    # Corrective steps solve a model to a few percent, so that rounding shows.
+    pairwise([step for step in STEPS if step != "corrective"], ORACLES, [0.0, 0.1], [None, 30]),
 )
 def test_quadruplets_of_one_anchor_learn_as_triplets(step, oracle, prior, batch_size):
     # Pairwise steps make scores of atoms equal in the end; then rounding chooses.

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import user_input
-from .backends.cpu.workers import Workers
 from .core.columns import drop_unused_columns
+
+if TYPE_CHECKING:
+    from .backends.cpu.workers import Workers
 
 __all__ = ["Neighbors", "neighbors_between", "neighbors_by_label", "top_k"]
 
@@ -61,6 +63,12 @@ class _Lists(NamedTuple):
     def arrays(self) -> tuple[Any, ...]:
         """All of it, as the kernels take it."""
         return (*self[:5], *self.same, *self.other)
+
+
+def _threads(n_jobs: int | None) -> Workers:
+    from .backends.cpu.workers import Workers  # compiled code is loaded by the first search
+
+    return Workers(n_jobs)
 
 
 def top_k(
@@ -121,7 +129,7 @@ def top_k(
     own = bool(exclude_self)
     wanted = np.zeros(m, dtype=np.int64), np.full(m, min(int(k), n - own), dtype=np.int64)
     lists = _Lists(*labels, own, *wanted, _empty(m, 0), found)
-    with Workers(n_jobs) as workers:
+    with _threads(n_jobs) as workers:
         if sp.issparse(queries) or sp.issparse(index):
             queries, index = sp.csr_array(queries), sp.csr_array(index)
             _search_sparse(queries, index, lists, TOP_K_COSTS, workers)
@@ -156,7 +164,7 @@ def neighbors_by_label(
     # No list waits for more rows than there are: a row that fills it lets others be left out.
     wanted = np.minimum(n_same, size - 1), np.minimum(n_other, n - size)
     lists = _Lists(labels, labels, True, *wanted, _empty(n, n_same), _empty(n, n_other))
-    with Workers(n_jobs) as workers:
+    with _threads(n_jobs) as workers:
         _search_sparse(X, X, lists, LABELED_COSTS, workers)
     return lists.same, lists.other
 
@@ -193,7 +201,7 @@ def neighbors_between(
     wanted = np.minimum(n_same, size - exclude_self), np.minimum(n_other, len(labels) - size)
     found = _empty(n, n_same), _empty(n, n_other)
     lists = _Lists(query_labels, labels, exclude_self, *wanted, *found)
-    with Workers(n_jobs) as workers:
+    with _threads(n_jobs) as workers:
         _search_sparse(X, Y, lists, LABELED_COSTS, workers)
     return lists.same, lists.other
 
