@@ -452,7 +452,15 @@ def assert_clean(client):
         time.sleep(0.05)
 
 
-def test_an_interrupt_leaves_the_model_so_far_and_clean_workers(client):
+@pytest.fixture
+def interruptible():
+    """Let Ctrl-C work: a job in the background ignores it."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
+def test_an_interrupt_leaves_the_model_so_far_and_clean_workers(client, interruptible):
     X, _, T = data()
 
     def interrupt(state):
@@ -466,7 +474,7 @@ def test_an_interrupt_leaves_the_model_so_far_and_clean_workers(client):
     assert_clean(client)
 
 
-def test_an_interrupt_in_a_round_leaves_the_model_so_far(client):
+def test_an_interrupt_in_a_round_leaves_the_model_so_far(client, interruptible):
     X, _, T = data()
     begun = threading.Event()
 
