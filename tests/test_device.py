@@ -51,14 +51,14 @@ def test_both_devices_take_the_same_path(device, name):
 @needs_device
 @pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu")])
 def test_a_run_goes_on_where_another_device_left_it(device, tmp_path, first, second):
-    whole = small(max_iter=12, init="zero").fit(X, Y)
+    whole = small(max_iter=6, init="zero").fit(X, Y)
     path = tmp_path / "run.ckpt"
-    one = small(max_iter=12, init="zero", device=first, checkpoint=path, callback=interrupt_at(5))
+    one = small(max_iter=6, init="zero", device=first, checkpoint=path, callback=interrupt_at(3))
     without_interrupt(one.fit, X, Y)
-    assert one.n_iter_ == 5
-    other = small(max_iter=12, init="zero", device=second, checkpoint=path).fit(X, Y)
+    assert one.n_iter_ == 3
+    other = small(max_iter=6, init="zero", device=second, checkpoint=path).fit(X, Y)
     assert_same_path(other, whole)
-    warm = small(max_iter=6, init="zero", device=first).fit(X, Y)
+    warm = small(max_iter=3, init="zero", device=first).fit(X, Y)
     warm.set_params(device=second, warm_start=True).fit(X, Y)
     assert_same_path(warm, whole)
 
