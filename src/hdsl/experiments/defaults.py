@@ -7,6 +7,7 @@ texts, how well a row is found again by half of its features, both as ratios to 
 from __future__ import annotations
 
 import math
+import time
 import warnings
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -27,8 +28,8 @@ TITLE = "Candidates for the defaults, on folds of the training rows: ratios to t
 
 N_FOLDS = 3
 
-#: At most this many rows are learned from, and held out, per fold.
-N_TRAIN, N_HELD = 2000, 1500
+#: At most this many rows are held out per fold; all others are learned from.
+N_HELD = 3000
 
 #: Queries of the known-item search per fold.
 QUERIES = 300
@@ -51,6 +52,8 @@ class Candidate(NamedTuple):
     least_prior: float = 0.0
     class_centers: str | None = None
     has_scores: bool = False
+    step: str = "away"
+    init: str = "zero"
     iterations: tuple[int, ...] = (300,)
 
     def __str__(self) -> str:
@@ -59,13 +62,16 @@ class Candidate(NamedTuple):
         parts.append(prior + (f" (>= {self.least_prior:g})" if self.least_prior else ""))
         if self.class_centers is not None:
             parts.append(f"centres by {self.class_centers}")
-        return ", ".join([*parts, "class scores"] if self.has_scores else parts)
+        parts += ["class scores"] * self.has_scores
+        parts += ["corrective"] * (self.step == "corrective")
+        return ", ".join([*parts, "without 0"] if self.init != "zero" else parts)
 
     def fit(self, X: Any, y: np.ndarray) -> HDSL:
         """Return the model of some rows at unit length."""
         model = HDSL(
             n_targets=self.n_targets, n_impostors=self.n_impostors,
-            class_centers=self.class_centers, max_iter=max(self.iterations), random_state=0,
+            class_centers=self.class_centers, step=self.step, init=self.init,
+            max_iter=max(self.iterations), random_state=0, n_jobs=1,
         )  # fmt: skip
         of = sets.statistics(model, X, y)
         model.set_params(
@@ -84,32 +90,28 @@ REFERENCE = Candidate()
 
 def _candidates() -> list[Candidate]:
     old = Candidate(iterations=(100, 300, 1000))
-    wide = Candidate(scale_margin=9.0)
-    by_class: dict[str, Any] = {"class_centers": "classes"}
+    corrective: dict[str, Any] = {"step": "corrective", "iterations": (5, 10, 20, 30)}
+    priors = [(1.0, 15.0), (2.0, 20.0)]  # of the margin, and the least one
+    tried = [
+        Candidate(scale_margin=scale, prior_margin=margin, least_prior=least)
+        for scale in (3.0, 9.0, 30.0)
+        for margin, least in priors
+    ]
     plain = [
+        # The defaults of the first version, apart from the length of rows.
+        Candidate(3, 5, init="oracle", iterations=(1000,)),
         old,
-        *(old._replace(n_targets=t, n_impostors=i, iterations=(300,))
-          for t, i in ((3, 5), (5, 10), (15, 15))),
-        *(Candidate(scale_margin=margin) for margin in (0.9, 1.5, 2.1, 9.0, 30.0)),
-        *(Candidate(prior_margin=margin) for margin in (1.5, 2.0)),
-        *(wide._replace(prior_margin=margin) for margin in (2.0, 3.0)),
-        *(Candidate(scale_margin=30.0, prior_margin=margin) for margin in (2.0, 3.0)),
-        wide._replace(least_prior=10.0),
-        DEFAULT,
-        wide._replace(prior_margin=2.0, least_prior=20.0),
-        Candidate(class_centers="rows"),
-        Candidate(**by_class),
-        *(wide._replace(prior_margin=margin, **by_class) for margin in (1.0, 2.0, 3.0)),
-        *(wide._replace(least_prior=least, **by_class) for least in (10.0, 15.0)),
+        *(Candidate(n_targets=t, n_impostors=i) for t, i in ((3, 5), (15, 15))),
+        *(Candidate(scale_margin=margin) for margin in (0.9, 9.0, 30.0)),
+        Candidate(prior_margin=2.0),
+        *(c._replace(iterations=(30, 100, 300, 1000)) if c == DEFAULT else c for c in tried),
+        *(c._replace(**corrective) for c in tried),
+        *(Candidate(class_centers=centers) for centers in ("rows", "classes")),
     ]  # fmt: skip
     scored = [
         Candidate(),
-        wide._replace(prior_margin=2.0),
-        wide._replace(prior_margin=3.0),
-        DEFAULT,
-        wide._replace(prior_margin=2.0, **by_class),
-        DEFAULT._replace(**by_class),
-        wide._replace(prior_margin=2.0, least_prior=20.0),
+        *tried,
+        *(c._replace(**corrective) for c in tried if c.scale_margin != 3.0),
     ]
     return [*plain, *(candidate._replace(has_scores=True) for candidate in scored)]
 
@@ -140,33 +142,35 @@ def _fold(settings: Settings, name: str, fold: int) -> quality.Split:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rows of a class
         train, held = list(folds.split(X, y))[fold]
-    rng = np.random.default_rng(fold)
-    train, held = rng.permutation(train)[:N_TRAIN], rng.permutation(held)[:N_HELD]
-    rows, others = sp.csr_array(X[np.sort(train)]), sp.csr_array(X[np.sort(held)])
+    held = np.sort(np.random.default_rng(fold).permutation(held)[:N_HELD])
+    rows, others = sp.csr_array(X[train]), sp.csr_array(X[held])
     if name not in quality.RAW:
         columns = np.unique(rows.indices)
         rows, others = unit_rows(rows, columns), unit_rows(others, columns)
-    return quality.Split(rows, y[np.sort(train)], others, y[np.sort(held)])
+    return quality.Split(rows, y[train], others, y[held])
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
-    """Return, by iterations, which held-out rows are wrong and the ranks of known items."""
+    """Return, by iterations, which rows are wrong, the ranks of known items and CPU seconds."""
     name = cell["set"]
     split = _fold(settings, name, cell["fold"])
     if cell["candidate"] == COSINE:
         return {"n": len(split.y_test), "at": {"0": _measured(name, split, None)}}
     candidate = CANDIDATES[cell["candidate"]]
     scores, rows = None, split.X
+    start = time.process_time()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rows of a class
         if candidate.has_scores:
             scores = ClassScores(random_state=0)
             rows = scores.fit_transform(split.X, split.y)
         model = candidate.fit(rows, split.y)
-    at = {}
+    seconds, at = time.process_time() - start, {}
+    along = model.trace_["seconds"]
     for n_iter in candidate.iterations:
-        then = model.at(min(n_iter, model.n_iter_))
-        at[str(n_iter)] = _measured(name, split, (then, scores, rows))
+        last = min(n_iter, model.n_iter_)
+        measured = _measured(name, split, (model.at(last), scores, rows))
+        at[str(n_iter)] = {**measured, "seconds": seconds - (along[-1] - along[last])}
     return {"n": len(split.y_test), "at": at, "n_iter": model.n_iter_}
 
 
