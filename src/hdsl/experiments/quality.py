@@ -47,6 +47,7 @@ METHODS = {
     "lsa": "LSA, 300 dimensions",
     "svc": "LinearSVC",
     "hdsl": "HDSL()",
+    "quick": 'HDSL(step="corrective", max_iter=10)',
     "stopped": "HDSL(early_stopping=True)",
     "cv": "HDSLCV()",
     "scores": "ClassScores()",
@@ -152,6 +153,7 @@ def _learn(method: str, split: Split) -> tuple[Any, Callable[[Any], Any] | None]
         return model.transform(rows), pipeline.transform
     model = {
         "hdsl": HDSL(random_state=0),
+        "quick": HDSL(step="corrective", max_iter=10, random_state=0),
         "stopped": HDSL(early_stopping=True, random_state=0),
         "cv": HDSLCV(estimator=HDSL(random_state=0)),
     }[method]
