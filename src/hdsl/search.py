@@ -102,7 +102,7 @@ def top_k(
         Threads. Two dense matrices are multiplied by BLAS, which has its own number of threads.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
         Where the search runs. "cuda" is one NVIDIA GPU (``pip install hdsl[cuda]``): the same rows,
-        up to ties that rounding decides. It pays for many queries.
+        up to ties that rounding decides. It pays for thousands of queries.
     memory_limit : float, "auto" or None, default="auto"
         GiB of the GPU's memory that the search may take; "auto" is what is free. Queries and rows
         that do not fit take turns.

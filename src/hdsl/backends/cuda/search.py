@@ -21,10 +21,10 @@ LEVELS = 8
 FREE_SHARE = 0.9
 
 #: Bytes of a chunk's postings and of the counts, running sums and levels of features.
-POSTING_BYTES, FEATURE_BYTES = 8, 28
+POSTING_BYTES, FEATURE_BYTES = 8, 32
 
 #: Bytes of an entry, and of a row or query with its lengths and labels.
-ENTRY_BYTES, ROW_BYTES = 12, 88
+ENTRY_BYTES, ROW_BYTES = 12, 96
 
 _PER_WARP_BLOCK = THREADS // 32
 
@@ -95,7 +95,9 @@ def fill_lists(
                 rows = _Rows(device, index)
             group = _Group(device, rows, order[first:last], is_whole)
             group.search(asked, lists, _places(task, order, first, last, a, b))
+            del rows, group  # before the next ones come
         lists.download(task, a, b)
+        del asked, lists
 
 
 def plan_blocks(

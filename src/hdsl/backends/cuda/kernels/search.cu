@@ -25,7 +25,7 @@
 #define UNITS 268435456.0
 
 // Bounds of what is left out may reach this share of the score to beat.
-#define LEFT_OUT 0.7
+#define LEFT_OUT 0.5
 
 // With more candidates in a chunk less is left out next time, with fewer more.
 #define MANY 16
@@ -349,10 +349,13 @@ KERNEL search_chunk(
             while (level > 0 && query_part[level * n_queries + q] * mean_part[level] > room)
                 level--;
         }
-        double left_out = level ? (double)query_part[level * n_queries + q] : 0.0;
-        for (int r = t; r < n; r += THREADS) {
-            double x = left_out > 0.0 ? left_out * part[level * n_places + first + r] : 0.0;
-            bound[r] = x > 0.0 ? (int)ceil(x * (UNITS + 1.0)) + 1 : 0;
+        float left_out = level ? query_part[level * n_queries + q] * (float)UNITS : 0.0f;
+        if (left_out > 0.0f) {
+            const float* of = part + level * n_places + first;
+            for (int r = t; r < n; r += THREADS)  // lengths are rounded up by more than this is down
+                bound[r] = of[r] > 0.0f ? __float2int_ru(left_out * of[r]) + 1 : 0;
+        } else {
+            for (int r = t; r < n; r += THREADS) bound[r] = 0;
         }
 
         // Upper bounds of all inner products.
