@@ -256,9 +256,12 @@ def million() -> Problem:
     return replace(power_law(1_000_000, 1_000_000, 75), name="million")
 
 
-def labelled_rows(n_rows: int, n_features: int, nnz_per_row: int) -> sp.csr_array:
-    """Return rows as those of `power_law`, without triplets."""
-    return _PowerLaw(n_rows, n_features, nnz_per_row, seed=0).X
+def labelled_rows(
+    n_rows: int, n_features: int, nnz_per_row: int
+) -> tuple[sp.csr_array, np.ndarray]:
+    """Return rows as those of `power_law` and their labels, without triplets."""
+    rows = _PowerLaw(n_rows, n_features, nnz_per_row, seed=0)
+    return rows.X, rows.topic % 2
 
 
 class _PowerLaw:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import re
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,15 @@ def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") ->
     raise ValueError(
         f"The {name!r} parameter of {owner} must be one of {listed}{also}. Got {value!r} instead."
     )
+
+
+def check_device(owner: str, device: Any) -> None:
+    """Raise ValueError unless `device` is a word for the CPU or a GPU."""
+    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
+        raise ValueError(
+            f"The 'device' parameter of {owner} must be 'cpu', 'cuda' or 'cuda:1' and so on. Got "
+            f"{device!r} instead."
+        )
 
 
 def generator(random_state: Any) -> np.random.Generator:

@@ -129,9 +129,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         Source of every random choice. None takes a seed from NumPy's global state, as in
         scikit-learn; an int leaves that state alone.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
-        Where the solver runs: on the processor or on a GPU, which needs ``hdsl[cuda]``. Both take
-        the same path up to rounding, and a run may go on where another device left it. A GPU pays
-        from some hundred thousand comparisons on.
+        Where neighbours are mined and the solver runs: on the processor or on a GPU, which needs
+        ``hdsl[cuda]``. Both take the same path up to rounding, and a run may go on where another
+        device left it. A GPU pays from some hundred thousand comparisons on.
     n_jobs : int or None, default=None
         Number of threads, at most NUMBA_NUM_THREADS where that is set, as in joblib's processes.
         Results do not depend on it.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -84,11 +83,7 @@ def _check_loss(owner: str, loss: Any) -> None:
 def _check_device(owner: str, model: HDSL) -> None:
     """Raise ValueError or DeviceError for a device that a fit cannot run on."""
     device = model.device
-    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
-        raise ValueError(
-            f"The 'device' parameter of {owner} must be 'cpu', 'cuda' or 'cuda:1' and so on. Got "
-            f"{device!r} instead."
-        )
+    user_input.check_device(owner, device)
     if device != "cpu":
         if not isinstance(model.loss, str):
             raise ValueError(
