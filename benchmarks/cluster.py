@@ -20,7 +20,7 @@ import scipy.sparse as sp
 BLOCKS = 16
 
 #: Iterations that are not timed.
-SKIP = 3
+SKIP = 2
 
 
 def resident(pid: int | str = "self") -> float:

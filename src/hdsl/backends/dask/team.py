@@ -144,15 +144,16 @@ class Team:
     def dismiss_lost(self) -> None:
         """Forget the members whose workers are gone or do not answer."""
         alive = set(self.workers())
-        deaf = set(self.client.sync(self._deaf)) if self.seats else set()
-        self.excluded |= deaf & alive
+        seats = [seat for seat in self.seats if seat.address in alive]  # of others all is known
+        deaf = set(self.client.sync(self._deaf, seats)) if seats else set()
+        self.excluded |= deaf & set(self.workers())
         lost = [s for s in self.seats if s.address not in alive or s.address in deaf]
         self.seats = [seat for seat in self.seats if seat not in lost]
         self.n_lost += len(lost)
         for seat in lost:
             seat.future.release()
 
-    async def _deaf(self) -> list[str]:
+    async def _deaf(self, seats: list[Seat]) -> list[str]:
         """Return the workers that do not say in time that they have their member."""
 
         async def answers(seat: Seat) -> bool:
@@ -162,8 +163,8 @@ class Team:
                 return False
             return True
 
-        found = await asyncio.gather(*(answers(seat) for seat in self.seats))
-        return [seat.address for seat, ok in zip(self.seats, found, strict=True) if not ok]
+        found = await asyncio.gather(*map(answers, seats))
+        return [seat.address for seat, ok in zip(seats, found, strict=True) if not ok]
 
     def connect(self, bounds: np.ndarray) -> None:
         """Let all members know each other; `bounds` are those of their blocks of features."""
