@@ -27,6 +27,7 @@ import clusters
 import hdsl
 import hdsl.dask
 import test_conformance as conformance
+from devices import DEVICES, Emulator
 from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.workers import Workers
 from hdsl.backends.dask.building import chosen_shards, group_anchors
@@ -37,7 +38,6 @@ from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from hdsl.search import top_k
 from hdsl.triplets import neighbor_triplets
-from devices import DEVICES, Emulator
 from pairwise import pairwise
 from strategies import make_twin, random_arrays
 
@@ -308,7 +308,7 @@ def test_a_worker_without_a_gpu_is_named(threads, monkeypatch):
 
     X, _, T = data()
     monkeypatch.setattr("hdsl.backends.cuda.runtime.get_device", nothing)
-    with pytest.raises(RuntimeError, match="Worker .*: No GPU can be used"):
+    with pytest.raises(RuntimeError, match=r"Worker .*: No GPU can be used"):
         hdsl.dask.HDSL(**settings_of(device="cuda")).fit(clusters.cut(X), triplets=T)
 
 

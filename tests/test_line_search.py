@@ -1,4 +1,4 @@
-"""The line search that asks for several step sizes in a round, against the one that asks for one."""
+"""The line search that asks for several step sizes in a round, against the usual one."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,9 @@ def test_several_step_sizes_share_a_round():
     for seed in range(20):
         line, rng = Line("smoothed_hinge", seed, 0.0, 1.0, n=5000), np.random.default_rng(seed)
         line.margins[:] = 0.0
-        line.direction = rng.lognormal(0.0, 2.0, size=5000) * rng.choice([0, 0, 0, 1, 1, -0.5], 5000)
+        line.direction = rng.lognormal(0.0, 2.0, size=5000) * rng.choice(
+            [0, 0, 0, 1, 1, -0.5], 5000
+        )
         asked = []
         line_search(lambda size, line=line, asked=asked: asked.append(size) or line.one(size), 1.0)
         search_in_rounds(line.several, 1.0)

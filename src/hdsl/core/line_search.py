@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-
 #: Step size, slope and curvature.
 Point = tuple[float, float, float]
 
@@ -122,9 +121,7 @@ def _guesses(low: Point, high: Point) -> list[float]:
     return found
 
 
-def _rows_of(
-    sizes: list[float], slopes: Callable[[Sequence[float]], np.ndarray]
-) -> list[Point]:
+def _rows_of(sizes: list[float], slopes: Callable[[Sequence[float]], np.ndarray]) -> list[Point]:
     """Return step size, slope and curvature at each of some sizes."""
     return [(size, *found) for size, found in zip(sizes, slopes(sizes).tolist(), strict=True)]
 

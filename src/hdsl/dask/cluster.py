@@ -76,7 +76,9 @@ def check_versions(client: Any, device: str = "cpu") -> None:
             "The cluster has no workers: start some, or wait for them with "
             "client.wait_for_workers(1, timeout=60)."
         )
-    futures = {at: client.submit(usable_versions, device, workers=[at], pure=False) for at in workers}
+    futures = {
+        at: client.submit(usable_versions, device, workers=[at], pure=False) for at in workers
+    }
     waited = 0.0
     while futures and not is_done([*futures.values()], 1.0):
         waited += 1.0
