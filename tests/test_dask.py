@@ -458,6 +458,24 @@ def test_without_a_client_a_message_says_so(monkeypatch):
         hdsl.dask.HDSL(**settings_of()).fit(clusters.cut(X), y)
 
 
+def slow_block(block, seconds):
+    time.sleep(seconds)
+    return block
+
+
+def test_a_wait_ends_where_nothing_happens(threads):
+    from hdsl.backends.dask.team import WorkerLost
+    from hdsl.dask.blocks import RowBlocks
+
+    def inspect(*seconds):
+        pairs = zip(clusters.cut(data()[0], len(seconds)), seconds, strict=True)
+        RowBlocks(threads, [dask.delayed(slow_block)(*pair) for pair in pairs], 0.7).inspect()
+
+    inspect(*[0.4] * 5)  # more than a second in all, but one block after the other
+    with pytest.raises(WorkerLost, match=r"The blocks of X were not there within 0\.7 s"):
+        inspect(0.0, 3.5)
+
+
 # --- interrupts, checkpoints, two fits -----------------------------------------------------------
 
 

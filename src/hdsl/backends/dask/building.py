@@ -18,7 +18,7 @@ from ..cuda import runtime
 from .member import MEMBERS
 from .problem import DaskLayout, Places
 from .shard import Shard
-from .team import POLL, Question, Team, WorkerLost, gathered, is_done, is_loss
+from .team import POLL, Patience, Question, Team, WorkerLost, gathered, is_done, is_loss
 
 #: Comparisons per shard, also for one on a graphics card, and the most shards, for n_shards="auto".
 SHARD_SIZE, CARD_SIZE, MOST_SHARDS = 1 << 18, 1 << 24, 128
@@ -462,15 +462,13 @@ class Builder:
 
 def wait_alive(futures: Sequence[Any], team: Team, timeout: float) -> None:
     """Wait for tasks that are bound to the workers of a team; raise WorkerLost where one dies."""
-    waited = 0.0
+    patience = Patience(futures, timeout, "Shards were not built")
     while not is_done(futures, POLL):
-        waited += POLL
         alive = set(team.workers())
         gone = [seat.address for seat in team.seats if seat.address not in alive]
         if gone:
             raise WorkerLost(f"{', '.join(gone)} is gone.")
-        if waited > timeout:
-            raise WorkerLost(f"Shards were not built within {timeout:g} s.")
+        patience.check()
     for future in futures:
         if future.status == "error" and not is_loss(future.exception(timeout=timeout)):
             future.result(timeout=timeout)  # raises what went wrong

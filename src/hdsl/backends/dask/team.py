@@ -305,20 +305,47 @@ def payload(content: Any) -> int:
 
 
 def wait_for(futures: Sequence[Any], timeout: float, *, what: str) -> None:
-    """Wait until futures are finished; raise WorkerLost where they are not in time.
+    """Wait until futures are finished; raise WorkerLost where nothing happens for too long.
 
     Dask makes lost results again, so they are waited for.
     """
-    end = time.monotonic() + timeout
+    patience = Patience(futures, timeout, what)
     while not (is_done(futures, POLL) and all(f.status != "lost" for f in futures)):
-        if time.monotonic() > end:
-            raise WorkerLost(f"{what} within {timeout:g} s.")
+        patience.check()
         time.sleep(0.01)
     for future in futures:
         if future.status == "error" and not is_loss(future.exception(timeout=timeout)):
             future.result(timeout=timeout)  # raises what went wrong
         if future.status not in ("finished", "pending", "lost"):
             raise WorkerLost(f"{what}: {future.key} is {future.status}.")
+
+
+class Patience:
+    """The end of a wait for tasks: a time without any progress on the cluster.
+
+    Parameters
+    ----------
+    futures : sequence of Future
+    timeout : float
+        Seconds in which the tasks that workers have must change.
+    what : str
+        What is waited for, with a verb.
+    """
+
+    def __init__(self, futures: Sequence[Any], timeout: float, what: str) -> None:
+        self._client = futures[0].client if futures else None
+        self._timeout, self._what = timeout, what
+        self._seen: Any = None
+        self._end = time.monotonic() + timeout
+
+    def check(self) -> None:
+        """Raise WorkerLost where nothing has changed for too long."""
+        assert self._client is not None
+        now = {worker: frozenset(keys) for worker, keys in self._client.processing().items()}
+        if now != self._seen:
+            self._seen, self._end = now, time.monotonic() + self._timeout
+        elif time.monotonic() > self._end:
+            raise WorkerLost(f"{self._what} within {self._timeout:g} s.")
 
 
 def is_loss(error: Any) -> bool:
