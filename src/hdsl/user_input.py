@@ -1,7 +1,8 @@
 """Checks of user input: X, y, triplets, quadruplets, weights and parameters.
 
 The rest of the library trusts what these functions return. A message says what was expected, what
-came, and the way out if there is one.
+came, and the way out if there is one. scikit-learn is loaded where it is asked, since workers of a
+cluster check blocks of rows without it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_data
 
 INDEX_LIMIT = np.iinfo(np.int32).max
 
@@ -89,6 +86,8 @@ def check_device(owner: str, device: Any) -> None:
 
 def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy generator seeded by a scikit-learn style ``random_state``."""
+    from sklearn.utils import check_random_state
+
     seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
     return np.random.default_rng(seed.tolist())
 
@@ -108,6 +107,8 @@ def replace_fitted(estimator: Any, learned: Any) -> None:
 
 def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64 as given."""
+    from sklearn.utils.validation import validate_data
+
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
             f"{name} is a Dask collection, and {type(estimator).__name__} takes rows that are in "
@@ -154,6 +155,8 @@ def check_structure(X: Any) -> None:
 
 def as_user_sparse(X: sp.csr_array) -> Any:
     """Return a sparse matrix or array, as scikit-learn is configured."""
+    from sklearn import get_config
+
     if get_config().get("sparse_interface", "spmatrix") == "spmatrix":
         return sp.csr_matrix(X)
     return X
@@ -223,6 +226,9 @@ def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
 
 def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
     """Return y as one class label per row; `owner` is the estimator that asks."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import assert_all_finite, column_or_1d
+
     if y is None:
         raise ValueError(
             f"{owner} requires y to be passed, but the target y is None: pass one label per row."
