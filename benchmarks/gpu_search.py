@@ -129,11 +129,10 @@ def gpu_search(task: Task) -> Iterator[Record]:
     X, labels = _rows(task, m)
     n = X.shape[0] - m
     index, new = X[:n], X[n:]
+    few = slice(0, min(n, LEARN_FROM))
+    model = HDSL(max_iter=task.iterations, random_state=0, n_jobs=task.threads)
+    model.fit(index[few], labels[few])
     with Watched() as card:
-        few = slice(0, min(n, LEARN_FROM))
-        model = HDSL(max_iter=task.iterations, random_state=0, device="cuda")
-        model.fit(index[few], labels[few])
-        card.seconds.clear()
         queries, rewriting, _ = timed(lambda: model.similarity_.rewrite(new))
         found, wall, _ = timed(lambda: search.top_k(queries, index, N_NEIGHBORS, device="cuda"))
         note = card.note
