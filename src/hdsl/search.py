@@ -44,7 +44,7 @@ class Costs(NamedTuple):
     block_row: float  # to look at one row for a block of queries, by rows
 
 
-LABELED_COSTS = Costs(row=1.0, sort=0.0, block_product=0.3, block_row=0.0)
+LABELED_COSTS = Costs(row=0.6, sort=1.0, block_product=2.0, block_row=2.5)
 TOP_K_COSTS = Costs(row=0.2, sort=1.0, block_product=1.3, block_row=2.5)
 
 
@@ -282,9 +282,7 @@ def _search_sparse(
     beats[sample] = _score_to_beat(lists, sample)
     can = pruned.can_prune(beats)[sample]
     plan = pruned.plan(sample[can], beats) if can.any() else None
-    share = can.mean()  # of the queries, in the sample
-    # A product for a block of queries takes about as long as an entry of the pruned search.
-    if plan is None or share * plan.cost * costs.block_product * m > 0.8 * share * full.cost:
+    if plan is None or plan.cost * m > 0.8 * full.cost:
         _clear(lists, sample)
         full.run(every, *arrays)
         return
