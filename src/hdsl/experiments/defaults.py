@@ -320,8 +320,8 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
                 "Geometric means over the sets with 95 % intervals: the error of 3 nearest "
                 "neighbours and the mean reciprocal rank of a held-out row searched by half of its "
                 "features, both divided by the cosine's, and by those of 10 x 10, scale 3, prior "
-                "1. The column 'lowest' has the lowest of the second over the sets, the last one the "
-                "CPU seconds of learning divided by those of the first row."
+                "1. The column 'lowest' has the lowest of the second over the sets, the last one "
+                "the CPU seconds of learning divided by those of the first row."
             ],
         ),
         Table(
