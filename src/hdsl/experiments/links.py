@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+from ..baselines import PAPER_MODEL
 from ..datasets import Links, make_links
 from ..estimators.hdsl import HDSL
 from ..estimators.monitor import Estimate, Monitor
@@ -18,7 +19,6 @@ from ..similarity import Similarity
 from ..triplets import link_triplets
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
-from .sets import PAPER_MODEL
 
 TITLE = "Prediction of signed links"
 

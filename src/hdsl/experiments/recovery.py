@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..baselines import PAPER_MODEL
 from ..datasets import make_recovery
 from ..estimators.hdsl import HDSL
 from ..evaluate import recovery_auc
@@ -13,7 +14,6 @@ from ..plots import COLORS, MatrixDisplay
 from ..similarity import Similarity
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
-from .sets import PAPER_MODEL
 
 TITLE = "Recovery of a hidden similarity"
 
