@@ -2,7 +2,7 @@
 Learn from a table of clicks
 ============================
 
-This example shows how to learn a similarity from a log of clicks instead of labels. A line such as
+You learn how to turn a log of clicks into triplets, and triplets into a similarity. A line such as
 *shown A, B and C next to X, somebody clicked B* gives the triplets "X is more like B than like A"
 and "X is more like B than like C".
 """
@@ -26,7 +26,7 @@ from hdsl.triplets import PointKFold, choice_triplets, judgement_triplets
 
 docs = load_docstrings(min_rows_per_label=80)
 rng = np.random.default_rng(0)
-n_events, n_rows = 12_000, len(docs.y)
+n_events, n_rows = 8_000, len(docs.y)
 inside = {label: np.flatnonzero(docs.y == label) for label in np.unique(docs.y)}
 outside = {label: np.flatnonzero(docs.y != label) for label in np.unique(docs.y)}
 lines = []
@@ -69,7 +69,7 @@ print("The same triplets:", np.array_equal(rows, triplets[:3]), "with weights", 
 print("\nfold    training    test   dot product   learned  iterations")
 folds = PointKFold(2, random_state=0).split_triplets(triplets, n_rows)
 for k, (train, test) in enumerate(folds):
-    model = HDSL(early_stopping=True, max_iter=500, random_state=0)
+    model = HDSL(early_stopping=True, max_iter=150, random_state=0)
     model.fit(docs.X[train.rows], triplets=train.triplets)
     before, after = (
         triplet_accuracy(judge, docs.X[test.rows], test.triplets) for judge in (None, model)
