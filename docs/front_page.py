@@ -1,4 +1,4 @@
-"""The picture and the tables of the README and of when.md, from the results in this folder.
+"""The picture of the README and the tables of the README, when.md and faq.md, from the results in this folder.
 
 ``python docs/front_page.py`` writes them again; tests compare them with the pages.
 """
@@ -19,6 +19,15 @@ SETS = {
     "rcv1_2": "news, 2 classes (rcv1_2)",
     "bbc_news": "news, 5 classes (bbc_news)",
     "bace_ecfp6": "molecules, 2 classes (bace_ecfp6)",
+}
+#: Training rows and features, as datasets.md has them.
+SIZES = {
+    "dexter": ("300", "20,000"),
+    "bbc_news": ("890", "27,851"),
+    "dorothea": ("800", "100,000"),
+    "rcv1_4": ("3,850", "22,225"),
+    "reuters_r52": ("4,354", "27,336"),
+    "rcv1_2": ("12,145", "47,236"),
 }
 COLUMNS = {
     "cosine": "cosine",
@@ -73,10 +82,19 @@ def rivals_table():
     return markdown(["method", *sets, "seconds, reuters_r52"], rows)
 
 
+def seconds_table():
+    """Return the sizes of the sets and the seconds of HDSL."""
+    seconds = read("quality-seconds")["HDSL()"]
+    return markdown(["set", "training rows", "features", "seconds"], [
+        [of, rows, features, seconds[of]] for of, (rows, features) in SIZES.items()
+    ])  # fmt: skip
+
+
 #: Page and mark, and what stands between the marks.
 TABLES = {
     (HERE.parent / "README.md", "readme_table"): readme_table,
     (HERE / "when.md", "rivals_table"): rivals_table,
+    (HERE / "faq.md", "seconds_table"): seconds_table,
 }
 
 
@@ -86,7 +104,7 @@ def between(mark):
 
 
 def learned():
-    """Return the model of the picture, its query, and the rows, labels and names it searches."""
+    """Return the model of the picture, its vectoriser, and the rows, labels and names it searches."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.model_selection import train_test_split
 
@@ -99,14 +117,15 @@ def learned():
     )
     vectorizer = TfidfVectorizer(token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True)
     X = vectorizer.fit_transform(texts)
-    return HDSL(random_state=0).fit(X, y), vectorizer.transform([QUERY]), X, y, names
+    return HDSL(random_state=0).fit(X, y), vectorizer, X, y, names
 
 
 def neighbors(k=6):
     """Return the rows nearest to the query before and after, the labels and the names."""
     from hdsl.search import top_k
 
-    model, query, X, y, names = learned()
+    model, vectorizer, X, y, names = learned()
+    query = vectorizer.transform([QUERY])
     before, after = (top_k(asked, X, k).rows[0] for asked in (query, model.rewrite(query)))
     return before, after, y, names
 
@@ -127,6 +146,7 @@ def picture(path):
 
 
 def main():
+    """Write the tables and the picture again."""
     for (page, mark), table in TABLES.items():
         text = page.read_text(encoding="utf-8")
         page.write_text(between(mark).sub(table() + "\n", text), encoding="utf-8")

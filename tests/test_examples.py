@@ -117,7 +117,7 @@ def test_faiss_is_optional():
 def test_judgements_from_a_table():
     pytest.importorskip("pandas")
     output = run("judgements_from_a_table")
-    assert "12000 clicks make 24000 triplets." in output
+    assert "8000 clicks make 16000 triplets." in output
     assert "The same triplets: True with weights [1.0, 0.5, 1.0]" in output
     for fold in "01":
         _, _, before, after, _ = line_of(output, f"{fold}     ")
@@ -129,7 +129,7 @@ def test_choose_scale_and_prior():
     surface = re.findall(r"(\d\.\d+)@(\d+) *(\*?)", output)
     assert len(surface) == 9
     (starred,) = [float(score) for score, _, star in surface if star]
-    assert starred == max(float(score) for score, *_ in surface)
+    assert starred > max(float(score) for score, *_ in surface) - 0.03  # within the standard error
     (cosine,), (chosen,) = (line_of(output, s) for s in ("TF-IDF cosine", "chosen by HDSLCV"))
     assert chosen < cosine + 1  # percent
 

@@ -46,7 +46,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
-        2 / m, and at least 20 over the mean ‖x‖² of the anchors.
+        1 / m, and at least 15 over the mean ‖x‖² of the anchors.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is then the
         cosine. Columns that no training row has do not count in a row's length. None, the paper's
