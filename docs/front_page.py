@@ -1,4 +1,4 @@
-"""The picture of the README and the tables of the README, when.md and faq.md, from the results in this folder.
+"""The picture of the README, and tables of the README, when.md and faq.md, from the results here.
 
 ``python docs/front_page.py`` writes them again; tests compare them with the pages.
 """
@@ -104,7 +104,7 @@ def between(mark):
 
 
 def learned():
-    """Return the model of the picture, its vectoriser, and the rows, labels and names it searches."""
+    """Return the model of the picture, its vectoriser, and rows, labels and names to search."""
     from sklearn.feature_extraction.text import TfidfVectorizer
     from sklearn.model_selection import train_test_split
 

@@ -29,7 +29,7 @@ X, X_test, y, y_test = train_test_split(
 # The grid surrounds the automatic values, which follow from the sizes of the dot products. Few
 # triplets and short paths make the search quick. ``HDSLCV()`` by itself has the defaults of HDSL.
 
-quick = HDSL(n_targets=3, n_impostors=5, max_iter=60, random_state=0)
+quick = HDSL(n_targets=3, n_impostors=5, max_iter=100, random_state=0)
 auto = HDSL(n_targets=3, n_impostors=5, max_iter=1).fit(X, y)
 search = HDSLCV(
     scales=auto.scale_ * np.array([0.1, 1, 10]),
@@ -76,5 +76,5 @@ axes[0].set_ylabel("share of near rows of the same label")
 print("\nErrors of 3 nearest neighbours on held-out rows")
 for name, model in (("TF-IDF cosine", None), ("automatic", quick.fit(X, y)),
                     ("chosen by HDSLCV", search)):  # fmt: skip
-    print(f"{name:18}{knn_error(model, X, y, X_test, y_test):7.1%}")
+    print(f"{name:18}{knn_error(model, X, y, X_test, y_test, cosine=True):7.1%}")
 plt.show()
