@@ -22,6 +22,7 @@ PAGES = (
     "search_logs",
     "datasets",
     "local",
+    "reproducing",
 )
 #: Pages of engines, and the packages that they need.
 ENGINES = {
