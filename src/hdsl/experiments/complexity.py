@@ -152,7 +152,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     sizes = ", ".join(f"{name} = {value:,}" for name, value in base.items())
     time_table = Table(
         "time",
-        ["variant", "paper", *(f"exponent of {name}" for name in (*base, "k")), "ms an iteration"],
+        ["variant", "paper", *(f"exponent of {name}" for name in (*base, "k")), "ms per iteration"],
         [
             [
                 name,
