@@ -26,12 +26,14 @@ from hdsl.triplets import PointKFold, choice_triplets, judgement_triplets
 
 docs = load_docstrings(min_rows_per_label=80)
 rng = np.random.default_rng(0)
-n_events, n_rows = 8_000, len(docs.y)
+n_events, n_rows = 12_000, len(docs.y)
 inside = {label: np.flatnonzero(docs.y == label) for label in np.unique(docs.y)}
 outside = {label: np.flatnonzero(docs.y != label) for label in np.unique(docs.y)}
 lines = []
 for event, row in enumerate(rng.integers(n_rows, size=n_events)):
-    same = rng.choice(np.setdiff1d(inside[docs.y[row]], [row]))
+    own = inside[docs.y[row]]
+    place = rng.integers(len(own) - 1)
+    same = own[place + (own[place] >= row)]  # another docstring of the module
     shown = rng.permutation([same, *rng.choice(outside[docs.y[row]], size=2, replace=False)])
     clicked = rng.choice(shown) if rng.random() < 0.1 else same
     lines += [(event, docs.names[row], docs.names[item], item == clicked) for item in shown]

@@ -126,7 +126,7 @@ def test_other_packages_are_optional(name, package, advice):
 def test_judgements_from_a_table():
     pytest.importorskip("pandas")
     output = run("judgements_from_a_table")
-    assert "8000 clicks make 16000 triplets." in output
+    assert "12000 clicks make 24000 triplets." in output
     assert "The same triplets: True with weights [1.0, 0.5, 1.0]" in output
     for fold in "01":
         _, _, before, after, _ = line_of(output, f"{fold}     ")

@@ -26,6 +26,9 @@ def split(n=90, seed=0):
 @pytest.fixture
 def settings(monkeypatch, tmp_path):
     monkeypatch.setattr(quality, "load", lambda settings, name: split())
+    monkeypatch.setattr(rivals, "ALPHAS", (1e-6, 1e-4))
+    monkeypatch.setattr(rivals, "STEPS", (0.1,))
+    monkeypatch.setattr(rivals, "FOLDS", 2)
     monkeypatch.setattr(
         quality, "names_of_sets", lambda settings: ["texts", "docstrings", "bbc_counts"]
     )
