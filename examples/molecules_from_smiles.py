@@ -3,8 +3,8 @@ Molecules from SMILES
 =====================
 
 You learn how to turn SMILES into sparse rows, learn which molecules have a similar activity, and
-read which fragments decide it. The molecules are 1,017 of one published series (ChEMBL document
-CHEMBL2321810) with their measured activity, a file that comes with RDKit.
+read which fragments decide it. The molecules are 1,017 of one series (CHEMBL2321810) with
+their measured activity, a file that comes with RDKit.
 
 It needs one more package: ``pip install rdkit``, or ``pip install ".[molecules]"`` in a clone.
 """
@@ -34,7 +34,7 @@ except ImportError as error:
 # -------------------
 # A Morgan fingerprint lists the fragments around each atom. A fragment is a feature, and its name
 # is the SMILES of the bonds around one atom that has it. A molecule is potent from an activity
-# (pIC50) of 7 on.
+# of 7 on, in the unit of the file.
 
 folder = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"
 with (folder / "CHEMBL2321810_act.csv").open(encoding="utf-8") as file:
@@ -69,8 +69,9 @@ print(f"{X.shape[0]} molecules, {X.shape[1]} fragments, {np.mean(y == 'potent'):
 # %%
 # Learn from one half, test on the other
 # --------------------------------------
-# Errors of 3 nearest neighbours for three ways to halve the molecules. The gain is small, and none
-# in the first: molecules of one series are alike, and the nearest one is often a sibling.
+# Errors of 3 nearest neighbours for three ways to halve the molecules. The gain is small, and
+# within chance in the first: molecules of one series are alike, and the nearest one is often a
+# sibling.
 
 print("\nsplit   cosine   learned")
 for split in range(3):

@@ -12,7 +12,6 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (
-    "index",
     "start",
     "supervision",
     "how",
