@@ -19,7 +19,7 @@ from .tasks import NO_PROBLEM, Record, Task, benchmark
 N_NEIGHBORS = 3
 
 
-@benchmark(problems=("rcv1_binary",), threads=(1, None), iterations=1000)
+@benchmark(problems=("rcv1_2",), threads=(1, None), iterations=1000)
 def neighbors(task: Task) -> Iterator[Record]:
     """3-NN of the validation rows: seconds, against SciPy's dense similarities and argpartition."""
     problem = load(task)

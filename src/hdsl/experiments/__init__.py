@@ -28,6 +28,7 @@ NAMES = (
     "complexity",
     "judgements",
     "quality",
+    "rivals",
     "defaults",
     "cisi",
     "phase",
