@@ -5,21 +5,20 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import memory
-from .options import Json, MatlabNames, Triplets, ZeroBased, app, option
+from .options import Json, MatlabNames, Triplets, ZeroBased, command, option
 from .shell import show_json, show_table
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-@app.command()
+@command()
 def info(
     data: Annotated[
         Path | None, typer.Argument(help="A model file, or rows as `hdsl fit` reads them.")
@@ -32,12 +31,14 @@ def info(
 ) -> None:
     """Show versions and the machine, a model, or the memory that a fit needs.
 
-    **Examples**
+    For example:
 
       hdsl info model.hdsl
 
       hdsl info X.npz --triplets T.npy
     """
+    from importlib.metadata import version
+
     import joblib
 
     free = memory.available()
@@ -125,13 +126,13 @@ def _example_triplets(n_rows: int, per_row: int) -> np.ndarray:
     )
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def bench(ctx: typer.Context) -> None:
     """Run the benchmarks of the repository.
 
     Arguments are passed on.
 
-    **Examples**
+    For example:
 
       hdsl bench --list
 
@@ -148,7 +149,7 @@ def bench(ctx: typer.Context) -> None:
     raise typer.Exit(ended.returncode)
 
 
-@app.command()
+@command()
 def reproduce(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, or all.")],
     quick: Annotated[bool, option("A smaller version of each.", "--quick")] = False,
@@ -160,7 +161,7 @@ def reproduce(
 
     Finished parts are not computed again.
 
-    **Example**
+    For example:
 
       hdsl reproduce recovery --quick
     """

@@ -85,10 +85,8 @@ def _check_device(owner: str, model: HDSL) -> None:
     """Raise ValueError or DeviceError for a device that a fit cannot run on."""
     device = model.device
     if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
-        raise ValueError(
-            f"The 'device' parameter of {owner} must be 'cpu', 'cuda' or 'cuda:1' and so on. Got "
-            f"{device!r} instead."
-        )
+        wanted = "'cpu', 'cuda' or 'cuda:1' and so on"
+        raise user_input.ParameterError(owner, "device", wanted, repr(device))
     if device != "cpu":
         if not isinstance(model.loss, str):
             raise ValueError(
@@ -110,10 +108,8 @@ def _check_objects(owner: str, model: HDSL) -> None:
     n_jobs = model.n_jobs
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_count or n_jobs == 0):
-        raise ValueError(
-            f"The 'n_jobs' parameter of {owner} must be an int other than 0, or None. Got "
-            f"{n_jobs!r} instead."
-        )
+        wanted = "an int other than 0"
+        raise user_input.ParameterError(owner, "n_jobs", wanted, repr(n_jobs), ", or None")
     if not isinstance(model.checkpoint, str | os.PathLike | None) or model.checkpoint == "":
         raise ValueError(
             f"The 'checkpoint' parameter of {owner} must be the path of a file, or None. Got "

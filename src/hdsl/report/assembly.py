@@ -28,11 +28,13 @@ def page(
     feature_names: Any = None,
     title: str | None = None,
     max_items: int = 200,
+    row_numbers: Any = None,
     errors: dict[str, Any] | None = None,
 ) -> str:
     """Return the page of a fitted model as HTML; the parameters are those of ``HDSL.report``.
 
-    `errors`, as `measure_errors` returns them, are shown if there are no test rows.
+    `errors`, as `measure_errors` returns them, are shown if there are no test rows. `row_numbers`
+    are those of the rows of X in the user's data, from 0 by default.
 
     Examples
     --------
@@ -52,7 +54,7 @@ def page(
             "version": version("hdsl"),
             "parameters": content.parameters(model),
             "errors": errors,
-            **content.model_parts(model, rows, feature_names, max_items),
+            **content.model_parts(model, rows, feature_names, max_items, row_numbers),
         }
     )
 

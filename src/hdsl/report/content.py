@@ -122,7 +122,11 @@ def measure_errors(
 
 
 def model_parts(
-    model: FittedModel, rows: Rows, feature_names: Any, max_items: int
+    model: FittedModel,
+    rows: Rows,
+    feature_names: Any,
+    max_items: int,
+    row_numbers: np.ndarray | None = None,
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     trace, similarity = model.trace_, model.similarity_
@@ -135,7 +139,8 @@ def model_parts(
     if rows.X is not None and max_items > 0:
         chosen = choose_rows(rows.X, max_items)
         used = np.concatenate([active, np.setdiff1d(rows.X[chosen].indices, active)])
-        items = _items(rows, chosen, used)
+        numbers = chosen if row_numbers is None else np.asarray(row_numbers)[chosen]
+        items = _items(rows, chosen, used) | {"rows": pack(numbers)}
     return {
         "model": {
             "scale": float(model.scale_),
@@ -215,7 +220,6 @@ def _items(rows: Rows, chosen: np.ndarray, used: np.ndarray) -> dict[str, Any]:
     assert X is not None
     values, order = X[chosen], np.argsort(used)
     return {
-        "rows": pack(chosen),
         "labels": None if y is None else [_cut(y[row], MAX_NAME) for row in chosen],
         "texts": None if texts is None else [_cut(texts[row], MAX_TEXT) for row in chosen],
         "start": pack(values.indptr),
