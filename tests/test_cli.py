@@ -1099,5 +1099,8 @@ def test_demo(tmp_path):
     assert facts["comparison"]["verdict"] == "better"
     assert facts["known item"]["learned"]["mrr"] > 0.5
     assert page.stat().st_size > 50_000
-    assert len(facts["neighbours"]) == 3
+    hits = facts["neighbours"]
+    assert len(hits) == 3
+    assert any(" ~ " in why["name"] for hit in hits for why in hit["why"])  # learned pairs at work
+    assert any(hit["rank by cosine"] > 3 for hit in hits)
     assert load_collection(model).n_rows == facts["rows"]

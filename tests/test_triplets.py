@@ -671,7 +671,7 @@ def test_missing_values_of_frames_are_refused(library):
     if library == "pandas":
         frames += [frames[1].convert_dtypes(), frames[1].astype({"positive": object})]
     for frame in frames:
-        with pytest.raises(ValueError, match=r"table, row 1 has no value in column 'positive': drop it"):
+        with pytest.raises(ValueError, match="row 1 has no value in column 'positive': drop it"):
             judgement_triplets(frame)
 
 

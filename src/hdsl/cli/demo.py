@@ -17,7 +17,8 @@ from .use import show_hits
 if TYPE_CHECKING:
     from .learn import Outcome
 
-QUERY = "wait until a connection is closed"
+#: The cosine ranks a text about XML third; a learned pair of words ranks it first.
+QUERY = "parse the dom of a document"
 
 #: Chosen by cross-validation. Of eight vocabularies, the cosine makes the fewest errors with this
 #: one. Stop words help where texts are as short as these.
