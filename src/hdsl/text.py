@@ -150,6 +150,8 @@ class Collection:
     judgements : ndarray of shape (n, 3) or (n, 4)
         Triplets or quadruplets that were held out.
     judgement_weights : ndarray of shape (n,)
+    choice : ndarray of shape (n, 2)
+        Iterations and validation scores of the run that chose the number of iterations.
     verdict : str
         Of the comparison with the cosine on rows held out, as in `ErrorComparison`.
     """
@@ -165,6 +167,12 @@ class Collection:
     judgements: Any = None
     judgement_weights: Any = None
     verdict: str | None = None
+    choice: Any = None
+
+    @property
+    def idf_of_features(self) -> np.ndarray | None:
+        """The TF-IDF weights of words or of counts, if there are any."""
+        return self.idf if self.vectorizer is None else self.vectorizer.idf_
 
     @property
     def n_rows(self) -> int:
@@ -199,7 +207,7 @@ class Collection:
         if self.X is not None:
             for name in ("indptr", "indices", "data"):
                 extra[f"rows_{name}"] = getattr(self.X, name)
-        for name in ("idf", "judgements", "judgement_weights", "verdict"):
+        for name in ("idf", "judgements", "judgement_weights", "verdict", "choice"):
             if getattr(self, name) is not None:
                 extra[_KEYS.get(name, name)] = getattr(self, name)
         for name in _PER_ROW:
@@ -219,6 +227,7 @@ class Collection:
         found = {name: extra.get(name) for name in _PER_ROW}
         more: dict[str, Any] = {"vectorizer": vectorizer, "columns": columns}
         more |= {"idf": _idf(extra, n_features), "verdict": _verdict(extra)}
+        more["choice"] = _choice(extra)
         if "rows_data" not in extra:
             return cls(**more)
         X = _rows(extra, n_features)
@@ -279,6 +288,16 @@ def _idf(extra: Mapping[str, Any], n_features: int) -> np.ndarray | None:
     if not np.isfinite(idf).all():
         raise ValueError("the weights of counts must be finite")
     return idf
+
+
+def _choice(extra: Mapping[str, Any]) -> np.ndarray | None:
+    choice: Any = extra.get("choice")
+    if choice is None:
+        return None
+    is_table = isinstance(choice, np.ndarray) and choice.ndim == 2 and choice.shape[1] == 2
+    if not is_table or choice.dtype.kind != "f" or not np.isfinite(choice).all():
+        raise ValueError("the validation scores must be finite, in two columns")
+    return choice
 
 
 def _verdict(extra: Mapping[str, Any]) -> str | None:

@@ -227,13 +227,20 @@ def write_report(model: ScoredModel, documents: Collection, path: Path, title: s
         return
     new = np.zeros(X.shape[0], dtype=bool) if documents.part is None else documents.part == TEST
     errors = None
-    if new.any() and y is not None:
+    if documents.judgements is not None:
+        rows, weights = np.flatnonzero(new), documents.judgement_weights
+        found = measure_judgements(model, X, documents.judgements, weights, rows).errors
+        errors = {"n_neighbors": 0, "n_rows": int((~new).sum()), "n_test": found.before.n}
+        errors |= found.to_dict()
+    elif new.any() and y is not None:
         errors = report.measure_errors(model, X[~new], y[~new], X[new], y[new], learned.n_jobs)
     if isinstance(learned, LocalHDSL):
         learned = learned.shared_model()
     page = report.page(
         learned, model.rows(X[~new]), None if y is None else y[~new],
-        texts=None if texts is None else texts[~new], row_numbers=np.flatnonzero(~new),
+        texts=None if texts is None else texts[~new],
         feature_names=names, title=title, errors=errors,
+        more=report.More(np.flatnonzero(~new), model.n_scores, documents.idf_of_features,
+                         documents.choice),
     )  # fmt: skip
     report.write(path, page)

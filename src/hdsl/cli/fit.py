@@ -258,7 +258,7 @@ def fit(
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
     collection = outcome.collection
     if no_documents:
-        kept = ("vectorizer", "columns", "idf", "verdict")
+        kept = ("vectorizer", "columns", "idf", "verdict", "choice")
         collection = Collection(**{name: getattr(collection, name) for name in kept})
     save(outcome.learned.to_save(), output, collection.to_extra())
     is_interrupted = model.status_ == "interrupted"

@@ -183,6 +183,9 @@ def learn(
         what = "choosing the number of iterations"
         checkpoints += _fit(model, _with_scores(plan.choose, scores), what, quiet, beside)
         model.max_iter = max(model.n_iter_, 1)
+        curve = model.trace_["validation_score"]
+        at = np.flatnonzero(np.isfinite(curve))
+        collection = replace(collection, choice=np.column_stack([at.astype(float), curve[at]]))
     if not is_chosen or model.status_ != "interrupted":
         checkpoints += _fit(model, _with_scores(plan.learn, scores), "learning", quiet, checkpoint)
     model.max_iter = max_iter
