@@ -423,6 +423,7 @@ def test_quadruplets_are_split_by_pair(monkeypatch):
     def fit(self, **given):
         fits.append(given)
         self.n_iter_, self.status_ = 1, "max_iter"
+        self.trace_ = {"validation_score": np.array([0.5])}
         return self
 
     monkeypatch.setattr(learn, "split", lambda *_: part)

@@ -112,7 +112,7 @@ function prepareNeighbors() {
   $("titles").append(...Array.from(items.rows, (_, item) => h("option", { value: titleOf(item) })));
   if (classes) {
     $("legend").append("Colours: a row by its class, a feature by the class that has most of it. ",
-      ...classes.names.map((name, n) => h("span", { class: `tinted ${hue(n)}` }, name)));
+      ...classes.names.flatMap((name, n) => [h("span", { class: `tinted ${hue(n)}` }, name), " "]));
   }
   view.own = ownSimilarities();
   // To begin with, two that learning brought together: the closest, and far down by cosine.
