@@ -311,8 +311,12 @@ def _judgements(extra: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     """Return the judgements held out and their weights, if there are any."""
     if extra.get("judgements") is None:
         return {}
-    found = user_input.check_comparisons(extra["judgements"], n_rows)
-    weights = user_input.check_weights(extra.get("judgement_weights"), len(found), "judgement")
+    given = [extra["judgements"], extra.get("judgement_weights")]
+    for array, kind in zip(given, "if", strict=True):
+        if array is not None and not (isinstance(array, np.ndarray) and array.dtype.kind == kind):
+            raise ValueError("the judgements held out are not row numbers with weights")
+    found = user_input.check_comparisons(given[0], n_rows)
+    weights = user_input.check_weights(given[1], len(found), "judgement")
     return {"judgements": found, "judgement_weights": weights}
 
 
