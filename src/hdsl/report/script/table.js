@@ -31,7 +31,7 @@ if (counts) {
       ...byCount("First in", "Rows with the first", inRows(atoms.i)) },
     { id: "j-rows", class: "number extra",
       ...byCount("Second in", "Rows with the second", inRows(atoms.j)) },
-    { id: "both-rows", class: "number", ...byCount("Both in", "Rows with both", both) });
+    { id: "both-rows", class: "number extra", ...byCount("Both in", "Rows with both", both) });
 }
 
 function prepareTable() {
