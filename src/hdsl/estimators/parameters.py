@@ -105,10 +105,8 @@ def _check_objects(owner: str, model: HDSL) -> None:
     n_jobs = model.n_jobs
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_count or n_jobs == 0):
-        raise ValueError(
-            f"The 'n_jobs' parameter of {owner} must be an int other than 0, or None. Got "
-            f"{n_jobs!r} instead."
-        )
+        wanted = "an int other than 0"
+        raise user_input.ParameterError(owner, "n_jobs", wanted, repr(n_jobs), ", or None")
     if not isinstance(model.checkpoint, str | os.PathLike | None) or model.checkpoint == "":
         raise ValueError(
             f"The 'checkpoint' parameter of {owner} must be the path of a file, or None. Got "

@@ -6,7 +6,7 @@ anything, so they travel as JSON that cannot end its element, and are shown as t
 """
 
 from .assembly import page
-from .content import measure_errors
+from .content import More, measure_errors
 from .writing import write
 
-__all__ = ["measure_errors", "page", "write"]
+__all__ = ["More", "measure_errors", "page", "write"]
