@@ -14,8 +14,7 @@ from .. import memory, user_input
 from ..core import atoms as atoms_module
 from ..explain.parts import one_row
 from ..explain.tables import as_names
-from ..serving.rows import limit_weights
-from ..similarity import LearnedCosine, Similarity, unit_rows
+from ..similarity import LearnedCosine, Similarity, limit_weights, unit_rows
 
 #: Memory that the name of a column takes, as a Python string in an array.
 BYTES_PER_NAME = 64
