@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -183,6 +184,7 @@ def fit(
     """
     from ..estimators import HDSL
     from ..estimators.saving import save
+    from ..files.atomic import check_can_write
     from ..text import Collection, make_vectorizer
     from . import inputs
     from .learn import checkpoint_of_choice, learn
@@ -191,6 +193,9 @@ def fit(
     checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
     if any(path.resolve() == output.resolve() for path in checkpoints):
         raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
+    for path in checkpoints:
+        if not os.path.lexists(path):
+            check_can_write(path, "the checkpoint")
     shared: dict[str, Any] = {
         "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"), "loss": loss,
         "oracle": oracle, "step": step, "mining": mining, "n_targets": n_targets,

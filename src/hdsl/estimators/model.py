@@ -303,6 +303,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         """
         from .. import report  # rarely needed
 
+        report.check_path(path)
         text = report.page(
             self, X, y, X_test=X_test, y_test=y_test, texts=texts, feature_names=feature_names,
             title=title, max_items=max_items,
