@@ -1,9 +1,10 @@
 """Fit in processes that are killed at random moments, then let one finish.
 
-``python killed.py FOLDER SEED KILLS PARAMETERS`` fits once without a kill, then again and again
+``python killed.py FOLDER SEED KILLS PARAMETERS [SPEED]`` fits once without a kill, then again and again
 with one checkpoint, killing the process (SIGKILL) KILLS times, then once to the end. Prints as JSON
 how many processes were killed, at which iterations processes started, whether the two models are
-the same bytes, and which files are left.
+the same bytes, and which files are left. Checkpoints are written as often as can be, or with SPEED
+at the default interval by a clock that runs so many times as fast.
 """
 
 import json
@@ -12,6 +13,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import scipy.sparse as sp
@@ -30,9 +32,12 @@ def data(n=240, d=300):
     return sp.csr_array(A), y
 
 
-def fit(path, kept, parameters):
-    """Fit and save, with a checkpoint that is written as often as can be."""
-    checkpoint.INTERVAL, checkpoint.TIME_SHARE = 0.0, np.inf
+def fit(path, kept, parameters, speed):
+    """Fit and save, with a checkpoint that is written as often as can be, or by a fast clock."""
+    if speed:
+        checkpoint.time = SimpleNamespace(monotonic=lambda: speed * time.monotonic())
+    else:
+        checkpoint.INTERVAL, checkpoint.TIME_SHARE = 0.0, np.inf
     seen = []
 
     def callback(state):
@@ -58,18 +63,18 @@ def in_child(function, *args):
     return child
 
 
-def main(folder, seed, kills, parameters):
+def main(folder, seed, kills, parameters, speed="0"):
     """Compare a fit that is not killed with one that is killed so many times."""
     folder, rng = Path(folder), np.random.default_rng(int(seed))
-    parameters = json.loads(parameters)
+    parameters, speed = json.loads(parameters), float(speed)
     whole, kept, pieced = (folder / name for name in ("whole.hdsl", "run.ckpt", "pieced.hdsl"))
     began = time.perf_counter()
-    assert os.waitpid(in_child(fit, whole, folder / "other.ckpt", parameters), 0)[1] == 0
+    assert os.waitpid(in_child(fit, whole, folder / "other.ckpt", parameters, speed), 0)[1] == 0
     (folder / "other.ckpt.started").unlink()
     length = time.perf_counter() - began
     killed, started = 0, Path(f"{kept}.started")
     while killed < int(kills):
-        child = in_child(fit, pieced, kept, parameters)
+        child = in_child(fit, pieced, kept, parameters, speed)
         time.sleep(rng.uniform(0.0, length))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
@@ -80,7 +85,7 @@ def main(folder, seed, kills, parameters):
             assert status == 0
             assert pieced.read_bytes() == whole.read_bytes()
             pieced.unlink()
-    assert os.waitpid(in_child(fit, pieced, kept, parameters), 0)[1] == 0
+    assert os.waitpid(in_child(fit, pieced, kept, parameters, speed), 0)[1] == 0
     resumed = [int(n_iter) for n_iter in started.read_text().split()]
     started.unlink()
     same = pieced.read_bytes() == whole.read_bytes()

@@ -277,9 +277,9 @@ def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
     bad = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"a\xffb")])
     table = pa.table({"word": bad})
     pytest.importorskip("pyarrow.parquet").write_table(table, path, use_dictionary=use_dictionary)
-    for given, name in ((path, "table.parquet"), (table, "table")):
+    for one, name in ((path, "table.parquet"), (table, "table")):
         with pytest.raises(ValueError, match=f"^{name} is damaged, or has text that is not UTF-8"):
-            tables.read_table(given, {"a": "word"})
+            tables.read_table(one, {"a": "word"})
 
 
 def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
