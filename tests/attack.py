@@ -70,16 +70,16 @@ def kills(count: int, seed: int) -> str:
             "step": rng.choice(STEPS), "oracle": rng.choice(ORACLES),
             "loss": rng.choice(sorted(LOSSES)), "batch_size": rng.choice([None, 50, 200]),
             "early_stopping": rng.random() < 0.3, "class_centers": rng.choice([None, "rows"]),
-            "mine_every": rng.choice([None, None, 40]), "max_iter": 120, "tol": 0.0,
+            "mine_every": rng.choice([None, None, 40]), "max_iter": 80, "tol": 0.0,
         }  # fmt: skip
         if parameters["loss"] in ("squared_hinge",) and parameters["step"] == "corrective":
             parameters["step"] = "away"
-        # 30 seconds between two checkpoints pass in a tenth of a second.
-        speed = 300.0 if settings % 2 else 0.0
+        # 30 seconds between two checkpoints pass in a few hundredths.
+        speed = 1000.0 if settings % 2 else 0.0
         with tempfile.TemporaryDirectory() as folder:
-            command = [sys.executable, killed.__file__, folder, str(rng.randrange(2**31)), "6"]
+            command = [sys.executable, killed.__file__, folder, str(rng.randrange(2**31)), "12"]
             end = subprocess.run(
-                [*command, json.dumps(parameters), str(speed)],
+                [*command, json.dumps(parameters), str(speed), "80"],
                 capture_output=True, check=False, text=True,
             )  # fmt: skip
         assert end.returncode == 0, (parameters, end.stderr[-2000:])
@@ -138,7 +138,6 @@ class Disk:
 
 def disks(count: int, seed: int) -> str:
     """Let the disk fail at every call of a save, a report and a fit with checkpoints."""
-    X, y = data()
     old, new = fitted(max_iter=5), fitted()
     strikes = n_fits = 0
     with tempfile.TemporaryDirectory() as name:
@@ -163,7 +162,8 @@ def disks(count: int, seed: int) -> str:
                         assert ends or fails_at == disk.n_calls
                         before = target.read_bytes()
                     except OSError as raised:
-                        assert "Cannot write" in str(raised), raised
+                        if "Cannot write" not in str(raised):
+                            raise
                     strikes += not ends
                     assert target.read_bytes() == before
                     assert not list(folder.glob(".hdsl*")), "a temporary file is left"
@@ -296,11 +296,42 @@ def threads(count: int, seed: int) -> str:
 
 # --- engines --------------------------------------------------------------------------------------
 
-LIES = (
-    "honest", "reorder", "swap scores", "nan", "inf", "duplicate", "unknown id", "unhashable",
-    "leave out", "raise a score", "lower the last", "lower known", "more than asked", "fewer",
-    "negative", "strings", "none", "scalar", "changes its mind", "floats as ids",
-)  # fmt: skip
+#: What engines do to ids and scores, given a random place and the number of documents.
+LIES: dict[str, Callable] = {
+    "honest": lambda ids, scores, at, n: (ids, scores),
+    "reorder": lambda ids, scores, at, n: ([*ids[at:], *ids[:at]], scores),
+    "swap scores": lambda ids, scores, at, n: (ids, [*scores[at:], *scores[:at]]),
+    "nan": lambda ids, scores, at, n: (ids, replaced(scores, at, np.nan)),
+    "inf": lambda ids, scores, at, n: (ids, replaced(scores, at, np.inf)),
+    "duplicate": lambda ids, scores, at, n: (replaced(ids, at, ids[0]), scores),
+    "no row": lambda ids, scores, at, n: (
+        replaced(ids, at, [n + 5, -1, -7, 2**70][at % 4]),
+        scores,
+    ),
+    "unhashable": lambda ids, scores, at, n: (replaced(ids, at, [ids[at]]), scores),
+    "leave out": lambda ids, scores, at, n: (dropped(ids, at), dropped(scores, at)),
+    "stop early": lambda ids, scores, at, n: (ids[:at], scores[:at]),
+    "one score less": lambda ids, scores, at, n: (ids, scores[:-1]),
+    "raise the first": lambda ids, scores, at, n: (ids, [scores[0] + 1.0, *scores[1:]]),
+    "lower the last": lambda ids, scores, at, n: (ids, [*scores[:-1], min(scores[-1], 0.0)]),
+    "lower a known": lambda ids, scores, at, n: ([*ids[1:], ids[0]], [*scores[1:], 0.0]),
+    "negative": lambda ids, scores, at, n: (ids, [-score for score in scores]),
+    "strings": lambda ids, scores, at, n: (list(map(str, ids)), scores),
+    "floats": lambda ids, scores, at, n: (list(map(float, ids)), scores),
+    "one number": lambda ids, scores, at, n: (ids, 1.0),
+    "nothing": lambda ids, scores, at, n: None,
+}
+
+#: What no check can find where the rows are not all at hand.
+LEAVE_OUT = ("leave out", "stop early")
+
+
+def replaced(values: list, at: int, value: object) -> list:
+    return [*values[:at], value, *values[at + 1 :]]
+
+
+def dropped(values: list, at: int) -> list:
+    return [*values[:at], *values[at + 1 :]]
 
 
 def engines(count: int, seed: int) -> str:
@@ -308,14 +339,14 @@ def engines(count: int, seed: int) -> str:
     rng = np.random.default_rng(seed)
     refused = 0
     for k in range(count):
-        lie = LIES[k % len(LIES)]
+        lie = list(LIES)[k % len(LIES)]
         n, d = int(rng.integers(1, 30)), int(rng.integers(1, 8))
         Y = (rng.random((n, d)) < 0.5) * rng.random((n, d)).round(2)
         Q = (rng.random((3, d)) < 0.7) * rng.normal(size=(3, d)).round(2)
         top = int(rng.integers(1, 6))
         lengths = rng.uniform(0.5, 2.0, n) if rng.random() < 0.3 else None
         exact = (Q @ Y.T) / (1.0 if lengths is None else lengths)
-        by_rows = rng.random() < 0.5 or lie in ("leave out", "fewer", "changes its mind")
+        by_rows = rng.random() < 0.5 or lie in LEAVE_OUT
         store = dict(enumerate(Y))
         rows = Y if by_rows else (lambda ids, store=store: np.array([store[one] for one in ids]))
         search = _lying(lie, Y, rng)
@@ -337,55 +368,15 @@ def engines(count: int, seed: int) -> str:
 
 
 def _lying(lie: str, Y: np.ndarray, rng: np.random.Generator) -> Callable:
-    """Return a search that is wrong in one way, at a random call."""
-    calls = [0]
+    """Return a search that is wrong in one way, at most calls; it may return more than asked."""
 
     def search(indices, values, m):
-        calls[0] += 1
         scores = Y[:, indices] @ np.array(values)
-        best = np.argsort(-scores, kind="stable")[:m]
+        best = np.argsort(-scores, kind="stable")[: m + (rng.random() < 0.1)]
         ids, scores = best.tolist(), scores[best].tolist()
-        if lie == "honest" or rng.random() < 0.3:
+        if rng.random() < 0.3:
             return ids, scores
-        if lie == "changes its mind":
-            return ids[: int(rng.integers(0, len(ids) + 1))], scores[: len(ids)]
-        at = int(rng.integers(len(ids)))
-        if lie == "reorder":
-            order = rng.permutation(len(ids))
-            ids = [ids[k] for k in order]
-        elif lie == "swap scores":
-            scores = [scores[k] for k in rng.permutation(len(ids))]
-        elif lie in ("nan", "inf"):
-            scores[at] = float(lie)
-        elif lie == "duplicate":
-            ids[at] = ids[0]
-        elif lie == "unknown id":
-            ids[at] = [len(Y) + 5, -1, -7, 2**70][at % 4]
-        elif lie == "unhashable":
-            ids[at] = [ids[at]]
-        elif lie in ("leave out", "fewer"):
-            del ids[at], scores[at]
-        elif lie == "raise a score":
-            scores[0] += 1.0
-        elif lie == "lower the last":
-            scores[-1] = min(scores[-1], 0.0)
-        elif lie == "lower known" and calls[0] > 1:
-            ids, scores = [*ids[1:], ids[0]], [*scores[1:], 0.0]
-        elif lie == "more than asked":
-            every = Y[:, indices] @ np.array(values)
-            ids = np.argsort(-every, kind="stable").tolist()
-            scores = every[ids].tolist()
-        elif lie == "negative":
-            scores = [-score for score in scores]
-        elif lie == "strings":
-            ids = [str(one) for one in ids]
-        elif lie == "none":
-            return None
-        elif lie == "scalar":
-            return ids, 1.0
-        elif lie == "floats as ids":
-            ids = [float(one) for one in ids]
-        return ids, scores
+        return LIES[lie](ids, scores, int(rng.integers(len(ids))), len(Y))
 
     return search
 

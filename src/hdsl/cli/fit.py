@@ -184,18 +184,12 @@ def fit(
     """
     from ..estimators import HDSL
     from ..estimators.saving import save
-    from ..files.atomic import check_can_write
     from ..text import Collection, make_vectorizer
     from . import inputs
-    from .learn import checkpoint_of_choice, learn
+    from .learn import learn
 
     inputs.check_model_output(output)
-    checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
-    if any(path.resolve() == output.resolve() for path in checkpoints):
-        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
-    for path in checkpoints:
-        if not os.path.lexists(path):
-            check_can_write(path, "the checkpoint")
+    checkpoints = _check_checkpoints(checkpoint, output)
     shared: dict[str, Any] = {
         "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"), "loss": loss,
         "oracle": oracle, "step": step, "mining": mining, "n_targets": n_targets,
@@ -255,6 +249,20 @@ def fit(
         if any(path.exists() for path in checkpoints):
             say("the same command continues from the checkpoint.")
         raise typer.Exit(INTERRUPTED)
+
+
+def _check_checkpoints(checkpoint: Path | None, output: Path) -> list[Path]:
+    """Return the files of checkpoints; raise unless they can be written."""
+    from ..files.atomic import check_can_write
+    from .learn import checkpoint_of_choice
+
+    checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
+    if any(path.resolve() == output.resolve() for path in checkpoints):
+        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
+    for path in checkpoints:
+        if not os.path.lexists(path):
+            check_can_write(path, "the checkpoint")
+    return checkpoints
 
 
 def _local_model(regions: int, shared: dict[str, Any], given: dict[str, Any]) -> Any:
