@@ -245,6 +245,14 @@ def test_a_link_to_a_file_is_read(tmp_path):
 # --- tables --------------------------------------------------------------------------------------
 
 
+def test_a_message_about_many_long_columns_is_short(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(",".join(f"{k}{'x' * 90}" for k in range(12)) + "\n")
+    with pytest.raises(ValueError, match="no column 'no'") as caught:
+        tables.read_table(path, {"a": "no"})
+    assert len(str(caught.value)) < fuzz.MESSAGE_LENGTH
+
+
 def test_parquet(tmp_path):
     pa = pytest.importorskip("pyarrow")
     path = tmp_path / "table.parquet"

@@ -350,5 +350,11 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
         raise
 
 
-def _some(values: list[Any], n: int = 5) -> str:
-    return ", ".join(map(_REPR.repr, values[:n])) + (", …" if len(values) > n else "")
+def _some(values: list[Any], n: int = 5, width: int = 300) -> str:
+    """Return the first values, at most n and as many as have about so many characters."""
+    shown: list[str] = []
+    for value in values[:n]:
+        if sum(map(len, shown)) > width:
+            break
+        shown.append(_REPR.repr(value))
+    return ", ".join(shown) + (", …" if len(values) > len(shown) else "")
