@@ -2,9 +2,9 @@
 
 ``python killed.py FOLDER SEED KILLS PARAMETERS [SPEED [ROWS]]`` fits once without a kill, then
 again and again with one checkpoint, killing the process (SIGKILL) KILLS times, then once to the
-end. Prints as JSON how many processes were killed, at which iterations processes started, whether the
-two models are the same bytes, and which files are left. Checkpoints are written as often as can be,
-or with SPEED at the default interval by a clock that runs so many times as fast.
+end. It prints as JSON how many processes were killed, at which iterations processes started,
+whether the two models are the same bytes, and which files are left. Checkpoints are written as
+often as can be, or with SPEED at the default interval by a clock that runs so many times as fast.
 """
 
 import json

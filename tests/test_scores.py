@@ -229,6 +229,8 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
         (".classes", np.array(["a", "a", "b"]), "rising order"),
         (".weight", np.array([-1.0]), "weight must be >= 0"),
         (".columns", np.array([0, 12]), "columns must hold rising"),
+        (".n_features", np.array([12]), "coef has 12 columns, but columns has another number"),
+        (".n_features", np.array([1.0]), "n_features is of float64"),
         (".names", np.array(["one"]), "names is of"),
     ],
 )
