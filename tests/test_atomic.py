@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hdsl import HDSL, report
 from hdsl.files.container import read, write
 
 posix_only = pytest.mark.skipif(os.name != "posix", reason="needs POSIX files")
@@ -199,3 +200,24 @@ def test_long_names_and_plain_strings_as_path(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write("m" * 255, {}, {"a": 1})
     assert read("m" * 255)[1] == {"a": 1}
+
+
+@posix_only
+@pytest.mark.parametrize(
+    ("name", "fragment"),
+    [("a\0b", "the file name has a null character"), ("n" * 300, "the file name is too long")],
+    ids=["null", "long"],
+)
+def test_impossible_names_are_refused_before_any_work(tmp_path, monkeypatch, name, fragment):
+    X, y = np.eye(4), [0, 0, 1, 1]
+    model = HDSL(n_targets=1, n_impostors=1, max_iter=2, tol=1.0).fit(X, y)
+    for place in (name, str(tmp_path / name), tmp_path / name):
+        with pytest.raises(OSError, match=f"Cannot write the model: {fragment}"):
+            model.save(place)
+        with monkeypatch.context() as patch:
+            patch.setattr(report, "page", lambda *_, **__: pytest.fail("the page is made"))
+            with pytest.raises(OSError, match=f"Cannot write the report: {fragment}"):
+                model.report(place)
+        with pytest.raises(OSError, match=f"Cannot write the checkpoint: {fragment}"):
+            HDSL(checkpoint=place, mining=lambda *_: pytest.fail("triplets are made")).fit(X, y)
+    assert not names_in(tmp_path)

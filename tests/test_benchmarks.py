@@ -13,6 +13,7 @@ from benchmarks import (
     compare,
     fits,
     measure,
+    memory,
     one_gpu,
     problems,
     runner,
@@ -262,3 +263,17 @@ def test_the_cluster_benchmark_runs(tmp_path):
         check=True,
     )
     assert "| 2 workers, 1 thread each |" in ended.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", memory.GRID)
+def test_the_memory_estimate_is_within_a_quarter(point):
+    """Of the peak of resident memory in a fresh process, beyond what it held before."""
+    command = [sys.executable, "-m", "benchmarks.memory", json.dumps([point, False])]
+    for _ in range(2):  # the first may compile kernels, which takes memory
+        ended = subprocess.run(command, cwd=problems.ROOT, capture_output=True, check=True)
+        estimated, measured = json.loads(ended.stdout)
+        ratio = estimated / measured
+        if 0.75 <= ratio <= 1.25:
+            return
+    pytest.fail(f"{estimated:.1f} MiB estimated, {measured:.1f} measured, {ratio:.2f}")

@@ -903,6 +903,10 @@ def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
         messages["/proc/m.hdsl"] = "Cannot write /proc/m.hdsl: "
     for name, message in messages.items():
         assert message in bad("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name)
+    long = ("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl", "--checkpoint")
+    for name in ("n" * 300, "n" * 250):  # the longer one of the choice is too long, too
+        assert "name is too long" in bad(*long, tmp_path / name)
+    assert "too long" in bad("fit", *long[1:4], "-o", tmp_path / ("n" * 300 + ".hdsl"))
     assert (tmp_path / "texts.hdsl").read_text() == "my only copy"
     assert "must end in .html" in bad("report", place / "model.hdsl", "-o", place / "model.hdsl")
 

@@ -441,13 +441,29 @@ def test_wide_matrix_is_in_coordinates(wide):
 def test_wide_names_are_those_of_pairs_alone(wide):
     model, _, twin, columns = wide
     if model.prior_ > 0:
-        with pytest.raises(ValueError, match=r"each of 1099511627776 features, .* With prior=0"):
+        with pytest.raises(ValueError, match=r"with prior=0 .* the names of 1099511627776 columns"):
             model.get_feature_names_out()
     else:
         expected = [
             f"x{columns[i]}{'+' if sign > 0 else '-'}x{columns[j]}" for i, j, sign in twin.atoms_
         ]
         assert model.get_feature_names_out().tolist() == expected
+
+
+# --- large numbers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e308, np.finfo(float).max])
+def test_the_largest_scales_are_shown(scale):
+    atoms, weights = np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.5, 0.5])
+    similarity = Similarity(atoms, weights, scale, prior=0.0, n_features=3)
+    found = importance(similarity)
+    assert_array_equal(found.features["share"], [0.5, 0.25, 0.25])
+    first, rest = str(found).splitlines()[1:3]
+    assert first.count("+") > rest.count("+") > 5
+    for text in (found._repr_html_(), explain(similarity, [1, 0, 0], [0, 1, -1])._repr_html_()):
+        assert "width:100.0%" in text or "width:50.0%" in text
+        assert not {"nan", "inf"} & set(text.replace(">", " ").split())
 
 
 # --- notebooks -----------------------------------------------------------------------------------

@@ -28,13 +28,11 @@ import fuzz
 import hdsl
 from hdsl.readers import tables
 
-PARQUET = {"parquet", "polars"}
-
 
 def skip_without_library(name):
     """Skip if the library that a reader needs is not installed."""
-    if name in PARQUET:
-        pytest.importorskip("pyarrow" if name == "parquet" else "polars")
+    if name == "parquet":
+        pytest.importorskip("pyarrow")
     if name in ("triplets", "tsv"):
         pytest.importorskip("typer")
 
@@ -135,7 +133,6 @@ LARGE = {
     ],
     "csv": [lambda: b"anchor,positive,negative,weight\n" + b"x" * 140_000 + b",1,2,3\n"],
     "parquet": [long_parquet],
-    "polars": [long_parquet],
 }
 
 CHILD = """
@@ -248,16 +245,20 @@ def test_a_link_to_a_file_is_read(tmp_path):
 # --- tables --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("library", ["pyarrow", "polars"])
-def test_parquet_by_either_library(tmp_path, monkeypatch, library):
+def test_a_message_about_many_long_columns_is_short(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text(",".join(f"{k}{'x' * 90}" for k in range(12)) + "\n")
+    with pytest.raises(ValueError, match="no column 'no'") as caught:
+        tables.read_table(path, {"a": "no"})
+    assert len(str(caught.value)) < fuzz.MESSAGE_LENGTH
+
+
+def test_parquet(tmp_path):
     pa = pytest.importorskip("pyarrow")
-    pytest.importorskip(library)
-    other = {"pyarrow": "polars", "polars": "pyarrow"}[library]
     path = tmp_path / "table.parquet"
     words = pa.array(["x", "yy", "x"])
     columns = {"id": [3, 1, 2], "word": words, "kind": words.dictionary_encode(), "rest": [[1]] * 3}
     pytest.importorskip("pyarrow.parquet").write_table(pa.table(columns), path)
-    monkeypatch.setitem(sys.modules, other, None)
     table = tables.read_table(path, {"a": "word", "b": "id", "c": "kind"})
     assert table.columns["word"].tolist() == table.columns["kind"].tolist() == ["x", "yy", "x"]
     assert table.columns["id"].tolist() == [3, 1, 2]
@@ -270,10 +271,23 @@ def test_parquet_by_either_library(tmp_path, monkeypatch, library):
 
 
 def test_parquet_without_a_library(tmp_path, monkeypatch):
-    for library in ("pyarrow", "pyarrow.parquet", "pyarrow.compute", "polars"):
+    for library in ("pyarrow", "pyarrow.parquet", "pyarrow.compute"):
         monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match="needs pyarrow or polars: install one, or save"):
+    with pytest.raises(ImportError, match="needs pyarrow: install it, pass a DataFrame, or save"):
         tables.read_table(tmp_path / "table.parquet", {"a": "id"})
+
+
+@pytest.mark.parametrize("use_dictionary", [True, False])
+def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
+    pa = pytest.importorskip("pyarrow")
+    path = tmp_path / "table.parquet"
+    ends = pa.py_buffer(np.array([0, 1, 2, 3], np.int32))
+    bad = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"a\xffb")])
+    table = pa.table({"word": bad})
+    pytest.importorskip("pyarrow.parquet").write_table(table, path, use_dictionary=use_dictionary)
+    for one, name in ((path, "table.parquet"), (table, "table")):
+        with pytest.raises(ValueError, match=f"^{name} is damaged, or has text that is not UTF-8"):
+            tables.read_table(one, {"a": "word"})
 
 
 def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):

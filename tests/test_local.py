@@ -389,3 +389,37 @@ def test_the_experiment_compares_global_and_local(tmp_path, capsys):
     (row,) = csv.DictReader((tmp_path / "local-errors.csv").read_text().splitlines())
     assert row["set"] == "contradiction"
     assert float(row["2 regions"]) < float(row["no regions"])  # few rows: k-means may be off
+
+
+# --- wide rows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("regions", ["kmeans", "given"])
+def test_rows_of_many_columns(tmp_path, regions):
+    narrow = sp.csr_array(X)
+    n, d = narrow.shape
+    columns = np.sort(np.random.default_rng(0).choice(2**40, d, replace=False))
+    wide = sp.csr_array((narrow.data, columns[narrow.indices], narrow.indptr), shape=(n, 2**40))
+    regions = regions if regions == "kmeans" else np.arange(n) % 2
+    model, twin = (
+        small(regions=regions, scale=2.0, local_scale=2.0, prior=0.1).fit(rows, Y)
+        for rows in (wide, narrow)
+    )
+    assert_array_equal(model.region(wide), twin.region(narrow))
+    assert_allclose(model.similarity(wide), twin.similarity(narrow), rtol=1e-12)
+    assert_allclose(model.similarity(wide, cosine=True), twin.similarity(narrow, cosine=True))
+    assert_allclose(model.pair_score(wide, wide), twin.pair_score(narrow, narrow))
+    assert model.rewrite(wide).nnz == sp.csr_array(twin.rewrite(narrow)).nnz
+    found, expected = (m.explain(r[[0]], r[[1]]).parts for m, r in ((model, wide), (twin, narrow)))
+    assert_allclose(found["value"], expected["value"], rtol=1e-12)
+    assert "x" in str(model.importance(wide, region=0))
+    assert model.region_names(None)[0].startswith("x")
+    model.save(tmp_path / "model.hdsl")
+    assert_array_equal(hdsl.load(tmp_path / "model.hdsl").similarity(wide), model.similarity(wide))
+
+
+def test_clusterers_are_refused_rows_of_many_columns():
+    narrow = sp.csr_array(X)
+    wide = sp.csr_array((narrow.data, narrow.indices, narrow.indptr), shape=(len(X), 2**40))
+    with pytest.raises(ValueError, match=r"clusterers take fewer than 2\*\*31"):
+        small(regions=MiniBatchKMeans(2)).fit(wide, Y)

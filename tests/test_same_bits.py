@@ -5,12 +5,14 @@ import random
 import subprocess
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 import hdsl
 from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, baselines, search
@@ -330,3 +332,34 @@ def test_numbers_without_a_seed_fail():
         np.random.shuffle([1, 2])  # noqa: NPY002 - must fail
     with pytest.raises(AssertionError, match="without a seed"):
         np.random.default_rng()
+
+
+# --- columns in another order --------------------------------------------------------------------
+
+
+def test_columns_in_another_order_give_the_same_optimum_by_another_path():
+    """Ties and random starts go by the number of a column, and sums by its place in a row."""
+    rng = np.random.default_rng(3)
+    rows = sp.csr_array(rng.random((40, 15)) * (rng.random((40, 15)) < 0.4))
+    order = rng.permutation(15)
+    place = np.argsort(order)  # of each old column among the new ones
+    triplets = rng.permuted(np.tile(np.arange(40), (150, 1)), axis=1)[:, :3]
+    options = {"scale": 5.0, "prior": 0.2, "max_iter": 3000, "tol": 1e-4, "random_state": 0}
+    for oracle in ("exact", "heuristic", "ascent"):
+        one, two = (
+            HDSL(oracle=oracle, **options).fit(A, triplets=triplets)
+            for A in (rows, sp.csr_array(rows[:, order]))
+        )
+        for this, other in ((one, two), (two, one)):
+            assert this.objective_ - 1e-4 <= other.objective_
+    exact = HDSL(**{**options, "oracle": "exact", "max_iter": 20, "tol": 0.0})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they do not converge
+        one, two = (
+            clone(exact).fit(A, triplets=triplets) for A in (rows, sp.csr_array(rows[:, order]))
+        )
+    moved = np.sort(place[one.atoms_[:, :2]], axis=1)  # without ties the same pairs, up to rounding
+    assert {*map(tuple, np.column_stack([moved, one.atoms_[:, 2]]).tolist())} == {
+        *map(tuple, two.atoms_.tolist())
+    }
+    assert_allclose(one.trace_["objective"], two.trace_["objective"], rtol=1e-9)

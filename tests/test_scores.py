@@ -229,6 +229,8 @@ def test_what_a_file_cannot_hold_is_refused(tmp_path):
         (".classes", np.array(["a", "a", "b"]), "rising order"),
         (".weight", np.array([-1.0]), "weight must be >= 0"),
         (".columns", np.array([0, 12]), "columns must hold rising"),
+        (".n_features", np.array([12]), "coef has 12 columns, but columns has another number"),
+        (".n_features", np.array([1.0]), "n_features is of float64"),
         (".names", np.array(["one"]), "names is of"),
     ],
 )
@@ -240,3 +242,36 @@ def test_damaged_class_scores_are_refused(tmp_path, key, value, message):
     write_model(path, state)
     with pytest.raises(ValueError, match=rf"Cannot load .*class scores: .*{message}.*is damaged"):
         hdsl.load(path)
+
+
+# --- wide rows -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("classifier", [None, MultinomialNB()])
+def test_rows_of_many_columns_have_the_scores_of_the_columns_they_use(tmp_path, classifier):
+    X, y = make_rows()
+    columns = np.sort(np.random.default_rng(0).choice(2**40, X.shape[1], replace=False))
+    wide = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(len(y), 2**40))
+    new = sp.csr_array(([1.0, 2.0, 5.0], [columns[0], columns[3], 2**40 - 1], [0, 2, 3]))
+    new.resize((2, 2**40))
+    scores, narrow = (ClassScores(classifier, random_state=0) for _ in range(2))
+    Z, expected = scores.fit_transform(wide, y), narrow.fit_transform(X, y)
+    assert Z.shape == (60, 2**40 + 3)
+    assert scores.is_wide_
+    assert not narrow.is_wide_
+    assert_array_equal(Z.data, expected.data)
+    assert_array_equal(
+        Z.indices[Z.indices >= 2**40] - 2**40, expected.indices[expected.indices >= 12] - 12
+    )
+    Z = scores.transform(new)
+    expected = narrow.transform([[1.0, 0, 0, 2.0] + [0] * 8, [0] * 12])
+    assert_array_equal(Z.data[2:-4], expected[0, 12:][expected[0, 12:] != 0])
+    with pytest.raises(ValueError, match="the names of 1099511627776 columns need about"):
+        scores.get_feature_names_out()
+    if classifier is not None:
+        return
+    model = make_pipeline(scores, HDSL(max_iter=10, random_state=0)).fit(wide, y)
+    hdsl.save(model, tmp_path / "model.hdsl")
+    again = hdsl.load(tmp_path / "model.hdsl")
+    for part in ("data", "indices", "indptr"):
+        assert_array_equal(*(getattr(m.transform(new), part) for m in (again, model)))

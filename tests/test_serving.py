@@ -256,6 +256,7 @@ BROKEN = {
     "an unknown id": (lambda ids, s: ([*ids[:-1], 50], s), "returned the id 50, but rows has"),
     "an id of another type": (lambda ids, s: ([*ids[:-1], "a"], s), "returned the id 'a'"),
     "a negative id": (lambda ids, s: ([*ids[:-1], -1], s), "returned the id -1"),
+    "ids that are lists": (lambda ids, s: ([[one] for one in ids], s), "not hashable"),
     "fewer scores": (lambda ids, s: (ids, s[1:]), "one score per id"),
     "no scores": (lambda ids, s: ids, "two sequences, ids and scores"),
     "nothing": (lambda ids, s: None, "two sequences, ids and scores"),
@@ -273,6 +274,22 @@ def test_an_engine_that_lies_is_found_out(name):
     change, message = BROKEN[name]
     with pytest.raises(ValueError, match=message):
         ask(changed(change))
+
+
+def test_a_wrong_score_of_a_document_that_is_known_is_found_out():
+    """A low last score would be taken for the bound of all documents that are not returned."""
+    honest, n_calls = Engine(X, dtype=float), []
+
+    def search(indices, values, m):
+        n_calls.append(m)
+        ids, scores = honest(indices, values, m)
+        if len(n_calls) == 1:
+            return ids, scores
+        return [*ids[1:], ids[0]], [*scores[1:], 0.0]
+
+    with pytest.raises(ValueError, match="search gives document"):
+        certified_top_k(search, QUERIES[[0]], lambda ids: X[ids], 3)
+    assert len(n_calls) == 2
 
 
 def test_an_engine_of_another_vocabulary_is_found_out():

@@ -416,7 +416,9 @@ def test_a_callback_that_cannot_be_called_is_refused():
 
 
 @pytest.mark.parametrize(
-    "parameters", [{"random_state": "seed"}, {"n_jobs": 0}, {"n_jobs": "two"}], ids=str
+    "parameters",
+    [{"random_state": "seed"}, {"n_jobs": 0}, {"n_jobs": "two"}, {"n_jobs": 10**30}],
+    ids=str,
 )
 def test_other_bad_parameters_are_refused(parameters):
     refuses(parameters, error=(ValueError, TypeError))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
+from .core.columns import drop_unused_columns
 from .similarity import LearnedCosine, Similarity, check_result
 
 __all__ = ["Centers", "LocalSimilarity", "Predicted"]
@@ -50,16 +51,21 @@ class Centers:
         """Return the region of each row: that of the nearest center, the first of equals."""
         if self.n_regions == 0:
             return np.full(X.shape[0], -1)
-        products = X @ self.centers.T
+        centers = self.centers
+        if sp.issparse(X):
+            (X, centers), _ = drop_unused_columns(X, centers)
+        products = X @ centers.T
         products = products.toarray() if sp.issparse(products) else np.asarray(products)
         return np.argmax(2.0 * products - self._squares, axis=1)
 
     def features(self, region: int, count: int) -> np.ndarray:
         """Return the features that set a center apart from the others, the first ones first."""
-        own = self.centers[[region]].toarray().ravel()
-        others = np.asarray(self.centers.mean(axis=0)).ravel()
+        (centers,), columns = drop_unused_columns(self.centers)
+        own = centers[[region]].toarray().ravel()
+        others = np.asarray(centers.mean(axis=0)).ravel()
         first = np.argsort(others - own, kind="stable")[:count]
-        return first[own[first] > others[first]]
+        first = first[own[first] > others[first]]
+        return first if columns is None else columns[first]
 
 
 @dataclass(frozen=True)
@@ -84,12 +90,21 @@ class Predicted:
 
     def assign(self, X: Any) -> np.ndarray:
         """Return the region of each row, -1 for an answer that no training row has."""
-        if sp.issparse(X):  # clusterers of scikit-learn need indices of 32 bits
-            parts = X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)
-            X = sp.csr_matrix(parts, shape=X.shape)
+        X = rows_for_clusterers(X) if sp.issparse(X) else X
         answers = np.asarray(self.clusterer.predict(X)).ravel()
         place = np.minimum(np.searchsorted(self.labels, answers), len(self.labels) - 1)
         return np.where(self.labels[place] == answers, place, -1)
+
+
+def rows_for_clusterers(X: sp.csr_array) -> sp.csr_matrix:
+    """Return a matrix with indices of 32 bits, which clusterers of scikit-learn need."""
+    if max(X.shape[1], X.nnz) > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"X has {X.shape[1]} columns and {X.nnz} values, but clusterers take fewer than 2**31: "
+            "use regions='kmeans', or pass regions as an array."
+        )
+    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
 
 
 @dataclass(frozen=True)
@@ -204,6 +219,8 @@ class LocalSimilarity:
         """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
         rewriter = LearnedCosine(self) if cosine else self
         queries, rows = rewriter.rewrite(X), rewriter.index_rows(X if Y is None else Y)
+        if sp.issparse(queries) and sp.issparse(rows):
+            (queries, rows), _ = drop_unused_columns(queries, rows)
         with np.errstate(over="ignore", invalid="ignore"):
             product = queries @ rows.T
         product = product.toarray() if sp.issparse(product) else np.asarray(product)

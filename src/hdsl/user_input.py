@@ -15,7 +15,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from . import memory
+
 INDEX_LIMIT = np.iinfo(np.int32).max
+
+#: Memory that the name of a column takes, as a Python string in an array.
+BYTES_PER_NAME = 64
 
 #: No margin may be larger: losses square them.
 MARGIN_LIMIT = 1e150
@@ -351,6 +356,20 @@ def check_quadruplets(quadruplets: Any, n_rows: int, name: str = "quadruplets") 
             "quadruplet(s)): drop them, they say nothing."
         )
     return array
+
+
+def numbered_names(n_features: int, why: str) -> np.ndarray:
+    """Return x0, x1, …; raise ValueError where so many names do not fit in memory.
+
+    `why` says what needs them, as the start of the message.
+    """
+    needed, free = BYTES_PER_NAME * n_features, memory.available()
+    if free is not None and needed > free:
+        raise ValueError(
+            f"{why}: the names of {n_features} columns need about {memory.format_bytes(needed)}, "
+            f"but only {memory.format_bytes(free)} are free."
+        )
+    return np.array([f"x{i}" for i in range(n_features)], dtype=object)
 
 
 def check_comparisons(comparisons: Any, n_rows: int, name: str | None = None) -> np.ndarray:

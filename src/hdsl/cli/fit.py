@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -214,13 +215,11 @@ def fit(
     from ..estimators.saving import save
     from ..text import Collection, make_vectorizer
     from . import inputs
-    from .learn import checkpoint_of_choice, learn
+    from .learn import learn
 
     inputs.check_model_output(output)
     _check_options(data, jobs, norm, tfidf, no_class_scores or bool(triplets or quadruplets))
-    checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
-    if any(path.resolve() == output.resolve() for path in checkpoints):
-        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
+    checkpoints = _check_checkpoints(checkpoint, output)
     shared: dict[str, Any] = {
         "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"), "loss": loss,
         "oracle": oracle, "step": step, "mining": mining, "n_targets": n_targets,
@@ -312,6 +311,20 @@ def _check_options(
             "--tfidf and --no-tfidf are for a matrix of counts: the texts of a table are always "
             "weighted. Leave it out."
         )
+
+
+def _check_checkpoints(checkpoint: Path | None, output: Path) -> list[Path]:
+    """Return the files of checkpoints; raise unless they can be written."""
+    from ..files.atomic import check_can_write
+    from .learn import checkpoint_of_choice
+
+    checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
+    if any(path.resolve() == output.resolve() for path in checkpoints):
+        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
+    for path in checkpoints:
+        if not os.path.lexists(path):
+            check_can_write(path, "the checkpoint")
+    return checkpoints
 
 
 def _local_model(regions: int, shared: dict[str, Any], given: dict[str, Any]) -> Any:

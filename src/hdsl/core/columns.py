@@ -6,6 +6,37 @@ import numpy as np
 import scipy.sparse as sp
 
 
+def is_wide(*matrices: sp.csr_array) -> bool:
+    """Return whether columns are so many that no array should have one item for each."""
+    return matrices[0].shape[1] > 4 * sum(X.nnz for X in matrices) + 1000
+
+
+def take_columns(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
+    """Return some columns of X, at no cost per column of X.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_columns)
+    columns : ndarray of shape (n_taken,)
+        Ascending.
+
+    Examples
+    --------
+    >>> X = sp.csr_array(([1.0, 2.0], [7, 9], [0, 2]), shape=(1, 2**40))
+    >>> take_columns(X, np.array([3, 9])).toarray().tolist()
+    [[0.0, 2.0]]
+    """
+    if not len(columns):
+        return sp.csr_array((X.shape[0], 0), dtype=X.dtype)
+    place = np.minimum(np.searchsorted(columns, X.indices), len(columns) - 1)
+    is_taken = columns[place] == X.indices
+    n_before = np.concatenate([[0], np.cumsum(is_taken)])
+    # Learners of scikit-learn take indices of 32 bits where these are enough.
+    kind = np.int32 if max(n_before[-1], len(columns)) <= np.iinfo(np.int32).max else np.int64
+    arrays = X.data[is_taken], place[is_taken].astype(kind), n_before[X.indptr].astype(kind)
+    return sp.csr_array(arrays, shape=(X.shape[0], len(columns)))
+
+
 def drop_unused_columns(*matrices: sp.csr_array) -> tuple[list[sp.csr_array], np.ndarray | None]:
     """Return matrices on the columns that at least one of them uses, and the numbers of these.
 
@@ -32,7 +63,7 @@ def drop_unused_columns(*matrices: sp.csr_array) -> tuple[list[sp.csr_array], np
     >>> X.shape, columns.tolist()
     ((1, 2), [7, 9])
     """
-    if matrices[0].shape[1] <= 4 * sum(X.nnz for X in matrices) + 1000:
+    if not is_wide(*matrices):
         return list(matrices), None
     columns = np.unique(np.concatenate([X.indices for X in matrices]))
     return [

@@ -142,9 +142,7 @@ callback, random_state, verbose
 
     # --- fitting ---------------------------------------------------------------------------------
 
-    def _fit(
-        self, X: Any, given: dict[str, Any], validation: tuple[Any, ...], goes_on: bool
-    ) -> HDSL:
+    def _fit(self, X: Any, validation: tuple[Any, ...], goes_on: bool, **given: Any) -> HDSL:
         self._check_own_parameters()
         earlier = None
         if goes_on and hasattr(self, "atoms_"):

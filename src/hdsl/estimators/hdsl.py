@@ -306,13 +306,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         -------
         self
         """
-        given = {
-            "y": y,
-            "triplets": triplets,
-            "quadruplets": quadruplets,
-            "sample_weight": sample_weight,
-        }
-        return self._fit(X, given, (X_val, y_val, triplets_val), goes_on=self.warm_start)
+        return self._fit(
+            X, (X_val, y_val, triplets_val), self.warm_start,
+            y=y, triplets=triplets, quadruplets=quadruplets, sample_weight=sample_weight,
+        )  # fmt: skip
 
     def partial_fit(
         self,
@@ -340,17 +337,12 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         -------
         self
         """
-        given = {
-            "y": y,
-            "triplets": triplets,
-            "quadruplets": quadruplets,
-            "sample_weight": sample_weight,
-        }
-        return self._fit(X, given, (), goes_on=True)
+        return self._fit(
+            X, (), True,
+            y=y, triplets=triplets, quadruplets=quadruplets, sample_weight=sample_weight,
+        )  # fmt: skip
 
-    def _fit(
-        self, X: Any, given: dict[str, Any], validation: tuple[Any, ...], goes_on: bool
-    ) -> HDSL:
+    def _fit(self, X: Any, validation: tuple[Any, ...], goes_on: bool, **given: Any) -> HDSL:
         check_parameters(self)
         earlier = None
         if goes_on and hasattr(self, "atoms_"):

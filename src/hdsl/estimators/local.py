@@ -474,6 +474,7 @@ class LocalHDSL(SimilarityModel):
         """
         from .. import report  # rarely needed
 
+        report.check_path(path)
         X_test, y_test = (options.pop(name, None) for name in ("X_test", "y_test"))
         options.setdefault("title", "The part that all regions share")
         errors = None

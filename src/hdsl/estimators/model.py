@@ -10,15 +10,11 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from .. import explain as explain_module
-from .. import memory, user_input
+from .. import user_input
 from ..core import atoms as atoms_module
 from ..explain.parts import one_row
 from ..explain.tables import as_names
-from ..serving.rows import limit_weights
-from ..similarity import LearnedCosine, Similarity, unit_rows
-
-#: Memory that the name of a column takes, as a Python string in an array.
-BYTES_PER_NAME = 64
+from ..similarity import LearnedCosine, Similarity, limit_weights, unit_rows
 
 
 class SimilarityModel(TransformerMixin, BaseEstimator):
@@ -162,15 +158,10 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         if similarity.prior == 0:
             return names
         if features is None:
-            needed, free = BYTES_PER_NAME * d, memory.available()
-            if free is not None and needed > free:
-                raise ValueError(
-                    f"The transform has a column for each of {d} features, as the prior is > 0: "
-                    f"their names need about {memory.format_bytes(needed)}, but only "
-                    f"{memory.format_bytes(free)} are free. With prior=0 only feature pairs have "
-                    "columns."
-                )
-            features = np.array([f"x{i}" for i in range(d)], dtype=object)
+            features = user_input.numbered_names(
+                d,
+                "The transform has a column per feature (with prior=0 it has feature pairs alone)",
+            )
         return np.concatenate([names, features])
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:
@@ -304,6 +295,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         """
         from .. import report  # rarely needed
 
+        report.check_path(path)
         text = report.page(
             self, X, y, X_test=X_test, y_test=y_test, texts=texts, feature_names=feature_names,
             title=title, max_items=max_items,

@@ -31,6 +31,9 @@ NOT_SAVED = {
     "checkpoint", "client", "device", "memory_limit", "n_jobs", "n_shards", "timeout", "verbose",
 }  # fmt: skip
 
+#: Most threads; more are a mistake in the number.
+MOST_JOBS = 10_000
+
 
 def check_parameters(model: HDSL) -> None:
     """Raise ValueError for a parameter that no fit can use."""
@@ -104,9 +107,10 @@ def _check_objects(owner: str, model: HDSL) -> None:
             )
     n_jobs = model.n_jobs
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and (not is_count or n_jobs == 0):
-        wanted = "an int other than 0"
-        raise user_input.ParameterError(owner, "n_jobs", wanted, repr(n_jobs), ", or None")
+    if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):
+        wanted = f"an int other than 0, up to {MOST_JOBS}"
+        got = f"{n_jobs!r:.80}"
+        raise user_input.ParameterError(owner, "n_jobs", wanted, got, ", or None")
     if not isinstance(model.checkpoint, str | os.PathLike | None) or model.checkpoint == "":
         raise ValueError(
             f"The 'checkpoint' parameter of {owner} must be the path of a file, or None. Got "

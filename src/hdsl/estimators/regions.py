@@ -11,7 +11,8 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 
 from .. import user_input
-from ..local_similarity import Centers, Predicted
+from ..core.columns import drop_unused_columns
+from ..local_similarity import Centers, Predicted, rows_for_clusterers
 
 #: Restarts of k-means, and its largest number of iterations.
 KMEANS: dict[str, Any] = {"n_init": 3, "max_iter": 100}
@@ -56,14 +57,15 @@ def make_regions(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fewer distinct rows than regions
             kmeans = KMeans(min(n_regions, n_rows), random_state=seed, **KMEANS)
-            found = kmeans.fit(_for_clusterers(X), sample_weight=weights)
-        centers = Centers(sp.csr_array(found.cluster_centers_))
+            (narrow,), columns = drop_unused_columns(X)
+            found = kmeans.fit(rows_for_clusterers(narrow), sample_weight=weights)
+        centers = Centers(_widened(sp.csr_array(found.cluster_centers_), columns, n_features))
         return centers, centers.assign(X)
     if hasattr(regions, "predict"):
         clusterer = clone(regions)
         if "random_state" in clusterer.get_params() and clusterer.random_state is None:
             clusterer.set_params(random_state=seed)
-        rows = _for_clusterers(X)
+        rows = rows_for_clusterers(X)
         labels = np.unique(np.asarray(clusterer.fit(rows).predict(rows)))
         predicted = Predicted(clusterer, labels)
         return predicted, predicted.assign(X)
@@ -76,11 +78,15 @@ def make_regions(
     _, assigned = np.unique(given, return_inverse=True)
     n = int(assigned.max()) + 1
     shares = 1.0 / np.bincount(assigned)[assigned]
-    means = sp.csr_array((shares, (assigned, np.arange(n_rows))), shape=(n, n_rows)) @ X
-    return Centers(sp.csr_array(means)), assigned
+    (narrow,), columns = drop_unused_columns(X)
+    means = sp.csr_array((shares, (assigned, np.arange(n_rows))), shape=(n, n_rows)) @ narrow
+    return Centers(_widened(sp.csr_array(means), columns, n_features)), assigned
 
 
-def _for_clusterers(X: sp.csr_array) -> sp.csr_matrix:
-    """Return a matrix with indices of 32 bits, which clusterers of scikit-learn need."""
-    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
+def _widened(centers: sp.csr_array, columns: np.ndarray | None, n_features: int) -> sp.csr_array:
+    """Return the centers in all columns; `columns` are those that they have, None is all."""
+    if columns is None:
+        return centers
+    centers.sort_indices()
+    arrays = centers.data, columns[centers.indices], centers.indptr
+    return sp.csr_array(arrays, shape=(centers.shape[0], n_features))

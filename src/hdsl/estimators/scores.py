@@ -18,6 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import user_input
+from ..core.columns import is_wide, take_columns
 from ..similarity import unit_rows
 from .linear import LinearScorer, check_array
 
@@ -68,6 +69,9 @@ class ClassScores(TransformerMixin, BaseEstimator):
         The value used.
     columns_ : ndarray or None
         The columns that training has; the others do not count in the length of a row. None is all.
+    is_wide_ : bool
+        Whether X has so many columns that the classifier sees those of ``columns_`` alone: more
+        than 1000 and 4 per value.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
@@ -147,7 +151,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
         for (_, test), found in zip(folds, fitted[1:], strict=True):
             scores[test] = found
         user_input.replace_fitted(self, checked)
-        return self._join(training.X, scores)
+        return self._join(training.rows, scores)
 
     def transform(self, X: Any) -> Any:
         """Return the rows with scores by the classifier that was fitted on all training rows.
@@ -164,11 +168,16 @@ class ClassScores(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self, "classifier_")
         rows = unit_rows(user_input.check_matrix(self, X, reset=False), self.columns_)
-        return self._join(rows, class_scores(self.classifier_, rows, self.classes_))
+        seen = take_columns(rows, self.columns_) if self.is_wide_ else rows
+        return self._join(rows, class_scores(self.classifier_, seen, self.classes_))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of X, then ``class:LABEL`` for each class."""
-        names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        check_is_fitted(self, "classifier_")
+        if input_features is None and not hasattr(self, "feature_names_in_"):
+            names = user_input.numbered_names(self.n_features_in_, "Each column of X stays")
+        else:
+            names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
         classes = [f"class:{label}" for label in self.classes_]
         return np.concatenate([names, np.array(classes, dtype=object)])
 
@@ -180,13 +189,16 @@ class ClassScores(TransformerMixin, BaseEstimator):
         Returns
         -------
         dict of str to ndarray
-            classes, coef, intercept, weight, and columns and names where there are any.
+            classes, coef, intercept, weight, and columns and names where there are any; n_features
+            where coef has the columns of `columns` alone.
         """
         check_is_fitted(self, "classifier_")
         arrays = LinearScorer.of(self.classifier_).to_arrays()
         arrays["weight"] = np.array([self.weight_])
         if self.columns_ is not None:
             arrays["columns"] = self.columns_
+        if self.is_wide_:
+            arrays["n_features"] = np.array([self.n_features_in_])
         if hasattr(self, "feature_names_in_"):
             arrays["names"] = self.feature_names_in_
         return arrays
@@ -203,13 +215,16 @@ class ClassScores(TransformerMixin, BaseEstimator):
             The arrays are not those of `to_arrays`; the first fault is named.
         """
         scorer = LinearScorer.from_arrays(arrays)
-        n_features = scorer.coef_.shape[1]
+        n_features = n_seen = scorer.coef_.shape[1]
+        has_few = "n_features" in arrays
+        if has_few:
+            n_features = int(check_array(arrays, "n_features", "i", (1,))[0])
         weight = float(check_array(arrays, "weight", "f", (1,))[0])
         if weight < 0:
             raise ValueError("weight must be >= 0")
         model = cls(weight=weight)
         model.weight_, model.classifier_, model.classes_ = weight, scorer, scorer.classes_
-        model.n_features_in_, model.columns_ = n_features, None
+        model.n_features_in_, model.columns_, model.is_wide_ = n_features, None, has_few
         if "names" in arrays:
             model.feature_names_in_ = check_array(arrays, "names", "O", (n_features,))
         if "columns" in arrays:
@@ -218,6 +233,8 @@ class ClassScores(TransformerMixin, BaseEstimator):
             if not is_rising or columns[0] < 0 or columns[-1] >= n_features:
                 raise ValueError("columns must hold rising column numbers")
             model.columns_ = columns
+        if has_few and (model.columns_ is None or len(model.columns_) != n_seen):
+            raise ValueError(f"coef has {n_seen} columns, but columns has another number")
         return model
 
     # --- inside -----------------------------------------------------------------------------------
@@ -239,6 +256,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
             )
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
         checked.columns_ = _columns_with_values(X)
+        checked.is_wide_ = sp.issparse(X) and is_wide(X) and checked.columns_ is not None
         random_state = check_random_state(self.random_state)
         seed = random_state.randint(2**31 - 1)
         classifier = LinearSVC(random_state=seed) if self.classifier is None else self.classifier
@@ -256,7 +274,8 @@ class ClassScores(TransformerMixin, BaseEstimator):
                 "leave sample_weight out."
             )
         rows = unit_rows(X, checked.columns_)
-        training = _Training(classifier, rows, y, weights, checked.classes_)
+        seen = take_columns(rows, checked.columns_) if checked.is_wide_ else rows
+        training = _Training(classifier, rows, seen, y, weights, checked.classes_)
         return checked, training, random_state
 
     def _folds(
@@ -338,9 +357,13 @@ class _Constant:
 
 @dataclass(frozen=True)
 class _Training:
-    """A classifier, and the rows that it is fitted on or on a part of."""
+    """A classifier, and the rows that it is fitted on or on a part of.
+
+    `X` are the rows as the classifier sees them.
+    """
 
     classifier: Any
+    rows: Any
     X: Any
     y: np.ndarray
     sample_weight: np.ndarray | None

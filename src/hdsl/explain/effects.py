@@ -8,6 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
+from ..core.columns import take_columns
 
 #: Feature pairs whose columns are multiplied at a time.
 CHUNK = 256
@@ -78,13 +79,7 @@ def _columns_of(X: Any, features: np.ndarray) -> sp.csc_array:
     """Return some columns of X without stored zeros, at no cost per column of X."""
     if not sp.issparse(X):
         return sp.csc_array(np.asarray(X)[:, features], dtype=np.float64)
-    X = user_input.canonical(X)
-    place = np.searchsorted(features, X.indices)
-    place[place == len(features)] = 0
-    is_asked = features[place] == X.indices if len(features) else np.zeros(X.nnz, dtype=bool)
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))[is_asked]
-    data = X.data[is_asked].astype(np.float64)
-    return sp.coo_array((data, (row, place[is_asked])), (X.shape[0], len(features))).tocsc()
+    return take_columns(user_input.canonical(X), features).astype(np.float64).tocsc()
 
 
 def _column_products(A: sp.csc_array, ends: np.ndarray) -> np.ndarray:

@@ -146,7 +146,7 @@ def importance(
         "name": pair_names(active, active, names),
         "i": active,
         "weight": weight,
-        "share": weight / (2 * similarity.scale),
+        "share": weight / similarity.scale / 2,
         "direction": _direction(similarity, active),
     }
     i, j, entries = i[~own], j[~own], entries[~own]

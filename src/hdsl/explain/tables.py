@@ -97,8 +97,10 @@ def shown(name: Any, width: int = 48) -> str:
 
 
 def _as_text(title: str, rows: list[tuple[str, float]], width: int = 20) -> str:
-    largest = max((abs(value) for _, value in rows), default=1.0) or 1.0
-    bars = [("+" if value > 0 else "-") * round(width * abs(value) / largest) for _, value in rows]
+    largest = _largest(rows)
+    bars = [
+        ("+" if value > 0 else "-") * round(width * (abs(value) / largest)) for _, value in rows
+    ]
     left = max((len(bar) for bar in bars if bar.startswith("-")), default=0)
     label_width = max((len(label) for label, _ in rows), default=0)
     numbers = [f"{value:+.4g}" for _, value in rows]
@@ -110,14 +112,20 @@ def _as_text(title: str, rows: list[tuple[str, float]], width: int = 20) -> str:
     return "\n".join(lines)
 
 
+def _largest(rows: list[tuple[str, float]]) -> float:
+    """Return the largest absolute value, 1 if there is none."""
+    return max((abs(value) for _, value in rows), default=1.0) or 1.0
+
+
 def _as_html(title: str, rows: list[tuple[str, float]]) -> str:
-    values = [value for _, value in rows]
+    largest = _largest(rows)
+    values = [value / largest for _, value in rows]  # a difference of two may be no float
     high, low = max([*values, 0.0]), min([*values, 0.0])
     extent = high - low or 1.0
     caption = f'<caption style="text-align:left;white-space:nowrap">{html.escape(title)}</caption>'
     lines = ["<table>", caption]
-    for label, value in rows:
-        left, size = 100 * (min(value, 0.0) - low) / extent, 100 * abs(value) / extent
+    for (label, value), part in zip(rows, values, strict=True):
+        left, size = 100 * (min(part, 0.0) - low) / extent, 100 * abs(part) / extent
         color = POSITIVE if value > 0 else NEGATIVE
         lines.append(
             f'<tr><td style="text-align:left">{html.escape(label)}</td>'

@@ -28,6 +28,7 @@ WRITE_ERRORS = {
     errno.EROFS: "the disk is read-only, choose another folder",
     errno.ENOSPC: "the disk is full, free some space",
     errno.EDQUOT: "the disk quota is used up, free some space",
+    errno.ENAMETOOLONG: "the file name is too long, choose a shorter one",
 }
 
 
@@ -47,9 +48,8 @@ def atomic_write(path: FilePath, what: str) -> Iterator[BinaryIO]:
         What error messages call the file, such as "the model".
     """
     path = os.fsdecode(path)
-    target = os.path.realpath(path)
     with _explain_write_errors(path, what):
-        mode = _mode_of(target)
+        target, mode = _find(path)
         with _temporary_file(target) as file:
             if mode is not None:
                 os.chmod(file.name, mode)
@@ -63,7 +63,9 @@ def atomic_write(path: FilePath, what: str) -> Iterator[BinaryIO]:
 
 
 def check_can_write(path: FilePath, what: str) -> None:
-    """Raise OSError if the folder of `path` does not exist or cannot be written to.
+    """Raise OSError if there can be no file at `path`, or its folder cannot be written to.
+
+    Called before the work whose result is written.
 
     Parameters
     ----------
@@ -72,11 +74,10 @@ def check_can_write(path: FilePath, what: str) -> None:
         What the error message calls the file, such as "the model".
     """
     path = os.fsdecode(path)
-    with (
-        _explain_write_errors(path, what),
-        tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))),
-    ):
-        pass
+    with _explain_write_errors(path, what):
+        target, _ = _find(path)
+        with tempfile.TemporaryFile(dir=os.path.dirname(target)):
+            pass
 
 
 def check_regular(mode: int) -> None:
@@ -98,14 +99,17 @@ def _explain_write_errors(path: str, what: str) -> Iterator[None]:
         raise OSError(error.errno, f"Cannot write {what}: {reason}", path) from None
 
 
-def _mode_of(target: str) -> int | None:
-    """Return the permissions of a regular file, None if there is no file."""
+def _find(path: str) -> tuple[str, int | None]:
+    """Return the file that a path leads to, and its permissions, None if there is no file yet."""
+    if "\0" in path:
+        raise OSError(errno.EINVAL, "the file name has a null character, choose another")
+    target = os.path.realpath(path)
     try:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
-        return None
+        return target, None
     check_regular(mode)
-    return stat.S_IMODE(mode)
+    return target, stat.S_IMODE(mode)
 
 
 @contextmanager

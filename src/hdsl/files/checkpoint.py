@@ -14,6 +14,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from reprlib import Repr
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,11 @@ INTERVAL = 30.0
 
 #: Largest share of the time of a run that is spent writing: large snapshots are written less often.
 TIME_SHARE = 0.05
+
+
+_REPR = Repr()
+_REPR.maxstring = _REPR.maxother = 80
+short = _REPR.repr
 
 
 class CheckpointFile(NamedTuple):
@@ -84,12 +90,13 @@ class Checkpoint:
         self._inputs: dict[str, Any] = {}
         self._start: Arrays = {}
         self._has_failed = False
-        self._identity = _identity(self.path)
         self._due = time.monotonic() + INTERVAL
-        if os.path.exists(self.path):
-            self._read()
-        else:
+        is_there = os.path.exists(self.path)
+        if not is_there:
             check_can_write(self.path, "the checkpoint")
+        self._identity = _identity(self.path)
+        if is_there:
+            self._read()
 
     def _read(self) -> None:
         arrays, header = container.read(self.path)
@@ -148,9 +155,10 @@ class Checkpoint:
 
     def _difference(self, name: str, inputs: Mapping[str, Any]) -> str:
         there, here = self._inputs.get(name), inputs.get(name)
+        name = name if name in inputs else short(name)  # a file may hold anything
         if isinstance(here, dict) or isinstance(there, dict):  # a digest says nothing to people
             return f"other {name}"
-        return f"{name}={there!r} (now {here!r})"
+        return f"{name}={short(there)} (now {short(here)})"
 
     def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
         """Write what `arrays` returns if it is time to; if that fails, warn and go on."""

@@ -98,6 +98,7 @@ def read_table(
             f"{type(table).__module__}.{type(table).__name__}."
         ) from None
     _check_columns(name, frame.columns, wanted)
+    _check_text(name, table)
     null = {c: frame[c].is_null().to_numpy() for c in wanted.values()}
     columns = {c: frame[c].to_numpy() for c in wanted.values()}
     return _checked_table(Table(name, columns), null, skip)
@@ -116,6 +117,17 @@ def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
     twice = [column for column in wanted.values() if there.count(column) > 1]
     if twice:
         raise ValueError(f"{name} has column {twice[0]!r} more than once: rename one.")
+
+
+def _check_text(name: str, table: Any) -> None:
+    """Raise ValueError where a pyarrow table has text that is not UTF-8; other libraries check."""
+    if not hasattr(table, "validate"):
+        return
+    try:
+        table.validate(full=True)
+    except Exception as error:
+        reason = str(error).strip().partition("\n")[0][:200]
+        raise ValueError(f"{name} is damaged, or has text that is not UTF-8: {reason}") from None
 
 
 def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Table:
@@ -244,17 +256,6 @@ def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Tabl
     return Table(path.name, columns, lines)
 
 
-def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
-    for read in (_read_by_pyarrow, _read_by_polars):
-        try:
-            return read(path, wanted)
-        except ImportError:
-            continue
-    raise ImportError(
-        f"Reading {path.name} needs pyarrow or polars: install one, or save the table as .csv."
-    )
-
-
 @contextmanager
 def _parsing(path: Path) -> Iterator[None]:
     """Turn any error of a library into a ValueError that names the file."""
@@ -262,18 +263,22 @@ def _parsing(path: Path) -> Iterator[None]:
         yield
     except ImportError:
         raise
-    except BaseException as error:
-        named = isinstance(error, ValueError | OSError) and path.name in str(error)
-        # After a panic in Rust, Polars raises a BaseException.
-        panic = type(error).__name__ == "PanicException"
-        if named or not (isinstance(error, Exception) or panic):
+    except Exception as error:
+        if isinstance(error, ValueError | OSError) and path.name in str(error):
             raise
         reason = str(error).strip().partition("\n")[0][:200]
         raise ValueError(f"{path.name} cannot be read as Parquet: {reason}") from error
 
 
-def _read_by_pyarrow(path: Path, wanted: dict[str, str]) -> Any:
-    pa, pc, pq = map(import_module, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
+def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
+    """Return the wanted columns; Polars would print a panic of its threads for a damaged file."""
+    try:
+        pa, pc, pq = map(import_module, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
+    except ImportError:
+        raise ImportError(
+            f"Reading {path.name} needs pyarrow: install it, pass a DataFrame, or save the table "
+            "as .csv."
+        ) from None
     names = list(wanted.values())
     with _parsing(path):
         schema = pq.read_schema(path)
@@ -301,31 +306,6 @@ def _read_by_pyarrow(path: Path, wanted: dict[str, str]) -> Any:
                 [c.dictionary_decode() for c in chunks], table[name].type.value_type
             )
             table = table.set_column(table.column_names.index(name), name, plain)
-        return table
-
-
-def _read_by_polars(path: Path, wanted: dict[str, str]) -> Any:
-    pl: Any = import_module("polars")
-    names = list(wanted.values())
-    with _parsing(path):
-        lazy = pl.scan_parquet(path, glob=False)
-        schema = lazy.collect_schema()
-        _check_columns(path.name, schema.names(), wanted)
-        for name in names:
-            if schema[name].is_nested():
-                raise _not_plain(path.name, name)
-        check_expansion(path, 8 * len(names) * lazy.select(pl.len()).collect().item(), WAY_OUT)
-        table = lazy.select(names).collect()
-        for column in table:
-            lengths = None
-            if column.dtype == pl.String:
-                lengths = column.str.len_bytes()
-            elif column.dtype in (pl.Categorical, pl.Enum):
-                lengths = column.cat.len_bytes()
-            elif column.dtype == pl.Binary:
-                lengths = column.bin.size()
-            if lengths is not None:
-                check_expansion(path, lengths.cast(pl.Int64).sum(), WAY_OUT)
         return table
 
 
@@ -438,5 +418,11 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
         raise
 
 
-def _some(values: list[Any], n: int = 5) -> str:
-    return ", ".join(map(_REPR.repr, values[:n])) + (", …" if len(values) > n else "")
+def _some(values: list[Any], n: int = 5, width: int = 300) -> str:
+    """Return the first values, at most n and as many as have about so many characters."""
+    shown: list[str] = []
+    for value in values[:n]:
+        if sum(map(len, shown)) > width:
+            break
+        shown.append(_REPR.repr(value))
+    return ", ".join(shown) + (", …" if len(values) > len(shown) else "")

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .. import user_input
+from .. import memory, user_input
 
 LENGTHS = ("exact", "lucene")
 
@@ -89,6 +89,10 @@ class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         user_input.check_word(name, "lengths", self.lengths, LENGTHS)
         learned = copy(self)  # self changes at the end, all at once
         X = self._counts(user_input.check_matrix(learned, X, reset=True))
+        memory.check_fits(
+            f"One number per column of {X.shape[1]}, {name}", 24 * X.shape[1], "auto",
+            ("leave out columns without counts",),
+        )  # fmt: skip
         n = X.shape[0]
         n_with = np.bincount(X.indices, minlength=X.shape[1])
         learned.idf_ = np.log1p((n - n_with + 0.5) / (n_with + 0.5))

@@ -263,6 +263,7 @@ class _Run:
         terms = (len(self._values) + 2) * UNIT_ROUNDOFF
         self._rounding = 2.0 * terms / (1.0 - terms)
         self._scores: dict[Any, float] = {}  # of every candidate, in the order of arrival
+        self._bounds: dict[Any, float] = {}  # their scores by the positive part
         #: No document outside the candidates scores more.
         self._bound = np.inf
 
@@ -301,10 +302,10 @@ class _Run:
             self._bound = 0.0 if m else -np.inf
             return True
         ids, scores = self._read(self._search(list(self._features), list(self._values), m))
-        is_new = np.array([one not in self._scores for one in ids], dtype=bool)
         new = [one for one in ids if one not in self._scores]
         bounds, found = self._products(self._documents.rows_of(new))
-        self._check_scores(new, scores[is_new], bounds)
+        self._bounds.update(zip(new, bounds.tolist(), strict=True))
+        self._check_scores(ids, scores, np.array([self._bounds[one] for one in ids]))
         found = found / self._documents.lengths_of(new)
         self._scores.update(zip(new, found.tolist(), strict=True))
         if self._documents.n is not None and len(self._scores) == self._documents.n:
@@ -354,7 +355,11 @@ class _Run:
                 f"{scores[at + 1]:.6g}. Some engines return distances or negative products: change "
                 "their sign and sort."
             )
-        if len(set(ids)) < len(ids):
+        try:
+            n_different = len(set(ids))
+        except TypeError:
+            raise ValueError(f"search returned ids that are not hashable: {ids!r:.200}") from None
+        if n_different < len(ids):
             twice = next(one for k, one in enumerate(ids) if one in ids[:k])
             raise ValueError(f"search returned the id {twice!r} twice.")
         return ids, scores

@@ -97,7 +97,8 @@ def estimate(
     for_batch = 0.0
     if batch_size:  # its own rows, comparisons and pairs, laid out as the whole is
         share = min(1.0, batch_size / n_compared)
-        rows = min(1.0, 3 * batch_size / n_rows) * (nnz * 44 + n_rows * 100)
+        drawn = 1.0 - np.exp(-3 * batch_size / n_rows)  # some rows are drawn several times
+        rows = drawn * (nnz * 44 + n_rows * 100)
         for_batch = rows + share * (NUMBERING * n_compared + n_pairs * 64)
     held = for_matrix + n_compared * (8 * compared.shape[1] + 20) + n_pairs * 40
     before = max(
