@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
-from sklearn.model_selection import StratifiedKFold
 
 from hdsl import HDSL
 from hdsl.evaluate import knn_error
@@ -21,9 +19,6 @@ NEAR = 1.01
 
 #: Points of each path that are scored on the validation rows.
 N_POINTS = 8
-
-#: Iterations of corrective steps at which held-out rows of the folds are scored.
-FOLD_MARKS = (5, 10, 15, 20, 30)
 
 
 @benchmark(
@@ -70,74 +65,12 @@ def _race(task: Task, problem: Problem) -> Iterator[Record]:
     )  # fmt: skip
 
 
-@benchmark(
-    problems=("rcv1_2", "rcv1_4", "dorothea", "reuters_r52", "dexter", "bbc_news", "bace_ecfp6"),
-    iterations=max(FOLD_MARKS),
-    threads=(1,),
-)
-def corrective_folds(task: Task) -> Iterator[Record]:
-    """3-NN error by 3 folds of the training rows: default fits, and corrective steps along a path.
-
-    A default is chosen by these, not by validation or test rows.
-    """
-    warm_up(steps=("away", "corrective"))
-    problem = load(task)
-    folds = list(StratifiedKFold(3, shuffle=True, random_state=0).split(problem.X, problem.y))
-    with Measured(problem.X) as measured:
-        runs = [_fold(task, problem, "away", HDSL().max_iter, fold) for fold in folds]
-    yield _fold_record(task, problem, "away", measured, runs)
-    with Measured(problem.X) as measured:
-        runs = [_fold(task, problem, "corrective", task.iterations, fold) for fold in folds]
-    yield _fold_record(task, problem, "corrective", measured, runs)
-
-
-def _fold(
-    task: Task, problem: Problem, step: str, max_iter: int, fold: tuple[np.ndarray, np.ndarray]
-) -> dict:
-    """Return the model of a fold, and points of its path with their errors on held-out rows."""
-    inside, outside = fold
-    part = replace(problem, X=problem.X[inside], y=problem.y[inside])
-    model, clock = _fit(task, part, step, -np.inf, max_iter, tol=HDSL().tol)
-    seconds, cpu = _elapsed(clock)
-    points = {}
-    for mark in (*(FOLD_MARKS if step == "corrective" else ()), "end"):
-        k = len(seconds) - 1 if mark == "end" else min(mark, len(seconds) - 1)
-        held_out = problem.X[outside], problem.y[outside]
-        error = knn_error(model.at(k), part.X, part.y, *held_out)
-        points[str(mark)] = {"error": error, "seconds": seconds[k], "cpu_seconds": cpu[k]}
-    return {"model": model, "points": points}
-
-
-def _fold_record(
-    task: Task, problem: Problem, part: str, measured: Measured, runs: list[dict]
-) -> Record:
-    means = {
-        mark: {
-            name: float(np.mean([run["points"][mark][name] for run in runs])) for name in at_mark
-        }
-        for mark, at_mark in runs[0]["points"].items()
-    }
-    note = ", ".join(
-        f"{mark}: {100 * mean['error']:.2f} % in {mean['cpu_seconds']:.2f} CPU s"
-        for mark, mean in means.items()
-    )
-    end = means["end"]
-    return record(
-        task, problem, part, seconds=end["seconds"], cpu_seconds=end["cpu_seconds"],
-        yardstick=measured.yardstick, peak=measured.peak, model=runs[-1]["model"], folds=means,
-        n_iter_of_folds=[run["model"].n_iter_ for run in runs], note=note,
-    )  # fmt: skip
-
-
-# --- what both share -----------------------------------------------------------------------------
-
-
 def _fit(
-    task: Task, problem: Problem, step: str, target: float, max_iter: int, tol: float = 0.0
+    task: Task, problem: Problem, step: str, target: float, max_iter: int
 ) -> tuple[HDSL, Clock]:
     clock = Clock(cpu_limit=task.limit, target=target)
     model = HDSL(
-        step=step, max_iter=max_iter, tol=tol, random_state=0, n_jobs=task.threads, callback=clock
+        step=step, max_iter=max_iter, tol=0.0, random_state=0, n_jobs=task.threads, callback=clock
     )
     clock.start()
     return model.fit(problem.X, problem.y), clock

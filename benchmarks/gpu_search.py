@@ -150,7 +150,7 @@ def gpu_search(task: Task) -> Iterator[Record]:
     )  # fmt: skip
 
 
-@benchmark(problems=("rcv1_binary", "reuters_r52"), threads=(None,), iterations=1000)
+@benchmark(problems=("rcv1_2", "reuters_r52"), threads=(None,), iterations=1000)
 def gpu_fit(task: Task) -> Iterator[Record]:
     """A whole fit with the defaults, mining included: CPU and one GPU."""
     problem = load(task)

@@ -48,7 +48,6 @@ PARTS = {
     "first_use": {"import_sklearn", "import_hdsl", "cold_fit", "warm_fit"},
     "steps": {f"{oracle}-{step}" for oracle in fits.ORACLES for step in fits.STEPS},
     "corrective": {"away", "corrective"},
-    "corrective_folds": {"away", "corrective"},
     "dimension": {""},
     "triplets": {""},
     "million": {"full", "minibatch"},
