@@ -280,8 +280,8 @@ def test_page_follows_the_slider(model, show):
         until(page, f"document.querySelectorAll('#graph .edge').length === {n_edges}")
     page.locator("#fitted").click()
     until_at(page, model.n_iter_)
-    box = page.locator("#charts svg").first.bounding_box()
-    page.mouse.click(box["x"] + 52, box["y"] + 60)  # where the chart begins
+    begin = {"x": 52, "y": 60}  # where the chart begins
+    page.locator("#charts svg").first.click(position=begin)
     until_at(page, 0)
 
 
@@ -441,7 +441,7 @@ def test_class_scores_are_no_part_of_the_plain_cosine(chromium, tmp_path):
     assert "chosen on validation rows" in page.locator("#status").inner_text()
     assert "chosen on validation rows" in page.locator("#facts").inner_text()
     at = f"chosen: {model.n_iter_} iterations"
-    assert page.locator("#charts svg").first.locator("text.chosen").all_inner_texts() == [at]
+    assert page.locator("#charts svg").first.locator("text.chosen").all_text_contents() == [at]
     assert page.evaluate("document.documentElement.scrollWidth") == 400
     page.close()
 
