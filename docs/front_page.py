@@ -76,10 +76,10 @@ def rivals_table():
     ]  # fmt: skip
     both = {**theirs, **ours}
     rows = [
-        [method, *(both[method][of] or "–" for of in sets), spent[method]["reuters_r52"]]
+        [method, spent[method]["reuters_r52"], *(both[method][of] or "–" for of in sets)]
         for method in order
     ]
-    return markdown(["method", *sets, "seconds, reuters_r52"], rows)
+    return markdown(["method", "seconds", *sets], rows)
 
 
 def seconds_table():
