@@ -14,8 +14,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import scipy.sparse as sp
 
-from . import problems
+#: Blocks of rows, and of triplets.
+BLOCKS = 16
+
+#: Iterations that are not timed.
+SKIP = 2
 
 
 def resident(pid: int | str = "self") -> float:
@@ -64,70 +69,86 @@ class Clock:
         self.times.append(time.perf_counter())
         self.cpu.append([cpu(pid) for pid in self.pids])
 
-    def cpu_per_iteration(self, skip: int = 5) -> list[float]:
+    def cpu_per_iteration(self, skip: int = SKIP) -> list[float]:
         """Return the CPU seconds of an iteration, by process."""
         n = len(self.cpu) - 1 - skip
         return ((np.array(self.cpu[-1]) - np.array(self.cpu[skip])) / n).tolist()
 
-    def per_iteration(self, skip: int = 5) -> float:
+    def per_iteration(self, skip: int = SKIP) -> float:
         """Return the median seconds of an iteration."""
         return float(np.median(np.diff(self.times)[skip:]))
 
 
-def load(name: str, toy: bool, folder: Path) -> problems.Problem:
-    """Return a problem; the first part of a run makes it, and the others read it."""
-    import scipy.sparse as sp
+def make(name: str, toy: bool, folder: Path) -> dict:
+    """Write a problem in blocks, unless it is there."""
+    from . import problems  # not above: workers load this module, and need no scikit-learn
 
-    path = folder / f"{name.replace(':', '-')}-{toy}"
-    if not path.with_suffix(".npy").exists():
+    home = place(name, toy, folder)
+    if not (home / "about.json").exists():
         problem = problems.load(name, toy=toy)
-        folder.mkdir(parents=True, exist_ok=True)
-        sp.save_npz(path.with_suffix(".npz"), problem.X, compressed=False)
-        path.with_suffix(".json").write_text(json.dumps(problem.scale))
-        np.save(path.with_suffix(".npy"), problem.triplets)
-    X = sp.csr_array(sp.load_npz(path.with_suffix(".npz")))
-    scale = json.loads(path.with_suffix(".json").read_text())
-    return problems.Problem(name, X, np.load(path.with_suffix(".npy")), scale)
+        home.mkdir(parents=True, exist_ok=True)
+        for kind, rows in (("rows", problem.X), ("triplets", problem.triplets)):
+            cuts = np.linspace(0, rows.shape[0], BLOCKS + 1).astype(int)
+            for k, (first, last) in enumerate(itertools.pairwise(cuts)):
+                if kind == "triplets":
+                    np.save(home / f"triplets-{k}.npy", rows[first:last])
+                    continue
+                block = rows[first:last]
+                for part in ("indptr", "indices", "data"):
+                    np.save(home / f"{part}-{k}.npy", getattr(block, part))
+        about = {"scale": problem.scale, **problem.size}
+        (home / "about.json").write_text(json.dumps(about))
+    return json.loads((home / "about.json").read_text())
 
 
-def saved(problem, folder: Path, n_blocks: int) -> list[Path]:
-    """Write the rows in blocks."""
-    import scipy.sparse as sp
-
-    folder.mkdir(parents=True, exist_ok=True)
-    cuts = np.linspace(0, problem.X.shape[0], n_blocks + 1).astype(int)
-    paths = []
-    for k, (first, last) in enumerate(itertools.pairwise(cuts)):
-        paths.append(folder / f"{k}.npz")
-        sp.save_npz(paths[-1], problem.X[first:last], compressed=False)
-    return paths
+def place(name: str, toy: bool, folder: Path) -> Path:
+    """Return where the blocks of a problem are."""
+    return folder / f"{name.replace(':', '-')}{'-toy' if toy else ''}"
 
 
-def load_block(path):
-    """Read a block."""
-    import scipy.sparse as sp
+def load_rows(home: Path, k: int, n_columns: int) -> sp.csr_array:
+    """Read a block of rows, which stays on the disk."""
+    indptr, indices, data = (
+        np.load(home / f"{part}-{k}.npy", mmap_mode="r") for part in ("indptr", "indices", "data")
+    )
+    block = sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_columns))
+    block.has_canonical_format = True
+    return block
 
-    return sp.csr_array(sp.load_npz(path))
+
+def load_triplets(home: Path, k: int) -> np.ndarray:
+    """Read a block of triplets."""
+    return np.load(home / f"triplets-{k}.npy")
 
 
-def one_machine(name: str, n_jobs: int, iterations: int, toy: bool, folder: Path) -> dict:
+def one_machine(
+    name: str, n_jobs: int, iterations: int, toy: bool, folder: Path, oracle: str
+) -> dict:
     """Time `hdsl.HDSL` in a process of its own."""
     import hdsl
 
-    problem = load(name, toy, folder)
-    hdsl.HDSL(max_iter=2, n_jobs=n_jobs, scale=1.0).fit(
-        problem.X[:200], triplets=np.array([[0, 1, 2]])
+    about, home = make(name, toy, folder), place(name, toy, folder)
+    warm = np.array([[0, 1, 2]])
+    hdsl.HDSL(max_iter=2, n_jobs=n_jobs, scale=1.0, oracle=oracle).fit(
+        load_rows(home, 0, about["n_columns"]), triplets=warm
     )
     before, clock = resident(), Clock()
+    begin = time.perf_counter()
     with Peak(["self"]) as peak:
+        X = sp.csr_array(
+            sp.vstack([load_rows(home, k, about["n_columns"]) for k in range(BLOCKS)], format="csr")
+        )
+        triplets = np.concatenate([load_triplets(home, k) for k in range(BLOCKS)])
         model = hdsl.HDSL(
-            scale=problem.scale, prior=0.0, norm=None, max_iter=iterations, tol=0.0, n_jobs=n_jobs,
-            callback=clock, random_state=0,
-        ).fit(problem.X, triplets=problem.triplets)  # fmt: skip
+            scale=about["scale"], prior=0.0, norm=None, max_iter=iterations, tol=0.0, n_jobs=n_jobs,
+            callback=clock, random_state=0, oracle=oracle,
+        ).fit(X, triplets=triplets)  # fmt: skip
     return {
         "what": f"one process, {n_jobs} threads",
+        **about,
         "seconds": clock.per_iteration(),
         "cpu": clock.cpu_per_iteration(),
+        "setup_seconds": clock.times[0] - begin,
         "peak_mb": peak.largest["self"],
         "before_mb": before,
         "objective": model.objective_,
@@ -136,7 +157,13 @@ def one_machine(name: str, n_jobs: int, iterations: int, toy: bool, folder: Path
 
 
 def on_cluster(
-    name: str, n_workers: int, iterations: int, toy: bool, folder: Path, n_shards: int | str
+    name: str,
+    n_workers: int,
+    iterations: int,
+    toy: bool,
+    folder: Path,
+    oracle: str,
+    n_shards: int | str,
 ) -> dict:
     """Time `hdsl.dask.HDSL` on a cluster of processes with one thread each."""
     import dask
@@ -144,85 +171,112 @@ def on_cluster(
 
     import hdsl.dask
 
-    problem = load(name, toy, folder)
-    paths = saved(problem, folder, 16)
-    triplets, scale = problem.triplets, problem.scale
-    del problem
+    about, home = make(name, toy, folder), place(name, toy, folder)
     with (
         LocalCluster(
-            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0",
+            n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0",
             memory_limit=0, silence_logs=50,
         ) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
-        blocks = [dask.delayed(load_block)(path) for path in paths]
-        few = {"max_iter": 2, "scale": 1.0, "n_shards": max(2, n_workers)}
-        anchors = np.arange(8)
+        blocks = [dask.delayed(load_rows)(home, k, about["n_columns"]) for k in range(BLOCKS)]
+        triplets = [dask.delayed(load_triplets)(home, k) for k in range(BLOCKS)]
+        pids = list(client.run(os.getpid).values())
+        idle = max(map(resident, pids))
+        few = {"max_iter": 2, "scale": 1.0, "n_shards": max(2, n_workers), "oracle": oracle}
+        anchors = np.arange(max(8, 2 * n_workers)) % 12
         warm = np.column_stack([anchors, anchors + 1, anchors + 2])
         hdsl.dask.HDSL(**few).fit(blocks[:1], triplets=warm)
-        pids = list(client.run(os.getpid).values())
+        before = max(map(resident, pids))
         clock = Clock(["self", *pids])
         begin = time.perf_counter()
         with Peak(pids) as peak:
             model = hdsl.dask.HDSL(
-                scale=scale, prior=0.0, norm=None, max_iter=iterations, tol=0.0, callback=clock,
-                random_state=0, n_shards=n_shards,
+                scale=about["scale"], prior=0.0, norm=None, max_iter=iterations, tol=0.0,
+                callback=clock, random_state=0, n_shards=n_shards, oracle=oracle,
             ).fit(blocks, triplets=triplets)  # fmt: skip
         return {
             "what": f"{n_workers} workers, 1 thread each",
+            **about,
             "seconds": clock.per_iteration(),
             "cpu": clock.cpu_per_iteration(),
             "setup_seconds": clock.times[0] - begin,
             "peak_mb": max(peak.largest.values()),
+            "idle_mb": idle,
+            "before_mb": before,
             "objective": model.objective_,
             "atoms": model.atoms_.tolist(),
             "cluster": model.cluster_,
         }
 
 
+#: Columns of the table, and the number of each record.
+COLUMNS = {
+    "s per iteration": lambda r, first: f"{r['seconds']:.4f}",
+    "of the first": lambda r, first: f"{r['seconds'] / first['seconds']:.2f}",
+    "set up, s": lambda r, first: f"{r['setup_seconds']:.1f}",
+    "CPU s per iteration of each process": lambda r, first: " ".join(f"{x:.3f}" for x in r["cpu"]),
+    "peak MiB": lambda r, first: f"{r['peak_mb']:.0f}",
+    "of the first, ": lambda r, first: f"{r['peak_mb'] / first['peak_mb']:.2f}",
+    "before the fit": lambda r, first: f"{r['before_mb']:.0f}",
+    "rounds": lambda r, first: wire(r, "rounds"),
+    "down": lambda r, first: wire(r, "down"),
+    "up": lambda r, first: wire(r, "up"),
+    "between": lambda r, first: wire(r, "between"),
+    "row held": lambda r, first: f"{r['cluster']['times_held']:.2f}" if "cluster" in r else "",
+    "same atoms": lambda r, first: "yes" if r["atoms"] == first["atoms"] else "no",
+    "objective less the first": lambda r, first: f"{r['objective'] - first['objective']:.1e}",
+}
+
+
+def wire(record: dict, name: str) -> str:
+    """Return rounds or bytes per iteration."""
+    if "cluster" not in record:
+        return ""
+    number = record["cluster"][f"{name}_per_iteration"]
+    return f"{number:.1f}" if name == "rounds" else f"{number:,.0f}"
+
+
 def main() -> None:
-    """Print a table."""
+    """Print a table; each record is added to a file at once."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description=__doc__)
     parser.add_argument("--problem", default="scaled:1e6")
-    parser.add_argument("--workers", type=int, nargs="+", default=[2])
-    parser.add_argument("--threads", type=int, nargs="+", default=[2])
+    parser.add_argument("--workers", type=int, nargs="*", default=[2])
+    parser.add_argument("--threads", type=int, nargs="*", default=[2])
     parser.add_argument("--shards", help="number of shards; none is the estimator's choice")
     parser.add_argument("--iterations", type=int, default=40)
+    parser.add_argument("--oracle", default="ascent")
     parser.add_argument("--toy", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path("build/blocks"))
-    parser.add_argument("--only", help="run one part and print it as JSON: threads:N or workers:N")
+    parser.add_argument("--out", type=Path, help="add the records to this file, as JSON lines")
+    parser.add_argument("--only", help="run one part, print JSON: make:, threads:N or workers:N")
     given = parser.parse_args()
     if given.only:
-        kind, _, n = given.only.partition(":")
-        args = (given.problem, int(n), given.iterations, given.toy, given.folder)
-        if kind == "threads":
-            record = one_machine(*args)
-        else:
-            record = on_cluster(*args, int(given.shards) if given.shards else "auto")
-        print(json.dumps(record))
+        print(json.dumps(run(given)))
         return
+    part(given, "make:")
     parts = [*(f"threads:{n}" for n in given.threads), *(f"workers:{n}" for n in given.workers)]
     first: dict = {}
-    print("| | s per iteration | of the first | peak MiB of a process | of the first |", end="")
-    print(
-        " CPU s of each process | rounds | down | up | between | held | same atoms |\n|"
-        + "---|" * 12
-    )
+    print("| | " + " | ".join(COLUMNS) + " |\n|" + "---|" * (len(COLUMNS) + 1), flush=True)
     for only in parts:
         record = part(given, only)
         first = first or record
-        wire = record.get("cluster", {})
-        sizes = [wire.get(f"{k}_per_iteration", 0) for k in ("rounds", "down", "up", "between")]
-        same = record["atoms"] == first["atoms"]
-        print(
-            f"| {record['what']} | {record['seconds']:.4f} | "
-            f"{record['seconds'] / first['seconds']:.2f} | {record['peak_mb']:.0f} | "
-            f"{record['peak_mb'] / first['peak_mb']:.2f} | "
-            f"{' '.join(f'{x:.3f}' for x in record['cpu'])} | {sizes[0]:.1f} | {sizes[1]:.0f} | "
-            f"{sizes[2]:.0f} | {sizes[3]:.0f} | {wire.get('times_held', 1):.2f} | {same} "
-            f"{record['objective'] - first['objective']:.1e} |",
-            flush=True,
-        )
+        cells = [column(record, first) for column in COLUMNS.values()]
+        print(f"| {record['what']} | " + " | ".join(cells) + " |", flush=True)
+        if given.out is not None:
+            with given.out.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+
+
+def run(given: argparse.Namespace) -> dict:
+    """Run one part in this process."""
+    kind, _, n = given.only.partition(":")
+    if kind == "make":
+        return make(given.problem, given.toy, given.folder)
+    args = (given.problem, int(n), given.iterations, given.toy, given.folder, given.oracle)
+    if kind == "threads":
+        return one_machine(*args)
+    return on_cluster(*args, int(given.shards) if given.shards else "auto")
 
 
 def part(given: argparse.Namespace, only: str) -> dict:
@@ -233,6 +287,7 @@ def part(given: argparse.Namespace, only: str) -> dict:
     command = [
         sys.executable, "-m", "benchmarks.cluster", "--only", only, "--problem", given.problem,
         "--iterations", str(given.iterations), "--folder", str(given.folder),
+        "--oracle", given.oracle,
     ]  # fmt: skip
     command += ["--toy"] if given.toy else []
     command += ["--shards", given.shards] if given.shards else []

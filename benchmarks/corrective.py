@@ -27,7 +27,7 @@ FOLD_MARKS = (5, 10, 15, 20, 30)
 
 
 @benchmark(
-    problems=("rcv1_binary", "rcv1_4", "dorothea", "reuters_r52", "dexter", "bbc_news"),
+    problems=("rcv1_2", "rcv1_4", "dorothea", "reuters_r52", "dexter", "bbc_news"),
     iterations=1000,
     limit=300.0,
     threads=(1,),
@@ -71,7 +71,7 @@ def _race(task: Task, problem: Problem) -> Iterator[Record]:
 
 
 @benchmark(
-    problems=("rcv1_binary", "rcv1_4", "dorothea", "reuters_r52", "dexter", "bbc_news", "bace"),
+    problems=("rcv1_2", "rcv1_4", "dorothea", "reuters_r52", "dexter", "bbc_news", "bace_ecfp6"),
     iterations=max(FOLD_MARKS),
     threads=(1,),
 )

@@ -123,7 +123,7 @@ def _race(task: Task, problem: Problem, target: float, oracle: str, step: str) -
 
 
 @benchmark(
-    problems=("dexter", "rcv1_4", "rcv1_binary", "dorothea"),
+    problems=("dexter", "rcv1_4", "rcv1_2", "dorothea"),
     threads=(1, None),
     iterations=1000,
     oracles=("ascent",),
@@ -136,7 +136,7 @@ def mean_iteration(task: Task) -> Iterator[Record]:
 
 
 @benchmark(
-    problems=("rcv1_binary",),
+    problems=("rcv1_2",),
     iterations=1000,
     oracles=("ascent",),
     steps=("away",),
@@ -179,7 +179,7 @@ def timed_fit(
     )  # fmt: skip
 
 
-@benchmark(problems=("rcv1_binary",), iterations=1000, threads=(None,))
+@benchmark(problems=("rcv1_2",), iterations=1000, threads=(None,))
 def threads(task: Task) -> Iterator[Record]:
     """One thread against all on the same run, and whether the results are the same bits."""
     warm_up()
@@ -216,7 +216,7 @@ def _same_bits(a: HDSL, b: HDSL) -> bool:
 # --- triplets ------------------------------------------------------------------------------------
 
 
-@benchmark(problems=("rcv1_binary",), threads=(1, None))
+@benchmark(problems=("rcv1_2",), threads=(1, None))
 def mining(task: Task) -> Iterator[Record]:
     """Making 3 x 5 neighbour triplets: seconds, and memory against that of an n x n matrix."""
     problem = load(task)

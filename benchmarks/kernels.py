@@ -57,7 +57,7 @@ class Scene:
 
 
 @benchmark(
-    problems=("dexter", "rcv1_4", "rcv1_binary", "dorothea"),
+    problems=("dexter", "rcv1_4", "rcv1_2", "dorothea"),
     threads=(1, None),
     iterations=200,
     oracles=("exact", "ascent"),
@@ -158,7 +158,7 @@ def _parts(
 
 
 @benchmark(
-    problems=("dexter", "rcv1_4", "rcv1_binary", "dorothea"),
+    problems=("dexter", "rcv1_4", "rcv1_2", "dorothea"),
     iterations=1000,
     steps=("away",),
     limit=120.0,

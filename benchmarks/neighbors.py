@@ -19,7 +19,7 @@ from .tasks import NO_PROBLEM, Record, Task, benchmark
 N_NEIGHBORS = 3
 
 
-@benchmark(problems=("rcv1_binary",), threads=(1, None), iterations=1000)
+@benchmark(problems=("rcv1_2",), threads=(1, None), iterations=1000)
 def neighbors(task: Task) -> Iterator[Record]:
     """3-NN of the validation rows: seconds, against SciPy's dense similarities and argpartition."""
     problem = load(task)
@@ -37,7 +37,7 @@ def neighbors(task: Task) -> Iterator[Record]:
 def classes(task: Task) -> Iterator[Record]:
     """Mining of the same rows in 10 classes and in many of two rows: seconds."""
     n_rows = 400 if task.toy else 200_000
-    X = labelled_rows(n_rows, 500 if task.toy else 100_000, 15)
+    X, _ = labelled_rows(n_rows, 500 if task.toy else 100_000, 15)
     first = None
     for n_classes in (10, n_rows // 2):
         labels = np.arange(n_rows) % n_classes

@@ -67,7 +67,7 @@ def same_path(a: Result, b: Result) -> tuple[int, float]:
     return until, float(far.max(initial=0.0))
 
 
-@benchmark(problems=("rcv1_binary", "million"), iterations=300, threads=(None,))
+@benchmark(problems=("rcv1_2", "million"), iterations=300, threads=(None,))
 def one_gpu(task: Task) -> Iterator[Record]:
     """Mean and median iteration of ascent with away steps: 1 and all CPU threads, one GPU."""
     from hdsl.backends.cuda.layout import CUDALayout

@@ -57,6 +57,7 @@ class Problem:
 
 def load(name: str, *, toy: bool = False) -> Problem:
     """Make the problem of this name."""
+    name = OLDER_NAMES.get(name, name)
     kind, _, number = name.partition(":")
     if kind in REAL:
         problem = _toy_of(kind) if toy else REAL[kind]()
@@ -81,7 +82,7 @@ def data_folder() -> Path:
 
 def why_missing(name: str) -> str | None:
     """Return why a problem cannot be loaded, or None."""
-    kind = name.partition(":")[0]
+    kind = OLDER_NAMES.get(name, name).partition(":")[0]
     file = FILES.get(kind, f"{kind}/X_train.npz")
     if kind in REAL and not (data_folder() / file).is_file():
         return f"no {file} in the data folder (set HDSL_DATA to where it is)"
@@ -138,8 +139,8 @@ def dorothea() -> Problem:
     return _with_neighbors("dorothea", 100.0)
 
 
-def rcv1_binary() -> Problem:
-    """Return rcv1_binary, 12,145 rows of TF-IDF, with 182,175 neighbour triplets."""
+def rcv1_2() -> Problem:
+    """Return rcv1 in two classes, 12,145 rows of TF-IDF, with 182,175 neighbour triplets."""
     return _with_neighbors("rcv1_binary", 1000.0)
 
 
@@ -256,9 +257,12 @@ def million() -> Problem:
     return replace(power_law(1_000_000, 1_000_000, 75), name="million")
 
 
-def labelled_rows(n_rows: int, n_features: int, nnz_per_row: int) -> sp.csr_array:
-    """Return rows as those of `power_law`, without triplets."""
-    return _PowerLaw(n_rows, n_features, nnz_per_row, seed=0).X
+def labelled_rows(
+    n_rows: int, n_features: int, nnz_per_row: int
+) -> tuple[sp.csr_array, np.ndarray]:
+    """Return rows as those of `power_law` and their labels, without triplets."""
+    rows = _PowerLaw(n_rows, n_features, nnz_per_row, seed=0)
+    return rows.X, rows.topic % 2
 
 
 class _PowerLaw:
@@ -376,18 +380,22 @@ class _PowerLaw:
 REAL: dict[str, Callable[[], Problem]] = {
     "dexter": dexter,
     "dorothea": dorothea,
-    "rcv1_binary": rcv1_binary,
+    "rcv1_2": rcv1_2,
     "rcv1_4": rcv1_4,
     "reuters_r52": reuters_r52,
     "bbc_news": bbc_news,
-    "bace": bace,
+    "bace_ecfp6": bace,
 }
+
+#: Names in the commands of older notes.
+OLDER_NAMES = {"rcv1_binary": "rcv1_2", "bace": "bace_ecfp6"}
 
 #: The file that shows that a set is there.
 FILES = {
     "reuters_r52": "reuters21578_modapte/X_train.npz",
     "bbc_news": "bbc_news/X.npz",
-    "bace": "bace_ecfp6/X_train.npz",
+    "bace_ecfp6": "bace_ecfp6/X_train.npz",
+    "rcv1_2": "rcv1_binary/X_train.npz",
 }
 
 MADE: dict[str, Callable[[bool], Problem]] = {

@@ -41,9 +41,13 @@ def compile_apart() -> None:
     subprocess.run([sys.executable, "-c", code], cwd=problems.ROOT, check=False)
 
 
+#: Benchmarks that need a card.
+GPU_ONLY = ("one_gpu", "gpu_mining", "gpu_search", "gpu_fit")
+
+
 def why_skip(task: Task) -> str | None:
     """Return why a task cannot be run here, or None."""
-    if task.benchmark == "one_gpu" and (reason := one_gpu.why_missing()) is not None:
+    if task.benchmark in GPU_ONLY and (reason := one_gpu.why_missing()) is not None:
         return reason
     if task.toy or task.problem == NO_PROBLEM:
         return None

@@ -21,7 +21,7 @@ TIME_MARKS = (1, 3, 10, 30)
 
 
 @benchmark(
-    problems=("dexter", "dorothea", "rcv1_4", "rcv1_binary"),
+    problems=("dexter", "dorothea", "rcv1_4", "rcv1_2"),
     iterations=3000,
     oracles=ORACLES,
     steps=STEPS,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 MODULES = (
     "kernels", "fits", "first_use", "steps", "corrective", "scaling", "neighbors", "memory",
     "one_gpu",
+    "gpu_search",
 )  # fmt: skip
 
 #: A problem name for benchmarks that make their own.

@@ -15,11 +15,13 @@ POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 ORDER = (
     "neighbors_before_and_after",
     "why_this_one",
+    "tickets_that_were_solved",
     "choose_scale_and_prior",
     "one_similarity_per_region",
     "judgements_from_a_table",
     "signed_links",
     "molecules_as_fingerprints",
+    "molecules_from_smiles",
     "cluster_with_the_learned_similarity",
     "fewer_dimensions",
     "rerank_an_index",

@@ -2,15 +2,15 @@
 Cluster with the learned similarity
 ===================================
 
-This example shows how to cluster rows by a learned similarity. Several methods of scikit-learn
+You learn how to cluster rows by a learned similarity. Several methods of scikit-learn
 take a precomputed graph, and ``SimilarityKNeighborsClassifier.kneighbors_graph`` makes one. The
 similarity is learned from labelled docstrings of Python's standard library. Then the other
 docstrings are clustered without their labels.
 """
 
 # %%
-# One half of the rows has labels, the modules. It trains the model and chooses the scale and the
-# number of iterations. The labels of the other half only score the clusters.
+# One half of the rows has labels, the modules, and trains the model. The labels of the other half
+# only score the clusters.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -19,19 +19,14 @@ from sklearn.metrics import adjusted_mutual_info_score, adjusted_rand_score
 from sklearn.metrics.cluster import contingency_matrix
 from sklearn.model_selection import train_test_split
 
-from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier
+from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.datasets import load_docstrings
 
 docs = load_docstrings(min_rows_per_label=80)
 X, X_new, y, y_new = train_test_split(
     docs.X, docs.y, test_size=0.5, stratify=docs.y, random_state=0
 )
-model = HDSLCV(
-    scales=[300.0, 3000.0],
-    priors=[10.0],
-    estimator=HDSL(n_targets=10, max_iter=300, n_iter_no_change=100, random_state=0),
-    cv=3,
-).fit(X, y)
+model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X, y)
 n_clusters = len(np.unique(y))
 print(f"{len(y)} labelled docstrings to learn from, {len(y_new)} to put in {n_clusters} clusters.")
 

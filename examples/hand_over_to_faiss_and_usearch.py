@@ -2,8 +2,8 @@
 Search with faiss and usearch
 =============================
 
-This example shows how to search a learned similarity with faiss and usearch, and how to measure the
-recall of these approximate indexes against the exact search of hdsl. ``transform`` returns rows
+You learn how to search a learned similarity with faiss and usearch, and how to measure the recall
+of these approximate indexes against the exact search of hdsl. ``transform`` returns rows
 whose dot products are the similarity, so any index for inner products can serve it.
 
 It needs two more packages: ``pip install faiss-cpu usearch``.
@@ -42,7 +42,7 @@ texts, questions, y, _ = train_test_split(
 )
 X = vectorizer.fit_transform(texts)
 X_asked = vectorizer.transform(questions[:500])
-model = HDSL(max_iter=500, random_state=0).fit(X, y)
+model = HDSL(n_targets=3, n_impostors=5, random_state=0).fit(X, y)
 print(
     f"{X.shape[0]} rows, {X_asked.shape[0]} queries; a similarity of {len(model.weights_)} atoms."
 )

@@ -2,7 +2,7 @@
 Learn from a table of clicks
 ============================
 
-This example shows how to learn a similarity from a log of clicks instead of labels. A line such as
+You learn how to turn a log of clicks into triplets, and triplets into a similarity. A line such as
 *shown A, B and C next to X, somebody clicked B* gives the triplets "X is more like B than like A"
 and "X is more like B than like C".
 """
@@ -31,7 +31,9 @@ inside = {label: np.flatnonzero(docs.y == label) for label in np.unique(docs.y)}
 outside = {label: np.flatnonzero(docs.y != label) for label in np.unique(docs.y)}
 lines = []
 for event, row in enumerate(rng.integers(n_rows, size=n_events)):
-    same = rng.choice(np.setdiff1d(inside[docs.y[row]], [row]))
+    own = inside[docs.y[row]]
+    place = rng.integers(len(own) - 1)
+    same = own[place + (own[place] >= row)]  # another docstring of the module
     shown = rng.permutation([same, *rng.choice(outside[docs.y[row]], size=2, replace=False)])
     clicked = rng.choice(shown) if rng.random() < 0.1 else same
     lines += [(event, docs.names[row], docs.names[item], item == clicked) for item in shown]
@@ -69,7 +71,7 @@ print("The same triplets:", np.array_equal(rows, triplets[:3]), "with weights", 
 print("\nfold    training    test   dot product   learned  iterations")
 folds = PointKFold(2, random_state=0).split_triplets(triplets, n_rows)
 for k, (train, test) in enumerate(folds):
-    model = HDSL(early_stopping=True, max_iter=500, random_state=0)
+    model = HDSL(early_stopping=True, max_iter=150, random_state=0)
     model.fit(docs.X[train.rows], triplets=train.triplets)
     before, after = (
         triplet_accuracy(judge, docs.X[test.rows], test.triplets) for judge in (None, model)

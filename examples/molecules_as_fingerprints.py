@@ -2,7 +2,7 @@
 Molecules as fingerprints
 =========================
 
-This example shows how to find fragments of molecules that can replace each other, such as a
+You learn how to find fragments of molecules that can replace each other, such as a
 tetrazole and a carboxylic acid. Chemists call them *bioisosteres*. A fingerprint says which
 fragments a molecule has. The cosine of fingerprints treats two such fragments like any two bits. A
 similarity learned from molecules and the proteins they bind to contains them as feature pairs.

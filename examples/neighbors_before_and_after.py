@@ -2,7 +2,7 @@
 Nearest neighbours before and after
 ===================================
 
-This example shows how a learned similarity changes the nearest neighbours of a text. The texts are
+You learn how a learned similarity changes the nearest neighbours of a text. The texts are
 docstrings of Python's standard library. TF-IDF cosine compares the words that two texts share. A
 similarity learned from their modules also knows which words matter and which belong together.
 """
@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from hdsl import HDSL, HDSLCV
+from hdsl import HDSL
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
 from hdsl.plots import NeighborsDisplay, SimilarityDisplay
@@ -32,17 +32,9 @@ X, X_new, y, y_new = docs.X[known], docs.X[new], docs.y[known], docs.y[new]
 print(docs.DESCR)
 
 # %%
-# Folds of the known half choose the scale and the number of iterations. The prior is well above the
-# automatic value, so the learned part corrects the cosine instead of replacing it.
+# All parameters have their defaults.
 
-search = HDSLCV(
-    scales=[300.0, 3000.0],
-    priors=[10.0],
-    estimator=HDSL(n_targets=10, max_iter=300, n_iter_no_change=100, random_state=0),
-    cv=3,
-).fit(X, y)
-model = search.best_estimator_
-print("Chosen:", ", ".join(f"{name} {value:g}" for name, value in search.best_params_.items()))
+model = HDSL(random_state=0).fit(X, y)
 print(f"Learned from {model.n_triplets_} triplets: {len(model.weights_)} pairs of words.")
 
 # %%

@@ -2,9 +2,9 @@
 One similarity per region
 =========================
 
-Words mean different things in different places. ``LocalHDSL`` learns one similarity for all rows
-and a small one more per region of the space. This example shows a made-up problem that needs
-regions, and docstrings, where folds say whether regions are worth it.
+You learn when one similarity per region helps, and how to let folds decide it. ``LocalHDSL`` learns
+one similarity for all rows and a small one more per region of the space. A made-up problem needs
+regions; on docstrings folds say whether regions are worth it.
 """
 
 # %%

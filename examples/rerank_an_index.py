@@ -2,7 +2,7 @@
 Search an existing index
 ========================
 
-This example shows how to use a learned similarity with an index that you already have.
+You learn how to use a learned similarity with an index that you already have.
 ``model.rewrite(query)`` returns a query whose dot products with the unchanged rows *are* the
 similarity. An inverted index of TF-IDF weights, built once, answers both the plain and the
 rewritten query. Some weights of a rewritten query are negative, so the index must accept negative
@@ -43,7 +43,7 @@ def scores_of(query):
 # --------------
 # The model is learned once, from the modules of the docstrings.
 
-model = HDSL(scale=1000.0, prior=10.0, n_targets=10, max_iter=300, random_state=0).fit(X, docs.y)
+model = HDSL(n_targets=5, n_impostors=5, max_iter=200, random_state=0).fit(X, docs.y)
 
 # %%
 # Queries

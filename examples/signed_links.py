@@ -2,7 +2,7 @@
 Predict the sign of links
 =========================
 
-This example shows how to learn from links: pairs of rows that are known to be similar or
+You learn how to learn from links: pairs of rows that are known to be similar or
 dissimilar. ``link_triplets`` turns signed links into triplets. The learned similarity then ranks
 pairs that have no link yet.
 """

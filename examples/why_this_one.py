@@ -2,7 +2,7 @@
 Why this one rather than that one
 =================================
 
-This example shows how to explain why one row ranks above another. A learned similarity is a sum
+You learn how to explain why one row ranks above another. A learned similarity is a sum
 over feature pairs, so it splits into exact parts. Here the nearest docstring by TF-IDF cosine is
 from the wrong module and the nearest by the learned similarity is from the right one. ``explain``
 says which words made the difference.
@@ -28,7 +28,7 @@ known, new = train_test_split(
     np.arange(len(docs.y)), test_size=0.5, stratify=docs.y, random_state=0
 )
 X, X_new, y, y_new = docs.X[known], docs.X[new], docs.y[known], docs.y[new]
-model = HDSL(scale=300.0, prior=10.0, n_targets=10, max_iter=300, random_state=0).fit(X, y)
+model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X, y)
 print(f"{len(model.weights_)} pairs of words, learned from {model.n_triplets_} triplets.")
 
 # %%

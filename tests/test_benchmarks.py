@@ -23,6 +23,7 @@ from benchmarks import (
     tasks,
 )
 from devices import DEVICES
+from hdsl.backends.cuda import runtime
 
 FIELDS = {
     "benchmark", "problem", "commit", "machine", "python", "versions", "threads", "seconds",
@@ -53,6 +54,9 @@ PARTS = {
     "million": {"full", "minibatch"},
     "neighbors": {"dot", "prior_0", "prior_auto"},
     "one_gpu": {"cpu", "gpu"},
+    "gpu_mining": {""},
+    "gpu_search": {""},
+    "gpu_fit": {"cpu", "cuda"},
 }  # fmt: skip
 
 
@@ -65,10 +69,12 @@ def run_toy(name, **options):
 
 @pytest.mark.parametrize("name", tasks.registered())
 def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
-    if name == "one_gpu":
+    if name in runner.GPU_ONLY:
         if not DEVICES:
             pytest.skip("no C++ compiler for the emulator, and no card")
-        monkeypatch.setattr(one_gpu, "make_device", lambda: next(iter(DEVICES.values())))
+        device = next(iter(DEVICES.values()))
+        monkeypatch.setattr(one_gpu, "make_device", lambda: device)
+        monkeypatch.setattr(runtime, "get_device", lambda name="cuda": device)
     records = run_toy(name)
     assert {record["benchmark"].partition(".")[2] for record in records} == PARTS[name]
     for record in records:

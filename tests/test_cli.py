@@ -1,5 +1,6 @@
 """The command line: what it prints and writes, and how it ends when something is wrong."""
 
+import base64
 import csv
 import json
 import os
@@ -17,6 +18,7 @@ import scipy.io
 import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 from sklearn.datasets import dump_svmlight_file
+from sklearn.feature_extraction.text import TfidfTransformer
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -27,9 +29,10 @@ from typer.testing import CliRunner
 import hdsl as hdsl_package
 from hdsl import HDSL, ClassScores, datasets, load, memory, triplets, user_input
 from hdsl.cli import app, documents, inputs, learn, shell
+from hdsl.cli.measure import Measured
 from hdsl.cli.scored import ScoredModel
 from hdsl.estimators import saving
-from hdsl.evaluate import compare_errors, known_item
+from hdsl.evaluate import ErrorComparison, compare_errors, known_item
 from hdsl.files import checkpoint
 from hdsl.similarity import LearnedCosine
 from hdsl.text import TEST, TRAIN, VALIDATION, load_collection
@@ -297,7 +300,7 @@ def test_fit_without_validation_and_test_rows(place, tmp_path):
     assert facts["iterations"] == 7
     assert facts["error"] == {}
     assert (load_collection(tmp_path / "m.hdsl").part == TRAIN).all()
-    assert "has no labelled rows" in bad("evaluate", tmp_path / "m.hdsl")
+    assert "has no rows or judgements that were held out" in bad("evaluate", tmp_path / "m.hdsl")
 
 
 def test_a_model_without_documents(place, tmp_path):
@@ -328,9 +331,16 @@ def test_fit_rows(tmp_path, kind):
         sp.save_npz(path, X)
         np.save(tmp_path / "y.npy", y)
         options = ("--labels", tmp_path / "y.npy")
-    shown = good("fit", path, *options, "--max-iter", 20, "-o", out).stdout
-    assert "60 rows with 3 labels, 12 features" in shown
-    assert (X != load_collection(out).X).nnz == 0
+    result = good("fit", path, *options, "--max-iter", 20, "-o", out)
+    assert "60 rows with 3 labels, 12 features" in result.stdout
+    assert result.stderr == (
+        f"hdsl: the values of {path} are whole numbers: they are taken as counts and weighted by "
+        "TF-IDF. --no-tfidf leaves them as they are.\n"
+    )
+    found = load_collection(out)
+    known = TfidfTransformer(sublinear_tf=True, norm=None).fit(X[found.part != TEST])
+    X = sp.csr_array(known.transform(X))
+    np.testing.assert_allclose(found.X.toarray(), X.toarray())
     result = good("evaluate", out, path, *options)
     assert "60 of 60 rows are in the model already" in result.stderr
     assert "60 rows, not all held out" in result.stdout
@@ -357,6 +367,9 @@ def test_fit_triplets(rows_file, tmp_path):
     assert facts["error"]["learned"] < facts["error"]["cosine"]
     assert "use the cosine" in facts["comparison"]["sentence"]  # the gain is small
     assert facts["known item"]["learned"]["n_queries"] <= facts["rows held out"]
+    shown = json.loads(good("evaluate", out, "--json").stdout)  # on the judgements held out
+    assert (shown["n"], shown["error"]) == (facts["measured on"], facts["error"])
+    assert f"{shown['n']:,} judgements held out" in good("evaluate", out).stdout
     result = good("evaluate", out, rows_file, "--triplets", path)
     assert f"{len(T):,} judgements, not all held out" in result.stdout
     assert " of 60 rows were learned from, so the errors are too low" in result.stderr
@@ -373,7 +386,7 @@ def test_fit_quadruplets(rows_file, tmp_path):
     assert facts["error"]["learned"] < facts["error"]["cosine"]
     assert f"{len(Q):,} judgements" in good("evaluate", out, rows_file, *judged).stdout
     np.save(tmp_path / "Q.npy", [[0, 1, 2, 99]])
-    assert "names row 99, but X has 60 rows" in bad("fit", rows_file, *judged, "-o", out)
+    assert "names row 99, but " in bad("fit", rows_file, *judged, "-o", out)
 
 
 COLUMNS = {
@@ -410,6 +423,7 @@ def test_quadruplets_are_split_by_pair(monkeypatch):
     def fit(self, **given):
         fits.append(given)
         self.n_iter_, self.status_ = 1, "max_iter"
+        self.trace_ = {"validation_score": np.array([0.5])}
         return self
 
     monkeypatch.setattr(learn, "split", lambda *_: part)
@@ -460,16 +474,78 @@ def test_options_reach_the_model(place, tmp_path):
     assert {name: model.get_params()[name] for name in wanted} == wanted
 
 
+def test_tables_of_other_kinds(place, tmp_path):
+    """Another separator and encoding, rows without a value, and ids that search returns."""
+    rows = [(a, b, f"{c} für") for a, b, c in texts()]
+    rows[5], rows[9] = (rows[5][0], "", rows[5][2]), (rows[9][0], rows[9][1], "")
+    path, out = tmp_path / "t.csv", tmp_path / "m.hdsl"
+    lines = [";".join(row) for row in [("id", "topic", "body"), *rows]]
+    path.write_bytes("\n".join(lines).encode("latin-1"))
+    told = ("--sep", ";", "--encoding", "latin-1", "--skip-missing", "--id", "id")
+    shown = good("fit", path, *LABELLED, *told, "--max-iter", 5, "-o", out).stdout
+    assert "88 documents with 3 labels" in shown
+    assert "2 rows without a value skipped." in shown
+    found = load_collection(out)
+    assert found.ids.tolist() == [name for name, topic, body in rows if topic and body]
+    assert found.texts[0].endswith(" für")
+    (hit,) = json.loads(good("search", out, "goal", "-k", 1, "--json").stdout)["neighbours"]
+    assert hit["id"] == found.ids[hit["row"]]
+    line = good("search", out, "goal", "-k", 1).stdout.splitlines()[1]
+    assert hit["id"] in line.split()
+    result = good("evaluate", out, path, *told[:5])
+    assert "88 rows, not all held out" in result.stdout
+
+
+def test_documents_without_a_known_word_are_counted(tmp_path):
+    path = write_csv(tmp_path / "t.csv", [*texts(), ("x", "sport", "zzz"), ("y", "money", "yyy")])
+    shown = good("fit", path, *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl").stdout
+    assert "2 documents have no known word: they match nothing." in shown
+
+
+def test_counts_can_be_left_as_they_are(rows_file, tmp_path):
+    np.save(tmp_path / "y.npy", rows_and_labels()[1])
+    command = ("fit", rows_file, "--labels", tmp_path / "y.npy", "--max-iter", 5)
+    out = tmp_path / "m.hdsl"
+    result = good(*command, "--no-tfidf", "--norm", "none", "--no-class-scores", "-o", out)
+    assert "TF-IDF" not in result.stderr
+    assert (rows_and_labels()[0] != load_collection(out).X).nnz == 0
+    assert load_scored(out).model.norm is None
+    ones = sp.csr_array((rows_and_labels()[0] > 0).astype(float))
+    sp.save_npz(rows_file, ones)  # 0 and 1 are no counts unless asked for
+    assert good(*command, "-o", out).stderr == ""
+    good(*command, "--tfidf", "--no-documents", "-o", out)
+    assert load_collection(out).idf.shape == (12,)
+
+
+def test_a_model_that_is_worse_is_never_passed_on_in_silence(place, tmp_path, monkeypatch):
+    worse = ErrorComparison.from_trials(np.zeros(30), np.ones(30))
+    monkeypatch.setattr(learn, "measure_labels", lambda *_, **__: Measured(worse, {}, 3))
+    out = tmp_path / "m.hdsl"
+    shown = good("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "-o", out).stdout
+    assert "It is worse, and nothing was gained: use the cosine" in shown
+    assert "This model is not shown to be better than the cosine. To try:" in shown
+    assert "--ngrams 2" in shown
+    assert "compare the two" in shown
+    said = "hdsl: warning: on rows held out, this model makes more errors than the cosine.\n"
+    assert good("search", out, "goal").stderr == said
+    shown = good("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "--test", 0,
+                 "-o", out).stdout  # fmt: skip
+    assert "nothing shows that this model is better than the cosine" in shown
+
+
 # --- search, explain, report, info ---------------------------------------------------------------
 
 
 def test_search(place):
     model = place / "model.hdsl"
     shown = good("search", model, "goal of the striker", "-k", 4).stdout
-    lines = shown.splitlines()
+    head, *lines = shown.splitlines()
+    assert head.split() == ["learned", "by", "cosine", "label", "document"]
     assert len(lines) == 8  # a neighbour and why
     assert all("sport" in line for line in lines[::2])
-    assert "goal +" in shown
+    for line, why in zip(lines[::2], lines[1::2], strict=True):
+        parts = [float(part) for part in re.findall(r" ([+-][\d.]+)", why)]
+        assert sum(parts) == pytest.approx(float(line.split()[0]), abs=0.006 * (1 + len(parts)))
     facts = json.loads(good("search", model, "goal", "striker", "--json").stdout)
     assert facts["query"] == "goal striker"
     collection = load_collection(model)
@@ -477,9 +553,44 @@ def test_search(place):
     hits = facts["neighbours"]
     np.testing.assert_allclose([hit["similarity"] for hit in hits], np.sort(scores)[::-1][:5])
     assert hits[0]["text"] == collection.texts[hits[0]["row"]]
+    plain = (collection.X @ collection.rows_of(["goal striker"]).T).toarray().ravel()
+    for hit in hits:
+        assert hit["cosine"] == pytest.approx(plain[hit["row"]])
+        assert hit["rank by cosine"] == 1 + (plain > plain[hit["row"]] + 1e-12).sum()
+        total = sum(part["value"] for part in hit["why"]) + hit["more"]["value"]
+        assert total == pytest.approx(hit["similarity"])
     hits = json.loads(good("search", model, "--row", 4, "-k", 3, "--json").stdout)["neighbours"]
     assert len(hits) == 3
     assert 4 not in [hit["row"] for hit in hits]
+
+
+def test_search_for_many_queries(place, tmp_path):
+    path = tmp_path / "q.txt"
+    path.write_text("goal striker\n\nzebra\nprofit of the bank\n")
+    result = good("search", place / "model.hdsl", "--queries", path, "--json")
+    assert result.stderr == "hdsl: warning: 1 query has no word that the model knows.\n"
+    answers = json.loads(result.stdout)
+    assert [answer["query"] for answer in answers] == [
+        "goal striker", "zebra", "profit of the bank"
+    ]  # fmt: skip
+    for answer in answers[::2]:
+        alone = good("search", place / "model.hdsl", answer["query"], "--json").stdout
+        rows = [hit["row"] for hit in json.loads(alone)["neighbours"]]
+        assert [hit["row"] for hit in answer["neighbours"]] == rows
+    assert answers[1]["neighbours"] == []
+    shown = good("search", place / "model.hdsl", "--queries", path).stdout
+    assert "\nzebra\n  nothing found\n" in shown
+
+
+def test_row_numbers_are_those_of_the_file(place, tmp_path):
+    """In search, evaluate, explain, export and on the page, also beside rows held out."""
+    good("report", place / "model.hdsl", "-o", tmp_path / "r.html")
+    page = json.loads(re.search(r'"data">(.*?)</script>', (tmp_path / "r.html").read_text())[1])
+    code = page["items"]["rows"]
+    rows = np.frombuffer(base64.b64decode(code["bytes"]), dtype=code["type"])
+    part = load_collection(place / "model.hdsl").part
+    assert_array_equal(rows, np.flatnonzero(part != TEST))
+    assert page["items"]["texts"] == [texts()[row][2] for row in rows]
 
 
 def test_control_characters_are_not_printed(tmp_path):
@@ -550,21 +661,32 @@ def test_info(place, rows_file, tmp_path):
 def test_help_has_an_example_for_each_command():
     for command in get_command(app).commands:
         text = " ".join(good(command, "--help").stdout.split())
-        assert "Example" in text
+        assert "For example:" in text
         assert f"hdsl {command}" in text
 
 
 def test_help_loads_nothing_heavy():
     code = """
-        import sys
+        import sys, time
         from hdsl.cli import app
         app(["fit", "--help"], standalone_mode=False)
-        heavy = {"numpy", "scipy", "sklearn", "numba", "joblib", "pandas"} & set(sys.modules)
+        assert time.process_time() < 0.5, time.process_time()
+        heavy = {"numpy", "scipy", "sklearn", "numba", "pydantic", "rich"} & set(sys.modules)
         assert not heavy, heavy
         import hdsl
         assert {*hdsl.__all__, "triplets"} <= set(dir(hdsl))
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True)
+
+
+def test_version_and_wrong_commands():
+    assert good("--version").stdout == f"hdsl {hdsl_package.__version__}\n"
+    assert bad("--nothing") == "hdsl: No such option: --nothing. See hdsl --help.\n"
+    assert bad("serch").startswith("hdsl: No such command 'serch'")
+    assert bad("reproduce", "nothing").startswith(
+        "hdsl: There is no experiment 'nothing': choose from all, recovery, "
+    )
+    assert bad("reproduce", "knn", "--jobs", 0) == "hdsl: --jobs must be 1 or more. Got 0.\n"
 
 
 def test_public_names_are_found_on_first_use():
@@ -593,12 +715,18 @@ def test_bench_passes_arguments_on(monkeypatch, tmp_path):
     assert calls == [(["-m", "benchmarks", "kernels", "--toy"], tmp_path)]
 
 
-def test_reproduce_passes_arguments_on(monkeypatch):
+def test_reproduce(monkeypatch, tmp_path):
     experiments = pytest.importorskip("hdsl.experiments")
     calls = []
-    monkeypatch.setattr(experiments, "main", lambda given: calls.append(given) or 0, raising=False)
-    good("reproduce", "recovery", "knn", "--quick", "--data", "D", "--out", "O", "--jobs", 1)
-    assert calls == [["recovery", "knn", "--quick", "--data", "D", "--out", "O", "--jobs", "1"]]
+    page = tmp_path / "page.md"
+    page.write_text("# A table")
+    monkeypatch.setattr(experiments, "reproduce", lambda *given: calls.append(given) or page)
+    result = good("reproduce", "recovery", "knn", "--quick", "--data", "D", "--jobs", 1)
+    settings = experiments.Settings(Path("results/quick"), Path("D"), 1, quick=True)
+    assert calls == [("recovery", settings), ("knn", settings)]
+    assert result.stdout == "# A table\n" * 2
+    assert result.stderr == f"hdsl: written to {page}\n" * 2
+    assert set(experiments.NAMES) <= set(re.findall(r"\w+", good("reproduce", "--help").stdout))
 
 
 # --- wrong input ---------------------------------------------------------------------------------
@@ -626,57 +754,113 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
             assert "is not UTF-8 text" in bad(*command)
 
 
-WRONG_OPTIONS = [
+MISTAKES = [
     ((), "name its column of texts with --text (it has 'id', 'topic', 'body')"),
-    (("--text", "boby"), "has no column 'boby'. Its columns are 'id', 'topic', 'body': say"),
+    (("--label", "topic"), "is a table: name its column of texts with --text"),
+    (("--text", "boby"), "has no column 'boby'. Its columns are 'id', 'topic', 'body': say which "
+     "is meant with --text."),
+    (("--text", "body", "--label", "tpic"), "has no column 'tpic'. Its columns are 'id', 'topic', "
+     "'body': say which is meant with --label."),
     (("--text", "body"), "has no labels to learn from: name their column with --label"),
-    (("--text", "body", "--label", "id"), "at least 2 are needed"),
-    ((*LABELLED, "--scale", "big"), "--scale must be a number"),
+    (("--text", "body", "--label", "id"), "There are 90 different labels among 90 rows: at least"),
+    ((*LABELLED, "--scale", "big"), "--scale must be a number or auto. Got 'big'."),
+    ((*LABELLED, "--scale", "-1"), "--scale must be a float > 0 or 'auto'. Got -1.0 instead."),
     ((*LABELLED, "--test", "0.9"), "together less than 1"),
-    ((*LABELLED, "--max-iter", "0"), "'max_iter' parameter"),
+    ((*LABELLED, "--max-iter", "0"), "--max-iter must be an int >= 1. Got 0 instead."),
     ((*LABELLED, "--max-iter", "x"), "See hdsl fit --help"),
+    ((*LABELLED, "--batch-size", "0"), "--batch-size must be an int >= 1. Got 0 instead."),
+    ((*LABELLED, "--patience", "0"), "--patience must be an int >= 1. Got 0 instead."),
+    ((*LABELLED, "--loss", "x"), "--loss must be one of 'smoothed_hinge', 'squared_hinge', "
+     "'logistic', 'exponential'. Got 'x' instead."),
+    ((*LABELLED, "--mining", "x"), "--mining must be one of 'neighbors', 'random'. Got 'x'"),
+    ((*LABELLED, "--device", "gpu"), "--device must be 'cpu', 'cuda' or 'cuda:1' and so on."),
+    ((*LABELLED, "--jobs", "0"), "--jobs must be 1 or more, or -1 for all cores. Got 0."),
+    ((*LABELLED, "--norm", "l1"), "--norm must be l2 or none. Got 'l1'."),
+    ((*LABELLED, "--norm", "none"), "at unit length: add --no-class-scores."),
+    ((*LABELLED, "--tfidf"), "--tfidf and --no-tfidf are for a matrix of counts"),
     ((*LABELLED, "--min-df", "1.5"), "whole numbers of documents"),
     ((*LABELLED, "--min-df", "80"), "No word is left"),
-    ((*LABELLED, "--tokens", "x"), "'tokens' parameter"),
+    ((*LABELLED, "--tokens", "x"), "--tokens must be one of 'words', 'identifiers'. Got 'x'"),
+    ((*LABELLED, "--sep", ";;"), "--sep must be one character, such as ';' or '\\t'. Got ';;'."),
+    ((*LABELLED, "--sep", ";"), "has no column 'body', 'topic'. Its columns are 'id,topic,body'"),
+    ((*LABELLED, "--encoding", "x"), "cannot be read as 'x' text"),
+    ((*LABELLED, "--encoding", "utf-16"), "or name its encoding with --encoding."),
     (("--no-such-option",), "See hdsl fit --help"),
-]
+]  # fmt: skip
 
 
-def test_wrong_options(place, tmp_path):
-    for options, message in WRONG_OPTIONS:
-        assert message in bad("fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl")
+@pytest.mark.parametrize(("options", "message"), MISTAKES)
+def test_mistakes_in_options(place, tmp_path, options, message):
+    assert message in bad("fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl")
     assert not list(tmp_path.iterdir())
 
 
-def test_wrong_tables(tmp_path):
-    fit = (*LABELLED, "-o", tmp_path / "m.hdsl")
-    path = tmp_path / "latin.csv"
-    path.write_bytes("topic,body\nsport,Tor für alle\n".encode("latin-1"))
-    assert "latin.csv, line 2 is not UTF-8 text: save the file as UTF-8" in bad("fit", path, *fit)
-    path = write_csv(tmp_path / "empty.csv", [("sport", "")], ("topic", "body"))
-    assert "line 2 has no value in column 'body'" in bad("fit", path, *fit)
+WRONG_TABLES = [
+    ("topic,body\nsport,Tor für alle\n".encode("latin-1"), "t.csv, line 2 is not UTF-8 text: save "
+     "the file as UTF-8, or name its encoding with --encoding."),
+    ("topic,body\nsport,a\n".encode("utf-16"), "contain zeros: pass --encoding utf-16."),
+    (b"topic,body\nsport,\n", "line 2 has no value in column 'body': fill them, or pass "
+     "--skip-missing to leave such rows out."),
+    (b"topic;body\nsport;a goal\n", "Its columns are 'topic;body': if ';' separates them, pass "
+     "--sep ';'."),
+    (b"topic\tbody\nsport\ta goal\n", "separates them, pass --sep '\\t'."),
+    (b"topic,body\nsport\n", "t.csv, line 2 has 1 field, but the header has 2 fields."),
+    (b"topic,body\n", "t.csv has no rows: at least one is needed."),
+    (b"topic,body\n" + b"a,some words\n" * 9, "There is 1 different label among 9 rows"),
+    (b"topic,topic,body\na,b,c\n", "t.csv has column 'topic' more than once: rename one."),
+    (b"", "t.csv is empty."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message"), WRONG_TABLES)
+def test_wrong_tables(tmp_path, content, message):
+    (tmp_path / "t.csv").write_bytes(content)
+    assert message in bad("fit", tmp_path / "t.csv", *LABELLED, "-o", tmp_path / "m.hdsl")
+
+
+def test_wrong_parquet(tmp_path):
     path = tmp_path / "bad.parquet"
     path.write_bytes(b"PAR1 not really PAR1")
-    assert "hdsl: " in bad("fit", path, *fit)
-    path = write_csv(tmp_path / "one.csv", [("a", "some words")] * 9, ("topic", "body"))
-    assert "1 label(s) among 9 rows" in bad("fit", path, *fit)
+    assert "hdsl: " in bad("fit", path, *LABELLED, "-o", tmp_path / "m.hdsl")
 
 
 def test_wrong_matrices(rows_file, tmp_path):
     path = tmp_path / "rows.svm"
     path.write_text("1 0:2 3:1\n2 1:1\n")
-    assert "pass --zero-based" in bad("fit", path)
+    assert ": pass --zero-based if they count from 0." in bad("fit", path)
     path.write_text("1 1:2 x:1\n")
     assert "line 1: expected 'index:value'. Got 'x:1'" in bad("fit", path)
     scipy.io.savemat(tmp_path / "rows.mat", {"A": np.eye(3)})
-    assert "--matlab-names X,y" in bad("fit", tmp_path / "rows.mat")
+    message = bad("fit", tmp_path / "rows.mat")
+    assert "has no variable 'fea', but A: name yours with --matlab-names ROWS,LABELS." in message
     assert "has no labels to learn from" in bad("fit", rows_file)
-    assert "--text names a column of a table" in bad("fit", rows_file, "--text", "t")
+    for option in (("--text", "t"), ("--sep", ";"), ("--skip-missing",)):
+        assert f"{option[0]} is about a table" in bad("fit", rows_file, *option)
     np.save(tmp_path / "y.npy", np.arange(7))
     assert "has 7 labels, but" in bad("fit", rows_file, "--labels", tmp_path / "y.npy")
+    sp.save_npz(tmp_path / "half.npz", rows_and_labels()[0] / 2)
+    np.save(tmp_path / "y.npy", rows_and_labels()[1])
+    counts = ("--labels", tmp_path / "y.npy", "--tfidf")
+    assert "--tfidf needs counts, whole numbers" in bad("fit", tmp_path / "half.npz", *counts)
+
+
+def test_wrong_judgements(place, rows_file, tmp_path):
     np.save(tmp_path / "T.npy", np.array([[0, 1, 99]]))
-    judged = ("--triplets", tmp_path / "T.npy")
-    assert "names row 99, but X has 60 rows" in bad("fit", rows_file, *judged)
+    message = bad("fit", rows_file, "--triplets", tmp_path / "T.npy")
+    assert f"judgement 0 names row 99, but {rows_file} has 60 rows. Both are numbered" in message
+    path = write_csv(tmp_path / "T.csv", [("d0", "d3", "d1")], COLUMNS["triplets"])
+    judged = ("fit", place / "texts.csv", "--text", "body", "--triplets", path)
+    message = bad(*judged)
+    assert "which is not a row number: name the column of ids with --id." in message
+    write_csv(path, [("d0", "d3", "zebra")], COLUMNS["triplets"])
+    assert "1 id in column 'negative' of T.csv matches no row: 'zebra'" in bad(
+        *judged, "--id", "id"
+    )
+    rows = [*texts(), ("", "sport", "goal")]
+    gaps = write_csv(tmp_path / "gaps.csv", [(a, b, c if a else "") for a, b, c in rows])
+    numbered = write_csv(tmp_path / "N.csv", [(0, 3, 1)], COLUMNS["triplets"])
+    skipped = ("fit", gaps, "--text", "body", "--skip-missing", "--triplets", numbered)
+    assert "--skip-missing leaves 1 row of" in bad(*skipped)
 
 
 def test_a_file_that_is_no_model(tmp_path):
@@ -691,10 +875,17 @@ def test_a_file_that_is_no_model(tmp_path):
 def test_wrong_queries(place, rows_file):
     model = place / "model.hdsl"
     assert "knows none of the words of the query" in bad("search", model, "zebra")
-    assert "Give words to search for, or a document with --row" in bad("search", model)
-    assert "numbered from 0" in bad("search", model, "--row", 90)
+    assert "Give words to search for, a document with --row, or" in bad("search", model)
+    assert "and one of them only" in bad("search", model, "goal", "--row", 3)
+    for row in (90, -1):
+        message = bad("search", model, "--row", row)
+        assert message == f"hdsl: There is no document {row}: the model has 90, numbered from 0.\n"
+    assert "knows none of the words of the query, '17'" in bad("search", model, "17")  # a text
+    assert "There is no file" in bad("search", model, "--queries", rows_file.parent / "no.txt")
     assert "-k must be 1 or more" in bad("search", model, "goal", "-k", 0)
-    assert "'by' parameter" in bad("explain", model, "--x", "goal", "--y", "goal", "--by", "x")
+    assert "--by must be one of " in bad(
+        "explain", model, "--x", "goal", "--y", "goal", "--by", "x"
+    )
     assert "give a table of texts" in bad("evaluate", model, rows_file)
 
 
@@ -736,7 +927,9 @@ def test_warnings_are_one_line_each(tmp_path):
     path = write_csv(tmp_path / "t.csv", rows)
     result = good("fit", path, *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
     assert result.stderr.startswith("hdsl: warning: ")
-    assert all(line.startswith("hdsl: warning: ") for line in result.stderr.splitlines())
+    lines = result.stderr.splitlines()
+    assert all(line.startswith("hdsl: warning: ") for line in lines)
+    assert len(lines) == len(set(lines))
 
 
 # --- checkpoints and interrupts ------------------------------------------------------------------
@@ -845,7 +1038,7 @@ def test_progress_shows_in_a_terminal_only(monkeypatch, capsys):
     model = HDSL(n_targets=1, n_impostors=1, max_iter=3, tol=0.0)
     X = sp.csr_array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
     data = inputs.Data(Path("rows"), X, labels=np.array([0, 0, 1, 1]))
-    options = {"test": 0.0, "validation": 0.0}
+    options = {"test": 0.0, "validation": 0.0, "tfidf": False}
     learn.learn(data, model, **options)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
@@ -911,5 +1104,8 @@ def test_demo(tmp_path):
     assert facts["comparison"]["verdict"] == "better"
     assert facts["known item"]["learned"]["mrr"] > 0.5
     assert page.stat().st_size > 50_000
-    assert len(facts["neighbours"]) == 3
+    hits = facts["neighbours"]
+    assert len(hits) == 3
+    assert any(" ~ " in why["name"] for hit in hits for why in hit["why"])  # learned pairs at work
+    assert any(hit["rank by cosine"] > 3 for hit in hits)
     assert load_collection(model).n_rows == facts["rows"]

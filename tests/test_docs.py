@@ -4,6 +4,7 @@ import doctest
 import importlib.util
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,6 @@ import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = (
-    "index",
     "start",
     "supervision",
     "how",
@@ -21,6 +21,7 @@ PAGES = (
     "search_logs",
     "datasets",
     "local",
+    "reproducing",
 )
 #: Pages of engines, and the packages that they need.
 ENGINES = {
@@ -56,6 +57,7 @@ class Loose(doctest.OutputChecker):
         return [float(number.replace(",", "")) for number in self.NUMBER.findall(text)]
 
 
+@cache
 def run(name):
     """Run the doctests of a page; return the names they define, and the text."""
     page = DOCS / f"{name}.md"
@@ -171,6 +173,27 @@ def from_docs(name):
 def test_the_gallery_lists_all_examples():
     examples = {path.stem for path in (DOCS.parent / "examples").glob("*.py")}
     assert sorted(from_docs("made_at_build").ORDER) == sorted(examples)
+
+
+def test_tables_of_pages_are_those_of_the_results():
+    front = from_docs("front_page")
+    for (page, mark), table in front.TABLES.items():
+        shown = front.between(mark).search(page.read_text(encoding="utf-8"))
+        assert shown, f"{page.name} has no table {mark}"
+        assert shown[0].strip() == table(), f"run python docs/front_page.py: {page.name} is older"
+
+
+@pytest.mark.skipif(not Loose.SAME_WORDS, reason="the picture has the docstrings of Python 3.11")
+def test_the_picture_of_the_readme_shows_what_is_found(monkeypatch):
+    front = from_docs("front_page")
+    names, _ = run("start")  # the same rows and model
+    learned = [names[name] for name in ("model", "vectorizer", "X", "y", "names")]
+    monkeypatch.setattr(front, "learned", lambda: learned)
+    before, after, y, titles = front.neighbors()
+    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", front.PICTURE.read_text(encoding="utf-8"))
+    assert [text for text in drawn if text in set(titles)] == [*titles[before], *titles[after]]
+    counts = [int((y[rows] == front.MODULE).sum()) for rows in (before, after)]
+    assert counts == [1, 6]  # as the README says
 
 
 def test_broken_links_are_found(tmp_path):

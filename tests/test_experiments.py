@@ -112,7 +112,7 @@ def test_quick_and_full_results_do_not_mix(squares, tmp_path, capsys, monkeypatc
 def test_wrong_arguments_exit_with_a_message(capsys):
     for arguments, message in (
         (["square"], "no experiment 'square': choose from all, recovery"),
-        (["knn", "--jobs", "0"], "--jobs must be at least 1, got 0"),
+        (["knn", "--jobs", "0"], "--jobs must be 1 or more. Got 0"),
     ):
         with pytest.raises(SystemExit, match="2"):
             experiments.main(arguments)
@@ -122,8 +122,8 @@ def test_wrong_arguments_exit_with_a_message(capsys):
 def test_experiments_without_their_files_are_left_out(tmp_path, capsys):
     assert experiments.main(["knn", "judgements", "--out", str(tmp_path)]) == 2
     message = capsys.readouterr().err
-    assert "knn left out: it needs the real sets dexter, dorothea" in message
-    assert "judgements left out: it needs lee50_human" in message
+    assert "knn is left out: it needs the real sets dexter, dorothea" in message
+    assert "judgements is left out: it needs lee50_human" in message
     assert experiments.main(["knn", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert "dexter is not there: looked for X_train.npz" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from hdsl import HDSL, theory
+from hdsl.baselines import PAPER_SCALES, paper_hdsl
 from hdsl.datasets import make_recovery
 from hdsl.evaluate import recovery_auc
 from hdsl.experiments import recovery
@@ -177,3 +178,27 @@ def test_hidden_similarity_is_recovered(size):
     auc = recovery_auc(fitted.matrix(), truth.matrix)
     assert auc.features >= 0.99
     assert auc.entries >= 0.99
+
+
+# --- the paper's method as one constructor -------------------------------------------------------
+
+
+def test_the_papers_method_is_one_constructor():
+    X, triplets, *_ = make_recovery(60, 80, n_triplets=2000, density=0.1, n_atoms=4, block_size=8,
+                                    random_state=0)  # fmt: skip
+    paper = paper_hdsl(50.0, random_state=0).fit(X, triplets=triplets)
+    best = model(50.0, oracle="exact", max_iter=2000, tol=1e-6).fit(X, triplets=triplets)
+    assert best.gap_is_exact_
+    assert best.objective_ - best.gap_ <= paper.objective_ < best.objective_ + 1e-3
+    assert_allclose(paper.weights_.sum(), 1.0)
+    assert paper.prior_ == 0
+    assert paper.oracle == "heuristic"
+    assert set(paper.trace_["kind"].tolist()) > {"away"}
+    assert PAPER_SCALES == (1, 10, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9)
+
+
+def test_rows_of_the_papers_method_keep_their_lengths():
+    X, triplets, *_ = make_recovery(60, 80, n_triplets=500, density=0.1, n_atoms=4, block_size=8,
+                                    random_state=0)  # fmt: skip
+    fitted = paper_hdsl(10.0, max_iter=5, random_state=0).fit(X, triplets=triplets)
+    assert_allclose(fitted.similarity(X[:5], X), (X[:5] @ fitted.matrix() @ X.T).toarray())

@@ -243,7 +243,7 @@ def test_mat_variables_are_chosen_by_name(put):
     assert X.shape == (2, 4)
     assert y.tolist() == [0.5, 1]
     assert read_matrix(path, X_name="X", y_name=None)[1] is None
-    with pytest.raises(DataFileError, match=r"no variable 'fea'\. It has: X, Y\..*X_name="):
+    with pytest.raises(DataFileError, match=r"no variable 'fea', but X, Y: .*X_name="):
         read_matrix(path)
 
 
@@ -450,7 +450,7 @@ def test_pickles_are_refused_and_not_run(put, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("variables", "message"),
     [
-        ({"fea": np.eye(2)}, "no variable 'gnd'. It has: fea"),
+        ({"fea": np.eye(2)}, "no variable 'gnd', but fea"),
         ({"fea": {"a": 1}, "gnd": [1]}, "fea must be a matrix of real numbers"),
         ({"fea": "text", "gnd": [1]}, "fea must be a matrix of real numbers"),
         ({"fea": np.zeros((2, 2, 2)), "gnd": [1]}, "fea must be a matrix of real numbers"),

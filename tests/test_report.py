@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 from sklearn.exceptions import NotFittedError
 
-from hdsl import HDSL, load, report
+from hdsl import HDSL, ClassScores, load, report
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import compare_errors
 from hdsl.report.content import MAX_TEXT, MAX_VALUES, choose_rows
@@ -349,33 +349,108 @@ def test_why_two_items_match(prior, dtype, show):
     plain = prior * np.asarray(unit[a].multiply(unit[b]).sum(axis=1))
     assert_allclose([why["plain"] for why in told], plain, **precision)
 
-    page.locator("#first").select_option("3")
-    page.locator("#second").select_option("8")
+    choose(page, rows, chosen, 3, 8)
     expected = float(model.pair_score(rows[chosen[[3]]], rows[chosen[[8]]])[0])
-    total = float(page.locator("#total").inner_text().replace("−", "-"))
+    total = number(page.locator("#total").inner_text())
     assert total == pytest.approx(expected, rel=1e-3, abs=1e-3)
     if page.locator("#more-parts").is_visible():
         page.locator("#more-parts").click()
     adds = page.locator("#parts tbody .effect").all_inner_texts()
-    parts = [float(text.replace("−", "-")) for text in adds]
+    parts = [number(text) for text in adds]
     assert sum(parts) == pytest.approx(expected, rel=5e-3, abs=1e-2 * np.abs(parts).max())
     assert np.all(np.diff(np.abs(parts)) <= 0)
 
-    S = model.similarity(rows[chosen[[3]]], rows[chosen])[0]
-    S[3] = -np.inf
-    nearest = page.locator("#closest button").first
-    assert f"Row {chosen[S.argmax()]}," in nearest.inner_text()
-    nearest.click()
-    assert page.locator("#second").input_value() == str(S.argmax())
     go_to(page, 0)
-    then = model.at(0).pair_score(rows[chosen[[3]]], rows[chosen[[S.argmax()]]])[0]
-    total = float(page.locator("#total").inner_text().replace("−", "-"))
+    then = model.at(0).pair_score(rows[chosen[[3]]], rows[chosen[[8]]])[0]
+    total = number(page.locator("#total").inner_text())
     assert total == pytest.approx(then, rel=1e-3, abs=1e-5)
+
+
+def choose(page, rows, chosen, first, second):
+    """Type to pick two items."""
+    for box, item in (("#query", first), ("#second", second)):
+        page.locator(box).fill(f"Row {chosen[item]}")
+        page.locator(box).press("Enter")
+
+
+def test_neighbours_before_and_after(model, show):
+    page = show(model, X, Y)
+    page.locator("#query").fill("Row 7")
+    page.locator("#query").press("Enter")
+    unit = sp.csr_array(model.index_rows(X))
+    for name, scores in (
+        ("before", (unit[[7]] @ unit.T).toarray()[0]),
+        ("after", model.similarity(X[[7]], X, cosine=True)[0]),
+    ):
+        scores[7] = -np.inf
+        order = np.argsort(-scores)[:6]
+        shown = page.locator(f"#{name} button").all_inner_texts()
+        titles = zip(order, shown, strict=True)
+        assert all(f"Row {row}, {Y[row]}" in text for row, text in titles)
+        values = [number(text.split()[0]) for text in shown]
+        assert_allclose(values, scores[order], atol=6e-4)
+    button = page.locator("#after button").nth(2)
+    title = re.search(r"Row \d+, \w", button.inner_text())[0]
+    button.click()
+    assert page.locator("#second").input_value().startswith(title)
+    button.hover()
+    tip = page.locator("#tip")
+    assert tip.is_visible()
+    where, eye = tip.bounding_box(), button.bounding_box()
+    assert abs(where["y"] + where["height"] / 2 - eye["y"]) < 200  # beside what is pointed at
+    go_to(page, 0)
+    plain = (model.at(0).similarity(X[[7]], X, cosine=True))[0]
+    plain[7] = -np.inf
+    shown = page.locator("#after button").first.inner_text()
+    assert number(shown.split()[0]) == pytest.approx(plain.max(), abs=6e-4)  # follows the slider
+
+
+def test_words_are_searched_for(show):
+    names = [f"w{n}" for n in range(30)]
+    model = HDSL(scale=20.0, prior=0.3, max_iter=40, random_state=0).fit(X, Y)
+    page = show(model, X, Y, feature_names=names)
+    page.locator("#query").fill("W3 and w9, w9!")
+    page.locator("#query").press("Enter")
+    x = np.zeros((1, 30))
+    x[0, [3, 9]] = 1, 1 + np.log(2)
+    scores = model.similarity(x, X, cosine=True)[0]
+    shown = [number(text.split()[0]) for text in page.locator("#after button").all_inner_texts()]
+    assert_allclose(shown, np.sort(scores)[::-1][:6], atol=6e-4)
+    assert page.locator("#first-text").inner_text() == "W3 and w9, w9!"
+    page.locator("#query").fill("nothing known")
+    page.locator("#query").press("Enter")
+    assert "No word of this" in page.locator("#unknown").inner_text()
+
+
+def test_class_scores_are_no_part_of_the_plain_cosine(chromium, tmp_path):
+    scores = ClassScores(random_state=0)
+    rows = sp.csr_array(scores.fit_transform(X, Y))
+    model = HDSL(max_iter=20, random_state=0).fit(rows, Y)
+    choice = np.array([[0.0, 0.5], [model.n_iter_, 0.75], [model.n_iter_ + 20, 0.5]])
+    more = report.More(np.arange(60) + 100, 3, np.ones(30), choice)
+    (tmp_path / "r.html").write_text(report.page(model, rows, Y, more=more), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": 400, "height": 800})
+    page.goto((tmp_path / "r.html").as_uri())
+    page.locator("#query").fill("Row 107")
+    page.locator("#query").press("Enter")
+    unit = X / np.sqrt(X.power(2).sum(axis=1))[:, None]
+    plain = (sp.csr_array(unit)[[7]] @ sp.csr_array(unit).T).toarray()[0]
+    plain[7] = -np.inf
+    shown = [number(text.split()[0]) for text in page.locator("#before button").all_inner_texts()]
+    assert_allclose(shown, np.sort(plain)[::-1][:6], atol=6e-4)
+    assert "chosen on validation rows" in page.locator("#status").inner_text()
+    assert "chosen on validation rows" in page.locator("#facts").inner_text()
+    at = f"chosen: {model.n_iter_} iterations"
+    assert page.locator("#charts svg").first.locator("text.chosen").all_inner_texts() == [at]
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    page.close()
 
 
 def test_errors_are_those_of_test_rows(model, show):
     said = "No error on test rows was measured"
-    assert said in show(model, X, Y).locator("#measured").inner_text()
+    page = show(model, X, Y)
+    assert said in page.locator("#measured").inner_text()
+    assert not page.locator("#gain").is_visible()
     page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST)
     text = page.locator("#measured").inner_text()
     assert "share of 40 test rows whose class the vote of their 3 most similar among 60" in text
@@ -385,8 +460,10 @@ def test_errors_are_those_of_test_rows(model, show):
         wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong}; {low:.1f} to {high:.1f} %)"
         assert wrong in text
     assert text.endswith(found.sentence)
-    facts = page.locator("#facts").inner_text()
-    assert f"{100 * found.before.share:.1f} % by cosine" in facts
+    headline = page.locator("#headline").inner_text()
+    for rate in (found.before, found.after):
+        assert f"{100 * rate.share:.1f} %" in headline
+        assert f"{100 * rate.share:.1f} %" in page.locator("#gain").inner_text()
 
 
 def test_learned_and_settings(model, show):
@@ -430,7 +507,10 @@ def test_wide_rows(show):
     there = weights_on(page, model.n_iter_)
     assert there == pytest.approx(weights_of(model))
     total = number(page.locator("#total").inner_text())
-    first, second = (int(page.locator(f"#{name}").input_value()) for name in ("first", "second"))
+    first, second = (
+        int(page.locator(f"#{name}").input_value().split()[1].strip(":,"))
+        for name in ("query", "second")
+    )
     expected = model.pair_score(rows[[first]], rows[[second]])[0]
     assert total == pytest.approx(expected, rel=1e-3)
 
@@ -469,15 +549,16 @@ def test_hostile_names_are_text(show):
     shown = {*column(page, 1), *column(page, 3)}
     assert {HOSTILE[n] for n in (0, 1, 2)} <= shown
     assert HOSTILE[0][:23] in page.locator("#graph").text_content()
-    page.locator("#first").select_option("0")
+    page.locator("#query").fill("Row 0")
+    page.locator("#query").press("Enter")
     assert page.locator("#first-text").inner_text() == HOSTILE[0]
-    assert HOSTILE[1] in page.locator("#first option").nth(1).inner_text()
+    assert HOSTILE[1] in page.locator("#titles option").nth(1).get_attribute("value")
 
 
 def test_by_keyboard_alone(model, show):
     page = show(model, X, Y)
     reached = []
-    for _ in range(40):
+    for _ in range(60):
         page.keyboard.press("Tab")
         name, outline, stroke = page.evaluate(
             """() => {
@@ -490,7 +571,17 @@ def test_by_keyboard_alone(model, show):
         assert (stroke or outline) in ("2.5px", "solid"), reached
         if name == "vertex":
             break
-    order = ["skip", "theme", "slider", "iteration", "fitted", "search", "vertex"]
+    order = [
+        "skip",
+        "theme",
+        "slider",
+        "iteration",
+        "fitted",
+        "query",
+        "second",
+        "search",
+        "vertex",
+    ]
     assert [name for name in reached if name in order] == order
 
     name = "document.activeElement.querySelector('text').textContent"
@@ -498,7 +589,7 @@ def test_by_keyboard_alone(model, show):
     page.keyboard.press("ArrowRight")
     second = page.evaluate(name)
     assert second != first
-    assert page.locator("#node .feature").first.inner_text() == second
+    assert page.locator("#tip .feature").first.inner_text() == second
     page.keyboard.press("ArrowLeft")
     assert page.evaluate(name) == first
     page.keyboard.press("Enter")
@@ -527,15 +618,16 @@ def test_dark_and_light(model, show):
         assert (brightness(page) < 80) != dark
 
 
-def test_on_a_phone(model, show):
+@pytest.mark.parametrize("width", [360, 400])
+def test_on_a_phone(width, model, show):
     names = [f"feature-with-a-long-name-{n}" for n in range(28)] + ["x" * 300, "y " * 150]
     page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST, feature_names=names,
                 texts=["word" * 200] * 60, title="long" * 40,
-                window={"viewport": {"width": 360, "height": 740}})  # fmt: skip
-    assert page.evaluate("document.documentElement.scrollWidth") == 360
-    page.set_viewport_size({"width": 900, "height": 740})  # turned: all is drawn anew
+                window={"viewport": {"width": width, "height": 740}})  # fmt: skip
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.set_viewport_size({"width": 1400, "height": 740})  # turned: all is drawn anew
     until(page, "document.querySelector('#graph svg').clientWidth > 700")
-    assert page.evaluate("document.documentElement.scrollWidth") == 900
+    assert page.evaluate("document.documentElement.scrollWidth") == 1400
 
 
 def test_on_paper(model, show):
@@ -585,8 +677,7 @@ def test_documents(docs, text_model, show, tmp_path):
     assert (tmp_path / "0.html").stat().st_size < 600_000
     spent = page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive")
     assert spent < 8000  # ms; a second or less on a machine that has nothing else to do
-    first = int(page.locator("#first").input_value())
-    row = choose_rows(docs.X, 200)[first]
+    row = int(re.match(r"Row (\d+)", page.locator("#query").input_value())[1])
     assert page.locator("#first-text").text_content() == docs.texts[row][:MAX_TEXT]
     marked = {word.lower() for word in page.locator("#first-text mark").all_inner_texts()}
     assert marked

@@ -375,7 +375,7 @@ def test_bad_numbers_are_refused(name, value, expected):
 @pytest.mark.parametrize("name", ["max_iter", "scale", "batch_size", "n_targets", "prior"])
 @pytest.mark.parametrize("value", [2**64, 10**400, 10**20])
 def test_integers_beyond_64_bits_are_refused(name, value):
-    refuses({name: value}, f"'{name}' parameter of HDSL", "must fit in 64 bits")
+    refuses({name: value}, f"'{name}' parameter of HDSL", "at most 64 bits")
 
 
 WORDS = {

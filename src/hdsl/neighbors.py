@@ -132,6 +132,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)), so that every row is most similar to itself.
     n_jobs : int or None, default=None
         Threads. Results do not depend on their number.
+    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
+        Where neighbors are searched for, as in ``hdsl.search.top_k``.
 
     Attributes
     ----------
@@ -167,12 +169,14 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         similarity: Rewriter | None = None,
         cosine: bool = False,
         n_jobs: int | None = None,
+        device: str = "cpu",
     ) -> None:
         self.n_neighbors = n_neighbors
         self.weights = weights
         self.similarity = similarity
         self.cosine = cosine
         self.n_jobs = n_jobs
+        self.device = device
 
     def fit(self, X: Any, y: Any) -> SimilarityKNeighborsClassifier:
         """Store the rows and their labels.
@@ -190,6 +194,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         user_input.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
         if not callable(self.weights):
             user_input.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
+        user_input.check_device(name, self.device)
         learned = copy(self)  # self changes at the end, all at once
         X = user_input.check_matrix(learned, X, reset=True)
         y = user_input.check_classes(name, y, X.shape[0])
@@ -289,7 +294,9 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         X = self._rows if is_self else user_input.check_matrix(self, X, reset=False)
         queries, _ = self._rewrite(X)
-        found = search.top_k(queries, self._index, k, exclude_self=is_self, n_jobs=self.n_jobs)
+        found = search.top_k(
+            queries, self._index, k, exclude_self=is_self, n_jobs=self.n_jobs, device=self.device
+        )
         return found, X
 
     def _rewrite(self, X: Any) -> tuple[Any, Any]:

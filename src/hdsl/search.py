@@ -44,7 +44,7 @@ class Costs(NamedTuple):
     block_row: float  # to look at one row for a block of queries, by rows
 
 
-LABELED_COSTS = Costs(row=1.0, sort=0.0, block_product=0.3, block_row=0.0)
+LABELED_COSTS = Costs(row=0.6, sort=1.0, block_product=2.0, block_row=2.5)
 TOP_K_COSTS = Costs(row=0.2, sort=1.0, block_product=1.3, block_row=2.5)
 
 
@@ -72,7 +72,14 @@ def _threads(n_jobs: int | None) -> Workers:
 
 
 def top_k(
-    queries: Any, index: Any, k: int, *, exclude_self: bool = False, n_jobs: int | None = None
+    queries: Any,
+    index: Any,
+    k: int,
+    *,
+    exclude_self: bool = False,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+    memory_limit: float | str | None = "auto",
 ) -> Neighbors:
     """Find, for each query, the k rows of the index with the largest inner products.
 
@@ -93,6 +100,12 @@ def top_k(
         Query r is row r of the index, and a row is not its own neighbor.
     n_jobs : int, default=None
         Threads. Two dense matrices are multiplied by BLAS, which has its own number of threads.
+    device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
+        Where the search runs. "cuda" is one NVIDIA GPU (``pip install hdsl[cuda]``): the same rows,
+        up to ties that rounding decides. It pays for thousands of queries.
+    memory_limit : float, "auto" or None, default="auto"
+        GiB of the GPU's memory that the search may take; "auto" is what is free. Queries and rows
+        that do not fit take turns.
 
     Returns
     -------
@@ -108,6 +121,7 @@ def top_k(
     ([[0, 2, 1]], [[1.0, 1.0, 0.0]])
     """
     user_input.check_number("top_k", "k", k, low=1, integer=True)
+    user_input.check_device("top_k", device)
     queries, index = _check_matrix(queries, "queries"), _check_matrix(index, "index")
     m, n = queries.shape[0], index.shape[0]
     if queries.shape[1] != index.shape[1]:
@@ -129,6 +143,12 @@ def top_k(
     own = bool(exclude_self)
     wanted = np.zeros(m, dtype=np.int64), np.full(m, min(int(k), n - own), dtype=np.int64)
     lists = _Lists(*labels, own, *wanted, _empty(m, 0), found)
+    if device != "cpu":
+        is_same = queries is index
+        index = sp.csr_array(index, dtype=np.float64)
+        queries = index if is_same else sp.csr_array(queries, dtype=np.float64)
+        _search_on_card(queries, index, lists, device, memory_limit)
+        return found
     with _threads(n_jobs) as workers:
         if sp.issparse(queries) or sp.issparse(index):
             queries, index = sp.csr_array(queries), sp.csr_array(index)
@@ -139,7 +159,14 @@ def top_k(
 
 
 def neighbors_by_label(
-    X: sp.csr_array, labels: np.ndarray, n_same: int, n_other: int, *, n_jobs: int | None = None
+    X: sp.csr_array,
+    labels: np.ndarray,
+    n_same: int,
+    n_other: int,
+    *,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+    memory_limit: float | str | None = "auto",
 ) -> tuple[Neighbors, Neighbors]:
     """Find, for each row, the nearest rows with the same label and those with other labels.
 
@@ -154,6 +181,8 @@ def neighbors_by_label(
     n_same, n_other : int
         Number of neighbors of each kind.
     n_jobs : int, default=None
+    device, memory_limit
+        As in `top_k`.
 
     Returns
     -------
@@ -164,6 +193,9 @@ def neighbors_by_label(
     # No list waits for more rows than there are: a row that fills it lets others be left out.
     wanted = np.minimum(n_same, size - 1), np.minimum(n_other, n - size)
     lists = _Lists(labels, labels, True, *wanted, _empty(n, n_same), _empty(n, n_other))
+    if device != "cpu":
+        _search_on_card(X, X, lists, device, memory_limit)
+        return lists.same, lists.other
     with _threads(n_jobs) as workers:
         _search_sparse(X, X, lists, LABELED_COSTS, workers)
     return lists.same, lists.other
@@ -206,6 +238,23 @@ def neighbors_between(
     return lists.same, lists.other
 
 
+def _search_on_card(
+    queries: sp.csr_array,
+    index: sp.csr_array,
+    lists: _Lists,
+    device: str,
+    memory_limit: float | str | None,
+) -> None:
+    """Fill the lists on a graphics card."""
+    from .backends.cuda import runtime
+    from .backends.cuda import search as on_card
+
+    card = runtime.get_device(device)  # raises where there is none
+    is_same = queries is index
+    matrices, _ = drop_unused_columns(index) if is_same else drop_unused_columns(index, queries)
+    on_card.fill_lists(card, matrices[-1], matrices[0], on_card.Task(*lists), memory_limit)
+
+
 def _search_sparse(
     queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
 ) -> None:
@@ -233,9 +282,7 @@ def _search_sparse(
     beats[sample] = _score_to_beat(lists, sample)
     can = pruned.can_prune(beats)[sample]
     plan = pruned.plan(sample[can], beats) if can.any() else None
-    share = can.mean()  # of the queries, in the sample
-    # A product for a block of queries takes about as long as an entry of the pruned search.
-    if plan is None or share * plan.cost * costs.block_product * m > 0.8 * share * full.cost:
+    if plan is None or plan.cost * m > 0.8 * full.cost:
         _clear(lists, sample)
         full.run(every, *arrays)
         return

@@ -21,6 +21,10 @@ STOP_WORDS = ("english", "none")
 #: The part of a row: training, choice of the model on the path, or test.
 TRAIN, VALIDATION, TEST = 0, 1, 2
 
+#: What there is one of per row, and keys of a model file that are not the name here.
+_PER_ROW = ("labels", "texts", "ids", "part")
+_KEYS = {"idf": "count_idf"}
+
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
 
@@ -85,6 +89,41 @@ def split_identifiers(text: str) -> str:
     return _WORD_BREAK.sub(" ", text).lower()
 
 
+# --- counts to rows ------------------------------------------------------------------------------
+
+
+def are_counts(X: sp.csr_array) -> bool:
+    """Return whether all values are whole numbers from 0, and not all of them 0 and 1.
+
+    Examples
+    --------
+    >>> are_counts(sp.csr_array([[2.0, 0, 1]])), are_counts(sp.csr_array([[0.5, 0, 1]]))
+    (True, False)
+    """
+    values = X.data
+    return bool(len(values) and (values >= 0).all() and (values == values.round()).all()
+                and values.max() > 1)  # fmt: skip
+
+
+def inverse_frequencies(X: sp.csr_array) -> np.ndarray:
+    """Return the weight of each feature, 1 + ln((1 + n) / (1 + n_f)), for n_f of n rows with it."""
+    n_rows_with = np.bincount(X.indices[X.data != 0], minlength=X.shape[1])
+    return np.asarray(1 + np.log((1 + X.shape[0]) / (1 + n_rows_with)))
+
+
+def weigh_counts(X: sp.csr_array, idf: np.ndarray) -> sp.csr_array:
+    """Return counts c as TF-IDF: (1 + ln c) times the weight of the feature.
+
+    Examples
+    --------
+    >>> weigh_counts(sp.csr_array([[1.0, 0, 1]]), np.array([1.0, 1.5, 2.0])).toarray().tolist()
+    [[1.0, 0.0, 2.0]]
+    """
+    X = user_input.canonical(X).astype(np.float64)
+    X.data = (1 + np.log(X.data)) * idf[X.indices]
+    return X
+
+
 # --- documents -----------------------------------------------------------------------------------
 
 
@@ -104,6 +143,17 @@ class Collection:
         From `make_vectorizer`, fitted.
     columns : dict of str to str
         Names of the columns "text" and "label" in the table of the documents.
+    ids : ndarray of shape (n_rows,)
+        The user's name of each document.
+    idf : ndarray of shape (n_features,)
+        For rows that were counts: `weigh_counts` made X with it.
+    judgements : ndarray of shape (n, 3) or (n, 4)
+        Triplets or quadruplets that were held out.
+    judgement_weights : ndarray of shape (n,)
+    choice : ndarray of shape (n, 2)
+        Iterations and validation scores of the run that chose the number of iterations.
+    verdict : str
+        Of the comparison with the cosine on rows held out, as in `ErrorComparison`.
     """
 
     X: Any = None
@@ -112,6 +162,17 @@ class Collection:
     part: Any = None
     vectorizer: Any = None
     columns: Mapping[str, str] | None = None
+    ids: Any = None
+    idf: Any = None
+    judgements: Any = None
+    judgement_weights: Any = None
+    verdict: str | None = None
+    choice: Any = None
+
+    @property
+    def idf_of_features(self) -> np.ndarray | None:
+        """The TF-IDF weights of words or of counts, if there are any."""
+        return self.idf if self.vectorizer is None else self.vectorizer.idf_
 
     @property
     def n_rows(self) -> int:
@@ -146,7 +207,10 @@ class Collection:
         if self.X is not None:
             for name in ("indptr", "indices", "data"):
                 extra[f"rows_{name}"] = getattr(self.X, name)
-        for name in ("labels", "texts", "part"):
+        for name in ("idf", "judgements", "judgement_weights", "verdict", "choice"):
+            if getattr(self, name) is not None:
+                extra[_KEYS.get(name, name)] = getattr(self, name)
+        for name in _PER_ROW:
             value = getattr(self, name)
             if value is not None:
                 strings = value.dtype.kind in "OUS"
@@ -160,18 +224,22 @@ class Collection:
         if not isinstance(columns, dict) or not all(isinstance(c, str) for c in columns.values()):
             raise ValueError("columns are not names")
         vectorizer = _vectorizer(extra, n_features) if "vectorizer" in extra else None
-        found = {name: extra.get(name) for name in ("labels", "texts", "part")}
+        found = {name: extra.get(name) for name in _PER_ROW}
+        more: dict[str, Any] = {"vectorizer": vectorizer, "columns": columns}
+        more |= {"idf": _idf(extra, n_features), "verdict": _verdict(extra)}
+        more["choice"] = _choice(extra)
         if "rows_data" not in extra:
-            return cls(vectorizer=vectorizer, columns=columns)
+            return cls(**more)
         X = _rows(extra, n_features)
+        more |= _judgements(extra, X.shape[0])
         for name, value in found.items():
             if value is None:
                 continue
             good = isinstance(value, np.ndarray) and value.shape == (X.shape[0],)
-            kinds = {"labels": "biufO", "texts": "O", "part": "i"}[name]
+            kinds = {"labels": "biufO", "texts": "O", "ids": "biufO", "part": "i"}[name]
             if not good or value.dtype.kind not in kinds:
                 raise ValueError(f"{name} must be a vector with one entry per row")
-        return cls(X, **found, vectorizer=vectorizer, columns=columns)
+        return cls(X, **found, **more)
 
 
 def load_collection(path: Any) -> Collection:
@@ -209,6 +277,47 @@ def _rows(extra: Mapping[str, Any], n_features: int) -> sp.csr_array:
     user_input.check_structure(X)
     user_input.check_finite(X, "the rows")
     return user_input.canonical(X)
+
+
+def _idf(extra: Mapping[str, Any], n_features: int) -> np.ndarray | None:
+    idf: Any = extra.get(_KEYS["idf"])
+    if idf is None:
+        return None
+    if not isinstance(idf, np.ndarray) or idf.shape != (n_features,) or idf.dtype.kind != "f":
+        raise ValueError("the weights of counts must be a vector with one entry per feature")
+    if not np.isfinite(idf).all():
+        raise ValueError("the weights of counts must be finite")
+    return idf
+
+
+def _choice(extra: Mapping[str, Any]) -> np.ndarray | None:
+    choice: Any = extra.get("choice")
+    if choice is None:
+        return None
+    is_table = isinstance(choice, np.ndarray) and choice.ndim == 2 and choice.shape[1] == 2
+    if not is_table or choice.dtype.kind != "f" or not np.isfinite(choice).all():
+        raise ValueError("the validation scores must be finite, in two columns")
+    return choice
+
+
+def _verdict(extra: Mapping[str, Any]) -> str | None:
+    verdict = extra.get("verdict")
+    if verdict not in (None, "better", "worse", "no difference"):
+        raise ValueError("the verdict is unknown")
+    return verdict
+
+
+def _judgements(extra: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
+    """Return the judgements held out and their weights, if there are any."""
+    if extra.get("judgements") is None:
+        return {}
+    given = [extra["judgements"], extra.get("judgement_weights")]
+    for array, kind in zip(given, "if", strict=True):
+        if array is not None and not (isinstance(array, np.ndarray) and array.dtype.kind == kind):
+            raise ValueError("the judgements held out are not row numbers with weights")
+    found = user_input.check_comparisons(given[0], n_rows)
+    weights = user_input.check_weights(given[1], len(found), "judgement")
+    return {"judgements": found, "judgement_weights": weights}
 
 
 def _vectorizer(extra: Mapping[str, Any], n_features: int) -> TfidfVectorizer:

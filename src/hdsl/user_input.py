@@ -1,21 +1,19 @@
 """Checks of user input: X, y, triplets, quadruplets, weights and parameters.
 
 The rest of the library trusts what these functions return. A message says what was expected, what
-came, and the way out if there is one.
+came, and the way out if there is one. scikit-learn is loaded where it is asked, since workers of a
+cluster check blocks of rows without it.
 """
 
 from __future__ import annotations
 
 import math
 import numbers
+import re
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn import get_config
-from sklearn.utils import check_random_state
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import assert_all_finite, column_or_1d, validate_data
 
 from . import memory
 
@@ -26,6 +24,83 @@ BYTES_PER_NAME = 64
 
 #: No margin may be larger: losses square them.
 MARGIN_LIMIT = 1e150
+
+
+# --- errors --------------------------------------------------------------------------------------
+
+
+class ParameterError(ValueError):
+    """A parameter with a value that it cannot have.
+
+    Parameters
+    ----------
+    owner : str
+        The class or function.
+    name : str
+        The parameter.
+    wanted : str
+        What it must be.
+    got : str
+        What came.
+    in_python : str, default=""
+        What else it may be, in Python only.
+
+    Examples
+    --------
+    >>> error = ParameterError("HDSL", "batch_size", "an int >= 1", "0", " or None")
+    >>> print(error)
+    The 'batch_size' parameter of HDSL must be an int >= 1 or None. Got 0 instead.
+    >>> error.message("--batch-size")
+    '--batch-size must be an int >= 1. Got 0 instead.'
+    """
+
+    def __init__(self, owner: str, name: str, wanted: str, got: str, in_python: str = "") -> None:
+        super().__init__(owner, name, wanted, got, in_python)  # for pickle
+        self.owner, self.name = owner, name
+        self.wanted, self.got, self.in_python = wanted, got, in_python
+
+    def __str__(self) -> str:
+        return (
+            f"The {self.name!r} parameter of {self.owner} must be {self.wanted}{self.in_python}. "
+            f"Got {self.got} instead."
+        )
+
+    def message(self, option: str) -> str:
+        """Return the message of a front end that has an option instead of the parameter."""
+        return f"{option} must be {self.wanted}. Got {self.got} instead."
+
+
+class WayOutError(ValueError):
+    """A fault of the input, and what a Python user can do about it.
+
+    Parameters
+    ----------
+    facts : str
+        What is wrong; without its full stop if there is a way out.
+    way_out : str, default=""
+        What to do in Python.
+    remedy : str, default=""
+        A word for it, by which another front end finds its own way out.
+
+    Examples
+    --------
+    >>> error = WayOutError("Line 3 has an index 0", "pass zero_based=True", "zero_based")
+    >>> print(error)
+    Line 3 has an index 0: pass zero_based=True.
+    >>> error.message("pass --zero-based")
+    'Line 3 has an index 0: pass --zero-based.'
+    """
+
+    def __init__(self, facts: str, way_out: str = "", remedy: str = "") -> None:
+        super().__init__(facts, way_out, remedy)  # for pickle
+        self.facts, self.way_out, self.remedy = facts, way_out, remedy
+
+    def __str__(self) -> str:
+        return self.message(self.way_out)
+
+    def message(self, way_out: str) -> str:
+        """Return the facts with the caller's way out."""
+        return f"{self.facts}: {way_out}." if way_out else self.facts
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -51,19 +126,15 @@ def check_number(
     kind = numbers.Integral if integer else numbers.Real
     good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
     if good and isinstance(value, numbers.Integral) and abs(int(value)) >= 2**63:
-        raise ValueError(
-            f"The {name!r} parameter of {owner} must fit in 64 bits. Got {_shortened(int(value))}."
-        )
+        raise ParameterError(owner, name, "a number of at most 64 bits", _shortened(int(value)))
     good = good and math.isfinite(value) and (high is None or value < high)
     if good and (value > low if strict else value >= low):
         return
     article = "an int" if integer else "a float"
     wanted = f"{article} {'>' if strict else '>='} {low:g}"
     wanted += "" if high is None else f" and < {high:g}"
-    others = "".join(f" or {word!r}" for word in words)
-    raise ValueError(
-        f"The {name!r} parameter of {owner} must be {wanted}{others}. Got {value!r} instead."
-    )
+    wanted += "".join(f" or {word!r}" for word in words if word is not None)
+    raise ParameterError(owner, name, wanted, repr(value), " or None" if None in words else "")
 
 
 def _shortened(value: int) -> str:
@@ -77,13 +148,20 @@ def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") ->
     if isinstance(value, str) and value in known:
         return
     listed = ", ".join(repr(word) for word in known)
-    raise ValueError(
-        f"The {name!r} parameter of {owner} must be one of {listed}{also}. Got {value!r} instead."
-    )
+    raise ParameterError(owner, name, f"one of {listed}", repr(value), also)
+
+
+def check_device(owner: str, device: Any) -> None:
+    """Raise ValueError unless `device` is a word for the CPU or a GPU."""
+    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
+        wanted = "'cpu', 'cuda' or 'cuda:1' and so on"
+        raise ParameterError(owner, "device", wanted, repr(device))
 
 
 def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy generator seeded by a scikit-learn style ``random_state``."""
+    from sklearn.utils import check_random_state
+
     seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
     return np.random.default_rng(seed.tolist())
 
@@ -103,6 +181,8 @@ def replace_fitted(estimator: Any, learned: Any) -> None:
 
 def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64 as given."""
+    from sklearn.utils.validation import validate_data
+
     if hasattr(X, "__dask_graph__"):
         raise TypeError(
             f"{name} is a Dask collection, and {type(estimator).__name__} takes rows that are in "
@@ -149,6 +229,8 @@ def check_structure(X: Any) -> None:
 
 def as_user_sparse(X: sp.csr_array) -> Any:
     """Return a sparse matrix or array, as scikit-learn is configured."""
+    from sklearn import get_config
+
     if get_config().get("sparse_interface", "spmatrix") == "spmatrix":
         return sp.csr_matrix(X)
     return X
@@ -218,6 +300,9 @@ def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
 
 def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
     """Return y as one class label per row; `owner` is the estimator that asks."""
+    from sklearn.utils.multiclass import check_classification_targets
+    from sklearn.utils.validation import assert_all_finite, column_or_1d
+
     if y is None:
         raise ValueError(
             f"{owner} requires y to be passed, but the target y is None: pass one label per row."

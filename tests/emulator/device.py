@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -44,6 +45,10 @@ def library() -> ctypes.PyDLL:
             shutil.copy(made, path.with_suffix(f".{os.getpid()}"))
             path.with_suffix(f".{os.getpid()}").replace(path)
     return ctypes.PyDLL(str(path))  # keeps the lock: the emulator has one set of fibers
+
+
+#: The emulated threads are static variables of the library.
+ONE_AT_A_TIME = threading.Lock()
 
 
 class Emulator(Device):
@@ -102,7 +107,8 @@ class Emulator(Device):
         run.argtypes = [ctypes.c_longlong, ctypes.c_void_p, ctypes.c_int]
 
         def call(keep=args):  # the arrays must live as long as their addresses are known
-            code = run(n_blocks, places, len(values))
+            with ONE_AT_A_TIME:
+                code = run(n_blocks, places, len(values))
             assert code == 0, f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
 
         self._do(call)

@@ -204,6 +204,21 @@ template <class T> static inline T __shfl_up_sync(unsigned, T value, int delta) 
     return emulator::exchange(value, lane >= delta ? lane - delta : lane);
 }
 
+static inline unsigned __ballot_sync(unsigned, int flag) {
+    int at = emulator::parity[emulator::current] ^= 1;
+    double mine = flag ? 1.0 : 0.0;
+    emulator::slots[at][emulator::current] = mine;
+    emulator::wait_at(emulator::AT_WARP);
+    unsigned all = 0;
+    for (int lane = 0; lane < 32; lane++)
+        if (emulator::slots[at][(emulator::current & ~31) + lane] == 1.0) all |= 1u << lane;
+    return all;
+}
+static inline int __ffs(int bits) { return __builtin_ffs(bits); }
+static inline int __float2int_ru(float x) {
+    return std::isnan(x) ? 0 : static_cast<int>(std::ceil(x));
+}
+
 template <class T> static inline T atomicAdd(T* place, T value) {
     static_assert(std::is_integral<T>::value, "sums of floats have a fixed order");
     T old = *place;

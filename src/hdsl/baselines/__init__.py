@@ -1,4 +1,4 @@
-"""The methods that the paper compares with: feature weights, OASIS, COMET, projections, SVMs.
+"""The paper's own model, and the methods it compares with: feature weights, OASIS, COMET, SVMs.
 
 A method that learns a similarity stores it as ``similarity_``, so the same k-NN serves all::
 
@@ -12,16 +12,20 @@ from .comet import COMET
 from .diagonal import DiagonalSimilarity
 from .oasis import OASIS
 from .pipelines import pca, pca_oasis, random_projection, rp_oasis
+from .published import PAPER_MODEL, PAPER_SCALES, paper_hdsl
 from .similarity import BilinearSimilarity
 from .svm import linear_svm, n_active_features, poly_svm
 
 __all__ = [
     "COMET",
     "OASIS",
+    "PAPER_MODEL",
+    "PAPER_SCALES",
     "BilinearSimilarity",
     "DiagonalSimilarity",
     "linear_svm",
     "n_active_features",
+    "paper_hdsl",
     "pca",
     "pca_oasis",
     "poly_svm",

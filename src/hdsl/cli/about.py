@@ -5,21 +5,20 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from .. import memory
-from .options import Json, MatlabNames, Triplets, ZeroBased, app, option
-from .shell import show_json, show_table
+from .options import Json, MatlabNames, Triplets, ZeroBased, command, option
+from .shell import say, show_json, show_table
 
 if TYPE_CHECKING:
     import numpy as np
 
 
-@app.command()
+@command()
 def info(
     data: Annotated[
         Path | None, typer.Argument(help="A model file, or rows as `hdsl fit` reads them.")
@@ -32,12 +31,14 @@ def info(
 ) -> None:
     """Show versions and the machine, a model, or the memory that a fit needs.
 
-    **Examples**
+    For example:
 
       hdsl info model.hdsl
 
       hdsl info X.npz --triplets T.npy
     """
+    from importlib.metadata import version
+
     import joblib
 
     free = memory.available()
@@ -125,13 +126,13 @@ def _example_triplets(n_rows: int, per_row: int) -> np.ndarray:
     )
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+@command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def bench(ctx: typer.Context) -> None:
     """Run the benchmarks of the repository.
 
     Arguments are passed on.
 
-    **Examples**
+    For example:
 
       hdsl bench --list
 
@@ -148,25 +149,37 @@ def bench(ctx: typer.Context) -> None:
     raise typer.Exit(ended.returncode)
 
 
-@app.command()
+@command()
 def reproduce(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Experiments, or all.")],
-    quick: Annotated[bool, option("A smaller version of each.", "--quick")] = False,
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME...",
+            help="recovery, links, knn, svm, features, sparsity, dimension, complexity: of the "
+            "paper. judgements, quality, defaults, cisi, phase, local: beyond it. all: all.",
+        ),
+    ],
+    quick: Annotated[
+        bool, option("A smaller version of each, of less than a minute.", "--quick")
+    ] = False,
     data: Annotated[Path | None, option("Folder of the real data sets.")] = None,
-    out: Annotated[Path | None, option("Folder of the results.")] = None,
-    jobs: Annotated[int | None, option("Processes.")] = None,
+    out: Annotated[
+        Path | None,
+        option("Folder of the results. Default: results, or results/quick with --quick."),
+    ] = None,
+    jobs: Annotated[int, option("Processes.")] = 2,
 ) -> None:
-    """Run the experiments of the paper.
+    """Run the experiments of the paper, print their tables and write their pages.
 
-    Finished parts are not computed again.
+    Finished parts are not computed again. An experiment whose data are missing is left out.
 
-    **Example**
+    For example:
 
       hdsl reproduce recovery --quick
+
+      hdsl reproduce knn svm --data FOLDER
     """
     from .. import experiments
 
-    arguments = [*names, *(["--quick"] if quick else [])]
-    for name, value in (("--data", data), ("--out", out), ("--jobs", jobs)):
-        arguments += [] if value is None else [name, str(value)]
-    raise typer.Exit(experiments.main(arguments) or 0)
+    settings = experiments.Settings(out or experiments.default_folder(quick), data, jobs, quick)
+    raise typer.Exit(experiments.reproduce_all(names, settings, say))

@@ -10,11 +10,12 @@ import scipy.sparse as sp
 
 from .. import report, search
 from ..estimators import HDSL, LocalHDSL, load
-from ..text import TEST, Collection, load_collection
+from ..similarity import unit_rows
+from ..text import TEST, Collection, load_collection, weigh_counts
 from . import inputs
 from .measure import Measured, measure_judgements, measure_labels
 from .scored import ScoredModel
-from .shell import one_line, say
+from .shell import counted, one_line, say
 
 
 class Evaluation(NamedTuple):
@@ -38,17 +39,22 @@ def measure_held_out(
     path: Path, model: ScoredModel, documents: Collection, n_neighbors: int
 ) -> Evaluation:
     """Return the errors on the rows that `hdsl fit` held out."""
-    X, y, part = documents.X, documents.labels, documents.part
+    X, y, part, judged = documents.X, documents.labels, documents.part, documents.judgements
     if X is None:
         raise ValueError(
             f"{path} has no documents, so no rows held out to measure on: name a file of rows that "
             "the model was not learned from."
         )
+    if part is not None and judged is not None:
+        rows = np.flatnonzero(part == TEST)
+        found = measure_judgements(model, X, judged, documents.judgement_weights, rows)
+        return Evaluation(found, f", {counted(found.n, 'judgement')} held out", True)
     if y is None or part is None or not (part == TEST).any():
-        raise ValueError(f"{path} has no labelled rows that were held out: name a data file.")
+        raise ValueError(f"{path} has no rows or judgements that were held out: name a data file.")
     new = part == TEST
     found = measure_labels(model, X[~new], y[~new], X[new], y[new], n_neighbors=n_neighbors)
-    return Evaluation(found, f" among the documents in the model, {found.n:,} rows held out", True)
+    among = counted(found.n, "row")
+    return Evaluation(found, f" among the documents in the model, {among} held out", True)
 
 
 def measure_new(
@@ -65,16 +71,17 @@ def measure_new(
     of = {True: "", False: ", not all held out", None: ", not known to be held out"}[held_out]
     if data.comparisons is not None:
         found = measure_judgements(model, X, data.comparisons, data.weights)
-        return Evaluation(found, f", {found.n:,} judgements{of}", held_out)
+        return Evaluation(found, f", {counted(found.n, 'judgement')}{of}", held_out)
     y: Any = data.labels
     if documents.X is None or documents.labels is None:
         found = measure_labels(model, X, y, n_neighbors=n_neighbors)
-        return Evaluation(found, f" among the other rows, {found.n:,} rows{of}", held_out)
+        return Evaluation(found, f" among the other rows, {counted(found.n, 'row')}{of}", held_out)
     known = documents.labels
     if known.dtype.kind != np.asarray(y).dtype.kind:
         known, y = (np.array([str(v) for v in labels], dtype=object) for labels in (known, y))
     found = measure_labels(model, documents.X, known, X, y, n_neighbors=n_neighbors)
-    return Evaluation(found, f" among the documents in the model, {found.n:,} rows{of}", held_out)
+    rows = counted(found.n, "row")
+    return Evaluation(found, f" among the documents in the model, {rows}{of}", held_out)
 
 
 def _is_held_out(data: inputs.Data, X: sp.csr_array, documents: Collection) -> bool | None:
@@ -92,8 +99,8 @@ def _is_held_out(data: inputs.Data, X: sp.csr_array, documents: Collection) -> b
     n_seen = _n_seen(known, X)
     if n_seen:
         say(
-            f"warning: {n_seen} of {X.shape[0]} rows {what}, so the errors are too low. `hdsl "
-            "evaluate MODEL` alone measures on labelled rows held out."
+            f"warning: {n_seen:,} of {counted(X.shape[0], 'row')} {what}, so the errors are too "
+            "low. `hdsl evaluate MODEL` alone measures on rows held out."
         )
     return n_seen == 0
 
@@ -125,42 +132,56 @@ def _rows(data: inputs.Data, model: ScoredModel, documents: Collection) -> sp.cs
             f"{data.path} has rows of {X.shape[1]} features, but the model was learned on {d}."
         )
     X.resize(X.shape[0], d)  # the last features may not occur in an svmlight file
-    return X
+    return X if documents.idf is None else weigh_counts(X, documents.idf)
 
 
 def find(
     model: ScoredModel,
     documents: Collection,
-    x: sp.csr_array,
+    queries: sp.csr_array,
     n: int,
     n_reasons: int,
     *,
     leave_out: int | None = None,
-) -> list[dict[str, Any]]:
-    """Return the documents of largest learned cosine with a row, and the largest parts of it."""
+) -> list[list[dict[str, Any]]]:
+    """Return, for each query, the documents of largest learned cosine.
+
+    Each has its rank by plain cosine, the largest parts of the learned cosine, and how many other
+    parts there are with their sum. A query without a known word finds nothing.
+    """
     if documents.X is None:
         raise ValueError("The model has no documents: fit it again without --no-documents.")
     if n < 1 or n_reasons < 0:
         raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n} and {n_reasons}.")
-    learned, rows, x = model.model, model.rows(documents.X), model.rows(x)
+    learned, rows, scored = model.model, model.rows(documents.X), model.rows(queries)
     names = model.feature_names(documents.feature_names)
     index = learned.index_rows(rows, cosine=True)
-    found = search.top_k(learned.rewrite(x, cosine=True), index, n + (leave_out is not None))
-    hits: list[dict[str, Any]] = []
-    for row, score in zip(found.rows[0].tolist(), found.scores[0].tolist(), strict=True):
-        if row < 0 or row == leave_out or len(hits) == n:
-            continue
-        reasons = _reasons(learned, x, rows[[row]], names, score)
-        hits.append(
-            {
-                "row": row,
-                "similarity": score,
-                "label": None if documents.labels is None else documents.labels[row],
-                "text": None if documents.texts is None else documents.texts[row],
-                "why": reasons[:n_reasons],
-            }
-        )
-    return hits
+    found = search.top_k(learned.rewrite(scored, cosine=True), index, n + (leave_out is not None))
+    plain, plain_queries = unit_rows(documents.X), unit_rows(queries)
+    answers = []
+    for k in range(queries.shape[0]):
+        hits: list[dict[str, Any]] = []
+        cosines = (plain @ plain_queries[[k]].T).toarray().ravel()
+        cosines[[] if leave_out is None else [leave_out]] = -np.inf
+        for row, score in zip(found.rows[k].tolist(), found.scores[k].tolist(), strict=True):
+            if row < 0 or row == leave_out or len(hits) == n or not queries[[k]].nnz:
+                continue
+            reasons = _reasons(learned, scored[[k]], rows[[row]], names, score)
+            others = reasons[n_reasons:]
+            values = {"id": documents.ids, "label": documents.labels, "text": documents.texts}
+            hits.append(
+                {"row": row}
+                | {name: None if given is None else given[row] for name, given in values.items()}
+                | {
+                    "similarity": score,
+                    "cosine": float(cosines[row]),
+                    "rank by cosine": int((cosines > cosines[row]).sum()) + 1,
+                    "why": reasons[:n_reasons],
+                    "more": {"n": len(others), "value": sum(part["value"] for part in others)},
+                }
+            )
+        answers.append(hits)
+    return answers
 
 
 def _reasons(
@@ -176,17 +197,19 @@ def _reasons(
     return [{"name": name, "value": value} for name, value in ordered]
 
 
+def document(documents: Collection, number: int) -> sp.csr_array:
+    """Return a document by its number, as one row."""
+    if documents.X is None:
+        raise ValueError("The model has no documents: give texts instead of numbers.")
+    if not 0 <= number < documents.n_rows:
+        raise ValueError(
+            f"There is no document {number}: the model has {documents.n_rows:,}, numbered from 0."
+        )
+    return documents.X[[number]]
+
+
 def row_of(documents: Collection, given: str, what: str) -> sp.csr_array:
-    """Return a text, or a document by its number, as one row."""
-    if given.strip().isdecimal():
-        k = int(given)
-        if documents.X is None:
-            raise ValueError("The model has no documents: give texts instead of numbers.")
-        if k >= documents.n_rows:
-            raise ValueError(
-                f"There is no document {k}: the model has {documents.n_rows}, numbered from 0."
-            )
-        return documents.X[[k]]
+    """Return a text as one row."""
     row = documents.rows_of([given])
     if not row.nnz:
         raise ValueError(
@@ -204,7 +227,12 @@ def write_report(model: ScoredModel, documents: Collection, path: Path, title: s
         return
     new = np.zeros(X.shape[0], dtype=bool) if documents.part is None else documents.part == TEST
     errors = None
-    if new.any() and y is not None:
+    if documents.judgements is not None:
+        rows, weights = np.flatnonzero(new), documents.judgement_weights
+        found = measure_judgements(model, X, documents.judgements, weights, rows).errors
+        errors = {"n_neighbors": 0, "n_rows": int((~new).sum()), "n_test": found.before.n}
+        errors |= found.to_dict()
+    elif new.any() and y is not None:
         errors = report.measure_errors(model, X[~new], y[~new], X[new], y[new], learned.n_jobs)
     if isinstance(learned, LocalHDSL):
         learned = learned.shared_model()
@@ -212,5 +240,7 @@ def write_report(model: ScoredModel, documents: Collection, path: Path, title: s
         learned, model.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
         feature_names=names, title=title, errors=errors,
+        more=report.More(np.flatnonzero(~new), model.n_scores, documents.idf_of_features,
+                         documents.choice),
     )  # fmt: skip
     report.write(path, page)

@@ -9,14 +9,14 @@ import typer
 
 from ..files.atomic import atomic_write
 from ..memory import format_bytes
-from .options import Model, app, option
+from .options import Model, command, option
 from .shell import show
 
 #: Endings of the files that each engine loads.
 SUFFIXES = {"pgvector": (".sql",), "qdrant": (".jsonl",), "jsonl": (".jsonl",)}
 
 
-@app.command()
+@command()
 def export(
     model: Model,
     to: Annotated[
@@ -42,7 +42,7 @@ def export(
     The dot product of a query with a document is the learned cosine. Each document has its number,
     label, text and learned length.
 
-    **Examples**
+    For example:
 
       hdsl export model.hdsl --to pgvector -o index.sql
 

@@ -11,19 +11,32 @@ import typer
 
 from .. import memory
 from .options import (
+    INPUT,
+    Encoding,
     Id,
     Json,
     LabelColumn,
     Labels,
     MatlabNames,
     Quadruplets,
+    Sep,
+    SkipMissing,
     TextColumn,
     Triplets,
     ZeroBased,
-    app,
+    command,
     option,
 )
-from .shell import INTERRUPTED, one_line, say, show, show_json, show_measured, show_table
+from .shell import (
+    INTERRUPTED,
+    counted,
+    one_line,
+    say,
+    show,
+    show_json,
+    show_measured,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from .learn import Outcome
@@ -38,7 +51,7 @@ MORE_MEMORY = (
 WORDS, LEARNING, SPLIT = "Words", "Learning", "Rows held out"
 
 
-@app.command()
+@command()
 def fit(
     data: Annotated[
         Path,
@@ -79,8 +92,24 @@ def fit(
     triplets: Triplets = None,
     quadruplets: Quadruplets = None,
     ids: Id = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    skip_missing: SkipMissing = False,
     zero_based: ZeroBased = False,
     matlab_names: MatlabNames = "fea,gnd",
+    tfidf: Annotated[
+        bool | None,
+        typer.Option(
+            "--tfidf/--no-tfidf",
+            help="Weigh the counts of a matrix by TF-IDF. Default: if all values are whole "
+            "numbers, and not only 0 and 1. Texts always are.",
+            show_default=False,
+            rich_help_panel=INPUT,
+        ),
+    ] = None,
+    norm: Annotated[
+        str, option("l2: compare rows at unit length; none: as they are.", panel=INPUT)
+    ] = "l2",
     tokens: Annotated[
         str,
         option("words, or identifiers: camelCase and snake_case are two words each.", panel=WORDS),
@@ -166,7 +195,7 @@ def fit(
     iterations and is then learned from too; the third only measures the error. Ctrl-C ends the fit
     and saves the model so far.
 
-    **Examples**
+    For example:
 
       hdsl fit reviews.csv --text body --label topic -o model.hdsl
 
@@ -189,12 +218,13 @@ def fit(
     from .learn import learn
 
     inputs.check_model_output(output)
+    _check_options(data, jobs, norm, tfidf, no_class_scores or bool(triplets or quadruplets))
     checkpoints = _check_checkpoints(checkpoint, output)
     shared: dict[str, Any] = {
         "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"), "loss": loss,
         "oracle": oracle, "step": step, "mining": mining, "n_targets": n_targets,
         "n_impostors": n_impostors, "max_iter": max_iter, "tol": tol, "random_state": seed,
-        "n_jobs": jobs,
+        "n_jobs": jobs, "norm": None if norm == "none" else norm,
         "memory_limit": None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
     }  # fmt: skip
     given = {"--quadruplets": quadruplets, "--batch-size": batch_size, "--mine-every": mine_every,
@@ -214,11 +244,12 @@ def fit(
             min_df=_count_or_share(min_df), max_df=_count_or_share(max_df, share=1.0),
         )  # fmt: skip
     source = inputs.Source(
-        text, label, labels, triplets, quadruplets, ids, zero_based, matlab_names
-    )
+        text, label, labels, triplets, quadruplets, ids, sep, encoding, skip_missing,
+        zero_based, matlab_names,
+    )  # fmt: skip
     try:
         outcome = learn(
-            inputs.read_data(data, source), model, vectorizer=vectorizer,
+            inputs.read_data(data, source), model, vectorizer=vectorizer, tfidf=tfidf,
             class_scores=not no_class_scores, test=test, validation=validation, seed=seed,
             quiet=as_json, checkpoint=checkpoint,
         )  # fmt: skip
@@ -226,7 +257,8 @@ def fit(
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
     collection = outcome.collection
     if no_documents:
-        collection = Collection(vectorizer=vectorizer, columns=collection.columns)
+        kept = ("vectorizer", "columns", "idf", "verdict", "choice")
+        collection = Collection(**{name: getattr(collection, name) for name in kept})
     save(outcome.learned.to_save(), output, collection.to_extra())
     is_interrupted = model.status_ == "interrupted"
     if not is_interrupted:
@@ -237,11 +269,7 @@ def fit(
         show_json(outcome.facts() | pairs)
     else:
         show_outcome(outcome)
-        size = memory.format_bytes(output.stat().st_size)
-        show("", f"{output}: {size}{'' if no_documents else ', with the documents'}.")
-        if not no_documents:
-            query = "--row 0" if vectorizer is None else '"some words"'
-            show(f"Next: hdsl search {output} {query}, or hdsl report {output}")
+        _show_file(output, outcome, no_documents)
     if is_interrupted:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -263,6 +291,40 @@ def _check_checkpoints(checkpoint: Path | None, output: Path) -> list[Path]:
         if not os.path.lexists(path):
             check_can_write(path, "the checkpoint")
     return checkpoints
+
+
+def _show_file(output: Path, outcome: Outcome, no_documents: bool) -> None:
+    """Print what the model file holds, and what to do with it."""
+    size = memory.format_bytes(output.stat().st_size)
+    show("", f"{output}: {size}{'' if no_documents else ', with the documents'}.")
+    if no_documents:
+        return
+    query = "--row 0" if outcome.collection.vectorizer is None else '"some words"'
+    show(f"Next: hdsl search {output} {query}, or hdsl report {output}")
+    if outcome.collection.verdict != "better":
+        show("Search shows the rank by cosine beside each hit: compare the two.")
+
+
+def _check_options(
+    data: Path, jobs: int | None, norm: str, tfidf: bool | None, is_unscored: bool
+) -> None:
+    """Raise ValueError for options that no fit takes together."""
+    from . import inputs
+
+    if jobs == 0:
+        raise ValueError("--jobs must be 1 or more, or -1 for all cores. Got 0.")
+    if norm not in ("l2", "none"):
+        raise ValueError(f"--norm must be l2 or none. Got {norm!r}.")
+    if norm == "none" and not is_unscored:
+        raise ValueError(
+            "--norm none leaves rows as they are, but class scores stand beside rows at unit "
+            "length: add --no-class-scores."
+        )
+    if tfidf is not None and inputs.is_table(data):
+        raise ValueError(
+            "--tfidf and --no-tfidf are for a matrix of counts: the texts of a table are always "
+            "weighted. Leave it out."
+        )
 
 
 def _local_model(regions: int, shared: dict[str, Any], given: dict[str, Any]) -> Any:
@@ -300,24 +362,29 @@ def _of_regions(facts: dict[str, Any]) -> str:
 
 
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
-    """Print the data, the model, its errors and its strongest pairs."""
+    """Print the data, the model, its errors, what to do without a gain, and its strongest pairs."""
     facts, model = outcome.facts(), outcome.model
-    kind = "rows" if outcome.collection.texts is None else "documents"
-    by = f"{facts['labels']} labels" if outcome.by == "labels" else "judgements"
+    kind = "row" if outcome.collection.texts is None else "document"
+    by = counted(facts["labels"], "label") if outcome.by == "labels" else "judgements"
     scores = f" and {facts['class scores']} class scores" if facts["class scores"] else ""
     show(
-        f"{facts['rows']:,} {kind} with {by}, {facts['features']:,} features{scores}; "
-        f"{facts['rows held out']:,} held out.",
-        f"{facts['pairs']} pairs{_of_regions(facts)} from {facts['triplets']:,} triplets in "
-        f"{facts['iterations']} iterations{' (chosen)' if outcome.is_chosen else ''}, "
-        f"{outcome.seconds:.1f} s; scale {model.scale_:.4g}, prior {model.prior_:.4g}.",
+        f"{counted(facts['rows'], kind)} with {by}, {counted(facts['features'], 'feature')}"
+        f"{scores}; {facts['rows held out']:,} held out.",
+        *_left_out(facts, kind),
+        f"{counted(facts['pairs'], 'pair')}{_of_regions(facts)} from "
+        f"{counted(facts['triplets'], 'triplet')} in {counted(facts['iterations'], 'iteration')}"
+        f"{' (chosen on validation rows)' if outcome.is_chosen else ''}, {outcome.seconds:.1f} s; "
+        f"scale {model.scale_:.4g}, prior {model.prior_:.4g}.",
     )
+    show("")
     if outcome.measured:
-        of = f"{outcome.measured.n:,} {kind if outcome.by == 'labels' else 'judgements'}"
-        show("")
+        of = counted(outcome.measured.n, kind if outcome.by == "labels" else "judgement")
         show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
-    show("", f"Strongest pairs: + raises, - lowers the similarity of two {kind}")
-    heads = [("  pair", "effect", "weight", f"{kind} with each")]
+    else:
+        show("No rows are held out, so nothing shows that this model is better than the cosine.")
+    show(*_advice(outcome))
+    show("", f"Strongest pairs: + raises, - lowers the similarity of two {kind}s")
+    heads = [("  pair", "effect", "weight", f"{kind}s with each")]
     rows = [
         (
             f"  {one_line(p['name'], 60)}",
@@ -328,3 +395,36 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         for p in outcome.strongest_pairs(n_pairs)
     ]
     show_table(heads + rows, right=(1, 2, 3))
+
+
+def _left_out(facts: dict[str, Any], kind: str) -> list[str]:
+    """Return what was skipped, and the documents that nothing is known of."""
+    said = []
+    if facts["rows skipped"]:
+        said.append(f"{counted(facts['rows skipped'], 'row')} without a value skipped.")
+    if facts["empty rows"]:
+        n, what = facts["empty rows"], "known word" if kind == "document" else "value"
+        verb, they = ("has", "it matches") if n == 1 else ("have", "they match")
+        said.append(f"{counted(n, kind)} {verb} no {what}: {they} nothing.")
+    return said
+
+
+def _advice(outcome: Outcome) -> list[str]:
+    """Return what to try where a gain over the cosine is not shown."""
+    if outcome.measured is None or outcome.measured.errors.verdict == "better":
+        return []
+    said = ["", "This model is not shown to be better than the cosine. To try:"]
+    collection = outcome.collection
+    if outcome.by == "labels":
+        said.append("  more labelled rows: the more per label, the more there is to learn")
+    else:
+        said.append("  more judgements, about more rows")
+    if outcome.measured.errors.verdict == "no difference":
+        said.append("  --test 0.4: measured on more rows, a small gain may show")
+    if collection.vectorizer is not None:
+        said.append(
+            "  other words: --ngrams 2, --stop-words none, --min-df 1, --tokens identifiers"
+        )
+    elif collection.idf is None:
+        said.append("  --tfidf if the values are counts, or weigh them before")
+    return said

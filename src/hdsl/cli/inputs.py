@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -18,6 +18,7 @@ from ..files import container
 from ..files.atomic import check_can_write
 from ..readers import tables
 from ..triplets import Judgements
+from .shell import counted, one_line
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
@@ -38,6 +39,9 @@ class Source:
     triplets: Path | None = None
     quadruplets: Path | None = None
     ids: str | None = None
+    sep: str | None = None
+    encoding: str = "utf-8"
+    skip_missing: bool = False
     zero_based: bool = False
     matlab_names: str = "fea,gnd"
 
@@ -47,6 +51,7 @@ class Data:
     """Rows or texts, with labels or judgements.
 
     `comparisons` holds triplets (n, 3) or quadruplets (n, 4), and `weights` their weights.
+    `n_skipped` rows of the file had no text, label or id and are left out.
     """
 
     path: Path
@@ -56,6 +61,8 @@ class Data:
     comparisons: np.ndarray | None = None
     weights: np.ndarray | None = None
     columns: dict[str, str] = field(default_factory=dict)
+    ids: np.ndarray | None = None
+    n_skipped: int = 0
 
     @property
     def n_rows(self) -> int:
@@ -71,23 +78,27 @@ def read_data(path: Path, source: Source) -> Data:
             "(a, p, a, q)."
         )
     judgements = source.triplets or source.quadruplets
-    for given in (path, source.labels, judgements):
+    check_input(path, source.encoding)
+    for given in (source.labels, judgements):
         if given is not None:
             check_input(given)
-    if is_table(path):
-        data, ids = _read_table(path, source)
-    else:
-        data, ids = _read_matrix(path, source), None
+    data = _read_table(path, source) if is_table(path) else _read_matrix(path, source)
+    if data.n_skipped and (source.labels or (judgements and data.ids is None)):
+        raise ValueError(
+            f"--skip-missing leaves {counted(data.n_skipped, 'row')} of {path} out, so the rows of "
+            f"{source.labels or judgements} have other numbers: name rows by --id, and labels by "
+            "--label."
+        )
     if source.labels is not None:
         data = replace(data, labels=readers.read_labels(source.labels))
     if data.labels is not None and len(data.labels) != data.n_rows:
+        labels, rows = counted(len(data.labels), "label"), counted(data.n_rows, "row")
         raise ValueError(
-            f"{source.labels} has {len(data.labels)} labels, but {path} has {data.n_rows} rows: "
-            "expected one label per row."
+            f"{source.labels} has {labels}, but {path} has {rows}: expected one label per row."
         )
     if judgements is not None:
         n_columns = 3 if source.quadruplets is None else 4
-        comparisons, weights = read_comparisons(judgements, data.n_rows, ids, n_columns)
+        comparisons, weights = read_comparisons(judgements, data, n_columns)
         data = replace(data, comparisons=comparisons, weights=weights)
     return data
 
@@ -97,7 +108,7 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in TABLES
 
 
-def check_input(path: Path) -> None:
+def check_input(path: Path, encoding: str = "utf-8") -> None:
     """Raise unless `path` is a file that fits into memory."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it.")
@@ -114,9 +125,20 @@ def check_input(path: Path) -> None:
         )
     if size == 0:
         raise ValueError(f"{path} is empty.")
+    if encoding != "utf-8" or path.suffix.lower() in BINARY:
+        return
     with path.open("rb") as file:
-        if path.suffix.lower() not in BINARY and b"\0" in file.read(4096):
-            raise ValueError(f"{path} is not UTF-8 text: its first bytes contain zeros.")
+        if b"\0" in (start := file.read(4096)):
+            utf16 = start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+            hint = ": pass --encoding utf-16" if utf16 and is_table(path) else ""
+            raise ValueError(f"{path} is not UTF-8 text, as its first bytes contain zeros{hint}.")
+
+
+def read_lines(path: Path) -> list[str]:
+    """Return the lines of a text file that are not blank."""
+    check_input(path)
+    _, text = readers.files.read_text(path)
+    return [line.strip() for line in text.decode().splitlines() if line.strip()]
 
 
 def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
@@ -146,21 +168,27 @@ def check_model_output(path: Path) -> None:
             ) from None
 
 
-def _read_table(path: Path, source: Source) -> tuple[Data, np.ndarray | None]:
-    if source.text is None:
-        raise ValueError(
-            f"{path} is a table: name its column of texts with --text"
-            f"{_columns_hint(path)}. Rows of numbers are read from .npz, .mtx or svmlight files."
-        )
+def _read_table(path: Path, source: Source) -> Data:
+    if source.sep is not None and len(source.sep.replace("\\t", "\t")) != 1:
+        raise ValueError(f"--sep must be one character, such as ';' or '\\t'. Got {source.sep!r}.")
+    how: dict[str, Any] = {
+        "sep": source.sep and source.sep.replace("\\t", "\t"),
+        "encoding": source.encoding,
+        "skip_missing": source.skip_missing,
+    }
     wanted = {"--text": source.text, "--label": source.label, "--id": source.ids}
     named = {option: column for option, column in wanted.items() if column is not None}
     csv.field_size_limit(sys.maxsize)  # a field may hold a whole book
     try:
-        table = tables.read_table(path, named)
+        table = tables.read_table(path, named or {"--text": "\0"}, **how)
+    except tables.MissingColumnError as error:
+        raise ValueError(_about_columns(path, source, error, named)) from None
     except (ValueError, OSError, ImportError):
         raise
     except Exception as error:  # any error of the library that reads Parquet
         raise ValueError(f"{path} cannot be read: {error}") from error
+    if source.text is None:
+        raise ValueError(_no_text(path, ""))
     texts = table.columns[source.text]
     if not all(isinstance(value, str) for value in texts.tolist()):
         raise ValueError(
@@ -171,27 +199,39 @@ def _read_table(path: Path, source: Source) -> tuple[Data, np.ndarray | None]:
     labels, ids = (table.columns[name] if name else None for name in (source.label, source.ids))
     if labels is not None and labels.dtype.kind == "O":  # JSON may mix numbers and words
         labels = np.array([str(label) for label in labels.tolist()], dtype=object)
-    return Data(path, texts=texts.astype(object), labels=labels, columns=columns), ids
+    texts = texts.astype(object)
+    return Data(path, None, texts, labels, columns=columns, ids=ids, n_skipped=table.n_skipped)
 
 
-def _columns_hint(path: Path) -> str:
-    """Return the columns of a text table, as a hint."""
-    try:
-        tables.read_table(path, {"--text": "\0"})
-    except ValueError as error:
-        there = str(error).partition("Its columns are ")[2].partition(": say which")[0]
-        return f" (it has {there})" if there else ""
-    except Exception:
-        return ""
-    return ""
+def _about_columns(
+    path: Path, source: Source, error: tables.MissingColumnError, named: dict[str, str]
+) -> str:
+    """Return what to do about a table without a column: another separator, or another name."""
+    there = error.columns
+    other = next((c for c in ";\t|," if len(there) == 1 and c in there[0]), None)
+    if other is not None and source.sep is None:
+        shown = "\\t" if other == "\t" else other
+        return f"{error.facts}: if {shown!r} separates them, pass --sep '{shown}'."
+    if source.text is None:
+        return _no_text(path, f" (it has {one_line(', '.join(map(repr, there)))})")
+    missing = [option for option, column in named.items() if column not in there]
+    return error.message(f"say which is meant with {' and '.join(missing)}")
+
+
+def _no_text(path: Path, columns: str) -> str:
+    return (
+        f"{path} is a table: name its column of texts with --text{columns}. Rows of numbers are "
+        "read from .npz, .mtx or svmlight files."
+    )
 
 
 def _read_matrix(path: Path, source: Source) -> Data:
-    for option in ("text", "label", "ids"):
-        if getattr(source, option) is not None:
+    for option in ("text", "label", "ids", "sep", "skip_missing"):
+        if getattr(source, option):
+            name = {"ids": "--id", "skip_missing": "--skip-missing"}.get(option, f"--{option}")
             raise ValueError(
-                f"--{option.removesuffix('s')} names a column of a table ({', '.join(TABLES)}), "
-                f"but {path} is read as a matrix: leave it out, or rename the file."
+                f"{name} is about a table ({', '.join(TABLES)}), but {path} is read as a matrix: "
+                "leave it out, or rename the file."
             )
     options: dict[str, Any] = {}
     if path.suffix == ".mat":
@@ -199,35 +239,30 @@ def _read_matrix(path: Path, source: Source) -> Data:
         options = {"X_name": X_name, "y_name": y_name or None}
     elif source.zero_based:
         options = {"format": "svmlight", "zero_based": True}
-    try:
-        X, y = readers.read_matrix(path, **options)
-    except readers.DataFileError as error:
-        message = str(error).replace("pass zero_based=True", "pass --zero-based")
-        message = message.replace("X_name= and y_name=", "--matlab-names X,y")
-        raise ValueError(message) from None
+    X, y = readers.read_matrix(path, **options)
     return Data(path, X, labels=y)
 
 
 def read_comparisons(
-    path: Path, n_rows: int, ids: np.ndarray | None = None, n_columns: int = 3
+    path: Path, data: Data, n_columns: int = 3
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return triplets (3 columns) or quadruplets (4 columns), and their weights."""
     read: Callable[..., Judgements] = triplets_module.judgement_triplets
     check: Callable[[Any, int], np.ndarray] = user_input.check_triplets
     if n_columns == 4:
         read, check = triplets_module.judgement_quadruplets, user_input.check_quadruplets
+    if path.suffix == ".npy":
+        comparisons, weights = readers.read_array(path), None
+    else:
+        comparisons, weights = read(path, ids=data.ids)
+    if comparisons.dtype.kind in "iu" and comparisons.ndim == 2:
+        outside = np.argwhere((comparisons < 0) | (comparisons >= data.n_rows))
+        for judgement, column in outside[:1].tolist():
+            raise ValueError(
+                f"{path}: judgement {judgement} names row {comparisons[judgement, column]}, but "
+                f"{data.path} has {counted(data.n_rows, 'row')}. Both are numbered from 0."
+            )
     try:
-        if path.suffix == ".npy":
-            comparisons, weights = readers.read_array(path), None
-        else:
-            comparisons, weights = read(path, ids=ids)
-    except ValueError as error:  # the message is for Python, where column names are free
-        message = re.sub(": say which is meant with .*", ": rename yours.", str(error))
-        message = message.replace(
-            "pass ids=, the id of each row of X", "name the column of ids with --id"
-        )
-        raise ValueError(message) from None
-    try:
-        return check(comparisons, n_rows), weights
+        return check(comparisons, data.n_rows), weights
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +15,19 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from ..estimators import HDSL, ClassScores, LocalHDSL
 from ..files.checkpoint import CheckpointFile
-from ..text import TEST, TRAIN, VALIDATION, Collection
+from ..text import (
+    TEST,
+    TRAIN,
+    VALIDATION,
+    Collection,
+    are_counts,
+    inverse_frequencies,
+    weigh_counts,
+)
 from .inputs import Data
 from .measure import Measured, measure_judgements, measure_labels
 from .scored import ScoredModel
-from .shell import is_watched, say
+from .shell import counted, is_watched, say
 
 #: Most weights of a classifier and scores of rows, 0.8 GB. Where class scores need more, they are
 #: left out.
@@ -37,6 +45,12 @@ class Outcome:
     is_chosen: bool
     seconds: float
     checkpoints: list[CheckpointFile]
+    n_skipped: int = 0
+
+    @property
+    def n_empty(self) -> int:
+        """The number of rows without a value: documents without a known word."""
+        return int((np.diff(self.collection.X.indptr) == 0).sum())
 
     @property
     def model(self) -> HDSL | LocalHDSL:
@@ -49,6 +63,9 @@ class Outcome:
         return {
             "rows": len(part),
             "rows held out": int((part == TEST).sum()),
+            "rows skipped": self.n_skipped,
+            "empty rows": self.n_empty,
+            "tf-idf": self.collection.vectorizer is not None or self.collection.idf is not None,
             "labels": None if labels is None else len(np.unique(labels)),
             "features": self.learned.n_features,
             "class scores": self.learned.n_scores,
@@ -97,6 +114,7 @@ def learn(
     model: HDSL | LocalHDSL,
     *,
     vectorizer: TfidfVectorizer | None = None,
+    tfidf: bool | None = None,
     class_scores: bool = True,
     test: float = 0.2,
     validation: float = 0.2,
@@ -117,6 +135,9 @@ def learn(
         With the parameters to learn with; it is fitted. A LocalHDSL has `max_iter` iterations.
     vectorizer : TfidfVectorizer
         For texts; it is fitted.
+    tfidf : bool
+        For rows: whether to weigh them as counts. None does so if they are whole numbers, and not
+        only 0 and 1.
     class_scores : bool
         Whether to learn from labels with class scores beside the rows. Judgements have none.
     test, validation : float
@@ -142,8 +163,14 @@ def learn(
             "with --labels, or a file of judgements with --triplets or --quadruplets."
         )
     part = split(labels, data.n_rows, test, validation, seed)
-    X = data.X if vectorizer is None else _vectorized(vectorizer, data.texts, part)
-    collection = Collection(X, data.labels, data.texts, part, vectorizer, data.columns)
+    if vectorizer is None:
+        X, idf = _weighted(data, part, tfidf)
+    else:
+        X, idf = _vectorized(vectorizer, data.texts, part), None
+    collection = Collection(
+        X, data.labels, data.texts, part, vectorizer, data.columns, data.ids, idf,
+        **({} if labels is not None else _held_out_judgements(data, part)),
+    )  # fmt: skip
     plan = _by_judgements(data, X, part) if labels is None else _by_labels(X, labels, part)
     scores = None
     if class_scores and labels is not None and _is_scored(X, labels):
@@ -156,13 +183,20 @@ def learn(
         what = "choosing the number of iterations"
         checkpoints += _fit(model, _with_scores(plan.choose, scores), what, quiet, beside)
         model.max_iter = max(model.n_iter_, 1)
+        curve = model.trace_["validation_score"]
+        at = np.flatnonzero(np.isfinite(curve))
+        collection = replace(collection, choice=np.column_stack([at.astype(float), curve[at]]))
     if not is_chosen or model.status_ != "interrupted":
         checkpoints += _fit(model, _with_scores(plan.learn, scores), "learning", quiet, checkpoint)
     model.max_iter = max_iter
     seconds = time.perf_counter() - start
     learned = ScoredModel(model, scores)
     measured = plan.measure(learned) if (part == TEST).any() else None
-    return Outcome(learned, collection, by, measured, is_chosen, seconds, checkpoints)
+    if measured is not None:
+        collection = replace(collection, verdict=measured.errors.verdict)
+    return Outcome(
+        learned, collection, by, measured, is_chosen, seconds, checkpoints, data.n_skipped
+    )
 
 
 def split(
@@ -206,6 +240,26 @@ def _vectorized(vectorizer: TfidfVectorizer, texts: Any, part: np.ndarray) -> sp
     return sp.csr_array(vectorizer.transform(texts))
 
 
+def _weighted(
+    data: Data, part: np.ndarray, tfidf: bool | None
+) -> tuple[sp.csr_array, np.ndarray | None]:
+    """Return rows, weighted by TF-IDF if they are counts, and the weights of the features."""
+    X = data.X
+    if tfidf and len(X.data) and not ((X.data >= 0) & (X.data == X.data.round())).all():
+        raise ValueError(
+            f"--tfidf needs counts, whole numbers from 0, but {data.path} has other values."
+        )
+    if tfidf is False or (tfidf is None and not are_counts(X)):
+        return X, None
+    if tfidf is None:
+        say(
+            f"the values of {data.path} are whole numbers: they are taken as counts and weighted "
+            "by TF-IDF. --no-tfidf leaves them as they are."
+        )
+    idf = inverse_frequencies(X[part != TEST])
+    return weigh_counts(X, idf), idf
+
+
 def _is_scored(X: sp.csr_array, y: np.ndarray) -> bool:
     """Return whether class scores are small enough; say so if not."""
     n_labels = len(np.unique(y))
@@ -230,9 +284,10 @@ def _by_labels(X: sp.csr_array, y: np.ndarray, part: np.ndarray) -> _Plan:
     train, held, new = (part == p for p in (TRAIN, VALIDATION, TEST))
     _, sizes = np.unique(y, return_counts=True)
     if len(sizes) < 2 or sizes.max() < 2:
+        labels, rows = counted(len(sizes), "different label"), counted(len(y), "row")
         raise ValueError(
-            f"There are {len(sizes)} label(s) among {len(y)} rows: at least 2 are needed, one of "
-            "them with several rows."
+            f"There {'is' if len(sizes) == 1 else 'are'} {labels} among {rows}: at least 2 are "
+            "needed, one of them with several rows."
         )
     return _Plan(
         {"X": X[train], "y": y[train], "X_val": X[held], "y_val": y[held]},
@@ -273,6 +328,15 @@ def _by_judgements(data: Data, X: sp.csr_array, part: np.ndarray) -> _Plan:
             model, X, comparisons[new], weights_of(new), np.flatnonzero(part == TEST)
         ),
     )  # fmt: skip
+
+
+def _held_out_judgements(data: Data, part: np.ndarray) -> dict[str, Any]:
+    """Return the judgements about new rows and their weights, as a collection holds them."""
+    new = _is_about(part[data.comparisons], TEST)
+    if not new.any():
+        return {}
+    weights = None if data.weights is None else data.weights[new]
+    return {"judgements": data.comparisons[new], "judgement_weights": weights}  # type: ignore[index]
 
 
 def _is_about(parts: np.ndarray, part: int) -> np.ndarray:

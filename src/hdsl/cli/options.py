@@ -7,20 +7,39 @@ from typing import Annotated, Any
 
 import typer
 
-from .shell import Commands
+from .shell import Command, Commands
 
 app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",
+    rich_markup_mode=None,  # plain help: Rich takes longer to load than all the rest
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
+def command(**settings: Any) -> Any:
+    """Return the decorator of a function that is a command."""
+    return app.command(cls=Command, **settings)
+
+
+def _show_version(is_wanted: bool) -> None:
+    if is_wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"hdsl {version('hdsl')}")
+        raise typer.Exit
+
+
 @app.callback()
 def main(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
+        ),
+    ] = False,
     debug: Annotated[
         bool, typer.Option("--debug", help="Show the whole traceback of an error.")
     ] = False,
@@ -68,7 +87,24 @@ Quadruplets = Annotated[
     ),
 ]
 Id = Annotated[
-    str | None, option("Column of the ids that judgements use for rows.", "--id", panel=INPUT)
+    str | None,
+    option(
+        "Column of ids in a table: judgements name rows by them, and search returns them.",
+        "--id",
+        panel=INPUT,
+    ),
+]
+Sep = Annotated[
+    str | None,
+    option("Separator of fields. Default: , in .csv and a tab in .tsv.", "--sep", panel=INPUT),
+]
+Encoding = Annotated[
+    str,
+    option("Encoding of a table: utf-8, latin-1, cp1252, utf-16, ...", "--encoding", panel=INPUT),
+]
+SkipMissing = Annotated[
+    bool,
+    option("Leave out rows of a table without a text, label or id.", "--skip-missing", panel=INPUT),
 ]
 ZeroBased = Annotated[
     bool, option("Indices of an svmlight file start at 0.", "--zero-based", panel=INPUT)

@@ -1,10 +1,11 @@
-"""What all commands share: errors in one line, exit codes, progress, tables, JSON."""
+"""What all commands share: help, errors in one line, exit codes, progress, tables, JSON."""
 
 from __future__ import annotations
 
 import json
 import math
 import os
+import shutil
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -12,10 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 if TYPE_CHECKING:
     from .measure import Measured
@@ -30,8 +28,61 @@ BAD_INPUT_ERRORS = (ValueError, OSError, MemoryError, ImportError)
 WIDTH = 120
 
 
+#: Options whose parameter in Python has another name.
+OPTION_OF = {
+    "n_iter_no_change": "patience",
+    "n_jobs": "jobs",
+    "n_regions": "regions",
+    "random_state": "seed",
+}
+
+#: What to do on the command line, by the remedy of a `WayOutError`.
+WAYS_OUT = {
+    "columns": "rename yours",
+    "encoding": "save the file as UTF-8, or name its encoding with --encoding",
+    "ids": "name the column of ids with --id",
+    "matlab_names": "name yours with --matlab-names ROWS,LABELS",
+    "missing": "fill them, or pass --skip-missing to leave such rows out",
+    "zero_based": "pass --zero-based if they count from 0",
+}
+
+
+class Command(TyperCommand):
+    """A command whose help shows the options in sections."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments and options, section by section."""
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is not None:
+                kind = "Arguments" if param.param_type_name == "argument" else "Options"
+                title = getattr(param, "rich_help_panel", None) or kind
+                sections.setdefault(title, []).append(record)
+        for title, records in sections.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
 class Commands(TyperGroup):
     """Commands that end with one readable line where something is wrong."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the options before the command; say in one line what is wrong."""
+        given = list(args)
+        command = self.commands.get(given[0]) if given else None
+        asked = given[: given.index("--")] if "--" in given else given
+        if command is not None and {"-h", "--help"} & set(asked):  # parsing values takes longer
+            typer.echo(command.get_help(ctx.__class__(command, parent=ctx, info_name=given[0])))
+            raise typer.Exit
+        try:
+            return super().parse_args(ctx, args)
+        except (typer.Exit, typer.Abort):
+            raise
+        except Exception as error:
+            if not given or not hasattr(error, "format_message"):
+                raise
+            raise typer.Exit(_explain(error)) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; turn what it raises into a line on stderr and an exit code."""
@@ -55,27 +106,43 @@ class Commands(TyperGroup):
             except Exception as error:
                 if ctx.params.get("debug"):
                     raise
-                raise typer.Exit(_explain(error)) from None
+                command = self.commands.get(ctx.invoked_subcommand or "")
+                raise typer.Exit(_explain(error, command)) from None
 
 
-def _explain(error: Exception) -> int:
+def _explain(error: Exception, command: Any = None) -> int:
     """Say in one line what is wrong; return the exit code."""
     if hasattr(error, "format_message"):  # a wrong option or argument
         command = getattr(getattr(error, "ctx", None), "command_path", "hdsl")
-        say(f"{error.format_message().rstrip('.')}. See {command} --help.")
+        said = error.format_message().rstrip(".")
+        say(f"{said}{'' if said.endswith('?') else '.'} See {command} --help.")
         return BAD_INPUT
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         say(f"{where}{error.strerror}.")
         return BAD_INPUT
     if isinstance(error, BAD_INPUT_ERRORS):
-        say(str(error) or type(error).__name__)
+        say(_in_our_words(error, command) or type(error).__name__)
         return BAD_INPUT
     say(
         f"this should not have happened: {type(error).__name__}: {error}. Please report it; "
         "`hdsl --debug COMMAND ...` shows where."
     )
     return 1
+
+
+def _in_our_words(error: Exception, command: Any) -> str:
+    """Return a message with the options of a command where the library names its parameters."""
+    from ..user_input import ParameterError, WayOutError
+
+    if isinstance(error, WayOutError):
+        return error.message(WAYS_OUT.get(error.remedy, error.way_out))
+    if isinstance(error, ParameterError):
+        wanted = OPTION_OF.get(error.name, error.name)
+        for param in getattr(command, "params", ()):
+            if param.name == wanted and param.opts[-1].startswith("-"):
+                return error.message(param.opts[-1])
+    return str(error)
 
 
 def say(message: str) -> None:
@@ -86,10 +153,13 @@ def say(message: str) -> None:
 
 @contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
-    """Show our warnings as one line each, and hide the deprecations of other packages."""
+    """Show our warnings as one line each, each once; hide the deprecations of other packages."""
+    shown = set()
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        say(f"warning: {message}")
+        if str(message) not in shown:
+            shown.add(str(message))
+            say(f"warning: {message}")
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -132,31 +202,46 @@ def show(*lines: str) -> None:
 
 def show_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
     """Print aligned columns, those in `right` to the right; cut the last one to the terminal."""
-    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    last = len(rows[0]) - 1
-    for k in range(last + 1):
-        table.add_column(
-            justify="right" if k in right else "left",
-            no_wrap=True,
-            overflow="ellipsis" if k == last else "ignore",
-            min_width=None if k == last else max(_widest(row[k]) for row in rows),
-        )
+    show(*table_lines(rows, right=right))
+
+
+def table_lines(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
+    """Return the lines of a table, as `show_table` prints them."""
+    from rich.cells import cell_len, set_cell_size
+
+    n_columns, lines = len(rows[0]), []
+    widths = [max(cell_len(row[k]) for row in rows) for k in range(n_columns)]
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
-    console = Console(highlight=False, width=None if _is_terminal(sys.stdout) else WIDTH)
-    with console.capture() as capture:
-        console.print(table)
-    show(*(line.rstrip() for line in capture.get().splitlines()))
+        cells = []
+        for k, cell in enumerate(row):
+            blank = " " * (widths[k] - cell_len(cell))
+            cells.append(blank + cell if k in right else cell + blank)
+        line = "  ".join(cells).rstrip()
+        too_long = cell_len(line) > width()
+        lines.append(set_cell_size(line, width() - 1).rstrip() + "…" if too_long else line)
+    return lines
 
 
-def _widest(cell: str) -> int:
-    return max((Text(line).cell_len for line in cell.split("\n")), default=0)
+def width() -> int:
+    """Return the columns of the terminal, or of output that goes elsewhere."""
+    return shutil.get_terminal_size().columns if _is_terminal(sys.stdout) else WIDTH
 
 
 def one_line(text: Any, width: int = 200) -> str:
     """Return a text as one line without control characters."""
     words = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
     return words if len(words) <= width else words[: width - 1] + "…"
+
+
+def counted(n: int, one: str, many: str = "") -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "query", "queries"), counted(1200, "row")
+    ('1 query', '1,200 rows')
+    """
+    return f"{n:,} {one if n == 1 else many or one + 's'}"
 
 
 def percent(share: float) -> str:
@@ -218,5 +303,7 @@ def working(what: str, *, quiet: bool = False) -> Iterator[None]:
     if not is_watched(quiet):
         yield
         return
+    from rich.console import Console
+
     with Console(stderr=True).status(what):
         yield

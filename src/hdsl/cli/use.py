@@ -10,6 +10,7 @@ import typer
 from ..memory import format_bytes
 from .options import (
     N_NEIGHBORS,
+    Encoding,
     Id,
     Json,
     LabelColumn,
@@ -17,16 +18,18 @@ from .options import (
     MatlabNames,
     Model,
     Quadruplets,
+    Sep,
+    SkipMissing,
     TextColumn,
     Triplets,
     ZeroBased,
-    app,
+    command,
     option,
 )
-from .shell import one_line, show, show_json, show_measured, show_table
+from .shell import counted, one_line, say, show, show_json, show_measured, table_lines, width
 
 
-@app.command()
+@command()
 def evaluate(
     model: Model,
     data: Annotated[
@@ -39,6 +42,9 @@ def evaluate(
     triplets: Triplets = None,
     quadruplets: Quadruplets = None,
     ids: Id = None,
+    sep: Sep = None,
+    encoding: Encoding = "utf-8",
+    skip_missing: SkipMissing = False,
     zero_based: ZeroBased = False,
     matlab_names: MatlabNames = "fea,gnd",
     n_neighbors: Annotated[int, option("Neighbours that vote.", "-k")] = N_NEIGHBORS,
@@ -50,7 +56,7 @@ def evaluate(
     none. Columns default to those of the fit. --triplets and --quadruplets measure judgements.
     Known-item search ranks rows by half of their features.
 
-    **Examples**
+    For example:
 
       hdsl evaluate model.hdsl
 
@@ -68,8 +74,9 @@ def evaluate(
             text = text or columns.get("text")
             label = (label or columns.get("label")) if is_labelled else None
         source = inputs.Source(
-            text, label, labels, triplets, quadruplets, ids, zero_based, matlab_names
-        )
+            text, label, labels, triplets, quadruplets, ids, sep, encoding, skip_missing,
+            zero_based, matlab_names,
+        )  # fmt: skip
         given = inputs.read_data(data, source)
         found = documents.measure_new(given, learned, collection, n_neighbors)
     measured = found.measured
@@ -81,53 +88,119 @@ def evaluate(
         show_measured(f"{measured.measure}{found.rows}", measured)
 
 
-@app.command()
+@command()
 def search(
     model: Model,
     query: Annotated[list[str] | None, typer.Argument(help="Words.", show_default=False)] = None,
     row: Annotated[int | None, option("Number of a document in the model, from 0.")] = None,
+    queries: Annotated[
+        Path | None, option("File of queries, one text per line; searches for all of them.")
+    ] = None,
     n_neighbors: Annotated[int, option("Neighbours to show.", "-k")] = 5,
     why: Annotated[int, option("Reasons to show per neighbour.")] = 4,
     as_json: Json = False,
 ) -> None:
     """Find the documents most similar to a query, and why.
 
-    "a ~ b" is a pair: a is in one text and b in the other. A single word is in both.
+    Each has its learned cosine, its rank by plain cosine, and the parts that the learned cosine
+    is the sum of. "a ~ b" is a pair: a is in one text and b in the other. A single word is in both.
 
-    **Examples**
+    For example:
 
       hdsl search model.hdsl "open a connection"
 
       hdsl search model.hdsl --row 17 -k 10
-    """
-    from . import documents
 
+      hdsl search model.hdsl --queries queries.txt --json
+    """
+    from . import documents, inputs
+
+    if (row is not None) + bool(query) + (queries is not None) != 1:
+        raise ValueError(
+            "Give words to search for, a document with --row, or a file with --queries, and one of "
+            "them only."
+        )
     learned, collection = documents.load_all(model)
-    if (row is None) == (not query):
-        raise ValueError("Give words to search for, or a document with --row, and not both.")
+    if collection.verdict == "worse":
+        say("warning: on rows held out, this model makes more errors than the cosine.")
+    if queries is not None:
+        texts = inputs.read_lines(queries)
+        found = documents.find(learned, collection, collection.rows_of(texts), n_neighbors, why)
+        _show_answers(texts, found, as_json=as_json)
+        return
     words = " ".join(query or [])
-    x = documents.row_of(collection, words or str(row), "the query")
-    hits = documents.find(learned, collection, x, n_neighbors, why, leave_out=row)
+    if row is None:
+        x = documents.row_of(collection, words, "the query")
+    else:
+        x = documents.document(collection, row)
+    (hits,) = documents.find(learned, collection, x, n_neighbors, why, leave_out=row)
     if as_json:
-        show_json({"query": words or row, "neighbours": hits})
+        show_json({"query": words if row is None else row, "neighbours": hits})
     else:
         show_hits(hits)
 
 
+def _show_answers(texts: list[str], found: list[list[dict[str, Any]]], *, as_json: bool) -> None:
+    """Print the neighbours of several queries."""
+    n_unknown = sum(not hits for hits in found)
+    if n_unknown:
+        have = counted(n_unknown, "query has", "queries have")
+        say(f"warning: {have} no word that the model knows.")
+    if as_json:
+        answers = zip(texts, found, strict=True)
+        show_json([{"query": text, "neighbours": hits} for text, hits in answers])
+        return
+    for text, hits in zip(texts, found, strict=True):
+        show(one_line(text))
+        show_hits(hits) if hits else show("  nothing found")
+        show("")
+
+
 def show_hits(hits: list[dict[str, Any]]) -> None:
-    """Print neighbours, two lines each."""
-    rows = []
+    """Print neighbours, each with the reasons that sum up to its learned cosine."""
+    has_ids, has_labels = (any(hit[name] is not None for hit in hits) for name in ("id", "label"))
+    rows = [("learned", "by cosine", *["id"] * has_ids, *["label"] * has_labels, "document")]
     for hit in hits:
-        text = one_line(hit["text"]) if hit["text"] is not None else f"row {hit['row']}"
-        if hit["why"]:
-            reasons = (f"{one_line(w['name'], 40)} {w['value']:+.2g}" for w in hit["why"])
-            text += "\n  " + ", ".join(reasons)
-        label = "" if hit["label"] is None else one_line(hit["label"], 24)
-        rows.append((f"{hit['similarity']:.2f}", label, text))
-    show_table(rows, right=(0,))
+        cells = [f"{hit['similarity']:.2f}", _ordinal(hit["rank by cosine"])]
+        cells += [one_line(hit["id"], 24)] * has_ids
+        cells += ["" if hit["label"] is None else one_line(hit["label"], 24)] * has_labels
+        cells.append(f"row {hit['row']}" if hit["text"] is None else one_line(hit["text"]))
+        rows.append(tuple(cells))
+    head, *lines = table_lines(rows, right=(0, 1))
+    show(head)
+    for line, hit in zip(lines, hits, strict=True):
+        show(line, *_reasons(hit))
 
 
-@app.command()
+def _reasons(hit: dict[str, Any]) -> list[str]:
+    """Return the reasons of a neighbour as a line: those too small or too many as one sum."""
+    named = [w for w in hit["why"] if abs(w["value"]) >= 0.01 * abs(hit["similarity"])]
+    n_others, others = hit["more"]["n"], hit["more"]["value"]
+    for part in hit["why"][len(named) :]:
+        n_others, others = n_others + 1, others + part["value"]
+    while named:
+        said = [f"{one_line(w['name'], 40)} {w['value']:+.2f}" for w in named]
+        said += [f"and {n_others} more {others:+.2f}"] if n_others else []
+        line = f"{' ' * 9}= {', '.join(said)}"
+        if len(line) <= width() or len(named) == 1:
+            return [line]
+        n_others, others = n_others + 1, others + named.pop()["value"]
+    return []
+
+
+def _ordinal(n: int) -> str:
+    """Return a rank.
+
+    Examples
+    --------
+    >>> [_ordinal(n) for n in (1, 2, 3, 4, 11, 1222)]
+    ['1st', '2nd', '3rd', '4th', '11th', '1,222nd']
+    """
+    end = "th" if n % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n:,}{end}"
+
+
+@command()
 def explain(
     model: Model,
     x: Annotated[str, option("A text, or the number of a document.", "--x")],
@@ -141,7 +214,7 @@ def explain(
 ) -> None:
     """Show what the similarity of two texts is made of.
 
-    **Examples**
+    For example:
 
       hdsl explain model.hdsl --x "open a socket" --y "listen on a port"
 
@@ -152,7 +225,11 @@ def explain(
     learned, collection = documents.load_all(model)
     given = {"--x": x, "--y": y, "--rather-than": rather_than}
     rows = {
-        name: learned.rows(documents.row_of(collection, text, name))
+        name: learned.rows(
+            documents.document(collection, int(text))
+            if text.strip().isdecimal()
+            else documents.row_of(collection, text, name)
+        )
         for name, text in given.items()
         if text is not None
     }
@@ -170,7 +247,7 @@ def explain(
         show(repr(parts))
 
 
-@app.command()
+@command()
 def report(
     model: Model,
     output: Annotated[Path, option("HTML file.", "-o", "--output")] = Path("report.html"),
@@ -178,7 +255,7 @@ def report(
 ) -> None:
     """Write what was learned as one self-contained HTML page.
 
-    **Example**
+    For example:
 
       hdsl report model.hdsl -o report.html
     """

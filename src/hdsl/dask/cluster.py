@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..backends.dask.building import Builder, gather, held, select, take_rows
+from ..backends.cuda import runtime
+from ..backends.dask.building import Builder, gather, held, rows_of, select, take_rows
 from ..backends.dask.team import is_done
 from ..memory import NotEnoughMemory
 
@@ -53,15 +54,31 @@ def versions() -> dict[str, str]:
     return found
 
 
-def check_versions(client: Any) -> None:
-    """Raise RuntimeError where a worker has another version of what results depend on."""
+def usable_versions(device: str) -> dict[str, str]:
+    """Return the versions of a worker; raise DeviceError where it has not the device."""
+    if device != "cpu":
+        runtime.get_device(device)
+    return versions()
+
+
+def check_versions(client: Any, device: str = "cpu") -> None:
+    """Raise RuntimeError where a worker has another version of what results depend on, or no GPU.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    device : str, default="cpu"
+        What workers are to compute on.
+    """
     workers = sorted(client.nthreads())
     if not workers:
         raise RuntimeError(
             "The cluster has no workers: start some, or wait for them with "
             "client.wait_for_workers(1, timeout=60)."
         )
-    futures = {at: client.submit(versions, workers=[at], pure=False) for at in workers}
+    futures = {
+        at: client.submit(usable_versions, device, workers=[at], pure=False) for at in workers
+    }
     waited = 0.0
     while futures and not is_done([*futures.values()], 1.0):
         waited += 1.0
@@ -74,9 +91,12 @@ def check_versions(client: Any) -> None:
         if future.status not in ("finished", "error"):
             continue  # it has died in the meantime
         if future.status != "finished":
+            error = future.exception(timeout=ASK)
+            if isinstance(error, runtime.DeviceError):
+                raise RuntimeError(f"Worker {address}: {error}") from error
             raise RuntimeError(
-                f"Worker {address} cannot run hdsl: {future.exception(timeout=ASK)!r}. Install the "
-                f"same hdsl there ({here['hdsl']})."
+                f"Worker {address} cannot run hdsl: {error!r}. Install the same hdsl there "
+                f"({here['hdsl']})."
             )
         there = future.result(timeout=ASK)
         for name, own in here.items():
@@ -104,13 +124,14 @@ def check_room(
     mask = held(client, mask)
     parts = [client.submit(select, b, mask, 0, pure=False) for b in builder.compared.futures()]
     compared = client.submit(gather, *parts, pure=False)
+    needed_rows = client.submit(rows_of, compared, pure=False)
     blocks = zip(builder.rows.futures(), builder.starts[:-1].tolist(), strict=True)
-    taken = [client.submit(take_rows, b, compared, first, pure=False) for b, first in blocks]
-    (numbers, _), *rows = builder.results([compared, *taken])
+    taken = [client.submit(take_rows, b, needed_rows, first, pure=False) for b, first in blocks]
+    (numbers, _, names), *rows = builder.results([compared, *taken])
     X = sp.csr_array(sp.vstack(rows, format="csr"))
-    names, numbers = np.unique(numbers, return_inverse=True)
-    shape = (len(numbers), 3) if numbers.ndim == 1 else numbers.shape
-    need = estimate(X, numbers.reshape(shape), batch_size=batch_size, prior=prior)
+    need = estimate(X, numbers, batch_size=batch_size, prior=prior)
+    if not builder.store_products:
+        need = need._replace(products=0)
     largest = int(places.sizes.max())
     per_shard = (need.total - need.matrix) * largest / len(numbers)
     # A shard may hold as many rows as it has comparisons, and no more than there are.

@@ -49,7 +49,11 @@ n_impostors, max_iter, tol, n_iter_no_change, scoring, warm_start, checkpoint, n
 callback, random_state, verbose
         As in `hdsl.HDSL`. `mining` is "neighbors" or "random". With `verbose` a line at the end
         says what went over the wire.
-    mine_every, early_stopping, validation_fraction, class_centers, device, n_jobs
+    device : {"cpu", "cuda"}, default="cpu"
+        With "cuda" each worker computes on the first GPU that it sees; the client needs none. Start
+        one worker per GPU (``dask_cuda.LocalCUDACluster`` does), and pass their number as
+        `n_shards`.
+    mine_every, early_stopping, validation_fraction, class_centers, n_jobs
         As in `hdsl.HDSL`, but only their defaults are accepted; workers use their own threads. To
         stop early pass X_val with triplets_val.
     memory_limit : "auto", float or None, default="auto"
@@ -154,7 +158,7 @@ callback, random_state, verbose
                 user_input.check_matrix(checked, X, reset=earlier is None)
             )
         client = cluster.find_client(self.client)
-        cluster.check_versions(client)
+        cluster.check_versions(client, self.device)
         rows = RowBlocks(client, X, self.timeout)
         rows.inspect()
         self._check_features(checked, rows, earlier is not None)
@@ -178,16 +182,17 @@ callback, random_state, verbose
         return self
 
     def _check_own_parameters(self) -> None:
-        check_parameters(self)
+        here = copy(self)
+        here.device = "cpu"  # the client needs no GPU
+        check_parameters(here)
         if self.step == "corrective":
             raise ValueError(
                 "The 'step' parameter of hdsl.dask.HDSL cannot be 'corrective', which asks for all "
                 "pairs of atoms at once: use 'away', 'pairwise', 'blended' or 'forward'."
             )
-        if self.device != "cpu":
-            raise ValueError(
-                f"The 'device' parameter of hdsl.dask.HDSL must be 'cpu'. Got {self.device!r}."
-            )
+        user_input.check_word("HDSL", "device", self.device, ("cpu", "cuda"))
+        if self.device != "cpu" and not isinstance(self.loss, str):
+            raise ValueError("A loss of your own needs device='cpu': GPUs compute named ones only.")
         number = user_input.check_number
         number("HDSL", "n_shards", self.n_shards, low=1, integer=True, words=("auto",))
         number("HDSL", "timeout", self.timeout, low=0, strict=True)

@@ -96,7 +96,8 @@ class ClusterFit:
         features = number_columns([facts.columns for facts in rows.facts], also)
         builder = Builder(
             rows.source, rows.starts, self.compared, features, rows.mean_square(),
-            store_products=model.batch_size is None, timeout=model.timeout,
+            store_products=model.batch_size is None and model.device == "cpu",
+            timeout=model.timeout, device=model.device,
         )  # fmt: skip
         places = builder.plan(model.n_shards)
         self.report["bytes_per_worker"] = cluster.check_room(

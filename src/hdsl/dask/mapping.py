@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -10,9 +10,11 @@ import scipy.sparse as sp
 from .. import user_input
 from ..backends.dask.building import Compared, Source, held
 from ..backends.dask.team import wait_for
-from ..estimators import HDSL
 from ..search import Neighbors, top_k
 from .blocks import RowBlocks, as_blocks, canonical_block
+
+if TYPE_CHECKING:
+    from ..estimators import HDSL
 
 
 def use(block: Any, model: HDSL, method: str, *args: Any, **options: Any) -> Any:

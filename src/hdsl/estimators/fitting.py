@@ -307,7 +307,7 @@ class Fit:
         )
         return monitor.label_score(
             supervision.X[rows], supervision.y[rows], validation.X, validation.y,
-            validation.weights, n_jobs=self.model.n_jobs,
+            validation.weights, n_jobs=self.model.n_jobs, device=self.model.device,
         )  # fmt: skip
 
     # --- checkpoints -----------------------------------------------------------------------------

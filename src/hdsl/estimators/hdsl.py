@@ -46,7 +46,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
-        2 / m, and at least 20 over the mean ‖x‖² of the anchors.
+        1 / m, and at least 15 over the mean ‖x‖² of the anchors.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is then the
         cosine. Columns that no training row has do not count in a row's length. None, the paper's
@@ -129,9 +129,9 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         Source of every random choice. None takes a seed from NumPy's global state, as in
         scikit-learn; an int leaves that state alone.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
-        Where the solver runs: on the processor or on a GPU, which needs ``hdsl[cuda]``. Both take
-        the same path up to rounding, and a run may go on where another device left it. A GPU pays
-        from some hundred thousand comparisons on.
+        Where neighbours are mined and the solver runs: on the processor or on a GPU, which needs
+        ``hdsl[cuda]``. Both take the same path up to rounding, and a run may go on where another
+        device left it. A GPU pays from some hundred thousand comparisons on.
     n_jobs : int or None, default=None
         Number of threads, at most NUMBA_NUM_THREADS where that is set, as in joblib's processes.
         Results do not depend on it.

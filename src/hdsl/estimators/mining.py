@@ -33,11 +33,16 @@ class Mining(NamedTuple):
     n_targets: int
     n_impostors: int
     n_jobs: int | None = None
+    device: str = "cpu"
+    memory_limit: float | str | None = "auto"
 
     @classmethod
     def of(cls, model: HDSL) -> Mining:
         """Return how a model makes triplets."""
-        return cls(model.mining, model.n_targets, model.n_impostors, model.n_jobs)
+        return cls(
+            model.mining, model.n_targets, model.n_impostors, model.n_jobs, model.device,
+            model.memory_limit,
+        )  # fmt: skip
 
     def __call__(
         self,
@@ -55,7 +60,7 @@ class Mining(NamedTuple):
         made, weights = self.among_rows(supervision, rng, similarity)
         if supervision.class_centers is None or similarity is not None:
             return made, weights
-        return with_centers(supervision, made, weights, self.n_jobs)
+        return with_centers(supervision, made, weights, self.n_jobs, self.device)
 
     def among_rows(
         self,
@@ -81,7 +86,8 @@ class Mining(NamedTuple):
         _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
         made = triplets_module.neighbor_triplets(
             X[rows], y[rows], self.n_targets, self.n_impostors,
-            similarity=similarity, n_jobs=self.n_jobs,
+            similarity=similarity, n_jobs=self.n_jobs, device=self.device,
+            memory_limit=self.memory_limit,
         )  # fmt: skip
         weight = weight[made[:, 0]]
         return rows[made], None if (weight == weight[0]).all() else weight
@@ -111,7 +117,11 @@ def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
 
 
 def with_centers(
-    supervision: Supervision, made: np.ndarray, weights: np.ndarray | None, n_jobs: int | None
+    supervision: Supervision,
+    made: np.ndarray,
+    weights: np.ndarray | None,
+    n_jobs: int | None,
+    device: str = "cpu",
 ) -> Compared:
     """Return the comparisons, and those of their anchors with the centers of classes.
 
@@ -125,7 +135,9 @@ def with_centers(
     total = np.bincount(made[:, 0], weights, minlength=n_rows)
     anchors = np.flatnonzero(total)
     own = codes[anchors]
-    near = search.top_k(supervision.X[anchors], centers, N_CENTERS + 1, n_jobs=n_jobs).rows
+    near = search.top_k(
+        supervision.X[anchors], centers, N_CENTERS + 1, n_jobs=n_jobs, device=device
+    ).rows
     is_other = (near != own[:, None]) & (near >= 0)
     is_other &= np.cumsum(is_other, axis=1) <= N_CENTERS
     anchor, place = np.nonzero(is_other)

@@ -200,6 +200,7 @@ def label_score(
     *,
     n_neighbors: int = N_NEIGHBORS,
     n_jobs: int | None = None,
+    device: str = "cpu",
 ) -> Score:
     """Return a score: the mean share of a validation row's nearest rows of X that have its label.
 
@@ -215,6 +216,8 @@ def label_score(
     n_neighbors : int, default=10
         All rows of X where it has fewer.
     n_jobs : int, default=None
+    device : str, default="cpu"
+        Where neighbors are searched for.
 
     Returns
     -------
@@ -228,7 +231,9 @@ def label_score(
 
     def score(similarity: Rewriter) -> Estimate:
         cosine = LearnedCosine(similarity)
-        found = search.top_k(cosine.rewrite(X_val), cosine.index_rows(X), k, n_jobs=n_jobs)
+        found = search.top_k(
+            cosine.rewrite(X_val), cosine.index_rows(X), k, n_jobs=n_jobs, device=device
+        )
         return mean_estimate((codes[found.rows] == truth[:, None]).mean(axis=1), weights_val)
 
     return score

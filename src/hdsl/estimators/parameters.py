@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numbers
 import os
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -87,11 +86,7 @@ def _check_loss(owner: str, loss: Any) -> None:
 def _check_device(owner: str, model: HDSL) -> None:
     """Raise ValueError or DeviceError for a device that a fit cannot run on."""
     device = model.device
-    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
-        raise ValueError(
-            f"The 'device' parameter of {owner} must be 'cpu', 'cuda' or 'cuda:1' and so on. Got "
-            f"{device!r} instead."
-        )
+    user_input.check_device(owner, device)
     if device != "cpu":
         if not isinstance(model.loss, str):
             raise ValueError(
@@ -113,10 +108,8 @@ def _check_objects(owner: str, model: HDSL) -> None:
     n_jobs = model.n_jobs
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):
-        raise ValueError(
-            f"The 'n_jobs' parameter of {owner} must be an int other than 0, up to {MOST_JOBS}, or "
-            f"None. Got {n_jobs!r:.80} instead."
-        )
+        wanted = f"an int other than 0, up to {MOST_JOBS}"
+        raise user_input.ParameterError(owner, "n_jobs", wanted, f"{n_jobs!r:.80}", ", or None")
     if not isinstance(model.checkpoint, str | os.PathLike | None) or model.checkpoint == "":
         raise ValueError(
             f"The 'checkpoint' parameter of {owner} must be the path of a file, or None. Got "

@@ -12,12 +12,12 @@ import numpy as np
 
 from .. import memory
 from ..backends.cpu import memory as cpu_memory
+from ..baselines import PAPER_MODEL
 from ..datasets import Recovery, make_recovery
 from ..estimators.hdsl import HDSL
 from ..plots import COLORS, MARKERS
 from .results import Results, Table, shared_legend
 from .runner import Cell, Line, Settings, finished
-from .sets import PAPER_MODEL
 
 TITLE = "Cost of an iteration"
 
@@ -152,7 +152,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     sizes = ", ".join(f"{name} = {value:,}" for name, value in base.items())
     time_table = Table(
         "time",
-        ["variant", "paper", *(f"exponent of {name}" for name in (*base, "k")), "ms an iteration"],
+        ["variant", "paper", *(f"exponent of {name}" for name in (*base, "k")), "ms per iteration"],
         [
             [
                 name,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from sklearn.preprocessing import normalize
 
-from ..baselines import DiagonalSimilarity
+from ..baselines import PAPER_MODEL, PAPER_SCALES, DiagonalSimilarity, paper_hdsl
 from ..estimators import HDSL, load
 from ..estimators.automatic import SCALE_MARGIN, automatic_scale
 from ..evaluate import knn_error
@@ -36,15 +36,14 @@ from .results import (
     shared_legend,
 )
 from .runner import Cell, Line, Settings
-from .sets import PAPER_MODEL, Parts
+from .sets import Parts
 
 #: Scales here are multiples of 10 √n max(1, s/80) / m, as large as suits a domain without 0.
 SCALE_FACTOR = 10.0 / SCALE_MARGIN
 
 TITLE = "Errors of 3 nearest neighbours, in percent"
 
-#: The paper's grids.
-SCALES = tuple(10.0**e for e in range(10))
+#: The paper's grid of penalties.
 ALPHAS = tuple(10.0**e for e in range(-9, 9))
 
 #: Our oracle is run on the part of that grid that matters.
@@ -110,7 +109,7 @@ def grid(settings: Settings, name: str, method: str) -> list[dict[str, Any]]:
     """Return the values that a method tries on a set."""
     quick = settings.quick
     if method in ("hdsl", "hdsl_ascent"):
-        scales = SCALES if method == "hdsl" else ASCENT_SCALES
+        scales = PAPER_SCALES if method == "hdsl" else ASCENT_SCALES
         return [{"scale": scale} for scale in ((1e2, 1e4) if quick else scales)]
     if method in ("diag_l1", "diag_l2"):
         return [{"alpha": alpha} for alpha in ((1e-7, 1e-4) if quick else ALPHAS)]
@@ -224,17 +223,17 @@ def _hdsl(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
     method, draw = cell["method"], cell["draw"]
     iterations = 100 if settings.quick else ITERATIONS.get(cell["set"], 1000)
     iterations = cell.get("iterations", iterations)
-    model = HDSL(
-        prior=0.0, max_iter=iterations, tol=0.0, n_iter_no_change=PATIENCE, random_state=draw,
-        scoring=_accuracy(parts),
-        **{**PAPER_MODEL, **parts.mining, **WAYS[cell.get("way", "once")]},
+    model = paper_hdsl(
+        1.0, max_iter=iterations, n_iter_no_change=PATIENCE, random_state=draw,
+        scoring=_accuracy(parts), **{**parts.mining, **WAYS[cell.get("way", "once")]},
     )  # fmt: skip
     if method in ("hdsl_prior", "hdsl_auto_path"):
         scale, prior = _automatic(settings, cell["set"])
         model.set_params(scale=cell.get("scale", 1.0) * scale, prior=cell.get("prior", 1.0) * prior)
     else:
-        oracle = "heuristic" if method == "hdsl" else "ascent"
-        model.set_params(scale=cell["scale"], oracle=oracle)
+        model.set_params(scale=cell["scale"])
+    if method != "hdsl":
+        model.set_params(oracle="ascent")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # classes of few rows, rows of unlike length
         model.fit(parts.X, parts.y, X_val=parts.X_val, y_val=parts.y_val)

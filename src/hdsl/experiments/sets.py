@@ -27,9 +27,6 @@ from .runner import Settings
 #: The sets of the paper, in the order of its tables.
 PAPER = ("dexter", "dorothea", "rcv1_2", "rcv1_4")
 
-#: The paper's model: rows as they are, a domain without 0, 3 targets and 5 impostors.
-PAPER_MODEL: dict[str, Any] = {"norm": None, "init": "oracle", "n_targets": 3, "n_impostors": 5}
-
 #: Beyond the paper.
 MORE = ("reuters_r52", "bbc_news", "bace_ecfp6")
 

@@ -30,7 +30,7 @@ BYTES_PER_WORD, BYTES_PER_NUMBER = 64, 32
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
-class DataFileError(ValueError):
+class DataFileError(user_input.WayOutError):
     """A data file that cannot be read as what it should be."""
 
 
@@ -139,12 +139,18 @@ def parsing(path: Path, what: str, text: bytes | None = None) -> Iterator[None]:
 
 
 def bad_line(
-    path: Path, number: int, line: bytes, wanted: str, word: bytes | None = None, hint: str = ""
+    path: Path,
+    number: int,
+    line: bytes,
+    wanted: str,
+    word: bytes | None = None,
+    way_out: tuple[str, str] | None = None,
 ) -> DataFileError:
-    """Return the error about a line, or about one word of it."""
+    """Return the error about a line, or about one word of it, with a way out and its remedy."""
     found = _quoted(line if word is None else word)
     where = "" if word is None or word == line.strip() else f" in {_quoted(line)}"
-    return DataFileError(f"{path}, line {number}: expected {wanted}. Got {found}{where}{hint}.")
+    facts = f"{path}, line {number}: expected {wanted}. Got {found}{where}"
+    return DataFileError(facts, *way_out) if way_out else DataFileError(f"{facts}.")
 
 
 def line_at(text: bytes, number: int) -> bytes:

@@ -119,8 +119,9 @@ def _read_variables(path: Path, wanted: list[str]) -> dict[str, Any]:
         if name not in found:
             known = files.shorten(", ".join(names)) or "none"
             raise DataFileError(
-                f"{path} has no variable {name!r}. It has: {known}. Name yours with X_name= and "
-                "y_name=."
+                f"{path} has no variable {name!r}, but {known}",
+                "name yours with X_name= and y_name=",
+                "matlab_names",
             )
     return found
 

@@ -96,8 +96,8 @@ def check_pairs(
         if fault is not None:
             wanted, word = fault
             has_zero = labelled and word.startswith(b"0:") and not zero_based
-            hint = "; pass zero_based=True if they count from 0" if has_zero else ""
-            raise files.bad_line(path, number, line, wanted, word, hint)
+            way_out = ("pass zero_based=True if they count from 0", "zero_based")
+            raise files.bad_line(path, number, line, wanted, word, way_out if has_zero else None)
     return np.array([name.decode() for name in names], dtype=object)[np.asarray(codes, dtype=int)]
 
 

@@ -17,22 +17,38 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import strict_json
+from ..user_input import WayOutError
 from .files import check_expansion
 
 #: For a Parquet file whose columns take far more memory than the file.
 WAY_OUT = "Save it as .csv"
 
+PASS_IDS = "pass ids=, the id of each row of X"
+
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = 80
 
 
+class MissingColumnError(WayOutError):
+    """A table without a column that was asked for; `columns` are those that it has."""
+
+    def __init__(self, facts: str, way_out: str, remedy: str, columns: tuple[str, ...]) -> None:
+        super().__init__(facts, way_out, remedy)
+        self.args = (facts, way_out, remedy, columns)
+        self.columns = columns
+
+
 class Table(NamedTuple):
-    """Columns of equal length without missing values, and the line of the file of each row."""
+    """Columns of equal length without missing values, and the line of the file of each row.
+
+    `n_skipped` rows had no value in one of the columns and were left out.
+    """
 
     name: str
     columns: dict[str, np.ndarray]
     lines: Any = None
     is_text: bool = False
+    n_skipped: int = 0
 
     def place(self, row: Any) -> str:
         """Return where a row is, for the start of a message."""
@@ -40,9 +56,20 @@ class Table(NamedTuple):
         return f"{self.name}, {where}"
 
 
-def read_table(table: Any, wanted: dict[str, str]) -> Table:
-    """Return the wanted columns, {parameter: column name}, of a table or a file."""
-    name = "table"
+def read_table(
+    table: Any,
+    wanted: dict[str, str],
+    *,
+    sep: str | None = None,
+    encoding: str = "utf-8",
+    skip_missing: bool = False,
+) -> Table:
+    """Return the wanted columns, {parameter: column name}, of a table or a file.
+
+    `sep` separates the fields of .csv and .tsv, whatever their name is, and `encoding` is that of
+    text files. With `skip_missing` rows without a value are left out and counted.
+    """
+    name, skip = "table", skip_missing
     if isinstance(table, str | os.PathLike):
         path = Path(table)
         name, suffix = path.name, path.suffix.lower()
@@ -51,12 +78,15 @@ def read_table(table: Any, wanted: dict[str, str]) -> Table:
         if path.exists() and not path.is_file() and not path.is_dir():
             raise ValueError(f"{path} is not a regular file: save its content to a file first.")
         if suffix != ".parquet":
-            read = _read_jsonl if suffix == ".jsonl" else _read_csv
-            return _checked_table(read(path, wanted), {})
+            lines = _lines(path, encoding)
+            if suffix == ".jsonl":
+                return _checked_table(_read_jsonl(path, lines, wanted), {}, skip)
+            sep = sep or ("\t" if suffix == ".tsv" else ",")
+            return _checked_table(_read_csv(path, lines, wanted, sep), {}, skip)
         table = _read_parquet(path, wanted)
     if isinstance(table, Mapping):
         _check_columns(name, list(table), wanted)
-        return _checked_table(Table(name, {c: table[c] for c in wanted.values()}), {})
+        return _checked_table(Table(name, {c: table[c] for c in wanted.values()}), {}, skip)
     import narwhals.stable.v1 as nw
 
     try:
@@ -70,16 +100,19 @@ def read_table(table: Any, wanted: dict[str, str]) -> Table:
     _check_columns(name, frame.columns, wanted)
     _check_text(name, table)
     null = {c: frame[c].is_null().to_numpy() for c in wanted.values()}
-    return _checked_table(Table(name, {c: frame[c].to_numpy() for c in wanted.values()}), null)
+    columns = {c: frame[c].to_numpy() for c in wanted.values()}
+    return _checked_table(Table(name, columns), null, skip)
 
 
 def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
     missing = {key: column for key, column in wanted.items() if column not in there}
     if missing:
-        raise ValueError(
+        raise MissingColumnError(
             f"{name} has no column {', '.join(map(repr, missing.values()))}. Its columns are "
-            f"{_some(there, 12) or 'none'}: say which is meant with "
-            f"{', '.join(f'{key}=' for key in missing)}."
+            f"{_some(there, 12) or 'none'}",
+            f"say which is meant with {', '.join(f'{key}=' for key in missing)}",
+            "columns",
+            tuple(map(str, there)),
         )
     twice = [column for column in wanted.values() if there.count(column) > 1]
     if twice:
@@ -97,8 +130,9 @@ def _check_text(name: str, table: Any) -> None:
         raise ValueError(f"{name} is damaged, or has text that is not UTF-8: {reason}") from None
 
 
-def _checked_table(table: Table, null: dict[str, np.ndarray]) -> Table:
-    """Return the table with its columns as arrays of equal length; refuse missing values."""
+def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Table:
+    """Return the table with its columns as arrays of equal length; refuse or skip empty fields."""
+    empty: dict[str, np.ndarray] = {}
     for name, values in table.columns.items():
         # Text stays Python strings: a NumPy string array gives each item the width of the longest.
         text = isinstance(values, list) and any(isinstance(value, str) for value in values)
@@ -122,34 +156,61 @@ def _checked_table(table: Table, null: dict[str, np.ndarray]) -> Table:
                 [v is None or (isinstance(v, float) and v != v) for v in column.tolist()],
                 dtype=bool,
             )
+        empty[name] = missing
         bad = np.flatnonzero(missing)
-        if len(bad):
-            raise ValueError(
-                f"{table.place(bad[0])} has no value in column {name!r} ({len(bad)} such row(s)): "
-                "drop them or fill them."
+        if len(bad) and not skip:
+            such = "" if len(bad) == 1 else f" ({len(bad)} such rows)"
+            raise WayOutError(
+                f"{table.place(bad[0])} has no value in column {name!r}{such}",
+                f"drop {'it or fill it' if len(bad) == 1 else 'them or fill them'}",
+                "missing",
             )
     lengths = {name: len(column) for name, column in table.columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Columns of {table.name} must have the same length. Got {lengths}.")
     if not any(lengths.values()):
         raise ValueError(f"{table.name} has no rows: at least one is needed.")
-    return table
+    whole = ~np.logical_or.reduce(list(empty.values()))
+    return table if whole.all() else _without_empty(table, whole)
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _without_empty(table: Table, whole: np.ndarray) -> Table:
+    """Return the rows that have all their values."""
+    if not whole.any():
+        raise ValueError(
+            f"{table.name} has no row with a value in each of {_some([*table.columns])}."
+        )
+    return table._replace(
+        columns={name: column[whole] for name, column in table.columns.items()},
+        lines=None if table.lines is None else np.asarray(table.lines)[whole],
+        n_skipped=int((~whole).sum()),
+    )
+
+
+def _lines(path: Path, encoding: str) -> Iterator[str]:
+    if encoding != "utf-8":
+        yield from _decoded_lines(path, encoding)
+        return
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             try:
                 yield line.decode("utf-8-sig" if number == 1 else "utf-8")
             except UnicodeDecodeError:
-                raise ValueError(
-                    f"{path.name}, line {number} is not UTF-8 text: save the file as UTF-8."
-                ) from None
+                facts = f"{path.name}, line {number} is not UTF-8 text"
+                raise WayOutError(facts, "save the file as UTF-8", "encoding") from None
 
 
-def _read_csv(path: Path, wanted: dict[str, str]) -> Table:
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    reader = csv.reader(_lines(path), delimiter=delimiter, strict=True)
+def _decoded_lines(path: Path, encoding: str) -> Iterator[str]:
+    try:
+        with path.open(encoding=encoding, newline="") as file:
+            yield from file
+    except (LookupError, UnicodeError) as error:
+        facts = f"{path.name} cannot be read as {encoding!r} text ({error})"
+        raise WayOutError(facts, "save the file as UTF-8", "encoding") from None
+
+
+def _read_csv(path: Path, text: Iterator[str], wanted: dict[str, str], sep: str) -> Table:
+    reader = csv.reader(text, delimiter=sep, strict=True)
     lines = array("q")
     try:
         header = next(reader, [])
@@ -163,18 +224,22 @@ def _read_csv(path: Path, wanted: dict[str, str]) -> Table:
                 lines.append(reader.line_num)
             elif fields:
                 raise ValueError(
-                    f"{path.name}, line {reader.line_num} has {len(fields)} field(s), but the "
-                    f"header has {len(header)}."
+                    f"{path.name}, line {reader.line_num} has {_fields(len(fields))}, but the "
+                    f"header has {_fields(len(header))}."
                 )
     except csv.Error as error:
         raise ValueError(f"{path.name}, line {reader.line_num} cannot be read: {error}.") from None
     return Table(path.name, columns, lines, is_text=True)
 
 
-def _read_jsonl(path: Path, wanted: dict[str, str]) -> Table:
+def _fields(n: int) -> str:
+    return "1 field" if n == 1 else f"{n} fields"
+
+
+def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Table:
     columns: dict[str, Any] = {name: [] for name in wanted.values()}
     lines = array("q")
-    for number, line in enumerate(_lines(path), start=1):
+    for number, line in enumerate(text, start=1):
         if not line.strip():
             continue
         try:
@@ -276,10 +341,9 @@ def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.nda
         if rows.min() >= 0:
             return rows
         unknown = list(dict.fromkeys(values[k] for k in np.flatnonzero(rows < 0)))
-        message = (
-            f"{len(unknown)} id(s) in column {name!r} of {table.name} match no row: "
-            f"{_some(unknown)}."
-        )
+        many = "1 id" if len(unknown) == 1 else f"{len(unknown)} ids"
+        match = "matches" if len(unknown) == 1 else "match"
+        message = f"{many} in column {name!r} of {table.name} {match} no row: {_some(unknown)}."
         kinds = [type(value).__name__ for value in (unknown[0], next(iter(index), None))]
         if kinds[0] != kinds[1]:
             message += f" The column holds {kinds[0]}, ids hold {kinds[1]}: convert one."
@@ -287,9 +351,11 @@ def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.nda
     if table.is_text:
         column = _parsed(table, name, int, "a row number")
     if column.dtype.kind not in "iu":
-        raise ValueError(
+        raise WayOutError(
             f"Column {name!r} of {table.name} must hold row numbers, integers. Got dtype "
-            f"{column.dtype}: pass ids=, the id of each row of X, or convert the column."
+            f"{column.dtype}",
+            f"{PASS_IDS}, or convert the column",
+            "ids",
         )
     bad = np.flatnonzero((column < 0) | (column > np.iinfo(np.int64).max))
     if len(bad):
@@ -342,11 +408,13 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
             try:
                 kind(value)
             except ValueError:
-                also = ": pass ids=, the id of each row of X" if kind is int else ""
-                raise ValueError(
+                facts = (
                     f"{table.place(row)} has {_REPR.repr(value)} in column {name!r}, which is not "
-                    f"{what}{also}."
-                ) from None
+                    f"{what}"
+                )
+                if kind is int:
+                    raise WayOutError(facts, PASS_IDS, "ids") from None
+                raise ValueError(f"{facts}.") from None
         raise
 
 

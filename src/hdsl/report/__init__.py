@@ -6,7 +6,7 @@ anything, so they travel as JSON that cannot end its element, and are shown as t
 """
 
 from .assembly import page
-from .content import measure_errors
+from .content import More, measure_errors
 from .writing import check_path, write
 
-__all__ = ["check_path", "measure_errors", "page", "write"]
+__all__ = ["More", "check_path", "measure_errors", "page", "write"]

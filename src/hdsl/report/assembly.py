@@ -16,6 +16,12 @@ from sklearn.utils.validation import check_is_fitted
 from .. import user_input
 from . import content
 
+#: Parts of the script in their order; they share one scope.
+SCRIPT = (
+    "data", "elements", "result", "charts", "table", "network", "neighbors", "items", "settings",
+    "main",
+)  # fmt: skip
+
 
 def page(
     model: content.FittedModel,
@@ -29,10 +35,12 @@ def page(
     title: str | None = None,
     max_items: int = 200,
     errors: dict[str, Any] | None = None,
+    more: content.More | None = None,
 ) -> str:
     """Return the page of a fitted model as HTML; the parameters are those of ``HDSL.report``.
 
-    `errors`, as `measure_errors` returns them, are shown if there are no test rows.
+    `errors`, as `measure_errors` returns them, are shown if there are no test rows, and `more` is
+    what a caller knows beyond the model.
 
     Examples
     --------
@@ -52,7 +60,7 @@ def page(
             "version": version("hdsl"),
             "parameters": content.parameters(model),
             "errors": errors,
-            **content.model_parts(model, rows, feature_names, max_items),
+            **content.model_parts(model, rows, feature_names, max_items, more or content.More()),
         }
     )
 
@@ -60,7 +68,9 @@ def page(
 def _fill(parts: dict[str, Any]) -> str:
     """Return the filled template; its policy allows styles and script by their hashes alone."""
     folder = files(__package__)
-    source = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css", "js")}
+    source = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css")}
+    parts_of_script = ((folder / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPT)
+    source["js"] = '"use strict";\n(() => {\n' + "\n".join(parts_of_script) + "})();\n"
     style, script = (
         base64.b64encode(hashlib.sha256(source[name].encode()).digest()).decode()
         for name in ("css", "js")

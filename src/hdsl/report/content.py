@@ -25,6 +25,9 @@ MAX_TEXT, MAX_NAME, MAX_PARAMETER = 1500, 100, 80
 
 N_NEIGHBORS = 3
 
+#: Classes that have a colour of their own.
+N_CLASSES = 10
+
 
 class FittedModel(Protocol):
     """What a page reads of a fitted HDSL."""
@@ -54,6 +57,27 @@ class Rows(NamedTuple):
     X: sp.csr_array | None
     y: np.ndarray | None
     texts: list[Any] | None
+
+
+class More(NamedTuple):
+    """What a caller knows beyond the model and its rows.
+
+    Parameters
+    ----------
+    row_numbers : ndarray of shape (n_rows,)
+        Numbers of the rows of X in the user's data; None is from 0.
+    n_scores : int
+        Number of last features that are class scores: the plain cosine leaves them out.
+    query_weights : ndarray of shape (n_features - n_scores,)
+        Weight of a feature in a typed query; None is 1.
+    choice : ndarray of shape (n, 2)
+        Iterations and validation scores of the run that chose the number of iterations.
+    """
+
+    row_numbers: np.ndarray | None = None
+    n_scores: int = 0
+    query_weights: np.ndarray | None = None
+    choice: np.ndarray | None = None
 
 
 # --- user input ----------------------------------------------------------------------------------
@@ -122,7 +146,11 @@ def measure_errors(
 
 
 def model_parts(
-    model: FittedModel, rows: Rows, feature_names: Any, max_items: int
+    model: FittedModel,
+    rows: Rows,
+    feature_names: Any,
+    max_items: int,
+    more: More,
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     trace, similarity = model.trace_, model.similarity_
@@ -135,7 +163,8 @@ def model_parts(
     if rows.X is not None and max_items > 0:
         chosen = choose_rows(rows.X, max_items)
         used = np.concatenate([active, np.setdiff1d(rows.X[chosen].indices, active)])
-        items = _items(rows, chosen, used)
+        numbers = chosen if more.row_numbers is None else np.asarray(more.row_numbers)[chosen]
+        items = _items(rows, chosen, used) | {"rows": pack(numbers)}
     return {
         "model": {
             "scale": float(model.scale_),
@@ -146,7 +175,12 @@ def model_parts(
             "status": str(model.status_),
             "gap_is_exact": bool(model.gap_is_exact_),
             "has_unit_rows": similarity.norm == "l2",
+            "n_scores": more.n_scores,
         },
+        "classes": None if rows.X is None or rows.y is None else _classes(rows.X, rows.y, used),
+        "choice": None if more.choice is None else [pack(column) for column in more.choice.T],
+        "has_names": feature_names is not None or hasattr(model, "feature_names_in_"),
+        "query_weights": None if more.query_weights is None else pack(_weights(more, used)),
         "names": _names(model, feature_names, used),
         "columns": pack(used),
         "atoms": {"i": pack(ends[:, 0]), "j": pack(ends[:, 1]), "sign": pack(atoms[:, 2])},
@@ -215,7 +249,6 @@ def _items(rows: Rows, chosen: np.ndarray, used: np.ndarray) -> dict[str, Any]:
     assert X is not None
     values, order = X[chosen], np.argsort(used)
     return {
-        "rows": pack(chosen),
         "labels": None if y is None else [_cut(y[row], MAX_NAME) for row in chosen],
         "texts": None if texts is None else [_cut(texts[row], MAX_TEXT) for row in chosen],
         "start": pack(values.indptr),
@@ -236,6 +269,37 @@ def _counts(X: sp.csr_array, active: np.ndarray, ends: np.ndarray) -> dict[str, 
         "both": pack(found.n_rows_both),
         "size": pack(check_result(found.size_of_pair, "The effect of a feature pair")),
     }
+
+
+def _classes(X: sp.csr_array, y: np.ndarray, used: np.ndarray) -> dict[str, Any] | None:
+    """Return the most frequent classes, and of each feature the one with its largest mean value.
+
+    A feature of no class, or of a rare one, has -1. There are none where all rows differ.
+    """
+    labels, code, sizes = np.unique(y, return_inverse=True, return_counts=True)
+    if not 2 <= len(labels) <= len(y) / 2:
+        return None
+    order = np.argsort(used)
+    place = np.searchsorted(used, X.indices, sorter=order).clip(max=len(used) - 1)
+    place = order[place]
+    known = used[place] == X.indices
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    kept = np.sort(np.argsort(-sizes, kind="stable")[:N_CLASSES])
+    mean = np.zeros((len(labels), len(used)))
+    np.add.at(mean, (code[row[known]], place[known]), np.abs(X.data[known]))
+    mean /= sizes[:, None]
+    number = np.full(len(labels), -1)
+    number[kept] = np.arange(len(kept))
+    return {
+        "names": [_cut(labels[k], MAX_NAME) for k in kept],
+        "of": pack(np.where(mean.any(axis=0), number[mean.argmax(axis=0)], -1)),
+    }
+
+
+def _weights(more: More, used: np.ndarray) -> np.ndarray:
+    """Return the weights of the page's features in a query; a class score has none."""
+    given = np.asarray(more.query_weights, dtype=np.float64)
+    return np.where(used < len(given), given[used.clip(max=len(given) - 1)], 0.0)
 
 
 def _names(model: FittedModel, given: Any, features: np.ndarray) -> list[str]:

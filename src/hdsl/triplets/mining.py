@@ -19,6 +19,8 @@ def neighbor_triplets(
     *,
     similarity: Any = None,
     n_jobs: int | None = None,
+    device: str = "cpu",
+    memory_limit: float | str | None = "auto",
 ) -> np.ndarray:
     """Return, for each row, all pairs of a target neighbour and an impostor.
 
@@ -37,6 +39,8 @@ def neighbor_triplets(
         by the inner products of the transformed rows.
     n_jobs : int, default=None
         Number of threads.
+    device, memory_limit
+        Where neighbours are searched for, as in ``hdsl.search.top_k``.
 
     Returns
     -------
@@ -51,10 +55,13 @@ def neighbor_triplets(
     """
     for name, value in (("n_targets", n_targets), ("n_impostors", n_impostors)):
         user_input.check_number("neighbor_triplets", name, value, low=1, integer=True)
+    user_input.check_device("neighbor_triplets", device)
     X = _matrix(X) if similarity is None else _matrix(_transformed(X, similarity))
     codes = user_input.check_labels(y, X.shape[0])
     warn_of_single_rows(y, codes)
-    same, other = search.neighbors_by_label(X, codes, n_targets, n_impostors, n_jobs=n_jobs)
+    same, other = search.neighbors_by_label(
+        X, codes, n_targets, n_impostors, n_jobs=n_jobs, device=device, memory_limit=memory_limit
+    )
     valid = (np.arange(n_targets) < same.size[:, None])[:, :, None] & (
         np.arange(n_impostors) < other.size[:, None]
     )[:, None, :]

@@ -105,7 +105,7 @@ class CPUGradient(Gradient):
         out = np.empty((self.n_features, WIDTH))
         bounds = self.rows_of_x.feature_bounds
         self.workers.run(kernels.gather_rows, bounds, *self.rows_of_x.by_column, R, out)
-        return out[:, : len(features)].T.copy()
+        return out[:, : len(features)].T
 
     def drift_since(self, other: CPUGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""

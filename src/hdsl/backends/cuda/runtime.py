@@ -27,7 +27,7 @@ Array = Any
 THREADS = 256
 
 #: The files of the kernels, in the order in which the compiler sees them.
-SOURCES = ("base.cu", "comparisons.cu", "gather.cu", "climb.cu", "setup.cu")
+SOURCES = ("base.cu", "comparisons.cu", "gather.cu", "climb.cu", "setup.cu", "search.cu")
 
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..cuda import runtime
 from .member import MEMBERS
 from .problem import DaskLayout, Places
 from .shard import Shard
-from .team import POLL, Question, Team, WorkerLost, gathered, is_done, is_loss
+from .team import POLL, Patience, Question, Team, WorkerLost, gathered, is_done, is_loss
 
-#: Comparisons per shard, and the most shards, where their number is "auto".
-SHARD_SIZE, MOST_SHARDS = 1 << 18, 128
+#: Comparisons per shard, also for one on a graphics card, and the most shards, for n_shards="auto".
+SHARD_SIZE, CARD_SIZE, MOST_SHARDS = 1 << 18, 1 << 24, 128
 
 #: How often anchors move toward the mean place of the rows that they are compared with.
 SMOOTHING = 40
@@ -67,24 +68,37 @@ def select(block: Compared, shard_of: np.ndarray, shard: int) -> Compared:
     """Return the comparisons of a block that belong to a shard."""
     compared, weights = block
     chosen = shard_of[compared[:, 0]] == shard
-    return compared[chosen], None if weights is None else weights[chosen]
+    return compared[chosen].astype(np.int32), None if weights is None else weights[chosen]
 
 
-def gather(*parts: Compared) -> Compared:
-    """Return the comparisons of a shard, sorted by anchor."""
+class Gathered(NamedTuple):
+    """The comparisons of a shard, sorted by anchor, in the shard's own row numbers."""
+
+    compared: np.ndarray
+    weights: np.ndarray | None
+    rows: np.ndarray  # the numbers of these rows in X, rising
+
+
+def gather(*parts: Compared) -> Gathered:
+    """Return the comparisons of a shard."""
     compared = np.concatenate([part for part, _ in parts])
     order = np.argsort(compared[:, 0], kind="stable")
     weights = None
     if parts[0][1] is not None:
         weights = np.concatenate([part for _, part in parts])[order]
-    return compared[order], weights
+    rows, numbers = np.unique(compared[order], return_inverse=True)
+    return Gathered(numbers.reshape(compared.shape).astype(np.int32), weights, rows)
 
 
-def take_rows(block: sp.csr_array, compared: Compared, first: int) -> sp.csr_array:
-    """Return the rows of a block that comparisons name; `first` is the number of its first row."""
-    rows = np.unique(compared[0])
-    inside = rows[(rows >= first) & (rows < first + block.shape[0])]
-    return sp.csr_array(block)[inside - first]
+def rows_of(gathered: Gathered) -> np.ndarray:
+    """Return the rows of X that a shard needs."""
+    return gathered.rows
+
+
+def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array:
+    """Return those rows that are in a block; `first` is the number of its first row."""
+    begin, end = np.searchsorted(rows, [first, first + block.shape[0]])
+    return sp.csr_array(block)[rows[begin:end] - first]
 
 
 class Columns(NamedTuple):
@@ -109,34 +123,57 @@ class Frame(NamedTuple):
     total_weight: float
     largest_weight: float
     store_products: bool
+    device: str
 
 
-def adopt(team: str, shard: int, frame: Frame, compared: Compared, *parts: sp.csr_array) -> None:
+def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_array) -> None:
     """Make a shard of the member of this worker."""
     from distributed import get_worker
 
     member = MEMBERS[team, get_worker().address]
-    numbers, weights = compared
-    _, numbers = np.unique(numbers, return_inverse=True)
-    rows = sp.csr_array(sp.vstack(parts, format="csr"))
-    matrix = on_features(rows, frame.features)
     omega: np.ndarray | float = 1.0 / frame.total_weight
+    weights = of.weights
     if weights is not None:
         omega, weights = weights / frame.total_weight, weights / frame.largest_weight
     made = Shard(
-        matrix, numbers.reshape(compared[0].shape), omega, weights,
+        joined(parts, frame.features), of.compared, omega, weights,
         workers=member.workers, store_products=frame.store_products,
+        device=None if frame.device == "cpu" else runtime.get_device(frame.device),
     )  # fmt: skip
     member.shards[shard] = made
     member.shards = dict(sorted(member.shards.items()))
 
 
-def on_features(X: sp.csr_array, features: np.ndarray) -> sp.csr_array:
-    """Return rows in the numbers of the features, each of which is a position in `features`."""
+def joined(parts: Sequence[sp.csr_array], features: np.ndarray) -> sp.csr_array:
+    """Return blocks of rows as one matrix, in the numbers of the features.
+
+    The number of a feature is its position in `features`. Numbers have 32 bits, and no array is
+    longer than need be: this is when a worker holds most.
+    """
+    number_of = numbering(features)
+    counts = [np.diff(part.indptr) for part in parts]
+    indptr = np.concatenate([[0], np.cumsum(np.concatenate(counts))])
+    n_rows, nnz = len(indptr) - 1, int(indptr[-1])
+    kind = np.int32 if nnz < np.iinfo(np.int32).max else np.int64
+    indices, data, at = np.empty(nnz, dtype=kind), np.empty(nnz), 0
+    for part in parts:
+        here = slice(at, at + part.nnz)
+        indices[here] = number_of(part.indices)
+        data[here] = part.data
+        at += part.nnz
+    return sp.csr_array((data, indices, indptr.astype(kind)), shape=(n_rows, len(features)))
+
+
+def numbering(features: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+    """Return a function from columns to their positions in `features`."""
+    n = int(features.max(initial=0)) + 1
+    if n <= 8 * len(features) + 1000:
+        position = np.zeros(n, dtype=np.int32)
+        position[features] = np.arange(len(features), dtype=np.int32)
+        return position.__getitem__
     order = np.argsort(features)
-    place = order[np.searchsorted(features[order], X.indices)].astype(np.int32)
-    matrix = sp.csr_array((X.data, place, X.indptr), shape=(X.shape[0], len(features)))
-    return matrix
+    known = features[order]
+    return lambda columns: order[np.searchsorted(known, columns)]
 
 
 # --- on the client -------------------------------------------------------------------------------
@@ -179,10 +216,11 @@ def group_anchors(
     return shard
 
 
-def chosen_shards(n_shards: int | str, n_comparisons: int) -> int:
-    """Return the number of shards, which depends on the data alone."""
+def chosen_shards(n_shards: int | str, n_comparisons: int, device: str = "cpu") -> int:
+    """Return the number of shards, which depends on the data and the device alone."""
     if n_shards == "auto":
-        return max(2, min(-(-n_comparisons // SHARD_SIZE), MOST_SHARDS))
+        size = SHARD_SIZE if device == "cpu" else CARD_SIZE
+        return max(2, min(-(-n_comparisons // size), MOST_SHARDS))
     return int(n_shards)
 
 
@@ -216,6 +254,8 @@ class Source:
             for k, block in enumerate(raw):
                 if not is_usable(self._made[k]):
                     self._made[k] = self._start(block)
+            if isinstance(self.raw, Source):
+                self.raw.release()  # Dask keeps a raw block for as long as it is asked for
         return list(self._made)
 
     @property
@@ -283,6 +323,8 @@ class Builder:
     store_products : bool, default=True
     timeout : float, default=300.0
         Seconds without an answer after which a worker counts as lost.
+    device : str, default="cpu"
+        What shards compute on; "cuda" is the first GPU that a worker sees.
     """
 
     def __init__(
@@ -295,10 +337,11 @@ class Builder:
         *,
         store_products: bool = True,
         timeout: float = 300.0,
+        device: str = "cpu",
     ) -> None:
         self.client, self.rows, self.starts, self.compared = rows.client, rows, starts, compared
         self.features, self.mean_square, self.timeout = features, mean_square, timeout
-        self.store_products = store_products
+        self.store_products, self.device = store_products, device
         self.n_held = 0  # rows of all shards
 
     def plan(self, n_shards: int | str) -> Places:
@@ -311,13 +354,15 @@ class Builder:
         weights = np.concatenate([part.counts for part in found])
         counts = np.bincount(place, weights).astype(np.int64)
         pairs = np.unique(np.concatenate([part.pairs for part in found]))
-        wanted = min(chosen_shards(n_shards, int(counts.sum())), len(anchors))
+        wanted = chosen_shards(n_shards, int(counts.sum()), self.device)
+        wanted = min(wanted, len(anchors))
         shards = group_anchors(anchors, counts, pairs, n_rows, wanted)
         self.frame = Frame(
             self.features,
             float(sum(part.total_weight for part in found)),
             max(part.largest_weight for part in found),
             self.store_products,
+            self.device,
         )
         self.n_compared_rows = len(np.unique(np.concatenate(np.divmod(pairs, n_rows))))
         self.places = Places(anchors, counts, shards)
@@ -391,8 +436,9 @@ class Builder:
             ]
             compared = submit(gather, *parts, **here)
             starts = self.starts[:-1].tolist()
+            needed = submit(rows_of, compared, **here)
             taken = [
-                submit(take_rows, block, compared, first, **how)
+                submit(take_rows, block, needed, first, **how)
                 for block, first in zip(rows, starts, strict=True)
             ]
             jobs.append(submit(adopt, team.name, shard, frame, compared, *taken, **here))
@@ -416,15 +462,13 @@ class Builder:
 
 def wait_alive(futures: Sequence[Any], team: Team, timeout: float) -> None:
     """Wait for tasks that are bound to the workers of a team; raise WorkerLost where one dies."""
-    waited = 0.0
+    patience = Patience(futures, timeout, "Shards were not built")
     while not is_done(futures, POLL):
-        waited += POLL
         alive = set(team.workers())
         gone = [seat.address for seat in team.seats if seat.address not in alive]
         if gone:
             raise WorkerLost(f"{', '.join(gone)} is gone.")
-        if waited > timeout:
-            raise WorkerLost(f"Shards were not built within {timeout:g} s.")
+        patience.check()
     for future in futures:
         if future.status == "error" and not is_loss(future.exception(timeout=timeout)):
             future.result(timeout=timeout)  # raises what went wrong

@@ -202,12 +202,10 @@ class Member:
         """Return what each member gets: of each node the features of its block that are here."""
         nodes, whole = self._sums(question, args), []
         for peer, sent in zip(self._peers, self._sent, strict=True):
-            block = slice(peer.first, peer.last)
-            if len(sent) == peer.last - peer.first:
-                part = [(node, np.ascontiguousarray(a[:, block])) for node, a in nodes.items()]
-            else:
-                part = [(node, a[:, block][:, sent]) for node, a in nodes.items()]
-            whole.append(part)
+            blocks = {node: a[peer.first : peer.last] for node, a in nodes.items()}
+            if len(sent) < peer.last - peer.first:
+                blocks = {node: block[sent] for node, block in blocks.items()}
+            whole.append([(node, np.ascontiguousarray(a)) for node, a in blocks.items()])
         return whole
 
     async def _exchange(self, key: tuple, parts: list) -> Mapping[int, Any]:
@@ -243,16 +241,16 @@ class Member:
             present = self._received[k]
             for node, values in part:
                 if len(present) < last - first:
-                    block = np.zeros((len(values), last - first))
-                    block[:, present] = values
+                    block = np.zeros((last - first, values.shape[1]))
+                    block[present] = values
                     nodes[node] = block
                 else:
                     nodes[node] = values
         sums = total(nodes, self.n_shards)
         if question == "diagonal":
             gradient, count, at = args
-            self._diagonals[gradient] = sums[0]
-            return _about_diagonal(sums[0], first, last, count, at)
+            diagonal = self._diagonals[gradient] = np.ascontiguousarray(sums[:, 0])
+            return _about_diagonal(diagonal, first, last, count, at)
         if question == "partners":
             gradient, features, after = args
             diagonal = self._diagonals[gradient]
@@ -294,10 +292,10 @@ def _partners(
     entries: np.ndarray, diagonal: np.ndarray, first: int, features: np.ndarray, after: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Return value, partner, entry and C_jj of the best partner j of each feature in a block."""
-    m, width = entries.shape
+    width, m = entries.shape
     if not width:
         return np.full(m, -np.inf), np.full(m, -1), np.zeros(m), np.zeros(m)
-    values = np.abs(entries)
+    values = np.abs(entries.T, order="C")
     values += diagonal
     for k, feature in enumerate(features.tolist()):
         at = feature - first
@@ -306,8 +304,8 @@ def _partners(
         elif 0 <= at < width:
             values[k, at] = -np.inf
     partner = values.argmax(axis=1)
-    at = np.arange(m), partner
-    none = values[at] == -np.inf
-    columns = partner + first, entries[at], diagonal[partner]
+    best = values[np.arange(m), partner]
+    none = best == -np.inf
+    columns = partner + first, entries[partner, np.arange(m)], diagonal[partner]
     found = [np.where(none, nothing, a) for nothing, a in zip((-1, 0.0, 0.0), columns, strict=True)]
-    return values[at], *found
+    return best, *found

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.atoms import renumbered
-from ...core.line_search import line_search
+from ...core.line_search import search_in_rounds
 from ...core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, Step
 from ...core.snapshot import Arrays, check_arrays
 from .member import PerShard
@@ -234,21 +234,10 @@ class DaskProblem(Problem):
         """Return the best step along a move, or the one of a given size; None for no step."""
         direction = self.direction(margins, move)
         if step_size is None:
-            step_size = self._best_size(margins, direction, move.max_step_size)
+            step_size = search_in_rounds(
+                lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size
+            )
         return self.advance(margins, direction, step_size) if step_size > 0.0 else None
-
-    def _best_size(self, margins: Handle, direction: Handle, max_step_size: float) -> float:
-        """Return the step size of the line search; its first round asks for both ends."""
-        known: dict[float, tuple[float, float]] = {}
-
-        def at(size: float) -> tuple[float, float]:
-            if size not in known:
-                sizes = [size] if known else list(dict.fromkeys([0.0, float(max_step_size)]))
-                found = self.slopes(margins, direction, sizes).tolist()
-                known.update(zip(sizes, map(tuple, found), strict=True))
-            return known[size]
-
-        return line_search(at, max_step_size)
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -496,12 +485,12 @@ class DaskGradient(Gradient):
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for a few features, shape (len(features), n_features)."""
         (blocks,) = self._team.ask(Question("rows", (self._number, features)))
-        return np.concatenate(blocks, axis=1)
+        return np.concatenate(blocks).T
 
     def drift_since(self, other: DaskGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
         (blocks,) = self._team.ask(Question("drift", (self._number, other.handle.number)))
-        return np.concatenate(blocks, axis=1)[0]
+        return np.concatenate(blocks)[:, 0]
 
     # --- the whole -------------------------------------------------------------------------------
 

@@ -19,6 +19,10 @@ from ..cpu.comparisons import make_comparisons
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import Rows
 from ..cpu.workers import Workers
+from ..cuda.layout import OnCard
+from ..cuda.memory import estimate
+from ..cuda.problem import CUDAProblem
+from ..cuda.runtime import Device
 
 #: Rows of S that share a pass over X.
 WIDTH = 8
@@ -70,6 +74,8 @@ class Shard:
         The same, relative to the largest of all.
     workers : Workers
     store_products : bool
+    device : Device, default=None
+        The card that computes; None is the processor.
     """
 
     def __init__(
@@ -81,12 +87,18 @@ class Shard:
         *,
         workers: Workers,
         store_products: bool,
+        device: Device | None = None,
     ) -> None:
+        if device is not None:
+            need = estimate(matrix, compared).total
+            device.check_fits("A shard", need, "auto", ("use more workers with a GPU each",))
         rows = Rows(matrix, workers)
+        store_products = store_products and device is None
         self.comparisons = make_comparisons(rows, compared, omega, store_products=store_products)
+        self._card = None if device is None else OnCard(self.comparisons, device)
         self.weights = weights
         self.n_features, self.nnz = matrix.shape[1], matrix.nnz
-        self.problems: dict[int, CPUProblem] = {}
+        self.problems: dict[int, CPUProblem | CUDAProblem] = {}
         self.values: dict[int, Any] = {}
         self.steps: dict[int, Step] = {}
 
@@ -104,7 +116,10 @@ class Shard:
         getattr(self, f"_make_{verb}")(out, *args)
 
     def _make_problem(self, out: int, features: np.ndarray, loss: Loss, *sizes: float) -> None:
-        self.problems[out] = CPUProblem(self.comparisons, features, loss, *sizes)
+        if self._card is None:
+            self.problems[out] = CPUProblem(self.comparisons, features, loss, *sizes)
+        else:
+            self.problems[out] = CUDAProblem(self._card, features, loss, *sizes)
 
     def _make_margins(self, out: int, of: int, past: Past, known: np.ndarray | None) -> None:
         problem = self.problems[of]
@@ -113,7 +128,7 @@ class Shard:
             direction = problem.direction(margins, decoded(numbers))
             margins = problem.advance(margins, direction, size).margins
         if known is not None:
-            margins = problem.restore({"margins": margins, "known": known})
+            margins = problem.restore({"margins": np.asarray(margins), "known": known})
         self.values[out] = margins
 
     def _make_direction(self, out: int, of: int, margins: int, numbers: np.ndarray) -> None:
@@ -175,20 +190,23 @@ class Shard:
         of = self.values[gradient]
         return np.zeros(len(atoms)) if of is None else of.entries(atoms)
 
+    # What is as long as the features has one row per feature, so that blocks of them are in one
+    # piece.
+
     def _diagonal(self, gradient: int, *_: Any) -> np.ndarray:
         of = self.values[gradient]
-        return np.zeros((1, self.n_features)) if of is None else of.diagonal[None]
+        return np.zeros((self.n_features, 1)) if of is None else of.diagonal[:, None]
 
     def _rows(self, gradient: int, features: np.ndarray, *_: Any) -> np.ndarray:
         of = self.values[gradient]
         if of is None:
-            return np.zeros((len(features), self.n_features))
+            return np.zeros((self.n_features, len(features)))
         steps = range(0, len(features), WIDTH)
-        parts = [of.rows(features[k : k + WIDTH]) for k in steps]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+        parts = [of.rows(features[k : k + WIDTH]).T for k in steps]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def _drift(self, gradient: int, other: int) -> np.ndarray:
-        return self.values[gradient].drift_since(self.values[other])[None]
+        return self.values[gradient].drift_since(self.values[other])[:, None]
 
     def _statistics(self) -> np.ndarray:
         """Return weight, margins of the dot product, values and ‖x‖² per anchor, and anchors."""
@@ -219,7 +237,7 @@ class Shard:
         return self.problems[of].largest_margin(self.values[margins])
 
     def _margins(self, margins: int) -> np.ndarray:
-        return self.values[margins]
+        return np.asarray(self.values[margins])
 
     def _known(self, of: int, margins: int) -> np.ndarray:
         return self.problems[of].snapshot(self.values[margins])["known"]

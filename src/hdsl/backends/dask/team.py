@@ -144,15 +144,16 @@ class Team:
     def dismiss_lost(self) -> None:
         """Forget the members whose workers are gone or do not answer."""
         alive = set(self.workers())
-        deaf = set(self.client.sync(self._deaf)) if self.seats else set()
-        self.excluded |= deaf & alive
+        seats = [seat for seat in self.seats if seat.address in alive]  # of others all is known
+        deaf = set(self.client.sync(self._deaf, seats)) if seats else set()
+        self.excluded |= deaf & set(self.workers())
         lost = [s for s in self.seats if s.address not in alive or s.address in deaf]
         self.seats = [seat for seat in self.seats if seat not in lost]
         self.n_lost += len(lost)
         for seat in lost:
             seat.future.release()
 
-    async def _deaf(self) -> list[str]:
+    async def _deaf(self, seats: list[Seat]) -> list[str]:
         """Return the workers that do not say in time that they have their member."""
 
         async def answers(seat: Seat) -> bool:
@@ -162,8 +163,8 @@ class Team:
                 return False
             return True
 
-        found = await asyncio.gather(*(answers(seat) for seat in self.seats))
-        return [seat.address for seat, ok in zip(self.seats, found, strict=True) if not ok]
+        found = await asyncio.gather(*map(answers, seats))
+        return [seat.address for seat, ok in zip(seats, found, strict=True) if not ok]
 
     def connect(self, bounds: np.ndarray) -> None:
         """Let all members know each other; `bounds` are those of their blocks of features."""
@@ -304,20 +305,47 @@ def payload(content: Any) -> int:
 
 
 def wait_for(futures: Sequence[Any], timeout: float, *, what: str) -> None:
-    """Wait until futures are finished; raise WorkerLost where they are not in time.
+    """Wait until futures are finished; raise WorkerLost where nothing happens for too long.
 
     Dask makes lost results again, so they are waited for.
     """
-    end = time.monotonic() + timeout
+    patience = Patience(futures, timeout, what)
     while not (is_done(futures, POLL) and all(f.status != "lost" for f in futures)):
-        if time.monotonic() > end:
-            raise WorkerLost(f"{what} within {timeout:g} s.")
+        patience.check()
         time.sleep(0.01)
     for future in futures:
         if future.status == "error" and not is_loss(future.exception(timeout=timeout)):
             future.result(timeout=timeout)  # raises what went wrong
         if future.status not in ("finished", "pending", "lost"):
             raise WorkerLost(f"{what}: {future.key} is {future.status}.")
+
+
+class Patience:
+    """The end of a wait for tasks: a time without any progress on the cluster.
+
+    Parameters
+    ----------
+    futures : sequence of Future
+    timeout : float
+        Seconds in which the tasks that workers have must change.
+    what : str
+        What is waited for, with a verb.
+    """
+
+    def __init__(self, futures: Sequence[Any], timeout: float, what: str) -> None:
+        self._client = futures[0].client if futures else None
+        self._timeout, self._what = timeout, what
+        self._seen: Any = None
+        self._end = time.monotonic() + timeout
+
+    def check(self) -> None:
+        """Raise WorkerLost where nothing has changed for too long."""
+        assert self._client is not None
+        now = {worker: frozenset(keys) for worker, keys in self._client.processing().items()}
+        if now != self._seen:
+            self._seen, self._end = now, time.monotonic() + self._timeout
+        elif time.monotonic() > self._end:
+            raise WorkerLost(f"{self._what} within {self._timeout:g} s.")
 
 
 def is_loss(error: Any) -> bool:

@@ -63,28 +63,6 @@ def _best_first(scores, rows):
 
 
 @kernel()
-def _best_of(sums, labels, label, same, skip, scores, rows):
-    """Write the largest of `sums` whose label is `label`, or is not, all but number `skip`.
-
-    Returns how many there are.
-    """
-    if scores.size == 0:
-        return 0
-    n = 0
-    worst = np.nan  # no comparison with it holds: all candidates enter until the list is full
-    for b in range(sums.size):
-        score = sums[b]
-        if score <= worst:
-            continue  # most rows end here; an equal score in the list has the smaller row
-        if b != skip and (labels[b] == label) == same:
-            n = push(scores, rows, n, score, b)
-            if n == scores.size:
-                worst = scores[0]
-    _best_first(scores[:n], rows[:n])
-    return n
-
-
-@kernel()
 def _score_to_beat(same_scores, n_same, other_scores, n_other):
     """Return the score above which a row enters one of two heaps; -inf where one is not full."""
     if n_same < same_scores.size or n_other < other_scores.size:
@@ -118,17 +96,36 @@ def _fill_lists(
     r, sums, query_labels, labels, own, want_same, want_other,
     same_scores, same_rows, same_size, other_scores, other_rows, other_size,
 ):  # fmt: skip
-    """Fill both lists of query r from its inner products with all rows."""
+    """Fill both lists of query r from its inner products with all rows, in one pass."""
     skip = r if own else -1
     label = query_labels[r]
-    k = want_same[r]
-    if k:
-        scores, rows = same_scores[r, :k], same_rows[r, :k]
-        same_size[r] = _best_of(sums, labels, label, True, skip, scores, rows)
-    k = want_other[r]
-    if k:
-        scores, rows = other_scores[r, :k], other_rows[r, :k]
-        other_size[r] = _best_of(sums, labels, label, False, skip, scores, rows)
+    same, other = same_scores[r, : want_same[r]], other_scores[r, : want_other[r]]
+    n_same, n_other = 0, 0
+    # The score that a row must be above; until a list is full, all rows enter it.
+    beat_same = -np.inf if same.size else np.inf
+    beat_other = -np.inf if other.size else np.inf
+    low = min(beat_same, beat_other)
+    for b in range(sums.size):
+        score = sums[b]
+        if score <= low or b == skip:
+            continue  # most rows end here; an equal score in the list has the smaller row
+        if labels[b] == label:
+            if score > beat_same:
+                n_same = push(same, same_rows[r], n_same, score, b)
+                if n_same == same.size:
+                    beat_same = same[0]
+                    low = min(beat_same, beat_other)
+        elif score > beat_other:
+            n_other = push(other, other_rows[r], n_other, score, b)
+            if n_other == other.size:
+                beat_other = other[0]
+                low = min(beat_same, beat_other)
+    if same.size:
+        same_size[r] = n_same
+        _best_first(same[:n_same], same_rows[r, :n_same])
+    if other.size:
+        other_size[r] = n_other
+        _best_first(other[:n_other], other_rows[r, :n_other])
 
 
 @kernel()
