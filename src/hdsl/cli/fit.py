@@ -279,6 +279,20 @@ def fit(
         raise typer.Exit(INTERRUPTED)
 
 
+def _check_checkpoints(checkpoint: Path | None, output: Path) -> list[Path]:
+    """Return the files of checkpoints; raise unless they can be written."""
+    from ..files.atomic import check_can_write
+    from .learn import checkpoint_of_choice
+
+    checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
+    if any(path.resolve() == output.resolve() for path in checkpoints):
+        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
+    for path in checkpoints:
+        if not os.path.lexists(path):
+            check_can_write(path, "the checkpoint")
+    return checkpoints
+
+
 def _show_file(output: Path, outcome: Outcome, no_documents: bool) -> None:
     """Print what the model file holds, and what to do with it."""
     size = memory.format_bytes(output.stat().st_size)
@@ -311,20 +325,6 @@ def _check_options(
             "--tfidf and --no-tfidf are for a matrix of counts: the texts of a table are always "
             "weighted. Leave it out."
         )
-
-
-def _check_checkpoints(checkpoint: Path | None, output: Path) -> list[Path]:
-    """Return the files of checkpoints; raise unless they can be written."""
-    from ..files.atomic import check_can_write
-    from .learn import checkpoint_of_choice
-
-    checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
-    if any(path.resolve() == output.resolve() for path in checkpoints):
-        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
-    for path in checkpoints:
-        if not os.path.lexists(path):
-            check_can_write(path, "the checkpoint")
-    return checkpoints
 
 
 def _local_model(regions: int, shared: dict[str, Any], given: dict[str, Any]) -> Any:

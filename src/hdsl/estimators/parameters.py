@@ -109,8 +109,7 @@ def _check_objects(owner: str, model: HDSL) -> None:
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):
         wanted = f"an int other than 0, up to {MOST_JOBS}"
-        got = f"{n_jobs!r:.80}"
-        raise user_input.ParameterError(owner, "n_jobs", wanted, got, ", or None")
+        raise user_input.ParameterError(owner, "n_jobs", wanted, f"{n_jobs!r:.80}", ", or None")
     if not isinstance(model.checkpoint, str | os.PathLike | None) or model.checkpoint == "":
         raise ValueError(
             f"The 'checkpoint' parameter of {owner} must be the path of a file, or None. Got "
