@@ -156,8 +156,8 @@ def reproduce(
         typer.Argument(
             metavar="NAME...",
             help="recovery, links, knn, svm, features, sparsity, dimension, complexity: of the "
-            "paper. judgements, quality, rivals, defaults, classification, cisi, phase, local: beyond "
-            "it. all: all.",
+            "paper. judgements, quality, rivals, defaults, classification, cisi, phase, local: "
+            "beyond it. all: all.",
         ),
     ],
     quick: Annotated[
