@@ -27,7 +27,7 @@ docs = load_docstrings(min_rows_per_label=80)
 X, X_test, y, y_test = train_test_split(
     docs.X, docs.y, test_size=0.5, stratify=docs.y, random_state=0
 )
-settings = {"n_targets": 3, "n_impostors": 5, "max_iter": 200, "random_state": 0}
+settings = {"n_targets": 3, "n_impostors": 5, "random_state": 0}
 alone = HDSL(scale=300.0, prior=0.0, **settings).fit(X, y)
 added = HDSL(scale=300.0, prior=3.0, **settings).fit(X, y)
 print(f"{X.shape[1]} words; {len(alone.weights_)} and {len(added.weights_)} pairs were learned.")
