@@ -483,6 +483,7 @@ def test_learned_and_settings(model, show):
     ]  # fmt: skip
     status = page.locator("#status").inner_text()
     assert f"the one after {model.n_iter_} of 120 iterations" in status
+    assert status.startswith("The number of iterations was chosen on validation rows.")
     assert "written without rows" in page.locator("#items-note").inner_text()
 
 

@@ -180,7 +180,8 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
         n_others, others = n_others + 1, others + part["value"]
     while named:
         said = [f"{one_line(w['name'], 40)} {w['value']:+.2f}" for w in named]
-        said += [f"and {n_others} more {others:+.2f}"] if n_others else []
+        rest = round(others, 2) + 0.0  # no -0.00
+        said += [f"and {n_others} more {rest:+.2f}"] if n_others else []
         line = f"{' ' * 9}= {', '.join(said)}"
         if len(line) <= width() or len(named) == 1:
             return [line]

@@ -20,7 +20,8 @@ function showSettings() {
   const chosen = `The number of iterations, ${whole(model.n_iter)}, was chosen on validation rows; then ` +
     "the model learned from these rows, too, for as many iterations.";
   $("status").append([
-    choice ? chosen : ENDS[model.status] ?? `The run ended with status ${model.status}.`,
+    choice ? chosen : isChosen() ? "The number of iterations was chosen on validation rows."
+      : ENDS[model.status] ?? `The run ended with status ${model.status}.`,
     LAST > model.n_iter ? `The fitted model is the one after ${whole(model.n_iter)} of ${length}.` : "",
     Number.isNaN(gap) ? "" : `Its duality gap is ${number(gap)}, ${how}.`,
     `The scale is ${number(model.scale, 4)}, and the prior, the weight of the plain dot product, is`,
