@@ -160,7 +160,7 @@ def read_triplets(path):
     """Read judgements by row number, as the command line does."""
     from hdsl.cli import inputs
 
-    inputs.read_comparisons(path, 4)
+    inputs.read_comparisons(path, inputs.Data(path, np.eye(4)))
 
 
 TARGETS = {
