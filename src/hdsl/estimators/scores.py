@@ -266,7 +266,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
         X, y = training.X, training.y
         if isinstance(self.cv, int | np.integer):
             user_input.check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
-            return _stratified_folds(y, int(self.cv), random_state)
+            return stratified_folds(y, int(self.cv), random_state)
         folds = list(check_cv(self.cv, y, classifier=True).split(X, y))
         scored = np.concatenate([np.arange(len(y))[test] for _, test in folds])
         if not np.array_equal(np.sort(scored), np.arange(len(y))):
@@ -367,7 +367,7 @@ def _columns_with_values(X: Any) -> np.ndarray | None:
     return None if len(columns) in (0, X.shape[1]) else columns.astype(np.int64)
 
 
-def _stratified_folds(
+def stratified_folds(
     y: np.ndarray, n_folds: int, random_state: np.random.RandomState
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return folds with the same share of each class, up to one row.
