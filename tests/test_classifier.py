@@ -11,7 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
-from hdsl import HDSL, LocalHDSL, SimilarityClassifier
+from hdsl import HDSL, LocalHDSL, SimilarityClassifier, experiments
+from hdsl.experiments import runner
+from hdsl.experiments.local import Task
 from test_neighbors import X, Y
 
 LOSSES = ("squared_hinge", "log_loss")
@@ -159,3 +161,29 @@ def test_what_cannot_be_used_is_said(parameters, message):
 def test_one_class_is_not_enough():
     with pytest.raises(ValueError, match="needs at least 2 classes"):
         SimilarityClassifier().fit(X, np.zeros(len(X)))
+
+
+def test_columns_that_no_training_row_has_do_not_count():
+    wider = np.hstack([X, np.zeros((len(X), 1))])
+    found = SimilarityClassifier(C=1.0, random_state=0).fit(wider, Y)
+    before = found.decision_function(wider)
+    wider[:, -1] = 100.0
+    assert_allclose(found.decision_function(wider), before)
+
+
+def test_the_experiment_compares_with_linear_classifiers(tmp_path, capsys, monkeypatch):
+    rows = sp.csr_array(X)
+    task = Task({}, rows[:40], Y[:40], rows[40:], Y[40:])
+    monkeypatch.setattr("hdsl.experiments.local.real_task", lambda *_: task)
+    command = ["classification", "--quick", "--jobs", "1", "--out", str(tmp_path)]
+    assert experiments.main(command) == 0
+    page = capsys.readouterr().out
+    assert "SimilarityClassifier is no worse than LinearSVC on" in page
+    lines = runner.read(runner.Settings(tmp_path, quick=True), "classification").values()
+    for line in lines:
+        assert line["n"] == 20
+        for found in line["rules"].values():
+            assert 0 <= found["wrong"] <= 20
+            assert 0 <= found["folds"] <= 1
+    (error,) = (tmp_path / "classification-errors.csv").read_text().splitlines()[1:]
+    assert error.startswith("docstrings,40,20,")

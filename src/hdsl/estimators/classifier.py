@@ -1,4 +1,4 @@
-"""Classification by similarities to landmarks: a sparse linear classifier on top of a similarity."""
+"""Classification by similarities to landmarks: a sparse linear classifier on top."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import user_input
 from ..similarity import LearnedCosine, Rewriter, as_rewriter, unit_rows
 from .landmarks import check_landmarks, draw_landmarks
-from .scores import stratified_folds
+from .scores import columns_with_values, stratified_folds
 
 #: Losses, and what `l1_min_c` calls them.
 LOSSES = {"squared_hinge": "squared_hinge", "log_loss": "log"}
@@ -58,7 +58,8 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         A fitted similarity is used as it is; it can be any object with ``rewrite(X)``. A model that
         is not fitted, such as ``HDSL(objective="classification")``, is cloned and learns from the
         rows and labels given to ``fit``; so is a fitted one that was cloned, as in a grid search.
-        None is the dot product of rows at unit length.
+        None is the dot product of rows at unit length; columns that no training row has do not
+        count in the length.
     landmarks : "all", int or array-like of int, default=500
         All training rows, so many in all, drawn from each class by its share, at least 2, or the
         rows with these numbers. Most get no weight.
@@ -67,12 +68,12 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     loss : {"squared_hinge", "log_loss"}, default="squared_hinge"
         "log_loss" is logistic regression, and has ``predict_proba``.
     C : float > 0 or "cv", default="cv"
-        Inverse strength of the penalty, for similarities to a landmark with a mean of 0, and with a
-        root mean square of 1 over all. "cv" chooses
-        from 10 to 3,000 times the least C that gives any landmark a weight, by folds of the training
-        rows; of equals the smallest. Landmarks among the rows that a fold holds out are left out
-        there. A similarity that learned from all rows has seen those held out: to choose as for new
-        rows, put an unfitted one and C in a grid search.
+        Inverse strength of the penalty, for similarities with a mean of 0 per landmark and a root
+        mean square of 1 over all. "cv" chooses from 10 to 3,000 times the least C that gives any
+        landmark a weight, by folds of the training rows; of equals the smallest. Landmarks among
+        the rows that a fold holds out are left out there. A similarity that learned from all rows
+        has seen those held out: to choose as for new rows, put an unfitted one and C in a grid
+        search.
     cv : int, default=3
         Number of folds.
     max_iter : int, default=1000
@@ -94,6 +95,8 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         Passes of the solver.
     similarity_ : Rewriter or None
         The similarity used.
+    columns_ : ndarray or None
+        Columns that count in the length of a row without a similarity; None is all.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -160,26 +163,29 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
                 f"{learned.classes_.tolist()[0]!r}."
             )
         learned.similarity_ = self._similarity(X, y)
+        learned.columns_ = columns_with_values(X)
         random_state = check_random_state(self.random_state)
         rng = np.random.default_rng(random_state.randint(2**31 - 1))
         drawn = np.flatnonzero(draw_landmarks(self.landmarks, codes, None, rng))
-        learned._index = learned._sides(X[drawn])[1]
-        features = learned._similarities(X)
-        # With a mean of 0 the solver needs fewer passes. With a root mean square of 1 the same C
-        # means the same for any scale and prior.
-        mean = features.mean(axis=0)
+        queries, index = learned._sides(X)
+        index = index[drawn]
+        features = _products(queries, index)
+        # With means of 0 the solver needs fewer passes. They are of the other rows: a landmark's
+        # similarity to itself is like no other. With a root mean square of 1 a C means the same for
+        # any scale and prior.
+        own = features[drawn, np.arange(len(drawn))]
+        mean = (features.sum(axis=0) - own) / max(len(features) - 1, 1)
         features -= mean
         size = float(np.sqrt(np.mean(np.square(features)))) or 1.0
         features /= size
         seed = random_state.randint(2**31 - 1)
-        learned.C_ = self._choose_C(features, codes, drawn, seed)
+        learned.C_ = self._penalty(features, codes, drawn, seed)
         coef, intercept, learned.n_iter_ = self._weights(features, codes, learned.C_, seed)
         coef = coef / size
         used = np.flatnonzero(coef.any(axis=0))
         learned.landmarks_, learned.coef_ = drawn[used], coef[:, used]
         learned.intercept_ = intercept - coef @ mean
-        learned._index = learned._index[used]
-        self.__dict__ = vars(learned)
+        self.__dict__ = {**vars(learned), "_index": index[used]}
         return self
 
     def _check_parameters(self, name: str) -> None:
@@ -199,7 +205,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         name = f"The 'similarity' parameter of {type(self).__name__}"
         return as_rewriter(model, X.shape[1], name)
 
-    def _choose_C(
+    def _penalty(
         self, features: np.ndarray, codes: np.ndarray, drawn: np.ndarray, seed: int
     ) -> float:
         """Return C as given, or the one with the fewest errors in folds."""
@@ -286,19 +292,15 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "coef_")
         X = user_input.check_matrix(self, X, reset=False)
-        return self._similarities(X) @ self.coef_.T + self.intercept_
-
-    def _similarities(self, X: Any) -> np.ndarray:
-        """Return the similarity of rows of X to the landmarks, shape (n_rows, n_landmarks)."""
-        product = self._sides(X)[0] @ self._index.T
-        return product.toarray() if sp.issparse(product) else np.asarray(product)
+        return _products(self._sides(X)[0], self._index) @ self.coef_.T + self.intercept_
 
     def _sides(self, X: Any) -> tuple[Any, Any]:
         """Return both sides of the similarity: its values are dot products of rows of the two."""
         X = X.astype(np.float64, copy=False)
         similarity = self.similarity_
         if similarity is None:
-            return unit_rows(X), unit_rows(X)
+            rows = unit_rows(X, self.columns_)
+            return rows, rows
         similarity = LearnedCosine(similarity) if self.cosine else similarity
         return similarity.rewrite(X), similarity.index_rows(X)
 
@@ -306,6 +308,12 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+
+def _products(queries: Any, index: Any) -> np.ndarray:
+    """Return the dot products of the rows of both, dense."""
+    product = queries @ index.T
+    return product.toarray() if sp.issparse(product) else np.asarray(product)
 
 
 def _decide(scores: np.ndarray) -> np.ndarray:

@@ -377,9 +377,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         X = user_input.check_matrix(checked, X, reset=earlier is None)
         X = user_input.as_problem_matrix(X)
         rows = RowNorm.of(self, X, continues=earlier is not None)
-        train = Supervision.check(
-            type(self).__name__, rows.apply(X), **given, **class_rows(self)
-        )
+        train = Supervision.check(type(self).__name__, rows.apply(X), **given, **class_rows(self))
         held, whole = None, train
         refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length
         if any(part is not None for part in validation):

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
 from ..triplets.rows import row_keys
 
 OBJECTIVES = ("triplets", "classification")

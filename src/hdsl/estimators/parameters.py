@@ -73,7 +73,11 @@ def check_parameters(model: HDSL) -> None:
 
 def _check_classification(owner: str, model: HDSL) -> None:
     """Raise ValueError for parameters of triplets of rows, which this objective does not make."""
-    for parameter, default in (("mining", "neighbors"), ("class_centers", None), ("mine_every", None)):
+    for parameter, default in (
+        ("mining", "neighbors"),
+        ("class_centers", None),
+        ("mine_every", None),
+    ):
         value = getattr(model, parameter)
         if value is not default and value != default:
             raise ValueError(

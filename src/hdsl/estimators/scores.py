@@ -238,7 +238,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
                 f"{checked.classes_.tolist()[0]!r}."
             )
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
-        checked.columns_ = _columns_with_values(X)
+        checked.columns_ = columns_with_values(X)
         random_state = check_random_state(self.random_state)
         seed = random_state.randint(2**31 - 1)
         classifier = LinearSVC(random_state=seed) if self.classifier is None else self.classifier
@@ -361,7 +361,7 @@ class _Training:
         return class_scores(self.fit(train), self.X[test], self.classes)
 
 
-def _columns_with_values(X: Any) -> np.ndarray | None:
+def columns_with_values(X: Any) -> np.ndarray | None:
     """Return the numbers of the columns that have a value; None if all have, or none has."""
     columns = np.unique(X.indices) if sp.issparse(X) else np.flatnonzero(X.any(axis=0))
     return None if len(columns) in (0, X.shape[1]) else columns.astype(np.int64)

@@ -32,6 +32,7 @@ NAMES = (
     "cisi",
     "phase",
     "local",
+    "classification",
 )
 
 
