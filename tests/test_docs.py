@@ -21,6 +21,7 @@ PAGES = (
     "search_logs",
     "datasets",
     "local",
+    "classification",
 )
 #: Pages of engines, and the packages that they need.
 ENGINES = {
