@@ -446,6 +446,48 @@ def center_comparisons(X, y, n_centers, weight_of_anchor):
     return np.array(centers), np.array(made), np.array(weights)
 
 
+def landmark_pairs(X, y, is_landmark, n_centers, weights=None):
+    """Return (row, own landmarks without the row, landmarks of another class, weight), slowly.
+
+    For classes of landmarks so few that each is left out alone. The others are those of the
+    nearest means.
+    """
+    weights = np.ones(len(X)) if weights is None else np.asarray(weights, dtype=float)
+    of = {c: [k for k in np.flatnonzero(is_landmark & (y == c)) if weights[k] > 0] for c in set(y)}
+    pairs = []
+    for row in np.flatnonzero(weights):
+        own = [k for k in of[y[row]] if k != row]
+        near = sorted(
+            (-float(X[row] @ np.average(X[of[c]], axis=0, weights=weights[of[c]])), c)
+            for c in of
+            if c != y[row] and of[c]
+        )[:n_centers]
+        if own:
+            pairs += [(row, own, of[c], weights[row] / len(near)) for _, c in near]
+    return pairs, weights
+
+
+def landmark_objective(X, y, is_landmark, S, loss, n_centers, weights=None):
+    """Return the mean loss of mean similarities to landmarks, and the number of margins."""
+    pairs, weights = landmark_pairs(X, y, is_landmark, n_centers, weights)
+    margins = [
+        np.average(S[row, own], weights=weights[own])
+        - np.average(S[row, other], weights=weights[other])
+        for row, own, other, _ in pairs
+    ]
+    values = LOSSES[loss][0](np.array(margins))
+    return np.average(values, weights=[weight for *_, weight in pairs]), len(pairs)
+
+
+def landmark_comparisons(X, y, is_landmark, n_centers):
+    """Return rows with two means for each margin, triplets of these, and their weights."""
+    pairs, _ = landmark_pairs(X, y, is_landmark, n_centers)
+    means = [X[part].mean(axis=0) for _, *parts, _ in pairs for part in parts]
+    n = len(X)
+    triplets = [(row, n + 2 * t, n + 2 * t + 1) for t, (row, *_) in enumerate(pairs)]
+    return np.vstack([X, *means]), np.array(triplets), np.array([weight for *_, weight in pairs])
+
+
 def atom_margins(problem, atoms):
     """Return the margins of each atom without the prior's, shape (T, n_atoms)."""
     columns = [problem.margins_of(atom_matrix(atom, problem.d, problem.scale)) for atom in atoms]

@@ -131,6 +131,7 @@ def compare(tmp_path, cuts, learn=None, **parameters):
         {"early_stopping": True, "n_iter_no_change": 10, "oracle": "heuristic"},
         {"mine_every": 10, "tol": 0.05, "step": "pairwise", "class_centers": "classes"},
         {"mine_every": 10, "early_stopping": True, "oracle": "exact"},
+        {"objective": "classification", "landmarks": 12, "early_stopping": True},
     ],
     ids=str,
 )

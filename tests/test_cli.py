@@ -200,6 +200,15 @@ def test_fit_with_regions_makes_a_model_that_every_command_takes(place, tmp_path
     assert "--regions does not go with --batch-size" in message
 
 
+def test_fit_by_classification(place, tmp_path):
+    path = tmp_path / "centres.hdsl"
+    given = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 20, "-o", path)
+    good(*given, "--objective", "classification")
+    assert load_scored(path).model.objective == "classification"
+    message = bad(*given, "--objective", "classification", "--regions", 2)
+    assert "--regions does not go with --objective" in message
+
+
 def test_commands_show_class_scores_by_name(place, tmp_path):
     path, page = place / "model.hdsl", tmp_path / "r.html"
     assert "features and 3 class scores; " in good(

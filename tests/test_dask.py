@@ -402,6 +402,7 @@ def test_one_machine_says_where_to_go():
     ("params", "message"),
     [
         ({"mine_every": 5}, "mine_every"),
+        ({"objective": "classification"}, "objective"),
         ({"early_stopping": True}, "X_val"),
         ({"n_jobs": 2}, "threads"),
         ({"device": "cuda:1"}, "must be one of 'cpu', 'cuda'"),

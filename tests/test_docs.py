@@ -22,6 +22,7 @@ PAGES = (
     "datasets",
     "local",
     "reproducing",
+    "classification",
 )
 #: Pages of engines, and the packages that they need.
 ENGINES = {

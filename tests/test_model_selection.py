@@ -142,7 +142,7 @@ def test_the_surface_of_judgements(kind, cv):
     assert searched.best_estimator_.n_triplets_ == len(T)
 
 
-def test_an_int_makes_stratified_folds():
+def test_an_int_makesstratified_folds():
     order = np.argsort(Y, kind="stable")  # sorted labels must not matter
     seen = []
 

@@ -4,14 +4,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimators import HDSL, HDSLCV, ClassScores, LocalHDSL, LocalHDSLCV, load, save
+    from .estimators import (
+        HDSL,
+        HDSLCV,
+        ClassScores,
+        LocalHDSL,
+        LocalHDSLCV,
+        SimilarityClassifier,
+        load,
+        save,
+    )
     from .neighbors import SimilarityKNeighborsClassifier
 
     __version__: str
 
 __all__ = [
-    "HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "LocalHDSLCV", "SimilarityKNeighborsClassifier",
-    "__version__", "load", "save",
+    "HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "LocalHDSLCV", "SimilarityClassifier",
+    "SimilarityKNeighborsClassifier", "__version__", "load", "save",
 ]  # fmt: skip
 
 # Loaded on first use: importing scikit-learn takes seconds, and `hdsl --help` does not need it.
@@ -21,6 +30,7 @@ _HOMES = {
     "HDSLCV": "estimators",
     "LocalHDSL": "estimators",
     "LocalHDSLCV": "estimators",
+    "SimilarityClassifier": "estimators",
     "SimilarityKNeighborsClassifier": "neighbors",
     "load": "estimators",
     "save": "estimators",

@@ -138,6 +138,13 @@ def fit(
             panel=LEARNING,
         ),
     ] = 0,
+    objective: Annotated[
+        str,
+        option(
+            "triplets of rows, or classification: each row against the means of the labels.",
+            panel=LEARNING,
+        ),
+    ] = "triplets",
     no_class_scores: Annotated[
         bool,
         option(
@@ -229,8 +236,10 @@ def fit(
     }  # fmt: skip
     given = {"--quadruplets": quadruplets, "--batch-size": batch_size, "--mine-every": mine_every,
              "--checkpoint": checkpoint,
+             "--objective": None if objective == "triplets" else objective,
              "--device": None if device == "cpu" else device}  # fmt: skip
     own: dict[str, Any] = {
+        "objective": objective,
         "batch_size": batch_size,
         "mine_every": mine_every,
         "n_iter_no_change": patience,

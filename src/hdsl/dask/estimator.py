@@ -53,7 +53,7 @@ callback, random_state, verbose
         With "cuda" each worker computes on the first GPU that it sees; the client needs none. Start
         one worker per GPU (``dask_cuda.LocalCUDACluster`` does), and pass their number as
         `n_shards`.
-    mine_every, early_stopping, validation_fraction, class_centers, n_jobs
+    objective, landmarks, mine_every, early_stopping, validation_fraction, class_centers, n_jobs
         As in `hdsl.HDSL`, but only their defaults are accepted; workers use their own threads. To
         stop early pass X_val with triplets_val.
     memory_limit : "auto", float or None, default="auto"
@@ -103,6 +103,8 @@ callback, random_state, verbose
         init: str = "zero",
         batch_size: int | None = None,
         mining: str | Callable[..., np.ndarray] = "neighbors",
+        objective: str = "triplets",
+        landmarks: Any = "all",
         class_centers: str | None = None,
         n_targets: int = 10,
         n_impostors: int = 10,
@@ -129,7 +131,8 @@ callback, random_state, verbose
         super().__init__(
             scale, prior=prior, norm=norm, loss=loss, oracle=oracle, step=step,
             step_size=step_size, init=init, batch_size=batch_size, mining=mining,
-            class_centers=class_centers, n_targets=n_targets, n_impostors=n_impostors,
+            objective=objective, landmarks=landmarks, class_centers=class_centers,
+            n_targets=n_targets, n_impostors=n_impostors,
             mine_every=mine_every, max_iter=max_iter, tol=tol, early_stopping=early_stopping,
             validation_fraction=validation_fraction, n_iter_no_change=n_iter_no_change,
             scoring=scoring, warm_start=warm_start, checkpoint=checkpoint,
@@ -193,6 +196,11 @@ callback, random_state, verbose
         user_input.check_word("HDSL", "device", self.device, ("cpu", "cuda"))
         if self.device != "cpu" and not isinstance(self.loss, str):
             raise ValueError("A loss of your own needs device='cpu': GPUs compute named ones only.")
+        if self.objective != "triplets":
+            raise ValueError(
+                f"The 'objective' parameter of hdsl.dask.HDSL must be 'triplets'. Got "
+                f"{self.objective!r}: give triplets= with means of landmarks as rows."
+            )
         number = user_input.check_number
         number("HDSL", "n_shards", self.n_shards, low=1, integer=True, words=("auto",))
         number("HDSL", "timeout", self.timeout, low=0, strict=True)

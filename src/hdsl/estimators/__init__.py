@@ -1,5 +1,6 @@
 """Estimators as scikit-learn knows them."""
 
+from .classifier import SimilarityClassifier
 from .cv import HDSLCV
 from .hdsl import HDSL
 from .local import LocalHDSL
@@ -7,4 +8,7 @@ from .local_cv import LocalHDSLCV
 from .saving import load, save
 from .scores import ClassScores
 
-__all__ = ["HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "LocalHDSLCV", "load", "save"]
+__all__ = [
+    "HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "LocalHDSLCV", "SimilarityClassifier", "load",
+    "save",
+]  # fmt: skip

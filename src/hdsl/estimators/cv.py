@@ -29,7 +29,7 @@ from .fitting import Fit, check_memory, chosen_sizes, estimate_fit, make_layout
 from .hdsl import HDSL
 from .mining import Mining
 from .model import SimilarityModel
-from .parameters import check_parameters
+from .parameters import check_parameters, class_rows
 from .progress import GridProgress
 from .rows import RowNorm
 from .supervision import Supervision
@@ -165,7 +165,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         rows = RowNorm.of(base, X, continues=False)
         whole = Supervision.check(
             type(self).__name__, rows.apply(X), y, triplets=triplets, quadruplets=quadruplets,
-            sample_weight=sample_weight, class_centers=base.class_centers,
+            sample_weight=sample_weight, **class_rows(base),
         )  # fmt: skip
         validation = (X_val, y_val, triplets_val)
         is_fixed = any(part is not None for part in validation)
@@ -438,6 +438,7 @@ def _automatic(base: HDSL, data: Supervision) -> tuple[float, float]:
 
 def _mined(base: HDSL, data: Supervision, rng: np.random.Generator) -> Supervision:
     """Return the data with their triplets."""
+    data = data.draw(rng)
     compared, weights = Mining.of(base)(data, rng)
     return replace(data, compared=compared, compared_weights=weights)
 

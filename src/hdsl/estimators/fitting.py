@@ -162,7 +162,7 @@ class Fit:
         checkpoint: Checkpoint | None = None,
         layout: Layout | None = None,
     ) -> None:
-        self.model, self.supervision, self.validation = model, supervision, validation
+        self.model, self.supervision, self.validation = model, supervision.draw(rng), validation
         self.rng, self.earlier, self.checkpoint = rng, earlier, checkpoint
         self.mine = Mining.of(model)
         is_labelled = not supervision.is_judged
@@ -404,7 +404,8 @@ def identity_of_run(
     def of(data: Supervision | None) -> dict[str, str]:
         if data is None:
             return digest(None)
-        return digest(data.y, data.weights, data.compared, data.compared_weights)
+        landmarks = data.landmarks if isinstance(data.landmarks, np.ndarray) else None
+        return digest(data.y, data.weights, data.compared, data.compared_weights, landmarks)
 
     path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
     return {

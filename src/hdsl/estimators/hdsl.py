@@ -19,7 +19,7 @@ from . import path, saving
 from .callbacks import CallbackSupportMixin
 from .fitting import Fit, identity_of_run
 from .model import SimilarityModel
-from .parameters import check_parameters, check_same_path
+from .parameters import check_parameters, check_same_path, class_rows
 from .refit import Refit
 from .rows import RowNorm
 from .supervision import Supervision
@@ -72,6 +72,15 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     batch_size : int or None, default=None
         Number of comparisons that directions are chosen by, drawn anew in each iteration without
         replacement. None takes all.
+    objective : {"triplets", "classification"}, default="triplets"
+        What ``fit(X, y)`` compares. "triplets": rows with rows, see `mining`. "classification": the
+        mean similarity of each row to the landmarks of its class with that to the landmarks of each
+        of the 5 nearest other classes, which makes a similarity for `SimilarityClassifier`. A row
+        does not count among its own landmarks: those of a class are dealt into 10 groups, and a
+        landmark is compared with the other groups.
+    landmarks : "all", int or array-like of int, default="all"
+        Rows that stand for their classes, with ``objective="classification"``: all rows; so many in
+        all, drawn from each class by its share, at least 2; or rows of X with these numbers.
     mining : {"neighbors", "random"} or callable, default="neighbors"
         How ``fit(X, y)`` makes triplets: target neighbours times impostors by dot product, random
         ones by label, or a function (X, y, rng) -> array of shape (n_triplets, 3).
@@ -216,6 +225,8 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         step_size: str = "line_search",
         init: str = "zero",
         batch_size: int | None = None,
+        objective: str = "triplets",
+        landmarks: Any = "all",
         mining: str | Callable[..., np.ndarray] = "neighbors",
         n_targets: int = 10,
         n_impostors: int = 10,
@@ -246,6 +257,8 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         self.step_size = step_size
         self.init = init
         self.batch_size = batch_size
+        self.objective = objective
+        self.landmarks = landmarks
         self.mining = mining
         self.n_targets = n_targets
         self.n_impostors = n_impostors
@@ -356,9 +369,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         X = user_input.check_matrix(checked, X, reset=earlier is None)
         X = user_input.as_problem_matrix(X)
         rows = RowNorm.of(self, X, continues=earlier is not None)
-        train = Supervision.check(
-            type(self).__name__, rows.apply(X), **given, class_centers=self.class_centers
-        )
+        train = Supervision.check(type(self).__name__, rows.apply(X), **given, **class_rows(self))
         held, whole = None, train
         refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length
         if any(part is not None for part in validation):

@@ -146,6 +146,7 @@ class LocalHDSL(SimilarityModel):
     # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
     batch_size = mine_every = n_iter_no_change = n_components = class_centers = None
     scoring = checkpoint = None
+    objective, landmarks = "triplets", "all"
     step_size, init, validation_fraction, device = "line_search", "zero", 0.1, "cpu"
 
     def __init__(

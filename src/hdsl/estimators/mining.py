@@ -52,11 +52,14 @@ class Mining(NamedTuple):
     ) -> Compared:
         """Return comparisons, given or made from labels, and their weights.
 
-        With a `similarity` neighbours are mined under it, else by dot product. With class centers,
-        row n_rows + c is the center of class c, as in the `rows` of the supervision.
+        With a `similarity` neighbours are mined under it, else by dot product. Rows that stand for
+        classes are numbered as in the `rows` of the supervision, from n_rows on. Its landmarks must
+        be drawn.
         """
         if supervision.compared is not None and similarity is None:
             return supervision.compared, supervision.compared_weights
+        if supervision.landmarks is not None:
+            return with_landmarks(supervision, self.n_jobs, self.device)
         made, weights = self.among_rows(supervision, rng, similarity)
         if supervision.class_centers is None or similarity is not None:
             return made, weights
@@ -135,18 +138,53 @@ def with_centers(
     total = np.bincount(made[:, 0], weights, minlength=n_rows)
     anchors = np.flatnonzero(total)
     own = codes[anchors]
-    near = search.top_k(
-        supervision.X[anchors], centers, N_CENTERS + 1, n_jobs=n_jobs, device=device
-    ).rows
-    is_other = (near != own[:, None]) & (near >= 0)
-    is_other &= np.cumsum(is_other, axis=1) <= N_CENTERS
-    anchor, place = np.nonzero(is_other)
-    more = np.column_stack([anchors[anchor], n_rows + own[anchor], n_rows + near[anchor, place]])
-    share = total[anchors] / is_other.sum(axis=1)
+    place, other = _nearest_others(
+        supervision.X[anchors], own, centers, np.arange(centers.shape[0]), n_jobs, device
+    )
+    more = np.column_stack([anchors[place], n_rows + own[place], n_rows + other])
+    share = total[anchors] / np.bincount(place, minlength=len(anchors))
     if supervision.class_centers == "classes":
         of_class = np.bincount(own, total[anchors])
         share *= of_class.sum() / np.count_nonzero(of_class) / of_class[own]
-    return np.concatenate([made, more]), np.concatenate([weights, share[anchor]])
+    return np.concatenate([made, more]), np.concatenate([weights, share[place]])
+
+
+def with_landmarks(supervision: Supervision, n_jobs: int | None, device: str = "cpu") -> Compared:
+    """Return comparisons of rows with the mean landmarks of their class and of the nearest others.
+
+    The comparisons of a row weigh as much in sum as the row. A row whose class has no landmark but
+    itself is left out.
+    """
+    n_rows, weights, means = supervision.X.shape[0], supervision.weights, supervision.means
+    counts = means.own >= 0 if weights is None else (means.own >= 0) & (weights > 0)
+    anchors = np.flatnonzero(counts)
+    own = supervision.codes[anchors]
+    others = means.rows[: len(means.whole)]
+    place, other = _nearest_others(supervision.X[anchors], own, others, means.whole, n_jobs, device)
+    if not len(place):
+        raise ValueError(
+            "No comparison can be made: landmarks of two classes are needed, and a row with a "
+            "landmark of its class other than itself. There are "
+            f"{int(supervision.landmarks.sum())} landmarks of {len(means.whole)} class(es)."
+        )
+    made = np.column_stack([anchors[place], n_rows + means.own[anchors[place]], n_rows + other])
+    share = 1.0 / np.bincount(place, minlength=len(anchors))[place]
+    share = share if weights is None else share * weights[anchors[place]]
+    return made, None if (share == share[0]).all() else share
+
+
+def _nearest_others(
+    X: Any, own: np.ndarray, centers: Any, of_class: np.ndarray, n_jobs: int | None, device: str
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of row and center, the nearest centers of other classes than the row's.
+
+    The centers are of the classes `of_class`. Rows come in their order, nearest centers first.
+    """
+    near = search.top_k(X, centers, N_CENTERS + 1, n_jobs=n_jobs, device=device).rows
+    is_other = (near >= 0) & (of_class[near] != own[:, None])
+    is_other &= np.cumsum(is_other, axis=1) <= N_CENTERS
+    place, column = np.nonzero(is_other)
+    return place, near[place, column]
 
 
 def joined(compared: Compared, more: Compared) -> Compared:

@@ -11,6 +11,7 @@ import numpy as np
 from .. import user_input
 from ..backends.cuda import runtime
 from ..core import losses, oracle, steps
+from .landmarks import OBJECTIVES, check_landmarks
 from .mining import CENTERS, METHODS
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ def check_parameters(model: HDSL) -> None:
     word(name, "step", model.step, steps.RULES)
     word(name, "step_size", model.step_size, steps.STEP_SIZES)
     word(name, "init", model.init, INITS)
+    word(name, "objective", model.objective, OBJECTIVES)
+    check_landmarks(name, model.landmarks)
     if not callable(model.mining):
         word(name, "mining", model.mining, METHODS, also=" or a callable (X, y, rng)")
     for parameter in ("n_targets", "n_impostors", "max_iter"):
@@ -61,11 +64,29 @@ def check_parameters(model: HDSL) -> None:
     number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
     _check_objects(name, model)
     _check_device(name, model)
+    if model.objective == "classification":
+        _check_classification(name, model)
     if model.step_size != "line_search" and model.step != "forward":
         raise ValueError(
             f"The 'step_size' parameter of {name} can be {model.step_size!r} with "
             f"step='forward' only. Got step={model.step!r}: use step_size='line_search'."
         )
+
+
+def _check_classification(owner: str, model: HDSL) -> None:
+    """Raise ValueError for parameters of triplets of rows, which this objective does not make."""
+    for parameter, default in (
+        ("mining", "neighbors"),
+        ("class_centers", None),
+        ("mine_every", None),
+    ):
+        value = getattr(model, parameter)
+        if value is not default and value != default:
+            raise ValueError(
+                f"The {parameter!r} parameter of {owner} has no meaning with "
+                f"objective='classification', which compares rows with landmarks; got {value!r}. "
+                "Leave it at its default, or set objective='triplets'."
+            )
 
 
 def _check_loss(owner: str, loss: Any) -> None:
@@ -115,6 +136,15 @@ def _check_objects(owner: str, model: HDSL) -> None:
             f"The 'checkpoint' parameter of {owner} must be the path of a file, or None. Got "
             f"{model.checkpoint!r} instead."
         )
+
+
+def class_rows(model: HDSL) -> dict[str, Any]:
+    """Return which rows stand for classes, as `Supervision.check` takes it."""
+    is_classification = model.objective == "classification"
+    return {
+        "class_centers": model.class_centers,
+        "landmarks": model.landmarks if is_classification else None,
+    }
 
 
 def check_same_path(model: HDSL) -> None:

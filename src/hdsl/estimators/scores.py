@@ -255,7 +255,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
                 f"{checked.classes_.tolist()[0]!r}."
             )
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
-        checked.columns_ = _columns_with_values(X)
+        checked.columns_ = columns_with_values(X)
         checked.is_wide_ = sp.issparse(X) and is_wide(X) and checked.columns_ is not None
         random_state = check_random_state(self.random_state)
         seed = random_state.randint(2**31 - 1)
@@ -285,7 +285,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
         X, y = training.X, training.y
         if isinstance(self.cv, int | np.integer):
             user_input.check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
-            return _stratified_folds(y, int(self.cv), random_state)
+            return stratified_folds(y, int(self.cv), random_state)
         folds = list(check_cv(self.cv, y, classifier=True).split(X, y))
         scored = np.concatenate([np.arange(len(y))[test] for _, test in folds])
         if not np.array_equal(np.sort(scored), np.arange(len(y))):
@@ -384,13 +384,13 @@ class _Training:
         return class_scores(self.fit(train), self.X[test], self.classes)
 
 
-def _columns_with_values(X: Any) -> np.ndarray | None:
+def columns_with_values(X: Any) -> np.ndarray | None:
     """Return the numbers of the columns that have a value; None if all have, or none has."""
     columns = np.unique(X.indices) if sp.issparse(X) else np.flatnonzero(X.any(axis=0))
     return None if len(columns) in (0, X.shape[1]) else columns.astype(np.int64)
 
 
-def _stratified_folds(
+def stratified_folds(
     y: np.ndarray, n_folds: int, random_state: np.random.RandomState
 ) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return folds with the same share of each class, up to one row.

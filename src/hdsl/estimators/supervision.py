@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 from .. import triplets as triplets_module
 from .. import user_input
 from ..similarity import unit_rows
+from .landmarks import LandmarkMeans, draw_landmarks
 
 #: A choice by fewer held-out rows or comparisons is uncertain.
 FEW_ROWS, FEW_COMPARISONS = 50, 200
@@ -35,6 +37,9 @@ class Supervision:
     class_centers : {"rows", "classes"} or None
         Whether comparisons may name the centers of classes too, as rows after those of X, and what
         these comparisons are weighted by.
+    landmarks : "all", int, ndarray of bool of shape (n_rows,), or None
+        Rows whose means stand for their classes: all or so many, both to be drawn, or those where
+        it is True. None where rows are compared with rows.
     """
 
     X: sp.csr_array
@@ -43,6 +48,7 @@ class Supervision:
     compared: Any = None
     compared_weights: Any = None
     class_centers: str | None = None
+    landmarks: Any = None
 
     @property
     def is_judged(self) -> bool:
@@ -67,12 +73,28 @@ class Supervision:
         lengths = average @ np.sqrt(self.X.multiply(self.X).sum(axis=1))
         return sp.csr_array(unit_rows(means).multiply(lengths[:, None]))
 
+    @cached_property
+    def means(self) -> LandmarkMeans:
+        """The means of the landmarks of each class; they must be drawn."""
+        return LandmarkMeans.of(self.X, self.codes, self.landmarks, self.weights)
+
     @property
     def rows(self) -> sp.csr_array:
-        """The rows that comparisons name: those of X, and the centers of classes after them."""
-        if self.class_centers is None or self.is_judged:
+        """The rows that comparisons name: those of X, and after them those that stand for classes.
+
+        These are the means of landmarks, or the centers of classes.
+        """
+        if self.is_judged or (self.class_centers is None and self.landmarks is None):
             return self.X
-        return sp.vstack([self.X, self.centers], format="csr")
+        more = self.centers if self.landmarks is None else self.means.rows
+        return sp.vstack([self.X, more], format="csr")
+
+    def draw(self, rng: np.random.Generator) -> Supervision:
+        """Return the same with its landmarks drawn, if there are any to draw."""
+        if self.landmarks is None or getattr(self.landmarks, "dtype", None) == np.bool_:
+            return self
+        drawn = draw_landmarks(self.landmarks, self.codes, self.weights, rng)
+        return replace(self, landmarks=drawn)
 
     @classmethod
     def check(
@@ -85,15 +107,22 @@ class Supervision:
         quadruplets: Any = None,
         sample_weight: Any = None,
         class_centers: str | None = None,
+        landmarks: Any = None,
     ) -> Supervision:
         """Return what was given to ``fit``, checked; X is checked already."""
         n_rows = X.shape[0]
+        judged = triplets is not None or quadruplets is not None
+        if landmarks is not None and (judged or y is None):
+            raise ValueError(
+                f"{owner} with objective='classification' compares rows with the landmarks of "
+                "classes: pass labels, fit(X, y), or set objective='triplets'."
+            )
         if triplets is not None and quadruplets is not None:
             raise ValueError(
                 "fit takes triplets or quadruplets, but got both. A triplet (a, p, q) is the "
                 "quadruplet (a, p, a, q): pass all judgements as quadruplets."
             )
-        if triplets is not None or quadruplets is not None:
+        if judged:
             kind = "triplet" if quadruplets is None else "quadruplet"
             if quadruplets is None:
                 compared = user_input.check_triplets(triplets, n_rows)
@@ -108,7 +137,11 @@ class Supervision:
             )
         user_input.check_labels(y, n_rows)
         weights = user_input.check_weights(sample_weight, n_rows, "row of X")
-        return cls(X, np.asarray(y).ravel(), weights, class_centers=class_centers)
+        of = cls(X, np.asarray(y).ravel(), weights, class_centers=class_centers)
+        if isinstance(landmarks, str | numbers.Integral | None):
+            return replace(of, landmarks=landmarks)
+        is_landmark = draw_landmarks(landmarks, of.codes, weights, np.random.default_rng(0))
+        return replace(of, landmarks=is_landmark)  # given: nothing is drawn
 
     def check_validation(
         self, owner: Any, X_val: Any, y_val: Any, triplets_val: Any
@@ -215,8 +248,11 @@ class Supervision:
         """Return the rows with their labels, or with the comparisons that lie inside them."""
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
-            return Supervision(
-                self.X[rows], self.y[rows], weights, class_centers=self.class_centers
+            is_drawn = isinstance(self.landmarks, np.ndarray)
+            return replace(
+                Supervision(self.X[rows], self.y[rows], weights),
+                class_centers=self.class_centers,
+                landmarks=self.landmarks[rows] if is_drawn else self.landmarks,
             )
         inside = np.asarray(np.isin(self.compared, rows).all(axis=1))
         part = self._with_compared(inside)

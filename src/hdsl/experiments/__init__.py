@@ -34,6 +34,7 @@ NAMES = (
     "cisi",
     "phase",
     "local",
+    "classification",
 )
 
 LISTED = ", ".join(NAMES)

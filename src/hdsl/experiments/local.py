@@ -8,6 +8,7 @@ once.
 from __future__ import annotations
 
 import warnings
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -94,8 +95,13 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 def _task(settings: Settings, name: str) -> Task:
     if name == MADE:
         return contradiction(400 if settings.quick else 1200)
+    return real_task(settings, name, MOST_TRAINING, MOST_TEST)
+
+
+def real_task(settings: Settings, name: str, most_training: int, most_test: int) -> Task:
+    """Return a real set at unit length; rows beyond the most are left out, by a draw."""
     if name == "docstrings":
-        docs = datasets.load_docstrings(min_rows_per_label=80, summaries=True)
+        docs = _docstrings()
         parts = train_test_split(docs.X, docs.y, test_size=0.2, random_state=0, stratify=docs.y)
         X, X_test, y, y_test = parts
     else:
@@ -103,10 +109,15 @@ def _task(settings: Settings, name: str) -> Task:
         X, y, X_test, y_test = found.X, found.y, found.X_test, found.y_test
         if not found.has_test:
             X_test, y_test = found.X_val, found.y_val
-    (X, y), (X_test, y_test) = _drawn(X, y, MOST_TRAINING), _drawn(X_test, y_test, MOST_TEST)
+    (X, y), (X_test, y_test) = _drawn(X, y, most_training), _drawn(X_test, y_test, most_test)
     columns = np.unique(X.indices)
     X, X_test = unit_rows(X, columns), unit_rows(X_test, columns)
     return Task({"X": X, "y": y}, X, y, X_test, y_test)
+
+
+@lru_cache(maxsize=1)  # the cells of a process share it
+def _docstrings() -> Any:
+    return datasets.load_docstrings(min_rows_per_label=80, summaries=True)
 
 
 def _drawn(X: Any, y: Any, most: int) -> tuple[sp.csr_array, np.ndarray]:

@@ -20,6 +20,7 @@ from ..core.protocols import Statistics
 from ..estimators import HDSL
 from ..estimators.fitting import make_layout
 from ..estimators.mining import Mining
+from ..estimators.parameters import class_rows
 from ..estimators.rows import RowNorm
 from ..estimators.supervision import Supervision
 from .runner import Settings
@@ -166,8 +167,9 @@ def statistics(model: HDSL, X: sp.csr_array, y: np.ndarray) -> Statistics:
 
     X = sp.csr_array(X, dtype=np.float64)
     rows = RowNorm.of(model, X, continues=False).apply(X)
-    data = Supervision.check("HDSL", rows, y, class_centers=model.class_centers)
-    compared, weights = Mining.of(model)(data, user_input.generator(model.random_state))
+    rng = user_input.generator(model.random_state)
+    data = Supervision.check("HDSL", rows, y, **class_rows(model)).draw(rng)
+    compared, weights = Mining.of(model)(data, rng)
     data = replace(data, compared=compared, compared_weights=weights)
     with Workers(1) as workers:
         return make_layout(model, data, workers).statistics()

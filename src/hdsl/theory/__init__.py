@@ -19,6 +19,7 @@ S. Clémençon, I. Colin and A. Bellet. Scaling-up empirical risk minimization: 
 incomplete U-statistics. Journal of Machine Learning Research, 2016.
 """
 
+from .classification import classifier_bound, goodness, goodness_bound, landmark_bound
 from .convergence import convergence_bound, lipschitz_constant
 from .gap import GapPath, gap_path, plot_gap
 from .generalization import (
@@ -34,12 +35,16 @@ __all__ = [
     "FORMS",
     "NORMS",
     "GapPath",
+    "classifier_bound",
     "convergence_bound",
     "data_bound",
     "deviation_bound",
     "domain_bound",
     "excess_risk_bound",
     "gap_path",
+    "goodness",
+    "goodness_bound",
+    "landmark_bound",
     "lipschitz_constant",
     "plot_gap",
     "rademacher_bound",

@@ -245,6 +245,15 @@ def _side(rows: np.ndarray, triplets: np.ndarray, weights: np.ndarray | None, n_
     return Side(rows, *restrict(triplets, rows, n_rows, weights))
 
 
+def row_keys(X: sp.csr_array) -> np.ndarray:
+    """Return a number per row, weighted sums of its values: the same for equal rows, to the bit."""
+    spread = (X.indices.astype(np.uint64) * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
+    weighted = sp.csr_array(
+        (X.data * spread, np.zeros_like(X.indices), X.indptr), shape=(X.shape[0], 1)
+    )
+    return np.asarray(weighted @ np.ones(1))
+
+
 def distinct_rows(
     X: sp.csr_array, labels: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -255,13 +264,8 @@ def distinct_rows(
     """
     rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
     weights = np.ones(len(rows)) if weights is None else weights[rows]
-    # Equal rows have equal weighted sums, bit for bit: only rows with equal sums are compared.
-    spread = (X.indices.astype(np.uint64) * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
-    weighted = sp.csr_array(
-        (X.data * spread, np.zeros_like(X.indices), X.indptr), shape=(X.shape[0], 1)
-    )
-    sums = weighted @ np.ones(1)
-    _, group, count = np.unique(sums[rows], return_inverse=True, return_counts=True)
+    # Only rows with equal keys are compared.
+    _, group, count = np.unique(row_keys(X)[rows], return_inverse=True, return_counts=True)
     if count.max() == 1:
         return rows, weights
     position: dict[tuple[bytes, bytes, int], int] = {}

@@ -1,0 +1,321 @@
+"""Classification by similarities to landmarks: a sparse linear classifier on top."""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
+from sklearn.svm import LinearSVC, l1_min_c
+from sklearn.utils import check_random_state
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from .. import user_input
+from ..similarity import LearnedCosine, Rewriter, as_rewriter, unit_rows
+from .landmarks import check_landmarks, draw_landmarks
+from .scores import columns_with_values, stratified_folds
+
+#: Losses, and what `l1_min_c` calls them.
+LOSSES = {"squared_hinge": "squared_hinge", "log_loss": "log"}
+
+#: What C="cv" chooses from: multiples of the least C with a weight that is not 0.
+FACTORS = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
+
+#: Where the solver stops.
+TOL = 1e-3
+
+#: Used where no fold can choose.
+FALLBACK = 100.0
+
+
+def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
+    if classifier.loss != "log_loss":
+        raise AttributeError(
+            "predict_proba needs loss='log_loss': the scores of other losses are not calibrated."
+        )
+    return True
+
+
+class SimilarityClassifier(ClassifierMixin, BaseEstimator):
+    """Sparse linear classifier on the similarities to some landmarks.
+
+    The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty leaves few landmarks
+    with a weight. If S is good, so that most rows are more similar to landmarks of their own class
+    than to those of others, a few are enough: `hdsl.theory` has the bound. More than two classes
+    are told apart one against the rest.
+
+    Parameters
+    ----------
+    similarity : HDSL, Similarity or None, default=None
+        A fitted similarity is used as it is; it can be any object with ``rewrite(X)``. A model that
+        is not fitted, such as ``HDSL(objective="classification")``, is cloned and learns from the
+        rows and labels given to ``fit``; so is a fitted one that was cloned, as in a grid search.
+        None is the dot product of rows at unit length; columns that no training row has do not
+        count in the length.
+    landmarks : "all", int or array-like of int, default=500
+        All training rows, so many in all, drawn from each class by its share, at least 2, or the
+        rows with these numbers. Most get no weight.
+    cosine : bool, default=False
+        Compare by S(x, y) / sqrt(S(x, x) S(y, y)).
+    loss : {"squared_hinge", "log_loss"}, default="squared_hinge"
+        "log_loss" is logistic regression, and has ``predict_proba``.
+    C : float > 0 or "cv", default="cv"
+        Inverse strength of the penalty, for similarities with a mean of 0 per landmark and a root
+        mean square of 1 over all. "cv" chooses from 10 to 3,000 times the least C that gives any
+        landmark a weight, by folds of the training rows; of equals the smallest. Landmarks among
+        the rows that a fold holds out are left out there. A similarity that learned from all rows
+        has seen those held out: to choose as for new rows, put an unfitted one and C in a grid
+        search.
+    cv : int, default=3
+        Number of folds.
+    max_iter : int, default=1000
+        Most passes of the solver, liblinear. Reaching it is a normal end: with more landmarks than
+        are needed, the last passes hardly change the scores.
+    random_state : int, RandomState or None, default=None
+        Draws landmarks and folds, and is passed to the solver.
+
+    Attributes
+    ----------
+    landmarks_ : ndarray of shape (n_landmarks,)
+        Numbers of the training rows that have a weight in some class.
+    coef_ : ndarray of shape (n_classes, n_landmarks), or (1, n_landmarks) for two classes
+        Weights of the similarities to these rows.
+    intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
+    C_ : float
+        The value used.
+    n_iter_ : int
+        Passes of the solver.
+    similarity_ : Rewriter or None
+        The similarity used.
+    columns_ : ndarray or None
+        Columns that count in the length of a row without a similarity; None is all.
+    classes_ : ndarray of shape (n_classes,)
+    n_features_in_ : int
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Where X has string column names.
+
+    Examples
+    --------
+    >>> from hdsl import HDSL, SimilarityClassifier
+    >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [1, 0, 1], [0, 2, 1], [0, 1, 2], [0, 1, 1]])
+    >>> y = ["a", "a", "a", "b", "b", "b"]
+    >>> model = HDSL(objective="classification")
+    >>> classifier = SimilarityClassifier(model, C=10.0, random_state=0).fit(X, y)
+    >>> classifier.predict([[0, 1, 0], [1, 0, 0]]).tolist()
+    ['b', 'a']
+    >>> len(classifier.landmarks_) < 6
+    True
+    """
+
+    def __init__(
+        self,
+        similarity: Any = None,
+        *,
+        landmarks: Any = 500,
+        cosine: bool = False,
+        loss: str = "squared_hinge",
+        C: float | str = "cv",
+        cv: int = 3,
+        max_iter: int = 1000,
+        random_state: Any = None,
+    ) -> None:
+        self.similarity = similarity
+        self.landmarks = landmarks
+        self.cosine = cosine
+        self.loss = loss
+        self.C = C
+        self.cv = cv
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    # --- fitting ---------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any) -> SimilarityClassifier:
+        """Learn the similarity, if it is not fitted, and the weights of landmarks.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        y : array-like of shape (n_rows,)
+            Class labels.
+
+        Returns
+        -------
+        self
+        """
+        name = type(self).__name__
+        self._check_parameters(name)
+        learned = copy(self)  # self changes at the end, all at once
+        X = user_input.check_matrix(learned, X, reset=True)
+        y = user_input.check_classes(name, y, X.shape[0])
+        learned.classes_, codes = np.unique(y, return_inverse=True)
+        if len(learned.classes_) < 2:
+            raise ValueError(
+                f"{name} needs at least 2 classes to tell apart, but y has one class, "
+                f"{learned.classes_.tolist()[0]!r}."
+            )
+        learned.similarity_ = self._similarity(X, y)
+        learned.columns_ = columns_with_values(X)
+        random_state = check_random_state(self.random_state)
+        rng = np.random.default_rng(random_state.randint(2**31 - 1))
+        drawn = np.flatnonzero(draw_landmarks(self.landmarks, codes, None, rng))
+        queries, index = learned._sides(X)
+        index = index[drawn]
+        features = _products(queries, index)
+        # With means of 0 the solver needs fewer passes. They are of the other rows: a landmark's
+        # similarity to itself is like no other. With a root mean square of 1 a C means the same for
+        # any scale and prior.
+        own = features[drawn, np.arange(len(drawn))]
+        mean = (features.sum(axis=0) - own) / max(len(features) - 1, 1)
+        features -= mean
+        size = float(np.sqrt(np.mean(np.square(features)))) or 1.0
+        features /= size
+        seed = random_state.randint(2**31 - 1)
+        learned.C_ = self._penalty(features, codes, drawn, seed)
+        coef, intercept, learned.n_iter_ = self._weights(features, codes, learned.C_, seed)
+        coef = coef / size
+        used = np.flatnonzero(coef.any(axis=0))
+        learned.landmarks_, learned.coef_ = drawn[used], coef[:, used]
+        learned.intercept_ = intercept - coef @ mean
+        self.__dict__ = {**vars(learned), "_index": index[used]}
+        return self
+
+    def _check_parameters(self, name: str) -> None:
+        check_landmarks(name, self.landmarks)
+        user_input.check_word(name, "loss", self.loss, LOSSES)
+        user_input.check_number(name, "C", self.C, low=0, strict=True, words=("cv",))
+        user_input.check_number(name, "cv", self.cv, low=2, integer=True)
+        user_input.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
+
+    def _similarity(self, X: Any, y: np.ndarray) -> Rewriter | None:
+        """Return the similarity, learned here if it is not fitted."""
+        if self.similarity is None:
+            return None
+        model = self.similarity
+        if hasattr(model, "fit") and not hasattr(model, "similarity_"):
+            model = clone(model).fit(X, y)
+        name = f"The 'similarity' parameter of {type(self).__name__}"
+        return as_rewriter(model, X.shape[1], name)
+
+    def _penalty(
+        self, features: np.ndarray, codes: np.ndarray, drawn: np.ndarray, seed: int
+    ) -> float:
+        """Return C as given, or the one with the fewest errors in folds."""
+        if self.C != "cv":
+            return float(self.C)
+        least = float(l1_min_c(features, codes, loss=LOSSES[self.loss]))
+        wrong = np.zeros(len(FACTORS))
+        n_judged = 0
+        for train, held in stratified_folds(codes, self.cv, np.random.RandomState(seed)):
+            kept = np.flatnonzero(~np.isin(drawn, held))
+            if not len(kept) or len(np.unique(codes[train])) < 2:
+                continue
+            n_judged += len(held)
+            own, other = features[np.ix_(train, kept)], features[np.ix_(held, kept)]
+            known, label = np.unique(codes[train], return_inverse=True)
+            for k, factor in enumerate(FACTORS):
+                coef, intercept, _ = self._weights(own, label, factor * least, seed)
+                predicted = known[_decide(other @ coef.T + intercept)]
+                wrong[k] += np.sum(predicted != codes[held])
+        return least * (FACTORS[int(np.argmin(wrong))] if n_judged else FALLBACK)
+
+    def _weights(
+        self, features: np.ndarray, codes: np.ndarray, C: float, seed: int
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Return the weights and intercepts of each class against the rest, of the second of two.
+
+        The codes are 0, 1, … without a gap. The last number is that of the passes.
+        """
+        options: dict[str, Any] = {
+            "C": C, "tol": TOL, "max_iter": self.max_iter, "random_state": seed
+        }  # fmt: skip
+        solver: Any
+        if self.loss == "squared_hinge":
+            solver = LinearSVC(penalty="l1", dual=False, **options)
+        else:
+            # scikit-learn 1.8 has a new name for the penalty.
+            is_new = LogisticRegression().penalty == "deprecated"
+            options |= {"l1_ratio": 1.0} if is_new else {"penalty": "l1"}
+            solver = LogisticRegression(solver="liblinear", **options)
+            solver = solver if codes.max() == 1 else OneVsRestClassifier(solver)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # n_iter_ says it
+            solver.fit(features, codes)
+        parts = getattr(solver, "estimators_", [solver])
+        coef = np.vstack([part.coef_ for part in parts])
+        intercept = np.concatenate([np.ravel(part.intercept_) for part in parts])
+        return coef, intercept, int(max(np.max(part.n_iter_) for part in parts))
+
+    # --- what was learned ------------------------------------------------------------------------
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores of rows of X.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes), or (n_rows,) for two classes
+            Of two classes, the score of the second.
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if len(self.coef_) == 1 else scores
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of each row of X, shape (n_rows,)."""
+        scores = self._scores(X)
+        return self.classes_[_decide(scores)]
+
+    @available_if(_gives_probabilities)
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the probability of each class, shape (n_rows, n_classes); with log_loss only.
+
+        Of more than two classes the probabilities of each against the rest, divided by their sum.
+        """
+        shares = expit(self._scores(X))
+        if len(self.coef_) == 1:
+            return np.hstack([1.0 - shares, shares])
+        total = shares.sum(axis=1, keepdims=True)
+        even = np.full_like(shares, 1.0 / shares.shape[1])
+        return np.divide(shares, total, out=even, where=total > 0)
+
+    def _scores(self, X: Any) -> np.ndarray:
+        check_is_fitted(self, "coef_")
+        X = user_input.check_matrix(self, X, reset=False)
+        return _products(self._sides(X)[0], self._index) @ self.coef_.T + self.intercept_
+
+    def _sides(self, X: Any) -> tuple[Any, Any]:
+        """Return both sides of the similarity: its values are dot products of rows of the two."""
+        X = X.astype(np.float64, copy=False)
+        similarity = self.similarity_
+        if similarity is None:
+            rows = unit_rows(X, self.columns_)
+            return rows, rows
+        similarity = LearnedCosine(similarity) if self.cosine else similarity
+        return similarity.rewrite(X), similarity.index_rows(X)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _products(queries: Any, index: Any) -> np.ndarray:
+    """Return the dot products of the rows of both, dense."""
+    product = queries @ index.T
+    return product.toarray() if sp.issparse(product) else np.asarray(product)
+
+
+def _decide(scores: np.ndarray) -> np.ndarray:
+    """Return the number of the class with the largest score; of two classes there is one score."""
+    return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
