@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..backends.cuda import runtime
-from ..backends.dask.building import Builder, gather, held, rows_of, select, take_rows
+from ..backends.dask.building import Builder, deal, gather, held, pick, rows_of, take_rows
 from ..backends.dask.team import is_done
 from ..memory import NotEnoughMemory
 
@@ -117,12 +117,13 @@ def check_room(
     from ..backends.cpu.memory import estimate
 
     client, places = builder.client, builder.places
-    pick = np.linspace(0, len(places.anchors) - 1, SAMPLE).astype(int)
-    chosen = np.unique(places.anchors[pick])
+    sample = np.linspace(0, len(places.anchors) - 1, SAMPLE).astype(int)
+    chosen = np.unique(places.anchors[sample])
     mask = np.full(int(builder.starts[-1]), -1, dtype=np.int32)
     mask[chosen] = 0
     mask = held(client, mask)
-    parts = [client.submit(select, b, mask, 0, pure=False) for b in builder.compared.futures()]
+    dealt = [client.submit(deal, b, mask, 1, pure=False) for b in builder.compared.futures()]
+    parts = [client.submit(pick, block, 0, pure=False) for block in dealt]
     compared = client.submit(gather, *parts, pure=False)
     needed_rows = client.submit(rows_of, compared, pure=False)
     blocks = zip(builder.rows.futures(), builder.starts[:-1].tolist(), strict=True)

@@ -26,7 +26,7 @@ from .shard import LONG, TOLD, Shard
 MEMBERS: WeakValueDictionary[tuple[str, str], Member] = WeakValueDictionary()
 
 
-#: Features that all members learn the entries of; most rows have them.
+#: Features that all members learn the entries of, at most; most rows have them.
 N_FIRST = 1024
 
 #: Value, partner, entry and C_jj of the best partner j of each feature.
@@ -297,7 +297,7 @@ class Member:
 
     def _begin_partners(self, gradient: int, features: np.ndarray) -> tuple:
         """Return this member's block of the diagonal, bounds of R, and the first entries."""
-        few = np.arange(min(N_FIRST, self._peers[-1].last))
+        few = np.arange(min(N_FIRST, 1 + self._peers[-1].last // 8))
         bounds = [shard.spread(gradient, features) for shard in self.shards.values()]
         nodes = self._rows_at(gradient, len(features), few)
         block = None if gradient in self._whole_diagonals else self._diagonals[gradient]
