@@ -284,7 +284,9 @@ class Member:
         among them no other one may fall short of: few can reach it, and only those are sent.
         """
         part = await self._in_thread(self._begin_partners, gradient, features)
-        sent = (len(self._peers) - 1) * (_size(part[2]) + (0 if part[0] is None else part[0].nbytes))
+        sent = (len(self._peers) - 1) * (
+            _size(part[2]) + (0 if part[0] is None else part[0].nbytes)
+        )
         found = await self._exchange((*key, "first"), [part] * len(self._peers))
         best, columns = await self._in_thread(self._reaching, gradient, features, after, found)
         blocks: Mapping[int, Any] = {}

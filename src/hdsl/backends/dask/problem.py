@@ -17,8 +17,8 @@ from .member import PerShard, best_of
 from .shard import Past, encoded
 from .team import Order, Question, Team
 
-#: Rows of S that are computed in a round at most.
-ROWS_PER_ROUND = 64
+#: Fewest and most rows of S that are computed in a round, and numbers that a shard may hold for it.
+FEWEST_ROWS, MOST_ROWS, ROOM = 64, 1024, 1 << 21
 
 #: Entries of the diagonal that a gradient is asked for at once; oracles start from fewer.
 LARGEST = 16
@@ -477,8 +477,10 @@ class DaskGradient(Gradient):
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
         self._look()
         found = []
-        for k in range(0, len(features), ROWS_PER_ROUND):
-            part = features[k : k + ROWS_PER_ROUND]
+        many = ROOM // (4 * int(self.problem.places.sizes.max()))
+        many = min(max(FEWEST_ROWS, many), MOST_ROWS)
+        for k in range(0, len(features), many):
+            part = features[k : k + many]
             (blocks,) = self._team.ask(Question("partners", (self._number, part, after)))
             *best, diagonal = best_of(blocks)
             found.append(best)
