@@ -124,7 +124,7 @@ class Shard:
             self.problems[out] = CUDAProblem(self._card, features, loss, *sizes)
 
     def _make_margins(self, out: int, of: int, past: Past, known: np.ndarray | None) -> None:
-        problem = self.problems[of]
+        problem: Any = self.problems[of]
         margins = problem.margins(past.atoms, past.weights)
         for numbers, size in zip(past.moves, past.sizes.tolist(), strict=True):
             direction = problem.direction(margins, decoded(numbers))
