@@ -98,13 +98,26 @@ def check_versions(client: Any, device: str = "cpu") -> None:
                 f"Worker {address} cannot run hdsl: {error!r}. Install the same hdsl there "
                 f"({here['hdsl']})."
             )
-        there = future.result(timeout=ASK)
+        there = told(client, address, future)
+        if there is None:
+            continue
         for name, own in here.items():
             if there[name] != own:
                 raise RuntimeError(
                     f"Worker {address} has {name} {there[name]}, the client has {own}: results "
                     "would depend on where shards are. Use the same versions on all machines."
                 )
+
+
+def told(client: Any, address: str, future: Any) -> Any:
+    """Return what a worker has told; None where it has died before it could be fetched."""
+    for _ in range(int(ASK)):
+        try:
+            return future.result(timeout=1.0)
+        except TimeoutError:
+            if address not in client.nthreads():
+                return None
+    raise RuntimeError(f"Worker {address} did not tell its versions within {ASK:g} s.")
 
 
 def check_room(
