@@ -28,10 +28,12 @@ import hdsl
 import hdsl.dask
 import test_conformance as conformance
 from devices import DEVICES, Emulator
+from hdsl.backends.cpu.kernels.gradient import list_reaching
 from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.workers import Workers
 from hdsl.backends.dask.building import chosen_shards, group_anchors
 from hdsl.backends.dask.folding import fold, total
+from hdsl.core import losses
 from hdsl.core.oracle import ORACLES
 from hdsl.core.snapshot import Snapshots
 from hdsl.core.solver import Options, frank_wolfe
@@ -109,6 +111,32 @@ def test_sums_do_not_depend_on_where_shards_are(n_shards, data):
     assert len(sent) <= n_shards
     assert_array_equal(total(sent, n_shards), total(parts, n_shards))
     assert_allclose(total(sent, n_shards), values.sum(axis=0), rtol=1e-12, atol=1e-12)
+
+
+@given(st.integers(0, 10**6), st.integers(1, 20), st.booleans())
+def test_a_part_of_some_rows_of_S(seed, m, common):
+    """Entries of listed columns are those of whole rows; bounds hold; none that is best is lost."""
+    rng = np.random.default_rng(seed)
+    X, _, compared = data(n=40, d=30, seed=seed)
+    if common:
+        X = sp.csr_array(X.toarray() + (rng.random(X.shape) < 0.5))
+    problem = CPULayout(X, compared, workers=Workers(1)).problem(losses.get("logistic"), 1.0)
+    gradient = problem.gradient(problem.margins(np.array([[0, 1, 1]]), np.ones(1)))
+    d = problem.n_features
+    features, columns = rng.integers(d, size=m), np.flatnonzero(rng.random(d) < 0.5)
+    whole = np.vstack([gradient.rows(features[k : k + 8]) for k in range(0, m, 8)])
+    spread, peak = gradient.spread(features)
+    assert_allclose(gradient.rows_at(spread, m, columns), whole[:, columns].T, atol=1e-12)
+    sizes = gradient.rows_of_x.column_sizes
+    assert (np.abs(whole) <= peak[:, None] * sizes + 1e-12).all()
+    values = gradient.diagonal + np.abs(whole)
+    floor, out = values[:, :5].max(axis=1), np.empty(d - 5, dtype=np.int64)
+    listed = out[: list_reaching(5, gradient.diagonal, sizes, peak, floor, out)].tolist()
+    expected = np.flatnonzero(
+        (gradient.diagonal + np.multiply.outer(peak, sizes) >= floor[:, None]).any(axis=0)
+    )
+    assert listed == expected[expected >= 5].tolist()
+    assert set(np.flatnonzero((values > floor[:, None]).any(axis=0))) <= {*range(5), *listed}
 
 
 def test_a_missing_shard_is_no_sum():

@@ -1,4 +1,4 @@
-"""The line search that asks for several step sizes in a round, against the usual one."""
+"""The line search that begins with a part of the comparisons, against the usual one."""
 
 import numpy as np
 import pytest
@@ -23,9 +23,19 @@ class Line:
         first = self.direction * self.loss.derivative(there)
         return float(first.mean()), float((self.direction**2 * self.loss.curvature(there)).mean())
 
-    def several(self, sizes):
+    def asked(self, size):
         self.n_rounds += 1
-        return np.array([self.one(size) for size in sizes])
+        return self.one(size)
+
+    def begin(self, sizes):
+        """Return the slopes at 0, and at all sizes those of a part of the line."""
+        self.n_rounds += 1
+        whole, few = (self.margins, self.direction), slice(None, None, 7)
+        first = self.one(0.0)
+        self.margins, self.direction = (array[few] for array in whole)
+        part = np.array([self.one(size) for size in sizes])
+        self.margins, self.direction = whole
+        return first, part
 
     def value(self, size):
         return float(self.loss.value(self.margins + size * self.direction).mean())
@@ -37,26 +47,26 @@ class Line:
 )  # fmt: skip
 def test_rounds_find_the_same_step_size(loss, seed, shift, spread, limit):
     line = Line(loss, seed, shift, spread)
-    one, found = line_search(line.one, limit), search_in_rounds(line.several, limit)
+    one, found = line_search(line.one, limit), search_in_rounds(line.begin, line.asked, limit)
     assert 0.0 <= found <= limit
-    assert line.n_rounds <= 25
+    assert line.n_rounds <= 60
     # All points of a flat bottom are best.
     is_flat = line.value(found) == pytest.approx(line.value(one), rel=1e-14, abs=1e-16)
     assert is_flat or found == pytest.approx(one, rel=1e-9)
 
 
-def test_several_step_sizes_share_a_round():
+def test_a_part_of_the_comparisons_saves_rounds():
     """As in the first steps of a path: large changes of some margins, so that curvature falls."""
     rounds, calls = [], []
     for seed in range(20):
-        line, rng = Line("smoothed_hinge", seed, 0.0, 1.0, n=5000), np.random.default_rng(seed)
+        line, rng = Line("smoothed_hinge", seed, 0.0, 1.0, n=20_000), np.random.default_rng(seed)
         line.margins[:] = 0.0
-        line.direction = rng.lognormal(0.0, 2.0, size=5000) * rng.choice(
-            [0, 0, 0, 1, 1, -0.5], 5000
+        line.direction = rng.lognormal(0.0, 1.0, size=20_000) * rng.choice(
+            [0, 0, 0, 1, 1, -0.5], 20_000
         )
         asked = []
         line_search(lambda size, line=line, asked=asked: asked.append(size) or line.one(size), 1.0)
-        search_in_rounds(line.several, 1.0)
+        search_in_rounds(line.begin, line.asked, 1.0)
         rounds.append(line.n_rounds)
         calls.append(len(asked))
     assert np.mean(rounds) < 0.8 * np.mean(calls)

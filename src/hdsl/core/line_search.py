@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
-#: Step size, slope and curvature.
-Point = tuple[float, float, float]
+#: Step sizes at which a part of the comparisons is asked for slopes, in parts of the longest step.
+SIZES = 1.5 ** np.arange(-23.0, 1.0)
 
-#: Points beyond a step of Newton's, in such steps.
-BEYOND = (1.5, 2.2, 3.3)
-
-#: Newton's method is at its end where it moves by this share of the step size.
-CLOSE = 1e-10
+#: Newton's method ends with a move by this share of the step size: the next one is the square.
+CLOSE = 1e-7
 
 
 def line_search(slopes: Callable[[float], tuple[float, float]], max_step_size: float) -> float:
@@ -64,66 +61,86 @@ def line_search(slopes: Callable[[float], tuple[float, float]], max_step_size: f
 
 
 def search_in_rounds(
-    slopes: Callable[[Sequence[float]], np.ndarray], max_step_size: float
+    begin: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]],
+    slopes: Callable[[float], tuple[float, float]],
+    max_step_size: float,
 ) -> float:
-    """Return the step size that `line_search` finds, up to rounding, in few rounds of questions.
+    """Return the step size that `line_search` finds, up to rounding, in few questions.
 
-    For a value that is far away: a round asks for several step sizes at once. The first asks for
-    both ends of the bracket; the others for Newton's guess from its low end and for points beyond
-    it, where the root is as a rule since curvature falls, and for guesses from the high end.
+    For a value that is far away and dear. The first question brings the slopes at 0, and those of a
+    part of the comparisons at many step sizes. They say where Newton's method starts: near the end,
+    as a rule, where it needs few steps.
 
     Parameters
     ----------
+    begin : callable
+        From step sizes to the first two derivatives of the value at 0, and of a part of the value
+        at each of the sizes, shape (n, 2).
     slopes : callable
-        From step sizes to the first two derivatives of the value at each, shape (n, 2).
+        From a step size to the first two derivatives of the value.
     max_step_size : float
 
     Examples
     --------
-    >>> search_in_rounds(lambda sizes: np.array([(2.0 * size - 1.0, 2.0) for size in sizes]), 1.0)
+    >>> at = lambda size: (2.0 * size - 1.0, 2.0)
+    >>> search_in_rounds(lambda sizes: (at(0.0), np.array([at(x) for x in sizes])), at, 1.0)
     0.5
     """
     if max_step_size <= 0.0:
         return 0.0
-    low, high = _rows_of([0.0, float(max_step_size)], slopes)
-    if not low[1] < 0.0:
+    sizes = max_step_size * SIZES
+    (slope, bend), part = begin(sizes)
+    if not slope < 0.0:
         return 0.0
-    if high[1] < 0.0:
-        return high[0]
-    tiny = 4e-16 * -low[1]
+    tiny = 4e-16 * -slope
+    low, low_slope, high, high_slope = 0.0, slope, float(max_step_size), np.nan
+    from_low = -slope / bend if bend > 0.0 else np.inf  # Newton's guess from the low end
+    guess = min(_guess(sizes, part, from_low), high)
     for _ in range(200):
-        first, *others = _guesses(low, high)
-        asked = sorted({guess for guess in (first, *others) if low[0] < guess < high[0]})
-        if not asked:
+        slope, bend = slopes(guess)
+        if slope < 0.0:
+            low, low_slope = guess, slope
+            from_low = guess - slope / bend if bend > 0.0 else np.inf
+            if guess == max_step_size:
+                return guess
+        else:
+            high, high_slope = guess, slope
+        if bend <= 0.0 and abs(slope) <= tiny:  # all around are as good: which one is it?
+            return line_search(slopes, max_step_size)
+        move = -slope / bend if bend > 0.0 else np.inf * -slope
+        if abs(slope) <= tiny or abs(move) <= CLOSE * guess:
+            return min(max(guess + move, low), high)
+        guess += move
+        if guess >= high and np.isnan(high_slope):
+            guess = high
+        elif not low < guess < high:
+            is_inside = low < from_low < high
+            guess = from_low if is_inside else _between(low, high, low_slope, high_slope)
+        if not low < guess <= high or (guess == high and not np.isnan(high_slope)):
             break
-        for point in _rows_of(asked, slopes):
-            step, slope, bend = point
-            # Where nothing bends all around are as good, and the first guess is the smallest.
-            if abs(slope) <= max(tiny, CLOSE * step * bend) and (bend > 0.0 or step == first):
-                last = step - slope / bend if abs(slope) > tiny else step
-                return min(max(last, low[0]), high[0])
-            if slope < 0.0:
-                low = point
-            else:
-                high = point
-                break
-    return low[0] if -low[1] < high[1] else high[0]
+    if np.isnan(high_slope):
+        return low
+    return low if -low_slope < high_slope else high
 
 
-def _guesses(low: Point, high: Point) -> list[float]:
-    """Return where the slope may be zero, first Newton's guess from the low end."""
-    (a, slope, bend), (b, high_slope, high_bend) = low, high
-    move = -slope / bend if bend > 0.0 else np.inf
-    found = [a + move, *(a + factor * move for factor in BEYOND)]
-    found.append(_between(a, b, slope, high_slope))
-    if high_bend > 0.0 and b < 2.0 * a:  # from afar it is no better than the chord
-        found.append(b - high_slope / high_bend)
-    return found
-
-
-def _rows_of(sizes: list[float], slopes: Callable[[Sequence[float]], np.ndarray]) -> list[Point]:
-    """Return step size, slope and curvature at each of some sizes."""
-    return [(size, *found) for size, found in zip(sizes, slopes(sizes).tolist(), strict=True)]
+def _guess(sizes: np.ndarray, part: np.ndarray, newton: float) -> float:
+    """Return where slopes at rising sizes cross zero; `newton` is the guess from 0."""
+    slopes, bends = part.T
+    k = int(np.argmax(slopes >= 0.0))
+    if not slopes[k] >= 0.0:
+        return float(sizes[-1])
+    if k == 0:
+        return newton
+    width = sizes[k] - sizes[k - 1]
+    t = np.linspace(0.0, 1.0, 257)
+    between = (
+        (1 + 2 * t) * (1 - t) ** 2 * slopes[k - 1]
+        + t * (1 - t) ** 2 * width * bends[k - 1]
+        + t**2 * (3 - 2 * t) * slopes[k]
+        + t**2 * (t - 1) * width * bends[k]
+    )  # the cubic with these slopes and bends at both ends
+    at = max(int(np.argmax(between >= 0.0)), 1)
+    return _between(*(sizes[k - 1] + width * t[at - 1 : at + 1]), *between[at - 1 : at + 1])
 
 
 def _between(low: float, high: float, low_slope: float, high_slope: float) -> float:

@@ -327,6 +327,12 @@ class Problem(Protocol):
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
 
+    def sampled_slopes(
+        self, margins: Margins, direction: Margins, step_sizes: Sequence[float]
+    ) -> np.ndarray:
+        """Return what slopes may be: those of a part of the comparisons where this is faster."""
+        return self.slopes(margins, direction, step_sizes)
+
     @abstractmethod
     def advance(self, margins: Margins, direction: Margins, step_size: float) -> Step:
         """Return the step of this size."""

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..backends.cuda import runtime
-from ..backends.dask.building import Builder, gather, held, rows_of, select, take_rows
+from ..backends.dask.building import Builder, deal, gather, held, pick, rows_of, take_rows
 from ..backends.dask.team import is_done
 from ..memory import NotEnoughMemory
 
@@ -98,13 +98,26 @@ def check_versions(client: Any, device: str = "cpu") -> None:
                 f"Worker {address} cannot run hdsl: {error!r}. Install the same hdsl there "
                 f"({here['hdsl']})."
             )
-        there = future.result(timeout=ASK)
+        there = told(client, address, future)
+        if there is None:
+            continue
         for name, own in here.items():
             if there[name] != own:
                 raise RuntimeError(
                     f"Worker {address} has {name} {there[name]}, the client has {own}: results "
                     "would depend on where shards are. Use the same versions on all machines."
                 )
+
+
+def told(client: Any, address: str, future: Any) -> Any:
+    """Return what a worker has told; None where it has died before it could be fetched."""
+    for _ in range(int(ASK)):
+        try:
+            return future.result(timeout=1.0)
+        except TimeoutError:
+            if address not in client.nthreads():
+                return None
+    raise RuntimeError(f"Worker {address} did not tell its versions within {ASK:g} s.")
 
 
 def check_room(
@@ -117,12 +130,13 @@ def check_room(
     from ..backends.cpu.memory import estimate
 
     client, places = builder.client, builder.places
-    pick = np.linspace(0, len(places.anchors) - 1, SAMPLE).astype(int)
-    chosen = np.unique(places.anchors[pick])
+    sample = np.linspace(0, len(places.anchors) - 1, SAMPLE).astype(int)
+    chosen = np.unique(places.anchors[sample])
     mask = np.full(int(builder.starts[-1]), -1, dtype=np.int32)
     mask[chosen] = 0
     mask = held(client, mask)
-    parts = [client.submit(select, b, mask, 0, pure=False) for b in builder.compared.futures()]
+    dealt = [client.submit(deal, b, mask, 1, pure=False) for b in builder.compared.futures()]
+    parts = [client.submit(pick, block, 0, pure=False) for block in dealt]
     compared = client.submit(gather, *parts, pure=False)
     needed_rows = client.submit(rows_of, compared, pure=False)
     blocks = zip(builder.rows.futures(), builder.starts[:-1].tolist(), strict=True)

@@ -16,6 +16,9 @@ from .kernels.comparisons import any_nonzero, dots
 from .kernels.compiler import CHUNK, WIDTH
 from .pairs import Pairs
 
+#: Features whose columns have one value for so many rows are spread one after the other.
+SCATTERED = 4
+
 Partners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -106,6 +109,44 @@ class CPUGradient(Gradient):
         bounds = self.rows_of_x.feature_bounds
         self.workers.run(kernels.gather_rows, bounds, *self.rows_of_x.by_column, R, out)
         return out[:, : len(features)].T
+
+    def spread(self, features: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        """Return R = (W + Wᵀ) X[:, features], WIDTH columns per array, and max |R| per column.
+
+        The first array is the shard's own room, which the next call writes to.
+        """
+        rows, arrays = self.rows_of_x, []
+        peak = np.empty(len(features))
+        U, marked, R, peaks = self.pairs.side_by_side
+        for k in range(0, len(features), WIDTH):
+            R, few = R if k == 0 else kernels.zeros_in_lines(rows.n_rows), features[k : k + WIDTH]
+            if SCATTERED * int(rows.lengths[few].sum()) < rows.n_rows:
+                kernels.spread(few, *rows.by_column, *self.pairs.links, self.w, R)
+                largest = np.maximum(R.max(axis=0), -R.min(axis=0))
+            else:
+                padded = np.full(WIDTH, -1)
+                padded[: len(few)] = few
+                self.workers.together(
+                    climbing.spread_rows, 3, 2 * self.pairs.n_pairs, padded, len(few),
+                    *rows.by_column, *self.pairs.links, self.w, U, marked, R, peaks,
+                )  # fmt: skip
+                largest = peaks[:-1].max(axis=0)
+            peak[k : k + WIDTH] = largest[: len(few)]
+            arrays.append(R)
+        return arrays, peak
+
+    def rows_at(self, spread: list[np.ndarray], n: int, columns: np.ndarray) -> np.ndarray:
+        """Return S_ij for listed j and n features that were spread, shape (len(columns), n)."""
+        bounds, by_column = self.workers.pieces(len(columns)), self.rows_of_x.by_column
+        if n == 1:
+            one = np.empty((len(columns), 1))
+            r = np.ascontiguousarray(spread[0][:, 0])
+            self.workers.run(kernels.gather_one, bounds, columns, *by_column, r, one)
+            return one
+        out = np.empty((len(spread), len(columns), WIDTH))
+        for R, part in zip(spread, out, strict=True):
+            self.workers.run(kernels.gather_columns, bounds, columns, *by_column, R, part)
+        return out[0, :, :n] if len(out) == 1 else np.concatenate([*out], axis=1)[:, :n]
 
     def drift_since(self, other: CPUGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""

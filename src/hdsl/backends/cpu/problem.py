@@ -16,6 +16,7 @@ from .cross_terms import CrossTerms
 from .gradient import CPUGradient
 from .kernels import comparisons as kernels
 from .kernels import step as step_kernels
+from .kernels.compiler import CHUNK
 from .kernels.gradient import pairs_and_diagonal
 from .kernels.losses import CODES, GIVEN
 from .rooms import Rooms
@@ -23,6 +24,9 @@ from .rows import Rows
 
 #: Stands in for a zero that is divided by.
 TINY = float(np.finfo(np.float64).tiny)
+
+#: A part of the comparisons has no fewer chunks than this, and one in so many at least.
+SAMPLE, MOST_LEFT_OUT = 4, 16
 
 _NOTHING = np.empty(0)
 
@@ -112,24 +116,44 @@ class CPUProblem(Problem):
         self, margins: np.ndarray, direction: np.ndarray, step_sizes: Sequence[float]
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
-        return np.array([self._slopes(margins, direction, size) for size in step_sizes])
+        sizes = np.array(step_sizes, dtype=np.float64)
+        if self._code == GIVEN:
+            return np.array([self._slopes_of_given(margins, direction, size) for size in sizes])
+        of = self.comparisons
+        sums = np.empty((2, len(sizes), of.n_chunks))
+        self.workers.run(
+            kernels.slopes_along, of.chunk_bounds, self._code, margins, direction, sizes,
+            of.omega, of.omega_step, *sums,
+        )  # fmt: skip
+        return sums.sum(axis=2).T
 
-    def _slopes(
+    def sampled_slopes(
+        self, margins: np.ndarray, direction: np.ndarray, step_sizes: Sequence[float]
+    ) -> np.ndarray:
+        """Return what slopes may be: those of some chunks of the comparisons."""
+        of = self.comparisons
+        if self._code == GIVEN or of.n_chunks < 2 * SAMPLE:
+            return self.slopes(margins, direction, step_sizes)
+        every = min(of.n_chunks // SAMPLE, MOST_LEFT_OUT)
+        end = of.n_comparisons // CHUNK * CHUNK
+        sizes = np.array(step_sizes, dtype=np.float64)
+        m, d, omega = (
+            array[:end].reshape(-1, CHUNK)[::every].ravel() if array.size > 1 else array
+            for array in (margins, direction, of.omega)
+        )
+        n_chunks = m.size // CHUNK
+        sums = np.empty((2, len(sizes), n_chunks))
+        kernels.slopes_along(0, n_chunks, self._code, m, d, sizes, omega, of.omega_step, *sums)
+        return sums.sum(axis=2).T
+
+    def _slopes_of_given(
         self, margins: np.ndarray, direction: np.ndarray, step_size: float
     ) -> tuple[float, float]:
-        if self._code == GIVEN:
-            there = margins + step_size * direction
-            return (
-                self._weighted_sum(direction * self.loss.derivative(there)),
-                self._weighted_sum(direction**2 * self.loss.curvature(there)),
-            )
-        of = self.comparisons
-        first, second = np.empty(of.n_chunks), np.empty(of.n_chunks)
-        self.workers.run(
-            kernels.slopes_along, of.chunk_bounds, self._code, margins, direction, step_size,
-            of.omega, of.omega_step, first, second,
-        )  # fmt: skip
-        return float(first.sum()), float(second.sum())
+        there = margins + step_size * direction
+        return (
+            self._weighted_sum(direction * self.loss.derivative(there)),
+            self._weighted_sum(direction**2 * self.loss.curvature(there)),
+        )
 
     def advance(self, margins: np.ndarray, direction: np.ndarray, step_size: float) -> Step:
         """Return the step of this size."""

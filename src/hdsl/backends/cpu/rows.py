@@ -70,6 +70,11 @@ class Rows:
         column = np.repeat(np.arange(self.n_features), np.diff(self.col_ptr))
         return np.bincount(column, np.abs(self.col_val), self.n_features) * (1.0 + 1e-9)
 
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """Number of values of each feature."""
+        return np.diff(self.col_ptr)
+
     def n_values(self) -> np.ndarray:
         """Return how many values each row rests on, (Σx²)² / Σx⁴: all of them where they are alike.
 
@@ -114,8 +119,7 @@ class Rows:
         """
         if self.n_rows < MANY_ROWS or not self.matrix.has_sorted_indices:
             return 0
-        length = np.diff(self.col_ptr)
-        return int((length[:MOST_COMMON] >= self.n_rows // COMMON_SHARE).sum())
+        return int((self.lengths[:MOST_COMMON] >= self.n_rows // COMMON_SHARE).sum())
 
     @cached_property
     def common(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -26,6 +26,9 @@ SHARD_SIZE, CARD_SIZE, MOST_SHARDS = 1 << 18, 1 << 24, 128
 #: How often anchors move toward the mean place of the rows that they are compared with.
 SMOOTHING = 40
 
+#: After so many of these moves places are spread out again.
+RANKED = 4
+
 #: How often shards are built again after workers were lost in the meantime.
 ATTEMPTS = 20
 
@@ -64,11 +67,28 @@ def summarise(block: Compared, n_rows: int) -> Summary:
     return Summary(anchors, counts, pairs, total, largest)
 
 
-def select(block: Compared, shard_of: np.ndarray, shard: int) -> Compared:
-    """Return the comparisons of a block that belong to a shard."""
+class Dealt(NamedTuple):
+    """The comparisons of a block, sorted by shard."""
+
+    compared: np.ndarray
+    weights: np.ndarray | None
+    bounds: np.ndarray  # where the comparisons of each shard begin, and all of them end
+
+
+def deal(block: Compared, shard_of: np.ndarray, n_shards: int) -> Dealt:
+    """Return the comparisons of a block by shards; those of anchors without one are left out."""
     compared, weights = block
-    chosen = shard_of[compared[:, 0]] == shard
-    return compared[chosen].astype(np.int32), None if weights is None else weights[chosen]
+    shard = shard_of[compared[:, 0]]
+    order = np.argsort(shard, kind="stable")
+    bounds = np.searchsorted(shard[order], np.arange(n_shards + 1))
+    whole = np.asarray(compared, dtype=np.int32)[order]
+    return Dealt(whole, None if weights is None else weights[order], bounds)
+
+
+def pick(dealt: Dealt, shard: int) -> Compared:
+    """Return the comparisons of a shard."""
+    own = slice(*dealt.bounds[shard : shard + 2])
+    return dealt.compared[own], None if dealt.weights is None else dealt.weights[own]
 
 
 class Gathered(NamedTuple):
@@ -199,15 +219,16 @@ def group_anchors(
     a, b = np.split(numbers, 2)
     n = len(rows)
     ends = np.concatenate([a, b]), np.concatenate([b, a])
-    links = sp.csr_array((np.ones(2 * len(a), dtype=np.float32), ends), shape=(n, n))
+    links = sp.csr_array((np.ones(2 * len(a)), ends), shape=(n, n))
     degree = np.diff(links.indptr)
     links.data[:] = 1.0
     place = np.random.default_rng(0).permutation(n).astype(np.float64)
     if n_shards > 1:
-        for _ in range(SMOOTHING):
+        for k in range(SMOOTHING):
             place = 0.5 * place + 0.5 * (links @ place) / np.maximum(degree, 1)
-            rank = np.argsort(place, kind="stable")
-            place[rank] = np.arange(n)
+            if k % RANKED == RANKED - 1:
+                rank = np.argsort(place, kind="stable")
+                place[rank] = np.arange(n)
     order = np.argsort(place[np.searchsorted(rows, anchors)], kind="stable")
     before = np.cumsum(counts[order]) - counts[order]
     shard = np.empty(len(anchors), dtype=np.int64)
@@ -426,14 +447,14 @@ class Builder:
         shard_of = np.full(int(self.starts[-1]), -1, dtype=np.int32)
         shard_of[self.places.anchors] = self.places.shards
         shard_of, frame = held(self.client, shard_of), held(self.client, self.frame)
+        n_shards = self.places.n_shards
+        dealt = [submit(deal, b, shard_of, n_shards, pure=False) for b in self.compared.futures()]
         rows, jobs = self.rows.futures(), []
         for seat, shard in wanted:
             # One shard after the other, so that a worker never has the parts of several.
             how = {"pure": False, "priority": -seat.shards.index(shard)}
             here = {**how, "workers": [seat.address]}
-            parts = [
-                submit(select, block, shard_of, shard, **how) for block in self.compared.futures()
-            ]
+            parts = [submit(pick, block, shard, **how) for block in dealt]
             compared = submit(gather, *parts, **here)
             starts = self.starts[:-1].tolist()
             needed = submit(rows_of, compared, **here)

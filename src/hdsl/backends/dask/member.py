@@ -9,19 +9,28 @@ features, adds up what it gets, and answers for its block.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
+from ..cpu.kernels.gradient import list_reaching
 from ..cpu.workers import Workers
 from .folding import Nodes, fold, total
 from .shard import LONG, TOLD, Shard
 
 #: The members of this process, by the name of the team and the address of the worker.
 MEMBERS: WeakValueDictionary[tuple[str, str], Member] = WeakValueDictionary()
+
+
+#: Features that all members learn the entries of, at most; most rows have them.
+N_FIRST = 1024
+
+#: Value, partner, entry and C_jj of the best partner j of each feature.
+Best = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 class Message:
@@ -93,7 +102,9 @@ class Member:
         self._own = 0
         self._sent: list[np.ndarray] = []  # for each peer: which features of its block are sent
         self._received: list[np.ndarray] = []  # for each peer: which features it sends
-        self._diagonals: dict[int, np.ndarray] = {}
+        self._diagonals: dict[int, np.ndarray] = {}  # of this block of features
+        self._whole_diagonals: dict[int, np.ndarray] = {}
+        self._sizes: np.ndarray  # Σ|x| of each feature over all shards
         self._inboxes: dict[tuple[str, int, int], Inbox] = {}
         self._round, self._stage = 0, ""
         self._turn: asyncio.Condition | None = None
@@ -111,6 +122,7 @@ class Member:
         self._inboxes = {key: box for key, box in self._inboxes.items() if key[0] == stage}
         self._peers, self._own = [Peer(*peer) for peer in peers], own
         self._diagonals.clear()
+        self._whole_diagonals.clear()
         for shard in self.shards.values():
             for number in [*shard.values]:
                 shard.order("drop", number)
@@ -119,6 +131,11 @@ class Member:
         self._sent = [np.flatnonzero(block).astype(np.int32) for block in blocks]
         found = await self._exchange((stage, 0, 0), self._sent)
         self._received = [found[k] for k in range(len(self._peers))]
+        sizes = np.sum([shard.sizes for shard in self.shards.values()], axis=0)
+        blocks = [sizes[peer.first : peer.last] for peer in self._peers]
+        found = await self._exchange((stage, 0, 1), blocks)
+        found = await self._exchange((stage, 0, 2), [sum(found.values())] * len(self._peers))
+        self._sizes = np.concatenate([found[k] for k in range(len(self._peers))])
         return int(present.sum())
 
     async def round(self, message: Message) -> Message:
@@ -174,6 +191,7 @@ class Member:
                 shard.order(verb, out, *(own(arg, number) for arg in args))
             if verb == "drop":
                 self._diagonals.pop(out, None)
+                self._whole_diagonals.pop(out, None)
 
     async def _answer(self, key: tuple, question: str, args: tuple) -> tuple[Any, int]:
         """Return the answer to a question, and the bytes sent to other members for it."""
@@ -181,7 +199,9 @@ class Member:
             return await self._in_thread(self._tell, question, args), 0
         if question not in LONG:
             return await self._in_thread(self._sums, question, args), 0
-        parts = await self._in_thread(self._split, LONG[question], args)
+        if question == "partners":
+            return await self._find_partners(key, *args)
+        parts = await self._in_thread(self._split, question, args)
         sent = sum(_size(part) for k, part in enumerate(parts) if k != self._own)
         found = await self._exchange(key, parts)
         return await self._in_thread(self._answer_block, question, args, found), sent
@@ -251,13 +271,95 @@ class Member:
             gradient, count, at = args
             diagonal = self._diagonals[gradient] = np.ascontiguousarray(sums[:, 0])
             return _about_diagonal(diagonal, first, last, count, at)
-        if question == "partners":
-            gradient, features, after = args
-            diagonal = self._diagonals[gradient]
-            found = _partners(sums, diagonal, first, features, after)
-            inside = np.flatnonzero((features >= first) & (features < last))
-            return *found, inside, diagonal[features[inside] - first]
         return sums
+
+    # --- partners --------------------------------------------------------------------------------
+
+    async def _find_partners(
+        self, key: tuple, gradient: int, features: np.ndarray, after: bool
+    ) -> tuple[Any, int]:
+        """Return the best partners of features in this member's block, and the bytes sent.
+
+        All members learn the entries of the first features, which most rows have. What is best
+        among them no other one may fall short of: few can reach it, and only those are sent.
+        """
+        part = await self._in_thread(self._begin_partners, gradient, features)
+        sent = (len(self._peers) - 1) * (
+            _size(part[2]) + (0 if part[0] is None else part[0].nbytes)
+        )
+        found = await self._exchange((*key, "first"), [part] * len(self._peers))
+        best, columns = await self._in_thread(self._reaching, gradient, features, after, found)
+        blocks: Mapping[int, Any] = {}
+        if len(columns):
+            parts = await self._in_thread(self._split_columns, gradient, len(features), columns)
+            sent += sum(_size(part) for k, part in enumerate(parts) if k != self._own)
+            blocks = await self._exchange((*key, "rest"), parts)
+        answer = (gradient, features, after, best, columns, blocks)
+        return await self._in_thread(self._best_partners, *answer), sent
+
+    def _begin_partners(self, gradient: int, features: np.ndarray) -> tuple:
+        """Return this member's block of the diagonal, bounds of R, and the first entries."""
+        few = np.arange(min(N_FIRST, 1 + self._peers[-1].last // 8))
+        bounds = [shard.spread(gradient, features) for shard in self.shards.values()]
+        nodes = self._rows_at(gradient, len(features), few)
+        block = None if gradient in self._whole_diagonals else self._diagonals[gradient]
+        return block, np.max(bounds, axis=0), [*nodes.items()]
+
+    def _rows_at(self, gradient: int, n: int, columns: np.ndarray) -> Nodes:
+        parts = {(0, k): s.rows_at(gradient, n, columns) for k, s in self.shards.items()}
+        return fold(parts, self.n_shards)
+
+    def _reaching(
+        self, gradient: int, features: np.ndarray, after: bool, found: Mapping[int, Any]
+    ) -> tuple[Best, np.ndarray]:
+        """Return the best partners among the first features, and which others may be better."""
+        if gradient not in self._whole_diagonals:
+            blocks = [found[k][0] for k in range(len(self._peers))]
+            self._whole_diagonals[gradient] = np.concatenate(blocks)
+        diagonal = self._whole_diagonals[gradient]
+        sums = total({node: a for part in found.values() for node, a in part[2]}, self.n_shards)
+        n = len(sums)
+        best = _partners(sums, diagonal[:n], np.arange(n), features, after)
+        peak = np.max([part[1] for part in found.values()], axis=0)
+        columns = np.empty(len(diagonal) - n, dtype=np.int64)
+        n_columns = list_reaching(n, diagonal, self._sizes, peak, best[0], columns)
+        return best, columns[:n_columns]
+
+    def _split_columns(self, gradient: int, n: int, columns: np.ndarray) -> list[list]:
+        """Return what each member gets: of each node the listed features of its block."""
+        nodes = self._rows_at(gradient, n, columns)
+        cuts = np.searchsorted(columns, [0, *(peer.last for peer in self._peers)])
+        return [
+            [(node, np.ascontiguousarray(a[begin:end])) for node, a in nodes.items()]
+            for begin, end in pairwise(cuts)
+        ]
+
+    def _best_partners(
+        self,
+        gradient: int,
+        features: np.ndarray,
+        after: bool,
+        best: Best,
+        columns: np.ndarray,
+        blocks: Mapping[int, Any],
+    ) -> tuple:
+        """Return the best partners in this block, and the diagonal of the features in it.
+
+        The first member answers for the first features besides.
+        """
+        _, _, first, last = self._peers[self._own]
+        answers = [best] if self._own == 0 else []
+        if blocks:
+            mine = columns[(columns >= first) & (columns < last)]
+            nodes = {node: a for part in blocks.values() for node, a in part}
+            diagonal = self._whole_diagonals[gradient][mine]
+            sums = total(nodes, self.n_shards)
+            answers.append(_partners(sums, diagonal, mine, features, after))
+        inside = np.flatnonzero((features >= first) & (features < last))
+        known = inside, self._diagonals[gradient][features[inside] - first]
+        m = len(features)
+        nothing = np.full(m, -np.inf), np.full(m, -1), np.zeros(m), np.zeros(m)
+        return *(best_of(answers) if answers else nothing), *known
 
 
 class PerShard(dict):
@@ -289,23 +391,34 @@ def _about_diagonal(
 
 
 def _partners(
-    entries: np.ndarray, diagonal: np.ndarray, first: int, features: np.ndarray, after: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return value, partner, entry and C_jj of the best partner j of each feature in a block."""
+    entries: np.ndarray,
+    diagonal: np.ndarray,
+    columns: np.ndarray,
+    features: np.ndarray,
+    after: bool,
+) -> Best:
+    """Return the best partner of each feature among some columns, which rise."""
     width, m = entries.shape
     if not width:
         return np.full(m, -np.inf), np.full(m, -1), np.zeros(m), np.zeros(m)
-    values = np.abs(entries.T, order="C")
-    values += diagonal
-    for k, feature in enumerate(features.tolist()):
-        at = feature - first
+    values = np.abs(entries)
+    values += diagonal[:, None]
+    for k, at in enumerate(np.searchsorted(columns, features).tolist()):
         if after:
-            values[k, : max(0, at + 1)] = -np.inf
-        elif 0 <= at < width:
-            values[k, at] = -np.inf
-    partner = values.argmax(axis=1)
-    best = values[np.arange(m), partner]
+            values[: np.searchsorted(columns, features[k], side="right"), k] = -np.inf
+        elif at < width and columns[at] == features[k]:
+            values[at, k] = -np.inf
+    partner = values.argmax(axis=0)
+    best = values[partner, np.arange(m)]
     none = best == -np.inf
-    columns = partner + first, entries[partner, np.arange(m)], diagonal[partner]
-    found = [np.where(none, nothing, a) for nothing, a in zip((-1, 0.0, 0.0), columns, strict=True)]
-    return best, *found
+    found = columns[partner], entries[partner, np.arange(m)], diagonal[partner]
+    rest = [np.where(none, nothing, a) for nothing, a in zip((-1, 0.0, 0.0), found, strict=True)]
+    return best, *rest
+
+
+def best_of(answers: Sequence[Best]) -> Best:
+    """Return the best partners of all answers, the first of equals."""
+    columns = [np.array([answer[k] for answer in answers]) for k in range(4)]
+    at = columns[0].argmax(axis=0), np.arange(columns[0].shape[1])
+    value, partner, entry, diagonal = (column[at] for column in columns)
+    return value, partner, entry, diagonal

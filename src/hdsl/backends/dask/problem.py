@@ -13,12 +13,12 @@ from ...core.atoms import renumbered
 from ...core.line_search import search_in_rounds
 from ...core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, Step
 from ...core.snapshot import Arrays, check_arrays
-from .member import PerShard
+from .member import PerShard, best_of
 from .shard import Past, encoded
 from .team import Order, Question, Team
 
-#: Rows of S that are computed in a round at most.
-ROWS_PER_ROUND = 64
+#: Fewest and most rows of S that are computed in a round, and numbers that a shard may hold for it.
+FEWEST_ROWS, MOST_ROWS, ROOM = 64, 1024, 1 << 21
 
 #: Entries of the diagonal that a gradient is asked for at once; oracles start from fewer.
 LARGEST = 16
@@ -204,6 +204,14 @@ class DaskProblem(Problem):
         (slopes,) = self.team.ask(Question("slopes", args))
         return slopes
 
+    def _first_slopes(
+        self, margins: Handle, direction: Handle, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return slopes at 0, and those of a part of the comparisons at some step sizes."""
+        args = (self._number, margins.number, direction.number, sizes)
+        (slopes,) = self.team.ask(Question("first_slopes", args))
+        return slopes[0], slopes[1:]
+
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
         past, move = margins.past, direction.move
@@ -235,7 +243,9 @@ class DaskProblem(Problem):
         direction = self.direction(margins, move)
         if step_size is None:
             step_size = search_in_rounds(
-                lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size
+                lambda sizes: self._first_slopes(margins, direction, sizes),
+                lambda size: self.slopes(margins, direction, [size])[0].tolist(),
+                move.max_step_size,
             )
         return self.advance(margins, direction, step_size) if step_size > 0.0 else None
 
@@ -467,10 +477,12 @@ class DaskGradient(Gradient):
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
         self._look()
         found = []
-        for k in range(0, len(features), ROWS_PER_ROUND):
-            part = features[k : k + ROWS_PER_ROUND]
+        many = ROOM // (4 * int(self.problem.places.sizes.max()))
+        many = min(max(FEWEST_ROWS, many), MOST_ROWS)
+        for k in range(0, len(features), many):
+            part = features[k : k + many]
             (blocks,) = self._team.ask(Question("partners", (self._number, part, after)))
-            *best, diagonal = _best_block(blocks)
+            *best, diagonal = best_of(blocks)
             found.append(best)
             self._learn(best[1], diagonal)
             for *_, inside, known in blocks:
@@ -509,10 +521,3 @@ class DaskGradient(Gradient):
         """Return how the margins came about."""
         assert self.margins.past is not None
         return self.margins.past._asdict()
-
-
-def _best_block(blocks: list) -> list[np.ndarray]:
-    """Return value, partner, entry and diagonal of the best of all blocks, the first of equals."""
-    columns = [np.array([block[k] for block in blocks]) for k in range(4)]
-    best = columns[0].argmax(axis=0), np.arange(columns[0].shape[1])
-    return [column[best] for column in columns]

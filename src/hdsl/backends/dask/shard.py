@@ -16,6 +16,7 @@ from ...core.atoms import Atom
 from ...core.protocols import Loss, Move, Step
 from ...core.trace import NO_ATOM
 from ..cpu.comparisons import make_comparisons
+from ..cpu.gradient import CPUGradient
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import Rows
 from ..cpu.workers import Workers
@@ -101,6 +102,7 @@ class Shard:
         self.problems: dict[int, CPUProblem | CUDAProblem] = {}
         self.values: dict[int, Any] = {}
         self.steps: dict[int, Step] = {}
+        self._spread: Any = None
 
     @cached_property
     def present(self) -> np.ndarray:
@@ -167,6 +169,11 @@ class Shard:
         problem = self.problems[of]
         return problem.slopes(self.values[margins], self.values[direction], sizes.tolist())
 
+    def _first_slopes(self, of: int, margins: int, direction: int, sizes: np.ndarray) -> np.ndarray:
+        """Return slopes at 0, and those of a part of the comparisons at some step sizes."""
+        problem, at = self.problems[of], (self.values[margins], self.values[direction])
+        return np.vstack([problem.slopes(*at, [0.0]), problem.sampled_slopes(*at, sizes.tolist())])
+
     def _weight_of(self, of: int, batch: np.ndarray) -> np.ndarray:
         return np.array([self.problems[of].weight_of(batch) if len(batch) else 0.0])
 
@@ -204,6 +211,27 @@ class Shard:
         steps = range(0, len(features), WIDTH)
         parts = [of.rows(features[k : k + WIDTH]).T for k in steps]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def spread(self, gradient: int, features: np.ndarray) -> np.ndarray:
+        """Begin with the rows of S of some features; return a bound of |S_ij| / Σ|x_j| for each."""
+        of = self.values[gradient]
+        if isinstance(of, CPUGradient):
+            self._spread, peak = of.spread(features)
+            return peak
+        self._spread = None if of is None else self._rows(gradient, features)
+        return np.full(len(features), 0.0 if of is None else np.inf)
+
+    def rows_at(self, gradient: int, n: int, columns: np.ndarray) -> np.ndarray:
+        """Return S_ij for listed j and the n features that were spread last."""
+        of = self.values[gradient]
+        if isinstance(of, CPUGradient):
+            return of.rows_at(self._spread, n, columns)
+        return np.zeros((len(columns), n)) if of is None else self._spread[columns]
+
+    @cached_property
+    def sizes(self) -> np.ndarray:
+        """Σ|x| of each feature."""
+        return self.comparisons.rows.column_sizes
 
     def _drift(self, gradient: int, other: int) -> np.ndarray:
         return self.values[gradient].drift_since(self.values[other])[:, None]
@@ -244,7 +272,7 @@ class Shard:
 
 
 #: What is as long as the features: workers add it up, each a block of features.
-LONG = {"diagonal": "diagonal", "partners": "rows", "rows": "rows", "drift": "drift"}
+LONG = {"diagonal", "partners", "rows", "drift"}
 
 #: What each shard tells of itself; everything else is added up.
 TOLD = {"largest", "margins", "known"}

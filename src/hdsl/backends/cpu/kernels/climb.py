@@ -131,6 +131,18 @@ def spread_on_team(
     wait(board, phase + 1, n_blocks)
 
 
+@kernel()
+def spread_rows(
+    board, lobby, who, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R,
+    peaks,
+):  # fmt: skip
+    """Do this alone."""
+    spread_on_team(
+        board, 0, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R, peaks
+    )
+    linger(board, lobby, who)
+
+
 def _scatter_row_plainly(idx, val, start, stop, x, out):
     """Add val[k] * x to row idx[k] of `out` for k in [start, stop)."""
     for k in range(start, stop):

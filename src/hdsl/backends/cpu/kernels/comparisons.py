@@ -61,13 +61,17 @@ def loss_sums(start, stop, code, margins, omega, omega_step, out):
 
 
 @kernel(fastmath=REORDERED)
-def slopes_along(start, stop, code, margins, direction, step, omega, omega_step, first, second):
-    """Write, by chunks, the first two derivatives in `step` of the loss along `direction`."""
+def slopes_along(start, stop, code, margins, direction, steps, omega, omega_step, first, second):
+    """Write, by chunks, the first two derivatives of the loss along `direction` at each step.
+
+    A chunk is in the cache for all steps but the first.
+    """
     for c in range(start, stop):
         last = min((c + 1) * CHUNK, margins.size)
-        first[c], second[c] = slopes_of_chunk(
-            c * CHUNK, last, code, margins, direction, step, omega, omega_step
-        )
+        for k in range(steps.size):
+            first[k, c], second[k, c] = slopes_of_chunk(
+                c * CHUNK, last, code, margins, direction, steps[k], omega, omega_step
+            )
 
 
 @kernel()

@@ -197,6 +197,41 @@ def gather_rows(start, stop, ptr, idx, val, R, out):
         gather_column(idx, val, R, ptr[j], ptr[j + 1], 0.0, R[0], out[j])
 
 
+@kernel()
+def gather_columns(start, stop, columns, ptr, idx, val, R, out):
+    """Write the same for the features in [start, stop) of a list."""
+    for k in range(start, stop):
+        j = columns[k]
+        gather_column(idx, val, R, ptr[j], ptr[j + 1], 0.0, R[0], out[k])
+
+
+@kernel()
+def gather_one(start, stop, columns, ptr, idx, val, r, out):
+    """Write the sums of val[k] * r[idx[k]] over the features in [start, stop) of a list."""
+    for c in range(start, stop):
+        j = columns[c]
+        even, odd = 0.0, 0.0
+        for k in range(ptr[j], ptr[j + 1] - 1, 2):
+            even += val[k] * r[idx[k]]
+            odd += val[k + 1] * r[idx[k + 1]]
+        if (ptr[j + 1] - ptr[j]) % 2:
+            even += val[ptr[j + 1] - 1] * r[idx[ptr[j + 1] - 1]]
+        out[c, 0] = even + odd
+
+
+@kernel()
+def list_reaching(first, diag, size, peak, floor, out):
+    """List the j from `first` on with diag[j] + size[j] * peak not below any floor; return n."""
+    n = 0
+    for j in range(first, diag.size):
+        for c in range(peak.size):
+            if not diag[j] + size[j] * peak[c] < floor[c]:
+                out[n] = j
+                n += 1
+                break
+    return n
+
+
 def _may_reach_plainly(diag, size, peak, floor):
     """Return whether diag + size * peak is not below the floor in any of the WIDTH columns."""
     return not (diag + size * peak < floor).all()
