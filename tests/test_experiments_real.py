@@ -91,9 +91,7 @@ def test_a_second_run_computes_nothing(settings, monkeypatch):
 def test_experiments_without_data_are_left_out(tmp_path, capsys):
     assert experiments.main([*NAMES, "--out", str(tmp_path), "--quick"]) == 2
     messages = capsys.readouterr().err
-    assert all(
-        f"{name} is left out: it needs the real sets dexter" in messages for name in NAMES
-    )
+    assert all(f"{name} is left out: it needs the real sets dexter" in messages for name in NAMES)
     assert "--data" in messages
     assert experiments.main([*NAMES, "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("dexter is not there") == len(NAMES)
