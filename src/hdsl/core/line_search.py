@@ -95,7 +95,7 @@ def search_in_rounds(
     tiny = 4e-16 * -slope
     low, low_slope, high, high_slope = 0.0, slope, float(max_step_size), np.nan
     from_low = -slope / bend if bend > 0.0 else np.inf  # Newton's guess from the low end
-    guess = min(_guess(sizes, part, from_low), high)
+    guess = min(float(_guess(sizes, part, from_low)), high)
     for _ in range(200):
         slope, bend = slopes(guess)
         if slope < 0.0:
