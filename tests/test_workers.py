@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 
 from hdsl.backends.cpu.kernels import step
 from hdsl.backends.cpu.kernels.compiler import kernel
-from hdsl.backends.cpu.kernels.team import JIT_IS_OFF, finish, linger, take, wait
+from hdsl.backends.cpu.kernels.team import JIT_IS_OFF, finish, gather, part, take, wait
 from hdsl.backends.cpu.rooms import LIMIT, Rooms
 from hdsl.backends.cpu.workers import Workers
 from hdsl.core.line_search import line_search
 
 
 @kernel()
-def count_in_phases(board, lobby, who, n_tasks, n_phases, counts, seen):
+def count_in_phases(who, lobby, board, n_tasks, n_phases, counts, seen):
     """Add 1 to each count once per phase; note in seen[phase] how often phases came too early."""
+    gather(who, lobby)
     for phase in range(n_phases):
         task = take(board, phase)
         while task < n_tasks:
@@ -28,7 +29,7 @@ def count_in_phases(board, lobby, who, n_tasks, n_phases, counts, seen):
             counts[phase, task] += 1
             task = finish(board, phase)
         wait(board, phase, n_tasks)
-    linger(board, lobby, who)
+    part(who, lobby)
 
 
 def count(workers, n_tasks=37, n_phases=20):
@@ -95,23 +96,39 @@ def test_an_error_comes_out_and_nobody_goes_on():
         assert count(workers)
 
 
-def test_after_an_interrupt_nobody_writes(monkeypatch):
-    """The thread that calls is stopped before its share: the helpers finish or never start."""
-    with Workers(2) as workers:
+@kernel()
+def note_helpers(who, lobby, board, n_looks, came):
+    """Wait a while for helpers, and note who came."""
+    gather(who, lobby)
+    if who >= 0:
+        came[who] += 1
+    else:
+        while n_looks > 0 and not came.all():
+            n_looks -= 1
+            wait(board, 0, 0)
+    part(who, lobby)
+
+
+@pytest.mark.skipif(JIT_IS_OFF, reason="one thread without compiled kernels")
+def test_helpers_come_with_the_arguments_of_the_leader():
+    with Workers(3) as workers:
+        for _ in range(20):
+            came = np.zeros(2, dtype=np.int64)
+            workers.together(note_helpers, 1, 1e12, 10**9, came)
+            assert came.tolist() == [1, 1]
+
+
+def test_arguments_are_let_go(monkeypatch):
+    """Arrays are used again once nobody holds them, helpers included."""
+    with Workers(3) as workers:
         counts, early = np.zeros((2, 5, 50), dtype=np.int64)
-        share = Workers._share
-
-        def interrupted(self, *args):
-            share(self, *args)
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr(Workers, "_share", interrupted)
-        monkeypatch.setattr(Workers, "team_size", lambda self, work: 2)
-        with pytest.raises(KeyboardInterrupt):
-            workers.together(count_in_phases, 5, 1e12, 50, 5, counts, early)
-        assert counts.sum() in (0, counts.size)
-        monkeypatch.undo()
-        assert count(workers)
+        before = sys.getrefcount(counts)
+        workers.together(count_in_phases, 5, 1e12, 50, 5, counts, early)
+        for _ in range(1000):
+            count(workers)
+            if sys.getrefcount(counts) == before:
+                break
+        assert sys.getrefcount(counts) == before
 
 
 def test_more_threads_for_more_work():

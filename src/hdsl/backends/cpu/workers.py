@@ -18,7 +18,7 @@ from typing import Any
 import joblib
 import numpy as np
 
-from .kernels.team import JIT_IS_OFF, new_board, new_lobby
+from .kernels import team
 
 #: A thread is worth waking for this many multiplications, not for fewer.
 GRAIN = 40_000
@@ -45,19 +45,21 @@ class Workers:
         if limit.isdecimal():
             self.n_threads = max(1, min(self.n_threads, int(limit)))
         self._helpers: list[threading.Thread] = []
-        # A helper that sleeps takes a call and joins the work that there is by then, if any.
+        # A helper that sleeps takes a call, and looks for work; one that does not comes by itself.
         self._calls: SimpleQueue[bool] = SimpleQueue()
         self._asleep: deque[None] = deque()
-        self._lobby = new_lobby()
         self._work: _Work | None = None
+        self._lobby = team.new_lobby()
+        self._leading, self._is_leading = threading.Lock(), False
+        self._lent: dict[int, tuple[Any, ...]] = {}  # arguments that helpers may still read
 
     def __enter__(self) -> Workers:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._lobby[0] += 1  # nobody lingers
         for _ in self._helpers:
             self._calls.put(False)
+        team.call_back(self._lobby)
         for helper in self._helpers:
             helper.join()
         self._helpers = []
@@ -82,7 +84,9 @@ class Workers:
 
         shared = _Work(work)
         try:
-            self._share(shared, min(self.n_threads, n_ranges) - 1)
+            self._work = shared
+            team.call_back(self._lobby)
+            self._wake(min(self.n_threads, n_ranges) - 1)
             work(-1)
         finally:  # also when interrupted: nobody may write to an array that has moved on
             pending.clear()
@@ -92,63 +96,66 @@ class Workers:
             raise shared.errors[0]
 
     def together(self, kernel: Callable[..., Any], n_phases: int, work: float, *args: Any) -> None:
-        """Call ``kernel(board, lobby, who, *args)`` on as many threads as the work is worth.
+        """Call ``kernel(who, lobby, board, *args)`` on as many threads as the work is worth.
 
         The kernel shares its work, of about `work` multiplications, by the counters of the board,
         as ``kernels.team`` says: it ends when all of its tasks are done.
         """
-        n_helpers = self.team_size(work) - 1
-        if n_helpers < 1:
-            kernel(new_board(n_phases), self._lobby, -1, *args)
+        n_helpers, board = self.team_size(work) - 1, team.new_board(n_phases)
+        if n_helpers < 1 or not self._leading.acquire(blocking=False):
+            kernel(-1, self._lobby, board, *args)
             return
-        board = new_board(n_phases, int(self._lobby[0, 0]) + 1)
-        shared = _Work(lambda who: kernel(board, self._lobby, who, *args))
-        done = False
         try:
-            self._share(shared, n_helpers)
-            kernel(board, self._lobby, -1, *args)
-            done = True
+            number = team.next_team(self._lobby, n_helpers)
+            if number:
+                self._is_leading = True
+                self._wake(n_helpers)
+                self._lent[team.slot_of(number)] = (board, *args)
+            kernel(-1 - number, self._lobby, board, *args)
+            for slot in [slot for slot in self._lent if team.is_empty(self._lobby, slot)]:
+                del self._lent[slot]
         finally:
-            self._work = None
-            if not done:
-                self._lobby[0] += 1  # nobody lingers
-                shared.close()
+            self._is_leading = False
+            self._leading.release()
 
     def team_size(self, work: float) -> int:
         """Return how many threads are worth their waking for so many multiplications.
 
         A thread more costs all others a moment, so that their number grows with the square root.
         """
-        if JIT_IS_OFF:  # counters are then plain numbers
+        if team.JIT_IS_OFF:  # counters are then plain numbers
             return 1
         return int(max(1, min(self.n_threads, math.sqrt(2.0 * work / GRAIN))))
 
-    def _share(self, work: _Work, n_helpers: int) -> None:
-        """Call helpers to some work."""
+    def _wake(self, n_helpers: int) -> None:
+        """Wake helpers, or start them, until so many are looking for work."""
         while len(self._helpers) < n_helpers:
             who = len(self._helpers)
             helper = threading.Thread(target=self._help, args=(who,), name="hdsl", daemon=True)
             self._helpers.append(helper)
             self._asleep.append(None)
             helper.start()
-        self._work = work
-        self._lobby[0, 1] = n_helpers
-        self._lobby[0, 0] += 1
-        # Those that linger come by themselves; who was called before may not have come yet.
+        # Who was called before may not have come yet.
         n_awake = len(self._helpers) - len(self._asleep)
         for _ in range(n_helpers - n_awake - self._calls.qsize()):
             self._calls.put(True)
 
     def _help(self, who: int) -> None:
-        last = None
+        latest = np.zeros(1, dtype=np.int64)  # the last team that it knows of
         while self._calls.get():
             self._asleep.pop()
-            work = self._work
-            while work is not None and work is not last:
-                work.join(who)
-                last, work = work, self._work
-            last = work = None
-            self._asleep.append(None)
+            last, goes_on = None, True
+            while goes_on:
+                n_calls, work = team.n_calls(self._lobby), self._work
+                if work is not None and work is not last:
+                    work.join(who)
+                    last, work = work, None
+                elif not team.serve(self._lobby, who, n_calls, latest):
+                    # Who leads now may have counted on this helper before it says that it sleeps.
+                    self._asleep.append(None)
+                    goes_on = self._is_leading
+                    if goes_on:
+                        self._asleep.pop()
 
     def run_pieces(
         self, kernel: Callable[..., Any], n_items: int, item_cost: float, *args: Any

@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from .compiler import COMMON_BLOCK, ROW_BLOCK, WIDTH, kernel
 from .gradient import largest, note_partner, partners_in, scatter_partner
 from .pairs import place_of
-from .team import JIT_IS_OFF, finish, linger, take, wait
+from .team import JIT_IS_OFF, finish, gather, part, take, wait
 
 #: Phases of a pass over X, and the most passes of one climb; the caller goes on from there.
 PASS_PHASES, MOST_PASSES = 6, 24
@@ -133,14 +133,15 @@ def spread_on_team(
 
 @kernel()
 def spread_rows(
-    board, lobby, who, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R,
+    who, lobby, board, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R,
     peaks,
 ):  # fmt: skip
     """Do this alone."""
+    gather(who, lobby)
     spread_on_team(
         board, 0, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R, peaks
     )
-    linger(board, lobby, who)
+    part(who, lobby)
 
 
 def _scatter_row_plainly(idx, val, start, stop, x, out):
@@ -272,11 +273,12 @@ def gather_on_team(
 
 @kernel()
 def gather_partners(
-    board, lobby, who, bounds, features, n_own, after, ptr, idx, val, size, row_ptr, row_idx,
+    who, lobby, board, bounds, features, n_own, after, ptr, idx, val, size, row_ptr, row_idx,
     row_val, common_end, row_parts, sums, link_ptr, neighbor, pair, w, diag, U, marked, R, peaks,
     best, partner, entry,
 ):  # fmt: skip
     """Find the best partners of up to WIDTH features in one pass over X that a team shares."""
+    gather(who, lobby)
     spread_on_team(
         board, 0, features, n_own, ptr, idx, val, link_ptr, neighbor, pair, w, U, marked, R, peaks
     )
@@ -284,7 +286,7 @@ def gather_partners(
         board, 2, bounds, features, n_own, after, ptr, idx, val, size, row_ptr, row_idx, row_val,
         common_end, row_parts, sums, R, peaks, diag, best, partner, entry,
     )  # fmt: skip
-    linger(board, lobby, who)
+    part(who, lobby)
 
 
 @kernel()
@@ -388,7 +390,7 @@ def _collect(m, best, block_partner, block_entry, partner, entry):
 
 @kernel()
 def climb(
-    board, lobby, who, scale, n_largest, bounds, row_cost, ptr, idx, val, size, row_ptr, row_idx,
+    who, lobby, board, scale, n_largest, bounds, row_cost, ptr, idx, val, size, row_ptr, row_idx,
     row_val, common_end, row_parts, sums, link_ptr, neighbor, pair, w, diag, U, marked, R, peaks,
     best, block_partner, block_entry, r, reached, rows, s, seen_feature, touched, features, n_own,
     way, partner, entry, seen, ends, score,
@@ -399,6 +401,7 @@ def climb(
     given ones, to which the `n_largest` of largest diagonal are added. What a pass finds and what
     the next one is about to do is written once and never changed, for threads that come late.
     """
+    gather(who, lobby)
     if take(board, MOST_PASSES * PASS_PHASES) == 0:
         if ends[3] == 0:
             _begin(n_largest, row_cost, row_idx.size, diag, features, n_own, way, seen, ends)
@@ -439,4 +442,4 @@ def climb(
             finish(board, phase + 5)
         wait(board, phase + 5, 1)
         turn += 1
-    linger(board, lobby, who)
+    part(who, lobby)

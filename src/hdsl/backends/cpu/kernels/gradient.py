@@ -11,7 +11,7 @@ from numba.extending import intrinsic
 from .comparisons import pull_pairs
 from .compiler import REORDERED, WIDTH, kernel
 from .pairs import unfold
-from .team import JIT_IS_OFF, finish, linger, take, wait
+from .team import JIT_IS_OFF, finish, gather, part, take, wait
 
 #: Features whose parts of the diagonal are added up in one task.
 FEATURE_BLOCK = 2048
@@ -65,20 +65,22 @@ def _diagonal(board, phase, bounds, pair, ptr, feature, product, w, parts, out):
 
 @kernel()
 def pairs_and_diagonal(
-    board, lobby, who, code, margins, omega, omega_step, term_ptr, term, bounds, pair, ptr, feature,
+    who, lobby, board, code, margins, omega, omega_step, term_ptr, term, bounds, pair, ptr, feature,
     product, parts, pulls, w, out,
 ):  # fmt: skip
     """Write the pulls of the comparisons, their sums per pair of rows, and the diagonal of C."""
+    gather(who, lobby)
     pull_pairs(board, 0, code, margins, omega, omega_step, term_ptr, term, pulls, w)
     _diagonal(board, 2, bounds, pair, ptr, feature, product, w, parts, out)
-    linger(board, lobby, who)
+    part(who, lobby)
 
 
 @kernel()
-def diagonal(board, lobby, who, bounds, pair, ptr, feature, product, w, parts, out):
+def diagonal(who, lobby, board, bounds, pair, ptr, feature, product, w, parts, out):
     """Write the diagonal of C alone."""
+    gather(who, lobby)
     _diagonal(board, 0, bounds, pair, ptr, feature, product, w, parts, out)
-    linger(board, lobby, who)
+    part(who, lobby)
 
 
 @kernel()
@@ -506,11 +508,12 @@ def entries_directly(start, stop, i, j, ptr, idx, val, link_ptr, neighbor, pair,
 
 
 @kernel()
-def sparse_dots(board, lobby, who, n_per_task, first, last, pair, value, w, out):
+def sparse_dots(who, lobby, board, n_per_task, first, last, pair, value, w, out):
     """Write the inner product of w with each of the listed runs of (pair, value), on a team.
 
     Four sums side by side: a vector register would have to gather, which is slower.
     """
+    gather(who, lobby)
     n_tasks = (out.size + n_per_task - 1) // n_per_task
     task = take(board, 0)
     while task < n_tasks:
@@ -529,4 +532,4 @@ def sparse_dots(board, lobby, who, n_per_task, first, last, pair, value, w, out)
             out[f] = (a + b) + (c + d)
         task = finish(board, 0)
     wait(board, 0, n_tasks)
-    linger(board, lobby, who)
+    part(who, lobby)

@@ -4,7 +4,7 @@ import numpy as np
 
 from .comparisons import add_margins_of_chunk, loss_of_chunk, slopes_of_chunk, unfold_atom
 from .compiler import CHUNK, REORDERED, ROW_BLOCK, kernel
-from .team import finish, linger, take, wait
+from .team import finish, gather, part, take, wait
 
 #: Most evaluations of a line search, as in ``core.line_search``.
 MOST_TRIALS = 200
@@ -120,7 +120,7 @@ def _next_step(is_first, state, trial, slopes, limit):
 
 @kernel(fastmath=REORDERED)
 def take_step(
-    board, lobby, who, code, margins, offset, share, atoms, factors, ptr, idx, val, anchor_ptr, a,
+    who, lobby, board, code, margins, offset, share, atoms, factors, ptr, idx, val, anchor_ptr, a,
     b, c, d, omega, omega_step, given_size, limit, u, direction, out, first_sums, second_sums,
     totals, result,
 ):  # fmt: skip
@@ -132,6 +132,7 @@ def take_step(
     search by itself, also one that comes late. `result` gets the step size, the value and the
     largest absolute margin there; a size of 0 leaves it and `out` as they are.
     """
+    gather(who, lobby)
     n_chunks = (margins.size + CHUNK - 1) // CHUNK
     _unfold_atoms(board, atoms, factors.size, ptr, idx, val, u)
     state = np.empty(STATE_SIZE)
@@ -161,7 +162,7 @@ def take_step(
         phase += 2
         goes_on = goes_on and phase <= 2 * MOST_TRIALS + 1
     if size <= 0.0:
-        linger(board, lobby, who)
+        part(who, lobby)
         return
     phase = N_PHASES - 2
     chunk = take(board, phase)
@@ -179,4 +180,4 @@ def take_step(
         result[0], result[1], result[2] = size, first_sums.sum(), second_sums.max()
         finish(board, phase + 1)
     wait(board, phase + 1, 1)
-    linger(board, lobby, who)
+    part(who, lobby)

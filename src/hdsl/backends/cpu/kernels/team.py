@@ -3,19 +3,24 @@
 All threads of a team call the same kernel with the same arguments. The work of a phase is a number
 of tasks, fixed by the problem and never by the threads::
 
+    gather(who, lobby)                             # the leader's helpers come
     task = take(board, phase)
     while task < n_tasks:
         ...                                        # what the task writes belongs to it
         task = finish(board, phase)                # counts it as done, and takes the next one
     wait(board, phase, n_tasks)                    # until all are done, whoever did them
+    part(who, lobby)                               # nobody comes from here on
 
 Nobody waits for a thread, only for tasks that some thread is at. A thread that comes late finds the
 phases before it done; one that never comes is not missed. ``board`` is a fresh array of zeros
 (``new_board``), one row per phase.
 
-At its end the kernel calls ``linger``: helpers stay for a moment, since the next kernel is a matter
-of microseconds, as a rule, and to sleep and to be woken takes longer. ``lobby`` holds the number of
-the latest team and how many helpers it wants.
+The leader of a team is called from Python. Helpers never are: they stay in ``serve``, which looks
+out for a team and calls its kernel with the leader's arguments, without the lock of the
+interpreter. A dozen threads that took turns at that lock would come too late for a kernel that
+takes a millisecond. The arguments of a team are in a slot of the ``lobby``, which counts who came
+and who left: while the two differ, the leader's caller keeps the arrays. A helper that has found
+no team for a while goes back to Python, and sleeps.
 
 With the JIT turned off there is one thread, and plain functions do the same.
 """
@@ -26,7 +31,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import config
+from numba.core import cgutils, config
 from numba.extending import intrinsic
 
 from .compiler import kernel
@@ -35,27 +40,61 @@ from .compiler import kernel
 _PACE = 16
 _TAKEN, _DONE = 0, 8
 
-#: Looks at a counter before the processor is offered to other threads, and those of a helper
-#: before it goes to sleep.
-_PATIENCE, _LINGERING = 1000, 5000
+#: Looks at a counter before the processor is offered to other threads, those of a helper before it
+#: goes back to Python, and those of a leader for helpers that are about to leave.
+_PATIENCE, _LINGERING, _FAREWELL = 1000, 5000, 200
 
-#: Where a board has the number of its team.
-_TEAM = 1
+#: Slots of a lobby, numbers per row of it, and where the first row has the latest team (odd while
+#: helpers may come, even from then on) and how often helpers were called back to Python.
+N_SLOTS, _ROOM = 7, 768
+_TEAM, _CALLED = 0, 8
+
+#: Where a slot has the address of the kernel, how many helpers are wanted, who came and who left,
+#: and the arguments.
+_KERNEL, _WANTED, _CAME, _LEFT, _ARGUMENTS = 0, 1, 8, 16, 24
 
 #: Whether kernels run as plain Python: then on one thread, since counters are plain numbers.
 JIT_IS_OFF = getattr(config, "DISABLE_JIT", 0)
 
 
-def new_board(n_phases: int, team: int = 0) -> np.ndarray:
-    """Return the counters of so many phases, for the team of this number."""
-    board = np.zeros((n_phases, _PACE), dtype=np.int64)
-    board[0, _TEAM] = team
-    return board
+def new_board(n_phases: int) -> np.ndarray:
+    """Return the counters of so many phases."""
+    return np.zeros((n_phases, _PACE), dtype=np.int64)
 
 
 def new_lobby() -> np.ndarray:
-    """Return the place where helpers wait for the next team."""
-    return np.zeros((1, _PACE), dtype=np.int64)
+    """Return the place where helpers find teams."""
+    return np.zeros((1 + N_SLOTS, _ROOM), dtype=np.int64)
+
+
+def slot_of(team: int) -> int:
+    """Return the slot of a team, by its odd number."""
+    return 1 + team // 2 % N_SLOTS
+
+
+def next_team(lobby: np.ndarray, n_helpers: int) -> int:
+    """Return the number of a new team for a slot that everybody has left; 0 where there is none."""
+    latest = int(lobby[0, _TEAM])
+    for team in range(latest + 1, latest + 1 + 2 * N_SLOTS, 2):
+        if is_empty(lobby, slot_of(team)):
+            lobby[slot_of(team), _WANTED] = n_helpers
+            return team
+    return 0
+
+
+def is_empty(lobby: np.ndarray, slot: int) -> bool:
+    """Return whether all helpers that came to a slot have left it."""
+    return bool(lobby[slot, _CAME] == lobby[slot, _LEFT])
+
+
+def call_back(lobby: np.ndarray) -> None:
+    """Let helpers come back to Python."""
+    lobby[0, _CALLED] += 1
+
+
+def n_calls(lobby: np.ndarray) -> int:
+    """Return how often helpers were called back so far."""
+    return int(lobby[0, _CALLED])
 
 
 def _add_plainly(board, row, column):
@@ -73,11 +112,11 @@ def _rest_plainly(n_looks):
     """Wait a moment; after many looks, let another thread have the processor."""
 
 
-def _place(context, builder, signature, args):
+def _place(context, builder, kind, board, row, column):
     """Return the address of board[row, column]."""
-    data = context.make_array(signature.args[0])(context, builder, args[0]).data
-    at = builder.add(builder.mul(args[1], ir.Constant(ir.IntType(64), _PACE)), args[2])
-    return builder.gep(data, [at])
+    array = context.make_array(kind)(context, builder, board)
+    pace = builder.extract_value(array.shape, 1)
+    return builder.gep(array.data, [builder.add(builder.mul(row, pace), column)])
 
 
 @intrinsic
@@ -86,8 +125,8 @@ def _add_at_once(typing_context, board, row, column):
 
     def generate(context, builder, signature, args):
         one = ir.Constant(ir.IntType(64), 1)
-        place = _place(context, builder, signature, args)
-        return builder.atomic_rmw("add", place, one, "acq_rel")
+        place = _place(context, builder, signature.args[0], *args)
+        return builder.atomic_rmw("add", place, one, "seq_cst")
 
     return types.int64(board, types.int64, types.int64), generate
 
@@ -97,8 +136,8 @@ def _read_at_once(typing_context, board, row, column):
     """Do so, after what other threads wrote before they added to it."""
 
     def generate(context, builder, signature, args):
-        place = _place(context, builder, signature, args)
-        return builder.load_atomic(place, "acquire", 8)
+        place = _place(context, builder, signature.args[0], *args)
+        return builder.load_atomic(place, "seq_cst", 8)
 
     return types.int64(board, types.int64, types.int64), generate
 
@@ -142,16 +181,117 @@ def wait(board, phase, n_tasks):
         n_looks += 1
 
 
+def _gather_plainly(who, lobby):
+    """Let helpers come, where `who` leads a team: they call the kernel at hand, as it was called."""
+
+
+@intrinsic
+def _gather_helpers(typing_context, who, lobby):
+    """Do so: the kernel at hand is the function that is being compiled.
+
+    It is never made part of another one: leader and helpers run the same code, which gives the same
+    bits. Its arguments go to the slot of the team, but for the first, which is the helper's own
+    `who`. The number of the team comes last: the slot is then complete.
+    """
+
+    def generate(context, builder, signature, args):
+        function, int64 = builder.function, ir.IntType(64)
+        function.attributes.add("noinline")
+        given = function.args[3:]  # after those for the result, for errors, and who
+        packed = ir.LiteralStructType([argument.type for argument in given])
+        if context.get_abi_sizeof(packed) > 8 * (_ROOM - _ARGUMENTS):
+            raise ValueError(f"{function.name} has too many arguments for a slot.")
+        entry = _entry(builder.module, function, packed)
+        zero, one, slots = (ir.Constant(int64, n) for n in (0, 1, N_SLOTS))
+        team = builder.sub(ir.Constant(int64, -1), args[0])
+        with builder.if_then(builder.icmp_signed(">", team, zero)):
+            slot = builder.add(one, builder.urem(builder.lshr(team, one), slots))
+            place = _place(context, builder, signature.args[1], args[1], slot, zero)
+            room = builder.gep(place, [ir.Constant(int64, _ARGUMENTS)])
+            room = builder.bitcast(room, packed.as_pointer())
+            for k, argument in enumerate(given):
+                builder.store(argument, cgutils.gep_inbounds(builder, room, 0, k))
+            builder.store(builder.ptrtoint(entry, int64), place)
+            latest = _place(
+                context, builder, signature.args[1], args[1], zero, ir.Constant(int64, _TEAM)
+            )
+            builder.store_atomic(team, latest, "seq_cst", 8)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, lobby), generate
+
+
+def _entry(module, function, packed):
+    """Return a new function (address of arguments, who) that calls a compiled one."""
+    int64 = ir.IntType(64)
+    kind = ir.FunctionType(ir.VoidType(), [int64, int64])
+    entry = ir.Function(module, kind, module.get_unique_name("join." + function.name))
+    entry.linkage = "internal"
+    builder = ir.IRBuilder(entry.append_basic_block())
+    address, who = entry.args
+    room = builder.inttoptr(address, packed.as_pointer())
+    given = [
+        builder.load(cgutils.gep_inbounds(builder, room, 0, k)) for k in range(len(packed.elements))
+    ]
+    result, error = (builder.alloca(argument.type.pointee) for argument in function.args[:2])
+    builder.call(function, [result, error, who, *given])
+    builder.ret_void()
+    return entry
+
+
+@intrinsic
+def _join(typing_context, lobby, slot, who):
+    """Call the kernel of a slot as helper `who`."""
+
+    def generate(context, builder, signature, args):
+        int64 = ir.IntType(64)
+        place = _place(context, builder, signature.args[0], *args[:2], ir.Constant(int64, 0))
+        kind = ir.FunctionType(ir.VoidType(), [int64, int64])
+        entry = builder.inttoptr(builder.load(place), kind.as_pointer())
+        arguments = builder.gep(place, [ir.Constant(int64, _ARGUMENTS)])
+        builder.call(entry, [builder.ptrtoint(arguments, int64), args[2]])
+        return context.get_dummy_value()
+
+    return types.void(lobby, types.int64, types.int64), generate
+
+
+gather: Any = _gather_plainly if JIT_IS_OFF else _gather_helpers
+
+
 @kernel()
-def linger(board, lobby, who):
-    """Return when a new team wants helper `who`, or after a while; at once for who < 0."""
-    team = board[0, _TEAM]
+def part(who, lobby):
+    """Let no more helpers come, where `who` leads a team; those that are there leave by themselves.
+
+    As a rule they have left when this returns.
+    """
+    team = -1 - who
+    if team > 0:
+        _add(lobby, 0, _TEAM)
+        slot, n_looks = 1 + team // 2 % N_SLOTS, 0
+        while _read(lobby, slot, _CAME) != _read(lobby, slot, _LEFT) and n_looks < _FAREWELL:
+            n_looks += 1
+
+
+@kernel()
+def serve(lobby, who, n_calls, latest):
+    """Join the teams after the `latest` that want helper `who`, one after the other.
+
+    Returns True when helpers were called back since there were `n_calls`, and False after a while
+    without a team.
+    """
     n_looks = 0
-    while who >= 0 and n_looks < _LINGERING:
-        latest = _read(lobby, 0, 0)
-        if latest != team:
-            if who < lobby[0, 1]:
-                return
-            team = latest
+    while n_looks < _LINGERING:
+        team = _read(lobby, 0, _TEAM)
+        if team % 2 == 1 and team != latest[0]:
+            latest[0], slot = team, 1 + team // 2 % N_SLOTS
+            if who < lobby[slot, _WANTED]:
+                _add(lobby, slot, _CAME)
+                if _read(lobby, 0, _TEAM) == team:  # else the slot may be another team's by now
+                    _join(lobby, slot, who)
+                    n_looks = 0
+                _add(lobby, slot, _LEFT)
+        if _read(lobby, 0, _CALLED) != n_calls:
+            return True
         _rest(n_looks)
         n_looks += 1
+    return False
