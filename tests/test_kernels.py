@@ -187,8 +187,9 @@ def arrays():
 @pytest.fixture
 def on_threads(arrays, monkeypatch):
     """Run a function of a problem on 1, 2, 3 and 8 threads, however small the work."""
-    for module in (comparisons, rows, workers_module):
+    for module in (comparisons, rows):
         monkeypatch.setattr(module, "GRAIN", 1)
+    monkeypatch.setattr(workers_module, "TEAM_GRAIN", 1)
     for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_SHARE"):
         monkeypatch.setattr(pairs, name, 1)
     monkeypatch.setattr(rows, "ENTRY_BLOCK", 30)

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from hdsl.backends.cpu.kernels import step
 from hdsl.backends.cpu.kernels.compiler import kernel
-from hdsl.backends.cpu.kernels.team import JIT_IS_OFF, finish, gather, part, take, wait
+from hdsl.backends.cpu.kernels.team import JIT_IS_OFF, finish, gather, new_board, part, take, wait
 from hdsl.backends.cpu.rooms import LIMIT, Rooms
 from hdsl.backends.cpu.workers import Workers
 from hdsl.core.line_search import line_search
@@ -118,7 +119,39 @@ def test_helpers_come_with_the_arguments_of_the_leader():
             assert came.tolist() == [1, 1]
 
 
-def test_arguments_are_let_go(monkeypatch):
+@kernel()
+def stay(who, lobby, board, a, gate, state):
+    """Stay in the team as a helper until the gate is open, and take hold of an array then."""
+    gather(who, lobby)
+    if who >= 0:
+        state[0] = 1
+        wait(gate, 0, 1)
+        held = [a[row % len(a)] for row in range(100)]
+        state[0] = int(held[-1].sum())
+    else:
+        while state[0] == 0:
+            wait(board, 0, 0)
+    part(who, lobby)
+
+
+@pytest.mark.skipif(JIT_IS_OFF, reason="one thread without compiled kernels")
+def test_a_helper_may_stay_when_the_leader_has_gone():
+    with Workers(2) as workers:
+        for _ in range(20):
+            gate, state = new_board(1), np.zeros(1, dtype=np.int64)
+            workers.together(stay, 1, 1e12, np.ones((16, 5)), gate, state)
+            assert state[0] == 1
+            others = [np.zeros(size) for size in range(1, 50)]  # memory that was let go is theirs
+            wait_for_gate = take(gate, 0), finish(gate, 0)
+            while state[0] == 1:
+                time.sleep(0)
+            assert state[0] == 5
+            assert not any(other.any() for other in others)
+            assert wait_for_gate == (0, 1)
+            assert count(workers)
+
+
+def test_arguments_are_let_go():
     """Arrays are used again once nobody holds them, helpers included."""
     with Workers(3) as workers:
         counts, early = np.zeros((2, 5, 50), dtype=np.int64)

@@ -7,7 +7,7 @@ import numpy as np
 from ...core.protocols import Loss
 from .comparisons import Comparisons
 from .kernels import corrective as kernels
-from .rows import GRAIN
+from .workers import GRAIN
 
 #: Most terms of atoms stored from one iteration to the next (12 bytes each); the rest is
 #: recomputed.

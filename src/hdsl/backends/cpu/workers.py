@@ -20,8 +20,9 @@ import numpy as np
 
 from .kernels import team
 
-#: A thread is worth waking for this many multiplications, not for fewer.
-GRAIN = 40_000
+#: A thread that looks out for a team is worth this many multiplications, not fewer; one that is
+#: called to pieces of work through the interpreter must get more.
+TEAM_GRAIN, GRAIN = 20_000, 200_000
 
 #: Most and fewest multiplications of a piece of work, and pieces per thread that run before
 #: interrupts are served.
@@ -125,7 +126,7 @@ class Workers:
         """
         if team.JIT_IS_OFF:  # counters are then plain numbers
             return 1
-        return int(max(1, min(self.n_threads, math.sqrt(2.0 * work / GRAIN))))
+        return int(max(1, min(self.n_threads, math.sqrt(2.0 * work / TEAM_GRAIN))))
 
     def _wake(self, n_helpers: int) -> None:
         """Wake helpers, or start them, until so many are looking for work."""

@@ -26,6 +26,7 @@ With the JIT turned off there is one thread, and plain functions do the same.
 """
 
 import os
+import re
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,7 @@ def wait(board, phase, n_tasks):
 
 
 def _gather_plainly(who, lobby):
-    """Let helpers come, where `who` leads a team: they call the kernel at hand, as it was called."""
+    """Let helpers come, where `who` leads a team: they call the kernel at hand as it was."""
 
 
 @intrinsic
@@ -191,7 +192,9 @@ def _gather_helpers(typing_context, who, lobby):
 
     It is never made part of another one: leader and helpers run the same code, which gives the same
     bits. Its arguments go to the slot of the team, but for the first, which is the helper's own
-    `who`. The number of the team comes last: the slot is then complete.
+    `who`. Helpers do not own arrays and do not count as holders: what counts them is gone once the
+    leader returns, the numbers are not. The number of the team comes last: the slot is then
+    complete.
     """
 
     def generate(context, builder, signature, args):
@@ -210,7 +213,8 @@ def _gather_helpers(typing_context, who, lobby):
             room = builder.gep(place, [ir.Constant(int64, _ARGUMENTS)])
             room = builder.bitcast(room, packed.as_pointer())
             for k, argument in enumerate(given):
-                builder.store(argument, cgutils.gep_inbounds(builder, room, 0, k))
+                lent = argument.type(None) if _is_owner(argument) else argument
+                builder.store(lent, cgutils.gep_inbounds(builder, room, 0, k))
             builder.store(builder.ptrtoint(entry, int64), place)
             latest = _place(
                 context, builder, signature.args[1], args[1], zero, ir.Constant(int64, _TEAM)
@@ -219,6 +223,11 @@ def _gather_helpers(typing_context, who, lobby):
         return context.get_dummy_value()
 
     return types.void(types.int64, lobby), generate
+
+
+def _is_owner(argument):
+    """Return whether an argument is what counts the holders of an array, or the array's object."""
+    return bool(re.fullmatch(r"arg\.\w+\.[01]", argument.name))
 
 
 def _entry(module, function, packed):
@@ -240,21 +249,23 @@ def _entry(module, function, packed):
 
 
 @intrinsic
-def _join(typing_context, lobby, slot, who):
+def _join_team(typing_context, lobby, slot, who):
     """Call the kernel of a slot as helper `who`."""
 
     def generate(context, builder, signature, args):
         int64 = ir.IntType(64)
-        place = _place(context, builder, signature.args[0], *args[:2], ir.Constant(int64, 0))
+        room, slot, who = args
+        place = _place(context, builder, signature.args[0], room, slot, ir.Constant(int64, 0))
         kind = ir.FunctionType(ir.VoidType(), [int64, int64])
         entry = builder.inttoptr(builder.load(place), kind.as_pointer())
         arguments = builder.gep(place, [ir.Constant(int64, _ARGUMENTS)])
-        builder.call(entry, [builder.ptrtoint(arguments, int64), args[2]])
+        builder.call(entry, [builder.ptrtoint(arguments, int64), who])
         return context.get_dummy_value()
 
     return types.void(lobby, types.int64, types.int64), generate
 
 
+_join: Any = _join_team
 gather: Any = _gather_plainly if JIT_IS_OFF else _gather_helpers
 
 
