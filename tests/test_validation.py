@@ -366,6 +366,11 @@ def test_what_is_not_a_number_in_range_is_refused(value):
         ("n_targets", 1.5, "int >= 1"),
         ("n_impostors", None, "int >= 1"),
         ("batch_size", 0, "int >= 1 or None"),
+        ("n_components", 0, "int >= 1 or None"),
+        ("mine_every", 2.5, "int >= 1 or None"),
+        ("n_iter_no_change", "all", "int >= 1 or None"),
+        ("validation_fraction", 0, "float > 0 and < 1"),
+        ("validation_fraction", 1, "float > 0 and < 1"),
     ],
 )
 def test_bad_numbers_are_refused(name, value, expected):
@@ -408,11 +413,9 @@ def test_the_decreasing_step_size_needs_forward_steps(step):
     HDSL(step_size="2/(k+2)", step="forward", max_iter=2).fit(X, Y)
 
 
-def test_a_callback_that_cannot_be_called_is_refused():
-    model = HDSL(callback="print")
-    with pytest.raises(ValueError, match=r"'callback' parameter of HDSL.*callable or None.*Got"):
-        model.fit(X, Y)
-    assert not state(model)
+@pytest.mark.parametrize("name", ["callback", "scoring"])
+def test_what_cannot_be_called_is_refused(name):
+    refuses({name: "print"}, f"'{name}' parameter of HDSL", "callable or None", "Got 'print'")
 
 
 @pytest.mark.parametrize(
