@@ -200,7 +200,7 @@ def table_of(**changes):
             {},
             r"table, row 1 has -2 in column 'anchor': rows are numbered",
         ),
-        (table_of(positive=[1, 0]), {}, r"row 1 has 0 as both positive and negative \(1 such"),
+        (table_of(positive=[1, 0]), {}, r"row 1 has 0 as both positive and negative.*\(1 of 2\)"),
         (table_of(w=[1.0, -2.0]), {"weight": "w"}, r"row 1 has -2.0 in column 'w': weights must"),
         (table_of(w=[1.0, np.inf]), {"weight": "w"}, r"row 1 has inf in column 'w'.*finite"),
         (table_of(w=["1", "2"]), {"weight": "w"}, r"'w' of table must hold numbers. Got dtype obj"),

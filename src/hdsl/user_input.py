@@ -254,9 +254,18 @@ def check_finite(X: Any, name: str = "X") -> None:
         value = X[row, column]
     what = "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
     raise ValueError(
-        f"{name}[{row}, {column}] is {what} ({int(bad.sum())} such value(s) in {name}). All values "
-        "must be finite: impute or drop them first."
+        f"{name}[{row}, {column}] is {what}. All values must be finite: impute or drop NaN and "
+        f"infinity first ({int(bad.sum())} in {name})."
     )
+
+
+def check_live_features(n_live: int, n_features: int) -> None:
+    """Raise ValueError if fewer than two features of X have a non-zero value."""
+    if n_live < 2:
+        raise ValueError(
+            "At least 2 features with a non-zero value are needed to learn a similarity. X has "
+            f"{n_live} (n_features={n_features})."
+        )
 
 
 def as_problem_matrix(X: Any) -> sp.csr_array:
@@ -270,11 +279,7 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
     live = np.unique(X.indices[: 1 << 16])
     if live.size < 2:
         live = np.unique(X.indices)
-    if live.size < 2:
-        raise ValueError(
-            f"X has {live.size} feature(s) with a non-zero value (n_features={X.shape[1]}), but "
-            "at least 2 are needed to learn a similarity."
-        )
+    check_live_features(live.size, X.shape[1])
     with np.errstate(over="ignore"):
         largest = float(np.abs(X.data).max())
     if not 1e-70 < largest < 1e70:
@@ -337,8 +342,8 @@ def check_triplets(triplets: Any, n_rows: int, name: str = "triplets") -> np.nda
     same = np.flatnonzero(array[:, 1] == array[:, 2])
     if len(same):
         raise ValueError(
-            f"{name}[{same[0]}] has row {array[same[0], 1]} as both positive and negative "
-            f"({len(same)} such triplet(s)): drop them, they say nothing."
+            f"{name}[{same[0]}] has row {array[same[0], 1]} as both positive and negative. Such "
+            f"triplets say nothing: drop them ({len(same)} of {len(array)})."
         )
     return array
 
@@ -352,8 +357,8 @@ def check_quadruplets(quadruplets: Any, n_rows: int, name: str = "quadruplets") 
     if len(same):
         a, b = array[same[0], :2]
         raise ValueError(
-            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself ({len(same)} such "
-            "quadruplet(s)): drop them, they say nothing."
+            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself. Such quadruplets say "
+            f"nothing: drop them ({len(same)} of {len(array)})."
         )
     return array
 

@@ -106,8 +106,9 @@ def to_sparsevec(X: Any) -> list[str]:
         )
     if longest > HNSW_LIMIT:
         warnings.warn(
-            f"{int((sizes > HNSW_LIMIT).sum()):,} row(s) have more than {HNSW_LIMIT:,} non-zeros, "
-            f"up to {longest:,}: pgvector stores them, but its HNSW index refuses them.",
+            f"The HNSW index of pgvector refuses rows with more than {HNSW_LIMIT:,} non-zeros, "
+            f"which pgvector stores: {int((sizes > HNSW_LIMIT).sum()):,} of {X.shape[0]:,}, with "
+            f"up to {longest:,}.",
             UserWarning,
             stacklevel=2,
         )
