@@ -50,6 +50,8 @@ def test_fit_takes_nothing_from_rows_held_out(place):
     errors = compare_errors(scored, X[~new], y[~new], X[new], y[new], cosine=True)
     assert shown["comparison"] == errors.to_dict()
     assert shown["error"] == {"cosine": errors.before.share, "learned": errors.after.share}
+    said = "nearest neighbours among the documents in the model, 18 documents held out"
+    assert said in good("evaluate", place / "model.hdsl").stdout
     assert (shown["n"], shown["held out"]) == (18, True)
     assert errors.after.share <= errors.before.share
     X = sp.csr_array(sp.vstack([X[new], X[~new]]))  # rows held out are searched among all

@@ -157,11 +157,14 @@ def test_a_file_that_is_no_model(tmp_path):
 def test_wrong_queries(place, rows_file):
     model = place / "model.hdsl"
     assert "knows none of the words of the query" in bad("search", model, "zebra")
-    assert "Give words to search for, a document with --row, or" in bad("search", model)
+    assert "Give words to search for, a row number with --row, or" in bad("search", model)
     assert "and one of them only" in bad("search", model, "goal", "--row", 3)
     for row in (90, -1):
         message = bad("search", model, "--row", row)
-        assert message == f"hdsl: There is no document {row}: the model has 90, numbered from 0.\n"
+        assert (
+            message
+            == f"hdsl: There is no row {row}: the model has 90 documents, numbered from 0.\n"
+        )
     assert "knows none of the words of the query, '17'" in bad("search", model, "17")  # a text
     assert "There is no file" in bad("search", model, "--queries", rows_file.parent / "no.txt")
     assert "-k must be 1 or more" in bad("search", model, "goal", "-k", 0)
