@@ -15,6 +15,7 @@ from hdsl import load
 from hdsl.cli import app
 from hdsl.cli.scored import ScoredModel
 from hdsl.similarity import LearnedCosine
+from small_fits import labelled_counts
 
 TOPICS = {
     "sport": "goal match striker keeper referee league coach stadium",
@@ -81,11 +82,8 @@ def cosines(scored, x, X):
 
 def rows_and_labels():
     """Return 60 rows of counts, and labels of three classes."""
-    rng = np.random.default_rng(0)
-    y = np.arange(60) % 3
-    X = rng.integers(0, 4, size=(60, 12)) * (rng.random((60, 12)) < 0.3)
-    X[np.arange(60), 4 * y + rng.integers(4, size=60)] += 3
-    return sp.csr_array(X.astype(float)), y
+    X, y = labelled_counts()
+    return sp.csr_array(X), y
 
 
 def judged_triplets():

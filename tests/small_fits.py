@@ -27,6 +27,15 @@ def labelled_rows(seed=3, n=60, d=12):
     return A, (A[:, 0] > A[:, 1]).astype(int)
 
 
+def labelled_counts(seed=0, n=60, d=12):
+    """Return counts of three classes, each with four features of its own under noise; labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    A = rng.integers(0, 4, size=(n, d)) * (rng.random((n, d)) < 0.3)
+    A[np.arange(n), 4 * y + rng.integers(4, size=n)] += 3
+    return A.astype(float), y
+
+
 ROWS, LABELS = labelled_rows()
 X, Y, X_VAL, Y_VAL = ROWS[:40], LABELS[:40], ROWS[40:], LABELS[40:]
 N, D = X.shape
