@@ -57,7 +57,6 @@ class Problem:
 
 def load(name: str, *, toy: bool = False) -> Problem:
     """Make the problem of this name."""
-    name = OLDER_NAMES.get(name, name)
     kind, _, number = name.partition(":")
     if kind in REAL:
         problem = _toy_of(kind) if toy else REAL[kind]()
@@ -82,7 +81,7 @@ def data_folder() -> Path:
 
 def why_missing(name: str) -> str | None:
     """Return why a problem cannot be loaded, or None."""
-    kind = OLDER_NAMES.get(name, name).partition(":")[0]
+    kind = name.partition(":")[0]
     file = FILES.get(kind, f"{kind}/X_train.npz")
     if kind in REAL and not (data_folder() / file).is_file():
         return f"no {file} in the data folder (set HDSL_DATA to where it is)"
@@ -159,7 +158,7 @@ def bbc_news() -> Problem:
     return _as_in_experiments("bbc_news")
 
 
-def bace() -> Problem:
+def bace_ecfp6() -> Problem:
     """Return the BACE-1 inhibitors as fingerprints, with neighbour triplets."""
     return _as_in_experiments("bace_ecfp6")
 
@@ -384,11 +383,8 @@ REAL: dict[str, Callable[[], Problem]] = {
     "rcv1_4": rcv1_4,
     "reuters_r52": reuters_r52,
     "bbc_news": bbc_news,
-    "bace_ecfp6": bace,
+    "bace_ecfp6": bace_ecfp6,
 }
-
-#: Names in the commands of older notes.
-OLDER_NAMES = {"rcv1_binary": "rcv1_2", "bace": "bace_ecfp6"}
 
 #: The file that shows that a set is there.
 FILES = {

@@ -1,4 +1,4 @@
-"""Settings for all tests: one BLAS thread per process, and the profiles of hypothesis.
+"""Settings and fixtures: one BLAS thread per process, and the profiles of hypothesis.
 
 HYPOTHESIS_PROFILE chooses one: `default`, `thorough` (many examples, new ones on every run), or
 `quick` (few examples, and a failure is reported as found).
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import scipy.linalg  # noqa: F401  loads its BLAS, which is limited below
+import scipy.sparse as sp
 from hypothesis import HealthCheck, Phase, settings
 from threadpoolctl import threadpool_limits
 
@@ -68,3 +69,23 @@ def lockable():
     yield folder, lock
     os.seteuid(user)
     shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def place(tmp_path_factory):
+    """Return a folder with texts and a model of them, for the command line."""
+    from commands import LABELLED, good, texts, write_csv
+
+    folder = tmp_path_factory.mktemp("cli")
+    write_csv(folder / "texts.csv", texts())
+    good("fit", folder / "texts.csv", *LABELLED, "-o", folder / "model.hdsl", "--max-iter", 60)
+    return folder
+
+
+@pytest.fixture
+def rows_file(tmp_path):
+    """Return a file of rows without labels, for the command line."""
+    from commands import rows_and_labels
+
+    sp.save_npz(tmp_path / "rows.npz", rows_and_labels()[0])
+    return tmp_path / "rows.npz"

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl import HDSL
+from hdsl.estimators.monitor import label_score, triplet_score
 
 STEPS = ["forward", "away", "pairwise", "blended", "corrective"]
 ORACLES = ["ascent", "heuristic", "exact"]
@@ -26,10 +27,27 @@ def labelled_rows(seed=3, n=60, d=12):
     return A, (A[:, 0] > A[:, 1]).astype(int)
 
 
+def labelled_counts(seed=0, n=60, d=12):
+    """Return counts of three classes, each with four features of its own under noise; labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    A = rng.integers(0, 4, size=(n, d)) * (rng.random((n, d)) < 0.3)
+    A[np.arange(n), 4 * y + rng.integers(4, size=n)] += 3
+    return A.astype(float), y
+
+
 ROWS, LABELS = labelled_rows()
 X, Y, X_VAL, Y_VAL = ROWS[:40], LABELS[:40], ROWS[40:], LABELS[40:]
 N, D = X.shape
 T, T_VAL = (strategies.random_arrays(seed, n, T=80)[1] for seed, n in ((0, 40), (1, 20)))
+
+LEARN = {"labels": {"y": Y}, "triplets": {"triplets": T}}
+VALIDATE = {
+    "labels": {"X_val": X_VAL, "y_val": Y_VAL},
+    "triplets": {"X_val": X_VAL, "triplets_val": T_VAL},
+}
+KINDS = ["labels", "triplets"]
+both_kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 def as_quadruplets(triplets):
@@ -53,6 +71,36 @@ def scored(model):
     """Return iteration to validation score, from the trace."""
     scores = model.trace_["validation_score"]
     return {int(k): float(scores[k]) for k in np.flatnonzero(~np.isnan(scores))}
+
+
+def score_of(kind, model):
+    """Return the default score of a model on the validation data, with its standard error."""
+    rows = sp.csr_array(X_VAL)
+    if kind == "labels":
+        return label_score(sp.csr_array(X), Y, rows, Y_VAL)(model.similarity_)
+    return triplet_score(rows, T_VAL)(model.similarity_)
+
+
+def chosen_from(kind, model):
+    """Return the longest run of a path within one standard error of its first best score."""
+    scores = {k: score_of(kind, model.at(k)) for k in scored(model)}
+    best = max(scores.values(), key=lambda score: score.value)
+    return max(k for k, score in scores.items() if score.value >= best.value - best.error)
+
+
+def prefers(*wanted):
+    """Return a scoring by which models of these numbers of iterations are the best.
+
+    Models are told apart by their scores being asked for in order: once per mark.
+    """
+    marks = [0, 10, 20, 30, 40, 50, 60]
+    asked = []
+
+    def scoring(model, rows, truth):
+        asked.append(1)
+        return float(marks[(len(asked) - 1) % len(marks)] in wanted)
+
+    return scoring
 
 
 def interrupt_at(n_iter):

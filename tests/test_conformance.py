@@ -28,6 +28,7 @@ from hdsl.core.snapshot import Snapshots
 from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from pairwise import pairwise
+from runs import assert_same_path
 from strategies import (
     LOSSES,
     atoms,
@@ -652,26 +653,11 @@ def test_shards_take_the_path_of_the_whole(
 
     sharded, taken = LAYOUTS[f"{n_shards} shards"], []
     one, many = run(LAYOUTS["cpu"]), run(sharded, save=lambda take: taken.append(take()))
-    if rule == "corrective":  # it weighs to a share of the gap, and rounding settles the last moves
-        n = min(len(one.trace), len(many.trace))
-        assert_allclose(one.trace["objective"][:n], many.trace["objective"][:n], rtol=0.02)
-    else:
-        assert_same_path(one, many)
+    assert_same_path(one, many, rule)
     continued = run(sharded, taken[min(9, len(taken) - 1) // 2])
     assert_array_equal(continued.weights, many.weights)
     for name in set(many.trace.dtype.names) - {"seconds"}:
         assert_array_equal(continued.trace[name], many.trace[name])
-
-
-def assert_same_path(one, many):
-    """Compare two runs up to rounding."""
-    assert (one.status, one.n_iter) == (many.status, many.n_iter)
-    for name in ("i", "j", "sign", "away_i", "away_j", "away_sign", "kind", "drop"):
-        assert_array_equal(one.trace[name], many.trace[name])
-    for name in ("step_size", "objective", "gap"):  # sums are added in another order
-        assert_allclose(one.trace[name], many.trace[name], rtol=1e-9, atol=1e-9)
-    assert_array_equal(one.atoms, many.atoms)
-    assert_allclose(one.weights, many.weights, atol=1e-9)
 
 
 def test_there_are_no_more_shards_than_anchors():

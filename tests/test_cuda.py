@@ -36,6 +36,7 @@ from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from hdsl.memory import NotEnoughMemory
 from pairwise import pairwise
+from runs import assert_same_path
 from strategies import (
     LOSSES,
     atoms,
@@ -225,20 +226,6 @@ def run(layout, case, latest=None, save=lambda take: None):
         problem, ORACLES[oracle](), RULES[rule], options, rng=np.random.default_rng(5),
         snapshots=Snapshots(latest, save),
     )  # fmt: skip
-
-
-def assert_same_path(one, other, rule):
-    if rule == "corrective":  # it weighs to a share of the gap, and rounding settles the last moves
-        n = min(len(one.trace), len(other.trace))
-        assert_allclose(one.trace["objective"][:n], other.trace["objective"][:n], rtol=0.02)
-        return
-    assert (one.status, one.n_iter) == (other.status, other.n_iter)
-    for name in ("i", "j", "sign", "away_i", "away_j", "away_sign", "kind", "drop"):
-        assert_array_equal(one.trace[name], other.trace[name])
-    for name in ("step_size", "objective", "gap"):  # sums are added in another order
-        assert_allclose(one.trace[name], other.trace[name], rtol=1e-9, atol=1e-9)
-    assert_array_equal(one.atoms, other.atoms)
-    assert_allclose(one.weights, other.weights, atol=1e-9)
 
 
 CASES = pairwise(

@@ -565,7 +565,7 @@ def test_processes_count_in_the_memory_of_a_grid():
     model, limit = small(), 0.3  # GiB
     search(clone(model).set_params(memory_limit=limit), n_jobs=1, **ONE).fit(X, Y)
     refused = search(clone(model).set_params(memory_limit=limit), n_jobs=2, **ONE)
-    with pytest.raises(memory.NotEnoughMemory, match=r"2 folds in 2 process.*Lower n_jobs"):
+    with pytest.raises(memory.NotEnoughMemory, match=r"2 folds, 2 at a time, needs.*Lower n_jobs"):
         refused.fit(X, Y)
 
 

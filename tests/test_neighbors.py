@@ -29,22 +29,15 @@ from hdsl import HDSL
 from hdsl.evaluate import knn_error
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
 from hdsl.similarity import Similarity
+from small_fits import labelled_counts
 from strategies import INTEGERS, matrices, models
 
 RCV1 = Path(__file__).parents[2] / "shared" / "data" / "rcv1_4"
 
 
-def rows_and_labels(seed=0, n=60, d=12):
-    """Three classes, each with features of its own under noise; some rows are equal."""
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % 3
-    X = rng.integers(0, 4, size=(n, d)) * (rng.random((n, d)) < 0.3)
-    X[np.arange(n), 4 * y + rng.integers(4, size=n)] += 3
-    X[1::20] = X[1]
-    return X.astype(float), np.array(["a", "b", "c"])[y]
-
-
-X, Y = rows_and_labels()
+X, Y = labelled_counts()
+X[1::20] = X[1]  # some rows are equal
+Y = np.array(["a", "b", "c"])[Y]
 
 
 @pytest.fixture(scope="module")

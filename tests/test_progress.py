@@ -22,18 +22,10 @@ from sklearn.pipeline import make_pipeline
 from hdsl import HDSL, HDSLCV
 from hdsl.estimators import callbacks, progress
 from hdsl.estimators.progress import Line, Progress, duration, fitted
+from small_fits import labelled_counts
 
-
-def rows_and_labels(n=60, d=20, seed=0):
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % 3
-    X = rng.integers(0, 4, size=(n, d)) * (rng.random((n, d)) < 0.3)
-    X[np.arange(n), 4 * y + rng.integers(4, size=n)] += 3
-    return X.astype(float), y
-
-
-X, Y = rows_and_labels()
-X_VAL, Y_VAL = rows_and_labels(seed=1)
+X, Y = labelled_counts(d=20)
+X_VAL, Y_VAL = labelled_counts(seed=1, d=20)
 
 
 def small(**params):

@@ -23,19 +23,12 @@ from hdsl.backends.cpu import comparisons, rows
 from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.workers import Workers
 from hdsl.core.columns import drop_unused_columns
+from small_fits import labelled_counts
 
 PACKAGE = os.path.dirname(hdsl.__file__)
 
 
-def rows_and_labels(seed=0, n=45, d=14):
-    rng = np.random.default_rng(seed)
-    y = np.arange(n) % 3
-    X = rng.integers(0, 4, size=(n, d)) * (rng.random((n, d)) < 0.3)
-    X[np.arange(n), 4 * y + rng.integers(4, size=n)] += 3
-    return X.astype(float), y
-
-
-X, Y = rows_and_labels()
+X, Y = labelled_counts(n=45, d=14)
 
 
 def small(**parameters):
@@ -313,7 +306,7 @@ def assert_whole(model, rows, tmp_path):
     assert learned(load(tmp_path / "model.hdsl")) == learned(model)
 
 
-OTHER, OTHER_Y = rows_and_labels(seed=1, n=30, d=17)
+OTHER, OTHER_Y = labelled_counts(seed=1, n=30, d=17)
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_sparsevec_keeps_every_bit_of_float32(X):
 def test_sparsevec_has_the_limits_of_pgvector():
     with pytest.raises(ValueError, match="16,001 non-zeros"):
         to_sparsevec(np.ones((1, 16_001)))
-    with pytest.warns(UserWarning, match="1 row.* more than 1,000"):
+    with pytest.warns(UserWarning, match="than 1,000 non-zeros.* 1 of 1, with up to 1,001"):
         to_sparsevec(np.ones((1, 1_001)))
     with pytest.raises(ValueError, match=r"X\[0, 1\] is too large for float32"):
         to_sparsevec([[1.0, 1e39]])

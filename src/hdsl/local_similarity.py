@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .core.columns import drop_unused_columns
-from .similarity import LearnedCosine, Similarity, check_result
+from .similarity import LearnedCosine, Similarity, check_result, products, row_products
 
 __all__ = ["Centers", "LocalSimilarity", "Predicted"]
 
@@ -219,22 +219,10 @@ class LocalSimilarity:
         """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
         rewriter = LearnedCosine(self) if cosine else self
         queries, rows = rewriter.rewrite(X), rewriter.index_rows(X if Y is None else Y)
-        if sp.issparse(queries) and sp.issparse(rows):
-            (queries, rows), _ = drop_unused_columns(queries, rows)
-        with np.errstate(over="ignore", invalid="ignore"):
-            product = queries @ rows.T
-        product = product.toarray() if sp.issparse(product) else np.asarray(product)
-        return check_result(product, "The similarity")
+        return check_result(products(queries, rows), "The similarity")
 
     def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
         """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
         rewriter = LearnedCosine(self) if cosine else self
-        queries, rows = rewriter.rewrite(X), rewriter.index_rows(Y)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if sp.issparse(queries) or sp.issparse(rows):
-                scores = np.asarray(
-                    sp.csr_array(queries).multiply(sp.csr_array(rows)).sum(axis=1)
-                ).ravel()
-            else:
-                scores = np.einsum("ij,ij->i", queries, rows)
+        scores = row_products(rewriter.rewrite(X), rewriter.index_rows(Y))
         return check_result(scores, "The similarity")

@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from . import search, user_input
-from .similarity import LearnedCosine, Rewriter, as_rewriter, unit_rows
+from .similarity import LearnedCosine, Rewriter, as_rewriter, row_products, unit_rows
 
 WEIGHTS = ("uniform", "similarity")
 MODES = ("connectivity", "similarity", "distance")
@@ -319,9 +319,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def _own_scores(self, X: Any) -> np.ndarray:
         """Return S(x, x) of each row."""
         queries, rows = self._rewrite(X.astype(np.float64, copy=False))
-        if sp.issparse(X):
-            return np.asarray(rows.multiply(queries).sum(axis=1)).ravel()
-        return np.einsum("ij,ij->i", queries, rows)
+        return row_products(queries, rows)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

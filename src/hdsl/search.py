@@ -405,11 +405,7 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers
 def _check_matrix(X: Any, name: str) -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64."""
     X = user_input.canonical(X) if sp.issparse(X) else np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(
-            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: reshape a single "
-            "row with x.reshape(1, -1)."
-        )
+    user_input.check_rows(X, name)
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
     user_input.check_finite(X, name)
     return X

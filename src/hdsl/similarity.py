@@ -195,12 +195,7 @@ class Similarity:
         """Return S between all rows of X and all rows of Y, or its cosine, dense."""
         A = self._embed(X, cosine)
         B = A if Y is None else self._embed(Y, cosine)
-        if sp.issparse(A) and sp.issparse(B):
-            (A, B), _ = drop_unused_columns(A, B)
-        with np.errstate(over="ignore", invalid="ignore"):
-            product = A @ B.T
-        product = product.toarray() if sp.issparse(product) else np.asarray(product)
-        return check_result(product, "The similarity")
+        return check_result(products(A, B), "The similarity")
 
     def _embed(self, X: Any, cosine: bool) -> Any:
         """Return rows whose dot products are S or its cosine."""
@@ -208,13 +203,7 @@ class Similarity:
 
     def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
         """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
-        A, B = self._embed(X, cosine), self._embed(Y, cosine)
-        with np.errstate(over="ignore", invalid="ignore"):
-            if sp.issparse(A) or sp.issparse(B):
-                (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
-                scores = np.asarray(A.multiply(B).sum(axis=1)).ravel()
-            else:
-                scores = np.einsum("ij,ij->i", A, B)
+        scores = row_products(self._embed(X, cosine), self._embed(Y, cosine))
         return check_result(scores, "The similarity")
 
 
@@ -283,10 +272,7 @@ def _lengths(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:
 
 def _own_lengths(queries: Any, rows: Any) -> np.ndarray:
     """Return sqrt(S(x, x)) of each row from both sides of it, 1 for a row without."""
-    if sp.issparse(rows):
-        squares = np.asarray(sp.csr_array(queries).multiply(rows).sum(axis=1)).ravel()
-    else:
-        squares = np.einsum("ij,ij->i", queries, rows)
+    squares = row_products(queries, rows)
     return np.sqrt(np.where(squares > 0.0, squares, 1.0))
 
 
@@ -297,6 +283,36 @@ def _divided(X: Any, lengths: np.ndarray) -> Any:
         return X / lengths[:, None]
     data = X.data / np.repeat(lengths, np.diff(X.indptr))
     return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def products(A: Any, B: Any) -> np.ndarray:
+    """Return the dot products of all rows of A with all rows of B, dense; they may overflow.
+
+    Examples
+    --------
+    >>> products(sp.csr_array([[1.0, 2.0]]), np.array([[3.0, 0.0], [0.0, 4.0]])).tolist()
+    [[3.0, 8.0]]
+    """
+    if sp.issparse(A) and sp.issparse(B):
+        (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
+    with np.errstate(over="ignore", invalid="ignore"):
+        found = A @ B.T
+    return found.toarray() if sp.issparse(found) else np.asarray(found)
+
+
+def row_products(A: Any, B: Any) -> np.ndarray:
+    """Return the dot product of each row of A with the same row of B; it may overflow.
+
+    Examples
+    --------
+    >>> row_products(sp.csr_array([[1.0, 2.0], [0.0, 5.0]]), np.array([[3.0, 4.0]] * 2)).tolist()
+    [11.0, 20.0]
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not (sp.issparse(A) or sp.issparse(B)):
+            return np.einsum("ij,ij->i", A, B)
+        (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
+        return np.asarray(A.multiply(B).sum(axis=1)).ravel()
 
 
 def check_result(Z: Any, what: str) -> Any:

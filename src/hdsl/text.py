@@ -180,6 +180,11 @@ class Collection:
         return 0 if self.X is None else self.X.shape[0]
 
     @property
+    def row_name(self) -> str:
+        """What a row is called: a document if it is a text."""
+        return "row" if self.texts is None else "document"
+
+    @property
     def feature_names(self) -> np.ndarray | None:
         """The words, one per feature."""
         return None if self.vectorizer is None else self.vectorizer.get_feature_names_out()

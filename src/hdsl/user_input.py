@@ -254,9 +254,36 @@ def check_finite(X: Any, name: str = "X") -> None:
         value = X[row, column]
     what = "NaN" if np.isnan(value) else "inf" if value > 0 else "-inf"
     raise ValueError(
-        f"{name}[{row}, {column}] is {what} ({int(bad.sum())} such value(s) in {name}). All values "
-        "must be finite: impute or drop them first."
+        f"{name}[{row}, {column}] is {what}. All values must be finite: impute or drop NaN and "
+        f"infinity first ({int(bad.sum())} in {name})."
     )
+
+
+def check_rows(X: Any, name: str) -> None:
+    """Raise ValueError if X is not two-dimensional."""
+    if X.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: reshape a single "
+            "row with x.reshape(1, -1)."
+        )
+
+
+def check_live_features(n_live: int, n_features: int) -> None:
+    """Raise ValueError if fewer than two features of X have a non-zero value."""
+    if n_live < 2:
+        raise ValueError(
+            "At least 2 features with a non-zero value are needed to learn a similarity. X has "
+            f"{n_live} (n_features={n_features})."
+        )
+
+
+def check_largest(largest: float) -> None:
+    """Raise ValueError if products of four values as large as `largest` leave the floats."""
+    if not 1e-70 < largest < 1e70:
+        raise ValueError(
+            f"The largest absolute value of X is {largest:.3g}: products of four values must be "
+            "ordinary numbers. Scale X, for example with sklearn.preprocessing.MaxAbsScaler."
+        )
 
 
 def as_problem_matrix(X: Any) -> sp.csr_array:
@@ -270,18 +297,10 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
     live = np.unique(X.indices[: 1 << 16])
     if live.size < 2:
         live = np.unique(X.indices)
-    if live.size < 2:
-        raise ValueError(
-            f"X has {live.size} feature(s) with a non-zero value (n_features={X.shape[1]}), but "
-            "at least 2 are needed to learn a similarity."
-        )
+    check_live_features(live.size, X.shape[1])
     with np.errstate(over="ignore"):
         largest = float(np.abs(X.data).max())
-    if not 1e-70 < largest < 1e70:
-        raise ValueError(
-            f"The largest absolute value of X is {largest:.3g}: products of four values must be "
-            "ordinary numbers. Scale X, for example with sklearn.preprocessing.MaxAbsScaler."
-        )
+    check_largest(largest)
     return X.astype(np.float64, copy=False)
 
 
@@ -308,13 +327,28 @@ def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
             f"{owner} requires y to be passed, but the target y is None: pass one label per row."
         )
     y = column_or_1d(y, warn=True)
-    if len(y) != n_rows:
-        raise ValueError(
-            f"y has {len(y)} labels, but X has {n_rows} rows: one label per row is expected."
-        )
+    check_one_label_per_row(y, n_rows)
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     return y
+
+
+def check_one_label_per_row(y: Any, n_rows: int, which: str = "") -> None:
+    """Raise ValueError if y has another length than X; `which` is the end of both names."""
+    if len(y) != n_rows:
+        raise ValueError(
+            f"y{which} has {len(y)} labels, but X{which} has {n_rows} rows: one label per row is "
+            "expected."
+        )
+
+
+def check_several_classes(owner: str, classes: np.ndarray) -> None:
+    """Raise ValueError if there is only one class; `owner` is the estimator that asks."""
+    if len(classes) < 2:
+        raise ValueError(
+            f"{owner} needs at least 2 classes to tell apart, but y has one class, "
+            f"{classes.tolist()[0]!r}."
+        )
 
 
 def check_labels(y: Any, n_rows: int) -> np.ndarray:
@@ -337,8 +371,8 @@ def check_triplets(triplets: Any, n_rows: int, name: str = "triplets") -> np.nda
     same = np.flatnonzero(array[:, 1] == array[:, 2])
     if len(same):
         raise ValueError(
-            f"{name}[{same[0]}] has row {array[same[0], 1]} as both positive and negative "
-            f"({len(same)} such triplet(s)): drop them, they say nothing."
+            f"{name}[{same[0]}] has row {array[same[0], 1]} as both positive and negative. Such "
+            f"triplets say nothing: drop them ({len(same)} of {len(array)})."
         )
     return array
 
@@ -352,8 +386,8 @@ def check_quadruplets(quadruplets: Any, n_rows: int, name: str = "quadruplets") 
     if len(same):
         a, b = array[same[0], :2]
         raise ValueError(
-            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself ({len(same)} such "
-            "quadruplet(s)): drop them, they say nothing."
+            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself. Such quadruplets say "
+            f"nothing: drop them ({len(same)} of {len(array)})."
         )
     return array
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from ..similarity import products, row_products
+
 
 @dataclass(frozen=True)
 class BilinearSimilarity:
@@ -50,10 +52,8 @@ class BilinearSimilarity:
 
     def pairwise(self, X: Any, Y: Any = None) -> np.ndarray:
         """Return S between all rows of X and all rows of Y (X where None), dense."""
-        product = self.rewrite(X) @ (X if Y is None else Y).T
-        return product.toarray() if sp.issparse(product) else np.asarray(product)
+        return products(self.rewrite(X), X if Y is None else Y)
 
     def pair_score(self, X: Any, Y: Any) -> np.ndarray:
         """Return S(x, y) for the rows of X and Y side by side, shape (n_rows,)."""
-        queries = sp.csr_array(self.rewrite(X))
-        return np.asarray(queries.multiply(sp.csr_array(Y)).sum(axis=1)).ravel()
+        return row_products(self.rewrite(X), Y)

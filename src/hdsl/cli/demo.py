@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .fit import show_outcome
-from .options import Json, command, option
+from .options import Json, NoClassScores, command, option
 from .shell import INTERRUPTED, say, show, show_json, working
 from .use import show_hits
 
@@ -32,14 +32,7 @@ def demo(
     ),
     model: Annotated[Path | None, option("Model file for the other commands.")] = None,
     seed: Annotated[int, option("Random seed of the split.")] = 0,
-    no_class_scores: Annotated[
-        bool,
-        option(
-            "Learn from labels by the rows alone, without the scores that a linear classifier "
-            "gives each label.",
-            "--no-class-scores",
-        ),
-    ] = False,
+    no_class_scores: NoClassScores = False,
     as_json: Json = False,
 ) -> None:
     """See it work on Python's own docstrings, in under a minute.

@@ -53,7 +53,7 @@ def measure_held_out(
         raise ValueError(f"{path} has no rows or judgements that were held out: name a data file.")
     new = part == TEST
     found = measure_labels(model, X[~new], y[~new], X[new], y[new], n_neighbors=n_neighbors)
-    among = counted(found.n, "row")
+    among = counted(found.n, documents.row_name)
     return Evaluation(found, f" among the documents in the model, {among} held out", True)
 
 
@@ -149,15 +149,14 @@ def find(
     Each has its rank by plain cosine, the largest parts of the learned cosine, and how many other
     parts there are with their sum. A query without a known word finds nothing.
     """
-    if documents.X is None:
-        raise ValueError("The model has no documents: fit it again without --no-documents.")
+    X = rows_of_all(documents)
     if n < 1 or n_reasons < 0:
         raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n} and {n_reasons}.")
-    learned, rows, scored = model.model, model.rows(documents.X), model.rows(queries)
+    learned, rows, scored = model.model, model.rows(X), model.rows(queries)
     names = model.feature_names(documents.feature_names)
     index = learned.index_rows(rows, cosine=True)
     found = search.top_k(learned.rewrite(scored, cosine=True), index, n + (leave_out is not None))
-    plain, plain_queries = unit_rows(documents.X), unit_rows(queries)
+    plain, plain_queries = unit_rows(X), unit_rows(queries)
     answers = []
     for k in range(queries.shape[0]):
         hits: list[dict[str, Any]] = []
@@ -197,13 +196,21 @@ def _reasons(
     return [{"name": name, "value": value} for name, value in ordered]
 
 
-def document(documents: Collection, number: int) -> sp.csr_array:
-    """Return a document by its number, as one row."""
+def rows_of_all(documents: Collection) -> sp.csr_array:
+    """Return all documents, as rows."""
     if documents.X is None:
-        raise ValueError("The model has no documents: give texts instead of numbers.")
+        raise ValueError("The model has no documents: fit it again without --no-documents.")
+    return documents.X
+
+
+def document(documents: Collection, number: int) -> sp.csr_array:
+    """Return a document by its row number."""
+    if documents.X is None:
+        raise ValueError("The model has no documents: give texts instead of row numbers.")
     if not 0 <= number < documents.n_rows:
         raise ValueError(
-            f"There is no document {number}: the model has {documents.n_rows:,}, numbered from 0."
+            f"There is no row {number}: the model has {counted(documents.n_rows, 'document')}, "
+            "numbered from 0."
         )
     return documents.X[[number]]
 

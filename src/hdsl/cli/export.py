@@ -39,8 +39,8 @@ def export(
 ) -> None:
     """Write the documents of a model as a file that a search engine loads, or one query.
 
-    The dot product of a query with a document is the learned cosine. Each document has its number,
-    label, text and learned length.
+    The dot product of a query with a document is the learned cosine. Each document has its row
+    number as id, label, text and learned length.
 
     For example:
 
@@ -60,11 +60,10 @@ def export(
         x = learned.rows(documents.row_of(collection, query, "the query"))
         show(export_query(to, learned.model.rewrite(x, cosine=cosine), names=names))
         return
-    if collection.X is None:
-        raise ValueError("The model has no documents: fit it again without --no-documents.")
+    X = documents.rows_of_all(collection)
     output = output or model.with_suffix(SUFFIXES[to][0])
     inputs.check_output(output, SUFFIXES[to])
-    rows = learned.rows(collection.X)
+    rows = learned.rows(X)
     fields: dict[str, Any] = {"length": learned.model.lengths(rows).tolist()}
     for name, values in (("label", collection.labels), ("text", collection.texts)):
         if values is not None:

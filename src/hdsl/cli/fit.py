@@ -12,12 +12,14 @@ import typer
 from .. import memory
 from .options import (
     INPUT,
+    LEARNING,
     Encoding,
     Id,
     Json,
     LabelColumn,
     Labels,
     MatlabNames,
+    NoClassScores,
     Quadruplets,
     Sep,
     SkipMissing,
@@ -48,7 +50,7 @@ MORE_MEMORY = (
     "pass --memory-limit none to go on anyway",
 )
 
-WORDS, LEARNING, SPLIT = "Words", "Learning", "Rows held out"
+WORDS, SPLIT = "Words", "Rows held out"
 
 
 @command()
@@ -145,15 +147,7 @@ def fit(
             panel=LEARNING,
         ),
     ] = "triplets",
-    no_class_scores: Annotated[
-        bool,
-        option(
-            "Learn from labels by the rows alone, without the scores that a linear classifier "
-            "gives each label.",
-            "--no-class-scores",
-            panel=LEARNING,
-        ),
-    ] = False,
+    no_class_scores: NoClassScores = False,
     max_iter: Annotated[int, option("Most iterations; each adds a pair.", panel=LEARNING)] = 1000,
     n_targets: Annotated[
         int, option("Nearest rows of the same label, per row.", panel=LEARNING)
@@ -373,7 +367,7 @@ def _of_regions(facts: dict[str, Any]) -> str:
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     """Print the data, the model, its errors, what to do without a gain, and its strongest pairs."""
     facts, model = outcome.facts(), outcome.model
-    kind = "row" if outcome.collection.texts is None else "document"
+    kind = outcome.collection.row_name
     by = counted(facts["labels"], "label") if outcome.by == "labels" else "judgements"
     scores = f" and {facts['class scores']} class scores" if facts["class scores"] else ""
     show(

@@ -58,7 +58,7 @@ def option(help: str, *names: str, panel: str | None = None) -> Any:
 #: Neighbours that vote where an error is measured.
 N_NEIGHBORS = 3
 
-INPUT = "Input"
+INPUT, LEARNING = "Input", "Learning"
 
 Json = Annotated[bool, option("Print JSON on stdout instead of text.", "--json")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file from `hdsl fit`.")]
@@ -81,7 +81,7 @@ Quadruplets = Annotated[
     Path | None,
     option(
         "File of judgements about two pairs: a table with columns positive_a, positive_b, "
-        "negative_a, negative_b, or .npy of shape (n, 4).",
+        "negative_a, negative_b (row numbers or ids, likewise), or .npy of shape (n, 4).",
         "--quadruplets",
         panel=INPUT,
     ),
@@ -89,7 +89,7 @@ Quadruplets = Annotated[
 Id = Annotated[
     str | None,
     option(
-        "Column of ids in a table: judgements name rows by them, and search returns them.",
+        "Column of ids in a table: judgements name rows by id, and search shows the ids.",
         "--id",
         panel=INPUT,
     ),
@@ -111,4 +111,13 @@ ZeroBased = Annotated[
 ]
 MatlabNames = Annotated[
     str, option("Names of the rows and the labels in .mat.", "--matlab-names", panel=INPUT)
+]
+NoClassScores = Annotated[
+    bool,
+    option(
+        "Learn from labels by the rows alone, without the scores that a linear classifier gives "
+        "each label.",
+        "--no-class-scores",
+        panel=LEARNING,
+    ),
 ]

@@ -92,7 +92,7 @@ def evaluate(
 def search(
     model: Model,
     query: Annotated[list[str] | None, typer.Argument(help="Words.", show_default=False)] = None,
-    row: Annotated[int | None, option("Number of a document in the model, from 0.")] = None,
+    row: Annotated[int | None, option("Row number of a document in the model, from 0.")] = None,
     queries: Annotated[
         Path | None, option("File of queries, one text per line; searches for all of them.")
     ] = None,
@@ -117,8 +117,8 @@ def search(
 
     if (row is not None) + bool(query) + (queries is not None) != 1:
         raise ValueError(
-            "Give words to search for, a document with --row, or a file with --queries, and one of "
-            "them only."
+            "Give words to search for, a row number with --row, or a file with --queries, and one "
+            "of them only."
         )
     learned, collection = documents.load_all(model)
     if collection.verdict == "worse":
@@ -204,16 +204,16 @@ def _ordinal(n: int) -> str:
 @command()
 def explain(
     model: Model,
-    x: Annotated[str, option("A text, or the number of a document.", "--x")],
-    y: Annotated[str, option("A text, or the number of a document.", "--y")],
+    x: Annotated[str, option("A text, or the row number of a document in the model.", "--x")],
+    y: Annotated[str, option("A text, or the row number of a document in the model.", "--y")],
     rather_than: Annotated[
-        str | None, option("A third one: explain why x is more like y than like this.")
+        str | None, option("A third, likewise: explain why x is more like y than like this.")
     ] = None,
     by: Annotated[str, option("pair: parts per feature pair; atom: per learned pair.")] = "pair",
     top: Annotated[int, option("Parts to show.")] = 10,
     as_json: Json = False,
 ) -> None:
-    """Show what the similarity of two texts is made of.
+    """Show what the similarity of two texts or documents is made of.
 
     For example:
 

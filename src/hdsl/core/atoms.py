@@ -48,6 +48,20 @@ def renumbered(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
     return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
 
 
+def positioned(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return atoms on `features` as atoms on positions in it, i < j: undoes `renumbered`.
+
+    Examples
+    --------
+    >>> positioned(np.array([[3, 7, -1]]), np.array([7, 3])).tolist()
+    [[0, 1, -1]]
+    """
+    order = np.argsort(features)
+    ends = order[np.searchsorted(features, atoms[:, :2], sorter=order)]
+    ends = np.where(atoms[:, :2] < 0, -1, ends)
+    return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
+
+
 def n_features(atoms: np.ndarray) -> int:
     """Return how many distinct features the atoms use."""
     return len(set(atoms[:, :2].ravel().tolist()))

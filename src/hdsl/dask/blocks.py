@@ -131,18 +131,10 @@ class RowBlocks:
     def _check_sizes(self) -> None:
         n_rows, n_columns = self.shape
         live = len(np.unique(np.concatenate([f.columns.columns for f in self.facts])))
-        if live < 2:
-            raise ValueError(
-                f"X has {live} feature(s) with a non-zero value (n_features={n_columns}), but "
-                "at least 2 are needed to learn a similarity."
-            )
+        user_input.check_live_features(live, n_columns)
         if n_rows >= user_input.INDEX_LIMIT:
             raise ValueError(f"X has {n_rows} rows, at most {user_input.INDEX_LIMIT - 1} can be.")
-        if not 1e-70 < self.largest < 1e70:
-            raise ValueError(
-                f"The largest absolute value of X is {self.largest:.3g}: products of four values "
-                "must be ordinary numbers. Scale X."
-            )
+        user_input.check_largest(self.largest)
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results of tasks, in time."""

@@ -382,7 +382,7 @@ def _topics(found: Bunch, names: tuple[str, ...]) -> np.ndarray:
 
 
 _RCV1 = _Source(
-    name="rcv1",
+    name="rcv1_2",
     folder="rcv1_binary",
     sizes=(12_145, 4_048, 4_049),
     width=47_236,

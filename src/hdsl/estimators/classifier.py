@@ -157,11 +157,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         X = user_input.check_matrix(learned, X, reset=True)
         y = user_input.check_classes(name, y, X.shape[0])
         learned.classes_, codes = np.unique(y, return_inverse=True)
-        if len(learned.classes_) < 2:
-            raise ValueError(
-                f"{name} needs at least 2 classes to tell apart, but y has one class, "
-                f"{learned.classes_.tolist()[0]!r}."
-            )
+        user_input.check_several_classes(name, learned.classes_)
         learned.similarity_ = self._similarity(X, y)
         learned.columns_ = columns_with_values(X)
         random_state = check_random_state(self.random_state)

@@ -340,7 +340,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
         n_processes = min(n_jobs, len(folds))
         runner = clone(base).set_params(n_jobs=n_jobs // n_processes)
         memory.check_fits(
-            f"A grid over {len(folds)} folds in {n_processes} process(es), {type(self).__name__}",
+            f"{type(self).__name__} on {len(folds)} folds, {n_processes} at a time,",
             search_memory(runner, folds, whole, n_processes),
             base.memory_limit,
             ("lower n_jobs", "use fewer folds", "set batch_size= of the estimator",

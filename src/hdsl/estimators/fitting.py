@@ -376,8 +376,9 @@ def make_layout(
         )
     if layout.n_features < 2:
         raise ValueError(
-            f"The {X.shape[0]} rows to learn from have {layout.n_features} feature(s) with a "
-            "non-zero value, but an atom pairs two: hold out other rows, or fewer."
+            "At least 2 features with a non-zero value are needed, as an atom pairs two. The "
+            f"{X.shape[0]} rows to learn from have {layout.n_features}: hold out other rows, or "
+            "fewer."
         )
     return layout
 

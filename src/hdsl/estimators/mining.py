@@ -164,8 +164,8 @@ def with_landmarks(supervision: Supervision, n_jobs: int | None, device: str = "
     if not len(place):
         raise ValueError(
             "No comparison can be made: landmarks of two classes are needed, and a row with a "
-            "landmark of its class other than itself. There are "
-            f"{int(supervision.landmarks.sum())} landmarks of {len(means.whole)} class(es)."
+            "landmark of its class other than itself. Got "
+            f"n_landmarks={int(supervision.landmarks.sum())} of n_classes={len(means.whole)}."
         )
     made = np.column_stack([anchors[place], n_rows + means.own[anchors[place]], n_rows + other])
     share = 1.0 / np.bincount(place, minlength=len(anchors))[place]

@@ -249,11 +249,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
         X = user_input.check_matrix(checked, X, reset=True)
         y = user_input.check_classes(name, y, X.shape[0])
         checked.classes_ = np.unique(y)
-        if len(checked.classes_) < 2:
-            raise ValueError(
-                f"{name} needs at least 2 classes to tell apart, but y has one class, "
-                f"{checked.classes_.tolist()[0]!r}."
-            )
+        user_input.check_several_classes(name, checked.classes_)
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
         checked.columns_ = columns_with_values(X)
         checked.is_wide_ = sp.issparse(X) and is_wide(X) and checked.columns_ is not None

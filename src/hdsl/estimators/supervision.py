@@ -165,11 +165,7 @@ class Supervision:
                 "triplets_val=, judgements of the rows of X_val."
             )
         y = np.asarray(y_val).ravel()
-        if len(y) != X.shape[0]:
-            raise ValueError(
-                f"y_val has {len(y)} labels, but X_val has {X.shape[0]} rows: expected one label "
-                "per row."
-            )
+        user_input.check_one_label_per_row(y, X.shape[0], "_val")
         return Supervision(X, y)
 
     def hold_out(

@@ -55,12 +55,7 @@ def knn_error(
     knn = SimilarityKNeighborsClassifier(
         n_neighbors, similarity=model, cosine=cosine, n_jobs=n_jobs
     ).fit(X, y)
-    n_test, n_labels = np.shape(X_test)[0], len(y_test)
-    if n_labels != n_test:
-        raise ValueError(
-            f"y_test has {n_labels} labels, but X_test has {n_test} rows: one label per row is "
-            "expected."
-        )
+    user_input.check_one_label_per_row(y_test, np.shape(X_test)[0], "_test")
     return 1.0 - float(knn.score(X_test, y_test))
 
 

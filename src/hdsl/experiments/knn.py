@@ -403,10 +403,7 @@ _NOTES = (
     "deviation over five draws of random triplets (dexter) and of the oracle's seed, each with the "
     "parameters that the first draw's validation error chose; early stopping looks at the "
     "validation rows in each draw, as in the paper. Without ± a method has no randomness.",
-    "dexter and dorothea: test labels were never published. The validation rows choose and report, "
-    "which flatters; the second line was chosen by five folds of the training rows alone.",
-    "rcv1_2 and rcv1_4 are other documents of the same corpus than the paper's, in splits of the "
-    "same sizes.",
+    *sets.NOTES,
     "HDSL is the paper's: prior 0, its heuristic, λ in {1, …, 10⁹}, 3 × 5 neighbour triplets a "
     "row (dexter: 20 random ones). The paper does not say how long its runs were: up to 1,000 "
     "iterations, 4,000 on rcv1, ended by 600 without a better validation error.",

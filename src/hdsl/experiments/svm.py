@@ -214,10 +214,8 @@ _NOTES = (
     "a solution takes at most 1,000,000 steps.",
     "The linear ones are liblinear's, squared hinge loss, at most 1,000 passes (liblinear's own "
     "limit), which large C reach.",
-    "dexter and dorothea: test labels were never published. The validation rows choose and report, "
-    "which flatters; the second line was chosen by five folds of the training rows alone.",
-    "rcv1_2 and rcv1_4 are other documents of the same corpus than the paper's, in splits of the "
-    "same sizes. HDSL's columns are those of the experiment knn, where it has been run.",
+    *sets.NOTES,
+    "HDSL's columns are those of the experiment knn, where it has been run.",
 )
 
 

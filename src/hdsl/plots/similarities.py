@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
 from .. import user_input
 from ..explain import NEGATIVE, POSITIVE
-from ..similarity import Similarity
+from ..similarity import Similarity, row_products
 from .display import Display, FittedModel, as_matrix, legend, similarity_of
 
 
@@ -61,9 +60,8 @@ class SimilarityDisplay(Display):
         rng = user_input.generator(random_state)
         left, right, same = pairs_of_classes(user_input.check_labels(y, X.shape[0]), n_pairs, rng)
         A, B = X[left], X[right]
-        before = A.multiply(B).sum(axis=1) if sp.issparse(A) else np.einsum("ij,ij->i", A, B)
         after = similarity_of(estimator).pair_score(A, B)
-        return cls(same, np.asarray(before).ravel(), after).plot(ax)
+        return cls(same, row_products(A, B), after).plot(ax)
 
     def plot(self, ax: Any = None) -> SimilarityDisplay:
         """Draw two histograms before and two after; the outer bins hold what lies beyond them."""

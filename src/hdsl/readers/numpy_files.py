@@ -48,7 +48,7 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
         X = sp.load_npz(path)  # never unpickles
         if X.format not in ("csr", "csc", "coo") or X.ndim != 2 or X.dtype.kind not in "biuf":
             raise DataFileError(
-                f"{path} holds a {X.format} array of {X.ndim} dimension(s) and dtype {X.dtype}, "
+                f"{path} holds a {X.format} array with ndim={X.ndim} and dtype={X.dtype}, "
                 "but a real CSR, CSC or COO matrix is expected. Convert it with .tocsr()."
             )
     files.check_n_rows(path, X.shape[0], size)

@@ -117,11 +117,7 @@ def held_out_errors(model: FittedModel, rows: Rows, X_test: Any, y_test: Any) ->
         )
     X_test = user_input.check_matrix(model, X_test, reset=False, name="X_test")
     y_test = column_or_1d(y_test, warn=True)
-    if len(y_test) != X_test.shape[0]:
-        raise ValueError(
-            f"y_test has {len(y_test)} labels, but X_test has {X_test.shape[0]} rows: one label "
-            "per row is expected."
-        )
+    user_input.check_one_label_per_row(y_test, X_test.shape[0], "_test")
     return measure_errors(model.similarity_, X, y, sp.csr_array(X_test), y_test, model.n_jobs)
 
 

@@ -106,8 +106,9 @@ def to_sparsevec(X: Any) -> list[str]:
         )
     if longest > HNSW_LIMIT:
         warnings.warn(
-            f"{int((sizes > HNSW_LIMIT).sum()):,} row(s) have more than {HNSW_LIMIT:,} non-zeros, "
-            f"up to {longest:,}: pgvector stores them, but its HNSW index refuses them.",
+            f"The HNSW index of pgvector refuses rows with more than {HNSW_LIMIT:,} non-zeros, "
+            f"which pgvector stores: {int((sizes > HNSW_LIMIT).sum()):,} of {X.shape[0]:,}, with "
+            f"up to {longest:,}.",
             UserWarning,
             stacklevel=2,
         )
@@ -123,11 +124,7 @@ def to_sparsevec(X: Any) -> list[str]:
 def as_sparse(X: Any, name: str) -> sp.csr_array:
     """Return X as a finite canonical CSR array of floats."""
     X = X if sp.issparse(X) else np.asarray(X)
-    if X.ndim != 2:
-        raise ValueError(
-            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: reshape a single "
-            "row with x.reshape(1, -1)."
-        )
+    user_input.check_rows(X, name)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
     X = user_input.canonical(sp.csr_array(X))

@@ -63,8 +63,8 @@ def judgement_triplets(
     if len(same):
         what = data.columns[positive].tolist()[same[0]]
         raise ValueError(
-            f"{data.place(same[0])} has {what!r} as both positive and negative ({len(same)} such "
-            "judgement(s)): drop them, they say nothing."
+            f"{data.place(same[0])} has {what!r} as both positive and negative. Such judgements "
+            f"say nothing: drop them ({len(same)} of {len(triplets)})."
         )
     return Judgements(triplets, weights)
 
@@ -120,8 +120,8 @@ def judgement_quadruplets(
     if len(same):
         a, b = (data.columns[name].tolist()[same[0]] for name in (positive_a, positive_b))
         raise ValueError(
-            f"{data.place(same[0])} compares the pair ({a!r}, {b!r}) with itself ({len(same)} such "
-            "judgement(s)): drop them, they say nothing."
+            f"{data.place(same[0])} compares the pair ({a!r}, {b!r}) with itself. Such judgements "
+            f"say nothing: drop them ({len(same)} of {len(quadruplets)})."
         )
     return Judgements(quadruplets, weights)
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ...core.atoms import ZERO, Atom, as_array, renumbered
+from ...core.atoms import ZERO, Atom, as_array, positioned, renumbered
 from ...core.protocols import Loss, Move, Problem, Step
 from ...core.snapshot import Arrays, check_arrays
 from .comparisons import Comparisons, make_comparisons
@@ -272,9 +272,7 @@ class CPUProblem(Problem):
 
     def from_user(self, atoms: np.ndarray) -> np.ndarray:
         """Return atoms in the problem's own feature numbers."""
-        order = np.argsort(self.features)
-        ends = order[np.searchsorted(self.features, atoms[:, :2], sorter=order)]
-        return np.column_stack([np.sort(ends), atoms[:, 2]])
+        return positioned(atoms, self.features)
 
     def snapshot(self, margins: np.ndarray) -> Arrays:
         """Return the margins, and the feature pairs whose terms are stored."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.atoms import ZERO, Atom, renumbered
+from ...core.atoms import ZERO, Atom, positioned, renumbered
 from ...core.protocols import Loss, Move, Problem, Step, Vertex
 from ...core.snapshot import Arrays, check_arrays
 from ..cpu.corrective import Corrections
@@ -400,9 +400,7 @@ class CUDAProblem(Problem):
 
     def from_user(self, atoms: np.ndarray) -> np.ndarray:
         """Return atoms in the problem's own feature numbers."""
-        order = np.argsort(self.features)
-        ends = order[np.searchsorted(self.features, atoms[:, :2], sorter=order)]
-        return np.column_stack([np.sort(ends), atoms[:, 2]])
+        return positioned(atoms, self.features)
 
     def snapshot(self, margins: CUDAMargins) -> Arrays:
         """Return the margins, and the feature pairs whose terms are stored."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.atoms import renumbered
+from ...core.atoms import positioned, renumbered
 from ...core.line_search import search_in_rounds
 from ...core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, Step
 from ...core.snapshot import Arrays, check_arrays
@@ -293,9 +293,7 @@ class DaskProblem(Problem):
 
     def from_user(self, atoms: np.ndarray) -> np.ndarray:
         """Return atoms in the problem's own feature numbers."""
-        order = np.argsort(self.features)
-        ends = order[np.searchsorted(self.features, atoms[:, :2], sorter=order)]
-        return np.column_stack([np.sort(ends), atoms[:, 2]])
+        return positioned(atoms, self.features)
 
     def snapshot(self, margins: Handle) -> Arrays:
         """Return how the margins came about, and the feature pairs whose terms are stored.

@@ -1,0 +1,93 @@
+"""The command line in the tests: how it is called, and the texts, rows and judgements it gets."""
+
+import csv
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from typer.testing import CliRunner
+
+from hdsl import load
+from hdsl.cli import app
+from hdsl.cli.scored import ScoredModel
+from hdsl.similarity import LearnedCosine
+from small_fits import labelled_counts
+
+TOPICS = {
+    "sport": "goal match striker keeper referee league coach stadium",
+    "money": "profit bank shares market investor forecast loan dividend",
+    "garden": "rose soil seed flower prune compost lawn hedge",
+}
+NOISE = "today report people early late new old small large many"
+LABELLED = ("--text", "body", "--label", "topic")
+COLUMNS = {
+    "triplets": ("anchor", "positive", "negative"),
+    "quadruplets": ("positive_a", "positive_b", "negative_a", "negative_b"),
+}
+
+
+def texts(n=90, seed=0):
+    """Return rows (id, topic, text)."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for k in range(n):
+        topic = list(TOPICS)[k % 3]
+        words = [*rng.choice(TOPICS[topic].split(), 2), *rng.choice(NOISE.split(), 8)]
+        rows.append((f"d{k}", topic, " ".join(rng.permutation(words).tolist())))
+    return rows
+
+
+def write_csv(path, rows, header=("id", "topic", "body")):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([header, *rows])
+    return path
+
+
+def hdsl(*arguments):
+    """Return how a command ended."""
+    return CliRunner().invoke(app, [str(part) for part in arguments], prog_name="hdsl")
+
+
+def good(*arguments):
+    """Return how a command ended, which is well."""
+    result = hdsl(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def bad(*arguments, code=2):
+    """Return the one line that a command ends with on stderr."""
+    result = hdsl(*arguments)
+    assert result.exit_code == code, result.output
+    assert result.stdout == ""
+    assert result.stderr.startswith("hdsl: ")
+    assert result.stderr.count("\n") == 1
+    return result.stderr
+
+
+def load_scored(path):
+    """Return the model of a file, as the commands use it."""
+    return ScoredModel.from_saved(load(path))
+
+
+def cosines(scored, x, X):
+    """Return the learned cosines of one row with others."""
+    similarity = LearnedCosine(scored)
+    return (similarity.rewrite(x) @ similarity.index_rows(X).T).toarray()[0]
+
+
+def rows_and_labels():
+    """Return 60 rows of counts, and labels of three classes."""
+    X, y = labelled_counts()
+    return sp.csr_array(X), y
+
+
+def judged_triplets():
+    """Return triplets that follow the labels of the rows."""
+    _, y = rows_and_labels()
+    T = np.random.default_rng(1).integers(60, size=(4000, 3))
+    return T[(y[T[:, 0]] == y[T[:, 1]]) & (y[T[:, 0]] != y[T[:, 2]])]

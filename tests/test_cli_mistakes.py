@@ -1,0 +1,196 @@
+"""Wrong options, files and queries: one line that says what to do, and nothing is written."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+from commands import COLUMNS, LABELLED, bad, rows_and_labels, texts, write_csv
+from hdsl import memory
+from hdsl.cli import learn
+
+
+def test_missing_files(place, tmp_path):
+    assert "There is no file" in bad("fit", tmp_path / "no.csv", "--text", "t", "--label", "l")
+    assert "There is no file" in bad("search", tmp_path / "no.hdsl", "words")
+    assert "is a folder" in bad("fit", tmp_path)
+    labels = ("--labels", tmp_path / "no.npy")
+    assert "There is no file" in bad("fit", place / "texts.csv", "--text", "body", *labels)
+
+
+def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
+    for name in ("big.svm", "big.csv", "big.npz", "big.hdsl", "big.mat"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(5 * 2**30)
+        command = ("info" if name == "big.hdsl" else "fit", tmp_path / name)
+        command += ("--text", "t") if name == "big.csv" else ()
+        monkeypatch.setattr(memory, "available", lambda: 8 * 2**30)
+        message = bad(*command)
+        assert "has 5.0 GiB: reading it takes about 25.0 GiB of memory, but 8.0 GiB" in message
+        monkeypatch.setattr(memory, "available", lambda: 2**50)
+        if name in ("big.svm", "big.csv"):
+            assert "is not UTF-8 text" in bad(*command)
+
+
+MISTAKES = [
+    ((), "name its column of texts with --text (it has 'id', 'topic', 'body')"),
+    (("--label", "topic"), "is a table: name its column of texts with --text"),
+    (("--text", "boby"), "has no column 'boby'. Its columns are 'id', 'topic', 'body': say which "
+     "is meant with --text."),
+    (("--text", "body", "--label", "tpic"), "has no column 'tpic'. Its columns are 'id', 'topic', "
+     "'body': say which is meant with --label."),
+    (("--text", "body"), "has no labels to learn from: name their column with --label"),
+    (("--text", "body", "--label", "id"), "There are 90 different labels among 90 rows: at least"),
+    ((*LABELLED, "--scale", "big"), "--scale must be a number or auto. Got 'big'."),
+    ((*LABELLED, "--scale", "-1"), "--scale must be a float > 0 or 'auto'. Got -1.0 instead."),
+    ((*LABELLED, "--test", "0.9"), "together less than 1"),
+    ((*LABELLED, "--max-iter", "0"), "--max-iter must be an int >= 1. Got 0 instead."),
+    ((*LABELLED, "--max-iter", "x"), "See hdsl fit --help"),
+    ((*LABELLED, "--batch-size", "0"), "--batch-size must be an int >= 1. Got 0 instead."),
+    ((*LABELLED, "--patience", "0"), "--patience must be an int >= 1. Got 0 instead."),
+    ((*LABELLED, "--loss", "x"), "--loss must be one of 'smoothed_hinge', 'squared_hinge', "
+     "'logistic', 'exponential'. Got 'x' instead."),
+    ((*LABELLED, "--mining", "x"), "--mining must be one of 'neighbors', 'random'. Got 'x'"),
+    ((*LABELLED, "--device", "gpu"), "--device must be 'cpu', 'cuda' or 'cuda:1' and so on."),
+    ((*LABELLED, "--jobs", "0"), "--jobs must be 1 or more, or -1 for all cores. Got 0."),
+    ((*LABELLED, "--norm", "l1"), "--norm must be l2 or none. Got 'l1'."),
+    ((*LABELLED, "--norm", "none"), "at unit length: add --no-class-scores."),
+    ((*LABELLED, "--tfidf"), "--tfidf and --no-tfidf are for a matrix of counts"),
+    ((*LABELLED, "--min-df", "1.5"), "whole numbers of documents"),
+    ((*LABELLED, "--min-df", "80"), "No word is left"),
+    ((*LABELLED, "--tokens", "x"), "--tokens must be one of 'words', 'identifiers'. Got 'x'"),
+    ((*LABELLED, "--sep", ";;"), "--sep must be one character, such as ';' or '\\t'. Got ';;'."),
+    ((*LABELLED, "--sep", ";"), "has no column 'body', 'topic'. Its columns are 'id,topic,body'"),
+    ((*LABELLED, "--encoding", "x"), "cannot be read as 'x' text"),
+    ((*LABELLED, "--encoding", "utf-16"), "or name its encoding with --encoding."),
+    (("--no-such-option",), "See hdsl fit --help"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "message"), MISTAKES)
+def test_mistakes_in_options(place, tmp_path, options, message):
+    assert message in bad("fit", place / "texts.csv", *options, "-o", tmp_path / "m.hdsl")
+    assert not list(tmp_path.iterdir())
+
+
+WRONG_TABLES = [
+    ("topic,body\nsport,Tor für alle\n".encode("latin-1"), "t.csv, line 2 is not UTF-8 text: save "
+     "the file as UTF-8, or name its encoding with --encoding."),
+    ("topic,body\nsport,a\n".encode("utf-16"), "contain zeros: pass --encoding utf-16."),
+    (b"topic,body\nsport,\n", "line 2 has no value in column 'body': fill them, or pass "
+     "--skip-missing to leave such rows out."),
+    (b"topic;body\nsport;a goal\n", "Its columns are 'topic;body': if ';' separates them, pass "
+     "--sep ';'."),
+    (b"topic\tbody\nsport\ta goal\n", "separates them, pass --sep '\\t'."),
+    (b"topic,body\nsport\n", "t.csv, line 2 has 1 field, but the header has 2 fields."),
+    (b"topic,body\n", "t.csv has no rows: at least one is needed."),
+    (b"topic,body\n" + b"a,some words\n" * 9, "There is 1 different label among 9 rows"),
+    (b"topic,topic,body\na,b,c\n", "t.csv has column 'topic' more than once: rename one."),
+    (b"", "t.csv is empty."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("content", "message"), WRONG_TABLES)
+def test_wrong_tables(tmp_path, content, message):
+    (tmp_path / "t.csv").write_bytes(content)
+    assert message in bad("fit", tmp_path / "t.csv", *LABELLED, "-o", tmp_path / "m.hdsl")
+
+
+def test_wrong_parquet(tmp_path):
+    path = tmp_path / "bad.parquet"
+    path.write_bytes(b"PAR1 not really PAR1")
+    assert "hdsl: " in bad("fit", path, *LABELLED, "-o", tmp_path / "m.hdsl")
+
+
+def test_wrong_matrices(rows_file, tmp_path):
+    path = tmp_path / "rows.svm"
+    path.write_text("1 0:2 3:1\n2 1:1\n")
+    assert ": pass --zero-based if they count from 0." in bad("fit", path)
+    path.write_text("1 1:2 x:1\n")
+    assert "line 1: expected 'index:value'. Got 'x:1'" in bad("fit", path)
+    scipy.io.savemat(tmp_path / "rows.mat", {"A": np.eye(3)})
+    message = bad("fit", tmp_path / "rows.mat")
+    assert "has no variable 'fea', but A: name yours with --matlab-names ROWS,LABELS." in message
+    assert "has no labels to learn from" in bad("fit", rows_file)
+    for option in (("--text", "t"), ("--sep", ";"), ("--skip-missing",)):
+        assert f"{option[0]} is about a table" in bad("fit", rows_file, *option)
+    np.save(tmp_path / "y.npy", np.arange(7))
+    assert "has 7 labels, but" in bad("fit", rows_file, "--labels", tmp_path / "y.npy")
+    sp.save_npz(tmp_path / "half.npz", rows_and_labels()[0] / 2)
+    np.save(tmp_path / "y.npy", rows_and_labels()[1])
+    counts = ("--labels", tmp_path / "y.npy", "--tfidf")
+    assert "--tfidf needs counts, whole numbers" in bad("fit", tmp_path / "half.npz", *counts)
+
+
+def test_wrong_judgements(place, rows_file, tmp_path):
+    np.save(tmp_path / "T.npy", np.array([[0, 1, 99]]))
+    message = bad("fit", rows_file, "--triplets", tmp_path / "T.npy")
+    assert f"judgement 0 names row 99, but {rows_file} has 60 rows. Both are numbered" in message
+    both = ("--triplets", tmp_path / "T.npy", "--quadruplets", tmp_path / "T.npy")
+    assert "Give --triplets or --quadruplets, not both" in bad("fit", rows_file, *both)
+    path = write_csv(tmp_path / "T.csv", [("d0", "d3", "d1")], COLUMNS["triplets"])
+    judged = ("fit", place / "texts.csv", "--text", "body", "--triplets", path)
+    message = bad(*judged)
+    assert "which is not a row number: name the column of ids with --id." in message
+    write_csv(path, [("d0", "d3", "zebra")], COLUMNS["triplets"])
+    assert "1 id in column 'negative' of T.csv matches no row: 'zebra'" in bad(
+        *judged, "--id", "id"
+    )
+    rows = [*texts(), ("", "sport", "goal")]
+    gaps = write_csv(tmp_path / "gaps.csv", [(a, b, c if a else "") for a, b, c in rows])
+    numbered = write_csv(tmp_path / "N.csv", [(0, 3, 1)], COLUMNS["triplets"])
+    skipped = ("fit", gaps, "--text", "body", "--skip-missing", "--triplets", numbered)
+    assert "--skip-missing leaves 1 row of" in bad(*skipped)
+
+
+def test_a_file_that_is_no_model(tmp_path):
+    path = tmp_path / "m.hdsl"
+    path.write_bytes(b"PK\x03\x04 a zip archive, say, of some length")
+    more = {"search": ["goal"], "explain": ["--x", "a", "--y", "b"]}
+    for command in ("search", "evaluate", "explain", "report", "info"):
+        message = bad(command, path, *more.get(command, []))
+        assert "not a model file but a zip archive" in message
+
+
+def test_wrong_queries(place, rows_file):
+    model = place / "model.hdsl"
+    assert "knows none of the words of the query" in bad("search", model, "zebra")
+    assert "Give words to search for, a row number with --row, or" in bad("search", model)
+    assert "and one of them only" in bad("search", model, "goal", "--row", 3)
+    for row in (90, -1):
+        message = bad("search", model, "--row", row)
+        assert (
+            message
+            == f"hdsl: There is no row {row}: the model has 90 documents, numbered from 0.\n"
+        )
+    assert "knows none of the words of the query, '17'" in bad("search", model, "17")  # a text
+    assert "There is no file" in bad("search", model, "--queries", rows_file.parent / "no.txt")
+    assert "-k must be 1 or more" in bad("search", model, "goal", "-k", 0)
+    assert "--by must be one of " in bad(
+        "explain", model, "--x", "goal", "--y", "goal", "--by", "x"
+    )
+    assert "give a table of texts" in bad("evaluate", model, rows_file)
+
+
+def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(learn, "learn", lambda *_, **__: pytest.fail("the fit was started"))
+    (tmp_path / "folder.hdsl").mkdir()
+    (tmp_path / "texts.hdsl").write_text("my only copy")
+    messages = {
+        "nowhere/m.hdsl": "There is no folder",
+        "folder.hdsl": "is a folder: name a file in it",
+        "model.txt": "must end in .hdsl",
+        "texts.hdsl": "exists and is not a model",
+    }
+    if Path("/proc/self").exists():
+        messages["/proc/m.hdsl"] = "Cannot write /proc/m.hdsl: "
+    for name, message in messages.items():
+        assert message in bad("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name)
+    long = ("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl", "--checkpoint")
+    for name in ("n" * 300, "n" * 250):  # the longer one of the choice is too long, too
+        assert "name is too long" in bad(*long, tmp_path / name)
+    assert "too long" in bad("fit", *long[1:4], "-o", tmp_path / ("n" * 300 + ".hdsl"))
+    assert (tmp_path / "texts.hdsl").read_text() == "my only copy"
+    assert "must end in .html" in bad("report", place / "model.hdsl", "-o", place / "model.hdsl")

@@ -1,0 +1,226 @@
+"""Help, exit codes, progress, warnings and interrupts of the command `hdsl`."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import hdsl as hdsl_package
+from commands import LABELLED, bad, good, hdsl, load_scored, texts, write_csv
+from hdsl import HDSL
+from hdsl.cli import app, documents, inputs, learn, shell
+from hdsl.estimators import saving
+from hdsl.files import checkpoint
+from hdsl.text import load_collection
+
+
+def test_help_has_an_example_for_each_command():
+    from typer.main import get_command
+
+    for command in get_command(app).commands:
+        text = " ".join(good(command, "--help").stdout.split())
+        assert "For example:" in text
+        assert f"hdsl {command}" in text
+
+
+def test_help_loads_nothing_heavy():
+    code = """
+        import sys, time
+        from hdsl.cli import app
+        app(["fit", "--help"], standalone_mode=False)
+        assert time.process_time() < 0.5, time.process_time()
+        heavy = {"numpy", "scipy", "sklearn", "numba", "pydantic", "rich"} & set(sys.modules)
+        assert not heavy, heavy
+        import hdsl
+        assert {*hdsl.__all__, "triplets"} <= set(dir(hdsl))
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True, capture_output=True)
+
+
+def test_version_and_wrong_commands():
+    assert good("--version").stdout == f"hdsl {hdsl_package.__version__}\n"
+    assert bad("--nothing") == "hdsl: No such option: --nothing. See hdsl --help.\n"
+    assert bad("serch").startswith("hdsl: No such command 'serch'")
+    assert bad("reproduce", "nothing").startswith(
+        "hdsl: There is no experiment 'nothing': choose from all, recovery, "
+    )
+    assert bad("reproduce", "knn", "--jobs", 0) == "hdsl: --jobs must be 1 or more. Got 0.\n"
+
+
+def test_bench_passes_arguments_on(monkeypatch, tmp_path):
+    from hdsl.cli import about
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(about, "__file__", str(tmp_path / "a" / "b" / "c" / "about.py"))
+    assert "in a clone" in bad("bench")
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__main__.py").touch()
+    calls = []
+
+    def run(command, **options):
+        calls.append((command[1:], options["cwd"]))
+        return subprocess.CompletedProcess(command, 3)
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert hdsl("bench", "kernels", "--toy").exit_code == 3
+    assert calls == [(["-m", "benchmarks", "kernels", "--toy"], tmp_path)]
+
+
+def test_reproduce(monkeypatch, tmp_path):
+    experiments = pytest.importorskip("hdsl.experiments")
+    calls = []
+    page = tmp_path / "page.md"
+    page.write_text("# A table")
+    monkeypatch.setattr(experiments, "reproduce", lambda *given: calls.append(given) or page)
+    result = good("reproduce", "recovery", "knn", "--quick", "--data", "D", "--jobs", 1)
+    settings = experiments.Settings(Path("results/quick"), Path("D"), 1, quick=True)
+    assert calls == [("recovery", settings), ("knn", settings)]
+    assert result.stdout == "# A table\n" * 2
+    assert result.stderr == f"hdsl: written to {page}\n" * 2
+    assert set(experiments.NAMES) <= set(re.findall(r"\w+", good("reproduce", "--help").stdout))
+
+
+def test_a_bug_is_reported_as_one(place, monkeypatch):
+    def fail(path):
+        raise KeyError("secret")
+
+    monkeypatch.setattr(documents, "load", fail)
+    message = bad("search", place / "model.hdsl", "goal", code=1)
+    assert "this should not have happened: KeyError: 'secret'" in message
+    assert "--debug" in message
+    assert isinstance(hdsl("--debug", "search", place / "model.hdsl", "goal").exception, KeyError)
+
+
+def test_warnings_are_one_line_each(tmp_path):
+    rows = [*texts(30), ("x", "alone", "a rose and a goal, the profit of many people")]
+    path = write_csv(tmp_path / "t.csv", rows)
+    result = good("fit", path, *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
+    assert result.stderr.startswith("hdsl: warning: ")
+    lines = result.stderr.splitlines()
+    assert all(line.startswith("hdsl: warning: ") for line in lines)
+    assert len(lines) == len(set(lines))
+
+
+@pytest.mark.parametrize("name", ["run", "run.choosing"])
+def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path, name):
+    out = tmp_path / "model.hdsl"
+    try:
+        out.symlink_to(tmp_path / name)
+    except OSError:
+        pytest.skip("links need rights here")
+    message = bad("fit", place / "texts.csv", *LABELLED, "-o", out,
+                  "--checkpoint", tmp_path / "run")  # fmt: skip
+    assert message == f"hdsl: {out} is both the model and the checkpoint: name two files.\n"
+
+
+def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    run, seen, save = tmp_path / "run", [], saving.save
+
+    def look_and_save(*given):
+        seen.extend(sorted(file.name for file in tmp_path.iterdir()))
+        save(*given)
+
+    monkeypatch.setattr(saving, "save", look_and_save)
+    command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", tmp_path / "m.hdsl")
+    good(*command, "--checkpoint", run)
+    assert seen == ["run", "run.choosing"]
+    assert [file.name for file in tmp_path.iterdir()] == ["m.hdsl"]
+
+
+@pytest.fixture
+def interrupt_at_5(monkeypatch):
+    """Send SIGINT at iteration 5 of each fit."""
+
+    def fit(model, **given):
+        def callback(state):
+            if state.n_iter == 5:
+                signal.raise_signal(signal.SIGINT)
+
+        model.callback = callback
+        whole_fit(model, **given)
+        model.callback = None
+
+    whole_fit = HDSL.fit
+    monkeypatch.setattr(HDSL, "fit", fit)
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
+@pytest.mark.parametrize("choice", [(), ("--validation", "0")])
+def test_ctrl_c_saves_the_model_so_far(place, tmp_path, interrupt_at_5, choice):
+    out = tmp_path / "m.hdsl"
+    ended = hdsl("fit", place / "texts.csv", *LABELLED, "--tol", "0", "-o", out, *choice)
+    assert ended.exit_code == 130, ended.output
+    model = load_scored(out).model
+    assert model.status_ == "interrupted"
+    assert ended.stderr == (
+        f"hdsl: interrupted after {model.n_iter_} iterations: the model so far is in {out}.\n"
+    )
+    assert "Strongest pairs" in ended.stdout
+    assert load_collection(out).n_rows == 90
+
+
+def test_ctrl_c_before_there_is_a_model(place, tmp_path, monkeypatch):
+    def interrupt(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(inputs, "read_data", interrupt)
+    command = ("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl")
+    assert bad(*command, code=130) == "hdsl: interrupted.\n"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such shell there")
+def test_exit_codes_of_a_process(tmp_path):
+    commands = {
+        "info": (0, ""),
+        "info >&-": (0, ""),
+        "fit nowhere.csv": (2, "hdsl: There is no file nowhere.csv.\n"),
+    }
+    if Path("/dev/full").exists():
+        commands["info >/dev/full"] = (2, "hdsl: No space left on device.\n")
+    for command, wanted in commands.items():
+        ended = subprocess.run(
+            ["sh", "-c", f'"$0" -m hdsl {command}', sys.executable],
+            capture_output=True, text=True, check=False, cwd=tmp_path,
+        )  # fmt: skip
+        assert (ended.returncode, ended.stderr) == wanted, command
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
+def test_a_closed_pipe_is_quiet():
+    read, write = os.pipe()
+    os.close(read)  # as `| head -0` does
+    ended = subprocess.run(
+        [sys.executable, "-m", "hdsl", "info"], stdout=write, stderr=subprocess.PIPE, check=False
+    )
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
+
+
+def test_progress_shows_in_a_terminal_only(monkeypatch, capsys):
+    model = HDSL(n_targets=1, n_impostors=1, max_iter=3, tol=0.0)
+    X = sp.csr_array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+    data = inputs.Data(Path("rows"), X, labels=np.array([0, 0, 1, 1]))
+    options = {"test": 0.0, "validation": 0.0, "tfidf": False}
+    learn.learn(data, model, **options)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")
+    learn.learn(data, model, quiet=True, **options)
+    assert capsys.readouterr().err == ""
+    learn.learn(data, model, **options)
+    with shell.working("reading"):
+        pass
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("learning:\n\r[..........] 0/3 ")
+    assert model.verbose == 0

@@ -1,0 +1,159 @@
+"""Comparisons of some of the rows: restricted, summed, split by row; and distinct rows."""
+
+import itertools
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis.extra.numpy import arrays
+from numpy.testing import assert_array_equal
+
+import strategies
+from hdsl.triplets import PointKFold, deduplicate, distinct_rows, random_triplets, restrict
+
+
+@st.composite
+def comparisons(draw, n):
+    """Triplets or quadruplets of n rows that the checks accept."""
+    if draw(st.booleans()):
+        return draw(strategies.triplets(n))
+    row = st.integers(0, n - 1)
+    quadruplet = st.tuples(row, row, row, row).filter(lambda q: sorted(q[:2]) != sorted(q[2:]))
+    return np.array(draw(st.lists(quadruplet, min_size=1, max_size=20)))
+
+
+@given(st.data())
+def test_restrict_keeps_and_renumbers_comparisons_inside(data):
+    n = data.draw(st.integers(2, 10))
+    given = data.draw(comparisons(n))
+    rows = data.draw(st.permutations(range(n)))[: data.draw(st.integers(0, n))]
+    inside = [t for t, named in enumerate(given.tolist()) if set(named) <= set(rows)]
+    slow = [[rows.index(r) for r in given[t]] for t in inside]
+    rows = np.array(rows, dtype=np.int64)
+    kept = restrict(given, rows, n)
+    assert kept.shape == (len(slow), given.shape[1])
+    assert kept.tolist() == slow
+    kept, weights = restrict(given, rows, n, np.arange(len(given)))
+    assert kept.tolist() == slow
+    assert weights.tolist() == inside
+
+
+def same_form(comparison):
+    """Return one form for all comparisons that say the same."""
+    if len(comparison) == 3:
+        return tuple(comparison)
+    return (*sorted(comparison[:2]), *sorted(comparison[2:]))
+
+
+def opposite(comparison):
+    a, *rest = comparison
+    return (a, *rest[::-1]) if len(comparison) == 3 else (*comparison[2:], *comparison[:2])
+
+
+@given(st.data(), st.sampled_from([1, 2**29]), st.booleans())
+def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
+    given = data.draw(comparisons(4)) * spread  # large numbers do not fit in one key
+    values = st.lists(st.sampled_from([1.0, 2.0, 0.5]), min_size=len(given), max_size=len(given))
+    weights = data.draw(st.none() | values)
+    slow: dict = {}
+    for t, comparison in enumerate(given.tolist()):
+        key, weight = same_form(comparison), 1.0 if weights is None else weights[t]
+        if net and opposite(key) < key:
+            key, weight = opposite(key), -weight
+        slow[key] = slow.get(key, 0.0) + weight
+    if net:
+        slow = {c if w > 0 else opposite(c): abs(w) for c, w in slow.items() if w}
+    made = deduplicate(given, weights, net=net)
+    assert made.triplets.shape == (len(slow), given.shape[1])
+    assert list(map(tuple, made.triplets.tolist())) == list(slow)
+    assert made.weights.tolist() == list(slow.values())
+
+
+def test_deduplicate_checks_triplets_quadruplets_and_weights():
+    with pytest.raises(ValueError, match=r"triplets must have shape \(n_triplets, 3\)"):
+        deduplicate([[0, 1], [0, 1]])
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(2,\)"):
+        deduplicate([[0, 1, 2], [0, 1, 2]], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"quadruplets\[0\] compares .* with itself"):
+        deduplicate([[0, 1, 1, 0]])
+
+
+@given(st.data(), st.integers(2, 4), st.booleans(), st.integers(0, 100))
+def test_sides_share_no_row_and_have_the_comparisons_inside(data, n_splits, shuffle, seed):
+    n = data.draw(st.integers(3 * n_splits, 14))
+    rng = np.random.default_rng(seed)
+    triplets = np.array(list(itertools.permutations(range(n), 3)))
+    if data.draw(st.booleans()):
+        triplets = triplets[:, [0, 1, 1, 2]]  # quadruplets
+    triplets = rng.permutation(triplets)[:1500]
+    weights = rng.random(len(triplets)) if data.draw(st.booleans()) else None
+    folds = PointKFold(n_splits, shuffle=shuffle, random_state=seed if shuffle else None)
+    tested = []
+    for train, test in folds.split_triplets(triplets, n, weights=weights):
+        assert sorted([*train.rows, *test.rows]) == list(range(n))
+        tested += test.rows.tolist()
+        for side in (train, test):
+            inside = np.flatnonzero(np.isin(triplets, side.rows).all(axis=1))
+            assert_array_equal(side.rows[side.triplets], triplets[inside])
+            if weights is None:
+                assert side.weights is None
+            else:
+                assert_array_equal(side.weights, weights[inside])
+    assert sorted(tested) == list(range(n))
+
+
+def test_sides_are_stratified_by_labels():
+    y = np.repeat([0, 1], [40, 10])
+    for train, test in PointKFold(5, random_state=0).split(np.empty((50, 2)), y):
+        assert_array_equal(np.bincount(y[test]), [8, 2])
+        assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(50))
+    triplets = random_triplets(y, 20, random_state=0)
+    for _, test in PointKFold(5, random_state=0).split_triplets(triplets, 50, y=y):
+        assert_array_equal(np.bincount(y[test.rows]), [8, 2])
+
+
+def test_the_splitter_works_in_scikit_learn():
+    from sklearn.model_selection import cross_val_score
+    from sklearn.neighbors import KNeighborsClassifier
+
+    X = np.random.default_rng(0).random((30, 3))
+    folds = PointKFold(3, random_state=0)
+    assert folds.get_n_splits() == 3
+    assert repr(folds) == "PointKFold(n_splits=3, shuffle=True, random_state=0)"
+    scores = cross_val_score(KNeighborsClassifier(), X, X[:, 0] > 0.5, cv=folds)
+    assert scores.shape == (3,)
+    assert len(list(folds.split(X.tolist()))) == 3
+
+
+def test_a_side_without_triplets_is_refused_before_the_first_split():
+    triplets = [[0, 1, 2], [2, 1, 0]]
+    folds = PointKFold(2, shuffle=False)
+    message = r"Split 0 of n_splits=2 has no triplet inside its 3 train rows.*Use more splits"
+    with pytest.raises(ValueError, match=message):
+        next(folds.split_triplets(triplets, 6))
+    message = r"Split 0 of n_splits=3 has no triplet inside its 3 test rows.*Use fewer splits"
+    with pytest.raises(ValueError, match=message):
+        next(PointKFold(3, shuffle=False).split_triplets([[3, 4, 5]], 9))
+    with pytest.raises(ValueError, match=r"no quadruplet inside its 3 train rows.*Use more splits"):
+        next(folds.split_triplets([[0, 1, 1, 2]], 6))
+
+
+@given(st.data())
+def test_distinct_rows_are_the_first_of_equals_with_their_number(data):
+    X = data.draw(strategies.matrices(elements=strategies.INTEGERS, max_features=3))
+    labels = data.draw(arrays(np.int64, len(X), elements=st.integers(0, 1)))
+    weights = data.draw(
+        st.none() | arrays(np.float64, len(X), elements=st.sampled_from([0.0, 1.0, 2.5]))
+    )
+    if weights is not None:
+        weights[0] = 1.0  # validation refuses weights that are all zero
+    slow: dict = {}
+    for row, (x, label) in enumerate(zip(X, labels, strict=True)):
+        weight = 1.0 if weights is None else weights[row]
+        if weight > 0:
+            first = slow.setdefault((*x, label), [row, 0.0])
+            first[1] += weight
+    kept, total = distinct_rows(sp.csr_array(X), labels, weights)
+    assert [[row, weight] for row, weight in zip(kept, total, strict=True)] == list(slow.values())

@@ -1,0 +1,183 @@
+"""A path that goes on, by a warm start or by partial_fit."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from hdsl import HDSL
+from pairwise import pairwise
+from small_fits import (
+    FORMS,
+    LEARN,
+    STEPS,
+    T_VAL,
+    VALIDATE,
+    X_VAL,
+    D,
+    T,
+    X,
+    Y,
+    assert_same_model,
+    assert_whole,
+    both_kinds,
+    frame,
+    interrupt_at,
+    prefers,
+    score_of,
+    scored,
+    small,
+    without_interrupt,
+)
+
+# Rows as they are, of any length.
+pytestmark = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")
+
+
+@pytest.mark.parametrize(
+    ("step", "prior"), [*((step, 0.0) for step in STEPS[:3]), ("blended", 0.1)]
+)
+def test_a_warm_start_goes_on_where_the_path_ended(step, prior):
+    model = small(step=step, prior=prior, max_iter=10, warm_start=True).fit(X, triplets=T)
+    assert_same_model(model, small(step=step, prior=prior, max_iter=10).fit(X, triplets=T))
+    for k in (2, 3):
+        model.fit(X, triplets=T)
+        assert model.n_iter_ == len(model.trace_) - 1 == 10 * k
+        assert_whole(model)
+    assert (np.diff(model.trace_["objective"]) <= 1e-13).all()
+    assert (np.diff(model.trace_["seconds"]) >= 0).all()
+    once = small(step=step, prior=prior, max_iter=30).fit(X, triplets=T)
+    assert model.objective_ == pytest.approx(once.objective_, rel=0.05)
+    fresh = model.set_params(warm_start=False, max_iter=30).fit(X, triplets=T)
+    assert_same_model(fresh, once)
+
+
+def test_a_warm_start_with_the_exact_oracle_is_the_same_path():
+    model = small(oracle="exact", max_iter=10, warm_start=True)
+    model.fit(X, triplets=T).fit(X, triplets=T)
+    once = small(oracle="exact", max_iter=20).fit(X, triplets=T)
+    assert_array_equal(model.atoms_, once.atoms_)
+    assert_allclose(model.weights_, once.weights_, rtol=1e-9)
+    for name in ("kind", "i", "j", "sign", "away_i", "away_j", "away_sign", "drop", "n_atoms"):
+        assert_array_equal(model.trace_[name], once.trace_[name])
+
+
+def again(model, how, *args, **kwargs):
+    """Continue the path, by a warm start or by partial_fit."""
+    if how == "fit":
+        return model.set_params(warm_start=True).fit(*args, **kwargs)
+    return model.partial_fit(*args, **kwargs)
+
+
+both_ways = pytest.mark.parametrize("how", ["fit", "partial_fit"])
+
+
+@both_ways
+def test_a_path_has_one_scale_and_one_prior(how):
+    model = small(scale="auto", prior="auto", max_iter=10).fit(X, Y)
+    used = {"scale": model.scale_, "prior": model.prior_}
+    again(model, how, 4 * X_VAL, triplets=T_VAL)  # "auto" would choose others for these rows
+    assert {"scale": model.scale_, "prior": model.prior_} == used
+    assert_whole(model, 4 * X_VAL, T_VAL)
+    again(model.set_params(**used), how, X, triplets=T)
+    assert model.n_iter_ == 30
+    before = pickle.dumps(model)
+    for name, value in used.items():
+        model.set_params(**{name: 2 * value})
+        with pytest.raises(ValueError, match=f"The path so far has {name} .* Set {name}={value!r}"):
+            again(model, how, X, Y)
+        model.set_params(**used)
+    assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("how", "oracle", "form"),
+    pairwise(["fit", "partial_fit"], ["ascent", "exact", "heuristic"], list(FORMS)),
+)
+def test_a_path_goes_on_with_new_rows_that_may_lack_features_of_the_atoms(how, oracle, form):
+    form = FORMS[form]
+    model = small(max_iter=10, oracle=oracle).fit(form(X), triplets=T)
+    again(model, how, form(X_VAL), triplets=T_VAL)
+    assert (model.n_iter_, model.n_triplets_) == (20, len(T_VAL))
+    assert_whole(model, X_VAL, T_VAL)
+    assert (np.diff(model.trace_["objective"][10:]) <= 1e-13).all()
+    bare = X_VAL.copy()
+    bare[:, np.unique(model.atoms_[:, :2])[::2]] = 0.0
+    again(model, how, form(bare), triplets=T_VAL)
+    assert model.n_iter_ == 30
+    assert_whole(model, bare, T_VAL)
+
+
+@both_ways
+def test_a_path_goes_on_with_weights_and_labels(how):
+    weights = np.random.default_rng(0).random(len(T))
+    model = small(max_iter=10).fit(X, Y)
+    again(model, how, X, triplets=T, sample_weight=weights)
+    assert_whole(model, weights=weights)
+    again(model, how, X, Y)
+    assert model.n_iter_ == 30
+    assert model.n_triplets_ == small().fit(X, Y).n_triplets_
+
+
+@both_ways
+def test_after_early_stopping_a_path_goes_on_from_the_chosen_model(how):
+    model = small(max_iter=60, scoring=prefers(30)).fit(X, Y, **VALIDATE["labels"])
+    best = model.n_iter_
+    assert best == 30
+    again(model, how, X, triplets=T)
+    assert model.n_iter_ == len(model.trace_) - 1 == best + 60
+    assert not hasattr(model, "validation_score_")
+    assert_whole(model)
+
+
+def test_a_warm_start_with_validation_scores_its_own_part():
+    model = small(warm_start=True, max_iter=15).fit(X, triplets=T)
+    model.fit(X, triplets=T, **VALIDATE["triplets"])
+    assert model.n_iter_ >= 15
+    assert score_of("triplets", model).value == model.validation_score_
+    assert list(scored(model)) == [15, 20, 30]
+
+
+def test_a_warm_start_with_rows_held_out_continues_the_path_on_all_rows():
+    once = small(oracle="exact", max_iter=25).fit(X, triplets=T)
+    model = small(oracle="exact", max_iter=15).fit(X, triplets=T)
+    scores = iter([0.0, 1.0, 0.5])  # of the iterations 15, 20 and 27
+    model.set_params(
+        warm_start=True, early_stopping=True, max_iter=12, scoring=lambda *_: next(scores)
+    )
+    model.fit(X, triplets=T)
+    assert (model.n_iter_, model.n_triplets_) == (20, len(T))
+    assert scored(model) == {15: 0.0, 20: 1.0}
+    assert_array_equal(model.trace_["i"], once.trace_["i"][:21])
+
+
+@both_ways
+def test_other_columns_are_refused_and_change_nothing(how):
+    model = small(warm_start=True).fit(frame(X), Y)
+    before = pickle.dumps(model)
+    for rows in (X[:, :5], np.hstack([X, X])):
+        with pytest.raises(ValueError, match=r"feature names|HDSL is expecting 12 features"):
+            again(model, how, frame(rows), Y)
+    with pytest.raises(ValueError, match="feature names should match"):
+        again(model, how, frame(X).add_suffix("s"), Y)
+    assert pickle.dumps(model) == before
+
+
+@both_ways
+def test_interrupt_when_a_path_goes_on_keeps_the_model_so_far(how):
+    model = small(max_iter=10).fit(X, triplets=T).set_params(callback=interrupt_at(14))
+    without_interrupt(again, model, how, X, triplets=T)
+    assert (model.status_, model.n_iter_) == ("interrupted", 14)
+    assert_whole(model)
+
+
+@both_kinds
+def test_partial_fit_starts_with_a_fit_and_never_stops_early(kind):
+    model = HDSL(max_iter=20, random_state=0, early_stopping=True)
+    expected = HDSL(max_iter=20, random_state=0).fit(X, **LEARN[kind])
+    assert_same_model(model.partial_fit(X, **LEARN[kind]), expected)
+    assert model.n_features_in_ == D
+    model.partial_fit(X, **LEARN[kind])
+    assert (model.n_iter_, model.n_triplets_) == (40, expected.n_triplets_)
+    assert not hasattr(model, "validation_score_")
