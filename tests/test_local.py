@@ -15,7 +15,7 @@ from hdsl import HDSL, LocalHDSL, LocalHDSLCV, SimilarityKNeighborsClassifier, e
 from hdsl.datasets import make_regions
 from hdsl.experiments.local import contradiction
 from hdsl.files.container import read, write
-from small_fits import FORMS, X_VAL, Y_VAL, T, X, Y, frame, interrupt_at
+from small_fits import FORMS, STEPS, X_VAL, Y_VAL, T, X, Y, frame, interrupt_at
 
 SMALL = {"max_iter": 40, "random_state": 0, "n_targets": 2, "n_impostors": 2}
 
@@ -110,10 +110,12 @@ def test_transform_compares_rows_of_a_region_by_its_similarity(model):
     assert shared.transform(X).shape[1] == len(shared.weights_) + X.shape[1]
 
 
-def test_objective_and_gap_are_those_of_dense_matrices():
+@pytest.mark.parametrize("step", STEPS)
+def test_objective_and_gap_are_those_of_dense_matrices(step):
     regions = np.arange(len(X)) % 3
-    model = small(regions=regions, norm=None, scale=0.3, local_scale=0.1, prior=0.05, tol=1e-4,
-                  max_iter=2000).fit(X, triplets=T)  # fmt: skip
+    model = small(regions=regions, norm=None, scale=0.3, local_scale=0.1, prior=0.05, step=step,
+                  tol=1e-3 if step == "forward" else 1e-4, max_iter=2000)  # fmt: skip
+    model.fit(X, triplets=T)
     dense = reference.Problem(X, T, "smoothed_hinge", 0.3, 0.05)
     dense = reference.ProductProblem(dense, regions[T[:, 0]], 0.1)
     blocks = [(model.atoms_, model.weights_),
@@ -229,7 +231,7 @@ def test_a_region_without_triplets_has_no_part_of_its_own():
         ({"regions": np.zeros((2, 2))}, "must be 'kmeans', a clusterer with fit and predict"),
         ({"regions": [0, 1]}, "regions has 2 values, but X has 40 rows"),
         ({"local_scale": 0}, "'local_scale' parameter of LocalHDSL must be"),
-        ({"step": "blended"}, "'step' parameter of LocalHDSL must be one of 'pairwise', 'away'"),
+        ({"step": "newton"}, "'step' parameter of LocalHDSL must be one of 'away', 'forward'"),
         ({"order": "random"}, "'order' parameter of LocalHDSL must be one of 'largest', 'cyclic'"),
         ({"scale": -1}, "'scale' parameter of LocalHDSL"),
     ],
@@ -264,16 +266,28 @@ def test_a_row_of_weight_0_makes_no_region():
 # --- the path ------------------------------------------------------------------------------------
 
 
-def test_every_model_of_the_path_comes_back(model):
+@pytest.fixture(scope="module", params=["pairwise", "corrective"])
+def path(request):
+    """A model whose steps are moves, or corrections."""
+    return small(
+        3, scale=2.0, local_scale=2.0, prior=0.1, step=request.param, tol=0.0, max_iter=20
+    ).fit(X, Y)
+
+
+def test_every_model_of_the_path_comes_back(path):
+    model = path
+    assert set(model.trace_["kind"][1:]) <= {"correct" if len(model.corrections_) else "pairwise"}
     for n_iter in (0, 7, model.n_iter_):
         then = model.at(n_iter)
         n_atoms = len(then.weights_) + sum(map(len, then.local_weights_))
         assert (n_atoms, then.n_iter_) == (model.trace_["n_atoms"][n_iter], n_iter)
     assert_allclose(then.similarity(X), model.similarity(X), atol=1e-12)
     assert len(model.at(0).weights_) == 0
+    assert_array_equal(model.at(9).at(7).similarity(X), model.at(7).similarity(X))
 
 
-def test_the_shared_part_is_a_model_with_a_path_and_a_page(model, tmp_path):
+def test_the_shared_part_is_a_model_with_a_path_and_a_page(path, tmp_path):
+    model = path
     shared = model.shared_model()
     assert type(shared) is HDSL
     assert_array_equal(shared.matrix().toarray(), model.matrix().toarray())
@@ -300,9 +314,9 @@ def test_results_do_not_depend_on_threads():
 # --- files ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_regions", [0, 3])
-def test_a_saved_model_comes_back(n_regions, tmp_path):
-    model, path = small(n_regions).fit(frame(X), Y), tmp_path / "model.hdsl"
+@pytest.mark.parametrize(("n_regions", "step"), [(0, "pairwise"), (3, "away"), (3, "corrective")])
+def test_a_saved_model_comes_back(n_regions, step, tmp_path):
+    model, path = small(n_regions, step=step).fit(frame(X), Y), tmp_path / "model.hdsl"
     model.save(path)
     again = hdsl.load(path)
     assert type(again) is LocalHDSL

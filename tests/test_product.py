@@ -22,7 +22,6 @@ from hdsl.core.steps import RULES
 from runs import covering
 from strategies import LOSSES, PRIORS, random_arrays, triplet_weights
 
-STEPS = ("forward", "away", "pairwise")
 
 
 class Case:
@@ -54,7 +53,7 @@ class Case:
 
 
 @pytest.mark.parametrize(
-    ("loss", "rule", "order", "oracle"), covering(LOSSES, STEPS, ORDERS, ORACLES)
+    ("loss", "rule", "order", "oracle"), covering(LOSSES, RULES, ORDERS, ORACLES)
 )
 @settings(max_examples=8)
 @given(seed=st.integers(0, 99), prior=PRIORS, data=st.data())
@@ -79,13 +78,15 @@ def test_every_model_is_that_of_dense_matrices(loss, rule, order, oracle, seed, 
     result = case.run(rule=rule, order=order, oracle=oracle, max_iter=40, callback=watch)
     assert len(values) == len(result.trace) == result.n_iter + 1
     assert_allclose(result.trace["objective"], values, rtol=1e-12)
-    replayed = replay_product(result.trace, result.n_iter, len(result.blocks))
+    replayed = replay_product(
+        result.trace, result.n_iter, len(result.blocks), result.corrections
+    )
     for own, (atoms, weights) in zip(replayed, result.blocks, strict=True):
         assert_array_equal(own.atoms, atoms)
         assert_allclose(own.weights, weights, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("rule", "order"), [*product(STEPS, ORDERS)])
+@pytest.mark.parametrize(("rule", "order"), [*product(RULES, ORDERS)])
 def test_the_optimum_is_reached_within_the_certified_gap(rule, order):
     case = Case(1, d=4, n_regions=2, prior=0.1)
     result = case.run(rule=rule, order=order, oracle="ascent", tol=1e-3)

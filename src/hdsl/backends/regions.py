@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from ..core.active_set import ActiveSet
 from ..core.line_search import line_search
 from ..core.product import ProductProblem
-from ..core.protocols import Gradient, Loss, Move, Problem, Statistics, Step
+from ..core.protocols import Correction, Gradient, Loss, Move, Problem, Statistics, Step
 from .cpu.layout import CPULayout, statistics
 from .cpu.problem import CPUProblem
 from .cpu.workers import Workers
@@ -167,16 +167,25 @@ class RegionProblem(ProductProblem):
         self._gradients[key] = total, gradient
         return gradient
 
-    def own(self, margins: RegionMargins, block: int) -> Any:
-        """Return the share of a block in the margins, for ``Gradient.dot``."""
-        return margins.local[block - 1] if block else margins.shared
+    def _parts(self, block: int) -> tuple[list[Problem], list[int]]:
+        """Return the problems that a block asks, and their shards."""
+        if block:
+            return [self.local[block - 1]], [block - 1]
+        return self.shared, list(range(len(self.shared)))
 
-    def step(self, margins: RegionMargins, block: int, move: Move) -> Step | None:
+    def curvature(self, margins: RegionMargins, block: int, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of atoms of one block."""
+        parts = zip(*self._parts(block), strict=True)
+        return sum(problem.curvature(margins.total[shard], atoms) for problem, shard in parts)
+
+    def step(self, margins: RegionMargins, block: int, move: Move | Correction) -> Step | None:
         """Return the best step along a move in one block; None for no step."""
-        shards = [block - 1] if block else list(range(len(self.shared)))
-        problems = [self.local[block - 1]] if block else self.shared
+        problems, shards = self._parts(block)
         owns = [margins.local[block - 1]] if block else list(margins.shared)
-        ways = [of.direction(own, move) for of, own in zip(problems, owns, strict=True)]
+        if isinstance(move, Correction):
+            ways = [of.shift(move.atoms, move.change) for of in problems]
+        else:
+            ways = [of.direction(own, move) for of, own in zip(problems, owns, strict=True)]
 
         def slopes(size: float) -> tuple[float, float]:
             found = [

@@ -3,7 +3,8 @@
 The margins of a comparison are those of the sum of the models (blocks) that it belongs to. Each
 block is the hull of the atoms, with its own scale, and 0. The gap of a product is the sum of the
 gaps of its blocks, so it is certified if each of them is. An iteration steps in one block: the one
-of the largest gap, or each in turn. Rules, oracles and active sets are those of ``solver``.
+of the largest gap, or each in turn. Rules, oracles and active sets are those of ``solver``; the
+oracle of a block is asked whenever the block has changed, so blended steps are not lazy.
 """
 
 from __future__ import annotations
@@ -12,17 +13,24 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from .active_set import ActiveSet
 from .atoms import ZERO
 from .oracle import Exact
-from .protocols import Gradient, Margins, Move, Oracle, Step, StepRule
+from .protocols import Correction, Gradient, Margins, Move, Oracle, Step, StepRule
 from .solver import DRIFT_LIMIT, EXACT_CHECK_LIMIT, RISE_LIMIT
-from .steps import StepContext
-from .trace import NO_ATOM, TRACE_DTYPE, atom_of
+from .steps import StepContext, corrective
+from .trace import (
+    NO_ATOM,
+    NO_CORRECTIONS,
+    TRACE_DTYPE,
+    correction_records,
+    stepped,
+    steps_of,
+)
 
 #: A record of ``trace.TRACE_DTYPE``, and the block of the step.
 PRODUCT_TRACE_DTYPE = np.dtype([*TRACE_DTYPE.descr, ("block", "i8")])
@@ -59,11 +67,11 @@ class ProductProblem(Protocol):
         """Return the gradient in one block; the same object where it has not changed."""
 
     @abstractmethod
-    def own(self, margins: Margins, block: int) -> Margins:
-        """Return the share of a block in the margins, for ``Gradient.dot``."""
+    def curvature(self, margins: Margins, block: int, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of atoms of one block."""
 
     @abstractmethod
-    def step(self, margins: Margins, block: int, move: Move) -> Step | None:
+    def step(self, margins: Margins, block: int, move: Move | Correction) -> Step | None:
         """Return the best step along a move in one block; None for no step."""
 
     @abstractmethod
@@ -105,23 +113,56 @@ class ProductResult:
     status: str
     trace: np.ndarray
     n_exact_checks: int = 0
+    corrections: np.ndarray = field(default_factory=NO_CORRECTIONS.copy)
+
+
+class BlockProblem(NamedTuple):
+    """What a step rule asks the problem of its own block."""
+
+    problem: ProductProblem
+    block: int
+
+    def curvature(self, margins: Margins, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms."""
+        return self.problem.curvature(margins, self.block, atoms)
+
+
+class ProductIterate(NamedTuple):
+    """The models, and the step that led to them; replaced as a whole, never in part."""
+
+    n_iter: int
+    active: tuple[ActiveSet, ...]
+    block: int = 0
+    move: Move | Correction | None = None
+    step_size: float = 1.0
+    drop: bool = False
+    corrections: tuple[np.ndarray, ...] = ()  # so far, one table per iteration
 
 
 @dataclass
 class ProductState:
     """Everything that moves. Callbacks read it and do not change it."""
 
-    problem: ProductProblem
-    active: tuple[ActiveSet, ...]
+    iterate: ProductIterate
     margins: Margins
     objective: float
+    problem: ProductProblem
     largest_margin: float
-    n_iter: int = 0
     gap: float = np.inf
     gap_is_exact: bool = False
     seconds: float = 0.0
     drift: float = 0.0
     records: list[tuple] = field(default_factory=list)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations so far."""
+        return self.iterate.n_iter
+
+    @property
+    def active(self) -> tuple[ActiveSet, ...]:
+        """The models, in the problem's feature numbers."""
+        return self.iterate.active
 
     @property
     def blocks(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
@@ -149,7 +190,7 @@ def product_frank_wolfe(
     make_oracle : callable
         Makes an oracle; each block has its own, which remembers.
     rule : callable
-        "forward", "away" or "pairwise" of ``steps.RULES``.
+        One of ``steps.RULES``. A correction changes the weights of one block.
     options : ProductOptions, default=None
     rng : numpy.random.Generator
     callback : callable, default=None
@@ -186,13 +227,12 @@ class _ProductRun:
         self.known: list[StepContext | None] = [None] * problem.n_blocks
         self.n_checks, self.next_check, self.wait, self.idle = 0, 0, 1, 0
         self.began = time.perf_counter()
-        self.last: tuple[int, Move | None, float, bool] = (0, None, 1.0, False)
 
     def start(self) -> ProductState:
-        active = (ActiveSet.of(ZERO),) * self.problem.n_blocks
-        margins = self.problem.margins(active)
+        iterate = ProductIterate(0, (ActiveSet.of(ZERO),) * self.problem.n_blocks)
+        margins = self.problem.margins(iterate.active)
         value, largest = self.problem.value(margins), self.problem.largest_margin(margins)
-        return ProductState(self.problem, active, margins, value, largest)
+        return ProductState(iterate, margins, value, self.problem, largest)
 
     def iterate(self, state: ProductState, callback: Callback | None) -> str:
         """Iterate until something ends the run; return what."""
@@ -210,9 +250,7 @@ class _ProductRun:
                 return "callback"
             if state.n_iter >= self.options.max_iter:
                 return "max_iter"
-            move = self.rule(context)
-            assert isinstance(move, Move)
-            moved = self.take(state, block, move)
+            moved = self.take(state, block, self.rule(context))
             self.idle = 0 if moved else self.idle + 1
             if self.idle > 2 * self.problem.n_blocks:
                 self.record(state, False)
@@ -245,12 +283,13 @@ class _ProductRun:
             for one, other in zip((known.active, known.gradient, known.oracle), same, strict=True)
         ):
             return known
-        own = self.problem.own(state.margins, block)
-        nothing: Any = None  # these rules ask no problem
+        problem: Any = BlockProblem(self.problem, block)
         context = StepContext(
-            nothing, active, own, gradient, oracle, self.rng, self.options.tol, np.inf
+            problem, active, state.margins, gradient, oracle, self.rng, self.options.tol, np.inf
         )
         context.scores  # noqa: B018
+        if self.rule is corrective:  # the gap below would ask for one vertex only
+            context.vertices  # noqa: B018
         self.known[block] = context
         return context
 
@@ -276,23 +315,31 @@ class _ProductRun:
         block = int(np.argmax(self.gaps))
         return None, True, (block, contexts[block])
 
-    def take(self, state: ProductState, block: int, move: Move) -> bool:
+    def take(self, state: ProductState, block: int, move: Move | Correction) -> bool:
         """Carry out a move in a block; return whether it went anywhere."""
         step = self.problem.step(state.margins, block, move)
         if step is not None and step.value > state.objective * (1.0 + RISE_LIMIT):
             step = None  # rounding is larger than what there is to gain
-        state.n_iter += 1
-        self.last = (block, move, 0.0, False)
+        before, n_iter, corrections = state.active, state.n_iter + 1, state.iterate.corrections
         if step is None:
+            state.iterate = ProductIterate(n_iter, before, block, move, 0.0, False, corrections)
             return False
-        drop = move.away is not None and step.step_size >= move.max_step_size
-        own = state.active[block].moved(move.toward, move.away, step.step_size, drop)
-        active = (*state.active[:block], own, *state.active[block + 1 :])
-        self.last = (block, move, step.step_size, drop)
-        grown = 1.0 + step.step_size if move.toward is None else 1.0
-        before, after = max(1.0, state.largest_margin), max(1.0, step.largest_margin)
-        state.drift = (state.drift * grown + 1e-15) * max(1.0, before / after)
-        state.active, state.margins, state.objective = active, step.margins, step.value
+        own, size, drop = before[block], step.step_size, False
+        if isinstance(move, Correction):
+            weights = np.concatenate([own.weights, np.zeros(len(move.atoms) - len(own))])
+            own = own.corrected(move.atoms, weights + size * move.change)
+            corrections += (correction_records(n_iter, before[block], own),)
+        else:
+            drop = move.away is not None and size >= move.max_step_size
+            own = own.moved(move.toward, move.away, size, drop)
+        # From here on the models are the new ones, whatever interrupts; the rest can be rebuilt.
+        active = (*before[:block], own, *before[block + 1 :])
+        state.iterate = ProductIterate(n_iter, active, block, move, size, drop, corrections)
+        grown = 1.0 + size if move.toward is None else 1.0
+        rounding = 1e-14 if isinstance(move, Correction) else 1e-15  # of many atoms, or of two
+        old, new = max(1.0, state.largest_margin), max(1.0, step.largest_margin)
+        state.drift = (state.drift * grown + rounding) * max(1.0, old / new)
+        state.margins, state.objective = step.margins, step.value
         state.largest_margin = step.largest_margin
         if state.drift > DRIFT_LIMIT:
             self.rebuild(state)
@@ -311,17 +358,19 @@ class _ProductRun:
         is_exact = gap_is_exact or (certified and self.options.order == "largest")
         state.gap, state.gap_is_exact = float(self.gaps.sum()), is_exact
         state.seconds = time.perf_counter() - self.began
-        block, move, size, drop = self.last
+        state.records.append(self.line(state))
+
+    def line(self, state: ProductState) -> tuple:
+        """Return the record of the current models."""
+        _, _, block, move, size, drop, _ = state.iterate
         kind, toward, away = "start", ZERO, NO_ATOM
         if move is not None:
             kind, toward, away = move.kind, move.toward or NO_ATOM, move.away or NO_ATOM
         features = {f for own in state.active for f in own.atoms[:, :2].ravel().tolist()}
         gap = state.gap if np.isfinite(state.gap) else np.nan
-        state.records.append(
-            (
-                state.objective, gap, is_exact, kind, size, *toward, *away, drop,
-                sum(map(len, state.active)), len(features), state.seconds, np.nan, block,
-            )
+        return (
+            state.objective, gap, state.gap_is_exact, kind, size, *toward, *away, drop,
+            sum(map(len, state.active)), len(features), state.seconds, np.nan, block,
         )  # fmt: skip
 
     def finish(self, state: ProductState, status: str) -> ProductResult:
@@ -331,24 +380,24 @@ class _ProductRun:
             self.gaps[:] = np.nan
             self.record(state, False)
         trace = np.array(state.records, dtype=PRODUCT_TRACE_DTYPE)
-        for prefix in ("", "away_"):
+        corrections = np.concatenate([NO_CORRECTIONS, *state.iterate.corrections])
+        for table, prefix in ((trace, ""), (trace, "away_"), (corrections, "")):
             names = [prefix + part for part in ("i", "j", "sign")]
-            atoms = self.problem.to_user(np.column_stack([trace[name] for name in names]))
+            atoms = self.problem.to_user(np.column_stack([table[name] for name in names]))
             for name, column in zip(names, atoms.T, strict=True):
-                trace[name] = column
+                table[name] = column
         return ProductResult(
             state.blocks, state.objective, float(trace["gap"][-1]), state.gap_is_exact,
-            state.n_iter, status, trace, self.n_checks,
+            state.n_iter, status, trace, self.n_checks, corrections,
         )  # fmt: skip
 
 
-def replay_product(trace: np.ndarray, n_iter: int, n_blocks: int) -> list[ActiveSet]:
+def replay_product(
+    trace: np.ndarray, n_iter: int, n_blocks: int, corrections: np.ndarray = NO_CORRECTIONS
+) -> list[ActiveSet]:
     """Return the models after `n_iter` iterations, one per block, from the steps alone."""
     active = [ActiveSet.of(ZERO)] * n_blocks
-    for step in trace[1 : n_iter + 1]:
-        if step["step_size"] > 0.0:
-            block, toward, away = int(step["block"]), atom_of(step), atom_of(step, "away_")
-            active[block] = active[block].moved(
-                toward, away, float(step["step_size"]), bool(step["drop"])
-            )
+    for step, changed in steps_of(trace, n_iter, corrections):
+        block = int(step["block"])
+        active[block] = stepped(active[block], step, changed)
     return active

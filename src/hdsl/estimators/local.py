@@ -25,7 +25,7 @@ from ..core.product import (
     product_frank_wolfe,
     replay_product,
 )
-from ..core.trace import NO_CORRECTIONS, TRACE_DTYPE, atom_of
+from ..core.trace import TRACE_DTYPE, steps_of, stepped
 from ..explain.parts import one_row
 from ..explain.tables import as_names
 from ..local_similarity import Centers, LocalSimilarity, Predicted
@@ -37,6 +37,7 @@ from .linear import check_array
 from .mining import Mining
 from .model import SimilarityModel
 from .parameters import check_parameters
+from .path import corrections_until
 from .regions import check_regions, make_regions
 from .rows import RowNorm
 from .supervision import Supervision
@@ -44,9 +45,6 @@ from .supervision import Supervision
 if TYPE_CHECKING:
     from ..core.product import ProductState
     from ..core.protocols import Loss
-
-#: Steps that a product of domains takes.
-STEPS = ("pairwise", "away", "forward")
 
 #: Fitted attributes that M has as an HDSL.
 SHARED = (
@@ -84,8 +82,10 @@ class LocalHDSL(SimilarityModel):
         anchors as a region has on average.
     prior, norm, loss, oracle, mining, n_targets, n_impostors
         As in `HDSL`.
-    step : {"pairwise", "away", "forward"}, default="pairwise"
-        The kind of Frank-Wolfe step, in one block (M or one N_r) per iteration.
+    step : {"pairwise", "away", "forward", "blended", "corrective"}, default="pairwise"
+        The kind of Frank-Wolfe step, as in `HDSL`, in one block (M or one N_r) per iteration.
+        "blended" asks the oracle in each iteration, since gaps choose the block. "corrective"
+        changes all weights of one block, and adds several atoms to it, at once.
     order : {"largest", "cyclic"}, default="largest"
         The block of a step: that of the largest duality gap, or each in turn.
     max_iter : int, default=300
@@ -114,6 +114,8 @@ class LocalHDSL(SimilarityModel):
         Training rows per region.
     norm_, columns_, objective_, gap_, gap_is_exact_, n_iter_, n_triplets_, n_features_in_
         As in `HDSL`.
+    corrections_ : structured ndarray
+        As in `HDSL`; the block of an iteration is in the trace.
     status_ : str
         As in `HDSL`.
     trace_ : structured ndarray, one record per model of the path
@@ -236,7 +238,6 @@ class LocalHDSL(SimilarityModel):
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
-        user_input.check_word(name, "step", self.step, STEPS)
         check_parameters(self)
         user_input.check_word(name, "order", self.order, ORDERS)
         user_input.check_number(name, "n_regions", self.n_regions, low=0, integer=True)
@@ -285,7 +286,7 @@ class LocalHDSL(SimilarityModel):
             result.objective, result.gap, result.gap_is_exact,
         )  # fmt: skip
         self.n_iter_, self.status_, self.trace_ = result.n_iter, result.status, result.trace
-        self.corrections_ = NO_CORRECTIONS.copy()  # no step of a product is one
+        self.corrections_ = result.corrections
         block = self.trace_["block"]
         block[:] = np.concatenate([[0], 1 + numbers])[block]  # regions without triplets count too
 
@@ -347,7 +348,9 @@ class LocalHDSL(SimilarityModel):
                 f"n_iter must be an int from 0 to {len(self.trace_) - 1}. Got {n_iter!r}."
             )
         model = copy(self)
-        first, *local = replay_product(self.trace_, int(n_iter), 1 + self.n_regions_)
+        first, *local = replay_product(
+            self.trace_, int(n_iter), 1 + self.n_regions_, self.corrections_
+        )
         model.atoms_, model.weights_ = first.atoms, first.weights
         model.local_atoms_ = [own.atoms for own in local]
         model.local_weights_ = [own.weights for own in local]
@@ -355,6 +358,7 @@ class LocalHDSL(SimilarityModel):
         model.objective_, model.gap_ = float(then["objective"]), float(then["gap"])
         model.gap_is_exact_, model.n_iter_ = bool(then["gap_is_exact"]), int(n_iter)
         model.trace_, model.status_ = self.trace_[: n_iter + 1], "at"
+        model.corrections_ = corrections_until(self, n_iter)
         return model
 
     def transform(self, X: Any, *, region: int | None = None) -> Any:  # type: ignore[override]
@@ -454,11 +458,13 @@ class LocalHDSL(SimilarityModel):
         for name in TRACE_DTYPE.names or ():
             model.trace_[name] = self.trace_[name]
         model.trace_["step_size"][self.trace_["block"] > 0] = 0.0
+        is_own = self.trace_["block"][self.corrections_["n_iter"]] == 0
+        model.corrections_ = self.corrections_[is_own]
         active = ActiveSet.of(ZERO)
-        for k, step in enumerate(model.trace_):
-            if k and step["step_size"] > 0.0:
-                move = atom_of(step), atom_of(step, "away_")
-                active = active.moved(*move, float(step["step_size"]), bool(step["drop"]))
+        model.trace_["n_atoms"][0] = model.trace_["n_features"][0] = 0
+        last = len(model.trace_) - 1
+        for step, changed in steps_of(model.trace_, last, model.corrections_):
+            active = stepped(active, step, changed)
             step["n_atoms"], step["n_features"] = len(active), active.n_features()
         return model
 
