@@ -18,14 +18,9 @@ from ..core import atoms as atoms_module
 from ..core import losses, oracle, steps
 from ..core.active_set import ActiveSet
 from ..core.atoms import ZERO
-from ..core.product import (
-    ORDERS,
-    ProductOptions,
-    ProductResult,
-    product_frank_wolfe,
-    replay_product,
-)
-from ..core.trace import TRACE_DTYPE, steps_of, stepped
+from ..core.blocks import ORDERS, ProductOptions, ProductResult
+from ..core.product import product_frank_wolfe, replay_product
+from ..core.trace import TRACE_DTYPE, stepped, steps_of
 from ..explain.parts import one_row
 from ..explain.tables import as_names
 from ..local_similarity import Centers, LocalSimilarity, Predicted
@@ -43,7 +38,7 @@ from .rows import RowNorm
 from .supervision import Supervision
 
 if TYPE_CHECKING:
-    from ..core.product import ProductState
+    from ..core.blocks import ProductState
     from ..core.protocols import Loss
 
 #: Fitted attributes that M has as an HDSL.
