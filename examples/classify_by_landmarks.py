@@ -3,9 +3,9 @@ Classify by similarity to a few rows
 ====================================
 
 You learn how to classify with few weights, and how to read a decision. ``SimilarityClassifier``
-scores a class by the similarities to some training rows, the landmarks. ``objective="classification"``
-learns a similarity for it. On docstrings the classifier makes more errors than ``LinearSVC``, with a
-small part of its weights.
+scores a class by the similarities to some training rows, the landmarks, and
+``HDSL(objective="classification")`` learns a similarity for it. On docstrings the classifier makes
+more errors than ``LinearSVC``, with a small part of its weights.
 """
 
 # %%

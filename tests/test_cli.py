@@ -187,7 +187,7 @@ def test_fit_with_regions_makes_a_model_that_every_command_takes(place, tmp_path
     fit = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 30, "--regions", 2, "-o", path)
     assert re.search(r"\d+ pairs and \d+ of 2 regions from [\d,]+ triplets in", good(*fit).stdout)
     facts = json.loads(good(*fit, "--json").stdout)
-    assert (facts["regions"], facts["iterations chosen on validation rows"]) == (2, False)
+    assert (facts["regions"], facts["iterations chosen on validation rows"]) == (2, True)
     assert load_scored(path).model.n_regions_ == 2
     assert json.loads(good("evaluate", path, "--json").stdout)["n"] == 18
     assert len(json.loads(good("search", path, "goal striker", "--json").stdout)["neighbours"]) == 5
@@ -956,7 +956,8 @@ def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path, name):
     assert message == f"hdsl: {out} is both the model and the checkpoint: name two files.\n"
 
 
-def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monkeypatch):
+@pytest.mark.parametrize("more", [(), ("--regions", 2)])
+def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monkeypatch, more):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     run, seen, save = tmp_path / "run", [], saving.save
 
@@ -966,7 +967,7 @@ def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monk
 
     monkeypatch.setattr(saving, "save", look_and_save)
     command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", tmp_path / "m.hdsl")
-    good(*command, "--checkpoint", run)
+    good(*command, *more, "--checkpoint", run)
     assert seen == ["run", "run.choosing"]
     assert [file.name for file in tmp_path.iterdir()] == ["m.hdsl"]
 
