@@ -150,7 +150,9 @@ class _ProductRun:
                 return "callback"
             if state.n_iter >= self.options.max_iter:
                 return "max_iter"
+            context.margins = state.margins  # not before: a context may outlive its margins
             moved = self.take(state, block, self.rule(context))
+            context.margins = None
             self.idle = 0 if moved else self.idle + 1
             if self.idle > 2 * self.problem.n_blocks:
                 self.record(state, False)
@@ -193,10 +195,10 @@ class _ProductRun:
     def context(self, state: ProductState, block: int, oracle: Oracle) -> StepContext:
         """Return the context of a block, of which nothing is known yet."""
         problem: Any = BlockProblem(self.problem, block)
+        gradient = self.problem.gradient(state.margins, block)
         return StepContext(
-            problem, state.active[block], state.margins,
-            self.problem.gradient(state.margins, block), oracle, self.rng, self.options.tol, np.inf,
-        )  # fmt: skip
+            problem, state.active[block], None, gradient, oracle, self.rng, self.options.tol, np.inf
+        )
 
     def check(self, state: ProductState) -> tuple[str | None, bool, tuple[int, StepContext] | None]:
         """Search every block exactly where the gap is small; return how the run ends, if it does.

@@ -89,7 +89,8 @@ class LocalHDSL(SimilarityModel):
         Stop when the duality gap, the sum over blocks, is at most this; an exact search of every
         block confirms it, as in `HDSL`.
     early_stopping, validation_fraction, n_iter_no_change, scoring
-        As in `HDSL`. Regions are made of the rows that train, and again of all rows for the refit.
+        As in `HDSL`. With labels, regions are made of the rows that train, and again of all rows
+        for the refit.
     checkpoint : str, path-like or None, default=None
         As in `HDSL`. Regions are part of it; those of a clusterer are made again and must be the
         same.
