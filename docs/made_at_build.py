@@ -18,6 +18,7 @@ ORDER = (
     "tickets_that_were_solved",
     "choose_scale_and_prior",
     "one_similarity_per_region",
+    "classify_by_landmarks",
     "judgements_from_a_table",
     "signed_links",
     "molecules_as_fingerprints",

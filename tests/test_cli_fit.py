@@ -85,7 +85,7 @@ def test_fit_with_regions_makes_a_model_that_every_command_takes(place, tmp_path
     fit = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 30, "--regions", 2, "-o", path)
     assert re.search(r"\d+ pairs and \d+ of 2 regions from [\d,]+ triplets in", good(*fit).stdout)
     facts = json.loads(good(*fit, "--json").stdout)
-    assert (facts["regions"], facts["iterations chosen on validation rows"]) == (2, False)
+    assert (facts["regions"], facts["iterations chosen on validation rows"]) == (2, True)
     assert load_scored(path).model.n_regions_ == 2
     assert json.loads(good("evaluate", path, "--json").stdout)["n"] == 18
     assert len(json.loads(good("search", path, "goal striker", "--json").stdout)["neighbours"]) == 5

@@ -120,7 +120,8 @@ def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path, name):
     assert message == f"hdsl: {out} is both the model and the checkpoint: name two files.\n"
 
 
-def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monkeypatch):
+@pytest.mark.parametrize("more", [(), ("--regions", 2)])
+def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monkeypatch, more):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
     run, seen, save = tmp_path / "run", [], saving.save
 
@@ -130,7 +131,7 @@ def test_checkpoints_are_deleted_when_the_model_is_written(place, tmp_path, monk
 
     monkeypatch.setattr(saving, "save", look_and_save)
     command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "-o", tmp_path / "m.hdsl")
-    good(*command, "--checkpoint", run)
+    good(*command, *more, "--checkpoint", run)
     assert seen == ["run", "run.choosing"]
     assert [file.name for file in tmp_path.iterdir()] == ["m.hdsl"]
 

@@ -192,6 +192,18 @@ def test_one_similarity_per_region():
     assert "In the region of " in output
 
 
+def test_classify_by_landmarks():
+    output = run("classify_by_landmarks")
+    svm, plain, learned = (
+        line_of(output, f"{name}:") for name in ("LinearSVC", "dot product", "learned similarity")
+    )  # each errors and weights
+    assert learned[1] < svm[1] / 10
+    assert svm[0] <= learned[0] < svm[0] + 6
+    assert learned[0] < plain[0] + 1
+    assert " is taken for " in output
+    assert "S(x, y) = " in output
+
+
 def test_tickets_that_were_solved():
     output = run("tickets_that_were_solved")
     (cosine,), (learned,) = (line_of(output, name) for name in ("TF-IDF cosine", "learned  "))

@@ -13,9 +13,24 @@ import hdsl
 import reference
 from hdsl import HDSL, LocalHDSL, LocalHDSLCV, SimilarityKNeighborsClassifier, experiments
 from hdsl.datasets import make_regions
+from hdsl.estimators.monitor import label_score, triplet_score
 from hdsl.experiments.local import contradiction
+from hdsl.files import checkpoint
 from hdsl.files.container import read, write
-from small_fits import FORMS, X_VAL, Y_VAL, T, X, Y, frame, interrupt_at
+from hdsl.local_similarity import Centers
+from small_fits import (
+    FORMS,
+    STEPS,
+    T_VAL,
+    X_VAL,
+    Y_VAL,
+    T,
+    X,
+    Y,
+    frame,
+    interrupt_at,
+    scored,
+)
 
 SMALL = {"max_iter": 40, "random_state": 0, "n_targets": 2, "n_impostors": 2}
 
@@ -34,33 +49,12 @@ def task():
     return contradiction(800)
 
 
-def as_list(mark):
-    """Give pytest a list; a check that may fail may also pass."""
-    names, values = mark.args
-    may_fail = pytest.mark.xfail(reason="rows are drawn", strict=False)
-    values = [
-        pytest.param(*value.values, id=value.id, marks=may_fail)
-        if getattr(value, "marks", ())
-        else value
-        for value in values
-    ]
-    return pytest.mark.parametrize(names, values, **mark.kwargs)
+CHECKED = parametrize_with_checks(
+    [LocalHDSL(2, max_iter=20), LocalHDSLCV((0, 2), estimator=small(max_iter=5), cv=2)]
+).args
 
 
-#: Folds are drawn among the rows: a row that counts twice is not drawn as two rows are.
-DRAWN = dict.fromkeys(
-    [f"check_sample_weight_equivalence_on_{kind}_data" for kind in ("dense", "sparse")],
-    "rows are drawn",
-)
-CHECKED = [LocalHDSL(2, max_iter=20), LocalHDSLCV((0, 2), estimator=small(max_iter=5), cv=2)]
-
-
-@as_list(
-    parametrize_with_checks(
-        CHECKED,
-        expected_failed_checks=lambda model: DRAWN if isinstance(model, LocalHDSLCV) else {},
-    )
-)
+@pytest.mark.parametrize(CHECKED[0], list(CHECKED[1]))  # scikit-learn 1.6 makes a generator
 @pytest.mark.filterwarnings("ignore::UserWarning")  # small classes
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -110,10 +104,12 @@ def test_transform_compares_rows_of_a_region_by_its_similarity(model):
     assert shared.transform(X).shape[1] == len(shared.weights_) + X.shape[1]
 
 
-def test_objective_and_gap_are_those_of_dense_matrices():
+@pytest.mark.parametrize("step", STEPS)
+def test_objective_and_gap_are_those_of_dense_matrices(step):
     regions = np.arange(len(X)) % 3
-    model = small(regions=regions, norm=None, scale=0.3, local_scale=0.1, prior=0.05, tol=1e-4,
-                  max_iter=2000).fit(X, triplets=T)  # fmt: skip
+    model = small(regions=regions, norm=None, scale=0.3, local_scale=0.1, prior=0.05, step=step,
+                  tol=1e-3 if step == "forward" else 1e-4, max_iter=2000)  # fmt: skip
+    model.fit(X, triplets=T)
     dense = reference.Problem(X, T, "smoothed_hinge", 0.3, 0.05)
     dense = reference.ProductProblem(dense, regions[T[:, 0]], 0.1)
     blocks = [(model.atoms_, model.weights_),
@@ -229,7 +225,7 @@ def test_a_region_without_triplets_has_no_part_of_its_own():
         ({"regions": np.zeros((2, 2))}, "must be 'kmeans', a clusterer with fit and predict"),
         ({"regions": [0, 1]}, "regions has 2 values, but X has 40 rows"),
         ({"local_scale": 0}, "'local_scale' parameter of LocalHDSL must be"),
-        ({"step": "blended"}, "'step' parameter of LocalHDSL must be one of 'pairwise', 'away'"),
+        ({"step": "newton"}, "'step' parameter of LocalHDSL must be one of 'away', 'forward'"),
         ({"order": "random"}, "'order' parameter of LocalHDSL must be one of 'largest', 'cyclic'"),
         ({"scale": -1}, "'scale' parameter of LocalHDSL"),
     ],
@@ -264,16 +260,28 @@ def test_a_row_of_weight_0_makes_no_region():
 # --- the path ------------------------------------------------------------------------------------
 
 
-def test_every_model_of_the_path_comes_back(model):
+@pytest.fixture(scope="module", params=["pairwise", "corrective"])
+def path(request):
+    """A model whose steps are moves, or corrections."""
+    return small(
+        3, scale=2.0, local_scale=2.0, prior=0.1, step=request.param, tol=0.0, max_iter=20
+    ).fit(X, Y)
+
+
+def test_every_model_of_the_path_comes_back(path):
+    model = path
+    assert set(model.trace_["kind"][1:]) <= {"correct" if len(model.corrections_) else "pairwise"}
     for n_iter in (0, 7, model.n_iter_):
         then = model.at(n_iter)
         n_atoms = len(then.weights_) + sum(map(len, then.local_weights_))
         assert (n_atoms, then.n_iter_) == (model.trace_["n_atoms"][n_iter], n_iter)
     assert_allclose(then.similarity(X), model.similarity(X), atol=1e-12)
     assert len(model.at(0).weights_) == 0
+    assert_array_equal(model.at(9).at(7).similarity(X), model.at(7).similarity(X))
 
 
-def test_the_shared_part_is_a_model_with_a_path_and_a_page(model, tmp_path):
+def test_the_shared_part_is_a_model_with_a_path_and_a_page(path, tmp_path):
+    model = path
     shared = model.shared_model()
     assert type(shared) is HDSL
     assert_array_equal(shared.matrix().toarray(), model.matrix().toarray())
@@ -297,12 +305,163 @@ def test_results_do_not_depend_on_threads():
     assert_array_equal(one.transform(X), two.transform(X))
 
 
+# --- early stopping and checkpoints --------------------------------------------------------------
+
+VALIDATE = {"labels": {"y": Y, "X_val": X_VAL, "y_val": Y_VAL},
+            "triplets": {"triplets": T, "X_val": X_VAL, "triplets_val": T_VAL}}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", VALIDATE)
+def test_validation_data_choose_the_longest_model_within_an_error_of_the_best(kind):
+    model = small(3, max_iter=60, tol=0.0, prior=0.1).fit(X, **VALIDATE[kind])
+    rows = sp.csr_array(X_VAL)
+    score = label_score(sp.csr_array(X), Y, rows, Y_VAL)
+    score = score if kind == "labels" else triplet_score(rows, T_VAL)
+    found = {k: score(model.at(k).similarity_) for k in scored(model)}
+    assert list(found) == [0, 10, 20, 30, 40, 50, 60]
+    for k, value in scored(model).items():
+        assert found[k].value == pytest.approx(value, abs=1e-12)
+        assert model.at(k).validation_score_ == value
+    best = max(found.values(), key=lambda one: one.value)
+    chosen = max(k for k, one in found.items() if one.value >= best.value - best.error)
+    assert (model.n_iter_, model.validation_score_) == (chosen, scored(model)[chosen])
+    assert_array_equal(model.similarity(X), model.at(chosen).similarity(X))
+    whole = small(3, max_iter=60, tol=0.0, prior=0.1)  # given validation data hold out nothing
+    whole.fit(X, **{name: VALIDATE[kind][name] for name in VALIDATE[kind] if "val" not in name})
+    assert_allclose(model.similarity(X), whole.at(chosen).similarity(X), atol=1e-12)
+    assert not hasattr(whole, "validation_score_")
+
+
+@pytest.mark.parametrize("kind", ["labels", "triplets"])
+@pytest.mark.filterwarnings("ignore:Early stopping holds out:UserWarning")
+def test_rows_held_out_choose_the_length_of_a_fit_to_all_rows(kind):
+    regions, asked = np.arange(len(X)) % 2, []
+
+    def scoring(model, rows, truth):
+        assert model.similarity(rows).shape == (rows.shape[0],) * 2
+        assert model.transform(rows).shape[1] == len(model.get_feature_names_out())
+        asked.append(model.n_regions_)
+        return float(len(asked) in (1, 3))  # after 0 and 20 iterations
+
+    learn = {"y": Y} if kind == "labels" else {"triplets": T}
+    parameters = {"regions": regions, "tol": 0.0, "step": "away"}
+    model = small(early_stopping=True, scoring=scoring, **parameters).fit(X, **learn)
+    whole = small(**{**parameters, "max_iter": 20}).fit(X, **learn)
+    assert asked == [2] * 5
+    assert (model.n_iter_, model.status_, model.validation_score_) == (20, "max_iter", 1.0)
+    assert_array_equal(model.transform(X), whole.transform(X))
+    assert_array_equal(model.region_sizes_, whole.region_sizes_)
+
+
+def test_no_change_ends_a_run():
+    model = small(max_iter=60, tol=0.0, n_iter_no_change=15, scoring=lambda *_: 1.0)
+    model.fit(X, **VALIDATE["labels"])
+    assert (model.status_, model.n_iter_, len(model.trace_)) == ("no_change", 20, 21)
+
+
+def test_few_rows_held_out_give_a_warning():
+    with pytest.warns(UserWarning, match="holds out 4 rows, fewer than 50") as caught:
+        small(early_stopping=True).fit(X, Y)
+    assert caught[0].filename == __file__
+
+
+class PowerCutError(Exception):
+    """Ends a fit as nothing in the library does."""
+
+
+@pytest.fixture
+def _write_each_iteration(monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr(checkpoint, "TIME_SHARE", np.inf)
+
+
+def cut_at(n_cut):
+    """A callback that ends the process, in a manner of speaking, at its so manieth call."""
+    calls = []
+
+    def callback(state):
+        calls.append(state.n_iter)
+        if len(calls) == n_cut:
+            raise PowerCutError
+
+    return callback
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"step": "corrective", "oracle": "exact", "loss": "logistic"},
+        {"order": "cyclic", "step": "blended", "early_stopping": True},
+        {"early_stopping": True, "random_state": None, "mining": "random"},
+        {"regions": MiniBatchKMeans(2, n_init=1), "step": "away", "tol": 0.05},
+        {"regions": np.arange(len(X)) % 3, "early_stopping": True, "oracle": "heuristic"},
+        {"n_regions": 0},
+    ],
+    ids=["corrective", "cyclic", "no seed", "clusterer", "given", "no regions"],
+)
+@pytest.mark.filterwarnings("ignore:Early stopping holds out:UserWarning")
+@pytest.mark.usefixtures("_write_each_iteration")
+def test_a_run_with_cuts_ends_in_the_same_bytes(parameters, tmp_path):
+    path, ends, cuts, seen = tmp_path / "run.ckpt", [], [], []
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002 - the seed of random_state=None
+        model = small(**{"tol": 0.0, "max_iter": 16, **parameters}, checkpoint=path)
+        for n_cut in cuts:
+            with pytest.raises(PowerCutError):
+                model.set_params(callback=cut_at(n_cut)).fit(X, Y)
+            assert path.exists()
+        model.set_params(callback=None if cuts else seen.append).fit(X, Y)
+        cuts = cuts or [1, len(seen) // 6 + 1, len(seen) // 5 + 1, len(seen) // 3]
+        arrays = [model.transform(X), *model.local_weights_, model.regions_.assign(X)]
+        arrays += [model.trace_[name] for name in model.trace_.dtype.names if name != "seconds"]
+        ends.append([array.tobytes() for array in arrays])
+        assert path.exists()
+        if isinstance(model.regions_, Centers):
+            model.set_params(callback=None).save(tmp_path / "model.hdsl")
+            ends[-1].append((tmp_path / "model.hdsl").read_bytes())
+            assert not path.exists()
+        path.unlink(missing_ok=True)
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.usefixtures("_write_each_iteration")
+def test_a_checkpoint_of_another_run_or_a_damaged_one_is_refused(tmp_path, monkeypatch):
+    path, regions = tmp_path / "run.ckpt", np.arange(len(X)) % 2
+    with pytest.raises(PowerCutError):
+        small(checkpoint=path, regions=regions, callback=cut_at(9)).fit(X, Y)
+    for changes, message in [
+        ({"local_scale": 3.0}, r"local_scale='auto' \(now 3.0\)"),
+        ({"regions": regions[::-1]}, "other labels, triplets or weights"),
+        ({"regions": "kmeans"}, "regions="),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            small(**{"regions": regions, **changes}, checkpoint=path).fit(X, Y)
+    with pytest.raises(ValueError, match="a checkpoint is of one"):
+        LocalHDSLCV([0, 2], estimator=small(checkpoint=path)).fit(X, Y)
+    read = checkpoint.Checkpoint._read
+    for change in (
+        {"stage.local_scale": np.array([-1.0])},
+        {"stage.assigned": np.zeros(64, dtype=np.uint8)},
+        {"stage.centers_indices": np.full(3, 10**6)},
+        {"run.zero": np.full(3, 2.0)},
+        {"run.problem.total.0.margins": np.zeros(2)},
+    ):
+
+        def changed(self, change=change):
+            read(self)
+            self.arrays |= change
+
+        monkeypatch.setattr(checkpoint.Checkpoint, "_read", changed)
+        with pytest.raises(ValueError, match=r"run.ckpt' is damaged"):
+            small(checkpoint=path, regions=regions).fit(X, Y)
+
+
 # --- files ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_regions", [0, 3])
-def test_a_saved_model_comes_back(n_regions, tmp_path):
-    model, path = small(n_regions).fit(frame(X), Y), tmp_path / "model.hdsl"
+@pytest.mark.parametrize(("n_regions", "step"), [(0, "pairwise"), (3, "away"), (3, "corrective")])
+def test_a_saved_model_comes_back(n_regions, step, tmp_path):
+    model, path = small(n_regions, step=step).fit(frame(X), Y), tmp_path / "model.hdsl"
     model.save(path)
     again = hdsl.load(path)
     assert type(again) is LocalHDSL

@@ -14,15 +14,15 @@ from hdsl.backends.cpu.layout import CPULayout
 from hdsl.backends.cpu.workers import Workers
 from hdsl.backends.regions import RegionLayout
 from hdsl.core import losses
+from hdsl.core.blocks import ORDERS, ProductOptions
 from hdsl.core.oracle import ORACLES
-from hdsl.core.product import ORDERS, ProductOptions, product_frank_wolfe, replay_product
+from hdsl.core.product import product_frank_wolfe, replay_product
 from hdsl.core.protocols import Move
+from hdsl.core.snapshot import SnapshotError, Snapshots
 from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from runs import covering
 from strategies import LOSSES, PRIORS, random_arrays, triplet_weights
-
-STEPS = ("forward", "away", "pairwise")
 
 
 class Case:
@@ -46,15 +46,15 @@ class Case:
         self.dense = reference.ProductProblem(dense, place[of_rows[triplets[:, 0]]], local_scale)
 
     def run(self, *, rule="pairwise", order="largest", oracle="exact", tol=1e-4, max_iter=3000,
-            callback=None):  # fmt: skip
+            callback=None, snapshots=None, seed=0):  # fmt: skip
         return product_frank_wolfe(
             self.ours, ORACLES[oracle], RULES[rule], ProductOptions(order, max_iter, tol),
-            rng=np.random.default_rng(0), callback=callback,
+            rng=np.random.default_rng(seed), callback=callback, snapshots=snapshots,
         )  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("loss", "rule", "order", "oracle"), covering(LOSSES, STEPS, ORDERS, ORACLES)
+    ("loss", "rule", "order", "oracle"), covering(LOSSES, RULES, ORDERS, ORACLES)
 )
 @settings(max_examples=8)
 @given(seed=st.integers(0, 99), prior=PRIORS, data=st.data())
@@ -79,13 +79,13 @@ def test_every_model_is_that_of_dense_matrices(loss, rule, order, oracle, seed, 
     result = case.run(rule=rule, order=order, oracle=oracle, max_iter=40, callback=watch)
     assert len(values) == len(result.trace) == result.n_iter + 1
     assert_allclose(result.trace["objective"], values, rtol=1e-12)
-    replayed = replay_product(result.trace, result.n_iter, len(result.blocks))
+    replayed = replay_product(result.trace, result.n_iter, len(result.blocks), result.corrections)
     for own, (atoms, weights) in zip(replayed, result.blocks, strict=True):
         assert_array_equal(own.atoms, atoms)
         assert_allclose(own.weights, weights, rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(("rule", "order"), [*product(STEPS, ORDERS)])
+@pytest.mark.parametrize(("rule", "order"), [*product(RULES, ORDERS)])
 def test_the_optimum_is_reached_within_the_certified_gap(rule, order):
     case = Case(1, d=4, n_regions=2, prior=0.1)
     result = case.run(rule=rule, order=order, oracle="ascent", tol=1e-3)
@@ -154,3 +154,94 @@ def test_a_small_gap_is_reached_in_few_steps():
     assert result.status == "optimal"
     assert result.n_iter < 200
     assert case.dense.gap(result.blocks) <= 1.001e-10
+
+
+# --- snapshots -----------------------------------------------------------------------------------
+
+
+def with_snapshots(latest=None, **parameters):
+    """Return a run that begins at a snapshot, and its own snapshots by iteration."""
+    found = {}
+
+    def save(snapshot):
+        arrays = snapshot()
+        found[int(arrays["counts"][0])] = arrays
+
+    case = Case(5, n=20, d=9, T=90, scale=8.0, local_scale=4.0)
+    options = {"max_iter": 22, "tol": 1e-4, **parameters}
+    return case.run(snapshots=Snapshots(latest, save), **options), found
+
+
+def comparable(snapshot):
+    """Return the bytes of a snapshot without its clock and the gap that is not known yet."""
+    arrays = {name: array.copy() for name, array in snapshot.items()}
+    arrays["floats"][1] = 0.0
+    arrays["trace"]["seconds"] = 0.0
+    arrays["trace"][["gap", "gap_is_exact"]][-1] = (0.0, False)
+    return {name: (array.dtype, array.shape, array.tobytes()) for name, array in arrays.items()}
+
+
+@pytest.mark.parametrize(("rule", "order", "oracle"), covering(RULES, ORDERS, ORACLES))
+def test_a_run_continues_from_any_snapshot_to_the_same_end(rule, order, oracle):
+    """In the same way: the answers about blocks that did not change are part of a snapshot."""
+    parameters = {"rule": rule, "order": order, "oracle": oracle}
+    whole, snapshots = with_snapshots(**parameters)
+    for n_iter in sorted({0, 1, 11, max(snapshots)} & snapshots.keys()):
+        again, later = with_snapshots(snapshots[n_iter], seed=99, **parameters)
+        assert (again.status, again.n_exact_checks) == (whole.status, whole.n_exact_checks)
+        assert later.keys() == {k for k in snapshots if k >= n_iter}
+        for k, snapshot in later.items():
+            assert comparable(snapshot) == comparable(snapshots[k])
+        for name in set(whole.trace.dtype.names) - {"seconds"}:
+            assert_array_equal(again.trace[name], whole.trace[name])
+        assert_array_equal(again.corrections, whole.corrections)
+        for (atoms, weights), expected in zip(again.blocks, whole.blocks, strict=True):
+            assert_array_equal(atoms, expected[0])
+            assert_array_equal(weights, expected[1])
+
+
+def wrong_values(snapshot):
+    """Yield the name of an array of the right type, and a value that no run has."""
+    atoms, counts, trace = snapshot["atoms"], snapshot["counts"], snapshot["trace"]
+    yield "atoms", atoms + np.array([0, 9, 9, 0])
+    yield "atoms", atoms + np.array([9, 0, 0, 0])
+    yield "weights", 2 * snapshot["weights"]
+    yield "zero", snapshot["zero"] - 2.0
+    yield "zero", snapshot["zero"] + 0.5
+    for k, wrong in enumerate([-1, -1, -1, -1, 0]):
+        yield "counts", np.where(np.arange(5) == k, wrong, counts)
+    yield "floats", np.array([np.nan, 1.0])
+    yield "gaps", snapshot["gaps"] * np.nan
+    yield "random", snapshot["random"][:-1]
+    yield "trace", trace[:0]
+    for name in ("j", "block"):
+        wrong = trace.copy()
+        wrong[name][3] = 9
+        yield "trace", wrong
+    for wrong in ([9, 0], [0, 2], [-1, 0]):
+        yield "known", np.array([wrong] * len(snapshot["known"]))
+    yield "known_scores", np.append(snapshot["known_scores"], 1.0)
+    yield "answers", snapshot["answers"] + [0, 9, 9, 0]
+    yield "answers", snapshot["answers"] + [1, 0, 0, 0]
+    yield "problem.total.0.margins", snapshot["problem.total.0.margins"] * np.nan
+    yield "problem.local.0.known", np.array([[0, 9]])
+    yield "problem.other", np.zeros(1)
+
+
+def test_a_damaged_snapshot_is_refused():
+    """Compiled loops trust the numbers of a snapshot, so nothing odd may come as far as that."""
+    parameters = {"oracle": "exact", "max_iter": 12}
+    _, snapshots = with_snapshots(**parameters)
+    snapshot = max(snapshots.values(), key=lambda found: (len(found["known"]), len(found["trace"])))
+    assert len(snapshot["known"])
+    for name, array in snapshot.items():
+        changes = [
+            {k: v for k, v in snapshot.items() if k != name},
+            snapshot | {name: array[np.newaxis]},
+        ]
+        for changed in changes:
+            with pytest.raises(SnapshotError):
+                with_snapshots(changed, **parameters)
+    for name, wrong in wrong_values(snapshot):
+        with pytest.raises(SnapshotError):
+            with_snapshots(snapshot | {name: wrong}, **parameters)

@@ -8,20 +8,22 @@ shards, or of its own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..core.active_set import ActiveSet
+from ..core.blocks import ProductProblem
 from ..core.line_search import line_search
-from ..core.product import ProductProblem
-from ..core.protocols import Gradient, Loss, Move, Problem, Statistics, Step
+from ..core.protocols import Correction, Gradient, Loss, Move, Problem, Statistics, Step
+from ..core.snapshot import Arrays, nested, outside_parts, part_of
 from .cpu.layout import CPULayout, statistics
 from .cpu.problem import CPUProblem
 from .cpu.workers import Workers
-from .shards import Shard, ShardedGradient, make_shard
+from .shards import Shard, ShardedGradient, ShardedProblem, make_shard
 
 NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
 
@@ -167,16 +169,25 @@ class RegionProblem(ProductProblem):
         self._gradients[key] = total, gradient
         return gradient
 
-    def own(self, margins: RegionMargins, block: int) -> Any:
-        """Return the share of a block in the margins, for ``Gradient.dot``."""
-        return margins.local[block - 1] if block else margins.shared
+    def _parts(self, block: int) -> tuple[list[Problem], list[int]]:
+        """Return the problems that a block asks, and their shards."""
+        if block:
+            return [self.local[block - 1]], [block - 1]
+        return self.shared, list(range(len(self.shared)))
 
-    def step(self, margins: RegionMargins, block: int, move: Move) -> Step | None:
+    def curvature(self, margins: RegionMargins, block: int, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of atoms of one block."""
+        parts = zip(*self._parts(block), strict=True)
+        return reduce(np.add, (of.curvature(margins.total[shard], atoms) for of, shard in parts))
+
+    def step(self, margins: RegionMargins, block: int, move: Move | Correction) -> Step | None:
         """Return the best step along a move in one block; None for no step."""
-        shards = [block - 1] if block else list(range(len(self.shared)))
-        problems = [self.local[block - 1]] if block else self.shared
+        problems, shards = self._parts(block)
         owns = [margins.local[block - 1]] if block else list(margins.shared)
-        ways = [of.direction(own, move) for of, own in zip(problems, owns, strict=True)]
+        if isinstance(move, Correction):
+            ways = [of.shift(move.atoms, move.change) for of in problems]
+        else:
+            ways = [of.direction(own, move) for of, own in zip(problems, owns, strict=True)]
 
         def slopes(size: float) -> tuple[float, float]:
             found = [
@@ -210,3 +221,33 @@ class RegionProblem(ProductProblem):
     def to_user(self, atoms: np.ndarray) -> np.ndarray:
         """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
         return self.shared[0].to_user(atoms)
+
+    def snapshot(self, margins: RegionMargins) -> Arrays:
+        """Return the margins of the sum and of the blocks, by shard."""
+        every = ShardedProblem(self.shared)
+        local = ShardedProblem(self.local).snapshot(margins.local) if self.local else {}
+        return nested(
+            total=every.snapshot(margins.total), shared=every.snapshot(margins.shared), local=local
+        )
+
+    def restore(self, arrays: Mapping[str, np.ndarray]) -> RegionMargins:
+        """Return the margins of a snapshot."""
+        odd = sorted(outside_parts(arrays, "total", "shared", *(["local"] if self.local else [])))
+        if odd:
+            raise ValueError(f"{odd[0]!r} is not known.")
+        every = ShardedProblem(self.shared)
+        total = every.restore(part_of(arrays, "total"))
+        shared = every.restore(part_of(arrays, "shared"))
+        local: tuple[Any, ...] = ()
+        if self.local:
+            local = ShardedProblem(self.local).restore(part_of(arrays, "local"))
+        both = [*zip(self.shared, total, strict=True)]
+        values = tuple(problem.value(own) for problem, own in both)
+        largest = tuple(problem.largest_margin(own) for problem, own in both)
+        return RegionMargins(total, shared, local, values, largest)
+
+    def restore_gradient(self, arrays: Mapping[str, np.ndarray], block: int) -> Gradient:
+        """Return the gradient of a snapshot."""
+        if block:
+            return self.local[block - 1].restore_gradient(arrays)
+        return ShardedProblem(self.shared).restore_gradient(arrays)

@@ -135,8 +135,7 @@ def fit(
     regions: Annotated[
         int,
         option(
-            "Regions, found by k-means, that each learn a part of their own; 0 is none. There are "
-            "--max-iter iterations then.",
+            "Regions, found by k-means, that each learn a part of their own; 0 is none.",
             panel=LEARNING,
         ),
     ] = 0,
@@ -225,18 +224,17 @@ def fit(
         "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"), "loss": loss,
         "oracle": oracle, "step": step, "mining": mining, "n_targets": n_targets,
         "n_impostors": n_impostors, "max_iter": max_iter, "tol": tol, "random_state": seed,
-        "n_jobs": jobs, "norm": None if norm == "none" else norm,
+        "n_iter_no_change": patience, "n_jobs": jobs,
+        "norm": None if norm == "none" else norm,
         "memory_limit": None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
     }  # fmt: skip
     given = {"--quadruplets": quadruplets, "--batch-size": batch_size, "--mine-every": mine_every,
-             "--checkpoint": checkpoint,
              "--objective": None if objective == "triplets" else objective,
              "--device": None if device == "cpu" else device}  # fmt: skip
     own: dict[str, Any] = {
         "objective": objective,
         "batch_size": batch_size,
         "mine_every": mine_every,
-        "n_iter_no_change": patience,
         "device": device,
     }
     model = _local_model(regions, shared, given) if regions else HDSL(**own, **shared)

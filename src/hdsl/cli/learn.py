@@ -132,7 +132,7 @@ def learn(
     ----------
     data : Data
     model : HDSL or LocalHDSL
-        With the parameters to learn with; it is fitted. A LocalHDSL has `max_iter` iterations.
+        With the parameters to learn with; it is fitted.
     vectorizer : TfidfVectorizer
         For texts; it is fitted.
     tfidf : bool
@@ -176,7 +176,7 @@ def learn(
     if class_scores and labels is not None and _is_scored(X, labels):
         scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
     max_iter = model.max_iter
-    is_chosen = bool((part == VALIDATION).any()) and isinstance(model, HDSL)
+    is_chosen = bool((part == VALIDATION).any())
     checkpoints = []
     if is_chosen:
         beside = checkpoint_of_choice(checkpoint)
@@ -356,17 +356,17 @@ def _fit(
     """Fit a model, with a line about it; return its checkpoint, to be deleted when all is saved."""
     if checkpoint is not None and checkpoint.exists():
         say(f"{what}: continues from {checkpoint}")
-    if isinstance(model, LocalHDSL):
-        model.fit(**given)
-        return []
     if is_watched(quiet):
         typer.echo(f"{what}:", err=True)
-        model.verbose = 1
+        if isinstance(model, HDSL):  # with regions there is no line about the progress
+            model.verbose = 1
     model.checkpoint = checkpoint
     try:
         model.fit(**given)
     finally:
-        model.verbose, model.checkpoint = 0, None
+        model.checkpoint = None
+        if isinstance(model, HDSL):
+            model.verbose = 0
     return [model.checkpoint_file_] if hasattr(model, "checkpoint_file_") else []
 
 

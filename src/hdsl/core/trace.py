@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from .active_set import ActiveSet
@@ -60,15 +62,28 @@ def replay(trace: np.ndarray, n_iter: int, corrections: np.ndarray | None = None
     active = ActiveSet.of(start)
     if corrections is None:
         corrections = NO_CORRECTIONS
+    for step, changed in steps_of(trace, n_iter, corrections):
+        active = stepped(active, step, changed)
+    return active
+
+
+def steps_of(
+    trace: np.ndarray, n_iter: int, corrections: np.ndarray
+) -> Iterator[tuple[np.void, np.ndarray]]:
+    """Yield the record of each of the first `n_iter` steps, with the weights that it corrects."""
     ends = np.searchsorted(corrections["n_iter"], np.arange(n_iter + 2))
     for k, step in enumerate(trace[1 : n_iter + 1], start=1):
-        changed = corrections[ends[k] : ends[k + 1]]
-        if len(changed):
-            active = _corrected(active, changed)
-        elif step["step_size"] > 0.0:
-            toward, away = atom_of(step), atom_of(step, "away_")
-            active = active.moved(toward, away, float(step["step_size"]), bool(step["drop"]))
-    return active
+        yield step, corrections[ends[k] : ends[k + 1]]
+
+
+def stepped(active: ActiveSet, step: np.void, changed: np.ndarray) -> ActiveSet:
+    """Return the model after one step of the trace, with the weights that it corrects."""
+    if len(changed):
+        return _corrected(active, changed)
+    if not step["step_size"] > 0.0:
+        return active
+    toward, away = atom_of(step), atom_of(step, "away_")
+    return active.moved(toward, away, float(step["step_size"]), bool(step["drop"]))
 
 
 def correction_records(n_iter: int, before: ActiveSet, after: ActiveSet) -> np.ndarray:

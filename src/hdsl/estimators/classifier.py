@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import warnings
 from copy import copy
 from typing import Any
@@ -12,11 +13,10 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 from sklearn.svm import LinearSVC, l1_min_c
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import user_input
 from ..similarity import LearnedCosine, Rewriter, as_rewriter, unit_rows
@@ -50,7 +50,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty leaves few landmarks
     with a weight. If S is good, so that most rows are more similar to landmarks of their own class
     than to those of others, a few are enough: `hdsl.theory` has the bound. More than two classes
-    are told apart one against the rest.
+    are told apart one against the rest. Save it with joblib, as other estimators of scikit-learn.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
 
     # --- fitting ---------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: Any) -> SimilarityClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SimilarityClassifier:
         """Learn the similarity, if it is not fitted, and the weights of landmarks.
 
         Parameters
@@ -146,6 +146,9 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
             Class labels.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Weight of each row in the loss, in the folds that choose C and, where it takes weights,
+            for the similarity that is learned here. A row of weight 0 counts as absent.
 
         Returns
         -------
@@ -156,13 +159,18 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         learned = copy(self)  # self changes at the end, all at once
         X = user_input.check_matrix(learned, X, reset=True)
         y = user_input.check_classes(name, y, X.shape[0])
+        weights = user_input.check_weights(sample_weight, X.shape[0], "row of X")
+        kept, n_rows = np.arange(X.shape[0]), X.shape[0]
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            X, y, weights = X[kept], y[kept], weights[kept]
         learned.classes_, codes = np.unique(y, return_inverse=True)
         user_input.check_several_classes(name, learned.classes_)
-        learned.similarity_ = self._similarity(X, y)
+        learned.similarity_ = self._similarity(X, y, weights)
         learned.columns_ = columns_with_values(X)
         random_state = check_random_state(self.random_state)
         rng = np.random.default_rng(random_state.randint(2**31 - 1))
-        drawn = np.flatnonzero(draw_landmarks(self.landmarks, codes, None, rng))
+        drawn = self._drawn(codes, kept, n_rows, rng)
         queries, index = learned._sides(X)
         index = index[drawn]
         features = _products(queries, index)
@@ -170,16 +178,21 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         # similarity to itself is like no other. With a root mean square of 1 a C means the same for
         # any scale and prior.
         own = features[drawn, np.arange(len(drawn))]
-        mean = (features.sum(axis=0) - own) / max(len(features) - 1, 1)
+        if weights is None:
+            mean = (features.sum(axis=0) - own) / max(len(features) - 1, 1)
+        else:
+            others = np.maximum(weights.sum() - weights[drawn], weights.min())
+            mean = (weights @ features - weights[drawn] * own) / others
         features -= mean
-        size = float(np.sqrt(np.mean(np.square(features)))) or 1.0
+        squares = np.square(features).mean(axis=1)
+        size = float(np.sqrt(np.average(squares, weights=weights))) or 1.0
         features /= size
         seed = random_state.randint(2**31 - 1)
-        learned.C_ = self._penalty(features, codes, drawn, seed)
-        coef, intercept, learned.n_iter_ = self._weights(features, codes, learned.C_, seed)
+        learned.C_ = self._penalty(features, codes, drawn, weights, seed)
+        coef, intercept, learned.n_iter_ = self._weights(features, codes, weights, learned.C_, seed)
         coef = coef / size
         used = np.flatnonzero(coef.any(axis=0))
-        learned.landmarks_, learned.coef_ = drawn[used], coef[:, used]
+        learned.landmarks_, learned.coef_ = kept[drawn[used]], coef[:, used]
         learned.intercept_ = intercept - coef @ mean
         self.__dict__ = {**vars(learned), "_index": index[used]}
         return self
@@ -191,23 +204,44 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         user_input.check_number(name, "cv", self.cv, low=2, integer=True)
         user_input.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
 
-    def _similarity(self, X: Any, y: np.ndarray) -> Rewriter | None:
+    def _drawn(
+        self, codes: np.ndarray, kept: np.ndarray, n_rows: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Return the landmarks to choose from, as numbers of the rows that count."""
+        if isinstance(self.landmarks, str | numbers.Integral) or len(kept) == n_rows:
+            return np.flatnonzero(draw_landmarks(self.landmarks, codes, None, rng))
+        every = np.zeros(n_rows, dtype=np.int64)
+        every[kept] = codes
+        drawn = np.flatnonzero(draw_landmarks(self.landmarks, every, None, rng)[kept])
+        if not len(drawn):
+            raise ValueError("All rows that landmarks names have weight 0: name other rows.")
+        return drawn
+
+    def _similarity(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> Rewriter | None:
         """Return the similarity, learned here if it is not fitted."""
         if self.similarity is None:
             return None
         model = self.similarity
         if hasattr(model, "fit") and not hasattr(model, "similarity_"):
-            model = clone(model).fit(X, y)
+            takes = weights is not None and has_fit_parameter(model, "sample_weight")
+            model = clone(model).fit(X, y, **({"sample_weight": weights} if takes else {}))
         name = f"The 'similarity' parameter of {type(self).__name__}"
         return as_rewriter(model, X.shape[1], name)
 
     def _penalty(
-        self, features: np.ndarray, codes: np.ndarray, drawn: np.ndarray, seed: int
+        self,
+        features: np.ndarray,
+        codes: np.ndarray,
+        drawn: np.ndarray,
+        weights: np.ndarray | None,
+        seed: int,
     ) -> float:
         """Return C as given, or the one with the fewest errors in folds."""
         if self.C != "cv":
             return float(self.C)
-        least = float(l1_min_c(features, codes, loss=LOSSES[self.loss]))
+        given = np.ones(len(codes)) if weights is None else weights
+        with_ones = given[:, None] * np.column_stack([features, np.ones(len(codes))])
+        least = float(l1_min_c(with_ones, codes, loss=LOSSES[self.loss], fit_intercept=False))
         wrong = np.zeros(len(FACTORS))
         n_judged = 0
         for train, held in stratified_folds(codes, self.cv, np.random.RandomState(seed)):
@@ -218,13 +252,20 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
             own, other = features[np.ix_(train, kept)], features[np.ix_(held, kept)]
             known, label = np.unique(codes[train], return_inverse=True)
             for k, factor in enumerate(FACTORS):
-                coef, intercept, _ = self._weights(own, label, factor * least, seed)
+                coef, intercept, _ = self._weights(
+                    own, label, None if weights is None else weights[train], factor * least, seed
+                )
                 predicted = known[_decide(other @ coef.T + intercept)]
-                wrong[k] += np.sum(predicted != codes[held])
+                wrong[k] += given[held][predicted != codes[held]].sum()
         return least * (FACTORS[int(np.argmin(wrong))] if n_judged else FALLBACK)
 
     def _weights(
-        self, features: np.ndarray, codes: np.ndarray, C: float, seed: int
+        self,
+        features: np.ndarray,
+        codes: np.ndarray,
+        weights: np.ndarray | None,
+        C: float,
+        seed: int,
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Return the weights and intercepts of each class against the rest, of the second of two.
 
@@ -233,19 +274,21 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         options: dict[str, Any] = {
             "C": C, "tol": TOL, "max_iter": self.max_iter, "random_state": seed
         }  # fmt: skip
-        solver: Any
+        parts: list[Any]
+        targets = [codes]
         if self.loss == "squared_hinge":
-            solver = LinearSVC(penalty="l1", dual=False, **options)
+            parts = [LinearSVC(penalty="l1", dual=False, **options)]
         else:
             # scikit-learn 1.8 has a new name for the penalty.
             is_new = LogisticRegression().penalty == "deprecated"
             options |= {"l1_ratio": 1.0} if is_new else {"penalty": "l1"}
-            solver = LogisticRegression(solver="liblinear", **options)
-            solver = solver if codes.max() == 1 else OneVsRestClassifier(solver)
+            if codes.max() > 1:
+                targets = [(codes == k).astype(np.int64) for k in range(codes.max() + 1)]
+            parts = [LogisticRegression(solver="liblinear", **options) for _ in targets]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # n_iter_ says it
-            solver.fit(features, codes)
-        parts = getattr(solver, "estimators_", [solver])
+            for part, target in zip(parts, targets, strict=True):
+                part.fit(features, target, sample_weight=weights)
         coef = np.vstack([part.coef_ for part in parts])
         intercept = np.concatenate([np.ravel(part.intercept_) for part in parts])
         return coef, intercept, int(max(np.max(part.n_iter_) for part in parts))

@@ -50,6 +50,7 @@ class Learned(NamedTuple):
     prior: float
     n_comparisons: int
     is_refit: bool = False  # the scores are those of a run on fewer rows, which chose the length
+    local: Any = None  # what a fit with regions found besides M
 
 
 @dataclass
@@ -221,7 +222,7 @@ class Fit:
                 layout, stage.compared, stage.weights = more
                 stage.result, stage.is_first = result, False
             if scores is not None:
-                scores.add(result.n_iter, result.atoms, result.weights)
+                scores.add_model(result)
         except KeyboardInterrupt:
             if result is None:  # nothing is learned yet
                 raise
@@ -284,7 +285,7 @@ class Fit:
             with self.checkpoint.explain_damage():
                 scores.restore(part_of(found, "scores"))
         elif self.earlier is not None:
-            scores.add(self.earlier.n_iter, self.earlier.atoms, self.earlier.weights)
+            scores.add_model(self.earlier)
         return scores
 
     def score(self) -> monitor.Score:
@@ -292,10 +293,10 @@ class Fit:
         validation, supervision = self.validation, self.supervision
         assert validation is not None
         if self.model.scoring is not None:
-            scoring, model = self.model.scoring, self.model
+            scoring = self.model.scoring
             truth = validation.compared if validation.is_judged else validation.y
             return lambda found: monitor.Estimate(
-                float(scoring(with_similarity(model, found), validation.X, truth))
+                float(scoring(self.scored_model(found), validation.X, truth))
             )
         if validation.is_judged:
             return monitor.triplet_score(
@@ -309,6 +310,10 @@ class Fit:
             supervision.X[rows], supervision.y[rows], validation.X, validation.y,
             validation.weights, n_jobs=self.model.n_jobs, device=self.model.device,
         )  # fmt: skip
+
+    def scored_model(self, similarity: Similarity) -> HDSL:
+        """Return a copy of the model that has learned this similarity, for ``scoring``."""
+        return with_similarity(self.model, similarity)
 
     # --- checkpoints -----------------------------------------------------------------------------
 
@@ -406,7 +411,10 @@ def identity_of_run(
         if data is None:
             return digest(None)
         landmarks = data.landmarks if isinstance(data.landmarks, np.ndarray) else None
-        return digest(data.y, data.weights, data.compared, data.compared_weights, landmarks)
+        regions = () if data.regions is None else (data.regions,)
+        return digest(
+            data.y, data.weights, data.compared, data.compared_weights, landmarks, *regions
+        )
 
     path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -15,44 +15,37 @@ from sklearn.utils.validation import check_is_fitted
 from .. import explain as explain_module
 from .. import user_input
 from ..core import atoms as atoms_module
-from ..core import losses, oracle, steps
 from ..core.active_set import ActiveSet
 from ..core.atoms import ZERO
-from ..core.product import (
-    ORDERS,
-    ProductOptions,
-    ProductResult,
-    product_frank_wolfe,
-    replay_product,
-)
-from ..core.trace import NO_CORRECTIONS, TRACE_DTYPE, atom_of
+from ..core.blocks import ORDERS
+from ..core.trace import TRACE_DTYPE, stepped, steps_of
 from ..explain.parts import one_row
 from ..explain.tables import as_names
+from ..files.checkpoint import Checkpoint
 from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
 from . import saving
-from .fitting import check_memory, chosen_sizes
+from .fitting import identity_of_run
 from .hdsl import HDSL
 from .linear import check_array
-from .mining import Mining
+from .local_fitting import LocalFit, go_to, learn_local
 from .model import SimilarityModel
 from .parameters import check_parameters
-from .regions import check_regions, make_regions
+from .path import corrections_until
+from .refit import Refit
+from .regions import centers_from_arrays, centers_to_arrays, check_regions, given_regions
 from .rows import RowNorm
 from .supervision import Supervision
 
 if TYPE_CHECKING:
-    from ..core.product import ProductState
+    from ..core.blocks import ProductState
     from ..core.protocols import Loss
-
-#: Steps that a product of domains takes.
-STEPS = ("pairwise", "away", "forward")
 
 #: Fitted attributes that M has as an HDSL.
 SHARED = (
     "atoms_", "weights_", "scale_", "prior_", "norm_", "columns_", "objective_", "gap_",
     "gap_is_exact_", "corrections_", "n_iter_", "n_triplets_", "status_", "n_features_in_",
-    "feature_names_in_",
+    "feature_names_in_", "validation_score_",
 )  # fmt: skip
 
 #: Features that name a region.
@@ -84,8 +77,10 @@ class LocalHDSL(SimilarityModel):
         anchors as a region has on average.
     prior, norm, loss, oracle, mining, n_targets, n_impostors
         As in `HDSL`.
-    step : {"pairwise", "away", "forward"}, default="pairwise"
-        The kind of Frank-Wolfe step, in one block (M or one N_r) per iteration.
+    step : {"pairwise", "away", "forward", "blended", "corrective"}, default="pairwise"
+        The kind of Frank-Wolfe step, as in `HDSL`, in one block (M or one N_r) per iteration.
+        "blended" asks the oracle in each iteration, since gaps choose the block. "corrective"
+        changes all weights of one block, and adds several atoms to it, at once.
     order : {"largest", "cyclic"}, default="largest"
         The block of a step: that of the largest duality gap, or each in turn.
     max_iter : int, default=300
@@ -93,6 +88,12 @@ class LocalHDSL(SimilarityModel):
     tol : float >= 0, default=1e-3
         Stop when the duality gap, the sum over blocks, is at most this; an exact search of every
         block confirms it, as in `HDSL`.
+    early_stopping, validation_fraction, n_iter_no_change, scoring
+        As in `HDSL`. With labels, regions are made of the rows that train, and again of all rows
+        for the refit.
+    checkpoint : str, path-like or None, default=None
+        As in `HDSL`. Regions are part of it; those of a clusterer are made again and must be the
+        same.
     callback : callable or None, default=None
         Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
         ``blocks`` and ``seconds``; True stops the run.
@@ -114,10 +115,14 @@ class LocalHDSL(SimilarityModel):
         Training rows per region.
     norm_, columns_, objective_, gap_, gap_is_exact_, n_iter_, n_triplets_, n_features_in_
         As in `HDSL`.
+    corrections_ : structured ndarray
+        As in `HDSL`; the block of an iteration is in the trace.
     status_ : str
         As in `HDSL`.
     trace_ : structured ndarray, one record per model of the path
         As in `HDSL`, and ``block``: 0 for a step in M, r + 1 for a step in N_r.
+    validation_score_ : float
+        As in `HDSL`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
@@ -144,10 +149,9 @@ class LocalHDSL(SimilarityModel):
     n_regions_: int
 
     # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
-    batch_size = mine_every = n_iter_no_change = n_components = class_centers = None
-    scoring = checkpoint = None
+    batch_size = mine_every = n_components = class_centers = None
     objective, landmarks = "triplets", "all"
-    step_size, init, validation_fraction, device = "line_search", "zero", 0.1, "cpu"
+    step_size, init, device = "line_search", "zero", "cpu"
 
     def __init__(
         self,
@@ -167,6 +171,11 @@ class LocalHDSL(SimilarityModel):
         n_impostors: int = 10,
         max_iter: int = 300,
         tol: float = 1e-3,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int | None = 300,
+        scoring: Callable[..., float] | None = None,
+        checkpoint: Any = None,
         callback: Callable[[ProductState], bool | None] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -187,6 +196,11 @@ class LocalHDSL(SimilarityModel):
         self.n_impostors = n_impostors
         self.max_iter = max_iter
         self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.scoring = scoring
+        self.checkpoint = checkpoint
         self.callback = callback
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -195,7 +209,15 @@ class LocalHDSL(SimilarityModel):
     # --- fitting ---------------------------------------------------------------------------------
 
     def fit(
-        self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        sample_weight: Any = None,
+        X_val: Any = None,
+        y_val: Any = None,
+        triplets_val: Any = None,
     ) -> LocalHDSL:
         """Learn the similarity from labels or triplets.
 
@@ -208,35 +230,50 @@ class LocalHDSL(SimilarityModel):
             Row numbers of X: the first is more like the second than like the third.
         sample_weight : array-like, default=None
             One weight per triplet where these are given, otherwise one per row, for k-means too.
+        X_val, y_val, triplets_val : array-like, default=None
+            Validation data, as in ``HDSL.fit``; each row is compared by the region that it is in.
 
         Returns
         -------
         self
         """
+        return self._fit(
+            X, (X_val, y_val, triplets_val), y=y, triplets=triplets, sample_weight=sample_weight
+        )
+
+    def _fit(self, X: Any, validation: tuple[Any, ...], **given: Any) -> LocalHDSL:
         self._check_parameters()
         rng = user_input.generator(self.random_state)
+        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+        if checkpoint is not None:
+            checkpoint.start_from(rng)
         checked = copy(self)  # takes what is found out; self changes at the end, as a whole
         X = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
         rows = RowNorm.of(self, X, continues=False)
-        data = Supervision.check(
-            type(self).__name__, rows.apply(X), y, triplets=triplets, sample_weight=sample_weight
-        )
-        mine = Mining(self.mining, self.n_targets, self.n_impostors, self.n_jobs)
-        compared, weights = mine(data, rng)
-        checked.regions_, assigned = make_regions(
-            self.regions, self.n_regions, data.X, data.weights, int(rng.integers(2**31 - 1))
-        )
-        checked.n_regions_ = checked.regions_.n_regions
-        checked.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=checked.n_regions_)
+        train = Supervision.check(type(self).__name__, rows.apply(X), **given)
+        train = replace(train, regions=given_regions(self.regions, X.shape[0]))
+        held, whole = None, train
+        refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length
+        if any(part is not None for part in validation):
+            held = train.check_validation(checked, *validation)
+            held = replace(held, X=rows.apply(held.X))
+        elif self.early_stopping:
+            train, held = train.hold_out(self.validation_fraction, rng)
+        if checkpoint is not None:
+            checkpoint.check(identity_of_run(self, whole, held, None))
+        fit: LocalFit | Refit = LocalFit(self, train, held, rng, checkpoint=checkpoint)
+        if whole is not train:
+            last = LocalFit(self, whole, None, refit_rng, checkpoint=checkpoint)
+            fit = Refit(LocalFit(self, train, held, rng, checkpoint=checkpoint), last)
         checked.norm_, checked.columns_ = rows.norm, rows.columns
-        data = replace(data, compared=compared, compared_weights=weights)
-        checked._learn(data, assigned, rng)
-        user_input.replace_fitted(self, checked)
+        learn_local(fit, checked)
+        self.__dict__.pop("checkpoint_file_", None)
+        if checkpoint is not None and self.status_ != "interrupted":
+            self.checkpoint_file_ = checkpoint.file
         return self
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
-        user_input.check_word(name, "step", self.step, STEPS)
         check_parameters(self)
         user_input.check_word(name, "order", self.order, ORDERS)
         user_input.check_number(name, "n_regions", self.n_regions, low=0, integer=True)
@@ -244,50 +281,6 @@ class LocalHDSL(SimilarityModel):
             name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
         )
         check_regions(name, self.regions)
-
-    def _learn(self, data: Supervision, assigned: np.ndarray, rng: np.random.Generator) -> None:
-        """Solve, and take the fitted attributes."""
-        from ..backends.cpu.workers import Workers  # compiled code is loaded by the first fit
-        from ..backends.regions import RegionLayout
-
-        check_memory(self, data.X, data.compared)
-        with Workers(self.n_jobs) as workers:
-            layout = RegionLayout(
-                data.X, data.compared, data.compared_weights, workers=workers,
-                regions=assigned if self.n_regions_ else None,
-            )  # fmt: skip
-            scale, prior = chosen_sizes(self.scale, self.prior, layout)
-            local_scale = self.local_scale
-            if isinstance(local_scale, str):
-                local_scale = scale / math.sqrt(max(self.n_regions_, 1))
-            user_input.check_margins(data.X, scale + float(local_scale), prior)
-            loss = losses.checked(losses.get(self.loss))
-            result = product_frank_wolfe(
-                layout.problem(loss, scale, float(local_scale), prior),
-                oracle.ORACLES[self.oracle],
-                steps.RULES[self.step],
-                ProductOptions(self.order, self.max_iter, self.tol),
-                rng=rng,
-                callback=self.callback,
-            )
-        self.scale_, self.local_scale_, self.prior_ = scale, float(local_scale), prior
-        self.n_triplets_ = len(data.compared)
-        self._store(result, layout.numbers)
-
-    def _store(self, result: ProductResult, numbers: np.ndarray) -> None:
-        (self.atoms_, self.weights_), *local = result.blocks
-        self.local_atoms_ = [atoms_module.as_array([]) for _ in range(self.n_regions_)]
-        self.local_weights_ = [np.empty(0) for _ in range(self.n_regions_)]
-        for number, (atoms, weights) in zip(numbers.tolist(), local, strict=True):
-            if number >= 0:
-                self.local_atoms_[number], self.local_weights_[number] = atoms, weights
-        self.objective_, self.gap_, self.gap_is_exact_ = (
-            result.objective, result.gap, result.gap_is_exact,
-        )  # fmt: skip
-        self.n_iter_, self.status_, self.trace_ = result.n_iter, result.status, result.trace
-        self.corrections_ = NO_CORRECTIONS.copy()  # no step of a product is one
-        block = self.trace_["block"]
-        block[:] = np.concatenate([[0], 1 + numbers])[block]  # regions without triplets count too
 
     # --- what was learned ------------------------------------------------------------------------
 
@@ -347,14 +340,10 @@ class LocalHDSL(SimilarityModel):
                 f"n_iter must be an int from 0 to {len(self.trace_) - 1}. Got {n_iter!r}."
             )
         model = copy(self)
-        first, *local = replay_product(self.trace_, int(n_iter), 1 + self.n_regions_)
-        model.atoms_, model.weights_ = first.atoms, first.weights
-        model.local_atoms_ = [own.atoms for own in local]
-        model.local_weights_ = [own.weights for own in local]
-        then = self.trace_[n_iter]
-        model.objective_, model.gap_ = float(then["objective"]), float(then["gap"])
-        model.gap_is_exact_, model.n_iter_ = bool(then["gap_is_exact"]), int(n_iter)
+        go_to(model, int(n_iter))
+        model.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
         model.trace_, model.status_ = self.trace_[: n_iter + 1], "at"
+        model.corrections_ = corrections_until(self, n_iter)
         return model
 
     def transform(self, X: Any, *, region: int | None = None) -> Any:  # type: ignore[override]
@@ -454,11 +443,13 @@ class LocalHDSL(SimilarityModel):
         for name in TRACE_DTYPE.names or ():
             model.trace_[name] = self.trace_[name]
         model.trace_["step_size"][self.trace_["block"] > 0] = 0.0
+        is_own = self.trace_["block"][self.corrections_["n_iter"]] == 0
+        model.corrections_ = self.corrections_[is_own]
         active = ActiveSet.of(ZERO)
-        for k, step in enumerate(model.trace_):
-            if k and step["step_size"] > 0.0:
-                move = atom_of(step), atom_of(step, "away_")
-                active = active.moved(*move, float(step["step_size"]), bool(step["drop"]))
+        model.trace_["n_atoms"][0] = model.trace_["n_features"][0] = 0
+        last = len(model.trace_) - 1
+        for step, changed in steps_of(model.trace_, last, model.corrections_):
+            active = stepped(active, step, changed)
             step["n_atoms"], step["n_features"] = len(active), active.n_features()
         return model
 
@@ -494,6 +485,11 @@ class LocalHDSL(SimilarityModel):
         """
         saving.save(self, path)
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("checkpoint_file_", None)  # the file is this object's to delete, not its copies'
+        return state
+
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the regions as plain arrays; raise ValueError unless they have centers.
 
@@ -509,7 +505,6 @@ class LocalHDSL(SimilarityModel):
                 f"A model file has no place for {name}, which assigns rows to regions: it holds "
                 "centers, not code. Use regions='kmeans', or pass regions as an array."
             )
-        centers = self.regions_.centers
         numbers = np.repeat(np.arange(self.n_regions_), list(map(len, self.local_weights_)))
         atoms = np.concatenate([atoms_module.as_array([]), *self.local_atoms_])
         return {
@@ -517,9 +512,7 @@ class LocalHDSL(SimilarityModel):
             "weights": np.concatenate([np.empty(0), *self.local_weights_]),
             "local_scale": np.array([self.local_scale_]),
             "sizes": np.asarray(self.region_sizes_, dtype=np.int64),
-            "centers": centers.data.astype(np.float64),
-            "centers_indices": centers.indices.astype(np.int64),
-            "centers_indptr": centers.indptr.astype(np.int64),
+            **centers_to_arrays(self.regions_.centers),
         }
 
     def take_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -543,11 +536,9 @@ class LocalHDSL(SimilarityModel):
         parts = [atoms[:, 0] == region for region in range(n)]
         for part in parts:
             atoms_module.check_atoms(atoms[part, 1:], weights[part], d)
-        indptr = check_array(arrays, "centers_indptr", "i", (n + 1,))
-        data = check_array(arrays, "centers", "f", (None,))
-        indices = check_array(arrays, "centers_indices", "i", (len(data),))
-        centers = sp.csr_array((data, indices, indptr), shape=(n, d))
-        user_input.check_structure(centers)
+        centers = centers_from_arrays(arrays, d)
+        if centers.shape[0] != n:
+            raise ValueError(f"there are {centers.shape[0]} centers, but {n} sizes of regions")
         block = self.trace_["block"] if "block" in (self.trace_.dtype.names or ()) else None
         if block is None or block.min() < 0 or block.max() > n:
             raise ValueError("the trace names a block that does not exist")

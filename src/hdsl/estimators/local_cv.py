@@ -94,6 +94,11 @@ class LocalHDSLCV(SimilarityModel):
                 "LocalHDSLCV makes regions of each fold: the 'regions' parameter of its estimator "
                 "must be 'kmeans' or a clusterer, not an array."
             )
+        if estimator.checkpoint is not None:
+            raise ValueError(
+                "LocalHDSLCV makes many runs, and a checkpoint is of one: leave checkpoint=None "
+                "here, and set it in the fit of the LocalHDSL with the chosen parameters."
+            )
         checked = copy(self)
         rows = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
         whole = Supervision.check(

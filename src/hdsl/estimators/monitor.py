@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -104,17 +104,27 @@ class Monitor:
         """Score the model if a mark is reached; return whether the run should stop."""
         if state.n_iter < self._mark:
             return False
-        self.add(state.n_iter, state.atoms, state.weights)
+        self.add_model(state)
         n_without_gain = state.n_iter - self.best_n_iter
         self.gave_up = self.patience is not None and n_without_gain >= self.patience
         return self.gave_up
 
     def add(self, n_iter: int, atoms: np.ndarray, weights: np.ndarray) -> None:
         """Score one model of the path, unless it has a score."""
+        self.add_similarity(
+            n_iter, lambda: Similarity(atoms, weights, self.scale, self.prior, self.n_features)
+        )
+
+    def add_model(self, found: Any) -> None:
+        """Score the model of a state or a result, unless it has a score."""
+        self.add(found.n_iter, found.atoms, found.weights)
+
+    def add_similarity(self, n_iter: int, make_similarity: Callable[[], Any]) -> None:
+        """Score the similarity after `n_iter` iterations, unless it has a score."""
         if n_iter in self.scores:
             return
         self._move_mark(n_iter)
-        score = self.score(Similarity(atoms, weights, self.scale, self.prior, self.n_features))
+        score = self.score(make_similarity())
         best = self.scores.get(self.best_n_iter, Estimate(np.nan)).value
         if not self.scores or score.value > best or (np.isnan(best) and not np.isnan(score.value)):
             self.best_n_iter = n_iter

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -71,7 +72,7 @@ def learn(fit: Run, checked: HDSL | None = None) -> Learned:
 
 def store(model: HDSL, learned: Learned) -> None:
     """Give a model the fitted attributes of a run: with scores, those of the chosen iteration."""
-    result, scores = learned.result, learned.scores
+    result = learned.result
     model.atoms_, model.weights_ = result.atoms, result.weights
     model.scale_, model.prior_ = learned.scale, learned.prior
     model.objective_, model.gap_ = result.objective, result.gap
@@ -79,6 +80,12 @@ def store(model: HDSL, learned: Learned) -> None:
     model.n_iter_, model.trace_ = result.n_iter, result.trace
     model.corrections_ = result.corrections
     model.n_triplets_ = learned.n_comparisons
+    take_scores(model, learned, go_to)
+
+
+def take_scores(model: Any, learned: Learned, go_to: Callable[[Any, int], None]) -> None:
+    """Give a model the scores of a run and, by `go_to`, the chosen iteration."""
+    result, scores = learned.result, learned.scores
     model.__dict__.pop("validation_score_", None)
     if scores is None or not scores.scores:  # interrupted before the first score
         return
@@ -101,6 +108,11 @@ def go_to(model: HDSL, n_iter: int) -> None:
         return
     active = replay(model.trace_, n_iter, model.corrections_)
     model.atoms_, model.weights_ = active.atoms, active.weights
+    take_record(model, n_iter)
+
+
+def take_record(model: Any, n_iter: int) -> None:
+    """Give a model what the trace knows of it after `n_iter` iterations."""
     then = model.trace_[n_iter]
     model.__dict__.pop("validation_score_", None)
     if not np.isnan(then["validation_score"]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.cluster import KMeans
 from .. import user_input
 from ..core.columns import drop_unused_columns
 from ..local_similarity import Centers, Predicted, rows_for_clusterers
+from .linear import check_array
 
 #: Restarts of k-means, and its largest number of iterations.
 KMEANS: dict[str, Any] = {"n_init": 3, "max_iter": 100}
@@ -33,6 +35,19 @@ def check_regions(owner: str, regions: Any) -> None:
         )
 
 
+def given_regions(regions: Any, n_rows: int) -> np.ndarray | None:
+    """Return the region of each row where `regions` is an array; raise unless it fits the rows."""
+    if isinstance(regions, str) or hasattr(regions, "predict"):
+        return None
+    given = np.asarray(regions)
+    if len(given) != n_rows:
+        raise ValueError(
+            f"regions has {len(given)} values, but X has {n_rows} rows: expected the region of "
+            "each row."
+        )
+    return given
+
+
 def make_regions(
     regions: Any, n_regions: int, X: sp.csr_array, weights: np.ndarray | None, seed: int
 ) -> tuple[Centers | Predicted, np.ndarray]:
@@ -40,7 +55,7 @@ def make_regions(
 
     Parameters
     ----------
-    regions : "kmeans", clusterer or array-like of shape (n_rows,)
+    regions : "kmeans", clusterer or ndarray of shape (n_rows,)
     n_regions : int
         For k-means; 0 is no regions, whatever `regions` is.
     X : csr_array of shape (n_rows, n_features)
@@ -69,18 +84,33 @@ def make_regions(
         labels = np.unique(np.asarray(clusterer.fit(rows).predict(rows)))
         predicted = Predicted(clusterer, labels)
         return predicted, predicted.assign(X)
-    given = np.asarray(regions)
-    if len(given) != n_rows:
-        raise ValueError(
-            f"regions has {len(given)} values, but X has {n_rows} rows: expected the region of "
-            "each row."
-        )
-    _, assigned = np.unique(given, return_inverse=True)
+    _, assigned = np.unique(regions, return_inverse=True)
     n = int(assigned.max()) + 1
     shares = 1.0 / np.bincount(assigned)[assigned]
     (narrow,), columns = drop_unused_columns(X)
     means = sp.csr_array((shares, (assigned, np.arange(n_rows))), shape=(n, n_rows)) @ narrow
     return Centers(_widened(sp.csr_array(means), columns, n_features)), assigned
+
+
+def centers_to_arrays(centers: sp.csr_array) -> dict[str, np.ndarray]:
+    """Return centers of regions as plain arrays."""
+    return {
+        "centers": centers.data.astype(np.float64),
+        "centers_indices": centers.indices.astype(np.int64),
+        "centers_indptr": centers.indptr.astype(np.int64),
+    }
+
+
+def centers_from_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> sp.csr_array:
+    """Return the centers of plain arrays; raise ValueError where these are none."""
+    indptr = check_array(arrays, "centers_indptr", "i", (None,))
+    data = check_array(arrays, "centers", "f", (None,))
+    indices = check_array(arrays, "centers_indices", "i", (len(data),))
+    if not len(indptr):
+        raise ValueError("centers_indptr is empty")
+    centers = sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_features))
+    user_input.check_structure(centers)
+    return centers
 
 
 def _widened(centers: sp.csr_array, columns: np.ndarray | None, n_features: int) -> sp.csr_array:

@@ -40,6 +40,8 @@ class Supervision:
     landmarks : "all", int, ndarray of bool of shape (n_rows,), or None
         Rows whose means stand for their classes: all or so many, both to be drawn, or those where
         it is True. None where rows are compared with rows.
+    regions : ndarray of shape (n_rows,) or None
+        The region of each row, where regions are given.
     """
 
     X: sp.csr_array
@@ -49,6 +51,7 @@ class Supervision:
     compared_weights: Any = None
     class_centers: str | None = None
     landmarks: Any = None
+    regions: Any = None
 
     @property
     def is_judged(self) -> bool:
@@ -249,6 +252,7 @@ class Supervision:
                 Supervision(self.X[rows], self.y[rows], weights),
                 class_centers=self.class_centers,
                 landmarks=self.landmarks[rows] if is_drawn else self.landmarks,
+                regions=None if self.regions is None else self.regions[rows],
             )
         inside = np.asarray(np.isin(self.compared, rows).all(axis=1))
         part = self._with_compared(inside)
