@@ -48,7 +48,7 @@ def test_the_goodness_and_landmark_bounds_hold(n_classes):
     rng, gaps, apart, shares = np.random.default_rng(1), [], [], []
     X, Y = population(n_classes)
     true = means(X, Y)
-    for _ in range(12 if n_classes == 2 else 6):
+    for _ in range(6):
         drawn = rng.integers(len(X), size=N)
         rows, y = X[drawn], Y[drawn]
         found = means(rows, y)  # the rows are the landmarks
