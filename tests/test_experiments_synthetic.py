@@ -1,14 +1,17 @@
 """The experiments on synthetic data, at small size, through the command that runs them."""
 
 import csv
+import itertools
 import json
 import math
+from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from hdsl import experiments
-from hdsl.experiments import complexity, links, phase, recovery, runner
+from hdsl.experiments import complexity, links, phase, recovery, runner, thresholds
 from hdsl.experiments.runner import Settings
 
 pytest.importorskip("matplotlib")
@@ -18,7 +21,17 @@ FILES = {
     "recovery": ["auc.csv", "features", "entries", "matrices"],
     "links": ["auc.csv", "choices.csv", "auc", "frequency"],
     "complexity": ["time.csv", "memory.csv", "time", "memory"],
-    "phase": ["law.csv", "needed.csv", "probability.csv", "diagrams", "law", "methods"],
+    "phase": [
+        "law.csv",
+        "noise.csv",
+        "needed.csv",
+        "methods.csv",
+        "probability.csv",
+        "diagrams-features",
+        "diagrams-entries",
+        "law",
+        "methods",
+    ],
 }
 
 
@@ -137,33 +150,99 @@ def test_more_triplets_recover_more(results):
         for count in (phase.QUICK_TRIPLETS[0], phase.QUICK_TRIPLETS[-1])
     )
     assert few < 0.2 < 0.8 < many
-    noisy = [float(row["entries"]) for row in rows if row["noise"] == str(phase.NOISES[-1])]
+    noisy = [float(row["entries"]) for row in rows if row["noise"] == "0.2"]
     assert np.mean(noisy) < np.mean([float(row["entries"]) for row in plain])
 
 
-def test_threshold_is_before_the_least_number_that_is_enough():
-    line = {"entries": 400, "features": None}
-    assert phase.threshold(line, "entries") == pytest.approx(400 / 2**0.25)
-    assert phase.threshold(line, "features") == math.inf
+def test_three_successes_in_a_row_end_the_tries_if_the_largest_number_succeeds(
+    tmp_path, monkeypatch
+):
+    cell = {**phase.QUICK_BASE, "seed": 0}
+    counts = phase.counts_of(True, cell["k"])
+    tried = []
+
+    def fitted(settings, cell, truth, count):
+        tried.append(count)
+        is_found = count in enough
+        matrix = truth.matrix if is_found else 0.0 * truth.matrix
+        return SimpleNamespace(matrix=lambda: matrix, gap_=0.0)
+
+    monkeypatch.setattr(phase, "_fitted", fitted)
+    for enough, n_fits in ((counts[1:], 5), (counts[1:-1], len(counts)), ([], len(counts))):
+        tried.clear()
+        answer = phase.compute(Settings(tmp_path, quick=True), cell)
+        assert answer["entries"] == answer["features"] == [count in enough for count in counts]
+        assert answer["only"] == (counts[-1] in enough)
+        assert len(tried) == len(set(tried)) == answer["n_fits"] == n_fits
+
+
+def test_full_design_of_phase(tmp_path):
+    asked = phase.cells(Settings(tmp_path))
+    assert len({json.dumps(cell) for cell in asked}) == len(asked)
+    draws = Counter(tuple(cell[name] for name in phase.BASE) for cell in asked)
+    assert set(draws.values()) == {phase.N_DRAWS, phase.N_PAIRED}
+    for law in phase.LAWS:
+        for k, d in law.sizes:
+            assert draws[tuple({**phase.BASE, **law.other, "k": k, "d": d}.values())] >= 20
+
+
+@pytest.mark.parametrize(
+    ("recovered", "expected"),
+    [
+        ([0, 0, 1, 1], 2.0**1.5 * 100),
+        ([0, 1, 0, 1], 2.0**1.5 * 100),  # as many failures
+        ([1, 1, 1, 1], 100),
+        ([0, 0, 0, 0], math.inf),
+    ],
+)
+def test_threshold_lies_after_as_many_numbers_as_fail(recovered, expected):
+    assert thresholds.threshold([100, 200, 400, 800], recovered) == pytest.approx(expected)
+
+
+def samples_of_a_law(rng, n_draws, spread):
+    """Draws that need 5 k^1.3 (log d)² triplets, times a log-normal number."""
+    counts = np.array([2.0**n for n in range(6, 20)])
+    made = []
+    for k, d in itertools.product((4, 8, 16), (100, 1000, 10_000)):
+        middle = 5 * k**1.3 * np.log(d) ** 2
+        needed = middle * np.exp(rng.normal(0, spread, size=n_draws))
+        factors = {"k": k, "log d": np.log(d), "d": d, "right": middle, "k log d": k * np.log(d)}
+        made.append(thresholds.Sample(factors, counts, counts >= needed[:, None]))
+    return made
 
 
 def test_exponents_of_a_known_law_are_found():
     rng = np.random.default_rng(0)
-    thresholds = {
-        (k, d): 5 * k**1.3 * np.log(d) ** 2 * np.exp(rng.normal(0, 0.1, size=30))
-        for k in (4, 8, 16)
-        for d in (100, 1000, 10_000)
-    }
-    exponents, r2 = phase.growth(thresholds, rng)
-    assert exponents["k"].low < 1.3 < exponents["k"].high
-    assert exponents["log d"].low < 2 < exponents["log d"].high
-    assert exponents["k"].high - exponents["k"].low < 0.2
-    assert r2 < 0.99
-    exact = {(k, d): np.full(5, k * np.log(d)) for k, d in thresholds}
-    exponents, r2 = phase.growth(exact, rng)
-    assert exponents["k"].value == pytest.approx(1)
-    assert exponents["log d"].value == pytest.approx(1)
-    assert r2 == pytest.approx(1)
+    samples = samples_of_a_law(rng, 30, 0.5)
+    found = thresholds.exponents(samples, ["k", "log d"], 200, rng)
+    assert found["k"].low < 1.3 < found["k"].high
+    assert found["log d"].low < 2 < found["log d"].high
+    assert found["k"].high - found["k"].low < 0.4
+    right, other = (thresholds.explained(samples, name, ("k", "log d")) for name in ("right", "d"))
+    assert right == pytest.approx(1, abs=0.02)
+    assert other < 0.5 < thresholds.explained(samples, "k log d", ("k", "log d")) < right
+
+
+def test_intervals_of_exponents_cover_them():
+    """Of 40 intervals of 95 %, all but at most six hold the exponent: 6 or more fail in 1 of 70."""
+    rng = np.random.default_rng(1)
+    missed = 0
+    for _ in range(20):
+        found = thresholds.exponents(samples_of_a_law(rng, 15, 0.5), ["k", "log d"], 100, rng)
+        missed += sum(
+            not own.low < exponent < own.high
+            for own, exponent in zip(found.values(), (1.3, 2.0), strict=True)
+        )
+    assert missed <= 6
+
+
+def test_ratio_of_thresholds_is_of_the_same_draws():
+    rng = np.random.default_rng(0)
+    own = np.exp(rng.normal(0, 1, size=40))
+    found = thresholds.ratio(1.5 * own, own, 100, rng)
+    assert (found.low, found.high) == pytest.approx((1.5, 1.5))
+    assert thresholds.ratio(np.array([3.0, math.inf]), np.array([2.0, 1.0]), 10, rng).value == 1.5
+    assert math.isnan(thresholds.ratio(np.array([math.inf]), np.array([2.0]), 10, rng).value)
 
 
 def test_full_sizes_are_the_papers(tmp_path):

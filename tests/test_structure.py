@@ -30,8 +30,6 @@ WIDE = {
     "plots/neighbors.py: NeighborsDisplay.from_estimator",
     "report/assembly.py: page",
     "estimators/model.py: SimilarityModel.report",
-    "theory/classification.py: classifier_bound",
-    "theory/classification.py: goodness_bound",
     "theory/generalization.py: deviation_bound",
     "theory/generalization.py: excess_risk_bound",
 }

@@ -19,7 +19,7 @@ S. Clémençon, I. Colin and A. Bellet. Scaling-up empirical risk minimization: 
 incomplete U-statistics. Journal of Machine Learning Research, 2016.
 """
 
-from .classification import classifier_bound, goodness, goodness_bound, landmark_bound
+from .classification import Domain, classifier_bound, goodness, goodness_bound, landmark_bound
 from .convergence import convergence_bound, lipschitz_constant
 from .gap import GapPath, gap_path, plot_gap
 from .generalization import (
@@ -34,6 +34,7 @@ from .sizes import NORMS, data_bound, domain_bound
 __all__ = [
     "FORMS",
     "NORMS",
+    "Domain",
     "GapPath",
     "classifier_bound",
     "convergence_bound",

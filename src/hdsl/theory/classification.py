@@ -1,14 +1,16 @@
 """How well classifiers on a learned similarity generalise.
 
-Two classes, y = ±1, and rows drawn independently, with values in an interval of width W that
-contains 0 and a length of at most r. g_M(x) = S_M(x, μ₊ - μ₋) compares the mean similarities of a
-row to the landmarks of each class, and a row is classified rightly if y·g_M(x) > 0. The loss is
-convex, falling and 1-Lipschitz: the share of wrong rows is at most the mean loss over ℓ(0).
+C classes, and rows drawn independently. A row x of class y is compared with the mean similarities
+to the landmarks of its own class and of each other class c: the margins are
+g(x, c) = S_M(x, μ_y - μ_c), and x is nearest to its own class if all of them are positive. The loss
+of a row is the mean of ℓ(g(x, c)) over the other classes. ℓ is convex, falling and 1-Lipschitz, so
+the share of wrong rows is at most C - 1 times the mean loss over ℓ(0).
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,19 +19,70 @@ from .. import user_input
 from .inputs import as_number, check_counts
 
 
+@dataclass(frozen=True)
+class Domain:
+    """The similarities and the rows that a bound is for.
+
+    Parameters
+    ----------
+    scale : float
+        λ.
+    d : int
+        Number of features.
+    prior : float, default=0.0
+        Weight of the dot product.
+    width : float, default=1.0
+        W: values lie in an interval of this width that contains 0.
+    length : float, default=1.0
+        r, the largest length of a row; it matters with a prior.
+
+    Examples
+    --------
+    >>> Domain(0.5, 20_000, prior=0.1).learned
+    2.0
+    """
+
+    scale: float
+    d: int
+    prior: float = 0.0
+    width: float = 1.0
+    length: float = 1.0
+
+    def __post_init__(self) -> None:
+        user_input.check_number("Domain", "scale", self.scale, low=0, strict=True)
+        user_input.check_number("Domain", "d", self.d, low=2, integer=True)
+        for name in ("prior", "width", "length"):
+            user_input.check_number("Domain", name, getattr(self, name), low=0)
+
+    @property
+    def learned(self) -> float:
+        """4λW², the largest |xᵀM(x' - x'')| of rows."""
+        return 4.0 * self.scale * self.width**2
+
+    @property
+    def plain(self) -> float:
+        """prior·r², the largest part of the dot product in a similarity."""
+        return self.prior * self.length**2
+
+    @property
+    def n_atoms(self) -> int:
+        """2d(d - 1): each atom twice, which leaves room for 0."""
+        return 2 * self.d * (self.d - 1)
+
+
 def goodness(S: Any, y: Any, y_landmarks: Any, gamma: float = 1.0) -> float:
     """Return ε, with which a similarity is (ε, γ, τ)-good on a sample: a mean hinge loss.
 
-    It is the mean of max(0, 1 - y·g(x)/γ), where g(x) is the mean similarity of x to landmarks of
-    the second class minus that to landmarks of the first. τ, the share of rows that may be
-    landmarks, is that of the landmarks given.
+    It is the mean of max(0, 1 - g(x, c)/γ) over rows and other classes c, where g(x, c) is the mean
+    similarity of x to landmarks of its own class minus that to landmarks of c. τ, the share of rows
+    that may be landmarks, is that of the landmarks given.
 
     Parameters
     ----------
     S : array-like of shape (n_rows, n_landmarks)
         Similarities to landmarks that are not among the rows.
     y, y_landmarks : array-like of shape (n_rows,) and (n_landmarks,)
-        Two classes.
+        Two classes or more; each class of a row has landmarks.
     gamma : float, default=1.0
         The margin.
 
@@ -48,45 +101,37 @@ def goodness(S: Any, y: Any, y_landmarks: Any, gamma: float = 1.0) -> float:
     0.75
     """
     user_input.check_number("goodness", "gamma", gamma, low=0, strict=True)
-    classes = np.unique(y_landmarks)
-    if len(classes) != 2 or not np.isin(y, classes).all():
-        raise ValueError(f"goodness is of two classes, but landmarks have {len(classes)}.")
-    S, is_second = np.asarray(S, dtype=np.float64), np.asarray(y_landmarks) == classes[1]
-    g = S[:, is_second].mean(axis=1) - S[:, ~is_second].mean(axis=1)
-    sign = np.where(np.asarray(y) == classes[1], 1.0, -1.0)
-    return float(np.maximum(0.0, 1.0 - sign * g / gamma).mean())
+    classes, codes = np.unique(y_landmarks, return_inverse=True)
+    y = np.asarray(y)
+    if len(classes) < 2 or not np.isin(y, classes).all():
+        raise ValueError(
+            "goodness needs landmarks of two classes or more, and of every class of y. They have "
+            f"{len(classes)}."
+        )
+    S = np.asarray(S, dtype=np.float64)
+    means = np.stack([S[:, codes == c].mean(axis=1) for c in range(len(classes))], axis=1)
+    is_own = y[:, None] == classes
+    margins = (means[is_own][:, None] - means)[~is_own]
+    return float(np.maximum(0.0, 1.0 - margins / gamma).mean())
 
 
 def landmark_bound(
-    n_landmarks: Any,
-    scale: float,
-    *,
-    d: int,
-    prior: float = 0.0,
-    width: float = 1.0,
-    length: float = 1.0,
-    delta: float = 0.05,
+    n_landmarks: Any, domain: Domain, *, n_classes: int = 2, delta: float = 0.05
 ) -> Any:
     """Return a bound on the error of mean similarities to landmarks, for all rows and models.
 
-    η = 8λW² sqrt(log(8d/δ) / 2m) + 2 prior r²(1 + sqrt(2 log(4/δ))) / sqrt(m): the mean
+    η = 8λW² sqrt(log(4Cd/δ) / 2m) + 2 prior r²(1 + sqrt(2 log(2C/δ))) / sqrt(m): the mean
     similarities of any row to m landmarks of each class differ from those to all rows of the
-    classes by at most η, in their difference g, for every model of the domain at once. It fails
-    with probability at most δ.
+    classes by at most η, in the difference of any two classes, for every model of the domain at
+    once. It fails with probability at most δ.
 
     Parameters
     ----------
     n_landmarks : int or array-like of int
-        m, landmarks per class.
-    scale : float
-        λ.
-    d : int
-        Number of features.
-    prior : float, default=0.0
-    width : float, default=1.0
-        W: values lie in an interval of this width that contains 0.
-    length : float, default=1.0
-        r, the largest length of a row; it matters with a prior.
+        m, landmarks per class, the fewest of a class.
+    domain : Domain
+    n_classes : int, default=2
+        C.
     delta : float in (0, 1), default=0.05
         Probability of failure.
 
@@ -96,45 +141,44 @@ def landmark_bound(
 
     Examples
     --------
-    >>> landmark_bound([100, 10_000], 0.1, d=20_000).round(3)
+    >>> landmark_bound([100, 10_000], Domain(0.1, 20_000)).round(3)
     array([0.219, 0.022])
     """
     # |xᵀM(Δ̂ - Δ)| ≤ ‖M‖₁ ‖x‖_∞ ‖Δ̂ - Δ‖_∞, and ‖M‖₁ ≤ 4λ. By Hoeffding's inequality for d features
-    # of 2 classes, both sides, each mean is within W sqrt(log(8d/δ) / 2m) but for a probability of
+    # of C classes, both sides, each mean is within W sqrt(log(4Cd/δ) / 2m) but for a probability of
     # δ/2 in all. For the prior, ‖μ̂ - μ‖₂ is r/sqrt(m) on average at most, and a landmark moves it
-    # by 2r/m: McDiarmid's inequality with δ/4 for each class.
+    # by 2r/m: McDiarmid's inequality with δ/2C for each class.
     owner = "landmark_bound"
     m = check_counts(owner, "n_landmarks", n_landmarks, low=1)
-    _check(owner, scale, d, prior, width, length, delta)
-    learned = 8.0 * scale * width**2 * np.sqrt(math.log(8.0 * d / delta) / (2.0 * m))
-    plain = 2.0 * prior * length**2 * (1.0 + math.sqrt(2.0 * math.log(4.0 / delta))) / np.sqrt(m)
-    return as_number(learned + plain)
+    _check(owner, domain, delta)
+    user_input.check_number(owner, "n_classes", n_classes, low=2, integer=True)
+    means = np.sqrt(math.log(4.0 * n_classes * domain.d / delta) / (2.0 * m))
+    lengths = (1.0 + math.sqrt(2.0 * math.log(2.0 * n_classes / delta))) / np.sqrt(m)
+    return as_number(2.0 * domain.learned * means + 2.0 * domain.plain * lengths)
 
 
 def goodness_bound(
     n: Any,
     n_landmarks: Any,
-    scale: float,
+    domain: Domain,
     *,
-    d: int,
-    prior: float = 0.0,
-    width: float = 1.0,
-    length: float = 1.0,
+    n_classes: int = 2,
     loss_at_zero: float = 0.5,
     delta: float = 0.05,
 ) -> Any:
     """Return a bound on risk minus empirical risk of the classification objective, of all models.
 
     2·4λW² sqrt(2 log 2d(d - 1) / n) + B sqrt(log(2/δ) / 2n) + 2η, with B = ℓ(0) + 4λW² + 2 prior r²
-    and η of `landmark_bound` for δ/2. The landmarks may be the rows themselves. The share of new
-    rows that are classified wrongly is at most (empirical risk + bound) / ℓ(0). It fails with
-    probability at most δ.
+    and η of `landmark_bound` for δ/2. The risk of a row is the mean loss over all other classes,
+    and their number counts in η alone. The landmarks may be the rows themselves. The share of new
+    rows that are nearest to another class is at most C - 1 times (empirical risk + bound) / ℓ(0).
+    It fails with probability at most δ.
 
     Parameters
     ----------
     n : int or array-like of int
         Number of rows.
-    n_landmarks, scale, d, prior, width, length, delta
+    n_landmarks, domain, n_classes, delta
         As in `landmark_bound`.
     loss_at_zero : float, default=0.5
         ℓ(0).
@@ -145,24 +189,23 @@ def goodness_bound(
 
     Examples
     --------
-    >>> round(goodness_bound(10**6, 10**6 // 2, 1.0, d=20_000), 3)
+    >>> round(goodness_bound(10**6, 10**6 // 2, Domain(1.0, 20_000)), 3)
     0.121
     """
-    # With the true means of the classes in place of the landmarks' the margins y·xᵀMΔ are linear in
-    # M, and rows are independent: symmetrise, contract, and apply Massart's lemma to the vectors of
-    # the atoms' margins and 0. McDiarmid's inequality with δ/2 adds the second term. The margins
-    # with the landmarks' means are within η, once for the risk and once for the empirical risk.
+    # With the true means of the classes in place of the landmarks' the margins are linear in M, and
+    # rows are independent: symmetrise, contract, and apply Massart's lemma to the vectors of the
+    # atoms' margins and 0. Number the other classes of each class: the supremum of a mean over them
+    # is at most the mean of the suprema, so the complexity is that of two classes. McDiarmid's
+    # inequality with δ/2 adds the second term. The margins with the landmarks' means are within η,
+    # once for the risk and once for the empirical risk.
     owner = "goodness_bound"
     n = check_counts(owner, "n", n, low=1)
-    _check(owner, scale, d, prior, width, length, delta)
+    _check(owner, domain, delta)
     user_input.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
-    size = 4.0 * scale * width**2
-    complexity = size * np.sqrt(2.0 * math.log(2 * d * (d - 1)) / n)
-    loss_size = loss_at_zero + size + 2.0 * prior * length**2
-    apart = landmark_bound(
-        n_landmarks, scale, d=d, prior=prior, width=width, length=length, delta=delta / 2.0
-    )
+    complexity = domain.learned * np.sqrt(2.0 * math.log(domain.n_atoms) / n)
+    loss_size = loss_at_zero + domain.learned + 2.0 * domain.plain
     confidence = loss_size * np.sqrt(math.log(2.0 / delta) / (2.0 * n))
+    apart = landmark_bound(n_landmarks, domain, n_classes=n_classes, delta=delta / 2.0)
     return as_number(2.0 * complexity + confidence + 2.0 * apart)
 
 
@@ -170,12 +213,8 @@ def classifier_bound(
     n: Any,
     n_landmarks: int,
     size: float,
-    scale: float,
+    domain: Domain,
     *,
-    d: int,
-    prior: float = 0.0,
-    width: float = 1.0,
-    length: float = 1.0,
     loss_at_zero: float = 0.5,
     delta: float = 0.05,
 ) -> Any:
@@ -187,6 +226,10 @@ def classifier_bound(
     B = max(1, 4λW² + prior r²). So to learn the similarity as well costs log d, and to choose among
     L landmarks log L. It fails with probability at most δ.
 
+    For C classes, one against the rest, the risk is the mean loss of the C classifiers, and the
+    bound is the same for any C. The share of new rows in which another class has the largest score
+    is at most C/2 times (empirical risk + bound) / ℓ(0).
+
     Parameters
     ----------
     n : int or array-like of int
@@ -194,8 +237,8 @@ def classifier_bound(
     n_landmarks : int
         L, landmarks to choose from.
     size : float
-        A.
-    scale, d, prior, width, length, delta
+        A, of each of the classifiers.
+    domain, delta
         As in `landmark_bound`.
     loss_at_zero : float, default=0.5
         ℓ(0); log 2 for ``SimilarityClassifier(loss="log_loss")``.
@@ -206,29 +249,28 @@ def classifier_bound(
 
     Examples
     --------
-    >>> round(classifier_bound(10**6, 500, 1.0, 1.0, d=20_000), 3)
+    >>> round(classifier_bound(10**6, 500, 1.0, Domain(1.0, 20_000)), 3)
     0.065
     """
     # f is linear in the weights and in M, so it is largest at an atom or 0, for one landmark: the
-    # largest of (d(d - 1) + 1)·2L + 2 values. Then as in `goodness_bound`, the landmarks given.
+    # largest of (d(d - 1) + 1)·2L + 2 values. Then as in `goodness_bound`, the landmarks given. The
+    # supremum of the mean of C losses is at most the mean of C suprema, one per classifier.
     owner = "classifier_bound"
     n = check_counts(owner, "n", n, low=1)
     user_input.check_number(owner, "n_landmarks", n_landmarks, low=1, integer=True)
     user_input.check_number(owner, "size", size, low=0)
-    _check(owner, scale, d, prior, width, length, delta)
+    _check(owner, domain, delta)
     user_input.check_number(owner, "loss_at_zero", loss_at_zero, low=0)
-    bound = size * max(1.0, 4.0 * scale * width**2 + prior * length**2)
-    n_values = 4.0 * (n_landmarks + 1) * d * (d - 1)
-    complexity = bound * np.sqrt(2.0 * math.log(n_values) / n)
+    bound = size * max(1.0, domain.learned + domain.plain)
+    complexity = bound * np.sqrt(2.0 * math.log(2.0 * (n_landmarks + 1) * domain.n_atoms) / n)
     confidence = (loss_at_zero + bound) * np.sqrt(math.log(1.0 / delta) / (2.0 * n))
     return as_number(2.0 * complexity + confidence)
 
 
-def _check(
-    owner: str, scale: float, d: Any, prior: float, width: float, length: float, delta: float
-) -> None:
-    user_input.check_number(owner, "scale", scale, low=0, strict=True)
-    user_input.check_number(owner, "d", d, low=2, integer=True)
-    for name, value in (("prior", prior), ("width", width), ("length", length)):
-        user_input.check_number(owner, name, value, low=0)
+def _check(owner: str, domain: Any, delta: float) -> None:
+    if not isinstance(domain, Domain):
+        raise TypeError(
+            f"The 'domain' parameter of {owner} must be a hdsl.theory.Domain. Got {domain!r} "
+            "instead."
+        )
     user_input.check_number(owner, "delta", delta, low=0, strict=True, high=1)
