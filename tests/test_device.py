@@ -33,6 +33,7 @@ FITS = {
     "quadruplets": ({"oracle": "exact"}, {"quadruplets": as_quadruplets(T)}),
     "batches": ({"batch_size": 30, "oracle": "heuristic"}, {"triplets": T}),
     "validation": ({}, {"y": Y, "X_val": X_VAL, "y_val": Y_VAL}),
+    "float32": ({"norm": "l2", "storage": "float32"}, {"y": Y}),
 }
 
 
@@ -49,6 +50,7 @@ def test_both_devices_take_the_same_path(device, name):
 
 
 @needs_device
+@pytest.mark.usefixtures("write_each_iteration")
 @pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu")])
 def test_a_run_goes_on_where_another_device_left_it(device, tmp_path, first, second):
     whole = small(max_iter=6, init="zero").fit(X, Y)
@@ -56,6 +58,7 @@ def test_a_run_goes_on_where_another_device_left_it(device, tmp_path, first, sec
     one = small(max_iter=6, init="zero", device=first, checkpoint=path, callback=interrupt_at(3))
     without_interrupt(one.fit, X, Y)
     assert one.n_iter_ == 3
+    assert path.exists()
     other = small(max_iter=6, init="zero", device=second, checkpoint=path).fit(X, Y)
     assert_same_path(other, whole)
     warm = small(max_iter=3, init="zero", device=first).fit(X, Y)

@@ -32,6 +32,7 @@ from .mining import Compared, Mining, joined
 from .monitor import Monitor
 from .parameters import recorded_parameters
 from .progress import Progress
+from .rows import stored_rows
 from .supervision import Supervision
 
 if TYPE_CHECKING:
@@ -358,7 +359,7 @@ def make_layout(
 
     `columns` are features although they may be empty. NotEnoughMemory is raised before the work.
     """
-    X = data.rows
+    X = stored_rows(data.rows, model.storage)
     given = X, data.compared, data.compared_weights
     layout: Layout
     if model.device == "cpu":
@@ -372,8 +373,9 @@ def make_layout(
 
         device, limit = runtime.get_device(model.device), model.memory_limit
         layout = CUDALayout(
-            *given, device=device, workers=workers, columns=columns, memory_limit=limit
-        )
+            *given, device=device, workers=workers, columns=columns, memory_limit=limit,
+            storage=model.storage,
+        )  # fmt: skip
     if layout.n_features < 2:
         raise ValueError(
             f"The {X.shape[0]} rows to learn from have {layout.n_features} feature(s) with a "

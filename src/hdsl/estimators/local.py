@@ -147,7 +147,8 @@ class LocalHDSL(SimilarityModel):
     batch_size = mine_every = n_iter_no_change = n_components = class_centers = None
     scoring = checkpoint = None
     objective, landmarks = "triplets", "all"
-    step_size, init, validation_fraction, device = "line_search", "zero", 0.1, "cpu"
+    step_size, init, validation_fraction = "line_search", "zero", 0.1
+    device, storage = "cpu", "float64"
 
     def __init__(
         self,

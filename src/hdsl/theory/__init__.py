@@ -30,11 +30,13 @@ from .generalization import (
     sufficient_triplets,
 )
 from .sizes import NORMS, data_bound, domain_bound
+from .storage import StorageBound, storage_bound
 
 __all__ = [
     "FORMS",
     "NORMS",
     "GapPath",
+    "StorageBound",
     "classifier_bound",
     "convergence_bound",
     "data_bound",
@@ -48,5 +50,6 @@ __all__ = [
     "lipschitz_constant",
     "plot_gap",
     "rademacher_bound",
+    "storage_bound",
     "sufficient_triplets",
 ]

@@ -29,6 +29,10 @@ THREADS = 256
 #: The files of the kernels, in the order in which the compiler sees them.
 SOURCES = ("base.cu", "comparisons.cu", "gather.cu", "climb.cu", "setup.cu", "search.cu")
 
+#: Ends the name of a kernel that reads values of X as float; such kernels are compiled when a fit
+#: asks for them.
+SINGLE = "_float32"
+
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
 
@@ -45,15 +49,22 @@ class DeviceError(ValueError):
     """There is no graphics card that can be used, or no library to use it."""
 
 
-def source() -> str:
-    """Return the source of all kernels."""
+def source(*, single: bool = False) -> str:
+    """Return the source of all kernels, or of those of a fit with values of X as float."""
     folder = resources.files(__package__) / "kernels"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in SOURCES)
+    names = SOURCES[:-1] if single else SOURCES
+    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+    return f"#define STORED float\n{text}" if single else text
 
 
-def kernel_names() -> list[str]:
-    """Return the names of all kernels."""
-    return re.findall(r"^KERNEL (\w+)\(", source(), re.M)
+def kernel_names(*, single: bool = False) -> list[str]:
+    """Return the names of all kernels in a source."""
+    return re.findall(r"^KERNEL (\w+)\(", source(single=single), re.M)
+
+
+def kernel_for(kernel: str, values: Array) -> str:
+    """Return the name of a kernel that reads values of X as they are stored."""
+    return kernel + SINGLE if values.dtype == np.float32 else kernel
 
 
 class Device(Protocol):
@@ -205,8 +216,15 @@ class Card(Device):
 
     @cached_property
     def _module(self) -> Any:
+        return self._compiled(single=False)
+
+    @cached_property
+    def _single_module(self) -> Any:
+        return self._compiled(single=True)
+
+    def _compiled(self, *, single: bool) -> Any:
         with self._device:
-            return self._cupy.RawModule(code=source(), options=COMPILER_OPTIONS)
+            return self._cupy.RawModule(code=source(single=single), options=COMPILER_OPTIONS)
 
     def _new(self, make: Callable[..., Array], *args: Any) -> Array:
         with self._device, self._stream, self._cupy.cuda.using_allocator(self._pool.malloc):
@@ -258,7 +276,9 @@ class Card(Device):
     def _function(self, kernel: str) -> Any:
         function = self._functions.get(kernel)
         if function is None:
-            function = self._functions[kernel] = self._module.get_function(kernel)
+            is_single = kernel.endswith(SINGLE)
+            module = self._single_module if is_single else self._module
+            function = self._functions[kernel] = module.get_function(kernel.removesuffix(SINGLE))
         return function
 
     def blocks_for(self, kernel: str) -> int:

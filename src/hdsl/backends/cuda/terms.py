@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .runtime import Array
+from .runtime import Array, kernel_for
 
 if TYPE_CHECKING:
     from .layout import OnCard
@@ -132,17 +132,18 @@ class Terms:
         card, device = self.card, self.device
         lead, links = query[2:], card.links
         column = max(1, card.n_rows)
-        device.run("scatter_features", column, query, *card.by_column, card.u)
+        scatter = kernel_for("scatter_features", card.columns.val)
+        device.run(scatter, column, query, *card.by_column, card.u)
         device.run(
             "count_terms", column, lead, *card.by_column[:2], links.ptr, links.idx, card.u,
             self._tiles, card.ticket, self.table, self.run_features, self.run_chunks,
             self.chunk_first,
         )  # fmt: skip
         device.run(
-            "fill_terms", column, lead, *card.by_column, links.ptr, links.idx, card.link_pair,
-            card.u, self._tiles, self.pair, self.value,
+            kernel_for("fill_terms", card.columns.val), column, lead, *card.by_column, links.ptr,
+            links.idx, card.link_pair, card.u, self._tiles, self.pair, self.value,
         )  # fmt: skip
-        device.run("scatter_features", column, query, *card.by_column[:2], None, card.u)
+        device.run(scatter, column, query, *card.by_column[:2], None, card.u)
 
     def queue_scores(self, w: Array, diagonal: Array) -> None:
         """Queue C_ii + C_jj and S_ij of all runs, and their copy to the host."""
