@@ -268,7 +268,7 @@ class Fit:
             if len(compared[0]) == len(stage.compared) and result.status != "max_iter":
                 return None
             return self.layout(*compared, result, workers), *compared
-        except MemoryError as error:  # what is learned stays
+        except (MemoryError, runtime.BrokenDeviceError) as error:  # what is learned stays
             warnings.warn(f"Mining again was given up: {error}", UserWarning, stacklevel=6)
             return None
 

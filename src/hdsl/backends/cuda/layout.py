@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..cpu.layout import CPULayout
 from ..cpu.workers import Workers
 from .memory import estimate
 from .problem import CUDAProblem
-from .runtime import Array, Device, kernel_for
+from .runtime import Array, BrokenDeviceError, Device, kernel_for
 from .segments import WIDTH, Segments
 from .terms import Terms
 
@@ -209,11 +209,16 @@ class OnCard:
             raise
 
     def reset(self) -> None:
-        """Bring what kernels share, and what is known of it, to where it was at the start."""
-        for array in (self.u, self.v, self.U, self.ticket):
-            self.device.clear(array)
+        """Bring what kernels share, and what is known of it, to where it was at the start.
+
+        On a card that has failed nothing can be done, and the error that is under way goes on.
+        """
         self.link_owner = None
-        self.terms.forget()
+        with suppress(BrokenDeviceError):
+            for array in (self.u, self.v, self.U, self.ticket):
+                self.device.clear(array)
+            if "terms" in self.__dict__:
+                self.terms.forget()
 
     @property
     def by_column(self) -> tuple[Array, Array, Array]:

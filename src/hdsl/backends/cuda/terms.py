@@ -66,6 +66,7 @@ class Terms:
     def _room_for(self, n_terms: int, n_runs: int) -> None:
         """Allocate arrays of these lengths, and move what there is."""
         device, old = self.device, self.__dict__
+        self.version += 1  # first: some arrays are new even where there is no memory for others
         n_chunks = n_terms // CHUNK + n_runs + 1
         sizes = {
             "pair": (n_terms, np.int32), "value": (n_terms, np.float64),
@@ -80,7 +81,6 @@ class Terms:
         self.part, self.scores = device.empty(n_chunks), device.empty(2 * n_runs)
         self.host_scores = device.host(2 * n_runs)
         self.n_terms, self.n_runs = n_terms, n_runs
-        self.version += 1
 
     def _reserve(self, count: int) -> bool:
         """Make room for a run of so many terms; False where the limit forbids it."""
