@@ -1,5 +1,8 @@
 """``device="cuda"`` of the estimators, in the emulator and on a card where there is one."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -199,6 +202,48 @@ def test_the_storage_of_a_model_is_that_of_its_kernels(monkeypatch):
         small(max_iter=2, device="cuda", storage=storage).fit(X, Y)
         names = {name for name in device.kernels if name.endswith(runtime.SINGLE)}
         assert bool(names) == (storage == "float32")
+
+
+class Dead:
+    """All that a card asks CuPy for, after an error that stays."""
+
+    def __getattr__(self, name):
+        raise FAILURES["address"]
+
+    def __enter__(self):
+        raise FAILURES["address"]
+
+    def __exit__(self, *exc):
+        pass
+
+
+def test_every_call_of_a_dead_card_names_what_failed():
+    card, numbers = runtime.Card.__new__(runtime.Card), np.zeros(2)
+    card.name, card._functions, card._blocks = "dead", {}, {}
+    card._cupy = card._device = card._stream = card._pool = Dead()
+    calls = [
+        lambda: card.empty(2), lambda: card.host(2), lambda: card.zeros(2),
+        lambda: card.copy(numbers, numbers), lambda: card.clear(numbers),
+        lambda: card.upload(numbers), lambda: card.download(numbers),
+        lambda: card.launch("advance", 1), lambda: card.run("advance", 1), card.mark, card.wait,
+        lambda: card.argsort(numbers), lambda: card.cumsum(numbers), card.memory,
+    ]  # fmt: skip
+    works = [card.record(lambda: None)] * runtime.CAPTURE_AT  # the last of them begins a capture
+    for work in works[1:]:
+        work()
+    for call in [*calls, works[0]]:
+        with pytest.raises(runtime.BrokenDeviceError, match="The GPU dead failed: cudaErrorIll"):
+            call()
+
+
+def test_a_card_that_has_failed_is_none(monkeypatch):
+    """A new process may find it again; this one says so before any work."""
+    error = type(FAILURES["address"])
+    known = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=error)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=known, Device=lambda number: Dead()))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(runtime.DeviceError, match=r"No GPU can be used: cudaErrorIll.*cpu"):
+        runtime.get_device("cuda")
 
 
 def test_an_error_of_our_own_is_not_the_cards():
