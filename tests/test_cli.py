@@ -28,6 +28,7 @@ from typer.testing import CliRunner
 
 import hdsl as hdsl_package
 from hdsl import HDSL, ClassScores, datasets, load, memory, triplets, user_input
+from hdsl.backends.cuda.runtime import BrokenDeviceError
 from hdsl.cli import app, documents, inputs, learn, shell
 from hdsl.cli.measure import Measured
 from hdsl.cli.scored import ScoredModel
@@ -782,6 +783,7 @@ MISTAKES = [
     ((*LABELLED, "--loss", "x"), "--loss must be one of 'smoothed_hinge', 'squared_hinge', "
      "'logistic', 'exponential'. Got 'x' instead."),
     ((*LABELLED, "--mining", "x"), "--mining must be one of 'neighbors', 'random'. Got 'x'"),
+    ((*LABELLED, "--storage", "f4"), "--storage must be one of 'float64', 'float32'"),
     ((*LABELLED, "--device", "gpu"), "--device must be 'cpu', 'cuda' or 'cuda:1' and so on."),
     ((*LABELLED, "--jobs", "0"), "--jobs must be 1 or more, or -1 for all cores. Got 0."),
     ((*LABELLED, "--norm", "l1"), "--norm must be l2 or none. Got 'l1'."),
@@ -918,6 +920,15 @@ def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
     assert "too long" in bad("fit", *long[1:4], "-o", tmp_path / ("n" * 300 + ".hdsl"))
     assert (tmp_path / "texts.hdsl").read_text() == "my only copy"
     assert "must end in .html" in bad("report", place / "model.hdsl", "-o", place / "model.hdsl")
+
+
+def test_a_gpu_that_fails_is_no_bug(place, monkeypatch):
+    def fail(path):
+        raise BrokenDeviceError("The GPU failed. device='cpu' works.")
+
+    monkeypatch.setattr(documents, "load", fail)
+    message = bad("search", place / "model.hdsl", "goal", code=1)
+    assert message.strip() == "hdsl: The GPU failed. device='cpu' works."
 
 
 def test_a_bug_is_reported_as_one(place, monkeypatch):
