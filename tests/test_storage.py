@@ -67,6 +67,32 @@ def test_the_bound_is_small_and_not_empty():
     assert bound.objective < 1e-5
 
 
+def test_the_bound_is_nearly_reached_where_margins_cancel():
+    """Two values are rounded apart, so the slope of the loss changes, and the gradient with it."""
+    rows = np.array([[1.0, 0.0], [1.0 + 2.0**-24, 0.0], [0.0, 1.0 + 2.0**-24 + 2.0**-30]])
+    model = HDSL(norm=None, loss="squared_hinge")
+    model.atoms_, model.weights_ = np.array([[0, 1, 1]]), np.ones(1)
+    model.scale_, model.prior_ = 1000.0, 0.0
+    model.norm_, model.columns_, model.n_features_in_ = None, None, 2
+    bound = theory.storage_bound(model, rows, [[0, 1, 2]])
+    problems = [
+        reference.Problem(A, np.array([[0, 1, 2]]), model.loss, model.scale_)
+        for A in (rows, rows.astype(np.float32).astype(np.float64))
+    ]
+    (m, value, gradient), (near_m, near_value, near_gradient) = (
+        (m, of.value(m), of.gradient(m))
+        for of in problems
+        for m in [of.margins(model.atoms_, model.weights_)]
+    )
+    parts = (
+        (bound.margins[0], m - near_m),
+        (bound.objective, value - near_value),
+        (bound.gradient, gradient - near_gradient),
+    )
+    for most, change in parts:
+        assert np.abs(change).max() <= most <= 5 * np.abs(change).max()
+
+
 # --- the fit -------------------------------------------------------------------------------------
 
 
