@@ -51,7 +51,7 @@ test-slow: $(READY)  ## run the tests that take minutes, which `make test` leave
 
 test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `pip install hdsl[cuda]` in .venv
 	.venv/bin/python -c "from hdsl.backends.cuda.runtime import get_device; print(get_device().name)"
-	$(RUN) pytest tests/test_cuda.py tests/test_card_search.py tests/test_conformance.py -k "cuda or card" $(PYTEST_ARGS)
+	$(RUN) pytest tests/test_cuda.py tests/test_device.py tests/test_card_search.py tests/test_conformance.py -k "cuda or card" $(PYTEST_ARGS)
 
 lint: $(READY)  ## run ruff, mypy and the import contract
 	$(RUN) ruff check .

@@ -40,7 +40,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--target", type=float, metavar="F", help="objective for time_to_objective")
     add("--prior", type=_number_or_auto, metavar="C", help="prior of the model (0)")
     add("--scale", type=float, metavar="L", help="scale in place of the problem's own")
-    add("--device", metavar="D", help="cpu, or cuda: fits of mean_iteration, million, ... on a GPU")
+    add("--device", metavar="D", help="cpu, or cuda: first_use, mean_iteration, ... on a GPU")
+    add("--batch-size", type=int, metavar="B", help="comparisons per iteration of one_gpu (all)")
+    add("--storage", choices=("float64", "float32"), help="values of X in one_gpu (float64)")
     add("--toy", action="store_true", help="small problems of the same form, no data needed")
     add("--out", type=Path, metavar="FILE", help="add results to this file")
     add("--list", action="store_true", help="list the benchmarks and the problems")
@@ -69,6 +71,8 @@ def tasks_of(given: argparse.Namespace) -> list[Task]:
         "prior": given.prior,
         "scale": given.scale,
         "device": given.device,
+        "batch_size": given.batch_size,
+        "storage": given.storage,
         "toy": given.toy,
     }
     wanted = tuple(given.problems) if given.problems else None

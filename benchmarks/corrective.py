@@ -70,8 +70,9 @@ def _fit(
 ) -> tuple[HDSL, Clock]:
     clock = Clock(cpu_limit=task.limit, target=target)
     model = HDSL(
-        step=step, max_iter=max_iter, tol=0.0, random_state=0, n_jobs=task.threads, callback=clock
-    )
+        step=step, max_iter=max_iter, tol=0.0, random_state=0, n_jobs=task.threads, callback=clock,
+        device=task.device or "cpu",
+    )  # fmt: skip
     clock.start()
     return model.fit(problem.X, problem.y), clock
 

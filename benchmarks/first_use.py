@@ -1,4 +1,4 @@
-"""Import and first fit, in new processes."""
+"""Import, first fit, and compilation of the GPU's kernels, in new processes."""
 
 from __future__ import annotations
 
@@ -42,9 +42,28 @@ print(json.dumps({"before": before, "whole": whole}))
 """
 
 
+KERNELS = """
+import json, time
+from hdsl.backends.cuda.runtime import SINGLE, get_device
+times = [time.perf_counter()]
+device = get_device()
+device.upload(__import__("numpy").zeros(1))
+device.wait()
+for kernel in ("advance", "scatter_atoms" + SINGLE):
+    times.append(time.perf_counter())
+    device.blocks_for(kernel)  # compiles its module, or loads it
+times.append(time.perf_counter())
+opened, kernels, single = (b - a for a, b in zip(times, times[1:]))
+print(json.dumps({"opened": opened, "kernels": kernels, "single": single, "name": device.name}))
+"""
+
+
 @benchmark(threads=(1,))
 def first_use(task: Task) -> Iterator[Record]:
-    """Import and first fit in new processes: empty cache of compiled code, then a warm one."""
+    """Import and first fit, or kernels of a GPU: empty cache of compiled code, then a warm one."""
+    if task.device not in (None, "cpu"):
+        yield from _kernels(task)
+        return
     yield from _imports(task)
     with tempfile.TemporaryDirectory() as folder:
         place = {} if task.toy else {"NUMBA_CACHE_DIR": folder}  # a toy compiles nothing
@@ -65,6 +84,21 @@ def first_use(task: Task) -> Iterator[Record]:
             before_first_iteration=probe["before"][0], whole_fit=probe["whole"][0],
             note=notes[part],
         )  # fmt: skip
+
+
+def _kernels(task: Task) -> Iterator[Record]:
+    """Yield how long the kernels of a card take to be compiled, and from the cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        for part in ("cuda_cold", "cuda_cached"):
+            probe = _probe(KERNELS, CUPY_CACHE_DIR=folder)
+            note = (
+                f"kernels of float64; those of storage='float32' {probe['single']:.2f} s more; the "
+                f"card itself {probe['opened']:.2f} s"
+            )
+            yield record(
+                task, task.problem, part, seconds=probe["kernels"], peak=np.nan, note=note,
+                device=probe["name"], single_seconds=probe["single"], opened=probe["opened"],
+            )  # fmt: skip
 
 
 def _imports(task: Task) -> Iterator[Record]:

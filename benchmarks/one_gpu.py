@@ -15,6 +15,7 @@ from hdsl.core import losses
 from hdsl.core.oracle import ORACLES
 from hdsl.core.solver import Options, Result, frank_wolfe
 from hdsl.core.steps import RULES
+from hdsl.estimators.rows import stored_rows
 
 from . import problems
 from .fits import load
@@ -45,12 +46,15 @@ def why_missing() -> str | None:
     return None
 
 
-def solve(layout, scale: float, iterations: int) -> tuple[Result, np.ndarray]:
-    """Return the result of an ascent with away steps, and the seconds of each iteration."""
+def solve(
+    layout, scale: float, iterations: int, oracle: str = "ascent", batch_size: int | None = None
+) -> tuple[Result, np.ndarray]:
+    """Return the result of a run with away steps, and the seconds of each iteration."""
     problem = layout.problem(losses.get("smoothed_hinge"), scale)
     times = []
+    options = Options(max_iter=iterations, tol=0.0, batch_size=batch_size)
     result = frank_wolfe(
-        problem, ORACLES["ascent"](), RULES["away"], Options(max_iter=iterations, tol=0.0),
+        problem, ORACLES[oracle](), RULES["away"], options,
         rng=np.random.default_rng(0), callback=lambda state: times.append(time.perf_counter()),
     )  # fmt: skip
     return result, np.diff(times)
@@ -67,31 +71,47 @@ def same_path(a: Result, b: Result) -> tuple[int, float]:
     return until, float(far.max(initial=0.0))
 
 
-@benchmark(problems=("rcv1_2", "million"), iterations=300, threads=(None,))
+@benchmark(
+    problems=("rcv1_2", "million"), iterations=300, threads=(None,), oracles=("ascent",),
+    storage="float64",
+)  # fmt: skip
 def one_gpu(task: Task) -> Iterator[Record]:
-    """Mean and median iteration of ascent with away steps: 1 and all CPU threads, one GPU."""
-    from hdsl.backends.cuda.layout import CUDALayout
-
+    """Mean and median iteration with away steps: 1 and all CPU threads, one GPU."""
     problem, device = load(task), make_device()
-    solve(_layout(CUDALayout, problems.load("power_law", toy=True), device), 100.0, 4)  # compiles
+    problem = replace(problem, X=stored_rows(problem.X, task.storage))
+    toy = problems.load("power_law", toy=True)
+    toy = replace(toy, X=stored_rows(toy.X, task.storage))
+    for oracle in task.oracles:
+        run = {"oracle": oracle, "batch_size": task.batch_size}
+        solve(_on_card(toy, device, task.storage), 100.0, 4, **run)  # compiles
+        yield from _compared(task, problem, device, run)
+
+
+def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
+    """Yield the records of the CPU and of the GPU."""
+    part = "" if run["oracle"] == "ascent" else f"-{run['oracle']}"
     is_large = problem.X.shape[0] > 10**5
     counts = (task.threads,) if is_large else (1, task.threads)
     runs = {}
     for count in counts:
         with Workers(count) as workers:
-            layout = CPULayout(problem.X, problem.triplets, workers=workers)
-            runs[count] = solve(layout, problem.scale, FEW if is_large else task.iterations)
+            layout = CPULayout(
+                problem.X, problem.triplets, workers=workers,
+                store_products=task.batch_size is None,
+            )  # fmt: skip
+            n = FEW if is_large else task.iterations
+            runs[count] = solve(layout, problem.scale, n, **run)
             del layout
     for count, (result, times) in runs.items():
         yield record(
-            replace(task, threads=count), problem, "cpu", seconds=float(times.mean()),
+            replace(task, threads=count), problem, f"cpu{part}", seconds=float(times.mean()),
             median_iteration=float(np.median(times)), reached=result.objective,
             note=f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations",
         )  # fmt: skip
     began = time.perf_counter()
-    layout = _layout(CUDALayout, problem, device)
+    layout = _on_card(problem, device, task.storage)
     whole = time.perf_counter() - began
-    result, times = solve(layout, problem.scale, task.iterations)
+    result, times = solve(layout, problem.scale, task.iterations, **run)
     until, far = same_path(result, runs[task.threads][0])
     memory = device.memory()
     digest = hashlib.sha256(result.weights.tobytes()).hexdigest()[:8]
@@ -101,14 +121,20 @@ def one_gpu(task: Task) -> Iterator[Record]:
         f"objective to {far:.0e}; {memory['used'] / 1e9:.2f} GB in arrays, "
         f"{memory['held'] / 1e9:.2f} GB at most; bits {digest}"
     )
+    if task.batch_size or task.storage != "float64":
+        note += f"; batches of {task.batch_size}, values as {task.storage}"
     yield record(
-        task, problem, "gpu", seconds=float(times.mean()), note=note,
+        task, problem, f"gpu{part}", seconds=float(times.mean()), note=note,
         median_iteration=float(np.median(times)), device=device.name, memory=memory,
         setup_seconds=layout.setup_seconds, same_until=until, objective_distance=far,
-        digest=digest, reached=result.objective,
+        digest=digest, reached=result.objective, batch_size=task.batch_size, storage=task.storage,
     )  # fmt: skip
 
 
-def _layout(kind, problem, device):
+def _on_card(problem, device, storage: str):
+    from hdsl.backends.cuda.layout import CUDALayout
+
     with Workers(None) as workers:
-        return kind(problem.X, problem.triplets, device=device, workers=workers)
+        return CUDALayout(
+            problem.X, problem.triplets, device=device, workers=workers, storage=storage
+        )

@@ -47,7 +47,8 @@ GPU_ONLY = ("one_gpu", "gpu_mining", "gpu_search", "gpu_fit")
 
 def why_skip(task: Task) -> str | None:
     """Return why a task cannot be run here, or None."""
-    if task.benchmark in GPU_ONLY and (reason := one_gpu.why_missing()) is not None:
+    needs_card = task.benchmark in GPU_ONLY or task.device not in (None, "cpu")
+    if needs_card and (reason := one_gpu.why_missing()) is not None:
         return reason
     if task.toy or task.problem == NO_PROBLEM:
         return None

@@ -32,6 +32,8 @@ class Task:
     prior: float | str | None = None
     scale: float | None = None
     device: str | None = None
+    batch_size: int | None = None
+    storage: str | None = None
     toy: bool = False
 
 

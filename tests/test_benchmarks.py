@@ -11,6 +11,7 @@ import pytest
 from benchmarks import __main__ as command
 from benchmarks import (
     compare,
+    first_use,
     fits,
     measure,
     memory,
@@ -93,6 +94,31 @@ def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
             assert record["extra"]["numba_imported"] is False
     text = table.results(records)
     assert len(text.splitlines()) == 2 + len(records)
+
+
+def test_kernels_are_compiled_and_loaded_in_new_processes(monkeypatch):
+    """With an empty cache and with the same one again."""
+    folders = []
+
+    def probe(code, CUPY_CACHE_DIR):
+        compile(code, "probe", "exec")
+        folders.append(CUPY_CACHE_DIR)
+        return {"opened": 0.1, "kernels": 2.0 / len(folders), "single": 0.3, "name": "card"}
+
+    monkeypatch.setattr(first_use, "_probe", probe)
+    cold, cached = run_toy("first_use", device="cuda")
+    assert (cold["benchmark"], cold["seconds"]) == ("first_use.cuda_cold", 2.0)
+    assert (cached["benchmark"], cached["seconds"]) == ("first_use.cuda_cached", 1.0)
+    assert len(set(folders)) == 1
+
+
+@pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, and no card")
+def test_one_gpu_takes_oracles_batches_and_storage(monkeypatch):
+    monkeypatch.setattr(one_gpu, "make_device", lambda: next(iter(DEVICES.values())))
+    options = {"oracles": ("exact",), "batch_size": 50, "storage": "float32"}
+    *_, found = run_toy("one_gpu", **options)
+    assert found["benchmark"] == "one_gpu.gpu-exact"
+    assert "batches of 50, values as float32" in found["extra"]["note"]
 
 
 def test_time_to_objective_records_whether_it_was_reached():

@@ -53,6 +53,7 @@ MISTAKES = [
     ((*LABELLED, "--loss", "x"), "--loss must be one of 'smoothed_hinge', 'squared_hinge', "
      "'logistic', 'exponential'. Got 'x' instead."),
     ((*LABELLED, "--mining", "x"), "--mining must be one of 'neighbors', 'random'. Got 'x'"),
+    ((*LABELLED, "--storage", "f4"), "--storage must be one of 'float64', 'float32'"),
     ((*LABELLED, "--device", "gpu"), "--device must be 'cpu', 'cuda' or 'cuda:1' and so on."),
     ((*LABELLED, "--jobs", "0"), "--jobs must be 1 or more, or -1 for all cores. Got 0."),
     ((*LABELLED, "--norm", "l1"), "--norm must be l2 or none. Got 'l1'."),

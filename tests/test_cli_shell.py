@@ -15,6 +15,7 @@ import scipy.sparse as sp
 import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, load_scored, texts, write_csv
 from hdsl import HDSL
+from hdsl.backends.cuda.runtime import BrokenDeviceError
 from hdsl.cli import app, documents, inputs, learn, shell
 from hdsl.estimators import saving
 from hdsl.files import checkpoint
@@ -85,6 +86,15 @@ def test_reproduce(monkeypatch, tmp_path):
     assert result.stdout == "# A table\n" * 2
     assert result.stderr == f"hdsl: written to {page}\n" * 2
     assert set(experiments.NAMES) <= set(re.findall(r"\w+", good("reproduce", "--help").stdout))
+
+
+def test_a_gpu_that_fails_is_no_bug(place, monkeypatch):
+    def fail(path):
+        raise BrokenDeviceError("The GPU failed. device='cpu' works.")
+
+    monkeypatch.setattr(documents, "load", fail)
+    message = bad("search", place / "model.hdsl", "goal", code=1)
+    assert message.strip() == "hdsl: The GPU failed. device='cpu' works."
 
 
 def test_a_bug_is_reported_as_one(place, monkeypatch):

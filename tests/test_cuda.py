@@ -34,6 +34,7 @@ from hdsl.core.protocols import Move, Problem
 from hdsl.core.snapshot import Snapshots
 from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
+from hdsl.estimators.rows import stored_rows
 from hdsl.memory import NotEnoughMemory
 from pairwise import pairwise
 from runs import assert_same_path
@@ -75,9 +76,11 @@ def short_chunks(monkeypatch):
     block=st.sampled_from([1, 3, 1000]),
     limit=st.sampled_from([1, 2, 64]),
     absolute=st.booleans(),
+    storage=st.sampled_from(["float64", "float32"]),
 )
-def test_segmented_sums(device, X, width, block, limit, absolute):
-    """Whatever is cut, and wherever, the sums are those of a matrix product."""
+def test_segmented_sums(device, X, width, block, limit, absolute, storage):
+    """Whatever is cut, and wherever, the sums are those of a matrix product, in float64."""
+    X = X.astype(storage).astype(np.float64)
     matrix = sp.csr_array(X)
     n, n_source = X.shape
     source = np.random.default_rng(0).standard_normal((n_source, width))
@@ -88,9 +91,8 @@ def test_segmented_sums(device, X, width, block, limit, absolute):
         patch.setattr(segments, "SHORTEST", limit)
         patch.setattr(segments, "LONGEST", limit)
         idx = device.upload(matrix.indices.astype(np.int32))
-        cut = Segments(
-            device, matrix.indptr.astype(np.int64), idx, device.upload(matrix.data), n_source, block
-        )
+        ptr, val = matrix.indptr.astype(np.int64), device.upload(matrix.data.astype(storage))
+        cut = Segments(device, ptr, idx, val, n_source, block)
     out, slots = device.empty(n * lanes), device.empty(max(1, cut.n_slots * lanes))
     query = device.upload(np.array([width, *range(8)]))
     cut.sum(query, device.upload(padded.ravel()), slots, out, absolute=absolute)
@@ -163,11 +165,11 @@ def test_the_line_search_is_the_cpus(device, data):
             assert found.value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
-def test_every_kernel_is_compiled_for_the_cards_we_know(arch, tmp_path):
+@pytest.mark.parametrize(("arch", "single"), [("sm_80", False), ("sm_90", False), ("sm_90", True)])
+def test_every_kernel_is_compiled_for_the_cards_we_know(arch, single, tmp_path):
     """By NVRTC, as on a user's machine, or by nvcc; without a card."""
-    names = compiled_names(runtime.source(), arch, tmp_path)
-    assert all(name.encode() in names for name in runtime.kernel_names())
+    names = compiled_names(runtime.source(single=single), arch, tmp_path)
+    assert all(name.encode() in names for name in runtime.kernel_names(single=single))
 
 
 def compiled_names(source, arch, folder):
@@ -250,6 +252,40 @@ def test_the_path_is_the_cpus(device, case):
         assert_array_equal(continued.trace[name], found.trace[name])
     assert_same_path(run(cpu, case, taken[at]), expected, case[1])
     assert_same_path(run(ours, case, taken_by_cpu[at]), expected, case[1])
+
+
+def rounded(layout):
+    """Return a layout of the rows that float32 has room for."""
+    return lambda X, *rest: layout(stored_rows(X, "float32"), *rest)
+
+
+@every_device
+@pytest.mark.parametrize("case", CASES[::3])
+@pytest.mark.usefixtures("short_chunks")
+def test_float32_holds_rounded_rows_to_the_last_bit(device, case):
+    """Values that need no rounding have the path of float64, in the same bits; the CPU's atoms."""
+    ours = partial(CUDALayout, device=device, workers=ONE)
+    one, other = (run(rounded(partial(ours, storage=s)), case) for s in ("float32", "float64"))
+    assert_array_equal(one.weights, other.weights)
+    for name in set(one.trace.dtype.names) - {"seconds"}:
+        assert_array_equal(one.trace[name], other.trace[name])
+    assert_same_path(one, run(rounded(partial(CPULayout, workers=ONE)), case), case[1])
+
+
+@every_device
+def test_float32_takes_half_of_the_memory_of_the_values(device):
+    X, T = random_arrays(3, n=20, d=15, T=60, density=0.4)
+    X = stored_rows(sp.csr_array(X), "float32")
+    cards = [
+        CUDALayout(X, T, device=device, workers=ONE, storage=storage).card
+        for storage in ("float64", "float32")
+    ]
+    sizes = [card.columns.val.nbytes for card in cards]
+    assert sizes == [8 * X.nnz, 4 * X.nnz]
+    assert cards[1].products.val.dtype == np.float64
+    wide, narrow = (estimate(X, T, storage) for storage in ("float64", "float32"))
+    assert wide.matrix - narrow.matrix == 4 * X.nnz
+    assert narrow.total < wide.total
 
 
 @every_device

@@ -434,6 +434,7 @@ def test_one_machine_says_where_to_go():
         ({"early_stopping": True}, "X_val"),
         ({"n_jobs": 2}, "threads"),
         ({"device": "cuda:1"}, "must be one of 'cpu', 'cuda'"),
+        ({"storage": "float32"}, "'storage' .* 'float64'"),
         ({"n_shards": 0}, "n_shards"),
         ({"timeout": 0}, "timeout"),
         ({"mining": lambda X, y, rng: None}, "one place"),

@@ -1,10 +1,15 @@
 """``device="cuda"`` of the estimators, in the emulator and on a card where there is one."""
 
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 from devices import DEVICES, no_card
+from emulator.device import Emulator
 from hdsl import HDSL, HDSLCV, load
 from hdsl.backends.cuda import runtime
 from hdsl.core.losses import Logistic
@@ -27,12 +32,14 @@ def assert_same_path(one, other):
     assert_allclose(one.weights_, other.weights_, rtol=1e-7)
 
 
+AUTOMATIC = {"init": "zero", "norm": "l2", "prior": "auto", "scale": "auto"}
 FITS = {
-    "labels": ({"init": "zero", "norm": "l2", "prior": "auto", "scale": "auto"}, {"y": Y}),
+    "labels": (AUTOMATIC, {"y": Y}),
     "triplets": ({"step": "pairwise"}, {"triplets": T}),
     "quadruplets": ({"oracle": "exact"}, {"quadruplets": as_quadruplets(T)}),
     "batches": ({"batch_size": 30, "oracle": "heuristic"}, {"triplets": T}),
     "validation": ({}, {"y": Y, "X_val": X_VAL, "y_val": Y_VAL}),
+    "float32": ({**AUTOMATIC, "storage": "float32"}, {"y": Y}),
 }
 
 
@@ -49,6 +56,7 @@ def test_both_devices_take_the_same_path(device, name):
 
 
 @needs_device
+@pytest.mark.usefixtures("write_each_iteration")
 @pytest.mark.parametrize(("first", "second"), [("cpu", "cuda"), ("cuda", "cpu")])
 def test_a_run_goes_on_where_another_device_left_it(device, tmp_path, first, second):
     whole = small(max_iter=6, init="zero").fit(X, Y)
@@ -56,6 +64,7 @@ def test_a_run_goes_on_where_another_device_left_it(device, tmp_path, first, sec
     one = small(max_iter=6, init="zero", device=first, checkpoint=path, callback=interrupt_at(3))
     without_interrupt(one.fit, X, Y)
     assert one.n_iter_ == 3
+    assert path.exists()
     other = small(max_iter=6, init="zero", device=second, checkpoint=path).fit(X, Y)
     assert_same_path(other, whole)
     warm = small(max_iter=3, init="zero", device=first).fit(X, Y)
@@ -82,6 +91,172 @@ def test_a_search_runs_on_the_device(device):
         for where in ("cpu", "cuda")
     ]
     assert_same_path(*(search.best_estimator_ for search in searches))
+
+
+# --- a card that fails in the middle -------------------------------------------------------------
+
+
+def like_cupy(name, base=RuntimeError):
+    """Return a class of errors as CuPy has them."""
+    return type(name, (base,), {"__module__": "cupy_backends.cuda.api"})
+
+
+FAILURES = {
+    "memory": like_cupy("OutOfMemoryError", MemoryError)("Out of memory allocating 8 bytes"),
+    "address": like_cupy("CUDARuntimeError")("cudaErrorIllegalAddress: an illegal memory access"),
+    "launch": like_cupy("CUDADriverError")("CUDA_ERROR_LAUNCH_FAILED: unspecified launch failure"),
+}
+
+
+class Failing:
+    """The emulator, which fails from one of its calls on; without memory, where it needs more."""
+
+    def __init__(self, failure, at=10**9, kernel=None):
+        self.device, self.failure, self.at, self.n_calls = Emulator(), failure, at, 0
+        self.kernel, self.kernels = kernel, set()
+
+    def __getattr__(self, name):
+        found = getattr(self.device, name)
+        if name not in CALLS:
+            return found
+
+        @runtime.names_failures
+        def call(self, *args, **kwargs):
+            if self.kernel is not None:
+                counts = name == "run" and args[0] == self.kernel
+            else:
+                counts = name in ALLOCATES or not isinstance(self.failure, MemoryError)
+            if counts:
+                self.n_calls += 1
+                if self.n_calls >= self.at:
+                    raise self.failure
+            if name in ("run", "launch"):
+                self.kernels.add(args[0])
+            return found(*args, **kwargs)
+
+        return lambda *args, **kwargs: call(self, *args, **kwargs)
+
+
+ALLOCATES = ("empty", "zeros", "upload")
+CALLS = (*ALLOCATES, "copy", "clear", "download", "run", "launch", "mark", "wait")
+
+
+@pytest.mark.skipif("emulator" not in DEVICES, reason="no C++ compiler for the emulator")
+@pytest.mark.usefixtures("write_each_iteration")
+@pytest.mark.filterwarnings("ignore:There is no memory to write the checkpoint")
+@pytest.mark.parametrize("part", [0.02, 0.5, 0.7, 0.9])
+@pytest.mark.parametrize("failure", FAILURES)
+def test_a_card_that_fails_loses_nothing(monkeypatch, tmp_path, failure, part):
+    """The error says what failed and what to do; model and checkpoint are as they were."""
+    path = tmp_path / "run.ckpt"
+    device = Failing(FAILURES[failure])
+    monkeypatch.setattr(runtime, "get_device", lambda name="cuda": device)
+    whole = small(max_iter=8, init="zero", device="cuda").fit(X, Y)
+    n_calls, device.n_calls = device.n_calls, 0
+
+    model = small(max_iter=2, init="zero").fit(X, Y)
+    before = model.weights_.copy(), model.n_iter_
+    model.set_params(max_iter=8, device="cuda", checkpoint=path)
+    device.at = int(part * n_calls)
+    error = runtime.DeviceMemoryError if failure == "memory" else runtime.BrokenDeviceError
+    words = "out of memory: Out of" if failure == "memory" else "failed: .* checkpoint="
+    with pytest.raises(error, match=f"The GPU emulator.*{words}.*") as caught:
+        model.fit(X, Y)
+    assert "device='cpu'" in str(caught.value)
+    assert caught.value.__cause__ is FAILURES[failure]
+    assert_array_equal(model.weights_, before[0])
+    assert model.n_iter_ == before[1]
+    model.set_params(device="cpu")
+    assert_same_path(model.fit(X, Y), whole)  # from the checkpoint, where there is one
+
+
+LATER = {
+    "mining": (small(max_iter=6, mine_every=3), "Mining again was given up: The GPU"),
+    "refit": (small(max_iter=6, early_stopping=True), "refit on all rows was given up: The GPU"),
+    "search": (
+        HDSLCV(estimator=HDSL(max_iter=5, random_state=0), cv=2, scales=[1.0], priors=[1.0]),
+        "HDSLCV ended after 1 of 2 runs: BrokenDeviceError: The GPU",
+    ),
+}
+
+
+@pytest.mark.skipif("emulator" not in DEVICES, reason="no C++ compiler for the emulator")
+@pytest.mark.filterwarnings("ignore:.*rows are held out:UserWarning")
+@pytest.mark.parametrize("name", LATER)
+def test_what_is_learned_stays_where_later_work_fails(monkeypatch, name):
+    """The second set-up fails: that of new triplets, of all rows, or of another fold."""
+    device = Failing(FAILURES["address"], at=2, kernel="interleave")
+    monkeypatch.setattr(runtime, "get_device", lambda name="cuda": device)
+    model, warning = LATER[name]
+    model = clone(model)
+    getattr(model, "estimator", model).set_params(device="cuda")
+    with pytest.warns(UserWarning, match=warning):
+        model.fit(X, Y)
+    assert model.similarity(X).shape == (len(X), len(X))
+
+
+@pytest.mark.skipif("emulator" not in DEVICES, reason="no C++ compiler for the emulator")
+def test_the_storage_of_a_model_is_that_of_its_kernels(monkeypatch):
+    for storage in ("float64", "float32"):
+        device = Failing(None)
+        monkeypatch.setattr(runtime, "get_device", lambda name="cuda", device=device: device)
+        small(max_iter=2, device="cuda", storage=storage).fit(X, Y)
+        names = {name for name in device.kernels if name.endswith(runtime.SINGLE)}
+        assert bool(names) == (storage == "float32")
+
+
+class Dead:
+    """All that a card asks CuPy for, after an error that stays."""
+
+    def __getattr__(self, name):
+        raise FAILURES["address"]
+
+    def __enter__(self):
+        raise FAILURES["address"]
+
+    def __exit__(self, *exc):
+        pass
+
+
+def test_every_call_of_a_dead_card_names_what_failed():
+    card, numbers = runtime.Card.__new__(runtime.Card), np.zeros(2)
+    card.name, card._functions, card._blocks = "dead", {}, {}
+    card._cupy = card._device = card._stream = card._pool = Dead()
+    calls = [
+        lambda: card.empty(2), lambda: card.host(2), lambda: card.zeros(2),
+        lambda: card.copy(numbers, numbers), lambda: card.clear(numbers),
+        lambda: card.upload(numbers), lambda: card.download(numbers),
+        lambda: card.launch("advance", 1), lambda: card.run("advance", 1), card.mark, card.wait,
+        lambda: card.argsort(numbers), lambda: card.cumsum(numbers), card.memory,
+    ]  # fmt: skip
+    works = [card.record(lambda: None)] * runtime.CAPTURE_AT  # the last of them begins a capture
+    for work in works[1:]:
+        work()
+    for call in [*calls, works[0]]:
+        with pytest.raises(runtime.BrokenDeviceError, match="The GPU dead failed: cudaErrorIll"):
+            call()
+
+
+def test_a_card_that_has_failed_is_none(monkeypatch):
+    """A new process may find it again; this one says so before any work."""
+    error = type(FAILURES["address"])
+    known = SimpleNamespace(getDeviceCount=lambda: 1, CUDARuntimeError=error)
+    cupy = SimpleNamespace(cuda=SimpleNamespace(runtime=known, Device=lambda number: Dead()))
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    with pytest.raises(runtime.DeviceError, match=r"No GPU can be used: cudaErrorIll.*cpu"):
+        runtime.get_device("cuda")
+
+
+def test_an_error_of_our_own_is_not_the_cards():
+    class Broken:
+        name = "card"
+
+        @runtime.names_failures
+        def call(self):
+            raise ValueError("ours")
+
+    with pytest.raises(ValueError, match="ours"):
+        Broken().call()
 
 
 @pytest.mark.skipif(no_card is None, reason="this machine has a card")

@@ -12,11 +12,12 @@ import shutil
 import subprocess
 import tempfile
 import threading
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from hdsl.backends.cuda.runtime import THREADS, Device, kernel_names, source
+from hdsl.backends.cuda.runtime import SINGLE, THREADS, Device, kernel_names, source
 
 HEADER = Path(__file__).with_name("emulator.h")
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
@@ -25,16 +26,17 @@ OPTIONS = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", "
 why_missing = None if COMPILER else "no C++ compiler"
 
 
-def library() -> ctypes.PyDLL:
-    """Return the compiled kernels."""
+@cache
+def library(*, single: bool = False) -> ctypes.PyDLL:
+    """Return the compiled kernels, for values of X as double or as float."""
     wrappers = "\n".join(
         f'extern "C" int run_{name}(long long grid, void** args, int n_args) {{\n'
         f"  if (n_args != emulator::count({name})) return 3;\n"
         f"  return emulator::launch(grid, {THREADS},\n"
         f"    [](void** given) {{ emulator::call({name}, given); }}, args);\n}}"
-        for name in kernel_names()
+        for name in kernel_names(single=single)
     )
-    text = HEADER.read_text(encoding="utf-8") + source() + wrappers
+    text = HEADER.read_text(encoding="utf-8") + source(single=single) + wrappers
     key = hashlib.sha256(" ".join([str(COMPILER), *OPTIONS, text]).encode()).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"hdsl-emulator-{os.getuid()}-{key}.so"
     if not path.exists():
@@ -58,7 +60,6 @@ class Emulator(Device):
     n_blocks = 3  # few, so that kernels loop
 
     def __init__(self):
-        self._library = library()
         self._recording = None
 
     def empty(self, shape, dtype=np.float64):
@@ -103,7 +104,8 @@ class Emulator(Device):
         places = (ctypes.c_void_p * len(values))(
             *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values)
         )
-        run = getattr(self._library, f"run_{kernel}")
+        of = library(single=kernel.endswith(SINGLE))
+        run = getattr(of, f"run_{kernel.removesuffix(SINGLE)}")
         run.argtypes = [ctypes.c_longlong, ctypes.c_void_p, ctypes.c_int]
 
         def call(keep=args):  # the arrays must live as long as their addresses are known

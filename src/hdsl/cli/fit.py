@@ -82,6 +82,9 @@ def fit(
     device: Annotated[
         str, option("Where the solver runs: cpu, cuda, or cuda:1 and so on for another GPU.")
     ] = "cpu",
+    storage: Annotated[
+        str, option("Values of X in the solver: float64, or float32 to save memory on a GPU.")
+    ] = "float64",
     jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
     memory_limit: Annotated[
         str,
@@ -230,12 +233,14 @@ def fit(
     }  # fmt: skip
     given = {"--quadruplets": quadruplets, "--batch-size": batch_size, "--mine-every": mine_every,
              "--objective": None if objective == "triplets" else objective,
-             "--device": None if device == "cpu" else device}  # fmt: skip
+             "--device": None if device == "cpu" else device,
+             "--storage": None if storage == "float64" else storage}  # fmt: skip
     own: dict[str, Any] = {
         "objective": objective,
         "batch_size": batch_size,
         "mine_every": mine_every,
         "device": device,
+        "storage": storage,
     }
     model = _local_model(regions, shared, given) if regions else HDSL(**own, **shared)
     vectorizer = None

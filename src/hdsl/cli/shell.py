@@ -112,6 +112,8 @@ class Commands(TyperGroup):
 
 def _explain(error: Exception, command: Any = None) -> int:
     """Say in one line what is wrong; return the exit code."""
+    from ..backends.cuda.runtime import BrokenDeviceError
+
     if hasattr(error, "format_message"):  # a wrong option or argument
         command = getattr(getattr(error, "ctx", None), "command_path", "hdsl")
         said = error.format_message().rstrip(".")
@@ -124,6 +126,9 @@ def _explain(error: Exception, command: Any = None) -> int:
     if isinstance(error, BAD_INPUT_ERRORS):
         say(_in_our_words(error, command) or type(error).__name__)
         return BAD_INPUT
+    if isinstance(error, BrokenDeviceError):
+        say(str(error))
+        return 1
     say(
         f"this should not have happened: {type(error).__name__}: {error}. Please report it; "
         "`hdsl --debug COMMAND ...` shows where."

@@ -53,7 +53,8 @@ callback, random_state, verbose
         With "cuda" each worker computes on the first GPU that it sees; the client needs none. Start
         one worker per GPU (``dask_cuda.LocalCUDACluster`` does), and pass their number as
         `n_shards`.
-    objective, landmarks, mine_every, early_stopping, validation_fraction, class_centers, n_jobs
+    objective, landmarks, mine_every, early_stopping, validation_fraction, class_centers, n_jobs, \
+storage
         As in `hdsl.HDSL`, but only their defaults are accepted; workers use their own threads. To
         stop early pass X_val with triplets_val.
     memory_limit : "auto", float or None, default="auto"
@@ -121,6 +122,7 @@ callback, random_state, verbose
         callback: Callable[[State], bool | None] | None = None,
         random_state: Any = None,
         device: str = "cpu",
+        storage: str = "float64",
         n_jobs: int | None = None,
         verbose: int = 0,
         memory_limit: str | float | None = "auto",
@@ -137,7 +139,8 @@ callback, random_state, verbose
             validation_fraction=validation_fraction, n_iter_no_change=n_iter_no_change,
             scoring=scoring, warm_start=warm_start, checkpoint=checkpoint,
             n_components=n_components, callback=callback, random_state=random_state,
-            device=device, n_jobs=n_jobs, verbose=verbose, memory_limit=memory_limit,
+            device=device, storage=storage, n_jobs=n_jobs, verbose=verbose,
+            memory_limit=memory_limit,
         )  # fmt: skip
         self.client = client
         self.n_shards = n_shards
@@ -196,6 +199,7 @@ callback, random_state, verbose
         user_input.check_word("HDSL", "device", self.device, ("cpu", "cuda"))
         if self.device != "cpu" and not isinstance(self.loss, str):
             raise ValueError("A loss of your own needs device='cpu': GPUs compute named ones only.")
+        user_input.check_word("HDSL", "storage", self.storage, ("float64",))
         if self.objective != "triplets":
             raise ValueError(
                 f"The 'objective' parameter of hdsl.dask.HDSL must be 'triplets'. Got "

@@ -21,6 +21,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from .. import memory, user_input
+from ..backends.cuda.runtime import BrokenDeviceError
 from ..similarity import Similarity
 from ..triplets import PointKFold
 from . import path
@@ -323,7 +324,8 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
                 shown.add(cell.model, cell.fold)
         except KeyboardInterrupt:
             pass
-        except (MemoryError, OSError, BrokenExecutor) as error:  # a process may be killed
+        except (MemoryError, OSError, BrokenExecutor, BrokenDeviceError) as error:
+            # A process may be killed.
             return cells, error
         return cells, None
 

@@ -32,6 +32,7 @@ from .mining import Compared, Mining, joined
 from .monitor import Monitor
 from .parameters import recorded_parameters
 from .progress import Progress
+from .rows import stored_rows
 from .supervision import Supervision
 
 if TYPE_CHECKING:
@@ -268,7 +269,7 @@ class Fit:
             if len(compared[0]) == len(stage.compared) and result.status != "max_iter":
                 return None
             return self.layout(*compared, result, workers), *compared
-        except MemoryError as error:  # what is learned stays
+        except (MemoryError, runtime.BrokenDeviceError) as error:  # what is learned stays
             warnings.warn(f"Mining again was given up: {error}", UserWarning, stacklevel=6)
             return None
 
@@ -363,7 +364,7 @@ def make_layout(
 
     `columns` are features although they may be empty. NotEnoughMemory is raised before the work.
     """
-    X = data.rows
+    X = stored_rows(data.rows, model.storage)
     given = X, data.compared, data.compared_weights
     layout: Layout
     if model.device == "cpu":
@@ -377,8 +378,9 @@ def make_layout(
 
         device, limit = runtime.get_device(model.device), model.memory_limit
         layout = CUDALayout(
-            *given, device=device, workers=workers, columns=columns, memory_limit=limit
-        )
+            *given, device=device, workers=workers, columns=columns, memory_limit=limit,
+            storage=model.storage,
+        )  # fmt: skip
     if layout.n_features < 2:
         raise ValueError(
             "At least 2 features with a non-zero value are needed, as an atom pairs two. The "

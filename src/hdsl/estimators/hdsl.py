@@ -141,6 +141,11 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         Where neighbours are mined and the solver runs: on the processor or on a GPU, which needs
         ``hdsl[cuda]``. Both take the same path up to rounding, and a run may go on where another
         device left it. A GPU pays from some hundred thousand comparisons on.
+    storage : {"float64", "float32"}, default="float64"
+        The type in which the solver stores the values of X, at unit length where `norm` says so.
+        "float32" rounds them and takes a third less memory for X on a GPU; the CPU finds the same
+        model and saves nothing. All sums and products are float64, and so is mining.
+        `hdsl.theory.storage_bound` says how far rounding can move the objective and the gap.
     n_jobs : int or None, default=None
         Number of threads, at most NUMBA_NUM_THREADS where that is set, as in joblib's processes.
         Results do not depend on it.
@@ -244,6 +249,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         callback: Callable[[State], bool | None] | None = None,
         random_state: Any = None,
         device: str = "cpu",
+        storage: str = "float64",
         n_jobs: int | None = None,
         verbose: int = 0,
         memory_limit: str | float | None = "auto",
@@ -276,6 +282,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         self.callback = callback
         self.random_state = random_state
         self.device = device
+        self.storage = storage
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.memory_limit = memory_limit

@@ -151,7 +151,7 @@ class LocalHDSL(SimilarityModel):
     # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
     batch_size = mine_every = n_components = class_centers = None
     objective, landmarks = "triplets", "all"
-    step_size, init, device = "line_search", "zero", "cpu"
+    step_size, init, device, storage = "line_search", "zero", "cpu", "float64"
 
     def __init__(
         self,

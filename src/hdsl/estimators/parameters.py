@@ -21,6 +21,8 @@ INITS = ("zero", "oracle", "random")
 
 NORMS = ("l2",)
 
+STORAGES = ("float64", "float32")
+
 #: Parameters that the model at the end of a run does not depend on.
 WITHOUT_EFFECT = {
     "callback", "checkpoint", "client", "device", "memory_limit", "n_components", "n_jobs",
@@ -50,6 +52,7 @@ def check_parameters(model: HDSL) -> None:
     word(name, "step_size", model.step_size, steps.STEP_SIZES)
     word(name, "init", model.init, INITS)
     word(name, "objective", model.objective, OBJECTIVES)
+    word(name, "storage", model.storage, STORAGES)
     check_landmarks(name, model.landmarks)
     if not callable(model.mining):
         word(name, "mining", model.mining, METHODS, also=" or a callable (X, y, rng)")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..backends.cuda.runtime import BrokenDeviceError
 from ..core.snapshot import Arrays, check_arrays, part_of
 from .callbacks import Tasks
 from .fitting import Fit, Learned
@@ -65,7 +66,7 @@ class Refit:
                 raise
             result = replace(chosen.result, status="interrupted")
             return chosen._replace(result=result)
-        except MemoryError as error:
+        except (MemoryError, BrokenDeviceError) as error:
             if chosen is None:
                 raise
             warnings.warn(

@@ -1,4 +1,4 @@
-"""Rows at unit length, and what to say where their lengths differ."""
+"""Rows at unit length, what to say where their lengths differ, and rows rounded to float32."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 #: Rows differ in length if the 95th percentile is this many times the 5th.
 SPREAD = 3.0
+
+#: Sizes of numbers that float32 holds with 24 bits.
+SMALLEST, LARGEST = (float(limit) for limit in (np.finfo("f4").tiny, np.finfo("f4").max))
 
 
 class RowNorm(NamedTuple):
@@ -49,6 +52,25 @@ class RowNorm(NamedTuple):
     def apply(self, X: sp.csr_array) -> sp.csr_array:
         """Return the rows as they are compared."""
         return X if self.norm is None else unit_rows(X, self.columns)
+
+
+def stored_rows(X: sp.csr_array, storage: str) -> sp.csr_array:
+    """Return rows with their values as `storage` has them, as float64.
+
+    ValueError is raised for values that float32 does not hold with its full precision: a bound on
+    what rounding does would be void.
+    """
+    if storage == "float64":
+        return X
+    size = np.abs(X.data)
+    kept = (size >= SMALLEST) & (size <= LARGEST)
+    if not kept.all():
+        raise ValueError(
+            f"storage='float32' holds sizes from {SMALLEST:.3g} to {LARGEST:.3g}, but a value to "
+            f"learn from is {X.data[np.argmin(kept)]:.3g}. Scale X, or set storage='float64'."
+        )
+    rounded = X.data.astype(np.float32).astype(np.float64)
+    return sp.csr_array((rounded, X.indices, X.indptr), shape=X.shape)
 
 
 def warn_of_lengths(squares: np.ndarray) -> None:

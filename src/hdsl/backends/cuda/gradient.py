@@ -12,7 +12,7 @@ from ...core.atoms import Atom
 from ...core.protocols import Gradient, Vertex
 from ...core.snapshot import Arrays
 from .pool import Held, Pool
-from .runtime import THREADS, Array
+from .runtime import THREADS, Array, kernel_for
 from .segments import LANES, WIDTH
 
 if TYPE_CHECKING:
@@ -85,9 +85,10 @@ class Pulls:
     def queue_spread(self, query: Array) -> None:
         """Queue (W + Wᵀ) X[:, f] for the features f of a query; link weights are there."""
         card, device = self.card, self.device
-        device.run("scatter_features", card.n_rows, query, *card.by_column, card.U)
+        scatter = kernel_for("scatter_features", card.columns.val)
+        device.run(scatter, card.n_rows, query, *card.by_column, card.U)
         card.links.sum(query, card.U, card.slots, card.R, val=card.link_w)
-        device.run("scatter_features", card.n_rows, query, *card.by_column[:2], None, card.U)
+        device.run(scatter, card.n_rows, query, *card.by_column[:2], None, card.U)
 
     def queue_partners(
         self, query: Array, after: bool, found: tuple[Array, Array, Array], S: Array | None = None
@@ -109,9 +110,10 @@ class Pulls:
         card, columns = self.card, self.card.columns
         columns.sum_chunks(query, card.R, card.slots)
         self.device.run(
-            "gather_partners", columns.n, query, int(after), *columns.entries, columns.val, card.R,
-            card.slots, self.diagonal, S, card.block_value, card.block_entry, card.block_partner,
-            card.ticket, *found, scale, climb, score, per_block=THREADS // LANES,
+            kernel_for("gather_partners", columns.val), columns.n, query, int(after),
+            *columns.entries, columns.val, card.R, card.slots, self.diagonal, S, card.block_value,
+            card.block_entry, card.block_partner, card.ticket, *found, scale, climb, score,
+            per_block=THREADS // LANES,
         )  # fmt: skip
 
     def queue_climb(self, scale: float, found: tuple[Array, Array, Array]) -> None:

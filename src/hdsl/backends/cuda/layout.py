@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 
 import numpy as np
@@ -17,7 +17,7 @@ from ..cpu.layout import CPULayout
 from ..cpu.workers import Workers
 from .memory import estimate
 from .problem import CUDAProblem
-from .runtime import Array, Device
+from .runtime import Array, BrokenDeviceError, Device, kernel_for
 from .segments import WIDTH, Segments
 from .terms import Terms
 
@@ -48,6 +48,8 @@ class CUDALayout(Layout):
         Columns that are features although they may be empty.
     memory_limit : float, "auto" or None, default="auto"
         GiB of the card's memory; "auto" is what is free, and None never refuses.
+    storage : {"float64", "float32"}, default="float64"
+        The type of the values of X on the card. float32 must hold them without rounding.
 
     Attributes
     ----------
@@ -70,10 +72,11 @@ class CUDALayout(Layout):
         workers: Workers,
         columns: np.ndarray | None = None,
         memory_limit: float | str | None = "auto",
+        storage: str = "float64",
     ) -> None:
         if memory_limit is not None:
             device.check_fits(
-                "The fit on the GPU", estimate(X, compared).total, memory_limit,
+                "The fit on the GPU", estimate(X, compared, storage).total, memory_limit,
                 ("give fewer comparisons or rows", "take device='cpu'"),
             )  # fmt: skip
         self.host = CPULayout(
@@ -82,7 +85,7 @@ class CUDALayout(Layout):
         self.features, self.n_features = self.host.features, self.host.n_features
         self.weights = self.host.weights
         began = time.perf_counter()
-        self.card = OnCard(self.host.comparisons, device)
+        self.card = OnCard(self.host.comparisons, device, storage)
         device.wait()
         self.setup_seconds = time.perf_counter() - began
 
@@ -107,6 +110,8 @@ class OnCard:
     ----------
     of : Comparisons
     device : Device
+    storage : {"float64", "float32"}, default="float64"
+        The type of the values of X. Sums and products are float64.
 
     Attributes
     ----------
@@ -118,14 +123,15 @@ class OnCard:
         The comparisons of each pair: t where it is to win, ~t where it is to lose.
     """
 
-    def __init__(self, of: Comparisons, device: Device) -> None:
-        self.of, self.device = of, device
+    def __init__(self, of: Comparisons, device: Device, storage: str = "float64") -> None:
+        self.of, self.device, self.storage = of, device, storage
         pairs, rows = of.pairs, of.rows
         self.n, self.n_pairs = of.n_comparisons, pairs.n_pairs
         self.n_rows, self.n_features = rows.n_rows, rows.n_features
         self.largest_value = float(np.abs(rows.row_val).max(initial=0.0))
         upload = device.upload
         ptr, idx, val = rows.by_column
+        val = val.astype(storage, copy=False)
         self.columns = Segments(device, ptr, upload(idx), upload(val), self.n_rows, ROW_BLOCK)
         ptr, neighbor, pair = pairs.links
         self.links = Segments(device, ptr, upload(neighbor), None, self.n_rows, ROW_BLOCK)
@@ -141,23 +147,24 @@ class OnCard:
         device, columns, links = self.device, self.columns, self.links
         nnz = len(columns.idx)
         order = device.argsort(columns.idx)
-        feature, value = device.empty(nnz, np.int32), device.empty(nnz)
+        feature, value = device.empty(nnz, np.int32), device.empty(nnz, self.storage)
         device.run(
-            "transpose", nnz, nnz, self.n_features, order, columns.ptr, columns.val, feature, value
-        )
+            kernel_for("transpose", columns.val), nnz, nnz, self.n_features, order, columns.ptr,
+            columns.val, feature, value,
+        )  # fmt: skip
         del order
         by_row = device.upload(row_ptr), feature, value
         known = (
             nnz, self.n_features, columns.ptr, columns.idx, columns.val, *by_row, links.ptr,
             links.idx, self.link_pair,
         )  # fmt: skip
-        counts = device.empty(nnz, np.int32)
-        device.run("pair_products", nnz, *known, counts, None, None, None)
+        counts, kernel = device.empty(nnz, np.int32), kernel_for("pair_products", columns.val)
+        device.run(kernel, nnz, *known, counts, None, None, None)
         upto = device.cumsum(counts)
         del counts
         n_products = int(device.download(upto[-1:])[0]) if nnz else 0
         pair, product = device.empty(n_products, np.int32), device.empty(n_products)
-        device.run("pair_products", nnz, *known, None, upto, pair, product)
+        device.run(kernel, nnz, *known, None, upto, pair, product)
         ptr = device.empty(self.n_features + 1, np.int64)
         device.run("product_pointers", self.n_features + 1, self.n_features, columns.ptr, upto, ptr)
         return Segments(device, device.download(ptr), pair, product, self.n_pairs, PAIR_BLOCK)
@@ -202,11 +209,16 @@ class OnCard:
             raise
 
     def reset(self) -> None:
-        """Bring what kernels share, and what is known of it, to where it was at the start."""
-        for array in (self.u, self.v, self.U, self.ticket):
-            self.device.clear(array)
+        """Bring what kernels share, and what is known of it, to where it was at the start.
+
+        On a card that has failed nothing can be done, and the error that is under way goes on.
+        """
         self.link_owner = None
-        self.terms.forget()
+        with suppress(BrokenDeviceError):
+            for array in (self.u, self.v, self.U, self.ticket):
+                self.device.clear(array)
+            if "terms" in self.__dict__:
+                self.terms.forget()
 
     @property
     def by_column(self) -> tuple[Array, Array, Array]:

@@ -10,10 +10,11 @@ from ..cpu.memory import MemoryEstimate
 from .terms import TERMS_LIMIT
 
 
-def estimate(X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
+def estimate(X: sp.csr_array, compared: np.ndarray, storage: str = "float64") -> MemoryEstimate:
     """Return the bytes that a fit takes on the card at most, from a sample of the comparisons.
 
-    The most is taken either while products are made or while the run goes on.
+    The most is taken either while products are made or while the run goes on. `storage` is the
+    type of the values of X there.
     """
     n_rows, n_compared = X.shape[0], len(compared)
     of_host = host.estimate(X, compared, prior=True)
@@ -21,8 +22,9 @@ def estimate(X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
     n_products = of_host.products // 12 - n_pairs
     # Columns, and two work matrices of 8 columns; while products are made also rows, the order of
     # the entries, and running counts.
-    matrix = X.nnz * 12 + n_rows * 8 * 18
-    making = X.nnz * (12 + 8 + 16 + 8 + 4)
+    per_value = 4 + np.dtype(storage).itemsize
+    matrix = X.nnz * per_value + n_rows * 8 * 18
+    making = X.nnz * (per_value + 8 + 16 + 8 + 4)
     # Row numbers, terms, five sets of margins, direction, prior, weights of a batch.
     comparisons = n_compared * (16 + 8 + 8 * 8)
     pairs = n_pairs * (8 + 16 + 16 + 5 * 8)

@@ -20,7 +20,7 @@ from ..cpu.corrective import Corrections
 from ..cpu.kernels.losses import CODES
 from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
 from .pool import Held, Pool
-from .runtime import Array
+from .runtime import Array, kernel_for
 
 if TYPE_CHECKING:
     from .layout import OnCard
@@ -135,7 +135,8 @@ class CUDAProblem(Problem):
 
     def _queue_atoms(self, listed: Array) -> None:
         card = self.card
-        self.device.run("scatter_atoms", card.n_rows, listed, *card.by_column, card.u, card.v)
+        kernel = kernel_for("scatter_atoms", card.columns.val)
+        self.device.run(kernel, card.n_rows, listed, *card.by_column, card.u, card.v)
 
     def _queue_clearing(self, listed: Array) -> None:
         card = self.card

@@ -12,7 +12,8 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from contextlib import suppress
+from functools import cached_property, wraps
 from importlib import resources
 from typing import Any, Protocol
 
@@ -28,6 +29,10 @@ THREADS = 256
 
 #: The files of the kernels, in the order in which the compiler sees them.
 SOURCES = ("base.cu", "comparisons.cu", "gather.cu", "climb.cu", "setup.cu", "search.cu")
+
+#: Ends the name of a kernel that reads values of X as float; such kernels are compiled when a fit
+#: asks for them.
+SINGLE = "_float32"
 
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
@@ -45,15 +50,54 @@ class DeviceError(ValueError):
     """There is no graphics card that can be used, or no library to use it."""
 
 
-def source() -> str:
-    """Return the source of all kernels."""
+class BrokenDeviceError(RuntimeError):
+    """A graphics card failed in the middle of work."""
+
+
+class DeviceMemoryError(MemoryError):
+    """A graphics card ran out of memory in the middle of work."""
+
+
+def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of a device raise errors of ours, which say what to do, in place of CuPy's."""
+
+    @wraps(method)
+    def call(self: Device, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as error:
+            if not type(error).__module__.startswith("cupy"):
+                raise
+            if isinstance(error, MemoryError) or "cudaErrorMemoryAllocation" in str(error):
+                raise DeviceMemoryError(
+                    f"The GPU {self.name} ran out of memory: {error}. Other work may use it too: "
+                    "try again later, give fewer comparisons or rows, or take device='cpu'."
+                ) from error
+            raise BrokenDeviceError(
+                f"The GPU {self.name} failed: {error}. Nothing that was fitted before is lost. "
+                "device='cpu' works, and goes on from a checkpoint= of the run; the GPU may need "
+                "a new process."
+            ) from error
+
+    return call
+
+
+def source(*, single: bool = False) -> str:
+    """Return the source of all kernels, or of those of a fit with values of X as float."""
     folder = resources.files(__package__) / "kernels"
-    return "\n".join((folder / name).read_text(encoding="utf-8") for name in SOURCES)
+    names = SOURCES[:-1] if single else SOURCES
+    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+    return f"#define STORED float\n{text}" if single else text
 
 
-def kernel_names() -> list[str]:
-    """Return the names of all kernels."""
-    return re.findall(r"^KERNEL (\w+)\(", source(), re.M)
+def kernel_names(*, single: bool = False) -> list[str]:
+    """Return the names of all kernels in a source."""
+    return re.findall(r"^KERNEL (\w+)\(", source(single=single), re.M)
+
+
+def kernel_for(kernel: str, values: Array) -> str:
+    """Return the name of a kernel that reads values of X as they are stored."""
+    return kernel + SINGLE if values.dtype == np.float32 else kernel
 
 
 class Device(Protocol):
@@ -177,18 +221,18 @@ class Card(Device):
         self._cupy = cupy = _import_cupy()
         try:
             n_cards = cupy.cuda.runtime.getDeviceCount()
-        except cupy.cuda.runtime.CUDARuntimeError as error:
+            if number >= n_cards:
+                raise DeviceError(
+                    f"There is no device 'cuda:{number}': this machine has {n_cards} GPU"
+                    f"{'' if n_cards == 1 else 's'}. device='cpu' needs none."
+                )
+            self._device = cupy.cuda.Device(number)
+            with self._device:
+                properties = cupy.cuda.runtime.getDeviceProperties(number)
+                self._stream = cupy.cuda.Stream(non_blocking=True)
+                self._pool = cupy.cuda.MemoryPool()
+        except cupy.cuda.runtime.CUDARuntimeError as error:  # none, or one that has failed
             raise DeviceError(f"No GPU can be used: {error}. device='cpu' needs none.") from error
-        if number >= n_cards:
-            raise DeviceError(
-                f"There is no device 'cuda:{number}': this machine has {n_cards} GPU"
-                f"{'' if n_cards == 1 else 's'}. device='cpu' needs none."
-            )
-        self._device = cupy.cuda.Device(number)
-        with self._device:
-            properties = cupy.cuda.runtime.getDeviceProperties(number)
-            self._stream = cupy.cuda.Stream(non_blocking=True)
-            self._pool = cupy.cuda.MemoryPool()
         self.number = number
         self.name = properties["name"].decode()
         self._n_processors = properties["multiProcessorCount"]
@@ -205,17 +249,26 @@ class Card(Device):
 
     @cached_property
     def _module(self) -> Any:
+        return self._compiled(single=False)
+
+    @cached_property
+    def _single_module(self) -> Any:
+        return self._compiled(single=True)
+
+    def _compiled(self, *, single: bool) -> Any:
         with self._device:
-            return self._cupy.RawModule(code=source(), options=COMPILER_OPTIONS)
+            return self._cupy.RawModule(code=source(single=single), options=COMPILER_OPTIONS)
 
     def _new(self, make: Callable[..., Array], *args: Any) -> Array:
         with self._device, self._stream, self._cupy.cuda.using_allocator(self._pool.malloc):
             return make(*args)
 
+    @names_failures
     def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
         """Return an array whose values are open."""
         return self._new(self._cupy.empty, shape, dtype)
 
+    @names_failures
     def host(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
         """Return an array in page-locked memory."""
         size = int(np.prod(shape))
@@ -225,17 +278,20 @@ class Card(Device):
         out[...] = 0
         return out
 
+    @names_failures
     def copy(self, target: Any, of: Any) -> None:
         """Queue a copy; either side may be an array of ``host``."""
         self._cupy.cuda.runtime.memcpyAsync(
             _address(target), _address(of), of.nbytes, 4, self._stream.ptr
         )  # 4: the addresses say which way
 
+    @names_failures
     def clear(self, array: Array) -> None:
         """Queue the setting of all bytes to 0."""
         if array.nbytes:
             self._cupy.cuda.runtime.memsetAsync(array.data.ptr, 0, array.nbytes, self._stream.ptr)
 
+    @names_failures
     def upload(self, array: np.ndarray) -> Array:
         """Return a copy on the device."""
         out = self.empty(array.shape, array.dtype)
@@ -244,11 +300,13 @@ class Card(Device):
                 out.set(np.ascontiguousarray(array), stream=self._stream)
         return out
 
+    @names_failures
     def download(self, array: Array) -> np.ndarray:
         """Wait, and return a copy on the host."""
         with self._device:
             return array.get(stream=self._stream)
 
+    @names_failures
     def launch(self, kernel: str, n_blocks: int, *args: Any) -> None:
         """Queue a kernel on so many blocks; None stands for an array that is not there."""
         packed = tuple(_NO_ARRAY if arg is None else arg for arg in args)
@@ -258,9 +316,12 @@ class Card(Device):
     def _function(self, kernel: str) -> Any:
         function = self._functions.get(kernel)
         if function is None:
-            function = self._functions[kernel] = self._module.get_function(kernel)
+            is_single = kernel.endswith(SINGLE)
+            module = self._single_module if is_single else self._module
+            function = self._functions[kernel] = module.get_function(kernel.removesuffix(SINGLE))
         return function
 
+    @names_failures
     def blocks_for(self, kernel: str) -> int:
         """Return how many blocks of a kernel run at the same time."""
         found = self._blocks.get(kernel)
@@ -272,26 +333,31 @@ class Card(Device):
             found = self._blocks[kernel] = self._n_processors * max(1, min(per_processor, 8))
         return found
 
+    @names_failures
     def mark(self) -> Any:
         """Return a mark of what is queued so far."""
         return self._stream.record()
 
+    @names_failures
     def wait(self, mark: Any = None) -> None:
         """Wait until the queue is empty, or has come to a mark."""
         (self._stream if mark is None else mark).synchronize()
 
+    @names_failures
     def argsort(self, keys: Array) -> Array:
         """Return the stable order of the keys, as int64."""
         return self._new(self._cupy.argsort, keys)
 
+    @names_failures
     def cumsum(self, values: Array) -> Array:
         """Return the running sums of integers, as int64."""
         return self._new(lambda: self._cupy.cumsum(values, dtype=np.int64))
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return a function that queues what `work` queues, as a graph when called often."""
-        return _Recorded(work, self._stream)
+        return _Recorded(work, self._stream, self.name)
 
+    @names_failures
     def memory(self) -> dict[str, int]:
         """Return bytes: ``used`` by arrays, ``held`` from the card, ``free`` on it."""
         with self._device:
@@ -302,10 +368,11 @@ class Card(Device):
 class _Recorded:
     """Work that is queued call by call at first, and as a CUDA graph later."""
 
-    def __init__(self, work: Callable[[], None], stream: Any) -> None:
-        self._work, self._stream = work, stream
+    def __init__(self, work: Callable[[], None], stream: Any, name: str) -> None:
+        self._work, self._stream, self.name = work, stream, name
         self._uses, self._graph = 0, None
 
+    @names_failures
     def __call__(self) -> None:
         self._uses += 1
         if self._graph is None and self._uses >= CAPTURE_AT:
@@ -313,7 +380,8 @@ class _Recorded:
             try:
                 self._work()
             except BaseException:  # half of the work is no graph
-                self._stream.end_capture()
+                with suppress(Exception):  # what failed first is what the user should see
+                    self._stream.end_capture()
                 raise
             self._graph = self._stream.end_capture()
         if self._graph is None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .runtime import THREADS, Array, Device
+from .runtime import THREADS, Array, Device, kernel_for
 
 #: Columns of numbers that are summed side by side, as in the kernels.
 WIDTH = 8
@@ -38,8 +38,8 @@ class Segments:
         Where segments begin, on the host.
     idx : Array of int32
         On the device; rising in each segment.
-    val : Array or None
-        On the device; None where each sum brings its own.
+    val : Array of float64 or float32, or None
+        On the device; None where each sum brings its own, of float64.
     block : int
         Chunks do not cross multiples of this index: so many entries of what is gathered from fit
         in the card's cache.
@@ -114,10 +114,11 @@ class Segments:
     ) -> None:
         """Queue the sums of the chunks."""
         if self.n_chunks:
+            val = self.val if val is None else val
             self.device.run(
-                "gather_chunks", self.n_chunks, query, self.n_chunks, self.chunk_first,
-                self.chunk_last, self.chunk_slot, self.idx, self.val if val is None else val,
-                source, int(absolute), slots, per_block=THREADS // LANES,
+                kernel_for("gather_chunks", val), self.n_chunks, query, self.n_chunks,
+                self.chunk_first, self.chunk_last, self.chunk_slot, self.idx, val, source,
+                int(absolute), slots, per_block=THREADS // LANES,
             )  # fmt: skip
 
     def sum(
@@ -132,7 +133,8 @@ class Segments:
     ) -> None:
         """Queue the sums of all segments, for the columns of a query or for one."""
         self.sum_chunks(query, source, slots, val=val, absolute=absolute)
+        val = self.val if val is None else val
         self.device.run(
-            "gather_dense", self.n, query, *self.entries, self.val if val is None else val,
-            source, int(absolute), slots, out, per_block=THREADS // LANES,
+            kernel_for("gather_dense", val), self.n, query, *self.entries, val, source,
+            int(absolute), slots, out, per_block=THREADS // LANES,
         )  # fmt: skip

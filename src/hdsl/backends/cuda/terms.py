@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .runtime import Array
+from .runtime import Array, kernel_for
 
 if TYPE_CHECKING:
     from .layout import OnCard
@@ -66,6 +66,7 @@ class Terms:
     def _room_for(self, n_terms: int, n_runs: int) -> None:
         """Allocate arrays of these lengths, and move what there is."""
         device, old = self.device, self.__dict__
+        self.version += 1  # first: some arrays are new even where there is no memory for others
         n_chunks = n_terms // CHUNK + n_runs + 1
         sizes = {
             "pair": (n_terms, np.int32), "value": (n_terms, np.float64),
@@ -80,7 +81,6 @@ class Terms:
         self.part, self.scores = device.empty(n_chunks), device.empty(2 * n_runs)
         self.host_scores = device.host(2 * n_runs)
         self.n_terms, self.n_runs = n_terms, n_runs
-        self.version += 1
 
     def _reserve(self, count: int) -> bool:
         """Make room for a run of so many terms; False where the limit forbids it."""
@@ -132,17 +132,18 @@ class Terms:
         card, device = self.card, self.device
         lead, links = query[2:], card.links
         column = max(1, card.n_rows)
-        device.run("scatter_features", column, query, *card.by_column, card.u)
+        scatter = kernel_for("scatter_features", card.columns.val)
+        device.run(scatter, column, query, *card.by_column, card.u)
         device.run(
             "count_terms", column, lead, *card.by_column[:2], links.ptr, links.idx, card.u,
             self._tiles, card.ticket, self.table, self.run_features, self.run_chunks,
             self.chunk_first,
         )  # fmt: skip
         device.run(
-            "fill_terms", column, lead, *card.by_column, links.ptr, links.idx, card.link_pair,
-            card.u, self._tiles, self.pair, self.value,
+            kernel_for("fill_terms", card.columns.val), column, lead, *card.by_column, links.ptr,
+            links.idx, card.link_pair, card.u, self._tiles, self.pair, self.value,
         )  # fmt: skip
-        device.run("scatter_features", column, query, *card.by_column[:2], None, card.u)
+        device.run(scatter, column, query, *card.by_column[:2], None, card.u)
 
     def queue_scores(self, w: Array, diagonal: Array) -> None:
         """Queue C_ii + C_jj and S_ij of all runs, and their copy to the host."""

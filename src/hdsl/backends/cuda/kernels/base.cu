@@ -13,6 +13,12 @@ typedef long long i64;
 // Comparisons whose terms one block sums.
 #define CHUNK 2048
 
+// The type in which values of X are stored; sums and products are double.
+#ifndef STORED
+#define STORED double
+#endif
+typedef STORED stored;
+
 #define INF __longlong_as_double(0x7ff0000000000000LL)
 
 // --- losses of one margin: the value, and its first two derivatives -----------------------------

@@ -202,7 +202,7 @@ __device__ inline void climb_on(
 template <int W>
 __device__ inline void partners_of(
     const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
-    const i64* long_ptr, const int* idx, const double* val, const double* source,
+    const i64* long_ptr, const int* idx, const stored* val, const double* source,
     const double* slots, const double* diagonal, double* S, double* block_value,
     double* block_entry, i64* block_partner, unsigned* ticket, double* value, i64* partner,
     double* entry, double scale, i64* climb, double* best_score
@@ -226,7 +226,7 @@ __device__ inline void partners_of(
 // those after i where asked. Writes S too where it is there; goes on with an ascent where one is.
 KERNEL gather_partners(
     const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
-    const i64* long_ptr, const int* idx, const double* val, const double* source,
+    const i64* long_ptr, const int* idx, const stored* val, const double* source,
     const double* slots, const double* diagonal, double* S, double* block_value,
     double* block_entry, i64* block_partner, unsigned* ticket, double* value, i64* partner,
     double* entry, double scale, i64* climb, double* best_score
@@ -337,7 +337,7 @@ KERNEL count_terms(
 
 // Writes the terms that were counted.
 KERNEL fill_terms(
-    const i64* lead, const i64* ptr, const int* idx, const double* val, const i64* link_ptr,
+    const i64* lead, const i64* ptr, const int* idx, const stored* val, const i64* link_ptr,
     const int* neighbor, const int* pair, const double* v, const i64* tile_first, int* term_pair,
     double* term_value
 ) {

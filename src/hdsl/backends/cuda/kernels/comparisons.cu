@@ -89,7 +89,7 @@ __device__ inline void end_slopes(i64 n_chunks, double* part, unsigned* ticket, 
 // --- margins along a move ------------------------------------------------------------------------
 
 __device__ inline void scatter_atom(
-    const i64* atom, const i64* ptr, const int* idx, const double* val, double* u
+    const i64* atom, const i64* ptr, const int* idx, const stored* val, double* u
 ) {
     i64 i = atom[0], j = atom[1];
     if (i < 0) return;
@@ -116,7 +116,7 @@ __device__ inline void scatter_atom(
 // Writes u = X[:, i] + sign X[:, j] for the rows of either (X as CSC), with (i, j, sign) from
 // atoms[0:3], and v likewise from atoms[4:7]. An i of -1 is no atom. The rest of u and v is zeros.
 KERNEL scatter_atoms(
-    const i64* atoms, const i64* ptr, const int* idx, const double* val, double* u, double* v
+    const i64* atoms, const i64* ptr, const int* idx, const stored* val, double* u, double* v
 ) {
     scatter_atom(atoms, ptr, idx, val, u);
     scatter_atom(atoms + 4, ptr, idx, val, v);

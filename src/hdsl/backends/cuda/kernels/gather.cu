@@ -1,6 +1,6 @@
 // Segmented sums: out[q] = Σ val[k] * source[idx[k]] over the segments q of a sparse matrix, for up
 // to 8 columns of `source` side by side. Columns of X, links of rows and products of pairs are such
-// segments.
+// segments. Values of X may be stored as float; those of links and products are double.
 //
 // Eight threads own a segment. A segment above `limit` is cut into chunks, which come first and
 // leave their sums in slots; blocks of source stay in the cache while their chunks are summed.
@@ -17,7 +17,7 @@ __device__ inline int width_of(const i64* query) {
 
 // Writes X[:, f] of the features of a query side by side, or zeros there without `val` (X as CSC).
 KERNEL scatter_features(
-    const i64* query, const i64* ptr, const int* idx, const double* val, double* U
+    const i64* query, const i64* ptr, const int* idx, const stored* val, double* U
 ) {
     i64 n = query[0], n_blocks = gridDim.x;
     int width = width_of(query);
@@ -34,7 +34,7 @@ KERNEL scatter_features(
 // The share of one thread in the sum over [first, last).
 template <int W>
 __device__ inline double gather_part(
-    i64 first, i64 last, const int* __restrict__ idx, const double* __restrict__ val,
+    i64 first, i64 last, const int* __restrict__ idx, const stored* __restrict__ val,
     const double* __restrict__ source, bool absolute, int lane
 ) {
     double x = 0.0;
@@ -59,7 +59,7 @@ template <int W> __device__ inline double add_lanes(double x) {
 template <int W>
 __device__ inline void gather_chunks_of(
     i64 n_chunks, const i64* chunk_first, const i64* chunk_last, const int* chunk_slot,
-    const int* idx, const double* val, const double* source, bool absolute, double* slots
+    const int* idx, const stored* val, const double* source, bool absolute, double* slots
 ) {
     int lane = threadIdx.x % LANES;
     i64 n_rounds = (n_chunks + THREADS / LANES - 1) / (THREADS / LANES);
@@ -79,7 +79,7 @@ __device__ inline void gather_chunks_of(
 // Sums the chunks of long segments.
 KERNEL gather_chunks(
     const i64* query, i64 n_chunks, const i64* chunk_first, const i64* chunk_last,
-    const int* chunk_slot, const int* idx, const double* val, const double* source, i64 absolute,
+    const int* chunk_slot, const int* idx, const stored* val, const double* source, i64 absolute,
     double* slots
 ) {
     switch (width_of(query)) {
@@ -98,7 +98,7 @@ KERNEL gather_chunks(
 template <int W>
 __device__ inline double segment_sum(
     i64 q, i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr,
-    const int* idx, const double* val, const double* source, bool absolute, const double* slots
+    const int* idx, const stored* val, const double* source, bool absolute, const double* slots
 ) {
     int lane = threadIdx.x % LANES;
     double x = 0.0;
@@ -119,7 +119,7 @@ __device__ inline double segment_sum(
 template <int W>
 __device__ inline void gather_dense_of(
     i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr, const int* idx,
-    const double* val, const double* source, bool absolute, const double* slots, double* out
+    const stored* val, const double* source, bool absolute, const double* slots, double* out
 ) {
     int lane = threadIdx.x % LANES;
     i64 n_rounds = (n + THREADS / LANES - 1) / (THREADS / LANES);
@@ -135,7 +135,7 @@ __device__ inline void gather_dense_of(
 // Writes the sums of all segments.
 KERNEL gather_dense(
     const i64* query, i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr,
-    const int* idx, const double* val, const double* source, i64 absolute, const double* slots,
+    const int* idx, const stored* val, const double* source, i64 absolute, const double* slots,
     double* out
 ) {
     switch (width_of(query)) {
@@ -192,7 +192,7 @@ template <int W> __device__ inline Best best_of_block(Best best) {
 template <int W>
 __device__ inline bool best_partners(
     const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
-    const i64* long_ptr, const int* idx, const double* val, const double* source,
+    const i64* long_ptr, const int* idx, const stored* val, const double* source,
     const double* slots, const double* diagonal, double* S, double* block_value,
     double* block_entry, i64* block_partner, unsigned* ticket, Best& best
 ) {

@@ -13,8 +13,8 @@ __device__ inline i64 segment_of(i64 k, const i64* ptr, i64 n) {
 
 // Writes features and values of X by rows from its columns; order[q] is the place of entry q there.
 KERNEL transpose(
-    i64 n, i64 n_features, const i64* order, const i64* ptr, const double* val, int* feature,
-    double* value
+    i64 n, i64 n_features, const i64* order, const i64* ptr, const stored* val, int* feature,
+    stored* value
 ) {
     for (i64 q = blockIdx.x * (i64)THREADS + threadIdx.x; q < n; q += gridDim.x * (i64)THREADS) {
         i64 k = order[q];
@@ -25,7 +25,7 @@ KERNEL transpose(
 
 // The value of a feature in a row with sorted features; 0 where it has none.
 __device__ inline double value_at(
-    const i64* row_ptr, const int* feature, const double* value, int row, int j
+    const i64* row_ptr, const int* feature, const stored* value, int row, int j
 ) {
     i64 low = row_ptr[row], end = row_ptr[row + 1], high = end;
     while (low < high) {
@@ -39,8 +39,8 @@ __device__ inline double value_at(
 // For every entry (a, j) of X by columns, the pairs {a, b}, b >= a, whose rows share feature j:
 // counts them, or writes pair and product from `at` on. So products come sorted by feature and pair.
 KERNEL pair_products(
-    i64 nnz, i64 n_features, const i64* col_ptr, const int* col_idx, const double* col_val,
-    const i64* row_ptr, const int* feature, const double* value, const i64* link_ptr,
+    i64 nnz, i64 n_features, const i64* col_ptr, const int* col_idx, const stored* col_val,
+    const i64* row_ptr, const int* feature, const stored* value, const i64* link_ptr,
     const int* neighbor, const int* pair, int* counts, const i64* upto, int* out_pair,
     double* out_product
 ) {
