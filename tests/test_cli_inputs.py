@@ -156,6 +156,9 @@ def test_tables_of_other_kinds(place, tmp_path):
     assert hit["id"] == found.ids[hit["row"]]
     line = good("search", out, "goal", "-k", 1).stdout.splitlines()[1]
     assert hit["id"] in line.split()
+    good("export", out, "--to", "jsonl", "-o", tmp_path / "i.jsonl")
+    lines = (tmp_path / "i.jsonl").read_text(encoding="utf-8").splitlines()
+    assert [json.loads(line)["name"] for line in lines] == found.ids.tolist()
     result = good("evaluate", out, path, *told[:5])
     assert "88 rows, not all held out" in result.stdout
 

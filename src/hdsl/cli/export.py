@@ -40,7 +40,7 @@ def export(
     """Write the documents of a model as a file that a search engine loads, or one query.
 
     The dot product of a query with a document is the learned cosine. Each document has its row
-    number as id, label, text and learned length.
+    number as id, its own id as name where the model has ids, label, text and learned length.
 
     For example:
 
@@ -65,9 +65,8 @@ def export(
     inputs.check_output(output, SUFFIXES[to])
     rows = learned.rows(X)
     fields: dict[str, Any] = {"length": learned.model.lengths(rows).tolist()}
-    for name, values in (("label", collection.labels), ("text", collection.texts)):
-        if values is not None:
-            fields[name] = values.tolist()
+    named = {"name": collection.ids, "label": collection.labels, "text": collection.texts}
+    fields |= {name: values.tolist() for name, values in named.items() if values is not None}
     pieces = export_rows(
         to, learned.model.index_rows(rows, cosine=cosine), names=names, fields=fields
     )
