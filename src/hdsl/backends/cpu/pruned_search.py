@@ -33,8 +33,9 @@ SMALLEST, LARGEST = 1e-12, 1e12
 #: Bytes of the blocks that are laid out at a time.
 ROOM = 2**29
 
-#: Time of an entry, of a value of a computed row, and to look at one row, in multiplications.
-ENTRY_COST, VALUE_COST, ROW_COST = 1.3, 2.5, 0.1
+#: Time of an entry, of a value of a computed row, to look at one row, and of an entry that is read
+#: to find first scores, in multiplications.
+ENTRY_COST, VALUE_COST, ROW_COST, FIRST_COST = 1.3, 4.0, 0.1, 16.0
 
 
 class Plan(NamedTuple):
@@ -128,7 +129,7 @@ class PrunedSearch:
             cost = ENTRY_COST * entries + VALUE_COST * self.row_size * computed
             plans.append(Plan(share, cost))
         best = min(plans, key=lambda plan: plan.cost)
-        tried = 2 * BUDGET + 60 * self.row_size
+        tried = FIRST_COST * BUDGET + 60 * self.row_size
         return best._replace(cost=best.cost + tried + ROW_COST * n)
 
     def first_scores(self, lists: tuple[Any, ...]) -> np.ndarray:
@@ -144,7 +145,7 @@ class PrunedSearch:
         kernels.fill_rare(*self.index_arrays, first_rare, columns, rows, values)
         out = np.empty((2, m))
         self.workers.run_pieces(
-            kernels.first_scores, m, 2 * BUDGET + 60 * self.row_size, np.arange(m), BUDGET, TRIED,
+            kernels.first_scores, m, FIRST_COST * BUDGET + 60 * self.row_size, np.arange(m), BUDGET, TRIED,
             first_rare, columns, rows, values, *self.query_arrays, *self.index_arrays,
             *lists[:5], out,
         )  # fmt: skip
