@@ -83,9 +83,9 @@ class ShardedLayout(Layout):
 
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> ShardedProblem:
         """Return the problem of a loss, a scale and a prior."""
-        return ShardedProblem(
-            [CPUProblem(part, self.features, loss, scale, prior) for part, _ in self._shards]
-        )
+        n = sum(part.n_comparisons for part, _ in self._shards)
+        given = self.features, loss, scale, prior, n
+        return ShardedProblem([CPUProblem(part, *given) for part, _ in self._shards])
 
 
 class ShardedProblem(Problem):

@@ -27,9 +27,13 @@ class Corrections:
     comparisons : Comparisons
     loss : Loss
     scale : float
+    n_in_all : int, default=None
+        Comparisons of all problems that are added up; None for this one alone.
     """
 
-    def __init__(self, comparisons: Comparisons, loss: Loss, scale: float) -> None:
+    def __init__(
+        self, comparisons: Comparisons, loss: Loss, scale: float, n_in_all: int | None = None
+    ) -> None:
         self.of, self.loss, self.scale = comparisons, loss, scale
         pairs = comparisons.pairs
         self._work = np.zeros(comparisons.rows.n_rows)
@@ -39,7 +43,7 @@ class Corrections:
         # Comparisons in groups with the same pair that is to win, every so manieth group.
         order = np.argsort(comparisons.positive_pair, kind="stable")
         winner, count = np.unique(comparisons.positive_pair, return_counts=True)
-        stride = -(-comparisons.n_comparisons // CURVATURE_SAMPLE)
+        stride = -(-(n_in_all or comparisons.n_comparisons) // CURVATURE_SAMPLE)
         chosen = np.repeat(np.arange(len(winner)) % stride == 0, count)
         self._sample = order[chosen]
         self._group_ptr = np.concatenate([[0], np.cumsum(count[::stride])])

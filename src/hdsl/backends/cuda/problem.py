@@ -77,12 +77,21 @@ class CUDAProblem(Problem):
         λ of the domain.
     prior : float, default=0.0
         Weight of the plain dot product under the learned part.
+    n_in_all : int, default=None
+        Comparisons of all problems that this one is added to; None where it is the whole.
     """
 
     def __init__(
-        self, card: OnCard, features: np.ndarray, loss: Loss, scale: float, prior: float = 0.0
+        self,
+        card: OnCard,
+        features: np.ndarray,
+        loss: Loss,
+        scale: float,
+        prior: float = 0.0,
+        n_in_all: int | None = None,
     ) -> None:
         self.card, self.device, self.features = card, card.device, features
+        self.n_in_all = n_in_all
         self.loss, self.code = loss, CODES[type(loss)]
         self.scale, self.prior = float(scale), float(prior)
         self.n_comparisons, self.n_features = card.n, card.n_features
@@ -327,7 +336,7 @@ class CUDAProblem(Problem):
 
     @cached_property
     def _corrections(self) -> Corrections:
-        return Corrections(self.card.of, self.loss, self.scale)
+        return Corrections(self.card.of, self.loss, self.scale, self.n_in_all)
 
     def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.
