@@ -26,6 +26,7 @@ from distributed import Client, LocalCluster
 import clusters
 import hdsl
 import hdsl.dask
+import runs
 import test_conformance as conformance
 from devices import DEVICES, Emulator
 from hdsl.backends.cpu.kernels.gradient import list_reaching
@@ -35,13 +36,10 @@ from hdsl.backends.dask.building import chosen_shards, group_anchors
 from hdsl.backends.dask.folding import fold, total
 from hdsl.core import losses
 from hdsl.core.oracle import ORACLES
-from hdsl.core.snapshot import Snapshots
-from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from hdsl.search import top_k
 from hdsl.triplets import neighbor_triplets
 from pairwise import pairwise
-from strategies import make_twin, random_arrays
 
 pytestmark = [
     # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
@@ -206,41 +204,23 @@ def test_conformance(name, monkeypatch):
 @pytest.mark.parametrize(
     ("n_shards", "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"),
     pairwise(
-        [2, 5], sorted(ORACLES), sorted(RULES.keys() - {"corrective"}), conformance.ALL_LOSSES,
-        [None, 12], [False, True], [0.0, 0.3], [3, 4],
+        [2, 5], sorted(ORACLES), sorted(RULES), conformance.ALL_LOSSES, [None, 12], [False, True],
+        [0.0, 0.3], [3, 4],
     ),
 )  # fmt: skip
 def test_the_path_is_that_of_one_machine(
     n_shards, oracle, rule, loss, batch_size, weighted, prior, width
 ):
     """On one or two workers the same to the last bit, also when it goes on from a snapshot."""
-    X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
-    rng = np.random.default_rng(8)
-    T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
-    weights = rng.random(len(T)) if weighted else None
-    # Pairwise steps from 0 leave ties of scores, which rounding settles.
-    init = "oracle" if rule == "pairwise" else "zero"
-    options = Options(batch_size=batch_size, max_iter=10, tol=1e-6, init=init)
-    taken = []
-
-    def run(layout, latest=None, save=lambda take: None):
-        problem = make_twin(X, T, loss, 5.0, prior, weights, layout=layout).ours
-        return frank_wolfe(
-            problem, ORACLES[oracle](), RULES[rule], options, rng=np.random.default_rng(5),
-            snapshots=Snapshots(latest, save),
-        )  # fmt: skip
-
-    shards = partial(clusters.cluster_layout, n_shards=n_shards)
-    one = run(partial(CPULayout, workers=Workers(1)))
+    run = partial(
+        runs.run_in_parts, oracle=oracle, rule=rule, loss=loss, batch_size=batch_size,
+        weighted=weighted, prior=prior, width=width, max_iter=6 if rule == "corrective" else 10,
+    )  # fmt: skip
+    shards, taken = partial(clusters.cluster_layout, n_shards=n_shards), []
     two = run(partial(shards, n_workers=2), save=lambda take: taken.append(take()))
-    assert (one.status, one.n_iter) == (two.status, two.n_iter)
-    assert_array_equal(one.atoms, two.atoms)
-    for name in ("step_size", "objective", "gap"):
-        assert_allclose(one.trace[name], two.trace[name], rtol=1e-9, atol=1e-9)
-    for again in (run(partial(shards, n_workers=1)), run(shards, taken[min(4, len(taken) - 1)])):
-        assert_array_equal(again.weights, two.weights)
-        for name in set(two.trace.dtype.names) - {"seconds"}:
-            assert_array_equal(again.trace[name], two.trace[name])
+    runs.assert_same_path(run(partial(CPULayout, workers=Workers(1))), two)
+    runs.assert_same_run(run(partial(shards, n_workers=1)), two)
+    runs.assert_same_run(run(shards, latest=taken[min(4, len(taken) - 1)]), two)
 
 
 # --- the estimator -------------------------------------------------------------------------------

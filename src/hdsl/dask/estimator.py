@@ -188,11 +188,6 @@ callback, random_state, verbose
         here = copy(self)
         here.device = "cpu"  # the client needs no GPU
         check_parameters(here)
-        if self.step == "corrective":
-            raise ValueError(
-                "The 'step' parameter of hdsl.dask.HDSL cannot be 'corrective', which asks for all "
-                "pairs of atoms at once: use 'away', 'pairwise', 'blended' or 'forward'."
-            )
         user_input.check_word("HDSL", "device", self.device, ("cpu", "cuda"))
         if self.device != "cpu" and not isinstance(self.loss, str):
             raise ValueError("A loss of your own needs device='cpu': GPUs compute named ones only.")
