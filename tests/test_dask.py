@@ -295,6 +295,48 @@ def test_fit_is_that_of_one_machine(threads, kind, supervision, norm, batch_size
         assert many.cluster_[f"{name}_per_iteration"] > 0
 
 
+CLASSES = {
+    "rows": {},
+    "centers": {"class_centers": "rows"},
+    "centers of classes": {"class_centers": "classes"},
+    "landmarks": {"objective": "classification"},
+    "20 landmarks": {"objective": "classification", "landmarks": 20},
+    "given landmarks": {"objective": "classification", "landmarks": list(range(0, 60, 2))},
+}
+
+
+@pytest.mark.filterwarnings("ignore:Early stopping holds out")
+@pytest.mark.parametrize(
+    ("classes", "mining", "mine_every", "early_stopping", "step", "weighted", "batch_size"),
+    pairwise(
+        [*CLASSES], ["neighbors", "random"], [None, 5], [False, True], ["away", "corrective"],
+        [False, True], [None, 30],
+        allowed=lambda classes, mining, every, *_: (
+            "landmarks" not in classes or (mining, every) == ("neighbors", None)
+        ),
+    ),
+)  # fmt: skip
+def test_labels_are_used_as_on_one_machine(
+    threads, classes, mining, mine_every, early_stopping, step, weighted, batch_size
+):
+    """Rows that stand for classes, triplets mined again, and rows held out."""
+    X, y, _ = data(n=70)
+    order = np.arange(len(y))
+    order[9], y[9] = 4, y[4]  # equal rows count as one
+    X, rng = X[order], np.random.default_rng(1)
+    weights = rng.integers(3, size=len(y)).astype(float) if weighted else None
+    params = settings_of(
+        **CLASSES[classes], mining=mining, mine_every=mine_every, early_stopping=early_stopping,
+        validation_fraction=0.3, step=step, batch_size=batch_size,
+        max_iter=8 if step == "corrective" else 12,
+    )  # fmt: skip
+    one = hdsl.HDSL(**params).fit(X, y, sample_weight=weights)
+    many = hdsl.dask.HDSL(**params, n_shards=3).fit(clusters.cut(X), y, sample_weight=weights)
+    assert_same_path(one, many)
+    if early_stopping:
+        assert many.validation_score_ == pytest.approx(one.validation_score_)
+
+
 @pytest.mark.skipif("emulator" not in DEVICES, reason="the emulator of GPUs is not built here")
 @pytest.mark.parametrize("batch_size", [None, 30])
 def test_workers_compute_on_their_gpus(threads, monkeypatch, batch_size):
