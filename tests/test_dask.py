@@ -229,6 +229,8 @@ def test_the_path_is_that_of_one_machine(
 def test_parameters_are_those_of_one_machine():
     own, plain = hdsl.dask.HDSL().get_params(), hdsl.HDSL().get_params()
     assert {name: own[name] for name in plain} == plain
+    orders = [[*inspect.signature(kind).parameters] for kind in (hdsl.HDSL, hdsl.dask.HDSL)]
+    assert orders[0] == orders[1][: len(plain)]
     assert own.keys() - plain.keys() == {"client", "n_shards", "timeout"}
     assert clone(hdsl.dask.HDSL(n_shards=7)).n_shards == 7
 
@@ -307,17 +309,15 @@ CLASSES = {
 
 @pytest.mark.filterwarnings("ignore:Early stopping holds out")
 @pytest.mark.parametrize(
-    ("classes", "mining", "mine_every", "early_stopping", "step", "weighted", "batch_size"),
+    ("classes", "mining", "early_stopping", "step", "weighted", "batch_size"),
     pairwise(
-        [*CLASSES], ["neighbors", "random"], [None, 5], [False, True], ["away", "corrective"],
-        [False, True], [None, 30],
-        allowed=lambda classes, mining, every, *_: (
-            "landmarks" not in classes or (mining, every) == ("neighbors", None)
-        ),
+        [*CLASSES], ["neighbors", "neighbors again", "random"], [False, True],
+        ["away", "corrective"], [False, True], [None, 30],
+        allowed=lambda classes, mining, *_: "landmarks" not in classes or mining == "neighbors",
     ),
 )  # fmt: skip
 def test_labels_are_used_as_on_one_machine(
-    threads, classes, mining, mine_every, early_stopping, step, weighted, batch_size
+    threads, classes, mining, early_stopping, step, weighted, batch_size
 ):
     """Rows that stand for classes, triplets mined again, and rows held out."""
     X, y, _ = data(n=70)
@@ -325,10 +325,11 @@ def test_labels_are_used_as_on_one_machine(
     order[9], y[9] = 4, y[4]  # equal rows count as one
     X, rng = X[order], np.random.default_rng(1)
     weights = rng.integers(3, size=len(y)).astype(float) if weighted else None
+    mining, *again = mining.split()
     params = settings_of(
-        **CLASSES[classes], mining=mining, mine_every=mine_every, early_stopping=early_stopping,
-        validation_fraction=0.3, step=step, batch_size=batch_size,
-        max_iter=8 if step == "corrective" else 12,
+        **CLASSES[classes], mining=mining, mine_every=3 if again else None,
+        early_stopping=early_stopping, validation_fraction=0.3, step=step, batch_size=batch_size,
+        max_iter=6,
     )  # fmt: skip
     one = hdsl.HDSL(**params).fit(X, y, sample_weight=weights)
     many = hdsl.dask.HDSL(**params, n_shards=3).fit(clusters.cut(X), y, sample_weight=weights)
@@ -417,14 +418,27 @@ def test_neighbour_triplets_are_those_of_one_machine(threads):
     assert all(weights is None for _, weights in made)
 
 
-def test_validation_triplets_choose_the_model(client):
-    X, _, T = data()
-    params = settings_of(max_iter=20, n_iter_no_change=None)
-    val = {"X_val": X[:30], "triplets_val": T[(T < 30).all(axis=1)]}
-    one = hdsl.HDSL(**params).fit(X, triplets=T, **val)
-    many = hdsl.dask.HDSL(**params).fit(clusters.cut(X), triplets=T, **val)
+@pytest.mark.filterwarnings("ignore:Early stopping holds out")
+@pytest.mark.parametrize("by", ["triplets_val", "y_val", "held-out triplets", "scoring"])
+def test_validation_chooses_the_model(threads, by):
+    X, y, T = data()
+    params = settings_of(max_iter=20, n_iter_no_change=None, validation_fraction=0.4)
+    given, val = {"triplets": T}, {"X_val": X[:30]}
+    if by == "triplets_val":
+        val["triplets_val"] = T[(T < 30).all(axis=1)]
+    elif by == "held-out triplets":
+        params["early_stopping"], val = True, {}
+        given["sample_weight"] = np.random.default_rng(1).integers(3, size=len(T)).astype(float)
+    else:
+        given, val["y_val"] = {"y": y}, np.append(y[1:30], 7)  # a label that no row has
+        if by == "scoring":
+            params["scoring"] = lambda model, X, y: float(model.similarity(X)[0].sum())
+    one = hdsl.HDSL(**params).fit(X, **given, **val)
+    many = hdsl.dask.HDSL(**params).fit(clusters.cut(X), **given, **val)
     assert_same_path(one, many)
     assert many.validation_score_ == pytest.approx(one.validation_score_)
+    along = [model.trace_["validation_score"] for model in (one, many)]
+    assert_allclose(*along, rtol=1e-12)
 
 
 def test_a_path_goes_on(client):
@@ -451,14 +465,12 @@ def test_one_machine_says_where_to_go():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"mine_every": 5}, "mine_every"),
-        ({"objective": "classification"}, "objective"),
-        ({"early_stopping": True}, "X_val"),
+        ({"early_stopping": True, "scoring": lambda model, X, y: 0.0}, "pass X_val"),
         ({"n_jobs": 2}, "threads"),
         ({"device": "cuda:1"}, "must be one of 'cpu', 'cuda'"),
         ({"n_shards": 0}, "n_shards"),
         ({"timeout": 0}, "timeout"),
-        ({"mining": lambda X, y, rng: None}, "one place"),
+        ({"mining": lambda X, y, rng: None}, "all rows of X as one matrix"),
         ({"memory_limit": 1e-6}, "each worker needs about .* Use .* workers or more"),
     ],
 )
@@ -594,24 +606,45 @@ def test_an_interrupt_in_a_round_leaves_the_model_so_far(client, interruptible):
     assert_clean(client)
 
 
-def test_a_checkpoint_resumes_to_the_same_bytes(client, tmp_path, write_each_iteration):
-    X, _, T = data()
-    blocks = clusters.cut(X)
-    params = settings_of(checkpoint=tmp_path / "run.ckpt")
-    whole = hdsl.dask.HDSL(**{**params, "checkpoint": None}).fit(blocks, triplets=T)
+def fail_and_resume(folder, blocks, given, nth=1, **params):
+    """Return the bytes of a fit, and of one that fails when it is at iteration 7 the nth time."""
+    params, seen = settings_of(max_iter=8, **params), []
 
     def fail(state):
-        if state.n_iter == 7:
+        seen.append(state.n_iter)
+        if seen.count(7) == nth:
             raise RuntimeError("lights out")
 
+    whole = hdsl.dask.HDSL(**params).fit(blocks, **given)
+    params["checkpoint"] = folder / "run.ckpt"
     with pytest.raises(RuntimeError, match="lights out"):
-        hdsl.dask.HDSL(**params, callback=fail).fit(blocks, triplets=T)
+        hdsl.dask.HDSL(**params, callback=fail).fit(blocks, **given)
+    resumed = hdsl.dask.HDSL(**params).fit(blocks, **given)
+    assert (folder / "run.ckpt").exists()  # until the model itself is saved
+    return bytes_of(whole, folder), bytes_of(resumed, folder)
+
+
+def test_a_checkpoint_resumes_to_the_same_bytes(client, tmp_path, write_each_iteration):
+    X, _, T = data()
+    blocks, given = clusters.cut(X), {"triplets": T}
+    whole, resumed = fail_and_resume(tmp_path, blocks, given)
+    assert resumed == whole
     assert_clean(client)
-    resumed = hdsl.dask.HDSL(**params).fit(blocks, triplets=T)
-    assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
-    assert (tmp_path / "run.ckpt").exists()  # until the model itself is saved
+    model = hdsl.dask.HDSL(**settings_of(max_iter=8, checkpoint=tmp_path / "run.ckpt"))
     with pytest.raises(ValueError, match="other X"):
-        hdsl.dask.HDSL(**params).fit([2.0 * blocks[0], *blocks[1:]], triplets=T)
+        model.fit([2.0 * blocks[0], *blocks[1:]], **given)
+
+
+@pytest.mark.filterwarnings("ignore:Early stopping holds out")
+@pytest.mark.parametrize(
+    ("nth", "params"),
+    [(1, {"mine_every": 4, "step": "corrective"}), (2, {"early_stopping": True})],
+    ids=["mined again", "refit"],
+)
+def test_a_checkpoint_of_several_stages(threads, tmp_path, write_each_iteration, nth, params):
+    X, y, _ = data()
+    whole, resumed = fail_and_resume(tmp_path, clusters.cut(X), {"y": y}, nth, **params)
+    assert resumed == whole
 
 
 def test_two_fits_share_a_cluster(client, tmp_path):
@@ -658,15 +691,16 @@ def test_a_killed_worker_changes_no_byte(client, tmp_path):
     X, y, _ = data()
     first, *others = clusters.cut(X)
     given = [first, *(dask.delayed(block) for block in others)]  # of the client, and loaded again
-    whole = hdsl.dask.HDSL(**settings_of()).fit(given, y)
+    params = settings_of(step="corrective", mine_every=4)  # the victim dies after both
+    whole = hdsl.dask.HDSL(**params).fit(given, y)
     seen = []
 
     def kill(state):
         seen.append(state.n_iter)
-        if state.n_iter == 11:
+        if state.n_iter == 7:
             os.kill(pids(client)[0], signal.SIGKILL)
 
-    model = hdsl.dask.HDSL(**settings_of(callback=kill)).fit(given, y)
+    model = hdsl.dask.HDSL(**params, callback=kill).fit(given, y)
     assert model.cluster_["n_lost"] == 1
     assert seen == sorted(set(seen))  # a callback sees each model once
     assert bytes_of(model.set_params(callback=None), tmp_path) == bytes_of(whole, tmp_path)
@@ -674,11 +708,12 @@ def test_a_killed_worker_changes_no_byte(client, tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Early stopping holds out")
 def test_workers_killed_at_any_moment_change_no_byte(client, tmp_path):
     """Twenty kills, from the first task to the last round."""
     X, y, _ = data(n=150, d=60)
     blocks = [dask.delayed(block) for block in clusters.cut(X)]
-    params = settings_of(max_iter=40, timeout=60.0)
+    params = settings_of(max_iter=40, timeout=60.0, mine_every=15, early_stopping=True)
     begin = time.monotonic()
     whole = bytes_of(hdsl.dask.HDSL(**params).fit(blocks, y), tmp_path)
     took, rng, n_lost = time.monotonic() - begin, np.random.default_rng(0), 0
