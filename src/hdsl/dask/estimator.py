@@ -69,7 +69,8 @@ random_state, verbose
     cluster_ : dict
         Of the last fit: n_shards, n_workers, n_lost (workers that died), times_held (shards that
         hold a row, in the mean), bytes_per_worker (estimated before the work), and rounds, bytes
-        down (from the client), up, and between workers, each per iteration.
+        down (from the client), up, and between workers, each per iteration. With early stopping
+        all but n_lost is of the refit.
 
     See Also
     --------
@@ -182,7 +183,8 @@ random_state, verbose
             checkpoint.check(fits[-1].identity(given, held))
         checked.norm_, checked.columns_ = rows.norm, rows.columns
         path.learn(fits[0] if len(fits) == 1 else Refit(*fits), checked)
-        self.cluster_ = fits[-1].report or fits[0].report
+        n_lost = sum(fit.report.get("n_lost", 0) for fit in fits)
+        self.cluster_ = {**(fits[-1].report or fits[0].report), "n_lost": n_lost}
         self.__dict__.pop("checkpoint_file_", None)
         if checkpoint is not None and self.status_ != "interrupted":
             self.checkpoint_file_ = checkpoint.file
