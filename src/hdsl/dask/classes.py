@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from ..backends.dask.building import Compared, Source, held
 from ..similarity import unit_rows
-from ..triplets.classes import class_comparisons
+from ..triplets.classes import Anchors, ClassRows, class_comparisons
 from ..triplets.rows import row_keys
 from .blocks import Blocks
 
@@ -27,25 +27,15 @@ def times_block(block: sp.csr_array, factors: sp.csr_array) -> tuple[sp.csr_arra
 
 
 def compare_block(
-    block: sp.csr_array,
-    others: sp.csr_array,
-    of_class: np.ndarray,
-    first: int,
-    rows: np.ndarray,
-    anchors: np.ndarray,
-    codes: np.ndarray,
-    own: np.ndarray,
-    total: np.ndarray,
+    block: sp.csr_array, of: ClassRows, rows: np.ndarray, anchors: Anchors, total: np.ndarray
 ) -> Compared:
     """Return the comparisons of some rows of a block with rows that stand for classes.
 
-    `total` is what the comparisons of each anchor weigh in sum. The other parameters are those of
-    ``triplets.classes.class_comparisons``.
+    `total` is what the comparisons of each anchor weigh in sum.
     """
     if not len(rows):
         return np.empty((0, 3), dtype=np.int64), np.empty(0)
-    X = sp.csr_array(block)[rows]
-    made, place, share = class_comparisons(X, anchors, codes, own, others, of_class, first)
+    made, place, share = class_comparisons(sp.csr_array(block)[rows], anchors, of)
     return made, (share * total)[place]
 
 
@@ -83,20 +73,14 @@ def landmark_means(rows: Blocks, of: Supervision) -> LandmarkMeans:
 
 
 def class_blocks(
-    rows: Blocks,
-    others: sp.csr_array,
-    of_class: np.ndarray,
-    codes: np.ndarray,
-    own: np.ndarray,
-    total: np.ndarray,
+    rows: Blocks, of: ClassRows, codes: np.ndarray, own: np.ndarray, total: np.ndarray
 ) -> Source:
     """Return comparisons of the rows of positive weight with rows that stand for classes.
 
     Parameters
     ----------
     rows : Blocks
-    others, of_class
-        As in ``triplets.classes.class_comparisons``.
+    of : ClassRows
     codes, own, total : ndarray of shape (n_rows,)
         Class of each row, what stands for it, and what its comparisons weigh in sum.
     """
@@ -104,6 +88,5 @@ def class_blocks(
     anchors = np.flatnonzero(total)
     for first, part in zip(rows.starts[:-1], rows.cut(anchors), strict=True):
         here = first + part
-        each.append((part, here, codes[here], own[here], total[here]))
-    args = (held(client, others), of_class, rows.shape[0])
-    return Source(client, rows.source, compare_block, args, each)
+        each.append((part, Anchors(here, codes[here], own[here]), total[here]))
+    return Source(client, rows.source, compare_block, (held(client, of),), each)

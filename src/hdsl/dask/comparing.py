@@ -10,7 +10,7 @@ from ..backends.dask.building import Joined, Source
 from ..estimators.mining import check_landmarks_suffice
 from ..estimators.supervision import Supervision
 from ..triplets import random_triplets
-from ..triplets.classes import class_factors
+from ..triplets.classes import ClassRows, class_factors
 from . import classes, mapping
 from .blocks import Blocks
 from .mining import neighbor_blocks, only_new, with_weights
@@ -108,8 +108,8 @@ class Comparisons:
         if of.class_centers == "classes":
             total *= class_factors(total, of.codes)[of.codes]
         centers = classes.centers(rows, of)
-        numbers = np.arange(centers.shape[0])
-        more = classes.class_blocks(rows, centers, numbers, of.codes, of.codes, total)
+        standing = ClassRows(centers, np.arange(centers.shape[0]), rows.shape[0])
+        more = classes.class_blocks(rows, standing, of.codes, of.codes, total)
         self.rows = rows.followed_by(centers)
         return Joined(self._weighted(made), more)
 
@@ -120,8 +120,8 @@ class Comparisons:
         total = np.zeros(rows.shape[0])
         anchors = means.anchors(of.weights)
         total[anchors] = 1.0 if of.weights is None else of.weights[anchors]
-        others = means.rows[: len(means.whole)]
-        made = classes.class_blocks(rows, others, means.whole, of.codes, means.own, total)
+        standing = ClassRows(means.rows[: len(means.whole)], means.whole, rows.shape[0])
+        made = classes.class_blocks(rows, standing, of.codes, means.own, total)
         client = rows.client
         asked = [client.submit(mapping.count_compared, b, pure=False) for b in made.futures()]
         check_landmarks_suffice(sum(rows.results(asked)), of)

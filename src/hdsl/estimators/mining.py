@@ -10,7 +10,7 @@ import numpy as np
 from .. import triplets as triplets_module
 from .. import user_input
 from ..core.protocols import Similarity
-from ..triplets.classes import class_comparisons, class_factors
+from ..triplets.classes import Anchors, ClassRows, class_comparisons, class_factors
 from .supervision import Supervision
 
 if TYPE_CHECKING:
@@ -135,11 +135,13 @@ def with_centers(
     total = np.bincount(made[:, 0], weights, minlength=n_rows)
     anchors = np.flatnonzero(total)
     own, centers = codes[anchors], supervision.centers
-    classes = np.arange(centers.shape[0])
     more, place, share = class_comparisons(
-        supervision.X[anchors], anchors, own, own, centers, classes, n_rows,
-        n_jobs=n_jobs, device=device,
-    )  # fmt: skip
+        supervision.X[anchors],
+        Anchors(anchors, own, own),
+        ClassRows(centers, np.arange(centers.shape[0]), n_rows),
+        n_jobs=n_jobs,
+        device=device,
+    )
     share = share * total[anchors]
     if supervision.class_centers == "classes":
         share *= class_factors(total, codes)[own]
@@ -155,10 +157,12 @@ def with_landmarks(supervision: Supervision, n_jobs: int | None, device: str = "
     weights, means = supervision.weights, supervision.means
     anchors = means.anchors(weights)
     made, place, share = class_comparisons(
-        supervision.X[anchors], anchors, supervision.codes[anchors], means.own[anchors],
-        means.rows[: len(means.whole)], means.whole, supervision.X.shape[0],
-        n_jobs=n_jobs, device=device,
-    )  # fmt: skip
+        supervision.X[anchors],
+        Anchors(anchors, supervision.codes[anchors], means.own[anchors]),
+        ClassRows(means.rows[: len(means.whole)], means.whole, supervision.X.shape[0]),
+        n_jobs=n_jobs,
+        device=device,
+    )
     check_landmarks_suffice(len(made), supervision)
     share = share if weights is None else share * weights[anchors]
     of = share[place]

@@ -12,6 +12,40 @@ from .. import search
 N_CENTERS = 5
 
 
+class ClassRows(NamedTuple):
+    """Rows that stand for classes.
+
+    Parameters
+    ----------
+    rows : csr_array of shape (n_rows, n_features)
+        Those that anchors of other classes are compared with.
+    of_class : ndarray of shape (n_rows,)
+        Their classes.
+    first : int
+        Row number of the first one.
+    """
+
+    rows: Any
+    of_class: np.ndarray
+    first: int
+
+
+class Anchors(NamedTuple):
+    """Rows that are compared.
+
+    Parameters
+    ----------
+    numbers, codes : ndarray of shape (n_anchors,)
+        Their row numbers and class numbers.
+    own : ndarray of shape (n_anchors,)
+        What stands for the class of each, counted from the first row that stands for a class.
+    """
+
+    numbers: np.ndarray
+    codes: np.ndarray
+    own: np.ndarray
+
+
 class ClassComparisons(NamedTuple):
     """Comparisons of some anchors with rows that stand for classes.
 
@@ -31,16 +65,7 @@ class ClassComparisons(NamedTuple):
 
 
 def class_comparisons(
-    X: Any,
-    anchors: np.ndarray,
-    codes: np.ndarray,
-    own: np.ndarray,
-    others: Any,
-    of_class: np.ndarray,
-    first: int,
-    *,
-    n_jobs: int | None = None,
-    device: str = "cpu",
+    X: Any, anchors: Anchors, classes: ClassRows, *, n_jobs: int | None = None, device: str = "cpu"
 ) -> ClassComparisons:
     """Return comparisons of rows with one of their class and the nearest of other classes.
 
@@ -48,16 +73,8 @@ def class_comparisons(
     ----------
     X : csr_array of shape (n_anchors, n_features)
         The anchors' rows.
-    anchors, codes : ndarray of shape (n_anchors,)
-        Their row numbers and class numbers.
-    own : ndarray of shape (n_anchors,)
-        What stands for the class of each, counted from `first`.
-    others : csr_array of shape (n_others, n_features)
-        Rows that stand for classes; those of other classes than the anchor's are searched.
-    of_class : ndarray of shape (n_others,)
-        Their classes.
-    first : int
-        Row number of the first row that stands for a class.
+    anchors : Anchors
+    classes : ClassRows
     n_jobs, device
         As in ``hdsl.search.top_k``.
 
@@ -66,12 +83,14 @@ def class_comparisons(
     ClassComparisons
         Anchors in their order, the nearest of other classes first.
     """
-    near = search.top_k(X, others, N_CENTERS + 1, n_jobs=n_jobs, device=device).rows
-    is_other = (near >= 0) & (of_class[near] != codes[:, None])
+    numbers, codes, own = anchors
+    near = search.top_k(X, classes.rows, N_CENTERS + 1, n_jobs=n_jobs, device=device).rows
+    is_other = (near >= 0) & (classes.of_class[near] != codes[:, None])
     is_other &= np.cumsum(is_other, axis=1) <= N_CENTERS
     place, column = np.nonzero(is_other)
-    compared = np.column_stack([anchors[place], first + own[place], first + near[place, column]])
-    count = np.bincount(place, minlength=len(anchors))
+    pairs = classes.first + np.column_stack([own[place], near[place, column]])
+    compared = np.column_stack([numbers[place], pairs])
+    count = np.bincount(place, minlength=len(numbers))
     return ClassComparisons(compared, place, 1.0 / np.maximum(count, 1))
 
 
