@@ -223,6 +223,18 @@ def test_the_path_is_that_of_one_machine(
     runs.assert_same_run(run(shards, latest=taken[min(4, len(taken) - 1)]), two)
 
 
+@pytest.mark.parametrize("width", [3, 4])
+def test_second_derivatives_are_estimated_as_on_one_machine(monkeypatch, width):
+    """From a sample of the same comparisons, also where some shard has none of them."""
+    monkeypatch.setattr("hdsl.backends.cpu.corrective.CURVATURE_SAMPLE", 8)
+    params = {"oracle": "ascent", "rule": "corrective", "loss": "logistic", "batch_size": None}
+    run = partial(
+        runs.run_in_parts, **params, weighted=width == 3, prior=0.3, width=width, max_iter=5
+    )
+    one = run(partial(CPULayout, workers=Workers(1)))
+    runs.assert_same_path(one, run(partial(clusters.cluster_layout, n_shards=5)))
+
+
 # --- the estimator -------------------------------------------------------------------------------
 
 
@@ -307,7 +319,6 @@ CLASSES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:Early stopping holds out")
 @pytest.mark.parametrize(
     ("classes", "mining", "early_stopping", "step", "weighted", "batch_size"),
     pairwise(
@@ -418,7 +429,6 @@ def test_neighbour_triplets_are_those_of_one_machine(threads):
     assert all(weights is None for _, weights in made)
 
 
-@pytest.mark.filterwarnings("ignore:Early stopping holds out")
 @pytest.mark.parametrize("by", ["triplets_val", "y_val", "held-out triplets", "scoring"])
 def test_validation_chooses_the_model(threads, by):
     X, y, T = data()
@@ -635,7 +645,6 @@ def test_a_checkpoint_resumes_to_the_same_bytes(client, tmp_path, write_each_ite
         model.fit([2.0 * blocks[0], *blocks[1:]], **given)
 
 
-@pytest.mark.filterwarnings("ignore:Early stopping holds out")
 @pytest.mark.parametrize(
     ("nth", "params"),
     [(1, {"mine_every": 4, "step": "corrective"}), (2, {"early_stopping": True})],
@@ -708,7 +717,6 @@ def test_a_killed_worker_changes_no_byte(client, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore:Early stopping holds out")
 def test_workers_killed_at_any_moment_change_no_byte(client, tmp_path):
     """Twenty kills, from the first task to the last round."""
     X, y, _ = data(n=150, d=60)

@@ -174,6 +174,8 @@ class ClusterFit:
             timeout=model.timeout, device=model.device,
         )  # fmt: skip
         builder.plan(model.n_shards)
+        if model.step == "corrective":
+            builder.sample()
         self.report["bytes_per_worker"] = cluster.check_room(
             builder, model.memory_limit, batch_size=model.batch_size, prior=model.prior != 0
         )

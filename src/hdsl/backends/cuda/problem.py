@@ -16,7 +16,7 @@ import numpy as np
 from ...core.atoms import ZERO, Atom, renumbered
 from ...core.protocols import Loss, Move, Problem, Step, Vertex
 from ...core.snapshot import Arrays, check_arrays
-from ..cpu.corrective import Corrections
+from ..cpu.corrective import Corrections, Sample
 from ..cpu.kernels.losses import CODES
 from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
 from .pool import Held, Pool
@@ -77,8 +77,8 @@ class CUDAProblem(Problem):
         λ of the domain.
     prior : float, default=0.0
         Weight of the plain dot product under the learned part.
-    n_in_all : int, default=None
-        Comparisons of all problems that this one is added to; None where it is the whole.
+    sample : Sample, default=None
+        What second derivatives are estimated from; None chooses by these comparisons alone.
     """
 
     def __init__(
@@ -88,10 +88,10 @@ class CUDAProblem(Problem):
         loss: Loss,
         scale: float,
         prior: float = 0.0,
-        n_in_all: int | None = None,
+        sample: Sample | None = None,
     ) -> None:
         self.card, self.device, self.features = card, card.device, features
-        self.n_in_all = n_in_all
+        self.sample = sample
         self.loss, self.code = loss, CODES[type(loss)]
         self.scale, self.prior = float(scale), float(prior)
         self.n_comparisons, self.n_features = card.n, card.n_features
@@ -336,7 +336,7 @@ class CUDAProblem(Problem):
 
     @cached_property
     def _corrections(self) -> Corrections:
-        return Corrections(self.card.of, self.loss, self.scale, self.n_in_all)
+        return Corrections(self.card.of, self.loss, self.scale, self.sample)
 
     def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.

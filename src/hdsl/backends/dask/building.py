@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..cpu import corrective
 from ..cuda import runtime
 from .member import MEMBERS
 from .problem import DaskLayout, Places
-from .shard import Shard
+from .shard import Sampled, Shard
 from .team import POLL, Patience, Question, Team, WorkerLost, gathered, is_done, is_loss
 
 #: Comparisons per shard, also for one on a graphics card, and the most shards, for n_shards="auto".
@@ -136,6 +137,24 @@ def count_columns(block: sp.csr_array) -> Columns:
     return Columns(block.shape[0], columns, counts, float(np.square(block.data).sum()))
 
 
+def winners_of(block: Compared, n_rows: int) -> np.ndarray:
+    """Return the pairs that are to win in some comparison, as keys of `Sampled`."""
+    return np.unique(_winner_keys(block[0], n_rows))
+
+
+def weights_of(block: Compared, n_rows: int, keys: np.ndarray) -> np.ndarray:
+    """Return the weight of the comparisons whose winners are chosen, and of all."""
+    compared, weights = block
+    weights = np.ones(len(compared)) if weights is None else weights
+    is_chosen = np.isin(_winner_keys(compared, n_rows), keys)
+    return np.array([weights[is_chosen].sum(), weights.sum()])
+
+
+def _winner_keys(compared: np.ndarray, n_rows: int) -> np.ndarray:
+    low, high = np.sort(compared[:, :2].astype(np.int64), axis=1).T
+    return low * n_rows + high
+
+
 class Frame(NamedTuple):
     """What all shards have in common."""
 
@@ -144,6 +163,7 @@ class Frame(NamedTuple):
     largest_weight: float
     store_products: bool
     device: str
+    sampled: Sampled | None = None
 
 
 def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_array) -> None:
@@ -159,6 +179,7 @@ def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_arra
         joined(parts, frame.features), of.compared, omega, weights,
         workers=member.workers, store_products=frame.store_products,
         device=None if frame.device == "cpu" else runtime.get_device(frame.device),
+        rows=of.rows, sampled=frame.sampled,
     )  # fmt: skip
     member.shards[shard] = made
     member.shards = dict(sorted(member.shards.items()))
@@ -418,6 +439,23 @@ class Builder:
         self.n_compared_rows = len(np.unique(np.concatenate(np.divmod(pairs, n_rows))))
         self.places = Places(anchors, counts, shards)
         return self.places
+
+    def sample(self) -> None:
+        """Choose what second derivatives are estimated from, as one machine chooses it.
+
+        Corrective steps need it, after `plan`; where there are few comparisons it does nothing.
+        """
+        stride = -(-self.places.n_comparisons // corrective.CURVATURE_SAMPLE)
+        if stride == 1:
+            return
+        n_rows, blocks, submit = int(self.starts[-1]), self.compared.futures(), self.client.submit
+        found = self.results([submit(winners_of, b, n_rows, pure=False) for b in blocks])
+        keys = np.unique(np.concatenate(found))[::stride]
+        sent = held(self.client, keys)
+        asked = [submit(weights_of, b, n_rows, sent, pure=False) for b in blocks]
+        chosen, total = np.sum(self.results(asked), axis=0).tolist()
+        sampled = Sampled(n_rows, keys, chosen / total if total > 0.0 else 1.0)
+        self.frame = self.frame._replace(sampled=sampled)
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results of tasks; raise WorkerLost where they do not come in time."""

@@ -165,7 +165,7 @@ class DaskProblem(Problem):
     def begin(self) -> None:
         """Let the shards make the problem."""
         self._number = self.team.new_number()
-        sizes = (self.scale, self.prior, self.n_comparisons)
+        sizes = (self.scale, self.prior)
         self.team.order(Order("problem", self._number, (self.features, self.loss, *sizes)))
 
     def _made(self, verb: str, *args: Any, past: Past | None = None) -> Handle:

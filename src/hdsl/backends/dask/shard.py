@@ -16,6 +16,7 @@ from ...core.atoms import Atom
 from ...core.protocols import Loss, Move, Step
 from ...core.trace import NO_ATOM
 from ..cpu.comparisons import make_comparisons
+from ..cpu.corrective import share_sample
 from ..cpu.gradient import CPUGradient
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import Rows
@@ -100,6 +101,24 @@ def decoded(numbers: np.ndarray) -> Move:
     return Move("", toward, away, np.nan)
 
 
+class Sampled(NamedTuple):
+    """The comparisons of all shards that second derivatives are estimated from.
+
+    Parameters
+    ----------
+    n_rows : int
+        Of X.
+    keys : ndarray of int64
+        row * n_rows + row of the pairs that are to win in them, the smaller row first.
+    share : float
+        Of the weight of all comparisons.
+    """
+
+    n_rows: int
+    keys: np.ndarray
+    share: float
+
+
 class Shard:
     """Some of the comparisons, with the features of the whole.
 
@@ -117,6 +136,10 @@ class Shard:
     store_products : bool
     device : Device, default=None
         The card that computes; None is the processor.
+    rows : ndarray, default=None
+        The numbers of the rows in X, rising; needed with `sampled`.
+    sampled : Sampled, default=None
+        What second derivatives are estimated from; None is all comparisons.
     """
 
     def __init__(
@@ -129,13 +152,19 @@ class Shard:
         workers: Workers,
         store_products: bool,
         device: Device | None = None,
+        rows: np.ndarray | None = None,
+        sampled: Sampled | None = None,
     ) -> None:
         if device is not None:
             need = estimate(matrix, compared).total
             device.check_fits("A shard", need, "auto", ("use more workers with a GPU each",))
-        rows = Rows(matrix, workers)
         store_products = store_products and device is None
-        self.comparisons = make_comparisons(rows, compared, omega, store_products=store_products)
+        self.comparisons = make_comparisons(
+            Rows(matrix, workers), compared, omega, store_products=store_products
+        )
+        self._sample = None
+        if sampled is not None and rows is not None:
+            self._sample = share_sample(self.comparisons, rows, *sampled)
         self._card = None if device is None else OnCard(self.comparisons, device)
         self.weights = weights
         self.n_features, self.nnz = matrix.shape[1], matrix.nnz
@@ -158,9 +187,9 @@ class Shard:
         getattr(self, f"_make_{verb}")(out, *args)
 
     def _make_problem(
-        self, out: int, features: np.ndarray, loss: Loss, scale: float, prior: float, n_in_all: int
+        self, out: int, features: np.ndarray, loss: Loss, scale: float, prior: float
     ) -> None:
-        given = features, loss, scale, prior, n_in_all
+        given = features, loss, scale, prior, self._sample
         if self._card is None:
             self.problems[out] = CPUProblem(self.comparisons, *given)
         else:
