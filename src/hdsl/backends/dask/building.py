@@ -179,8 +179,9 @@ def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_arra
         joined(parts, frame.features), of.compared, omega, weights,
         workers=member.workers, store_products=frame.store_products,
         device=None if frame.device == "cpu" else runtime.get_device(frame.device),
-        rows=of.rows, sampled=frame.sampled,
     )  # fmt: skip
+    if frame.sampled is not None:
+        made.sample = corrective.share_sample(made.comparisons, of.rows, *frame.sampled)
     member.shards[shard] = made
     member.shards = dict(sorted(member.shards.items()))
 

@@ -16,7 +16,7 @@ from ...core.atoms import Atom
 from ...core.protocols import Loss, Move, Step
 from ...core.trace import NO_ATOM
 from ..cpu.comparisons import make_comparisons
-from ..cpu.corrective import share_sample
+from ..cpu.corrective import Sample
 from ..cpu.gradient import CPUGradient
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import Rows
@@ -136,9 +136,10 @@ class Shard:
     store_products : bool
     device : Device, default=None
         The card that computes; None is the processor.
-    rows : ndarray, default=None
-        The numbers of the rows in X, rising; needed with `sampled`.
-    sampled : Sampled, default=None
+
+    Attributes
+    ----------
+    sample : Sample or None
         What second derivatives are estimated from; None is all comparisons.
     """
 
@@ -152,8 +153,6 @@ class Shard:
         workers: Workers,
         store_products: bool,
         device: Device | None = None,
-        rows: np.ndarray | None = None,
-        sampled: Sampled | None = None,
     ) -> None:
         if device is not None:
             need = estimate(matrix, compared).total
@@ -162,9 +161,7 @@ class Shard:
         self.comparisons = make_comparisons(
             Rows(matrix, workers), compared, omega, store_products=store_products
         )
-        self._sample = None
-        if sampled is not None and rows is not None:
-            self._sample = share_sample(self.comparisons, rows, *sampled)
+        self.sample: Sample | None = None
         self._card = None if device is None else OnCard(self.comparisons, device)
         self.weights = weights
         self.n_features, self.nnz = matrix.shape[1], matrix.nnz
@@ -189,7 +186,7 @@ class Shard:
     def _make_problem(
         self, out: int, features: np.ndarray, loss: Loss, scale: float, prior: float
     ) -> None:
-        given = features, loss, scale, prior, self._sample
+        given = features, loss, scale, prior, self.sample
         if self._card is None:
             self.problems[out] = CPUProblem(self.comparisons, *given)
         else:
