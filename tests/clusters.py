@@ -48,6 +48,7 @@ def cluster_layout(X, compared, weights=None, *, client=None, n_shards=3, n_work
 
     builder = make_builder(client or threads(), X, compared, weights)
     builder.plan(n_shards)
+    builder.sample()
     team = Team(builder.client, builder.places.n_shards, timeout=60.0)
     if n_workers is not None:
         team.excluded |= set(team.workers()[n_workers:])

@@ -24,11 +24,9 @@ from hdsl.core import losses
 from hdsl.core.atoms import Atom
 from hdsl.core.oracle import ORACLES
 from hdsl.core.protocols import Move
-from hdsl.core.snapshot import Snapshots
-from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from pairwise import pairwise
-from runs import assert_same_path
+from runs import assert_same_path, assert_same_run, run_in_parts
 from strategies import (
     LOSSES,
     atoms,
@@ -635,29 +633,15 @@ def test_shards_take_the_path_of_the_whole(
     n_shards, oracle, rule, loss, batch_size, weighted, prior, width
 ):
     """Also when the run goes on from a snapshot, then to the last bit."""
-    X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
-    rng = np.random.default_rng(8)
-    T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
-    weights = rng.random(len(T)) if weighted else None
-    # Exact pairwise steps leave ties of scores, which rounding settles, from 0 and in the end.
-    init, max_iter = ("oracle", 20) if rule == "pairwise" else ("zero", 25)
-    max_iter = 6 if rule == "corrective" else max_iter
-    options = Options(batch_size=batch_size, max_iter=max_iter, tol=1e-6, init=init)
-
-    def run(layout, latest=None, save=lambda take: None):
-        problem = make_twin(X, T, loss, 5.0, prior, weights, layout=layout).ours
-        return frank_wolfe(
-            problem, ORACLES[oracle](), RULES[rule], options, rng=np.random.default_rng(5),
-            snapshots=Snapshots(latest, save),
-        )  # fmt: skip
-
+    max_iter = {"pairwise": 20, "corrective": 6}.get(rule, 25)
+    run = partial(
+        run_in_parts, oracle=oracle, rule=rule, loss=loss, batch_size=batch_size,
+        weighted=weighted, prior=prior, width=width, max_iter=max_iter,
+    )  # fmt: skip
     sharded, taken = LAYOUTS[f"{n_shards} shards"], []
-    one, many = run(LAYOUTS["cpu"]), run(sharded, save=lambda take: taken.append(take()))
-    assert_same_path(one, many, rule)
-    continued = run(sharded, taken[min(9, len(taken) - 1) // 2])
-    assert_array_equal(continued.weights, many.weights)
-    for name in set(many.trace.dtype.names) - {"seconds"}:
-        assert_array_equal(continued.trace[name], many.trace[name])
+    many = run(sharded, save=lambda take: taken.append(take()))
+    assert_same_path(run(LAYOUTS["cpu"]), many)
+    assert_same_run(run(sharded, latest=taken[min(9, len(taken) - 1) // 2]), many)
 
 
 def test_there_are_no_more_shards_than_anchors():

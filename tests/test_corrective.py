@@ -13,6 +13,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from hdsl import HDSL, load
 from hdsl.backends.cpu import corrective
+from hdsl.backends.cpu.workers import Workers
+from hdsl.backends.shards import ShardedLayout
 from hdsl.core.active_set import ActiveSet
 from hdsl.core.atoms import Atom
 from hdsl.core.oracle import ORACLES
@@ -77,7 +79,35 @@ def test_a_sample_of_the_comparisons_estimates_curvature(monkeypatch):
     assert sampled.objective == pytest.approx(whole.objective, abs=1e-4)
 
 
+def test_shards_share_the_sample(monkeypatch):
+    """Together they take the comparisons that one machine takes."""
+    monkeypatch.setattr(corrective, "CURVATURE_SAMPLE", 60)
+    atoms = np.array([[0, 1, 1], [2, 3, -1], [4, 7, 1]])
+    weights = np.random.default_rng(0).random(300)
+    found = []
+    for n_shards in (1, 5):
+        layout = partial(ShardedLayout, workers=Workers(1), n_shards=n_shards)
+        twin = random_twin(4, n=30, d=12, T=300, scale=10.0, weights=weights, layout=layout)
+        margins = twin.ours.margins(atoms[:1], np.ones(1))
+        found.append(twin.ours.curvature(margins, atoms))
+    assert_allclose(found[1], found[0], rtol=1e-12, atol=1e-12)
+
+
 # --- the quadratic model ------------------------------------------------------------------------
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 30))
+def test_rounding_chooses_no_move(seed, n):
+    """A move levels two scores; which of them leads next must not depend on their last bits."""
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(n, n))
+    K, scores, weights = A.T @ A, rng.normal(size=n), rng.dirichlet(np.ones(n))
+    tol = 0.05 * float(scores.max() - scores @ weights)
+    noise = 1.0 + 1e-14 * rng.normal(size=(n, n))
+    first = best_change(K, scores, weights, tol)
+    again = best_change(K * noise * noise.T, scores * noise[0], weights, tol)
+    assert_allclose(again, first, atol=1e-10)
 
 
 @settings(max_examples=60)

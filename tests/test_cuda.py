@@ -244,14 +244,14 @@ def test_the_path_is_the_cpus(device, case):
     taken, taken_by_cpu = [], []
     found = run(ours, case, save=lambda take: taken.append(take()))
     expected = run(cpu, case, save=lambda take: taken_by_cpu.append(take()))
-    assert_same_path(found, expected, case[1])
+    assert_same_path(found, expected)
     at = min(6, len(taken) - 1, len(taken_by_cpu) - 1) // 2
     continued = run(ours, case, taken[at])
     assert_array_equal(continued.weights, found.weights)
     for name in set(found.trace.dtype.names) - {"seconds"}:
         assert_array_equal(continued.trace[name], found.trace[name])
-    assert_same_path(run(cpu, case, taken[at]), expected, case[1])
-    assert_same_path(run(ours, case, taken_by_cpu[at]), expected, case[1])
+    assert_same_path(run(cpu, case, taken[at]), expected)
+    assert_same_path(run(ours, case, taken_by_cpu[at]), expected)
 
 
 def rounded(layout):
@@ -269,7 +269,7 @@ def test_float32_holds_rounded_rows_to_the_last_bit(device, case):
     assert_array_equal(one.weights, other.weights)
     for name in set(one.trace.dtype.names) - {"seconds"}:
         assert_array_equal(one.trace[name], other.trace[name])
-    assert_same_path(one, run(rounded(partial(CPULayout, workers=ONE)), case), case[1])
+    assert_same_path(one, run(rounded(partial(CPULayout, workers=ONE)), case))
 
 
 @every_device

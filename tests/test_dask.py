@@ -26,6 +26,7 @@ from distributed import Client, LocalCluster
 import clusters
 import hdsl
 import hdsl.dask
+import runs
 import test_conformance as conformance
 from devices import DEVICES, Emulator
 from hdsl.backends.cpu.kernels.gradient import list_reaching
@@ -35,13 +36,10 @@ from hdsl.backends.dask.building import chosen_shards, group_anchors
 from hdsl.backends.dask.folding import fold, total
 from hdsl.core import losses
 from hdsl.core.oracle import ORACLES
-from hdsl.core.snapshot import Snapshots
-from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from hdsl.search import top_k
 from hdsl.triplets import neighbor_triplets
 from pairwise import pairwise
-from strategies import make_twin, random_arrays
 
 pytestmark = [
     # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
@@ -206,41 +204,35 @@ def test_conformance(name, monkeypatch):
 @pytest.mark.parametrize(
     ("n_shards", "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"),
     pairwise(
-        [2, 5], sorted(ORACLES), sorted(RULES.keys() - {"corrective"}), conformance.ALL_LOSSES,
-        [None, 12], [False, True], [0.0, 0.3], [3, 4],
+        [2, 5], sorted(ORACLES), sorted(RULES), conformance.ALL_LOSSES, [None, 12], [False, True],
+        [0.0, 0.3], [3, 4],
     ),
 )  # fmt: skip
 def test_the_path_is_that_of_one_machine(
     n_shards, oracle, rule, loss, batch_size, weighted, prior, width
 ):
     """On one or two workers the same to the last bit, also when it goes on from a snapshot."""
-    X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
-    rng = np.random.default_rng(8)
-    T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
-    weights = rng.random(len(T)) if weighted else None
-    # Pairwise steps from 0 leave ties of scores, which rounding settles.
-    init = "oracle" if rule == "pairwise" else "zero"
-    options = Options(batch_size=batch_size, max_iter=10, tol=1e-6, init=init)
-    taken = []
-
-    def run(layout, latest=None, save=lambda take: None):
-        problem = make_twin(X, T, loss, 5.0, prior, weights, layout=layout).ours
-        return frank_wolfe(
-            problem, ORACLES[oracle](), RULES[rule], options, rng=np.random.default_rng(5),
-            snapshots=Snapshots(latest, save),
-        )  # fmt: skip
-
-    shards = partial(clusters.cluster_layout, n_shards=n_shards)
-    one = run(partial(CPULayout, workers=Workers(1)))
+    run = partial(
+        runs.run_in_parts, oracle=oracle, rule=rule, loss=loss, batch_size=batch_size,
+        weighted=weighted, prior=prior, width=width, max_iter=6 if rule == "corrective" else 10,
+    )  # fmt: skip
+    shards, taken = partial(clusters.cluster_layout, n_shards=n_shards), []
     two = run(partial(shards, n_workers=2), save=lambda take: taken.append(take()))
-    assert (one.status, one.n_iter) == (two.status, two.n_iter)
-    assert_array_equal(one.atoms, two.atoms)
-    for name in ("step_size", "objective", "gap"):
-        assert_allclose(one.trace[name], two.trace[name], rtol=1e-9, atol=1e-9)
-    for again in (run(partial(shards, n_workers=1)), run(shards, taken[min(4, len(taken) - 1)])):
-        assert_array_equal(again.weights, two.weights)
-        for name in set(two.trace.dtype.names) - {"seconds"}:
-            assert_array_equal(again.trace[name], two.trace[name])
+    runs.assert_same_path(run(partial(CPULayout, workers=Workers(1))), two)
+    runs.assert_same_run(run(partial(shards, n_workers=1)), two)
+    runs.assert_same_run(run(shards, latest=taken[min(4, len(taken) - 1)]), two)
+
+
+@pytest.mark.parametrize("width", [3, 4])
+def test_second_derivatives_are_estimated_as_on_one_machine(monkeypatch, width):
+    """From a sample of the same comparisons, also where some shard has none of them."""
+    monkeypatch.setattr("hdsl.backends.cpu.corrective.CURVATURE_SAMPLE", 8)
+    params = {"oracle": "ascent", "rule": "corrective", "loss": "logistic", "batch_size": None}
+    run = partial(
+        runs.run_in_parts, **params, weighted=width == 3, prior=0.3, width=width, max_iter=5
+    )
+    one = run(partial(CPULayout, workers=Workers(1)))
+    runs.assert_same_path(one, run(partial(clusters.cluster_layout, n_shards=5)))
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -249,6 +241,8 @@ def test_the_path_is_that_of_one_machine(
 def test_parameters_are_those_of_one_machine():
     own, plain = hdsl.dask.HDSL().get_params(), hdsl.HDSL().get_params()
     assert {name: own[name] for name in plain} == plain
+    orders = [[*inspect.signature(kind).parameters] for kind in (hdsl.HDSL, hdsl.dask.HDSL)]
+    assert orders[0] == orders[1][: len(plain)]
     assert own.keys() - plain.keys() == {"client", "n_shards", "timeout"}
     assert clone(hdsl.dask.HDSL(n_shards=7)).n_shards == 7
 
@@ -313,6 +307,46 @@ def test_fit_is_that_of_one_machine(threads, kind, supervision, norm, batch_size
     assert 1.0 <= many.cluster_["times_held"] <= 3.0
     for name in ("rounds", "down", "up", "between"):
         assert many.cluster_[f"{name}_per_iteration"] > 0
+
+
+CLASSES = {
+    "rows": {},
+    "centers": {"class_centers": "rows"},
+    "centers of classes": {"class_centers": "classes"},
+    "landmarks": {"objective": "classification"},
+    "20 landmarks": {"objective": "classification", "landmarks": 20},
+    "given landmarks": {"objective": "classification", "landmarks": list(range(0, 60, 2))},
+}
+
+
+@pytest.mark.parametrize(
+    ("classes", "mining", "early_stopping", "step", "weighted", "batch_size"),
+    pairwise(
+        [*CLASSES], ["neighbors", "neighbors again", "random"], [False, True],
+        ["away", "corrective"], [False, True], [None, 30],
+        allowed=lambda classes, mining, *_: "landmarks" not in classes or mining == "neighbors",
+    ),
+)  # fmt: skip
+def test_labels_are_used_as_on_one_machine(
+    threads, classes, mining, early_stopping, step, weighted, batch_size
+):
+    """Rows that stand for classes, triplets mined again, and rows held out."""
+    X, y, _ = data(n=70)
+    order = np.arange(len(y))
+    order[9], y[9] = 4, y[4]  # equal rows count as one
+    X, rng = X[order], np.random.default_rng(1)
+    weights = rng.integers(3, size=len(y)).astype(float) if weighted else None
+    mining, *again = mining.split()
+    params = settings_of(
+        **CLASSES[classes], mining=mining, mine_every=3 if again else None,
+        early_stopping=early_stopping, validation_fraction=0.3, step=step, batch_size=batch_size,
+        max_iter=6,
+    )  # fmt: skip
+    one = hdsl.HDSL(**params).fit(X, y, sample_weight=weights)
+    many = hdsl.dask.HDSL(**params, n_shards=3).fit(clusters.cut(X), y, sample_weight=weights)
+    assert_same_path(one, many)
+    if early_stopping:
+        assert many.validation_score_ == pytest.approx(one.validation_score_)
 
 
 @pytest.mark.skipif("emulator" not in DEVICES, reason="the emulator of GPUs is not built here")
@@ -395,14 +429,26 @@ def test_neighbour_triplets_are_those_of_one_machine(threads):
     assert all(weights is None for _, weights in made)
 
 
-def test_validation_triplets_choose_the_model(client):
-    X, _, T = data()
-    params = settings_of(max_iter=20, n_iter_no_change=None)
-    val = {"X_val": X[:30], "triplets_val": T[(T < 30).all(axis=1)]}
-    one = hdsl.HDSL(**params).fit(X, triplets=T, **val)
-    many = hdsl.dask.HDSL(**params).fit(clusters.cut(X), triplets=T, **val)
+@pytest.mark.parametrize("by", ["triplets_val", "y_val", "held-out triplets", "scoring"])
+def test_validation_chooses_the_model(threads, by):
+    X, y, T = data()
+    params = settings_of(max_iter=20, n_iter_no_change=None, validation_fraction=0.4)
+    given, val = {"triplets": T}, {"X_val": X[:30]}
+    if by == "triplets_val":
+        val["triplets_val"] = T[(T < 30).all(axis=1)]
+    elif by == "held-out triplets":
+        params["early_stopping"], val = True, {}
+        given["sample_weight"] = np.random.default_rng(1).integers(3, size=len(T)).astype(float)
+    else:
+        given, val["y_val"] = {"y": y}, np.append(y[1:30], 7)  # a label that no row has
+        if by == "scoring":
+            params["scoring"] = lambda model, X, y: float(model.similarity(X)[0].sum())
+    one = hdsl.HDSL(**params).fit(X, **given, **val)
+    many = hdsl.dask.HDSL(**params).fit(clusters.cut(X), **given, **val)
     assert_same_path(one, many)
     assert many.validation_score_ == pytest.approx(one.validation_score_)
+    along = [model.trace_["validation_score"] for model in (one, many)]
+    assert_allclose(*along, rtol=1e-12)
 
 
 def test_a_path_goes_on(client):
@@ -429,15 +475,13 @@ def test_one_machine_says_where_to_go():
 @pytest.mark.parametrize(
     ("params", "message"),
     [
-        ({"mine_every": 5}, "mine_every"),
-        ({"objective": "classification"}, "objective"),
-        ({"early_stopping": True}, "X_val"),
+        ({"early_stopping": True, "scoring": lambda model, X, y: 0.0}, "pass X_val"),
         ({"n_jobs": 2}, "threads"),
         ({"device": "cuda:1"}, "must be one of 'cpu', 'cuda'"),
         ({"storage": "float32"}, "'storage' .* 'float64'"),
         ({"n_shards": 0}, "n_shards"),
         ({"timeout": 0}, "timeout"),
-        ({"mining": lambda X, y, rng: None}, "one place"),
+        ({"mining": lambda X, y, rng: None}, "all rows of X as one matrix"),
         ({"memory_limit": 1e-6}, "each worker needs about .* Use .* workers or more"),
     ],
 )
@@ -573,24 +617,44 @@ def test_an_interrupt_in_a_round_leaves_the_model_so_far(client, interruptible):
     assert_clean(client)
 
 
-def test_a_checkpoint_resumes_to_the_same_bytes(client, tmp_path, write_each_iteration):
-    X, _, T = data()
-    blocks = clusters.cut(X)
-    params = settings_of(checkpoint=tmp_path / "run.ckpt")
-    whole = hdsl.dask.HDSL(**{**params, "checkpoint": None}).fit(blocks, triplets=T)
+def fail_and_resume(folder, blocks, given, nth=1, **params):
+    """Return the bytes of a fit, and of one that fails when it is at iteration 7 the nth time."""
+    params, seen = settings_of(max_iter=8, **params), []
 
     def fail(state):
-        if state.n_iter == 7:
+        seen.append(state.n_iter)
+        if seen.count(7) == nth:
             raise RuntimeError("lights out")
 
+    whole = hdsl.dask.HDSL(**params).fit(blocks, **given)
+    params["checkpoint"] = folder / "run.ckpt"
     with pytest.raises(RuntimeError, match="lights out"):
-        hdsl.dask.HDSL(**params, callback=fail).fit(blocks, triplets=T)
+        hdsl.dask.HDSL(**params, callback=fail).fit(blocks, **given)
+    resumed = hdsl.dask.HDSL(**params).fit(blocks, **given)
+    assert (folder / "run.ckpt").exists()  # until the model itself is saved
+    return bytes_of(whole, folder), bytes_of(resumed, folder)
+
+
+def test_a_checkpoint_resumes_to_the_same_bytes(client, tmp_path, write_each_iteration):
+    X, _, T = data()
+    blocks, given = clusters.cut(X), {"triplets": T}
+    whole, resumed = fail_and_resume(tmp_path, blocks, given)
+    assert resumed == whole
     assert_clean(client)
-    resumed = hdsl.dask.HDSL(**params).fit(blocks, triplets=T)
-    assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
-    assert (tmp_path / "run.ckpt").exists()  # until the model itself is saved
+    model = hdsl.dask.HDSL(**settings_of(max_iter=8, checkpoint=tmp_path / "run.ckpt"))
     with pytest.raises(ValueError, match="other X"):
-        hdsl.dask.HDSL(**params).fit([2.0 * blocks[0], *blocks[1:]], triplets=T)
+        model.fit([2.0 * blocks[0], *blocks[1:]], **given)
+
+
+@pytest.mark.parametrize(
+    ("nth", "params"),
+    [(1, {"mine_every": 4, "step": "corrective"}), (2, {"early_stopping": True})],
+    ids=["mined again", "refit"],
+)
+def test_a_checkpoint_of_several_stages(threads, tmp_path, write_each_iteration, nth, params):
+    X, y, _ = data()
+    whole, resumed = fail_and_resume(tmp_path, clusters.cut(X), {"y": y}, nth, **params)
+    assert resumed == whole
 
 
 def test_two_fits_share_a_cluster(client, tmp_path):
@@ -637,15 +701,16 @@ def test_a_killed_worker_changes_no_byte(client, tmp_path):
     X, y, _ = data()
     first, *others = clusters.cut(X)
     given = [first, *(dask.delayed(block) for block in others)]  # of the client, and loaded again
-    whole = hdsl.dask.HDSL(**settings_of()).fit(given, y)
+    params = settings_of(step="corrective", mine_every=4)  # the victim dies after both
+    whole = hdsl.dask.HDSL(**params).fit(given, y)
     seen = []
 
     def kill(state):
         seen.append(state.n_iter)
-        if state.n_iter == 11:
+        if state.n_iter == 7:
             os.kill(pids(client)[0], signal.SIGKILL)
 
-    model = hdsl.dask.HDSL(**settings_of(callback=kill)).fit(given, y)
+    model = hdsl.dask.HDSL(**params, callback=kill).fit(given, y)
     assert model.cluster_["n_lost"] == 1
     assert seen == sorted(set(seen))  # a callback sees each model once
     assert bytes_of(model.set_params(callback=None), tmp_path) == bytes_of(whole, tmp_path)
@@ -657,7 +722,7 @@ def test_workers_killed_at_any_moment_change_no_byte(client, tmp_path):
     """Twenty kills, from the first task to the last round."""
     X, y, _ = data(n=150, d=60)
     blocks = [dask.delayed(block) for block in clusters.cut(X)]
-    params = settings_of(max_iter=40, timeout=60.0)
+    params = settings_of(max_iter=40, timeout=60.0, mine_every=15, early_stopping=True)
     begin = time.monotonic()
     whole = bytes_of(hdsl.dask.HDSL(**params).fit(blocks, y), tmp_path)
     took, rng, n_lost = time.monotonic() - begin, np.random.default_rng(0), 0

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from hdsl import HDSL, HDSLCV, load
 from hdsl.estimators.landmarks import N_GROUPS, LandmarkMeans, draw_landmarks
-from hdsl.estimators.mining import N_CENTERS
+from hdsl.triplets.classes import N_CENTERS
 from hdsl.user_input import generator
 from small_fits import X_VAL, Y_VAL, N, T, X, Y
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -426,3 +427,47 @@ def as_rewriter(model: Any, n_features: int, name: str) -> Rewriter:
             "the same columns."
         )
     return similarity
+
+
+def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewriter], np.ndarray]:
+    """Return a function from a similarity to 1 per comparison that holds, 0.5 per tie, else 0.
+
+    Parameters
+    ----------
+    X : csr_array of shape (n_rows, n_features)
+    triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
+        Rows (a, b, c) say S(a, b) > S(a, c); rows (a, b, c, d) say S(a, b) > S(c, d).
+    """
+    if triplets.shape[1] == 3:
+        triplets = triplets[:, [0, 1, 0, 2]]
+    left, right = triplets[:, [0, 2]].T.ravel(), triplets[:, [1, 3]].T.ravel()
+    pair_scores = _pair_scores(X, left, right)
+
+    def points(similarity: Rewriter) -> np.ndarray:
+        larger, smaller = np.split(pair_scores(similarity), 2)
+        return 0.5 * (1.0 + np.sign(larger - smaller))
+
+    return points
+
+
+def _pair_scores(
+    X: sp.csr_array, left: np.ndarray, right: np.ndarray
+) -> Callable[[Rewriter], np.ndarray]:
+    """Return a function from a similarity to the S of listed pairs of rows of X.
+
+    Each row on the left is rewritten once and each distinct pair is scored once.
+    """
+    lefts, left = np.unique(left, return_inverse=True)
+    pairs, pair = np.unique(left * np.int64(X.shape[0]) + right, return_inverse=True)
+    left, right = np.divmod(pairs, X.shape[0])
+    queries, others = X[lefts], X[right]
+
+    def scores(similarity: Rewriter) -> np.ndarray:
+        rewritten = sp.csr_array(similarity.rewrite(queries))
+        with np.errstate(over="ignore", invalid="ignore"):
+            products = np.asarray(
+                rewritten[left].multiply(similarity.index_rows(others)).sum(axis=1)
+            ).ravel()
+        return check_result(products, "The similarity")[pair]
+
+    return scores

@@ -19,6 +19,7 @@ import scipy.sparse as sp
 from ..core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, Step
 from ..core.snapshot import Arrays, nested, part_of
 from .cpu.comparisons import Comparisons, make_comparisons
+from .cpu.corrective import Sample, choose_sample, share_sample
 from .cpu.layout import CPULayout, statistics
 from .cpu.problem import CPUProblem
 from .cpu.rows import Rows
@@ -74,8 +75,15 @@ class ShardedLayout(Layout):
         cuts = begins[np.minimum(np.searchsorted(begins, wanted), len(begins) - 1)]
         bounds = np.unique([0, *cuts, of.n_comparisons])
         self._shards: list[Shard] = []
+        self._samples: list[Sample] = []
+        chosen, share = choose_sample(of)
+        n = of.rows.n_rows
+        keys = of.pairs.a[chosen] * np.int64(n) + of.pairs.b[chosen]
         for first, last in pairwise(bounds):
-            self._shards.append(make_shard(whole, np.arange(first, last)))
+            shard = make_shard(whole, np.arange(first, last))
+            names = np.unique(np.column_stack([column[first:last] for column in of.columns]))
+            self._shards.append(shard)
+            self._samples.append(share_sample(shard[0], names, n, keys, share))
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
@@ -83,9 +91,9 @@ class ShardedLayout(Layout):
 
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> ShardedProblem:
         """Return the problem of a loss, a scale and a prior."""
-        return ShardedProblem(
-            [CPUProblem(part, self.features, loss, scale, prior) for part, _ in self._shards]
-        )
+        given = self.features, loss, scale, prior
+        pairs = zip(self._shards, self._samples, strict=True)
+        return ShardedProblem([CPUProblem(part, *given, sample) for (part, _), sample in pairs])
 
 
 class ShardedProblem(Problem):

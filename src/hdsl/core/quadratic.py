@@ -8,6 +8,10 @@ import numpy as np
 #: be told apart do not trade large weights.
 RIDGE = 1e-3
 
+#: Scores within this share of the tolerance, and gains within this share of the largest, are equal.
+#: A move levels two scores: rounding must not choose which of them leads next.
+EQUAL = 1e-6
+
 #: Stands in for a curvature of zero.
 TINY = 1e-300
 
@@ -18,7 +22,7 @@ def best_change(
     """Return the change δ of the weights that maximises scores·δ - δᵀ curvature δ / 2.
 
     No weight becomes negative, and their sum stays. Each step moves weight from one atom to the one
-    of largest score, from where that gains most, by as much as is best.
+    of largest score, from where that gains most, by as much as is best; of equals the first.
 
     Parameters
     ----------
@@ -44,15 +48,16 @@ def best_change(
     diagonal += ridge
     with np.errstate(over="ignore"):  # a step without curvature is as long as the weight
         for _ in range(100 + 20 * n):
-            best = int(scores.argmax())
-            lead = scores[best] - scores
+            best = int((scores >= scores.max() - EQUAL * tol).argmax())
+            lead = np.maximum(scores[best] - scores, 0.0)
             lead[weights <= 0.0] = 0.0
             if not lead.max() > tol:
                 break
             bend = diagonal + (diagonal[best] - 2.0 * curvature[best])
             np.maximum(bend, TINY, out=bend)
             sizes = np.minimum(lead / bend, weights)
-            worst = int((sizes * (lead - 0.5 * sizes * bend)).argmax())
+            gains = sizes * (lead - 0.5 * sizes * bend)
+            worst = int((gains >= (1.0 - EQUAL) * gains.max()).argmax())
             size = float(sizes[worst])
             if best == worst or not size > 0.0:
                 break

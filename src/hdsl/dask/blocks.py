@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
-from ..backends.dask.building import Columns, Source, count_columns
+from ..backends.dask.building import Columns, Joined, Source, count_columns
 from ..backends.dask.team import gathered
 from ..similarity import unit_rows
 
@@ -83,16 +83,88 @@ def row_digests(block: sp.csr_array) -> np.ndarray:
     return out
 
 
-def sum_of_squares(block: sp.csr_array) -> float:
-    """Return the sum of all squares."""
-    return float(np.square(block.data).sum())
+def keep_rows(block: sp.csr_array, rows: np.ndarray) -> sp.csr_array:
+    """Return some rows of a block."""
+    return sp.csr_array(block)[rows]
 
 
 # --- on the client -------------------------------------------------------------------------------
 
 
-class RowBlocks:
-    """Blocks of rows on a cluster.
+class Blocks:
+    """Rows on a cluster, as they are compared.
+
+    Parameters
+    ----------
+    source : Source
+        Blocks of rows.
+    starts : ndarray of shape (n_blocks + 1,)
+        Number of the first row of each block, and of all rows at the end.
+    n_columns : int
+    timeout : float
+    """
+
+    source: Source
+
+    def __init__(self, source: Source, starts: np.ndarray, n_columns: int, timeout: float) -> None:
+        self.client, self.source, self.timeout = source.client, source, timeout
+        self.starts, self.n_columns = starts, n_columns
+
+    def results(self, futures: Sequence[Any]) -> list[Any]:
+        """Return the results of tasks, in time."""
+        what = "The blocks of X were not there"
+        return gathered(self.client, futures, self.timeout, what=what)
+
+    def of_each(self, ask: Callable[..., Any], each: Sequence[tuple] | None = None) -> list[Any]:
+        """Return what a function tells of each block; `each` are more arguments of it."""
+        blocks = self.source.futures()
+        each = [()] * len(blocks) if each is None else each
+        pairs = zip(blocks, each, strict=True)
+        return self.results([self.client.submit(ask, b, *args, pure=False) for b, args in pairs])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return int(self.starts[-1]), self.n_columns
+
+    @cached_property
+    def counts(self) -> list[Columns]:
+        """The columns of each block."""
+        return self.of_each(count_columns)
+
+    @cached_property
+    def digests(self) -> np.ndarray:
+        """A digest of each row."""
+        return np.concatenate(self.of_each(row_digests))
+
+    def mean_square(self) -> float:
+        """Return the mean ‖x‖² of the rows."""
+        return float(sum(part.squares for part in self.counts)) / self.shape[0]
+
+    def cut(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return rising row numbers by blocks, numbered from the first row of the block."""
+        cuts = np.searchsorted(rows, self.starts)
+        return [
+            rows[a:b] - first
+            for first, a, b in zip(self.starts[:-1], cuts[:-1], cuts[1:], strict=True)
+        ]
+
+    def __getitem__(self, rows: np.ndarray) -> Blocks:
+        """Return some of the rows, by rising numbers."""
+        parts = self.cut(rows)
+        kept = Source(self.client, self.source, keep_rows, each=[(part,) for part in parts])
+        starts = np.cumsum([0, *map(len, parts)])
+        return Blocks(kept, starts, self.n_columns, self.timeout)
+
+    def followed_by(self, more: sp.csr_array) -> Blocks:
+        """Return these rows and after them some of the client."""
+        both = Joined(self.source, Source(self.client, [more]))
+        starts = np.append(self.starts, self.starts[-1] + more.shape[0])
+        return Blocks(both, starts, self.n_columns, self.timeout)
+
+
+class RowBlocks(Blocks):
+    """Blocks of rows as a user gives them, checked and normalised on the cluster.
 
     Parameters
     ----------
@@ -124,7 +196,7 @@ class RowBlocks:
                 )
             width = facts.shape[1]
             first += facts.shape[0]
-        self.facts = found
+        self.facts, self.n_columns = found, found[0].shape[1]
         self.starts = np.concatenate([[0], np.cumsum([f.shape[0] for f in found])])
         self._check_sizes()
 
@@ -135,16 +207,6 @@ class RowBlocks:
         if n_rows >= user_input.INDEX_LIMIT:
             raise ValueError(f"X has {n_rows} rows, at most {user_input.INDEX_LIMIT - 1} can be.")
         user_input.check_largest(self.largest)
-
-    def results(self, futures: Sequence[Any]) -> list[Any]:
-        """Return the results of tasks, in time."""
-        what = "The blocks of X were not there"
-        return gathered(self.client, futures, self.timeout, what=what)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
-        return int(self.starts[-1]), self.facts[0].shape[1]
 
     @property
     def largest(self) -> float:
@@ -167,16 +229,16 @@ class RowBlocks:
         return hashlib.sha256(b"".join(f.digest for f in self.facts)).digest()
 
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> Source:  # type: ignore[override]
         """The blocks as they are compared."""
         return Source(self.client, self._loaded, prepare, (self.norm, self.columns))
 
-    def mean_square(self) -> float:
-        """Return the mean ‖x‖² of the rows as they are compared."""
+    @cached_property
+    def counts(self) -> list[Columns]:
+        """The columns of each block."""
         if self.norm is None:
-            return float(sum(f.columns.squares for f in self.facts)) / self.shape[0]
-        found = [self.client.submit(sum_of_squares, b, pure=False) for b in self.source.futures()]
-        return float(sum(self.results(found))) / self.shape[0]
+            return [facts.columns for facts in self.facts]
+        return self.of_each(count_columns)
 
 
 def as_blocks(X: Any) -> list[Any]:

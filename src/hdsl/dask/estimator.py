@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import copy
+from copy import copy, deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .. import estimators, user_input
 from ..backends.dask.building import Source
 from ..estimators import path
-from ..estimators.parameters import check_parameters, check_same_path
+from ..estimators.parameters import check_parameters, check_same_path, class_rows
+from ..estimators.refit import Refit
 from ..estimators.rows import RowNorm, warn_of_lengths
 from ..estimators.supervision import Supervision
 from ..files.checkpoint import Checkpoint
-from ..triplets import random_triplets
 from . import cluster, mapping
 from .blocks import RowBlocks, as_local, is_cluster_data
+from .comparing import pieces
 from .fitting import ClusterFit
-from .mining import neighbor_blocks
 
 if TYPE_CHECKING:
     from ..core.protocols import Loss
     from ..core.solver import State
-
-#: Comparisons of the client that are sent in one piece.
-PIECE = 1 << 20
 
 
 class HDSL(estimators.HDSL):
@@ -44,19 +40,21 @@ class HDSL(estimators.HDSL):
 
     Parameters
     ----------
-    scale, prior, norm, loss, oracle, step, step_size, init, batch_size, mining, n_targets, \
-n_impostors, max_iter, tol, n_iter_no_change, scoring, warm_start, checkpoint, n_components, \
-callback, random_state, verbose
-        As in `hdsl.HDSL`. `mining` is "neighbors" or "random". With `verbose` a line at the end
-        says what went over the wire.
+    scale, prior, norm, loss, oracle, step, step_size, init, batch_size, objective, landmarks, \
+mining, n_targets, n_impostors, class_centers, mine_every, max_iter, tol, early_stopping, \
+validation_fraction, n_iter_no_change, scoring, warm_start, checkpoint, n_components, callback, \
+random_state, verbose
+        As in `hdsl.HDSL`. `mining` is "neighbors" or "random": a function would need all rows in
+        one place. `scoring` needs X_val. With `verbose` a line at the end of each run says what
+        went over the wire.
     device : {"cpu", "cuda"}, default="cpu"
         With "cuda" each worker computes on the first GPU that it sees; the client needs none. Start
         one worker per GPU (``dask_cuda.LocalCUDACluster`` does), and pass their number as
         `n_shards`.
-    objective, landmarks, mine_every, early_stopping, validation_fraction, class_centers, n_jobs, \
-storage
-        As in `hdsl.HDSL`, but only their defaults are accepted; workers use their own threads. To
-        stop early pass X_val with triplets_val.
+    n_jobs : None
+        Workers use the threads that they were started with.
+    storage : "float64"
+        Values of X have 8 bytes.
     memory_limit : "auto", float or None, default="auto"
         GiB that the shards of one worker may take; "auto" is the memory limit of the workers.
     client : distributed.Client, default=None
@@ -73,7 +71,8 @@ storage
     cluster_ : dict
         Of the last fit: n_shards, n_workers, n_lost (workers that died), times_held (shards that
         hold a row, in the mean), bytes_per_worker (estimated before the work), and rounds, bytes
-        down (from the client), up, and between workers, each per iteration.
+        down (from the client), up, and between workers, each per iteration. With early stopping
+        all but n_lost is of the refit.
 
     See Also
     --------
@@ -103,12 +102,12 @@ storage
         step_size: str = "line_search",
         init: str = "zero",
         batch_size: int | None = None,
-        mining: str | Callable[..., np.ndarray] = "neighbors",
         objective: str = "triplets",
         landmarks: Any = "all",
-        class_centers: str | None = None,
+        mining: str | Callable[..., np.ndarray] = "neighbors",
         n_targets: int = 10,
         n_impostors: int = 10,
+        class_centers: str | None = None,
         mine_every: int | None = None,
         max_iter: int = 300,
         tol: float = 1e-3,
@@ -132,11 +131,11 @@ storage
     ) -> None:
         super().__init__(
             scale, prior=prior, norm=norm, loss=loss, oracle=oracle, step=step,
-            step_size=step_size, init=init, batch_size=batch_size, mining=mining,
-            objective=objective, landmarks=landmarks, class_centers=class_centers,
-            n_targets=n_targets, n_impostors=n_impostors,
-            mine_every=mine_every, max_iter=max_iter, tol=tol, early_stopping=early_stopping,
-            validation_fraction=validation_fraction, n_iter_no_change=n_iter_no_change,
+            step_size=step_size, init=init, batch_size=batch_size, objective=objective,
+            landmarks=landmarks, mining=mining, n_targets=n_targets, n_impostors=n_impostors,
+            class_centers=class_centers, mine_every=mine_every, max_iter=max_iter, tol=tol,
+            early_stopping=early_stopping, validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
             scoring=scoring, warm_start=warm_start, checkpoint=checkpoint,
             n_components=n_components, callback=callback, random_state=random_state,
             device=device, storage=storage, n_jobs=n_jobs, verbose=verbose,
@@ -170,18 +169,26 @@ storage
         self._check_features(checked, rows, earlier is not None)
         self._normalise(rows, continues=earlier is not None)
         given = {name: as_local_pieces(value) for name, value in given.items()}
-        compared, supervision = self._comparisons(rows, given, rng)
-        held = None
+        whole = train = self._supervision(rows, given)
+        judged = self._judgements(rows, given, whole)
+        held, refit_rng = None, deepcopy(rng)
         if any(part is not None for part in validation):
-            held = self._validation(checked, rows, supervision, validation)
-        fit = ClusterFit(
-            self, rows, compared, rng, validation=held, earlier=earlier, checkpoint=checkpoint
-        )
+            held = self._validation(checked, rows, whole, validation)
+        elif self.early_stopping and validation:
+            self._check_hold_out(whole)
+            train, held = whole.hold_out(self.validation_fraction, rng)
+        run: dict[str, Any] = {"earlier": earlier, "checkpoint": checkpoint}
+        fits = [ClusterFit(self, rows, train, held, rng, compared=judged, **run)]
+        if whole is not train:
+            if judged is not None:
+                fits[0].compared = pieces(client, train.compared, train.compared_weights)
+            fits += [ClusterFit(self, rows, whole, None, refit_rng, compared=judged, **run)]
         if checkpoint is not None:
-            checkpoint.check(fit.identity(given))
+            checkpoint.check(fits[-1].identity(given, held))
         checked.norm_, checked.columns_ = rows.norm, rows.columns
-        path.learn(fit, checked)
-        self.cluster_ = fit.report
+        path.learn(fits[0] if len(fits) == 1 else Refit(*fits), checked)
+        n_lost = sum(fit.report.get("n_lost", 0) for fit in fits)
+        self.cluster_ = {**(fits[-1].report or fits[0].report), "n_lost": n_lost}
         self.__dict__.pop("checkpoint_file_", None)
         if checkpoint is not None and self.status_ != "interrupted":
             self.checkpoint_file_ = checkpoint.file
@@ -191,34 +198,25 @@ storage
         here = copy(self)
         here.device = "cpu"  # the client needs no GPU
         check_parameters(here)
-        if self.step == "corrective":
-            raise ValueError(
-                "The 'step' parameter of hdsl.dask.HDSL cannot be 'corrective', which asks for all "
-                "pairs of atoms at once: use 'away', 'pairwise', 'blended' or 'forward'."
-            )
         user_input.check_word("HDSL", "device", self.device, ("cpu", "cuda"))
         if self.device != "cpu" and not isinstance(self.loss, str):
             raise ValueError("A loss of your own needs device='cpu': GPUs compute named ones only.")
         user_input.check_word("HDSL", "storage", self.storage, ("float64",))
-        if self.objective != "triplets":
+        if self.objective == "triplets" and callable(self.mining):
             raise ValueError(
-                f"The 'objective' parameter of hdsl.dask.HDSL must be 'triplets'. Got "
-                f"{self.objective!r}: give triplets= with means of landmarks as rows."
+                "A function for `mining` is given all rows of X as one matrix, which no machine of "
+                "a cluster has. Make the triplets yourself and pass triplets=, as a Dask array "
+                "where they are many."
             )
         number = user_input.check_number
         number("HDSL", "n_shards", self.n_shards, low=1, integer=True, words=("auto",))
         number("HDSL", "timeout", self.timeout, low=0, strict=True)
-        for name, way_out in (
-            ("mine_every", "fit once more with triplets= mined under the model"),
-            ("early_stopping", "pass X_val and triplets_val"),
-            ("n_jobs", "workers use the threads that they were started with"),
-            ("class_centers", "give triplets= with centres as rows"),
-        ):
-            if getattr(self, name):
-                raise ValueError(
-                    f"The {name!r} parameter of hdsl.dask.HDSL has no meaning on a cluster; got "
-                    f"{getattr(self, name)!r}. Leave it at its default: {way_out}."
-                )
+        if self.n_jobs is not None:
+            raise ValueError(
+                f"The 'n_jobs' parameter of hdsl.dask.HDSL has no meaning on a cluster; got "
+                f"{self.n_jobs!r}. Leave it at its default: workers use the threads that they were "
+                "started with."
+            )
 
     def _check_features(self, checked: HDSL, rows: RowBlocks, continues: bool) -> None:
         n = rows.shape[1]
@@ -237,44 +235,38 @@ storage
         found = RowNorm.of_columns(self, np.concatenate(parts), rows.shape[1], continues=continues)
         rows.norm, rows.columns = found.norm, found.columns
 
-    def _comparisons(
-        self, rows: RowBlocks, given: dict[str, Any], rng: np.random.Generator
-    ) -> tuple[Source, Supervision]:
-        """Return the comparisons in blocks, given or made from labels."""
-        shape = sp.csr_array(rows.shape)  # the checks ask for the number of rows
-        if given["triplets"] is None and given["quadruplets"] is None:
-            of = Supervision.check("HDSL", shape, **given)
-            if callable(self.mining):
-                raise ValueError(
-                    "A function for `mining` needs all rows in one place: call it yourself, and "
-                    "pass triplets=."
-                )
-            if self.mining == "random":
-                return self._random(rows, of, rng), of
-            counts = (self.n_targets, self.n_impostors)
-            return neighbor_blocks(rows, of.y, of.weights, *counts), of
-        if not is_cluster_data(given["triplets"]) and not is_cluster_data(given["quadruplets"]):
-            of = Supervision.check("HDSL", shape, **given)
-            return pieces(rows.client, of.compared, of.compared_weights), of
-        return mapping.compared_blocks(rows, given), Supervision(shape)
+    def _supervision(self, rows: RowBlocks, given: dict[str, Any]) -> Supervision:
+        """Return what was given to ``fit``, checked; judgements in blocks are left out."""
+        of_classes = class_rows(self)
+        in_blocks = is_cluster_data(given["triplets"]) or is_cluster_data(given["quadruplets"])
+        if in_blocks and of_classes["landmarks"] is None:
+            return Supervision(rows)
+        return Supervision.check("HDSL", rows, **given, **of_classes)
 
-    def _random(self, rows: RowBlocks, of: Supervision, rng: np.random.Generator) -> Source:
-        chosen = np.arange(rows.shape[0]) if of.weights is None else np.flatnonzero(of.weights)
-        seed, n_per_row = int(rng.integers(2**31 - 1)), self.n_targets * self.n_impostors
-        made = chosen[random_triplets(of.y[chosen], n_per_row, random_state=seed)]
-        weights = None if of.weights is None else of.weights[made[:, 0]]
-        return pieces(rows.client, made, weights)
+    def _judgements(self, rows: RowBlocks, given: dict[str, Any], of: Supervision) -> Source | None:
+        """Return judgements in blocks; None where there are labels."""
+        if not of.is_judged:
+            return None
+        if of.compared is None:
+            return mapping.compared_blocks(rows, given)
+        return pieces(rows.client, of.compared, of.compared_weights)
+
+    def _check_hold_out(self, of: Supervision) -> None:
+        if self.scoring is not None:
+            raise ValueError(
+                "scoring= is called with the validation rows, which early_stopping=True holds out "
+                "on the cluster: pass X_val with y_val or triplets_val."
+            )
+        if of.is_judged and of.compared is None:
+            raise ValueError(
+                "early_stopping=True holds out a part of judgements that are on the client, or of "
+                "labels. With judgements in Dask blocks pass X_val with triplets_val."
+            )
 
     def _validation(
         self, checked: HDSL, rows: RowBlocks, of: Supervision, validation: tuple[Any, ...]
     ) -> Supervision:
-        X_val, y_val, triplets_val = validation
-        if y_val is not None and self.scoring is None:
-            raise ValueError(
-                "y_val lets all rows of X vote, which are not in one place: pass triplets_val=, "
-                "judgements of the rows of X_val, or scoring=."
-            )
-        held = of.check_validation(checked, X_val, y_val, triplets_val)
+        held = of.check_validation(checked, *validation)
         return replace(held, X=RowNorm(rows.norm, rows.columns).apply(held.X))
 
     # --- use -------------------------------------------------------------------------------------
@@ -348,15 +340,3 @@ def as_local_pieces(value: Any) -> Any:
     if getattr(value, "ndim", 1) == 2 and is_cluster_data(value):
         return value
     return value if isinstance(value, list) and is_cluster_data(value) else as_local(value)
-
-
-def pieces(client: Any, compared: np.ndarray, weights: np.ndarray | None) -> Source:
-    """Return comparisons of the client in blocks."""
-    steps = range(0, len(compared), PIECE)
-    return Source(
-        client,
-        [
-            (compared[k : k + PIECE], None if weights is None else weights[k : k + PIECE])
-            for k in steps
-        ],
-    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +13,9 @@ import numpy as np
 
 from ..backends.dask.building import Builder, Source, number_columns
 from ..backends.dask.problem import DaskLayout
-from ..backends.dask.team import Team, WorkerLost
+from ..backends.dask.team import Team, Traffic, WorkerLost
 from ..core import losses, oracle, steps
+from ..core.atoms import check_atoms
 from ..core.snapshot import (
     Arrays,
     SnapshotError,
@@ -23,6 +26,7 @@ from ..core.snapshot import (
     set_generator_state,
 )
 from ..core.solver import Options, Result, State, frank_wolfe
+from ..core.trace import TRACE_DTYPE, check_corrections, check_trace
 from ..estimators import monitor
 from ..estimators.callbacks import Tasks
 from ..estimators.fitting import Learned, all_of, chosen_sizes, with_similarity
@@ -32,8 +36,12 @@ from ..estimators.progress import Progress
 from ..estimators.supervision import Supervision
 from ..files.checkpoint import Checkpoint, digest
 from ..memory import format_bytes
+from ..similarity import Similarity
 from . import cluster
-from .blocks import RowBlocks
+from .blocks import Blocks, RowBlocks
+from .comparing import Comparisons
+from .mining import distinct
+from .scoring import ComparisonPoints, LabelShares
 
 if TYPE_CHECKING:
     from ..backends.cpu.workers import Workers
@@ -47,19 +55,21 @@ MOST_LOSSES = 100
 
 
 class ClusterFit:
-    """The fit of a model to blocks on a cluster.
+    """The fit of a model to blocks on a cluster, as ``estimators.fitting.Fit`` on one machine.
 
     Parameters
     ----------
     model : HDSL
         Holds the parameters; it is not changed.
-    rows : RowBlocks
-        Checked and normalised.
-    compared : Source
-        Blocks of comparisons and their weights.
+    given : RowBlocks
+        All rows of the user, checked and normalised.
+    supervision : Supervision
+        Its X are rows on the cluster: all of them, or those that are not held out.
+    validation : Supervision or None
+        Chooses the model of the path; its X is on the client or on the cluster.
     rng : numpy.random.Generator
-    validation : Supervision, default=None
-        Judgements on the client that choose the model of the path.
+    compared : Source, default=None
+        Judgements in blocks; None where there are labels.
     earlier : Result, default=None
         The path to continue.
     checkpoint : Checkpoint, default=None
@@ -68,6 +78,8 @@ class ClusterFit:
     ----------
     report : dict
         What the fit did with the cluster.
+    limit, found, saved_too
+        As those of ``Fit``.
     """
 
     n_runs = 1
@@ -75,64 +87,148 @@ class ClusterFit:
     def __init__(
         self,
         model: HDSL,
-        rows: RowBlocks,
-        compared: Source,
+        given: RowBlocks,
+        supervision: Supervision,
+        validation: Supervision | None,
         rng: np.random.Generator,
         *,
-        validation: Supervision | None = None,
+        compared: Source | None = None,
         earlier: Result | None = None,
         checkpoint: Checkpoint | None = None,
     ) -> None:
-        self.model, self.rows, self.compared, self.rng = model, rows, compared, rng
-        self.validation, self.earlier, self.checkpoint = validation, earlier, checkpoint
-        self.supervision = Supervision(rows)
+        self.model, self.given, self.rng = model, given, rng
+        self.supervision, self.validation = supervision.draw(rng), validation
+        self.compared, self.earlier, self.checkpoint = compared, earlier, checkpoint
         self.limit = model.max_iter + (0 if earlier is None else earlier.n_iter)
+        self.found = None if checkpoint is None else checkpoint.arrays
+        self.saved_too: dict[str, Arrays] = {}
         self.report: dict[str, Any] = {}
 
+    @property
+    def mines_again(self) -> bool:
+        """Whether more triplets are mined under the models of the path."""
+        model, is_labelled = self.model, self.compared is None
+        return model.mine_every is not None and model.mining == "neighbors" and is_labelled
+
     def run(self, workers: Workers, progress: Progress, tasks: Tasks) -> Learned:
-        """Build the shards and solve."""
-        model, rows = self.model, self.rows
-        also = None if self.earlier is None else np.unique(self.earlier.atoms[:, :2])
-        features = number_columns([facts.columns for facts in rows.facts], also)
+        """Mine and solve, again and again where `mine_every` says so."""
+        try:
+            return self._run(progress, tasks)
+        finally:
+            self._tell_all()
+
+    def _run(self, progress: Progress, tasks: Tasks) -> Learned:
+        comparisons = Comparisons(self.model, self.supervision, self.compared, self.rng)
+        stage = Stage(self.earlier)
+        if self.found is not None and self.checkpoint is not None:
+            with self.checkpoint.explain_damage():
+                stage.restore(part_of(self.found, "stage"), self.given.shape[1])
+            for atoms, weights in stage.mined:
+                comparisons.mine_again(self._similarity(stage, atoms, weights))
+        builder, learned = self._plan(comparisons, stage), None
+        try:
+            while True:
+                learned = self._solve(builder, stage, progress, tasks)
+                result, is_last = learned.result, self._stop(stage) == self.limit
+                if is_last or result.status not in ("max_iter", "optimal", "no_violation"):
+                    break
+                comparisons.mine_again(self._similarity(stage, result.atoms, result.weights))
+                stage = stage.after(result)
+                more = self._planned_again(comparisons, stage)
+                n_before = builder.places.n_comparisons
+                has_new = more is not None and more.places.n_comparisons > n_before
+                if more is None or not (has_new or result.status == "max_iter"):
+                    break
+                builder, self.found = more, None
+            if learned.scores is not None:
+                learned.scores.add(result.n_iter, result.atoms, result.weights)
+        except KeyboardInterrupt:
+            if learned is None:  # nothing is learned yet
+                raise
+            interrupted = replace(learned.result, status="interrupted")
+            learned = learned._replace(result=interrupted)
+        return learned
+
+    def _stop(self, stage: Stage) -> int:
+        """Return the iteration to mine again after, or the last one."""
+        if not self.mines_again or self.model.mine_every is None:
+            return self.limit
+        return min(self.limit, stage.n_iter + self.model.mine_every)
+
+    def _similarity(self, stage: Stage, atoms: np.ndarray, weights: np.ndarray) -> Similarity:
+        return Similarity(atoms, weights, stage.scale, stage.prior, self.given.shape[1])
+
+    def _plan(self, comparisons: Comparisons, stage: Stage) -> Builder:
+        """Deal out the comparisons, and check that the shards fit."""
+        model, rows, result = self.model, comparisons.rows, stage.result
+        also = None if result is None else np.unique(result.atoms[:, :2])
+        features = number_columns(rows.counts, also)
+        if len(features) < 2:
+            raise ValueError(
+                f"The {rows.shape[0]} rows to learn from have {len(features)} feature(s) with a "
+                "non-zero value, but an atom pairs two: hold out other rows, or fewer."
+            )
         builder = Builder(
-            rows.source, rows.starts, self.compared, features, rows.mean_square(),
+            rows.source, rows.starts, comparisons.source, features, rows.mean_square(),
             store_products=model.batch_size is None and model.device == "cpu",
             timeout=model.timeout, device=model.device,
         )  # fmt: skip
-        places = builder.plan(model.n_shards)
+        builder.plan(model.n_shards)
+        if model.step == "corrective":
+            builder.sample()
         self.report["bytes_per_worker"] = cluster.check_room(
             builder, model.memory_limit, batch_size=model.batch_size, prior=model.prior != 0
         )
-        team = Team(rows.client, places.n_shards, timeout=model.timeout)
+        return builder
+
+    def _planned_again(self, comparisons: Comparisons, stage: Stage) -> Builder | None:
+        """Return what builds the shards with more comparisons; None where they do not fit."""
+        try:
+            return self._plan(comparisons, stage)
+        except MemoryError as error:  # what is learned stays
+            warnings.warn(f"Mining again was given up: {error}", UserWarning, stacklevel=6)
+            return None
+
+    def _solve(self, builder: Builder, stage: Stage, progress: Progress, tasks: Tasks) -> Learned:
+        """Build the shards and solve, up to the end or to the next mining."""
+        team = Team(builder.client, builder.places.n_shards, timeout=self.model.timeout)
         try:
             layout = builder.layout(team)
-            return self._solve(builder, team, layout, progress, tasks)
+            if np.isnan(stage.scale):
+                stage.scale, stage.prior = self._sizes(builder, team, layout)
+            self._check_margins(stage.scale, stage.prior)
+            scores = stage.scores = stage.scores or self._monitor(stage)
+            once = Once(
+                all_of(
+                    scores,
+                    progress.follow(max(self.limit, 1), scores),
+                    tasks.follow(stage.scale, stage.prior),
+                    self.model.callback,
+                )
+            )
+            keeper = Keeper(self.checkpoint, stage, self.saved_too)
+            keeper.latest = None if self.found is None else part_of(self.found, "run")
+            result = self._walk_on(builder, team, layout, stage, once, keeper)
         finally:
             self._tell(builder, team)
             team.close()
+        return Learned(result, scores, stage.scale, stage.prior, builder.places.n_comparisons)
 
-    def _solve(
-        self, builder: Builder, team: Team, layout: DaskLayout, progress: Progress, tasks: Tasks
-    ) -> Learned:
-        found = None if self.checkpoint is None else self.checkpoint.arrays
-        scale, prior = self._sizes(builder, team, layout, found)
-        self._check_margins(scale, prior)
-        scores = self._monitor(scale, prior, found)
-        once = Once(
-            all_of(
-                scores,
-                progress.follow(max(self.limit, 1), scores),
-                tasks.follow(scale, prior),
-                self.model.callback,
-            )
-        )
-        keeper = Keeper(self.checkpoint, {"size": np.array([scale, prior])}, scores)
-        keeper.latest = None if found is None else part_of(found, "run")
+    def _walk_on(
+        self,
+        builder: Builder,
+        team: Team,
+        layout: DaskLayout,
+        stage: Stage,
+        once: Once,
+        keeper: Keeper,
+    ) -> Result:
+        """Run the solver, again from the last snapshot where workers are lost."""
         begin, loss = generator_state(self.rng), losses.checked(losses.get(self.model.loss))
         before = team.traffic.copy()
         while True:
             try:
-                result = self._walk(layout, loss, scale, prior, once, keeper)
+                result = self._walk(layout, loss, stage, once, keeper)
                 break
             except WorkerLost:
                 if team.n_lost >= MOST_LOSSES:
@@ -140,35 +236,26 @@ class ClusterFit:
                 self._recover(builder, team)
                 if keeper.latest is None:
                     set_generator_state(self.rng, begin)
-        self.report["traffic"] = team.traffic.since(before)
+        traffic = self.report.setdefault("traffic", Traffic())
+        self.report["traffic"] = traffic.plus(team.traffic.since(before))
         self.report["n_iter"] = max(1, result.n_iter)
-        if scores is not None:
-            scores.add(result.n_iter, result.atoms, result.weights)
-        return Learned(result, scores, scale, prior, builder.places.n_comparisons)
+        return result
 
     def _walk(
-        self,
-        layout: DaskLayout,
-        loss: Any,
-        scale: float,
-        prior: float,
-        once: Once,
-        keeper: Keeper,
+        self, layout: DaskLayout, loss: Any, stage: Stage, once: Once, keeper: Keeper
     ) -> Result:
         """Run the solver from the last snapshot."""
-        model = self.model
-        options = Options(
-            steps.STEP_SIZES[model.step_size], model.init, model.batch_size, self.limit, model.tol
-        )
+        model, stop = self.model, self._stop(stage)
+        size = steps.STEP_SIZES[model.step_size]
         try:
             return frank_wolfe(
-                layout.problem(loss, scale, prior),
+                layout.problem(loss, stage.scale, stage.prior),
                 oracle.ORACLES[model.oracle](),
                 steps.RULES[model.step],
-                options,
+                Options(size, model.init, model.batch_size, stop, model.tol),
                 rng=self.rng,
                 callback=once,
-                earlier=self.earlier,
+                earlier=stage.result,
                 snapshots=Snapshots(keeper.latest, keeper.save),
             )
         except SnapshotError as error:
@@ -181,17 +268,9 @@ class ClusterFit:
         """Build the shards of lost workers elsewhere."""
         builder.settle(team)
 
-    def _sizes(
-        self, builder: Builder, team: Team, layout: DaskLayout, found: Arrays | None
-    ) -> tuple[float, float]:
-        """Return scale and prior: of the path so far, of the checkpoint, given or automatic."""
+    def _sizes(self, builder: Builder, team: Team, layout: DaskLayout) -> tuple[float, float]:
+        """Return scale and prior: of the path so far, given or automatic."""
         model = self.model
-        if found is not None and self.checkpoint is not None:
-            with self.checkpoint.explain_damage():
-                size = part_of(found, "stage")["size"]
-                if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or not size[0]:
-                    raise ValueError("scale and prior are not numbers that a run can have.")
-            return float(size[0]), float(size[1])
         if self.earlier is not None:
             return model.scale_, model.prior_
         while True:
@@ -203,43 +282,67 @@ class ClusterFit:
                 self._recover(builder, team)
 
     def _check_margins(self, scale: float, prior: float) -> None:
-        largest = 1.0 if self.rows.norm == "l2" else self.rows.largest
-        bound = largest * (8.0 * scale + 2.0 * prior * self.rows.longest) * largest
+        largest = 1.0 if self.given.norm == "l2" else self.given.largest
+        bound = largest * (8.0 * scale + 2.0 * prior * self.given.longest) * largest
         if not bound < 1e150:
             raise ValueError(
                 f"Margins may be as large as {bound:.3g}, but must be below 1e+150: lower scale "
                 "and prior, or scale X."
             )
 
-    def _monitor(self, scale: float, prior: float, found: Arrays | None) -> Monitor | None:
+    # --- scores along the path -------------------------------------------------------------------
+
+    def _monitor(self, stage: Stage) -> Monitor | None:
         """Return what scores the models of the path, None where there is no validation."""
-        of, model = self.validation, self.model
-        if of is None:
+        if self.validation is None:
             return None
-        score = monitor.triplet_score(of.X, of.compared, of.compared_weights)
-        if model.scoring is not None:
-            scoring, truth = model.scoring, of.compared if of.is_judged else of.y
-            score = lambda found: monitor.Estimate(  # noqa: E731
-                float(scoring(with_similarity(model, found), of.X, truth))
-            )
-        n_features = self.rows.shape[1]
-        scores = Monitor(score, scale, prior, n_features, model.n_iter_no_change)
-        if found is not None and self.checkpoint is not None:
+        n_features, patience = self.given.shape[1], self.model.n_iter_no_change
+        scores = Monitor(self.score(), stage.scale, stage.prior, n_features, patience)
+        if self.found is not None and self.checkpoint is not None:
             with self.checkpoint.explain_damage():
-                scores.restore(part_of(found, "scores"))
+                scores.restore(part_of(self.found, "scores"))
         elif self.earlier is not None:
             scores.add(self.earlier.n_iter, self.earlier.atoms, self.earlier.weights)
         return scores
 
-    def identity(self, given: dict[str, Any]) -> dict[str, Any]:
+    def score(self) -> monitor.Score:
+        """Return what models are scored by: the user's function, labels or comparisons."""
+        of, model, train = self.validation, self.model, self.supervision
+        assert of is not None
+        if model.scoring is not None:
+            scoring, truth = model.scoring, of.compared if of.is_judged else of.y
+            return lambda found: monitor.Estimate(
+                float(scoring(with_similarity(model, found), of.X, truth))
+            )
+        if of.is_judged and not isinstance(of.X, Blocks):
+            return monitor.triplet_score(of.X, of.compared, of.compared_weights)
+        if of.is_judged:
+            points = ComparisonPoints(of.X, of.compared)
+            anchors, weights = of.compared[:, 0], of.compared_weights
+            return lambda found: monitor.mean_estimate(points(found), weights, anchors)
+        # Equal rows of a label are one point, as in mining; a row of weight 0 counts as absent.
+        rows, queries = train.X, of.X
+        if not isinstance(queries, Blocks):
+            source, starts = Source(rows.client, [queries]), np.array([0, queries.shape[0]])
+            queries = Blocks(source, starts, rows.n_columns, rows.timeout)
+        kept, _ = distinct(rows.digests, train.codes, train.weights)
+        shares = LabelShares(rows, kept, train.y[kept], queries, of.y, monitor.N_NEIGHBORS)
+        return lambda found: monitor.mean_estimate(shares(found), of.weights)
+
+    def identity(self, given: dict[str, Any], held: Supervision | None) -> dict[str, Any]:
         """Return all that the end of the run depends on, data by their digests."""
-        earlier, of = self.earlier, self.validation
+        earlier = self.earlier
         path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
+        chosen = self.supervision.landmarks
+        of: tuple = (None,)  # rows that are held out follow from the others
+        if held is not None and not isinstance(held.X, Blocks):
+            of = (held.X, held.compared, held.y)
         return {
             **recorded_parameters(self.model),
-            "X": digest(np.frombuffer(self.rows.digest, np.uint8)),
+            "X": digest(np.frombuffer(self.given.digest, np.uint8)),
             "labels, triplets or weights": digest(*given.values()),
-            "validation": digest(*((None,) if of is None else (of.X, of.compared, of.y))),
+            "landmarks": digest(chosen if isinstance(chosen, np.ndarray) else None),
+            "validation": digest(*of),
             "path so far": digest(*path),
             "version of hdsl": version("hdsl"),
         }
@@ -248,16 +351,19 @@ class ClusterFit:
         """Note what the fit did with the cluster."""
         self.report["n_shards"] = builder.places.n_shards
         self.report["n_workers"] = len(team.seats)
-        self.report["n_lost"] = team.n_lost
+        self.report["n_lost"] = self.report.get("n_lost", 0) + team.n_lost
         if builder.n_held:
             self.report["times_held"] = builder.times_held
-        traffic = self.report.pop("traffic", None)
+
+    def _tell_all(self) -> None:
+        """Count per iteration; with `verbose` a line says what went over the wire."""
+        traffic, report = self.report.pop("traffic", None), self.report
         if traffic is not None:
-            n = self.report.pop("n_iter")
+            n = report.pop("n_iter")
             for name in ("rounds", "down", "up", "between"):
-                self.report[f"{name}_per_iteration"] = getattr(traffic, name) / n
-        if self.model.verbose and traffic is not None:
-            print(described(self.report), file=sys.stderr)  # noqa: T201
+                report[f"{name}_per_iteration"] = getattr(traffic, name) / n
+            if self.model.verbose:
+                print(described(report), file=sys.stderr)  # noqa: T201
 
 
 def described(report: dict[str, Any]) -> str:
@@ -292,15 +398,105 @@ class Once:
         return bool(self._callback(state))
 
 
+class Stage:
+    """What a run goes by from one mining to the next.
+
+    Comparisons are not saved, as they are on the cluster, but the models that they were mined
+    under: whoever resumes mines them again.
+
+    Parameters
+    ----------
+    result : Result or None
+        The run that this one continues.
+
+    Attributes
+    ----------
+    scale, prior : float
+    scores : Monitor or None
+    mined : list of (ndarray, ndarray)
+        Atoms and weights of the models that comparisons were mined under.
+    """
+
+    def __init__(self, result: Result | None) -> None:
+        self.result = result
+        self.scale, self.prior = np.nan, np.nan
+        self.scores: Monitor | None = None
+        self.mined: list[tuple[np.ndarray, np.ndarray]] = []
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations so far."""
+        return 0 if self.result is None else self.result.n_iter
+
+    def after(self, result: Result) -> Stage:
+        """Return the stage that follows a run."""
+        stage = Stage(result)
+        stage.scale, stage.prior, stage.scores = self.scale, self.prior, self.scores
+        stage.mined = [*self.mined, (result.atoms, result.weights)]
+        return stage
+
+    def snapshot(self) -> Arrays:
+        """Return the stage as arrays."""
+        arrays = {"size": np.array([self.scale, self.prior])}
+        if not self.mined or self.result is None:
+            return arrays
+        number = np.repeat(np.arange(len(self.mined)), [len(atoms) for atoms, _ in self.mined])
+        atoms, weights = (np.concatenate(part) for part in zip(*self.mined, strict=True))
+        return arrays | {
+            "n_mined": np.array(len(self.mined)),
+            "mined": np.column_stack([number, atoms]),
+            "mined_weights": weights,
+            "atoms": self.result.atoms,
+            "weights": self.result.weights,
+            "trace": self.result.trace,
+            "n_iter": np.array(self.result.n_iter),
+            "corrections": self.result.corrections,
+        }
+
+    def restore(self, arrays: Arrays, n_features: int) -> None:
+        """Become the stage of a snapshot; raise ValueError where the arrays are not one."""
+        size = arrays["size"]
+        if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
+            raise ValueError("scale and prior are not numbers that a run can have.")
+        self.scale, self.prior = size.tolist()
+        if "n_mined" not in arrays:
+            return
+        mined, trace = arrays["mined"], arrays["trace"]
+        for name in ("n_mined", "n_iter"):
+            if arrays[name].shape != () or arrays[name].dtype != np.int64:
+                raise ValueError(f"{name!r} is not a number.")
+        n_mined, n_iter = int(arrays["n_mined"]), int(arrays["n_iter"])
+        if mined.ndim != 2 or mined.shape[1] != 4 or mined.dtype != np.int64:
+            raise ValueError("'mined' has not the expected shape.")
+        if not ((mined[:, 0] >= 0) & (mined[:, 0] < n_mined)).all() or n_mined > n_iter + 1:
+            raise ValueError("'mined' names a model that does not exist.")
+        check_atoms(arrays["atoms"], arrays["weights"], n_features)
+        check_trace(trace, n_iter, n_features)
+        if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
+            raise ValueError("the trace is not that of a run.")
+        check_corrections(arrays["corrections"], len(trace), n_features)
+        if arrays["mined_weights"].shape != (len(mined),):
+            raise ValueError("'mined_weights' has not the expected length.")
+        for k in range(n_mined):
+            own = mined[:, 0] == k
+            atoms, weights = mined[own, 1:], arrays["mined_weights"][own]
+            check_atoms(atoms, weights, n_features)
+            self.mined.append((atoms, weights))
+        self.result = Result(
+            arrays["atoms"], arrays["weights"], np.nan, np.nan, False, n_iter, "max_iter", trace,
+            corrections=arrays["corrections"],
+        )  # fmt: skip
+
+
 class Keeper:
     """The last snapshot of a run, in memory and in a file.
 
     Parameters
     ----------
     checkpoint : Checkpoint or None
-    stage : dict of str to ndarray
-        What snapshots in the file hold besides.
-    scores : Monitor or None
+    stage : Stage
+    saved_too : dict of str to dict of str to ndarray
+        Parts that snapshots in the file hold besides.
 
     Attributes
     ----------
@@ -308,10 +504,10 @@ class Keeper:
     """
 
     def __init__(
-        self, checkpoint: Checkpoint | None, stage: Arrays, scores: Monitor | None
+        self, checkpoint: Checkpoint | None, stage: Stage, saved_too: dict[str, Arrays]
     ) -> None:
         self.latest: Arrays | None = None
-        self._checkpoint, self._stage, self._scores, self._left = checkpoint, stage, scores, 0
+        self._checkpoint, self._stage, self._too, self._left = checkpoint, stage, saved_too, 0
 
     def save(self, snapshot: Callable[[], Arrays]) -> None:
         """Take a snapshot if it is due."""
@@ -323,7 +519,6 @@ class Keeper:
             self._checkpoint.write_if_due(lambda: self._arrays(snapshot()))
 
     def _arrays(self, run: Arrays) -> Arrays:
-        parts = {"run": run, "stage": self._stage}
-        return nested(
-            **parts if self._scores is None else {**parts, "scores": self._scores.snapshot()}
-        )
+        parts = {"run": run, "stage": self._stage.snapshot(), **self._too}
+        scores = self._stage.scores
+        return nested(**parts if scores is None else {**parts, "scores": scores.snapshot()})

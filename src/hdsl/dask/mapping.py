@@ -108,6 +108,11 @@ def checked_block(block: Any, weights: Any, n_rows: int, width: int, first: int)
     return compared, own
 
 
+def count_compared(block: Compared) -> int:
+    """Return the number of comparisons of a block."""
+    return len(block[0])
+
+
 def complaint(block: Compared | str) -> str | None:
     """Return what is wrong with a block of comparisons."""
     return block if isinstance(block, str) else None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .. import search
-from ..backends.dask.building import Compared, Source
+from .. import search, user_input
+from ..backends.dask.building import Compared, Source, held
 from ..triplets.mining import check_not_empty, warn_of_single_rows
-from .blocks import RowBlocks, row_digests
+from .blocks import Blocks, keep_rows
+
+if TYPE_CHECKING:
+    from ..similarity import Similarity
 
 #: Row numbers and scores of the best rows so far: same label, other labels.
 Lists = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
@@ -19,9 +22,9 @@ Lists = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 # --- on the workers ------------------------------------------------------------------------------
 
 
-def keep_rows(block: sp.csr_array, rows: np.ndarray) -> sp.csr_array:
-    """Return some rows of a block."""
-    return sp.csr_array(block)[rows]
+def transformed(block: sp.csr_array, similarity: Similarity) -> sp.csr_array:
+    """Return rows whose inner products are the similarity, in canonical form."""
+    return user_input.canonical(sp.csr_array(similarity.transform(block)))
 
 
 def nearest(
@@ -62,32 +65,55 @@ def triplets_of(lists: Lists, anchors: np.ndarray, weights: np.ndarray | None) -
     return made.astype(np.int64), None if weights is None else weights[row]
 
 
+def only_new(block: Compared, *earlier: Compared) -> Compared:
+    """Return the comparisons of a block that are in none of the earlier ones."""
+    compared, weights = block
+    known = np.concatenate([part for part, _ in earlier])
+    _, position = np.unique(np.concatenate([known, compared]), axis=0, return_index=True)
+    new = np.sort(position[position >= len(known)]) - len(known)
+    return compared[new], None if weights is None else weights[new]
+
+
+def with_weights(block: Compared) -> Compared:
+    """Return a block with a weight of 1 for each comparison, where it has none."""
+    compared, weights = block
+    return compared, np.ones(len(compared)) if weights is None else weights
+
+
 # --- on the client -------------------------------------------------------------------------------
 
 
 def neighbor_blocks(
-    rows: RowBlocks, y: np.ndarray, weights: np.ndarray | None, n_targets: int, n_impostors: int
+    rows: Blocks,
+    y: np.ndarray,
+    weights: np.ndarray | None,
+    n_targets: int,
+    n_impostors: int,
+    similarity: Similarity | None = None,
 ) -> Source:
     """Return the triplets that ``triplets.neighbor_triplets`` makes of distinct rows, in blocks.
 
-    Equal rows of a label are one point that counts several times.
+    Equal rows of a label are one point that counts several times. Which blocks there are does not
+    depend on the similarity.
     """
     client = rows.client
-    blocks = rows.source.futures()
-    digests = rows.results([client.submit(row_digests, b, pure=False) for b in blocks])
     _, codes = np.unique(y, return_inverse=True)
-    kept, weight = _distinct(np.concatenate(digests), codes, weights)
+    kept, weight = distinct(rows.digests, codes, weights)
     warn_of_single_rows(y[kept], np.unique(codes[kept], return_inverse=True)[1])
     is_anchor = np.bincount(codes[kept])[codes[kept]] > 1
     check_not_empty(kept[is_anchor][:, None])
     is_equal = bool((weight[is_anchor] == weight[is_anchor][0]).all())
-    cuts = np.searchsorted(kept, rows.starts)
-    sides = []
-    for block, first, a, b in zip(blocks, rows.starts[:-1], cuts[:-1], cuts[1:], strict=True):
-        if b > a:
-            part = client.submit(keep_rows, block, kept[a:b] - first, pure=False)
-            own = None if is_equal else weight[a:b]
-            sides.append((part, codes[kept[a:b]], kept[a:b], own))
+    learned = None if similarity is None else held(client, similarity)
+    sides, done = [], 0
+    for block, part in zip(rows.source.futures(), rows.cut(kept), strict=True):
+        here = slice(done, done + len(part))
+        done = here.stop
+        if len(part):
+            side = client.submit(keep_rows, block, part, pure=False)
+            if learned is not None:
+                side = client.submit(transformed, side, learned, pure=False)
+            numbers = kept[here]
+            sides.append((side, codes[numbers], numbers, None if is_equal else weight[here]))
     return _mined(client, sides, (n_targets, n_impostors))
 
 
@@ -105,7 +131,7 @@ def _mined(client: Any, sides: list[tuple], counts: tuple[int, int]) -> Source:
     return Source(client, made)
 
 
-def _distinct(
+def distinct(
     digests: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first of each group of equal rows and labels, and the weight of each group."""

@@ -387,11 +387,10 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
         if checkpoint is not None:
             checkpoint.check(identity_of_run(self, whole, held, earlier))
         run: dict[str, Any] = {"earlier": earlier, "checkpoint": checkpoint}
-        fit: Fit | Refit = Fit(self, train, held, rng, **run)
+        first = Fit(self, train, held, rng, **run)
+        fit: Fit | Refit = first
         if whole is not train:
-            fit = Refit(
-                Fit(self, train, held, rng, **run), Fit(self, whole, None, refit_rng, **run)
-            )
+            fit = Refit(first, Fit(self, whole, None, refit_rng, **run))
         checked.norm_, checked.columns_ = rows.norm, rows.columns
         path.learn(fit, checked)
         self.__dict__.pop("checkpoint_file_", None)

@@ -119,11 +119,25 @@ class LandmarkMeans(NamedTuple):
 
         Equal rows of a class are in one group, so that none is compared with itself.
         """
+        average, whole, own = cls.plan(row_keys(X), codes, is_landmark, weights)
+        return cls(sp.csr_array(average @ X), whole, own)
+
+    @staticmethod
+    def plan(
+        keys: np.ndarray,
+        codes: np.ndarray,
+        is_landmark: np.ndarray,
+        weights: np.ndarray | None = None,
+    ) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
+        """Return what gives the means when multiplied with all rows, and the other two parts.
+
+        `keys` are those of ``row_keys``.
+        """
         landmarks = np.flatnonzero(is_landmark)
         label = codes[landmarks]
         weight = np.ones(len(landmarks)) if weights is None else weights[landmarks]
         whole = np.unique(label)
-        group, n_groups = _deal(row_keys(X)[landmarks], label)
+        group, n_groups = _deal(keys[landmarks], label)
         # Means without a group come class by class, after those of all landmarks.
         splits = n_groups[whole] > 1
         first = len(whole) + np.concatenate([[0], np.cumsum(np.where(splits, n_groups[whole], 0))])
@@ -138,13 +152,18 @@ class LandmarkMeans(NamedTuple):
         row, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
         n_means = int(first[-1])
         total = np.bincount(row, value, minlength=n_means)
-        average = sp.csr_array((value / total[row], (row, column)), shape=(n_means, X.shape[0]))
+        average = sp.csr_array((value / total[row], (row, column)), shape=(n_means, len(codes)))
         own = np.full(len(codes), -1)
         known = np.full(codes.max() + 1, -1)
         known[whole] = np.arange(len(whole))
         own[:] = known[codes]
         own[landmarks] = np.where(at[label] >= 0, at[label] + group, -1)
-        return cls(sp.csr_array(average @ X), whole, own)
+        return average, whole, own
+
+    def anchors(self, weights: np.ndarray | None) -> np.ndarray:
+        """Return the rows to compare: those of positive weight with a mean of their class."""
+        has_mean = self.own >= 0
+        return np.flatnonzero(has_mean if weights is None else has_mean & (weights > 0))
 
 
 def _deal(keys: np.ndarray, label: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import search, user_input
 from .. import triplets as triplets_module
+from .. import user_input
 from ..core.protocols import Similarity
+from ..triplets.classes import Anchors, ClassRows, class_comparisons, class_factors
 from .supervision import Supervision
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
 METHODS = ("neighbors", "random")
 
 CENTERS = ("rows", "classes")
-
-#: Centers of other classes that a row is compared with.
-N_CENTERS = 5
 
 #: Rows (anchor, positive, negative) or (a, b, c, d), and one weight for each or None.
 Compared = tuple[np.ndarray, np.ndarray | None]
@@ -132,20 +130,21 @@ def with_centers(
     comparisons weigh as much in sum as those of rows: per anchor, or over all anchors with the same
     sum for each class.
     """
-    n_rows = supervision.X.shape[0]
-    codes, centers = supervision.codes, supervision.centers
+    n_rows, codes = supervision.X.shape[0], supervision.codes
     weights = np.ones(len(made)) if weights is None else weights
     total = np.bincount(made[:, 0], weights, minlength=n_rows)
     anchors = np.flatnonzero(total)
-    own = codes[anchors]
-    place, other = _nearest_others(
-        supervision.X[anchors], own, centers, np.arange(centers.shape[0]), n_jobs, device
+    own, centers = codes[anchors], supervision.centers
+    more, place, share = class_comparisons(
+        supervision.X[anchors],
+        Anchors(anchors, own, own),
+        ClassRows(centers, np.arange(centers.shape[0]), n_rows),
+        n_jobs=n_jobs,
+        device=device,
     )
-    more = np.column_stack([anchors[place], n_rows + own[place], n_rows + other])
-    share = total[anchors] / np.bincount(place, minlength=len(anchors))
+    share = share * total[anchors]
     if supervision.class_centers == "classes":
-        of_class = np.bincount(own, total[anchors])
-        share *= of_class.sum() / np.count_nonzero(of_class) / of_class[own]
+        share *= class_factors(total, codes)[own]
     return np.concatenate([made, more]), np.concatenate([weights, share[place]])
 
 
@@ -155,36 +154,30 @@ def with_landmarks(supervision: Supervision, n_jobs: int | None, device: str = "
     The comparisons of a row weigh as much in sum as the row. A row whose class has no landmark but
     itself is left out.
     """
-    n_rows, weights, means = supervision.X.shape[0], supervision.weights, supervision.means
-    counts = means.own >= 0 if weights is None else (means.own >= 0) & (weights > 0)
-    anchors = np.flatnonzero(counts)
-    own = supervision.codes[anchors]
-    others = means.rows[: len(means.whole)]
-    place, other = _nearest_others(supervision.X[anchors], own, others, means.whole, n_jobs, device)
-    if not len(place):
+    weights, means = supervision.weights, supervision.means
+    anchors = means.anchors(weights)
+    made, place, share = class_comparisons(
+        supervision.X[anchors],
+        Anchors(anchors, supervision.codes[anchors], means.own[anchors]),
+        ClassRows(means.rows[: len(means.whole)], means.whole, supervision.X.shape[0]),
+        n_jobs=n_jobs,
+        device=device,
+    )
+    check_landmarks_suffice(len(made), supervision)
+    share = share if weights is None else share * weights[anchors]
+    of = share[place]
+    return made, None if (of == of[0]).all() else of
+
+
+def check_landmarks_suffice(n_compared: int, supervision: Supervision) -> None:
+    """Raise ValueError where landmarks make no comparison."""
+    if not n_compared:
+        n_classes = len(np.unique(supervision.codes[supervision.landmarks]))
         raise ValueError(
             "No comparison can be made: landmarks of two classes are needed, and a row with a "
             "landmark of its class other than itself. Got "
-            f"n_landmarks={int(supervision.landmarks.sum())} of n_classes={len(means.whole)}."
+            f"n_landmarks={int(supervision.landmarks.sum())} of n_classes={n_classes}."
         )
-    made = np.column_stack([anchors[place], n_rows + means.own[anchors[place]], n_rows + other])
-    share = 1.0 / np.bincount(place, minlength=len(anchors))[place]
-    share = share if weights is None else share * weights[anchors[place]]
-    return made, None if (share == share[0]).all() else share
-
-
-def _nearest_others(
-    X: Any, own: np.ndarray, centers: Any, of_class: np.ndarray, n_jobs: int | None, device: str
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of row and center, the nearest centers of other classes than the row's.
-
-    The centers are of the classes `of_class`. Rows come in their order, nearest centers first.
-    """
-    near = search.top_k(X, centers, N_CENTERS + 1, n_jobs=n_jobs, device=device).rows
-    is_other = (near >= 0) & (of_class[near] != own[:, None])
-    is_other &= np.cumsum(is_other, axis=1) <= N_CENTERS
-    place, column = np.nonzero(is_other)
-    return place, near[place, column]
 
 
 def joined(compared: Compared, more: Compared) -> Compared:

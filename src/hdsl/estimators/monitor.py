@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import search
-from ..similarity import LearnedCosine, Rewriter, Similarity, check_result
+from ..similarity import LearnedCosine, Rewriter, Similarity, comparison_points
 
 if TYPE_CHECKING:
     from ..core.solver import State
@@ -279,43 +279,3 @@ def triplet_accuracy(
     """
     points = comparison_points(X, triplets)
     return lambda similarity: float(np.average(points(similarity), weights=weights))
-
-
-def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewriter], np.ndarray]:
-    """Return a function from a similarity to 1 per comparison that holds, 0.5 per tie, else 0.
-
-    Parameters are those of `triplet_accuracy`.
-    """
-    if triplets.shape[1] == 3:
-        triplets = triplets[:, [0, 1, 0, 2]]
-    left, right = triplets[:, [0, 2]].T.ravel(), triplets[:, [1, 3]].T.ravel()
-    pair_scores = _pair_scores(X, left, right)
-
-    def points(similarity: Rewriter) -> np.ndarray:
-        larger, smaller = np.split(pair_scores(similarity), 2)
-        return 0.5 * (1.0 + np.sign(larger - smaller))
-
-    return points
-
-
-def _pair_scores(
-    X: sp.csr_array, left: np.ndarray, right: np.ndarray
-) -> Callable[[Rewriter], np.ndarray]:
-    """Return a function from a similarity to the S of listed pairs of rows of X.
-
-    Each row on the left is rewritten once and each distinct pair is scored once.
-    """
-    lefts, left = np.unique(left, return_inverse=True)
-    pairs, pair = np.unique(left * np.int64(X.shape[0]) + right, return_inverse=True)
-    left, right = np.divmod(pairs, X.shape[0])
-    queries, others = X[lefts], X[right]
-
-    def scores(similarity: Rewriter) -> np.ndarray:
-        rewritten = sp.csr_array(similarity.rewrite(queries))
-        with np.errstate(over="ignore", invalid="ignore"):
-            products = np.asarray(
-                rewritten[left].multiply(similarity.index_rows(others)).sum(axis=1)
-            ).ravel()
-        return check_result(products, "The similarity")[pair]
-
-    return scores

@@ -4,19 +4,38 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from ..backends.cuda.runtime import BrokenDeviceError
 from ..core.snapshot import Arrays, check_arrays, part_of
+from ..files.checkpoint import Checkpoint
 from .callbacks import Tasks
-from .fitting import Fit, Learned
-from .monitor import Monitor
+from .fitting import Learned
+from .monitor import Monitor, Score
 from .progress import Progress
+from .supervision import Supervision
 
 if TYPE_CHECKING:
     from ..backends.cpu.workers import Workers
+
+
+class Part(Protocol):
+    """A fit, on one machine or on several."""
+
+    model: Any
+    supervision: Supervision
+    checkpoint: Checkpoint | None
+    found: Arrays | None
+    limit: int
+    saved_too: dict[str, Arrays]
+
+    def run(self, workers: Workers, progress: Progress, tasks: Tasks) -> Learned:
+        """Learn."""
+
+    def score(self) -> Score:
+        """Return what models are scored by."""
 
 
 class Refit:
@@ -24,15 +43,15 @@ class Refit:
 
     Parameters
     ----------
-    choosing : Fit
+    choosing : Part
         Has validation data.
-    whole : Fit
+    whole : Part
         The same model, with all rows; it begins where `choosing` begins.
     """
 
     n_runs = 2
 
-    def __init__(self, choosing: Fit, whole: Fit) -> None:
+    def __init__(self, choosing: Part, whole: Part) -> None:
         self.choosing, self.whole = choosing, whole
         self.model, self.supervision = whole.model, whole.supervision
 

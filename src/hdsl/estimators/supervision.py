@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +15,7 @@ import scipy.sparse as sp
 from .. import triplets as triplets_module
 from .. import user_input
 from ..similarity import unit_rows
+from ..triplets.rows import row_keys
 from .landmarks import LandmarkMeans, draw_landmarks
 
 #: A choice by fewer held-out rows or comparisons is uncertain.
@@ -67,19 +69,33 @@ class Supervision:
     @cached_property
     def centers(self) -> sp.csr_array:
         """The mean row of each class, as long as its rows are in the mean; (n_classes, d)."""
+        means = sp.csr_array(self.averages @ self.X)
+        lengths = self.averages @ np.sqrt(self.X.multiply(self.X).sum(axis=1))
+        return sp.csr_array(unit_rows(means).multiply(lengths[:, None]))
+
+    @property
+    def averages(self) -> sp.csr_array:
+        """What gives the means of the classes when multiplied with the rows; (n_classes, n)."""
         codes = self.codes
         weights = np.ones(len(codes)) if self.weights is None else self.weights
         total = np.bincount(codes, weights)
         share = weights / np.where(total > 0, total, 1.0)[codes]
-        average = sp.csr_array((share, (codes, np.arange(len(codes)))))
-        means = sp.csr_array(average @ self.X)
-        lengths = average @ np.sqrt(self.X.multiply(self.X).sum(axis=1))
-        return sp.csr_array(unit_rows(means).multiply(lengths[:, None]))
+        return sp.csr_array((share, (codes, np.arange(len(codes)))))
 
     @cached_property
     def means(self) -> LandmarkMeans:
         """The means of the landmarks of each class; they must be drawn."""
-        return LandmarkMeans.of(self.X, self.codes, self.landmarks, self.weights)
+        return self.means_from(row_keys(self.X), lambda average: average @ self.X)
+
+    def means_from(
+        self, keys: np.ndarray, times_rows: Callable[[sp.csr_array], sp.csr_array]
+    ) -> LandmarkMeans:
+        """Return the means of landmarks of rows that are elsewhere.
+
+        `keys` are those of the rows, and `times_rows` multiplies a matrix with them.
+        """
+        average, whole, own = LandmarkMeans.plan(keys, self.codes, self.landmarks, self.weights)
+        return LandmarkMeans(sp.csr_array(times_rows(average)), whole, own)
 
     @property
     def rows(self) -> sp.csr_array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from ...core.protocols import Loss
@@ -19,6 +21,51 @@ CURVATURE_SAMPLE = 1 << 18
 Terms = tuple[np.ndarray, np.ndarray]
 
 
+class Sample(NamedTuple):
+    """The comparisons that second derivatives are estimated from: those with the same winners.
+
+    Parameters
+    ----------
+    pairs : ndarray of bool of shape (n_pairs,)
+        The pairs that are to win in them.
+    share : float
+        Of the weight of all comparisons.
+    """
+
+    pairs: np.ndarray
+    share: float
+
+
+def choose_sample(of: Comparisons) -> Sample:
+    """Return every so manieth pair that is to win; all of them where there are few comparisons."""
+    stride = -(-of.n_comparisons // CURVATURE_SAMPLE)
+    pairs = np.zeros(of.pairs.n_pairs, dtype=bool)
+    pairs[np.unique(of.positive_pair)[::stride]] = True
+    omega = of.omega if of.omega_step else np.ones(of.n_comparisons)
+    total = float(omega.sum())
+    return Sample(pairs, float(omega[pairs[of.positive_pair]].sum()) / total if total > 0 else 1.0)
+
+
+def share_sample(
+    of: Comparisons, names: np.ndarray, n_rows: int, keys: np.ndarray, share: float
+) -> Sample:
+    """Return a shard's part of a sample.
+
+    Parameters
+    ----------
+    of : Comparisons
+        Those of the shard.
+    names : ndarray
+        The number of each of its rows among all `n_rows`, rising.
+    n_rows : int
+    keys : ndarray of int64
+        row * n_rows + row of the chosen pairs of all shards, the smaller row first.
+    share : float
+    """
+    own = names.astype(np.int64)
+    return Sample(np.isin(own[of.pairs.a] * n_rows + own[of.pairs.b], keys), share)
+
+
 class Corrections:
     """The second derivatives of a problem in the weights of atoms, and shifts of its margins.
 
@@ -27,39 +74,40 @@ class Corrections:
     comparisons : Comparisons
     loss : Loss
     scale : float
+    sample : Sample, default=None
+        What second derivatives are estimated from; None chooses by these comparisons alone.
     """
 
-    def __init__(self, comparisons: Comparisons, loss: Loss, scale: float) -> None:
+    def __init__(
+        self, comparisons: Comparisons, loss: Loss, scale: float, sample: Sample | None = None
+    ) -> None:
         self.of, self.loss, self.scale = comparisons, loss, scale
         pairs = comparisons.pairs
         self._work = np.zeros(comparisons.rows.n_rows)
         self._room: Terms = np.empty(pairs.n_pairs, dtype=np.int32), np.empty(pairs.n_pairs)
         self._known: dict[tuple[int, ...], Terms] = {}
         self._n_stored = 0
-        # Comparisons in groups with the same pair that is to win, every so manieth group.
+        # Comparisons in groups with the same pair that is to win.
+        chosen, share = choose_sample(comparisons) if sample is None else sample
         order = np.argsort(comparisons.positive_pair, kind="stable")
-        winner, count = np.unique(comparisons.positive_pair, return_counts=True)
-        stride = -(-comparisons.n_comparisons // CURVATURE_SAMPLE)
-        chosen = np.repeat(np.arange(len(winner)) % stride == 0, count)
-        self._sample = order[chosen]
-        self._group_ptr = np.concatenate([[0], np.cumsum(count[::stride])])
-        used = np.unique(
-            np.concatenate([winner[::stride], comparisons.negative_pair[self._sample]])
-        )
+        self._sample = order[chosen[comparisons.positive_pair[order]]]
+        losers = comparisons.negative_pair[self._sample]
+        winner, count = np.unique(comparisons.positive_pair[self._sample], return_counts=True)
+        self._group_ptr = np.concatenate([[0], np.cumsum(count)])
+        used = np.unique(np.concatenate([winner, losers]))
         self._number = np.full(pairs.n_pairs, -1, dtype=np.int32)  # of the pairs of the sample
         self._number[used] = np.arange(len(used), dtype=np.int32)
         self._n_used = len(used)
-        self._winner = self._number[winner[::stride]]
-        self._loser = self._number[comparisons.negative_pair[self._sample]]
+        self._winner, self._loser = self._number[winner], self._number[losers]
         omega = comparisons.omega
-        total = float(omega.sum()) if comparisons.omega_step else omega[0] * len(order)
-        omega = omega[self._sample] if comparisons.omega_step else np.full(len(self._loser), omega)
-        share = float(omega.sum()) / total if total > 0.0 else 1.0
+        omega = omega[self._sample] if comparisons.omega_step else np.full(len(losers), omega)
         self._omega = omega / share if share > 0.0 else omega
 
     def curvature(self, margins: np.ndarray, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value, shape (n_atoms, n_atoms)."""
         n, workers = len(atoms), self.of.workers
+        if not len(self._sample):  # it is on other shards
+            return np.zeros((n, n))
         keys = self._make_room(atoms)
         ptr = np.zeros(self._n_used + 1, dtype=np.int64)
         length = np.zeros(n + 1, dtype=np.int64)

@@ -11,7 +11,7 @@ from ...core.atoms import ZERO, Atom, as_array, positioned, renumbered
 from ...core.protocols import Loss, Move, Problem, Step
 from ...core.snapshot import Arrays, check_arrays
 from .comparisons import Comparisons, make_comparisons
-from .corrective import Corrections
+from .corrective import Corrections, Sample
 from .cross_terms import CrossTerms
 from .gradient import CPUGradient
 from .kernels import comparisons as kernels
@@ -47,6 +47,8 @@ class CPUProblem(Problem):
         λ of the domain.
     prior : float, default=0.0
         Weight of the plain dot product under the learned part.
+    sample : Sample, default=None
+        What second derivatives are estimated from; None chooses by these comparisons alone.
     """
 
     def __init__(
@@ -56,8 +58,10 @@ class CPUProblem(Problem):
         loss: Loss,
         scale: float,
         prior: float = 0.0,
+        sample: Sample | None = None,
     ) -> None:
         self.comparisons, self.features, self.loss = comparisons, features, loss
+        self.sample = sample
         self.scale, self.prior = float(scale), float(prior)
         self.n_comparisons, self.n_features = comparisons.n_comparisons, len(features)
         self.workers = comparisons.workers
@@ -194,7 +198,7 @@ class CPUProblem(Problem):
 
     @cached_property
     def _corrections(self) -> Corrections:
-        return Corrections(self.comparisons, self.loss, self.scale)
+        return Corrections(self.comparisons, self.loss, self.scale, self.sample)
 
     def curvature(self, margins: np.ndarray, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms."""

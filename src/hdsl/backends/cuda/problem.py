@@ -16,7 +16,7 @@ import numpy as np
 from ...core.atoms import ZERO, Atom, positioned, renumbered
 from ...core.protocols import Loss, Move, Problem, Step, Vertex
 from ...core.snapshot import Arrays, check_arrays
-from ..cpu.corrective import Corrections
+from ..cpu.corrective import Corrections, Sample
 from ..cpu.kernels.losses import CODES
 from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
 from .pool import Held, Pool
@@ -77,12 +77,21 @@ class CUDAProblem(Problem):
         λ of the domain.
     prior : float, default=0.0
         Weight of the plain dot product under the learned part.
+    sample : Sample, default=None
+        What second derivatives are estimated from; None chooses by these comparisons alone.
     """
 
     def __init__(
-        self, card: OnCard, features: np.ndarray, loss: Loss, scale: float, prior: float = 0.0
+        self,
+        card: OnCard,
+        features: np.ndarray,
+        loss: Loss,
+        scale: float,
+        prior: float = 0.0,
+        sample: Sample | None = None,
     ) -> None:
         self.card, self.device, self.features = card, card.device, features
+        self.sample = sample
         self.loss, self.code = loss, CODES[type(loss)]
         self.scale, self.prior = float(scale), float(prior)
         self.n_comparisons, self.n_features = card.n, card.n_features
@@ -328,7 +337,7 @@ class CUDAProblem(Problem):
 
     @cached_property
     def _corrections(self) -> Corrections:
-        return Corrections(self.card.of, self.loss, self.scale)
+        return Corrections(self.card.of, self.loss, self.scale, self.sample)
 
     def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.

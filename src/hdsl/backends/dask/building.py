@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..cpu import corrective
 from ..cuda import runtime
 from .member import MEMBERS
 from .problem import DaskLayout, Places
-from .shard import Shard
+from .shard import Sampled, Shard
 from .team import POLL, Patience, Question, Team, WorkerLost, gathered, is_done, is_loss
 
 #: Comparisons per shard, also for one on a graphics card, and the most shards, for n_shards="auto".
@@ -136,6 +137,24 @@ def count_columns(block: sp.csr_array) -> Columns:
     return Columns(block.shape[0], columns, counts, float(np.square(block.data).sum()))
 
 
+def winners_of(block: Compared, n_rows: int) -> np.ndarray:
+    """Return the pairs that are to win in some comparison, as keys of `Sampled`."""
+    return np.unique(_winner_keys(block[0], n_rows))
+
+
+def weights_of(block: Compared, n_rows: int, keys: np.ndarray) -> np.ndarray:
+    """Return the weight of the comparisons whose winners are chosen, and of all."""
+    compared, weights = block
+    weights = np.ones(len(compared)) if weights is None else weights
+    is_chosen = np.isin(_winner_keys(compared, n_rows), keys)
+    return np.array([weights[is_chosen].sum(), weights.sum()])
+
+
+def _winner_keys(compared: np.ndarray, n_rows: int) -> np.ndarray:
+    low, high = np.sort(compared[:, :2].astype(np.int64), axis=1).T
+    return low * n_rows + high
+
+
 class Frame(NamedTuple):
     """What all shards have in common."""
 
@@ -144,6 +163,7 @@ class Frame(NamedTuple):
     largest_weight: float
     store_products: bool
     device: str
+    sampled: Sampled | None = None
 
 
 def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_array) -> None:
@@ -160,6 +180,8 @@ def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_arra
         workers=member.workers, store_products=frame.store_products,
         device=None if frame.device == "cpu" else runtime.get_device(frame.device),
     )  # fmt: skip
+    if frame.sampled is not None:
+        made.sample = corrective.share_sample(made.comparisons, of.rows, *frame.sampled)
     member.shards[shard] = made
     member.shards = dict(sorted(member.shards.items()))
 
@@ -259,12 +281,15 @@ class Source:
         From a raw block to the block; None takes it as it is.
     args : tuple
         More arguments of `prepare`.
+    each : list of tuple, default=None
+        More arguments of `prepare`, others for each block.
     """
 
     client: Any
     raw: list[Any] | Source
     prepare: Callable[..., Any] | None = None
     args: tuple = ()
+    each: list[tuple] | None = None
     _made: list[Any] = field(default_factory=list, init=False)
 
     def futures(self) -> list[Any]:
@@ -274,7 +299,7 @@ class Source:
             raw = self.raw.futures() if isinstance(self.raw, Source) else self.raw
             for k, block in enumerate(raw):
                 if not is_usable(self._made[k]):
-                    self._made[k] = self._start(block)
+                    self._made[k] = self._start(block, () if self.each is None else self.each[k])
             if isinstance(self.raw, Source):
                 self.raw.release()  # Dask keeps a raw block for as long as it is asked for
         return list(self._made)
@@ -284,7 +309,7 @@ class Source:
         """Number of blocks."""
         return self.raw.n_blocks if isinstance(self.raw, Source) else len(self.raw)
 
-    def _start(self, block: Any) -> Any:
+    def _start(self, block: Any, own: tuple) -> Any:
         """Return a block as a future."""
         from dask import is_dask_collection
 
@@ -294,13 +319,40 @@ class Source:
             block = held(self.client, block)
         if self.prepare is None:
             return block
-        return self.client.submit(self.prepare, block, *self.args, pure=False)
+        return self.client.submit(self.prepare, block, *self.args, *own, pure=False)
 
     def release(self) -> None:
         """Let the blocks go; `futures` makes them again."""
         self._made = []
         if isinstance(self.raw, Source):
             self.raw.release()
+
+
+class Joined(Source):
+    """The blocks of several sources, one after the other.
+
+    Parameters
+    ----------
+    parts : Source
+    """
+
+    def __init__(self, *parts: Source) -> None:
+        super().__init__(parts[0].client, [])
+        self.parts = parts
+
+    def futures(self) -> list[Any]:
+        """Return the blocks as futures; those that are lost are made again."""
+        return [block for part in self.parts for block in part.futures()]
+
+    @property
+    def n_blocks(self) -> int:
+        """Number of blocks."""
+        return sum(part.n_blocks for part in self.parts)
+
+    def release(self) -> None:
+        """Let the blocks go; `futures` makes them again."""
+        for part in self.parts:
+            part.release()
 
 
 def held(client: Any, value: Any) -> Any:
@@ -388,6 +440,23 @@ class Builder:
         self.n_compared_rows = len(np.unique(np.concatenate(np.divmod(pairs, n_rows))))
         self.places = Places(anchors, counts, shards)
         return self.places
+
+    def sample(self) -> None:
+        """Choose what second derivatives are estimated from, as one machine chooses it.
+
+        Corrective steps need it, after `plan`; where there are few comparisons it does nothing.
+        """
+        stride = -(-self.places.n_comparisons // corrective.CURVATURE_SAMPLE)
+        if stride == 1:
+            return
+        n_rows, blocks, submit = int(self.starts[-1]), self.compared.futures(), self.client.submit
+        found = self.results([submit(winners_of, b, n_rows, pure=False) for b in blocks])
+        keys = np.unique(np.concatenate(found))[::stride]
+        sent = held(self.client, keys)
+        asked = [submit(weights_of, b, n_rows, sent, pure=False) for b in blocks]
+        chosen, total = np.sum(self.results(asked), axis=0).tolist()
+        sampled = Sampled(n_rows, keys, chosen / total if total > 0.0 else 1.0)
+        self.frame = self.frame._replace(sampled=sampled)
 
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results of tasks; raise WorkerLost where they do not come in time."""

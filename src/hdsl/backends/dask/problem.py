@@ -11,10 +11,19 @@ import numpy as np
 
 from ...core.atoms import positioned, renumbered
 from ...core.line_search import search_in_rounds
-from ...core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, Step
+from ...core.protocols import (
+    Correction,
+    Gradient,
+    Layout,
+    Loss,
+    Move,
+    Problem,
+    Statistics,
+    Step,
+)
 from ...core.snapshot import Arrays, check_arrays
 from .member import PerShard, best_of
-from .shard import Past, encoded
+from .shard import CORRECTS, Direction, Past
 from .team import Order, Question, Team
 
 #: Fewest and most rows of S that are computed in a round, and numbers that a shard may hold for it.
@@ -36,7 +45,7 @@ class Handle:
 
     def __init__(self, owner: DaskProblem, past: Past | None = None) -> None:
         self.number, self.past, self._owner = owner.team.new_number(), past, owner
-        self.move: np.ndarray | None = None  # of a direction
+        self.direction: Direction | None = None  # that this is
         weakref.finalize(self, owner.team.order, Order("drop", self.number)).atexit = False
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
@@ -170,8 +179,7 @@ class DaskProblem(Problem):
         """Return the margins of a combination of atoms, from scratch."""
         if len(atoms) != len(weights):
             raise ValueError("atoms or weights is shorter than the other.")
-        nothing = np.empty((0, 6), dtype=np.int64), np.empty(0)
-        past = Past(atoms.copy(), weights.copy(), *nothing)
+        past = Past.begin(atoms, weights)
         return self._made("margins", past, None, past=past)
 
     def value(self, margins: Handle) -> float:
@@ -193,10 +201,26 @@ class DaskProblem(Problem):
 
     def direction(self, margins: Handle, move: Move) -> Handle:
         """Return how margins change along a move."""
-        numbers = np.array(encoded(move), dtype=np.int64)
-        handle = self._made("direction", margins.number, numbers)
-        handle.move = numbers
+        direction = Direction.of(move)
+        handle = self._made("direction", margins.number, direction.move)
+        handle.direction = direction
         return handle
+
+    def shift(self, atoms: np.ndarray, change: np.ndarray) -> Handle:
+        """Return how margins change where the weights of atoms change."""
+        handle = self._made("shift", atoms, change)
+        handle.direction = Direction(CORRECTS, atoms, change)
+        return handle
+
+    def curvature(self, margins: Handle, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms."""
+        n = len(atoms)
+        out, below = np.zeros((n, n)), np.tril_indices(n)
+        if n:
+            args = (self._number, margins.number, atoms)
+            (out[below],) = self.team.ask(Question("curvature", args))
+            out.T[below] = out[below]
+        return out
 
     def slopes(self, margins: Handle, direction: Handle, step_sizes: Sequence[float]) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
@@ -214,12 +238,10 @@ class DaskProblem(Problem):
 
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
-        past, move = margins.past, direction.move
+        past, way = margins.past, direction.direction
         assert past is not None
-        assert move is not None
-        past = past._replace(
-            moves=np.vstack([past.moves, move]), sizes=np.append(past.sizes, step_size)
-        )
+        assert way is not None
+        past = past.then(way, step_size)
         args = (margins.number, direction.number, float(step_size))
         new = self._made("step", *args, past=past)
         questions = [
@@ -229,8 +251,8 @@ class DaskProblem(Problem):
         gradient = None
         if not self._uses_batches:
             gradient = DaskGradient(self, new, self._made("gradient", new.number, None, None))
-            if move[2] and move[0] >= 0:
-                self.asked = np.unique(np.vstack([self.asked, move[:3]]), axis=0)
+            new_atoms = way.atoms if way.move[0] < 0 else way.move[None, :3]
+            self.asked = np.unique(np.vstack([self.asked, new_atoms]), axis=0)
             questions += gradient.first_questions(self.asked)
         value, largest, *rest = self.team.ask(*questions)
         if gradient is not None:
@@ -242,12 +264,22 @@ class DaskProblem(Problem):
         """Return the best step along a move, or the one of a given size; None for no step."""
         direction = self.direction(margins, move)
         if step_size is None:
-            step_size = search_in_rounds(
-                lambda sizes: self._first_slopes(margins, direction, sizes),
-                lambda size: self.slopes(margins, direction, [size])[0].tolist(),
-                move.max_step_size,
-            )
+            step_size = self._best_size(margins, direction, move.max_step_size)
         return self.advance(margins, direction, step_size) if step_size > 0.0 else None
+
+    def correct(self, margins: Handle, correction: Correction) -> Step | None:
+        """Return the best step along a correction; None for no step."""
+        direction = self.shift(correction.atoms, correction.change)
+        step_size = self._best_size(margins, direction, correction.max_step_size)
+        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
+
+    def _best_size(self, margins: Handle, direction: Handle, max_step_size: float) -> float:
+        """Return the step size that minimises the value."""
+        return search_in_rounds(
+            lambda sizes: self._first_slopes(margins, direction, sizes),
+            lambda size: self.slopes(margins, direction, [size])[0].tolist(),
+            max_step_size,
+        )
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -338,7 +370,13 @@ class DaskProblem(Problem):
             none = half[half[:, 0] < 0]
             if not ((none[:, :2] == -1) & np.isin(none[:, 2:], [0, 1])).all():
                 raise ValueError("'moves' has an atom that does not exist.")
-        for name in ("weights", "sizes"):
+        number, corrects = past.shifted[:, 0], (past.moves == CORRECTS).all(axis=1)
+        self._check_atoms("shifted", past.shifted[:, 1:])
+        if past.changes.shape != (len(number),) or (np.diff(number) < 0).any():
+            raise ValueError("'shifted' or 'changes' has not the expected length or order.")
+        if not np.isin(number, np.flatnonzero(corrects)).all():
+            raise ValueError("'shifted' names a correction that does not exist.")
+        for name in ("weights", "sizes", "changes"):
             if not np.isfinite(arrays[name]).all():
                 raise ValueError(f"{name!r} has a value that is not finite.")
         return past
@@ -355,6 +393,8 @@ PAST = {
     "weights": (np.float64, (-1,)),
     "moves": (np.int64, (-1, 6)),
     "sizes": (np.float64, (-1,)),
+    "shifted": (np.int64, (-1, 4)),
+    "changes": (np.float64, (-1,)),
 }
 
 

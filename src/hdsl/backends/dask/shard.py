@@ -16,6 +16,7 @@ from ...core.atoms import Atom
 from ...core.protocols import Loss, Move, Step
 from ...core.trace import NO_ATOM
 from ..cpu.comparisons import make_comparisons
+from ..cpu.corrective import Sample
 from ..cpu.gradient import CPUGradient
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import Rows
@@ -37,15 +38,55 @@ class Past(NamedTuple):
     atoms, weights : ndarray
         The model whose margins were computed from scratch.
     moves : ndarray of int64 of shape (n, 6)
-        The moves since: atom toward, atom away; (-1, -1, 0) for none.
+        The moves since: atom toward, atom away; (-1, -1, 0) for none. A correction has neither.
     sizes : ndarray of shape (n,)
         Their step sizes.
+    shifted : ndarray of int64 of shape (m, 4)
+        The number of a correction among the moves, and an atom whose weight it changes.
+    changes : ndarray of shape (m,)
+        By how much.
     """
 
     atoms: np.ndarray
     weights: np.ndarray
     moves: np.ndarray
     sizes: np.ndarray
+    shifted: np.ndarray
+    changes: np.ndarray
+
+    @classmethod
+    def begin(cls, atoms: np.ndarray, weights: np.ndarray) -> Past:
+        """Return the past of margins from scratch."""
+        none = np.empty((0, 6), dtype=np.int64), np.empty(0), np.empty((0, 4), dtype=np.int64)
+        return cls(atoms.copy(), weights.copy(), *none, np.empty(0))
+
+    def then(self, direction: Direction, size: float) -> Past:
+        """Return the past after one more step."""
+        number = np.full((len(direction.atoms), 1), len(self.moves), dtype=np.int64)
+        return self._replace(
+            moves=np.vstack([self.moves, direction.move]),
+            sizes=np.append(self.sizes, size),
+            shifted=np.vstack([self.shifted, np.hstack([number, direction.atoms])]),
+            changes=np.concatenate([self.changes, direction.change]),
+        )
+
+
+class Direction(NamedTuple):
+    """What margins change along: two atoms, or the weights of many."""
+
+    move: np.ndarray
+    atoms: np.ndarray
+    change: np.ndarray
+
+    @classmethod
+    def of(cls, move: Move) -> Direction:
+        """Return the direction of a move."""
+        numbers = np.array(encoded(move), dtype=np.int64)
+        return cls(numbers, np.empty((0, 3), dtype=np.int64), np.empty(0))
+
+
+#: A move that is a correction.
+CORRECTS = np.array([*NO_ATOM, *NO_ATOM], dtype=np.int64)
 
 
 def encoded(move: Move) -> list[int]:
@@ -58,6 +99,24 @@ def decoded(numbers: np.ndarray) -> Move:
     ends = (Atom(*numbers[:3].tolist()), Atom(*numbers[3:].tolist()))
     toward, away = (None if atom == NO_ATOM else atom for atom in ends)
     return Move("", toward, away, np.nan)
+
+
+class Sampled(NamedTuple):
+    """The comparisons of all shards that second derivatives are estimated from.
+
+    Parameters
+    ----------
+    n_rows : int
+        Of X.
+    keys : ndarray of int64
+        row * n_rows + row of the pairs that are to win in them, the smaller row first.
+    share : float
+        Of the weight of all comparisons.
+    """
+
+    n_rows: int
+    keys: np.ndarray
+    share: float
 
 
 class Shard:
@@ -77,6 +136,11 @@ class Shard:
     store_products : bool
     device : Device, default=None
         The card that computes; None is the processor.
+
+    Attributes
+    ----------
+    sample : Sample or None
+        What second derivatives are estimated from; None is all comparisons.
     """
 
     def __init__(
@@ -93,9 +157,11 @@ class Shard:
         if device is not None:
             need = estimate(matrix, compared).total
             device.check_fits("A shard", need, "auto", ("use more workers with a GPU each",))
-        rows = Rows(matrix, workers)
         store_products = store_products and device is None
-        self.comparisons = make_comparisons(rows, compared, omega, store_products=store_products)
+        self.comparisons = make_comparisons(
+            Rows(matrix, workers), compared, omega, store_products=store_products
+        )
+        self.sample: Sample | None = None
         self._card = None if device is None else OnCard(self.comparisons, device)
         self.weights = weights
         self.n_features, self.nnz = matrix.shape[1], matrix.nnz
@@ -117,17 +183,25 @@ class Shard:
         """Make the value of this number, or drop it."""
         getattr(self, f"_make_{verb}")(out, *args)
 
-    def _make_problem(self, out: int, features: np.ndarray, loss: Loss, *sizes: float) -> None:
+    def _make_problem(
+        self, out: int, features: np.ndarray, loss: Loss, scale: float, prior: float
+    ) -> None:
+        given = features, loss, scale, prior, self.sample
         if self._card is None:
-            self.problems[out] = CPUProblem(self.comparisons, features, loss, *sizes)
+            self.problems[out] = CPUProblem(self.comparisons, *given)
         else:
-            self.problems[out] = CUDAProblem(self._card, features, loss, *sizes)
+            self.problems[out] = CUDAProblem(self._card, *given)
 
     def _make_margins(self, out: int, of: int, past: Past, known: np.ndarray | None) -> None:
         problem: Any = self.problems[of]
         margins = problem.margins(past.atoms, past.weights)
-        for numbers, size in zip(past.moves, past.sizes.tolist(), strict=True):
-            direction = problem.direction(margins, decoded(numbers))
+        bounds = np.searchsorted(past.shifted[:, 0], np.arange(len(past.moves) + 1))
+        for k, (numbers, size) in enumerate(zip(past.moves, past.sizes.tolist(), strict=True)):
+            if (numbers == CORRECTS).all():
+                own = slice(*bounds[k : k + 2])
+                direction = problem.shift(past.shifted[own, 1:], past.changes[own])
+            else:
+                direction = problem.direction(margins, decoded(numbers))
             margins = problem.advance(margins, direction, size).margins
         if known is not None:
             margins = problem.restore({"margins": np.asarray(margins), "known": known})
@@ -135,6 +209,9 @@ class Shard:
 
     def _make_direction(self, out: int, of: int, margins: int, numbers: np.ndarray) -> None:
         self.values[out] = self.problems[of].direction(self.values[margins], decoded(numbers))
+
+    def _make_shift(self, out: int, of: int, atoms: np.ndarray, change: np.ndarray) -> None:
+        self.values[out] = self.problems[of].shift(atoms, change)
 
     def _make_step(self, out: int, of: int, margins: int, direction: int, size: float) -> None:
         step = self.problems[of].advance(self.values[margins], self.values[direction], size)
@@ -173,6 +250,11 @@ class Shard:
         """Return slopes at 0, and those of a part of the comparisons at some step sizes."""
         problem, at = self.problems[of], (self.values[margins], self.values[direction])
         return np.vstack([problem.slopes(*at, [0.0]), problem.sampled_slopes(*at, sizes.tolist())])
+
+    def _curvature(self, of: int, margins: int, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives in the weights of two atoms each, the lower triangle."""
+        whole = self.problems[of].curvature(self.values[margins], atoms)
+        return whole[np.tril_indices(len(atoms))]
 
     def _weight_of(self, of: int, batch: np.ndarray) -> np.ndarray:
         return np.array([self.problems[of].weight_of(batch) if len(batch) else 0.0])

@@ -71,6 +71,13 @@ class Traffic:
             self.between - other.between,
         )  # fmt: skip
 
+    def plus(self, other: Traffic) -> Traffic:
+        """Return the sum of two counts."""
+        return Traffic(
+            self.rounds + other.rounds, self.down + other.down, self.up + other.up,
+            self.between + other.between,
+        )  # fmt: skip
+
     def copy(self) -> Traffic:
         """Return the count as it is now."""
         return Traffic(self.rounds, self.down, self.up, self.between)
