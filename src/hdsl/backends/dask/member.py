@@ -105,6 +105,7 @@ class Member:
         self._diagonals: dict[int, np.ndarray] = {}  # of this block of features
         self._whole_diagonals: dict[int, np.ndarray] = {}
         self._sizes: np.ndarray  # Σ|x| of each feature over all shards
+        self._empty: np.ndarray  # features that no shard has a value of
         self._inboxes: dict[tuple[str, int, int], Inbox] = {}
         self._round, self._stage = 0, ""
         self._turn: asyncio.Condition | None = None
@@ -136,6 +137,7 @@ class Member:
         found = await self._exchange((stage, 0, 1), blocks)
         found = await self._exchange((stage, 0, 2), [sum(found.values())] * len(self._peers))
         self._sizes = np.concatenate([found[k] for k in range(len(self._peers))])
+        self._empty = np.flatnonzero(self._sizes == 0.0)
         return int(present.sum())
 
     async def round(self, message: Message) -> Message:
@@ -320,10 +322,12 @@ class Member:
         sums = total({node: a for part in found.values() for node, a in part[2]}, self.n_shards)
         n = len(sums)
         best = _partners(sums, diagonal[:n], np.arange(n), features, after)
+        best = best_of([best, _first_empty(self._empty, features, after)])
         peak = np.max([part[1] for part in found.values()], axis=0)
         columns = np.empty(len(diagonal) - n, dtype=np.int64)
         n_columns = list_reaching(n, diagonal, self._sizes, peak, best[0], columns)
-        return best, columns[:n_columns]
+        columns = columns[:n_columns]
+        return best, columns[self._sizes[columns] > 0.0]
 
     def _split_columns(self, gradient: int, n: int, columns: np.ndarray) -> list[list]:
         """Return what each member gets: of each node the listed features of its block."""
@@ -416,9 +420,22 @@ def _partners(
     return best, *rest
 
 
+def _first_empty(empty: np.ndarray, features: np.ndarray, after: bool) -> Best:
+    """Return for each feature the first one without values, whose entries are all zero."""
+    m = len(features)
+    at = np.searchsorted(empty, features, side="right") if after else np.zeros(m, dtype=np.int64)
+    listed = np.append(empty, [-1, -1])
+    if not after:
+        at += listed[at] == features
+    partner = listed[at]
+    return np.where(partner < 0, -np.inf, 0.0), partner, np.zeros(m), np.zeros(m)
+
+
 def best_of(answers: Sequence[Best]) -> Best:
-    """Return the best partners of all answers, the first of equals."""
+    """Return the best partners of all answers, the smallest of equals."""
     columns = [np.array([answer[k] for answer in answers]) for k in range(4)]
-    at = columns[0].argmax(axis=0), np.arange(columns[0].shape[1])
+    values, partners = columns[:2]
+    ranks = np.where(values == values.max(axis=0), partners, np.iinfo(np.int64).max)
+    at = ranks.argmin(axis=0), np.arange(values.shape[1])
     value, partner, entry, diagonal = (column[at] for column in columns)
     return value, partner, entry, diagonal

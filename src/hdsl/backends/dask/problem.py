@@ -17,8 +17,9 @@ from .member import PerShard, best_of
 from .shard import Past, encoded
 from .team import Order, Question, Team
 
-#: Fewest and most rows of S that are computed in a round, and numbers that a shard may hold for it.
-FEWEST_ROWS, MOST_ROWS, ROOM = 64, 1024, 1 << 21
+#: Fewest and most rows of S that are computed in a round, and numbers that a shard may hold for it,
+#: by comparisons and by features.
+FEWEST_ROWS, MOST_ROWS, ROOM, WIDE_ROOM = 8, 1024, 1 << 21, 1 << 24
 
 #: Entries of the diagonal that a gradient is asked for at once; oracles start from fewer.
 LARGEST = 16
@@ -477,8 +478,8 @@ class DaskGradient(Gradient):
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
         self._look()
         found = []
-        many = ROOM // (4 * int(self.problem.places.sizes.max()))
-        many = min(max(FEWEST_ROWS, many), MOST_ROWS)
+        many = max(64, ROOM // (4 * int(self.problem.places.sizes.max())))
+        many = max(FEWEST_ROWS, min(many, MOST_ROWS, WIDE_ROOM // self.n_features))
         for k in range(0, len(features), many):
             part = features[k : k + many]
             (blocks,) = self._team.ask(Question("partners", (self._number, part, after)))
