@@ -127,7 +127,7 @@ def check_room(
 
     The need is estimated from a sample of the anchors.
     """
-    from ..backends.cpu.memory import estimate
+    from ..backends.cpu.memory import estimate, for_features
 
     client, places = builder.client, builder.places
     sample = np.linspace(0, len(places.anchors) - 1, SAMPLE).astype(int)
@@ -146,14 +146,13 @@ def check_room(
     need = estimate(X, numbers, batch_size=batch_size, prior=prior)
     if not builder.store_products:
         need = need._replace(products=0)
-    largest = int(places.sizes.max())
-    per_shard = (need.total - need.matrix) * largest / len(numbers)
-    # A shard may hold as many rows as it has comparisons, and no more than there are.
-    rows_held = min(builder.n_compared_rows, len(names) * largest / len(numbers))
-    per_shard += (need.matrix + 12 * X.nnz) * rows_held / len(names)
+    more = int(places.sizes.max()) / len(numbers)  # comparisons of a shard, and of the sample
+    per_shard = more * (need.total - need.matrix - need.setup) + for_features(len(builder.features))
+    per_row = (need.matrix + 12 * X.nnz - for_features(len(np.unique(X.indices)))) / len(names)
+    per_shard += per_row * int(builder.rows_of_shards.max())
     workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
     n = max(1, min(len(workers), places.n_shards))
-    needed = int(per_shard * -(-places.n_shards // n))
+    needed = int(per_shard * -(-places.n_shards // n) + more * need.setup)
     if memory_limit is None:
         return needed
     limits = [worker["memory_limit"] or np.inf for worker in workers] or [np.inf]

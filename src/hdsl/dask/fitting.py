@@ -11,6 +11,7 @@ import numpy as np
 
 from ..backends.dask.building import Builder, Source, number_columns
 from ..backends.dask.problem import DaskLayout
+from ..backends.dask.stages import stage
 from ..backends.dask.team import Team, WorkerLost
 from ..core import losses, oracle, steps
 from ..core.snapshot import (
@@ -100,9 +101,10 @@ class ClusterFit:
             timeout=model.timeout, device=model.device,
         )  # fmt: skip
         places = builder.plan(model.n_shards)
-        self.report["bytes_per_worker"] = cluster.check_room(
-            builder, model.memory_limit, batch_size=model.batch_size, prior=model.prior != 0
-        )
+        with stage("estimate the memory of a worker"):
+            self.report["bytes_per_worker"] = cluster.check_room(
+                builder, model.memory_limit, batch_size=model.batch_size, prior=model.prior != 0
+            )
         team = Team(rows.client, places.n_shards, timeout=model.timeout)
         try:
             layout = builder.layout(team)
