@@ -27,19 +27,27 @@ BLOCKS = 16
 SKIP = 2
 
 
-def resident(pid: int | str = "self") -> float:
-    """Return the resident memory of a process, in MiB."""
+def resident(pid: int | str = "self", what: str = "VmRSS") -> float:
+    """Return the resident memory of a process, in MiB; "RssAnon" is that without mapped files."""
     for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmRSS:"):
+        if line.startswith(f"{what}:"):
             return int(line.split()[1]) / 1024
     return 0.0
+
+
+def limit_memory(mib: float) -> None:
+    """Let this process have so much more memory, mapped files apart; the kernel sees to it."""
+    import resource
+
+    most = int((resident(what="VmData") + mib) * 2**20)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
 
 
 class Peak:
     """The largest resident memory of some processes while a block runs."""
 
     def __init__(self, pids) -> None:
-        self.pids, self.largest = list(pids), {}
+        self.pids, self.largest, self.anonymous = list(pids), {}, {}
         self._stop = threading.Event()
 
     def __enter__(self):
@@ -54,7 +62,8 @@ class Peak:
     def _watch(self) -> None:
         while True:
             for pid in self.pids:
-                self.largest[pid] = max(self.largest.get(pid, 0.0), resident(pid))
+                for most, what in ((self.largest, "VmRSS"), (self.anonymous, "RssAnon")):
+                    most[pid] = max(most.get(pid, 0.0), resident(pid, what))
             if self._stop.wait(0.05):
                 return
 
@@ -229,10 +238,15 @@ def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
     about, home = make(given), place(given)
     what = f"{n_workers} workers, 1 thread each"
     stages = Stages(what, given.limit)
+    # Dask spills what it holds; it must not count the pages of mapped files, which are in no one's
+    # way.
+    dask.config.set(
+        {f"distributed.worker.memory.{name}": False for name in ("spill", "pause", "terminate")}
+    )
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0",
-            memory_limit=0, silence_logs=50,
+            memory_limit=int(given.memory * 2**20) if given.memory else 0, silence_logs=50,
         ) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
@@ -248,12 +262,16 @@ def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
         stages.clear()
         stages.note("start and compile", time.perf_counter() - stages.begin)
         before = max(map(resident, pids))
+        anonymous = max(resident(pid, "RssAnon") for pid in pids)
+        if given.memory:
+            client.run(limit_memory, given.memory)
         left = stages.begin + given.limit - time.perf_counter()
         clock = Clock(["self", *pids], left)
         with Peak(pids) as peak:
             model = hdsl.dask.HDSL(
                 **parameters(given, about, clock, stages),
                 n_shards=int(given.shards) if given.shards else "auto",
+                shards_on_disk=given.disk,
             ).fit(blocks, triplets=triplets)
         return {
             "what": what,
@@ -261,6 +279,8 @@ def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
             **record(clock, peak, stages, model),
             "idle_mb": idle,
             "before_mb": before,
+            "data_mb": (12 * about["nnz"] + 24 * about["n_triplets"]) / 2**20,
+            "more_mb": max(peak.anonymous.values()) - anonymous,
             "cluster": model.cluster_,
         }
 
@@ -309,6 +329,10 @@ COLUMNS = {
     "down": lambda r, first: wire(r, "down"),
     "up": lambda r, first: wire(r, "up"),
     "between": lambda r, first: wire(r, "between"),
+    "MiB of X and triplets": lambda r, first: f"{r['data_mb']:.0f}" if "cluster" in r else "",
+    "MiB of a worker, mapped files and those before the fit apart": lambda r, first: (
+        f"{r['more_mb']:.0f}" if "cluster" in r else ""
+    ),
     "row held": lambda r, first: f"{r['cluster']['times_held']:.2f}" if "cluster" in r else "",
     "same atoms": lambda r, first: "yes" if r["atoms"] == first["atoms"] else "no",
     "objective less the first": lambda r, first: f"{r['objective'] - first['objective']:.1e}",
@@ -332,6 +356,11 @@ def main() -> None:
     parser.add_argument("--shards", help="number of shards; none is the estimator's choice")
     parser.add_argument("--iterations", type=int, default=40)
     parser.add_argument("--oracle", default="ascent")
+    parser.add_argument("--disk", action="store_true", help="keep shards in files")
+    parser.add_argument(
+        "--memory", type=float, metavar="MIB",
+        help="what a worker may have beyond what it has before the fit, mapped files apart",
+    )  # fmt: skip
     parser.add_argument("--toy", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path("build/blocks"))
     parser.add_argument("--out", type=Path, help="add the records to this file, as JSON lines")
@@ -381,6 +410,8 @@ def part(given: argparse.Namespace, only: str) -> dict:
         "--oracle", given.oracle, "--limit", str(given.limit),
     ]  # fmt: skip
     command += ["--toy"] if given.toy else []
+    command += ["--disk"] if given.disk else []
+    command += ["--memory", str(given.memory)] if given.memory else []
     command += ["--shards", given.shards] if given.shards else []
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, start_new_session=True

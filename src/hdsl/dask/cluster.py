@@ -152,7 +152,10 @@ def check_room(
     per_shard += per_row * int(builder.rows_of_shards.max())
     workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
     n = max(1, min(len(workers), places.n_shards))
-    needed = int(per_shard * -(-places.n_shards // n) + more * need.setup)
+    most = -(-places.n_shards // n)
+    needed = int(per_shard * most + more * need.setup)
+    if builder.shards_on_disk:  # one is in memory while it is built; vectors of all are
+        needed = int(per_shard + more * (need.setup + most * (need.comparisons + need.atoms)))
     if memory_limit is None:
         return needed
     limits = [worker["memory_limit"] or np.inf for worker in workers] or [np.inf]
@@ -168,6 +171,7 @@ def check_room(
             (
                 f"use {max(enough, n + 1)} workers or more",
                 "give workers more memory",
+                "pass shards_on_disk=True to keep them in files of the workers",
                 "pass memory_limit=None to go on anyway",
             ),
         )

@@ -98,7 +98,7 @@ class ClusterFit:
         builder = Builder(
             rows.source, rows.starts, self.compared, features, rows.mean_square(),
             store_products=model.batch_size is None and model.device == "cpu",
-            timeout=model.timeout, device=model.device,
+            timeout=model.timeout, device=model.device, shards_on_disk=model.shards_on_disk,
         )  # fmt: skip
         places = builder.plan(model.n_shards)
         with stage("estimate the memory of a worker"):

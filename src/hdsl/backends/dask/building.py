@@ -16,10 +16,11 @@ import scipy.sparse as sp
 
 from ..cuda import runtime
 from .member import MEMBERS
+from .on_disk import on_disk
 from .problem import DaskLayout, Places
 from .shard import Shard
 from .stages import stage
-from .team import POLL, Patience, Question, Team, WorkerLost, gathered, is_done, is_loss
+from .team import POLL, Patience, Question, Seat, Team, WorkerLost, gathered, is_done, is_loss
 
 #: Comparisons per shard, also for one on a graphics card, and the most shards, for n_shards="auto".
 SHARD_SIZE, CARD_SIZE, MOST_SHARDS = 1 << 18, 1 << 24, 128
@@ -146,6 +147,7 @@ class Frame(NamedTuple):
     largest_weight: float
     store_products: bool
     device: str
+    on_disk: bool
 
 
 def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_array) -> None:
@@ -162,6 +164,8 @@ def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_arra
         workers=member.workers, store_products=frame.store_products,
         device=None if frame.device == "cpu" else runtime.get_device(frame.device),
     )  # fmt: skip
+    if frame.on_disk:
+        made = on_disk(made, member.workers, get_worker().local_directory)
     member.shards[shard] = made
     member.shards = dict(sorted(member.shards.items()))
 
@@ -361,6 +365,8 @@ class Builder:
         Seconds without an answer after which a worker counts as lost.
     device : str, default="cpu"
         What shards compute on; "cuda" is the first GPU that a worker sees.
+    shards_on_disk : bool, default=False
+        Whether the arrays of shards are in files of the workers; products are then not stored.
     """
 
     def __init__(
@@ -374,10 +380,12 @@ class Builder:
         store_products: bool = True,
         timeout: float = 300.0,
         device: str = "cpu",
+        shards_on_disk: bool = False,
     ) -> None:
         self.client, self.rows, self.starts, self.compared = rows.client, rows, starts, compared
         self.features, self.mean_square, self.timeout = features, mean_square, timeout
-        self.store_products, self.device = store_products, device
+        self.store_products, self.device = store_products and not shards_on_disk, device
+        self.shards_on_disk = shards_on_disk
         self.n_held = 0  # rows of all shards
 
     def plan(self, n_shards: int | str) -> Places:
@@ -402,6 +410,7 @@ class Builder:
             max(part.largest_weight for part in found),
             self.store_products,
             self.device,
+            self.shards_on_disk,
         )
         self.places = Places(anchors, counts, shards)
         shard_of = self._shard_of()
@@ -479,23 +488,35 @@ class Builder:
         shard_of, frame = held(self.client, self._shard_of()), held(self.client, self.frame)
         n_shards = self.places.n_shards
         dealt = [submit(deal, b, shard_of, n_shards, pure=False) for b in self.compared.futures()]
-        rows, jobs = self.rows.futures(), []
-        for seat, shard in wanted:
-            # One shard after the other, so that a worker never has the parts of several.
-            how = {"pure": False, "priority": -seat.shards.index(shard)}
-            here = {**how, "workers": [seat.address]}
-            parts = [submit(pick, block, shard, **how) for block in dealt]
-            compared = submit(gather, *parts, **here)
-            starts = self.starts[:-1].tolist()
-            needed = submit(rows_of, compared, **here)
-            taken = [
-                submit(take_rows, block, needed, first, **how)
-                for block, first in zip(rows, starts, strict=True)
+        rows = self.rows.futures()
+        waves = [wanted]
+        if self.shards_on_disk:  # one shard of each worker at a time: few rows are in memory
+            turn = [seat.shards.index(shard) for seat, shard in wanted]
+            waves = [
+                [item for item, k in zip(wanted, turn, strict=True) if k == n]
+                for n in sorted(set(turn))
             ]
-            jobs.append(submit(adopt, team.name, shard, frame, compared, *taken, **here))
-        wait_alive(jobs, team, self.timeout)
-        for seat, shard in wanted:
-            seat.built.add(shard)
+        for wave in waves:
+            jobs = [self._start(seat, shard, dealt, rows, frame, team) for seat, shard in wave]
+            wait_alive(jobs, team, self.timeout)
+            for seat, shard in wave:
+                seat.built.add(shard)
+
+    def _start(
+        self, seat: Seat, shard: int, dealt: list[Any], rows: list[Any], frame: Any, team: Team
+    ) -> Any:
+        """Begin to build a shard; return the future of its end."""
+        submit = self.client.submit
+        # One shard after the other, so that a worker has the parts of few.
+        how = {"pure": False, "priority": -seat.shards.index(shard)}
+        here = {**how, "workers": [seat.address]}
+        compared = submit(gather, *(submit(pick, block, shard, **how) for block in dealt), **here)
+        needed = submit(rows_of, compared, **here)
+        taken = [
+            submit(take_rows, block, needed, first, **how)
+            for block, first in zip(rows, self.starts[:-1].tolist(), strict=True)
+        ]
+        return submit(adopt, team.name, shard, frame, compared, *taken, **here)
 
     def _bounds(self, n: int) -> np.ndarray:
         """Return the bounds of n blocks of features; few rows have the last ones."""
