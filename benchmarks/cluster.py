@@ -238,15 +238,10 @@ def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
     about, home = make(given), place(given)
     what = f"{n_workers} workers, 1 thread each"
     stages = Stages(what, given.limit)
-    # Dask spills what it holds; it must not count the pages of mapped files, which are in no one's
-    # way.
-    dask.config.set(
-        {f"distributed.worker.memory.{name}": False for name in ("spill", "pause", "terminate")}
-    )
     with (
         LocalCluster(
             n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address=":0",
-            memory_limit=int(given.memory * 2**20) if given.memory else 0, silence_logs=50,
+            memory_limit=0, silence_logs=50,
         ) as cluster,
         Client(cluster) as client,
     ):  # fmt: skip
@@ -272,6 +267,7 @@ def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
                 **parameters(given, about, clock, stages),
                 n_shards=int(given.shards) if given.shards else "auto",
                 shards_on_disk=given.disk,
+                memory_limit=given.memory / 1024 if given.memory else "auto",
             ).fit(blocks, triplets=triplets)
         return {
             "what": what,

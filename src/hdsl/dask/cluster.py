@@ -144,7 +144,7 @@ def check_room(
     (numbers, _, names), *rows = builder.results([compared, *taken])
     X = sp.csr_array(sp.vstack(rows, format="csr"))
     need = estimate(X, numbers, batch_size=batch_size, prior=prior)
-    if not builder.store_products:
+    if not builder.storage.products:
         need = need._replace(products=0)
     more = int(places.sizes.max()) / len(numbers)  # comparisons of a shard, and of the sample
     per_shard = more * (need.total - need.matrix - need.setup) + for_features(len(builder.features))
@@ -154,7 +154,7 @@ def check_room(
     n = max(1, min(len(workers), places.n_shards))
     most = -(-places.n_shards // n)
     needed = int(per_shard * most + more * need.setup)
-    if builder.shards_on_disk:  # one is in memory while it is built; vectors of all are
+    if builder.storage.on_disk:  # one is in memory while it is built; vectors of all are
         needed = int(per_shard + more * (need.setup + most * (need.comparisons + need.atoms)))
     if memory_limit is None:
         return needed
@@ -163,16 +163,19 @@ def check_room(
     allowed = float(memory_limit) * 2**30 if is_limit else min(limits)
     if needed > allowed:
         enough = int(np.ceil(per_shard * places.n_shards / allowed))
+        ways: tuple[str, ...] = (
+            f"use {max(enough, n + 1)} workers or more",
+            "give workers more memory",
+            "pass shards_on_disk=True to keep shards in files of the workers",
+            "pass memory_limit=None to go on anyway",
+        )
+        if builder.storage.on_disk:
+            ways = (f"pass n_shards={2 * places.n_shards} or more", ways[1], ways[3])
         raise NotEnoughMemory(
             f"To fit {places.n_comparisons} triplets on {n} workers, each worker",
             needed,
             int(allowed),
             True,
-            (
-                f"use {max(enough, n + 1)} workers or more",
-                "give workers more memory",
-                "pass shards_on_disk=True to keep them in files of the workers",
-                "pass memory_limit=None to go on anyway",
-            ),
+            ways,
         )
     return needed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.dask.building import Builder, Source, number_columns
+from ..backends.dask.building import Builder, Source, Storage, number_columns
 from ..backends.dask.problem import DaskLayout
 from ..backends.dask.stages import stage
 from ..backends.dask.team import Team, WorkerLost
@@ -95,10 +95,10 @@ class ClusterFit:
         model, rows = self.model, self.rows
         also = None if self.earlier is None else np.unique(self.earlier.atoms[:, :2])
         features = number_columns([facts.columns for facts in rows.facts], also)
+        stores = model.batch_size is None and model.device == "cpu" and not model.shards_on_disk
         builder = Builder(
             rows.source, rows.starts, self.compared, features, rows.mean_square(),
-            store_products=model.batch_size is None and model.device == "cpu",
-            timeout=model.timeout, device=model.device, shards_on_disk=model.shards_on_disk,
+            storage=Storage(stores, model.device, model.shards_on_disk), timeout=model.timeout,
         )  # fmt: skip
         places = builder.plan(model.n_shards)
         with stage("estimate the memory of a worker"):

@@ -139,32 +139,51 @@ def count_columns(block: sp.csr_array) -> Columns:
     return Columns(block.shape[0], columns, counts, float(np.square(block.data).sum()))
 
 
+class Storage(NamedTuple):
+    """Where shards have their arrays.
+
+    Parameters
+    ----------
+    products : bool, default=True
+        Whether products of rows are stored.
+    device : str, default="cpu"
+        What shards compute on; "cuda" is the first GPU that a worker sees.
+    on_disk : bool, default=False
+        Whether the arrays are in files of the workers.
+    """
+
+    products: bool = True
+    device: str = "cpu"
+    on_disk: bool = False
+
+
+IN_MEMORY = Storage()
+
+
 class Frame(NamedTuple):
     """What all shards have in common."""
 
     features: np.ndarray
     total_weight: float
     largest_weight: float
-    store_products: bool
-    device: str
-    on_disk: bool
+    storage: Storage
 
 
 def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_array) -> None:
     """Make a shard of the member of this worker."""
     from distributed import get_worker
 
-    member = MEMBERS[team, get_worker().address]
+    member, device = MEMBERS[team, get_worker().address], frame.storage.device
     omega: np.ndarray | float = 1.0 / frame.total_weight
     weights = of.weights
     if weights is not None:
         omega, weights = weights / frame.total_weight, weights / frame.largest_weight
     made = Shard(
         joined(parts, frame.features), of.compared, omega, weights,
-        workers=member.workers, store_products=frame.store_products,
-        device=None if frame.device == "cpu" else runtime.get_device(frame.device),
+        workers=member.workers, store_products=frame.storage.products,
+        device=None if device == "cpu" else runtime.get_device(device),
     )  # fmt: skip
-    if frame.on_disk:
+    if frame.storage.on_disk:
         made = on_disk(made, member.workers, get_worker().local_directory)
     member.shards[shard] = made
     member.shards = dict(sorted(member.shards.items()))
@@ -360,13 +379,9 @@ class Builder:
         Columns of X, the fullest first.
     mean_square : float
         Of all rows.
-    store_products : bool, default=True
+    storage : Storage
     timeout : float, default=300.0
         Seconds without an answer after which a worker counts as lost.
-    device : str, default="cpu"
-        What shards compute on; "cuda" is the first GPU that a worker sees.
-    shards_on_disk : bool, default=False
-        Whether the arrays of shards are in files of the workers; products are then not stored.
     """
 
     def __init__(
@@ -377,15 +392,12 @@ class Builder:
         features: np.ndarray,
         mean_square: float,
         *,
-        store_products: bool = True,
+        storage: Storage = IN_MEMORY,
         timeout: float = 300.0,
-        device: str = "cpu",
-        shards_on_disk: bool = False,
     ) -> None:
         self.client, self.rows, self.starts, self.compared = rows.client, rows, starts, compared
         self.features, self.mean_square, self.timeout = features, mean_square, timeout
-        self.store_products, self.device = store_products and not shards_on_disk, device
-        self.shards_on_disk = shards_on_disk
+        self.storage = storage
         self.n_held = 0  # rows of all shards
 
     def plan(self, n_shards: int | str) -> Places:
@@ -400,7 +412,7 @@ class Builder:
         weights = np.concatenate([part.counts for part in found])
         counts = np.bincount(place, weights).astype(np.int64)
         pairs = np.concatenate([part.pairs for part in found])
-        wanted = chosen_shards(n_shards, int(counts.sum()), len(self.features), self.device)
+        wanted = chosen_shards(n_shards, int(counts.sum()), len(self.features), self.storage.device)
         wanted = min(wanted, len(anchors))
         with stage("group the anchors"):
             shards = group_anchors(anchors, counts, pairs, n_rows, wanted)
@@ -408,9 +420,7 @@ class Builder:
             self.features,
             float(sum(part.total_weight for part in found)),
             max(part.largest_weight for part in found),
-            self.store_products,
-            self.device,
-            self.shards_on_disk,
+            self.storage,
         )
         self.places = Places(anchors, counts, shards)
         shard_of = self._shard_of()
@@ -490,7 +500,7 @@ class Builder:
         dealt = [submit(deal, b, shard_of, n_shards, pure=False) for b in self.compared.futures()]
         rows = self.rows.futures()
         waves = [wanted]
-        if self.shards_on_disk:  # one shard of each worker at a time: few rows are in memory
+        if self.storage.on_disk:  # one shard of each worker at a time: few rows are in memory
             turn = [seat.shards.index(shard) for seat, shard in wanted]
             waves = [
                 [item for item, k in zip(wanted, turn, strict=True) if k == n]
