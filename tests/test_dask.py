@@ -249,7 +249,8 @@ def test_the_path_is_that_of_one_machine(
 def test_parameters_are_those_of_one_machine():
     own, plain = hdsl.dask.HDSL().get_params(), hdsl.HDSL().get_params()
     assert {name: own[name] for name in plain} == plain
-    assert own.keys() - plain.keys() == {"client", "n_shards", "timeout"}
+    more = {"client", "n_shards", "timeout", "shards_on_disk"}
+    assert own.keys() - plain.keys() == more
     assert clone(hdsl.dask.HDSL(n_shards=7)).n_shards == 7
 
 

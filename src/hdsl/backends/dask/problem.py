@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from ...core.atoms import renumbered
-from ...core.line_search import search_in_rounds
 from ...core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, Step
 from ...core.snapshot import Arrays, check_arrays
 from .member import PerShard, best_of
@@ -205,14 +204,6 @@ class DaskProblem(Problem):
         (slopes,) = self.team.ask(Question("slopes", args))
         return slopes
 
-    def _first_slopes(
-        self, margins: Handle, direction: Handle, sizes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return slopes at 0, and those of a part of the comparisons at some step sizes."""
-        args = (self._number, margins.number, direction.number, sizes)
-        (slopes,) = self.team.ask(Question("first_slopes", args))
-        return slopes[0], slopes[1:]
-
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
         past, move = margins.past, direction.move
@@ -243,11 +234,8 @@ class DaskProblem(Problem):
         """Return the best step along a move, or the one of a given size; None for no step."""
         direction = self.direction(margins, move)
         if step_size is None:
-            step_size = search_in_rounds(
-                lambda sizes: self._first_slopes(margins, direction, sizes),
-                lambda size: self.slopes(margins, direction, [size])[0].tolist(),
-                move.max_step_size,
-            )
+            args = (self._number, margins.number, direction.number, float(move.max_step_size))
+            (step_size,) = self.team.ask(Question("line_search", args))
         return self.advance(margins, direction, step_size) if step_size > 0.0 else None
 
     # --- gradients -------------------------------------------------------------------------------
