@@ -22,6 +22,7 @@ import hdsl
 import hdsl.dask
 from benchmarks import problems
 from hdsl.backends.cpu.workers import Workers
+from hdsl.backends.dask import problem
 from hdsl.backends.dask.building import Summary, chosen_shards, listed_rows, summarise
 from hdsl.backends.dask.member import best_of
 from hdsl.backends.dask.on_disk import on_disk
@@ -103,6 +104,17 @@ def test_the_log_tells_the_parts_of_the_set_up(threads, caplog):
     told = [record.args[0] for record in caplog.records if len(record.args) == 2]
     parts = ["check the blocks of X", "group the anchors", "build the shards"]
     assert [name for name in told if name in parts] == parts
+
+
+def test_a_line_search_through_the_client_is_the_same(threads, monkeypatch):
+    X, compared = few_of_many()
+    settings = {"max_iter": 6, "scale": 10.0, "random_state": 0, "n_shards": 3}
+    one = hdsl.dask.HDSL(**settings).fit([X], triplets=compared)
+    monkeypatch.setattr(problem, "FEW_WORKERS", 0)
+    other = hdsl.dask.HDSL(**settings).fit([X], triplets=compared)
+    assert_array_equal(other.atoms_, one.atoms_)
+    assert_array_equal(other.weights_, one.weights_)
+    assert other.cluster_["rounds_per_iteration"] > one.cluster_["rounds_per_iteration"]
 
 
 # --- shards on disk ------------------------------------------------------------------------------

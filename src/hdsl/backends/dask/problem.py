@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...core.atoms import renumbered
+from ...core.line_search import search_in_rounds
 from ...core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, Step
 from ...core.snapshot import Arrays, check_arrays
 from .member import PerShard, best_of
@@ -19,6 +20,9 @@ from .team import Order, Question, Team
 #: Fewest and most rows of S that are computed in a round, and numbers that a shard may hold for it,
 #: by comparisons and by features.
 FEWEST_ROWS, MOST_ROWS, ROOM, WIDE_ROOM = 8, 1024, 1 << 21, 1 << 24
+
+#: So many workers search a line among themselves; each then sends a message to each other one.
+FEW_WORKERS = 2
 
 #: Entries of the diagonal that a gradient is asked for at once; oracles start from fewer.
 LARGEST = 16
@@ -230,12 +234,31 @@ class DaskProblem(Problem):
             self._ahead = new, gradient
         return Step(new, step_size, float(value[0]), max(largest))
 
+    def _best_size(self, margins: Handle, direction: Handle, max_step_size: float) -> float:
+        """Return the best step size: a few workers find it together, many through the client."""
+        if len(self.team.seats) <= FEW_WORKERS:
+            args = (self._number, margins.number, direction.number, max_step_size)
+            (size,) = self.team.ask(Question("line_search", args))
+            return size
+        return search_in_rounds(
+            lambda sizes: self._first_slopes(margins, direction, sizes),
+            lambda size: self.slopes(margins, direction, [size])[0].tolist(),
+            max_step_size,
+        )
+
+    def _first_slopes(
+        self, margins: Handle, direction: Handle, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return slopes at 0, and those of a part of the comparisons at some step sizes."""
+        args = (self._number, margins.number, direction.number, sizes)
+        (slopes,) = self.team.ask(Question("first_slopes", args))
+        return slopes[0], slopes[1:]
+
     def step(self, margins: Handle, move: Move, step_size: float | None = None) -> Step | None:
         """Return the best step along a move, or the one of a given size; None for no step."""
         direction = self.direction(margins, move)
         if step_size is None:
-            args = (self._number, margins.number, direction.number, float(move.max_step_size))
-            (step_size,) = self.team.ask(Question("line_search", args))
+            step_size = self._best_size(margins, direction, float(move.max_step_size))
         return self.advance(margins, direction, step_size) if step_size > 0.0 else None
 
     # --- gradients -------------------------------------------------------------------------------
