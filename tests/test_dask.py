@@ -83,6 +83,8 @@ def assert_same_path(one, other):
 def client():
     """Two workers that are processes; a client that is the current one."""
     with (
+        # A worker that is killed twice in so long is otherwise given up for good.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
