@@ -407,6 +407,11 @@ NUMBERED: dict[str, Callable[[int, bool], Problem]] = {
     "rows": lambda n, toy: (
         power_law(200, 500, 15) if toy else replace(power_law(n, 1_000_000, 75), name="rows")
     ),
+    "wide": lambda n, toy: (
+        power_law(200, 500, 15, 2, 2)
+        if toy
+        else replace(power_law(n, 20_000, 300, 2, 2), name="wide")
+    ),
     "scaled": lambda count, toy: (
         scaled(count // 100, n_features=500, nnz_per_row=15) if toy else scaled(count)
     ),

@@ -81,6 +81,8 @@ def assert_same_path(one, other):
 def client():
     """Two workers that are processes; a client that is the current one."""
     with (
+        # A worker that is killed twice in so long is otherwise given up for good.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "1 hour"}),
         LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
@@ -243,7 +245,7 @@ def test_parameters_are_those_of_one_machine():
     assert {name: own[name] for name in plain} == plain
     orders = [[*inspect.signature(kind).parameters] for kind in (hdsl.HDSL, hdsl.dask.HDSL)]
     assert orders[0] == orders[1][: len(plain)]
-    assert own.keys() - plain.keys() == {"client", "n_shards", "timeout"}
+    assert own.keys() - plain.keys() == {"client", "n_shards", "timeout", "shards_on_disk"}
     assert clone(hdsl.dask.HDSL(n_shards=7)).n_shards == 7
 
 

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from .. import user_input
 from ..backends.dask.building import Columns, Joined, Source, count_columns
+from ..backends.dask.stages import stage
 from ..backends.dask.team import gathered
 from ..similarity import unit_rows
 
@@ -184,8 +185,9 @@ class RowBlocks(Blocks):
 
     def inspect(self) -> None:
         """Check all blocks; raise ValueError for one that cannot be used."""
-        loaded = self._loaded.futures()
-        found = self.results([self.client.submit(inspect, b, pure=False) for b in loaded])
+        with stage("check the blocks of X"):
+            loaded = self._loaded.futures()
+            found = self.results([self.client.submit(inspect, b, pure=False) for b in loaded])
         first, width = 0, None
         for k, facts in enumerate(found):
             if isinstance(facts, str):

@@ -127,7 +127,7 @@ def check_room(
 
     The need is estimated from a sample of the anchors.
     """
-    from ..backends.cpu.memory import estimate
+    from ..backends.cpu.memory import estimate, for_features
 
     client, places = builder.client, builder.places
     sample = np.linspace(0, len(places.anchors) - 1, SAMPLE).astype(int)
@@ -144,16 +144,18 @@ def check_room(
     (numbers, _, names), *rows = builder.results([compared, *taken])
     X = sp.csr_array(sp.vstack(rows, format="csr"))
     need = estimate(X, numbers, batch_size=batch_size, prior=prior)
-    if not builder.store_products:
+    if not builder.storage.products:
         need = need._replace(products=0)
-    largest = int(places.sizes.max())
-    per_shard = (need.total - need.matrix) * largest / len(numbers)
-    # A shard may hold as many rows as it has comparisons, and no more than there are.
-    rows_held = min(builder.n_compared_rows, len(names) * largest / len(numbers))
-    per_shard += (need.matrix + 12 * X.nnz) * rows_held / len(names)
+    more = int(places.sizes.max()) / len(numbers)  # comparisons of a shard, and of the sample
+    per_shard = more * (need.total - need.matrix - need.setup) + for_features(len(builder.features))
+    per_row = (need.matrix + 12 * X.nnz - for_features(len(np.unique(X.indices)))) / len(names)
+    per_shard += per_row * int(builder.rows_of_shards.max())
     workers = client.sync(client.scheduler.identity, n_workers=-1)["workers"].values()
     n = max(1, min(len(workers), places.n_shards))
-    needed = int(per_shard * -(-places.n_shards // n))
+    most = -(-places.n_shards // n)
+    needed = int(per_shard * most + more * need.setup)
+    if builder.storage.on_disk:  # one is in memory while it is built; vectors of all are
+        needed = int(per_shard + more * (need.setup + most * (need.comparisons + need.atoms)))
     if memory_limit is None:
         return needed
     limits = [worker["memory_limit"] or np.inf for worker in workers] or [np.inf]
@@ -161,15 +163,19 @@ def check_room(
     allowed = float(memory_limit) * 2**30 if is_limit else min(limits)
     if needed > allowed:
         enough = int(np.ceil(per_shard * places.n_shards / allowed))
+        ways: tuple[str, ...] = (
+            f"use {max(enough, n + 1)} workers or more",
+            "give workers more memory",
+            "pass shards_on_disk=True to keep shards in files of the workers",
+            "pass memory_limit=None to go on anyway",
+        )
+        if builder.storage.on_disk:
+            ways = (f"pass n_shards={2 * places.n_shards} or more", ways[1], ways[3])
         raise NotEnoughMemory(
             f"To fit {places.n_comparisons} triplets on {n} workers, each worker",
             needed,
             int(allowed),
             True,
-            (
-                f"use {max(enough, n + 1)} workers or more",
-                "give workers more memory",
-                "pass memory_limit=None to go on anyway",
-            ),
+            ways,
         )
     return needed

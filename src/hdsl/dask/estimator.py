@@ -65,6 +65,10 @@ random_state, verbose
         rounding.
     timeout : float, default=300.0
         Seconds without an answer after which a worker counts as lost.
+    shards_on_disk : bool, default=False
+        Whether workers keep the rows and comparisons of their shards in files of their local
+        directory, mapped into memory. For data larger than the memory of all workers; products of
+        rows are then not stored, and iterations take longer.
 
     Attributes
     ----------
@@ -128,6 +132,7 @@ random_state, verbose
         client: Any = None,
         n_shards: int | str = "auto",
         timeout: float = 300.0,
+        shards_on_disk: bool = False,
     ) -> None:
         super().__init__(
             scale, prior=prior, norm=norm, loss=loss, oracle=oracle, step=step,
@@ -144,6 +149,7 @@ random_state, verbose
         self.client = client
         self.n_shards = n_shards
         self.timeout = timeout
+        self.shards_on_disk = shards_on_disk
 
     # --- fitting ---------------------------------------------------------------------------------
 

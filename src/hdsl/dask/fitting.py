@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.dask.building import Builder, Source, number_columns
+from ..backends.dask import stages
+from ..backends.dask.building import Builder, Source, Storage, number_columns
 from ..backends.dask.problem import DaskLayout
 from ..backends.dask.team import Team, Traffic, WorkerLost
 from ..core import losses, oracle, steps
@@ -168,17 +169,18 @@ class ClusterFit:
                 f"The {rows.shape[0]} rows to learn from have {len(features)} feature(s) with a "
                 "non-zero value, but an atom pairs two: hold out other rows, or fewer."
             )
+        stores = model.batch_size is None and model.device == "cpu" and not model.shards_on_disk
         builder = Builder(
             rows.source, rows.starts, comparisons.source, features, rows.mean_square(),
-            store_products=model.batch_size is None and model.device == "cpu",
-            timeout=model.timeout, device=model.device,
+            storage=Storage(stores, model.device, model.shards_on_disk), timeout=model.timeout,
         )  # fmt: skip
         builder.plan(model.n_shards)
         if model.step == "corrective":
             builder.sample()
-        self.report["bytes_per_worker"] = cluster.check_room(
-            builder, model.memory_limit, batch_size=model.batch_size, prior=model.prior != 0
-        )
+        with stages.stage("estimate the memory of a worker"):
+            self.report["bytes_per_worker"] = cluster.check_room(
+                builder, model.memory_limit, batch_size=model.batch_size, prior=model.prior != 0
+            )
         return builder
 
     def _planned_again(self, comparisons: Comparisons, stage: Stage) -> Builder | None:

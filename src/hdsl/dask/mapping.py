@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from .. import user_input
 from ..backends.dask.building import Compared, Source, held
+from ..backends.dask.stages import stage
 from ..backends.dask.team import wait_for
 from ..search import Neighbors, top_k
 from .blocks import RowBlocks, as_blocks, canonical_block
@@ -124,8 +125,9 @@ def compared_blocks(rows: RowBlocks, given: dict[str, Any]) -> Source:
     width = 3 if given["quadruplets"] is None else 4
     value = given["triplets"] if width == 3 else given["quadruplets"]
     raw = Source(client, as_blocks(value)).futures()
-    counts = [client.submit(count_rows, block, pure=False) for block in raw]
-    starts = np.cumsum([0, *rows.results(counts)])
+    with stage("count the comparisons"):
+        counts = [client.submit(count_rows, block, pure=False) for block in raw]
+        starts = np.cumsum([0, *rows.results(counts)])
     weights = user_input.check_weights(given["sample_weight"], int(starts[-1]), "triplet")
     if weights is not None:
         weights = held(client, weights)
@@ -137,7 +139,8 @@ def compared_blocks(rows: RowBlocks, given: dict[str, Any]) -> Source:
     ]
     if not made:
         raise ValueError("triplets is empty: at least one triplet is needed.")
-    found = rows.results([client.submit(complaint, block, pure=False) for block in made])
+    with stage("check the comparisons"):
+        found = rows.results([client.submit(complaint, block, pure=False) for block in made])
     wrong = [text for text in found if text is not None]
     if wrong:
         raise ValueError(wrong[0])

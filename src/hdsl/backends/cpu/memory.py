@@ -87,7 +87,7 @@ def estimate(
     # Numbers of features and columns of X; rows where they are put in order; work per row and
     # feature, and per thread.
     per_value = 4 + 12 + (12 if n_rows >= LEAST_ROWS else 0)
-    for_matrix = nnz * per_value + n_rows * (200 + 64 * n_threads) + d * (140 + 13 * n_threads)
+    for_matrix = nnz * per_value + n_rows * (200 + 64 * n_threads) + for_features(d, n_threads)
     # Rows as given and sorted, pair numbers, terms; margins, direction, pulls, offset.
     for_comparisons = n_compared * (8 * compared.shape[1] + 12 + 8 + 8 + 8 * (5 + 2 * prior))
     # Rows and links, counts and inner products, three vectors of numbers.
@@ -112,6 +112,11 @@ def estimate(
         max(0.0, before - during),
     )  # fmt: skip
     return MemoryEstimate(*(int(part) for part in parts))
+
+
+def for_features(n_features: int, n_threads: int = 1) -> int:
+    """Return the bytes of what is as long as the features."""
+    return n_features * (140 + 13 * n_threads)
 
 
 #: Bytes per comparison while the pairs of rows are numbered.

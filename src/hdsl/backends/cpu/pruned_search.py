@@ -129,8 +129,12 @@ class PrunedSearch:
             cost = ENTRY_COST * entries + VALUE_COST * self.row_size * computed
             plans.append(Plan(share, cost))
         best = min(plans, key=lambda plan: plan.cost)
-        tried = FIRST_COST * BUDGET + 60 * self.row_size
-        return best._replace(cost=best.cost + tried + ROW_COST * n)
+        return best._replace(cost=best.cost + self._first_cost + ROW_COST * n)
+
+    @property
+    def _first_cost(self) -> float:
+        """Time to find the first scores of a query, in multiplications."""
+        return FIRST_COST * BUDGET + 60 * self.row_size
 
     def first_scores(self, lists: tuple[Any, ...]) -> np.ndarray:
         """Return scores that the neighbors of the same label and the others beat or equal.
@@ -145,9 +149,8 @@ class PrunedSearch:
         kernels.fill_rare(*self.index_arrays, first_rare, columns, rows, values)
         out = np.empty((2, m))
         self.workers.run_pieces(
-            kernels.first_scores, m, FIRST_COST * BUDGET + 60 * self.row_size, np.arange(m), BUDGET, TRIED,
-            first_rare, columns, rows, values, *self.query_arrays, *self.index_arrays,
-            *lists[:5], out,
+            kernels.first_scores, m, self._first_cost, np.arange(m), BUDGET, TRIED, first_rare,
+            columns, rows, values, *self.query_arrays, *self.index_arrays, *lists[:5], out,
         )  # fmt: skip
         return out
 

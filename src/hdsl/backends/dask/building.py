@@ -17,9 +17,11 @@ import scipy.sparse as sp
 from ..cpu import corrective
 from ..cuda import runtime
 from .member import MEMBERS
+from .on_disk import on_disk
 from .problem import DaskLayout, Places
 from .shard import Sampled, Shard
-from .team import POLL, Patience, Question, Team, WorkerLost, gathered, is_done, is_loss
+from .stages import stage
+from .team import POLL, Patience, Question, Seat, Team, WorkerLost, gathered, is_done, is_loss
 
 #: Comparisons per shard, also for one on a graphics card, and the most shards, for n_shards="auto".
 SHARD_SIZE, CARD_SIZE, MOST_SHARDS = 1 << 18, 1 << 24, 128
@@ -62,7 +64,8 @@ def summarise(block: Compared, n_rows: int) -> Summary:
     compared, weights = block
     anchors, counts = np.unique(compared[:, 0], return_counts=True)
     others = compared[:, 1:]
-    pairs = np.unique(compared[:, :1] * np.int64(n_rows) + others)
+    pairs = np.sort(compared[:, :1] * np.int64(n_rows) + others, axis=None)
+    pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])]  # np.unique takes four times as long
     total = float(len(compared)) if weights is None else float(weights.sum())
     largest = 1.0 if weights is None else float(weights.max(initial=0.0))
     return Summary(anchors, counts, pairs, total, largest)
@@ -155,14 +158,34 @@ def _winner_keys(compared: np.ndarray, n_rows: int) -> np.ndarray:
     return low * n_rows + high
 
 
+class Storage(NamedTuple):
+    """Where shards have their arrays.
+
+    Parameters
+    ----------
+    products : bool, default=True
+        Whether products of rows are stored.
+    device : str, default="cpu"
+        What shards compute on; "cuda" is the first GPU that a worker sees.
+    on_disk : bool, default=False
+        Whether the arrays are in files of the workers.
+    """
+
+    products: bool = True
+    device: str = "cpu"
+    on_disk: bool = False
+
+
+IN_MEMORY = Storage()
+
+
 class Frame(NamedTuple):
     """What all shards have in common."""
 
     features: np.ndarray
     total_weight: float
     largest_weight: float
-    store_products: bool
-    device: str
+    storage: Storage
     sampled: Sampled | None = None
 
 
@@ -170,18 +193,20 @@ def adopt(team: str, shard: int, frame: Frame, of: Gathered, *parts: sp.csr_arra
     """Make a shard of the member of this worker."""
     from distributed import get_worker
 
-    member = MEMBERS[team, get_worker().address]
+    member, device = MEMBERS[team, get_worker().address], frame.storage.device
     omega: np.ndarray | float = 1.0 / frame.total_weight
     weights = of.weights
     if weights is not None:
         omega, weights = weights / frame.total_weight, weights / frame.largest_weight
     made = Shard(
         joined(parts, frame.features), of.compared, omega, weights,
-        workers=member.workers, store_products=frame.store_products,
-        device=None if frame.device == "cpu" else runtime.get_device(frame.device),
+        workers=member.workers, store_products=frame.storage.products,
+        device=None if device == "cpu" else runtime.get_device(device),
     )  # fmt: skip
     if frame.sampled is not None:
         made.sample = corrective.share_sample(made.comparisons, of.rows, *frame.sampled)
+    if frame.storage.on_disk:
+        made = on_disk(made, member.workers, get_worker().local_directory)
     member.shards[shard] = made
     member.shards = dict(sorted(member.shards.items()))
 
@@ -233,12 +258,10 @@ def group_anchors(
     anchors, counts : ndarray of shape (n_anchors,)
         Rows that comparisons start from, rising, and how many start from each.
     pairs : ndarray
-        Distinct anchor * n_rows + row.
+        Each anchor * n_rows + row, once or more often.
     n_rows, n_shards : int
     """
-    a, b = np.divmod(pairs, n_rows)
-    rows, numbers = np.unique(np.concatenate([a, b]), return_inverse=True)
-    a, b = np.split(numbers, 2)
+    rows, a, b = listed_rows(pairs, n_rows)
     n = len(rows)
     ends = np.concatenate([a, b]), np.concatenate([b, a])
     links = sp.csr_array((np.ones(2 * len(a)), ends), shape=(n, n))
@@ -259,11 +282,26 @@ def group_anchors(
     return shard
 
 
-def chosen_shards(n_shards: int | str, n_comparisons: int, device: str = "cpu") -> int:
-    """Return the number of shards, which depends on the data and the device alone."""
+def listed_rows(pairs: np.ndarray, n_rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the rows that pairs name, rising, and both rows of each pair by position in it."""
+    a, b = np.divmod(pairs, n_rows)
+    is_named = np.zeros(n_rows, dtype=bool)
+    is_named[a] = is_named[b] = True
+    position = np.cumsum(is_named, dtype=np.int32) - np.int32(1)
+    return np.flatnonzero(is_named), position[a], position[b]
+
+
+def chosen_shards(
+    n_shards: int | str, n_comparisons: int, n_features: int = 0, device: str = "cpu"
+) -> int:
+    """Return the number of shards, which depends on the data and the device alone.
+
+    It is a power of two, so that 2, 4 or 8 workers have equally many. Each shard has arrays as long
+    as the features, so it has as many comparisons at least.
+    """
     if n_shards == "auto":
-        size = SHARD_SIZE if device == "cpu" else CARD_SIZE
-        return max(2, min(-(-n_comparisons // size), MOST_SHARDS))
+        size = max(SHARD_SIZE, n_features) if device == "cpu" else CARD_SIZE
+        return max(2, min(1 << (-(-n_comparisons // size) - 1).bit_length(), MOST_SHARDS))
     return int(n_shards)
 
 
@@ -393,11 +431,9 @@ class Builder:
         Columns of X, the fullest first.
     mean_square : float
         Of all rows.
-    store_products : bool, default=True
+    storage : Storage
     timeout : float, default=300.0
         Seconds without an answer after which a worker counts as lost.
-    device : str, default="cpu"
-        What shards compute on; "cuda" is the first GPU that a worker sees.
     """
 
     def __init__(
@@ -408,37 +444,43 @@ class Builder:
         features: np.ndarray,
         mean_square: float,
         *,
-        store_products: bool = True,
+        storage: Storage = IN_MEMORY,
         timeout: float = 300.0,
-        device: str = "cpu",
     ) -> None:
         self.client, self.rows, self.starts, self.compared = rows.client, rows, starts, compared
         self.features, self.mean_square, self.timeout = features, mean_square, timeout
-        self.store_products, self.device = store_products, device
+        self.storage = storage
         self.n_held = 0  # rows of all shards
 
     def plan(self, n_shards: int | str) -> Places:
         """Deal out the comparisons; return where each one is."""
         n_rows = int(self.starts[-1])
         blocks = self.compared.futures()
-        found = self.results([self.client.submit(summarise, b, n_rows, pure=False) for b in blocks])
+        with stage("list the pairs of rows"):
+            submit = self.client.submit
+            found = self.results([submit(summarise, b, n_rows, pure=False) for b in blocks])
         together = np.concatenate([part.anchors for part in found])
         anchors, place = np.unique(together, return_inverse=True)
         weights = np.concatenate([part.counts for part in found])
         counts = np.bincount(place, weights).astype(np.int64)
-        pairs = np.unique(np.concatenate([part.pairs for part in found]))
-        wanted = chosen_shards(n_shards, int(counts.sum()), self.device)
+        pairs = np.concatenate([part.pairs for part in found])
+        wanted = chosen_shards(n_shards, int(counts.sum()), len(self.features), self.storage.device)
         wanted = min(wanted, len(anchors))
-        shards = group_anchors(anchors, counts, pairs, n_rows, wanted)
+        with stage("group the anchors"):
+            shards = group_anchors(anchors, counts, pairs, n_rows, wanted)
         self.frame = Frame(
             self.features,
             float(sum(part.total_weight for part in found)),
             max(part.largest_weight for part in found),
-            self.store_products,
-            self.device,
+            self.storage,
         )
-        self.n_compared_rows = len(np.unique(np.concatenate(np.divmod(pairs, n_rows))))
         self.places = Places(anchors, counts, shards)
+        shard_of = self._shard_of()
+        first, second = np.divmod(pairs, n_rows)
+        ends = np.repeat(shard_of[first], 2), np.column_stack([first, second]).ravel()
+        is_held = sp.csr_array((np.ones(len(ends[0]), dtype=bool), ends), (wanted, n_rows))
+        self.rows_of_shards = np.diff(is_held.indptr)
+        self.n_compared_rows = len(np.unique(is_held.indices))
         return self.places
 
     def sample(self) -> None:
@@ -458,6 +500,12 @@ class Builder:
         sampled = Sampled(n_rows, keys, chosen / total if total > 0.0 else 1.0)
         self.frame = self.frame._replace(sampled=sampled)
 
+    def _shard_of(self) -> np.ndarray:
+        """Return the shard of each row as an anchor, -1 where it is none."""
+        shard_of = np.full(int(self.starts[-1]), -1, dtype=np.int32)
+        shard_of[self.places.anchors] = self.places.shards
+        return shard_of
+
     def results(self, futures: Sequence[Any]) -> list[Any]:
         """Return the results of tasks; raise WorkerLost where they do not come in time."""
         return gathered(self.client, futures, self.timeout, what="Tasks were not done")
@@ -472,9 +520,12 @@ class Builder:
         for attempt in range(ATTEMPTS):
             try:
                 team.dismiss_lost()
-                self._place(team)
-                self._build(team)
-                team.connect(self._bounds(len(team.seats)))
+                with stage("start members"):
+                    self._place(team)
+                with stage("build the shards"):
+                    self._build(team)
+                with stage("connect the members"):
+                    team.connect(self._bounds(len(team.seats)))
                 (sizes,) = team.ask(Question("sizes"))
                 self.n_held = int(sizes[1])
             except WorkerLost:
@@ -513,28 +564,38 @@ class Builder:
         if not wanted:
             return
         submit = self.client.submit
-        shard_of = np.full(int(self.starts[-1]), -1, dtype=np.int32)
-        shard_of[self.places.anchors] = self.places.shards
-        shard_of, frame = held(self.client, shard_of), held(self.client, self.frame)
+        shard_of, frame = held(self.client, self._shard_of()), held(self.client, self.frame)
         n_shards = self.places.n_shards
         dealt = [submit(deal, b, shard_of, n_shards, pure=False) for b in self.compared.futures()]
-        rows, jobs = self.rows.futures(), []
-        for seat, shard in wanted:
-            # One shard after the other, so that a worker never has the parts of several.
-            how = {"pure": False, "priority": -seat.shards.index(shard)}
-            here = {**how, "workers": [seat.address]}
-            parts = [submit(pick, block, shard, **how) for block in dealt]
-            compared = submit(gather, *parts, **here)
-            starts = self.starts[:-1].tolist()
-            needed = submit(rows_of, compared, **here)
-            taken = [
-                submit(take_rows, block, needed, first, **how)
-                for block, first in zip(rows, starts, strict=True)
+        rows = self.rows.futures()
+        waves = [wanted]
+        if self.storage.on_disk:  # one shard of each worker at a time: few rows are in memory
+            turn = [seat.shards.index(shard) for seat, shard in wanted]
+            waves = [
+                [item for item, k in zip(wanted, turn, strict=True) if k == n]
+                for n in sorted(set(turn))
             ]
-            jobs.append(submit(adopt, team.name, shard, frame, compared, *taken, **here))
-        wait_alive(jobs, team, self.timeout)
-        for seat, shard in wanted:
-            seat.built.add(shard)
+        for wave in waves:
+            jobs = [self._start(seat, shard, dealt, rows, frame, team) for seat, shard in wave]
+            wait_alive(jobs, team, self.timeout)
+            for seat, shard in wave:
+                seat.built.add(shard)
+
+    def _start(
+        self, seat: Seat, shard: int, dealt: list[Any], rows: list[Any], frame: Any, team: Team
+    ) -> Any:
+        """Begin to build a shard; return the future of its end."""
+        submit = self.client.submit
+        # One shard after the other, so that a worker has the parts of few.
+        how = {"pure": False, "priority": -seat.shards.index(shard)}
+        here = {**how, "workers": [seat.address]}
+        compared = submit(gather, *(submit(pick, block, shard, **how) for block in dealt), **here)
+        needed = submit(rows_of, compared, **here)
+        taken = [
+            submit(take_rows, block, needed, first, **how)
+            for block, first in zip(rows, self.starts[:-1].tolist(), strict=True)
+        ]
+        return submit(adopt, team.name, shard, frame, compared, *taken, **here)
 
     def _bounds(self, n: int) -> np.ndarray:
         """Return the bounds of n blocks of features; few rows have the last ones."""

@@ -17,10 +17,11 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from ...core.line_search import search_in_rounds
 from ..cpu.kernels.gradient import list_reaching
 from ..cpu.workers import Workers
 from .folding import Nodes, fold, total
-from .shard import LONG, TOLD, Shard
+from .shard import AGREED, LONG, TOLD, Shard
 
 #: The members of this process, by the name of the team and the address of the worker.
 MEMBERS: WeakValueDictionary[tuple[str, str], Member] = WeakValueDictionary()
@@ -105,9 +106,11 @@ class Member:
         self._diagonals: dict[int, np.ndarray] = {}  # of this block of features
         self._whole_diagonals: dict[int, np.ndarray] = {}
         self._sizes: np.ndarray  # Σ|x| of each feature over all shards
+        self._empty: np.ndarray  # features that no shard has a value of
         self._inboxes: dict[tuple[str, int, int], Inbox] = {}
         self._round, self._stage = 0, ""
         self._turn: asyncio.Condition | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         MEMBERS[team, self._worker.address] = self
 
     # --- what the client calls -------------------------------------------------------------------
@@ -136,11 +139,13 @@ class Member:
         found = await self._exchange((stage, 0, 1), blocks)
         found = await self._exchange((stage, 0, 2), [sum(found.values())] * len(self._peers))
         self._sizes = np.concatenate([found[k] for k in range(len(self._peers))])
+        self._empty = np.flatnonzero(self._sizes == 0.0)
         return int(present.sum())
 
     async def round(self, message: Message) -> Message:
         """Carry out orders and answer questions; rounds are taken in the order of their numbers."""
         stage, number, orders, questions = message.content
+        self._loop = asyncio.get_running_loop()
         if stage != self._stage:
             raise OSError(f"The team has moved on from {stage} to {self._stage}.")
         turn = self._turn
@@ -197,10 +202,12 @@ class Member:
         """Return the answer to a question, and the bytes sent to other members for it."""
         if question in TOLD:
             return await self._in_thread(self._tell, question, args), 0
-        if question not in LONG:
+        if question not in LONG | AGREED:
             return await self._in_thread(self._sums, question, args), 0
         if question == "partners":
             return await self._find_partners(key, *args)
+        if question == "line_search":
+            return await self._in_thread(self._search_line, key, *args)
         parts = await self._in_thread(self._split, question, args)
         sent = sum(_size(part) for k, part in enumerate(parts) if k != self._own)
         found = await self._exchange(key, parts)
@@ -215,6 +222,40 @@ class Member:
             for k, shard in self.shards.items()
         }
         return fold(parts, self.n_shards)
+
+    # --- line search -----------------------------------------------------------------------------
+
+    def _search_line(
+        self, key: tuple, of: int, margins: int, direction: int, max_step_size: float
+    ) -> tuple[float, int]:
+        """Return the best step size, which all members find together, and the bytes sent.
+
+        All add up the same slopes in the same order, so all go the same way without the client.
+        """
+        n_asked = sent = 0
+
+        def sums(question: str, sizes: np.ndarray) -> np.ndarray:
+            nonlocal n_asked, sent
+            nodes = [*self._sums(question, (of, margins, direction, sizes)).items()]
+            n_asked += 1
+            sent += (len(self._peers) - 1) * _size(nodes)
+            found = self._exchange_from_thread((*key, n_asked), [nodes] * len(self._peers))
+            return total({node: a for part in found.values() for node, a in part}, self.n_shards)
+
+        def begin(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+            slopes = sums("first_slopes", sizes)
+            return slopes[0], slopes[1:]
+
+        def slopes(size: float) -> tuple[float, float]:
+            first, second = sums("slopes", np.array([size]))[0].tolist()
+            return first, second
+
+        return search_in_rounds(begin, slopes, max_step_size), sent
+
+    def _exchange_from_thread(self, key: tuple, parts: list) -> Mapping[int, Any]:
+        """Exchange parts from the thread that computes, which waits for them."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(self._exchange(key, parts), self._loop).result()
 
     # --- long sums -------------------------------------------------------------------------------
 
@@ -236,15 +277,17 @@ class Member:
             if k == self._own:
                 await self.receive(Message((key, k, parts[k])))
                 return
-            reply = await self._worker.rpc(peer.address).actor_execute(
+            # No reply: where a peer is lost the client hears of it, and wakes those who wait.
+            await self._worker.rpc(peer.address).actor_execute(
                 actor=peer.key,
                 function="receive",
                 args=[to_serialize(Message((key, self._own, parts[k])))],
                 kwargs={},
+                reply=False,
             )
-            if reply["status"] != "OK":
-                raise OSError(f"{peer.address} has lost its shards.")
 
+        if key[0] != self._stage:
+            raise OSError("Another member is lost.")
         inbox = self._inboxes.setdefault(key, Inbox())
         jobs = [send(k, peer) for k, peer in enumerate(self._peers)]
         try:
@@ -320,10 +363,12 @@ class Member:
         sums = total({node: a for part in found.values() for node, a in part[2]}, self.n_shards)
         n = len(sums)
         best = _partners(sums, diagonal[:n], np.arange(n), features, after)
+        best = best_of([best, _first_empty(self._empty, features, after)])
         peak = np.max([part[1] for part in found.values()], axis=0)
         columns = np.empty(len(diagonal) - n, dtype=np.int64)
         n_columns = list_reaching(n, diagonal, self._sizes, peak, best[0], columns)
-        return best, columns[:n_columns]
+        columns = columns[:n_columns]
+        return best, columns[self._sizes[columns] > 0.0]
 
     def _split_columns(self, gradient: int, n: int, columns: np.ndarray) -> list[list]:
         """Return what each member gets: of each node the listed features of its block."""
@@ -416,9 +461,22 @@ def _partners(
     return best, *rest
 
 
+def _first_empty(empty: np.ndarray, features: np.ndarray, after: bool) -> Best:
+    """Return for each feature the first one without values, whose entries are all zero."""
+    m = len(features)
+    at = np.searchsorted(empty, features, side="right") if after else np.zeros(m, dtype=np.int64)
+    listed = np.append(empty, [-1, -1])
+    if not after:
+        at += listed[at] == features
+    partner = listed[at]
+    return np.where(partner < 0, -np.inf, 0.0), partner, np.zeros(m), np.zeros(m)
+
+
 def best_of(answers: Sequence[Best]) -> Best:
-    """Return the best partners of all answers, the first of equals."""
+    """Return the best partners of all answers, the smallest of equals."""
     columns = [np.array([answer[k] for answer in answers]) for k in range(4)]
-    at = columns[0].argmax(axis=0), np.arange(columns[0].shape[1])
+    values, partners = columns[:2]
+    ranks = np.where(values == values.max(axis=0), partners, np.iinfo(np.int64).max)
+    at = ranks.argmin(axis=0), np.arange(values.shape[1])
     value, partner, entry, diagonal = (column[at] for column in columns)
     return value, partner, entry, diagonal

@@ -26,8 +26,12 @@ from .member import PerShard, best_of
 from .shard import CORRECTS, Direction, Past
 from .team import Order, Question, Team
 
-#: Fewest and most rows of S that are computed in a round, and numbers that a shard may hold for it.
-FEWEST_ROWS, MOST_ROWS, ROOM = 64, 1024, 1 << 21
+#: Fewest and most rows of S that are computed in a round, and numbers that a shard may hold for it,
+#: by comparisons and by features.
+FEWEST_ROWS, MOST_ROWS, ROOM, WIDE_ROOM = 8, 1024, 1 << 21, 1 << 24
+
+#: So many workers search a line among themselves; each then sends a message to each other one.
+FEW_WORKERS = 2
 
 #: Entries of the diagonal that a gradient is asked for at once; oracles start from fewer.
 LARGEST = 16
@@ -228,14 +232,6 @@ class DaskProblem(Problem):
         (slopes,) = self.team.ask(Question("slopes", args))
         return slopes
 
-    def _first_slopes(
-        self, margins: Handle, direction: Handle, sizes: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return slopes at 0, and those of a part of the comparisons at some step sizes."""
-        args = (self._number, margins.number, direction.number, sizes)
-        (slopes,) = self.team.ask(Question("first_slopes", args))
-        return slopes[0], slopes[1:]
-
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
         past, way = margins.past, direction.direction
@@ -260,26 +256,38 @@ class DaskProblem(Problem):
             self._ahead = new, gradient
         return Step(new, step_size, float(value[0]), max(largest))
 
-    def step(self, margins: Handle, move: Move, step_size: float | None = None) -> Step | None:
-        """Return the best step along a move, or the one of a given size; None for no step."""
-        direction = self.direction(margins, move)
-        if step_size is None:
-            step_size = self._best_size(margins, direction, move.max_step_size)
-        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
-
-    def correct(self, margins: Handle, correction: Correction) -> Step | None:
-        """Return the best step along a correction; None for no step."""
-        direction = self.shift(correction.atoms, correction.change)
-        step_size = self._best_size(margins, direction, correction.max_step_size)
-        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
-
     def _best_size(self, margins: Handle, direction: Handle, max_step_size: float) -> float:
-        """Return the step size that minimises the value."""
+        """Return the best step size: a few workers find it together, many through the client."""
+        if len(self.team.seats) <= FEW_WORKERS:
+            args = (self._number, margins.number, direction.number, max_step_size)
+            (size,) = self.team.ask(Question("line_search", args))
+            return size
         return search_in_rounds(
             lambda sizes: self._first_slopes(margins, direction, sizes),
             lambda size: self.slopes(margins, direction, [size])[0].tolist(),
             max_step_size,
         )
+
+    def _first_slopes(
+        self, margins: Handle, direction: Handle, sizes: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return slopes at 0, and those of a part of the comparisons at some step sizes."""
+        args = (self._number, margins.number, direction.number, sizes)
+        (slopes,) = self.team.ask(Question("first_slopes", args))
+        return slopes[0], slopes[1:]
+
+    def step(self, margins: Handle, move: Move, step_size: float | None = None) -> Step | None:
+        """Return the best step along a move, or the one of a given size; None for no step."""
+        direction = self.direction(margins, move)
+        if step_size is None:
+            step_size = self._best_size(margins, direction, float(move.max_step_size))
+        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
+
+    def correct(self, margins: Handle, correction: Correction) -> Step | None:
+        """Return the best step along a correction; None for no step."""
+        direction = self.shift(correction.atoms, correction.change)
+        step_size = self._best_size(margins, direction, float(correction.max_step_size))
+        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -515,8 +523,8 @@ class DaskGradient(Gradient):
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
         self._look()
         found = []
-        many = ROOM // (4 * int(self.problem.places.sizes.max()))
-        many = min(max(FEWEST_ROWS, many), MOST_ROWS)
+        many = max(64, ROOM // (4 * int(self.problem.places.sizes.max())))
+        many = max(FEWEST_ROWS, min(many, MOST_ROWS, WIDE_ROOM // self.n_features))
         for k in range(0, len(features), many):
             part = features[k : k + many]
             (blocks,) = self._team.ask(Question("partners", (self._number, part, after)))

@@ -356,5 +356,8 @@ class Shard:
 #: What is as long as the features: workers add it up, each a block of features.
 LONG = {"diagonal", "partners", "rows", "drift"}
 
+#: What members find together; all of them give the same answer.
+AGREED = {"line_search"}
+
 #: What each shard tells of itself; everything else is added up.
 TOLD = {"largest", "margins", "known"}

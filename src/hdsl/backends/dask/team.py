@@ -14,7 +14,7 @@ import numpy as np
 
 from .folding import total
 from .member import Member, Message, PerShard
-from .shard import LONG, TOLD
+from .shard import AGREED, LONG, TOLD
 
 #: Seconds that an actor may take to start.
 START = 60.0
@@ -243,6 +243,8 @@ class Team:
             return [told[k] for k in range(self.n_shards)]
         if question in LONG:
             return answers
+        if question in AGREED:
+            return answers[0]
         return total({node: a for part in answers for node, a in part.items()}, self.n_shards)
 
     async def _call(self, seat: Seat, function: str, *args: Any) -> Any:
