@@ -32,7 +32,9 @@ def cut(X, n_blocks=3):
 
 def make_builder(client, X, compared, weights=None, timeout=60.0):
     """Return what builds the shards of arrays, and has planned nothing yet."""
-    from hdsl.backends.dask.building import Builder, Source, count_columns, number_columns
+    from hdsl.backends.dask.building import Builder, number_columns
+    from hdsl.backends.dask.sources import Source
+    from hdsl.backends.dask.tasks import count_columns
 
     blocks = cut(X)
     starts = np.cumsum([0, *(block.shape[0] for block in blocks)])

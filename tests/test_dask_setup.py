@@ -23,10 +23,11 @@ import hdsl.dask
 from benchmarks import problems
 from hdsl.backends.cpu.workers import Workers
 from hdsl.backends.dask import problem
-from hdsl.backends.dask.building import Summary, chosen_shards, listed_rows, summarise
+from hdsl.backends.dask.building import chosen_shards, listed_rows
 from hdsl.backends.dask.member import best_of
 from hdsl.backends.dask.on_disk import on_disk
 from hdsl.backends.dask.shard import Shard
+from hdsl.backends.dask.tasks import Summary, summarise
 from hdsl.core import losses
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")

@@ -11,8 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
-from ..backends.dask.building import Columns, Joined, Source, count_columns
+from ..backends.dask.sources import Joined, Source
 from ..backends.dask.stages import stage
+from ..backends.dask.tasks import Columns, count_columns
 from ..backends.dask.team import gathered
 from ..similarity import unit_rows
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..backends.dask.building import Compared, Source, held
+from ..backends.dask.sources import Source, held
+from ..backends.dask.tasks import Compared
 from ..similarity import unit_rows
 from ..triplets.classes import Anchors, ClassRows, class_comparisons
 from ..triplets.rows import row_keys

@@ -10,7 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..backends.cuda import runtime
-from ..backends.dask.building import Builder, deal, gather, held, pick, rows_of, take_rows
+from ..backends.dask.building import Builder
+from ..backends.dask.sources import held
+from ..backends.dask.tasks import deal, gather, pick, rows_of, take_rows
 from ..backends.dask.team import is_done
 from ..memory import NotEnoughMemory
 

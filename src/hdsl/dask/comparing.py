@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.dask.building import Joined, Source
+from ..backends.dask.sources import Joined, Source
 from ..estimators.mining import check_landmarks_suffice
 from ..estimators.supervision import Supervision
 from ..triplets import random_triplets

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .. import estimators, user_input
-from ..backends.dask.building import Source
+from ..backends.dask.sources import Source
 from ..estimators import path
 from ..estimators.parameters import check_parameters, check_same_path, class_rows
 from ..estimators.refit import Refit

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..backends.dask import stages
-from ..backends.dask.building import Builder, Source, Storage, number_columns
+from ..backends.dask.building import Builder, number_columns
 from ..backends.dask.problem import DaskLayout
+from ..backends.dask.sources import Source
+from ..backends.dask.tasks import Storage
 from ..backends.dask.team import Team, Traffic, WorkerLost
 from ..core import losses, oracle, steps
 from ..core.atoms import check_atoms
@@ -30,7 +32,13 @@ from ..core.solver import Options, Result, State, frank_wolfe
 from ..core.trace import TRACE_DTYPE, check_corrections, check_trace
 from ..estimators import monitor
 from ..estimators.callbacks import Tasks
-from ..estimators.fitting import Learned, all_of, chosen_sizes, with_similarity
+from ..estimators.fitting import (
+    Learned,
+    all_of,
+    check_pairs_of_features,
+    chosen_sizes,
+    with_similarity,
+)
 from ..estimators.monitor import Monitor
 from ..estimators.parameters import recorded_parameters
 from ..estimators.progress import Progress
@@ -164,11 +172,7 @@ class ClusterFit:
         model, rows, result = self.model, comparisons.rows, stage.result
         also = None if result is None else np.unique(result.atoms[:, :2])
         features = number_columns(rows.counts, also)
-        if len(features) < 2:
-            raise ValueError(
-                f"The {rows.shape[0]} rows to learn from have {len(features)} feature(s) with a "
-                "non-zero value, but an atom pairs two: hold out other rows, or fewer."
-            )
+        check_pairs_of_features(len(features), rows.shape[0])
         stores = model.batch_size is None and model.device == "cpu" and not model.shards_on_disk
         builder = Builder(
             rows.source, rows.starts, comparisons.source, features, rows.mean_square(),

@@ -8,8 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import user_input
-from ..backends.dask.building import Compared, Source, held
+from ..backends.dask.sources import Source, held
 from ..backends.dask.stages import stage
+from ..backends.dask.tasks import Compared
 from ..backends.dask.team import wait_for
 from ..search import Neighbors, top_k
 from .blocks import RowBlocks, as_blocks, canonical_block

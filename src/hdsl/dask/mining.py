@@ -8,7 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import search, user_input
-from ..backends.dask.building import Compared, Source, held
+from ..backends.dask.sources import Source, held
+from ..backends.dask.tasks import Compared
 from ..triplets.mining import check_not_empty, warn_of_single_rows
 from .blocks import Blocks, keep_rows
 

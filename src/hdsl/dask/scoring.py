@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..backends.dask.building import held, is_usable, take_rows
+from ..backends.dask.sources import held, is_usable
+from ..backends.dask.tasks import take_rows
 from ..backends.dask.team import WorkerLost
 from ..search import Neighbors, top_k
 from ..similarity import LearnedCosine, Similarity, comparison_points

@@ -381,13 +381,17 @@ def make_layout(
             *given, device=device, workers=workers, columns=columns, memory_limit=limit,
             storage=model.storage,
         )  # fmt: skip
-    if layout.n_features < 2:
+    check_pairs_of_features(layout.n_features, X.shape[0])
+    return layout
+
+
+def check_pairs_of_features(n_features: int, n_rows: int) -> None:
+    """Raise ValueError where the rows to learn from have no two features."""
+    if n_features < 2:
         raise ValueError(
             "At least 2 features with a non-zero value are needed, as an atom pairs two. The "
-            f"{X.shape[0]} rows to learn from have {layout.n_features}: hold out other rows, or "
-            "fewer."
+            f"{n_rows} rows to learn from have {n_features}: hold out other rows, or fewer."
         )
-    return layout
 
 
 def chosen_sizes(

@@ -1,8 +1,9 @@
 """The problem on a Dask cluster: shards that live on workers, and a client that asks them.
 
 ``member`` runs on a worker, ``team`` sends the questions, ``problem`` is what the solver sees,
-``building`` brings comparisons and rows to the shards, ``folding`` is the order of all sums, and
-``stages`` tells a log how long the set-up takes.
+``building`` brings comparisons and rows to the shards by the ``tasks`` that run on workers, from
+``sources`` of blocks, ``folding`` is the order of all sums, and ``stages`` tells a log how long the
+set-up takes.
 """
 
 from contextlib import suppress
