@@ -357,8 +357,9 @@ def _fit(
     if checkpoint is not None and checkpoint.exists():
         say(f"{what}: continues from {checkpoint}")
     if is_watched(quiet):
-        typer.echo(f"{what}:", err=True)
-        if isinstance(model, HDSL):  # with regions there is no line about the progress
+        has_progress = isinstance(model, HDSL)  # with regions there is no line about it
+        typer.echo(f"{what}:" if has_progress else f"{what} ...", err=True)
+        if has_progress:
             model.verbose = 1
     model.checkpoint = checkpoint
     try:

@@ -261,10 +261,10 @@ class LocalHDSL(SimilarityModel):
             train, held = train.hold_out(self.validation_fraction, rng)
         if checkpoint is not None:
             checkpoint.check(identity_of_run(self, whole, held, None))
-        fit: LocalFit | Refit = LocalFit(self, train, held, rng, checkpoint=checkpoint)
+        first = LocalFit(self, train, held, rng, checkpoint=checkpoint)
+        fit: LocalFit | Refit = first
         if whole is not train:
-            last = LocalFit(self, whole, None, refit_rng, checkpoint=checkpoint)
-            fit = Refit(LocalFit(self, train, held, rng, checkpoint=checkpoint), last)
+            fit = Refit(first, LocalFit(self, whole, None, refit_rng, checkpoint=checkpoint))
         checked.norm_, checked.columns_ = rows.norm, rows.columns
         learn_local(fit, checked)
         self.__dict__.pop("checkpoint_file_", None)

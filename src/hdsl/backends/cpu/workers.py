@@ -1,7 +1,7 @@
 """Run compiled kernels on several threads, same bits whatever their number.
 
 Kernels release the GIL, so plain threads do. Threads live as long as one fit: no global state, no
-OpenMP to break after a fork, no thread layer that forbids two fits at once.
+thread layer that forbids two fits at once.
 """
 
 from __future__ import annotations
@@ -116,6 +116,7 @@ class Workers:
             for slot in [slot for slot in self._lent if team.is_empty(self._lobby, slot)]:
                 del self._lent[slot]
         finally:
+            team.end_team(self._lobby)
             self._is_leading = False
             self._leading.release()
 
@@ -154,7 +155,8 @@ class Workers:
                 elif not team.serve(self._lobby, who, n_calls, latest):
                     # Who leads now may have counted on this helper before it says that it sleeps.
                     self._asleep.append(None)
-                    goes_on = self._is_leading
+                    work = self._work
+                    goes_on = self._is_leading or (work is not None and work is not last)
                     if goes_on:
                         self._asleep.pop()
 

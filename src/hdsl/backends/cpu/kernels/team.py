@@ -50,9 +50,9 @@ _PATIENCE, _LINGERING, _FAREWELL = 1000, 5000, 200
 N_SLOTS, _ROOM = 7, 768
 _TEAM, _CALLED = 0, 8
 
-#: Where a slot has the address of the kernel, how many helpers are wanted, who came and who left,
-#: and the arguments.
-_KERNEL, _WANTED, _CAME, _LEFT, _ARGUMENTS = 0, 1, 8, 16, 24
+#: A slot begins with the address of the kernel. Where it has the ticket that comes too late, how
+#: many helpers came and left so far, and the arguments.
+_WANTED, _CAME, _LEFT, _ARGUMENTS = 1, 8, 16, 24
 
 #: Whether kernels run as plain Python: then on one thread, since counters are plain numbers.
 JIT_IS_OFF = getattr(config, "DISABLE_JIT", 0)
@@ -68,24 +68,20 @@ def new_lobby() -> np.ndarray:
     return np.zeros((1 + N_SLOTS, _ROOM), dtype=np.int64)
 
 
-def slot_of(team: int) -> int:
-    """Return the slot of a team, by its odd number."""
-    return 1 + team // 2 % N_SLOTS
-
-
 def next_team(lobby: np.ndarray, n_helpers: int) -> int:
     """Return the number of a new team for a slot that everybody has left; 0 where there is none."""
     latest = int(lobby[0, _TEAM])
     for team in range(latest + 1, latest + 1 + 2 * N_SLOTS, 2):
-        if is_empty(lobby, slot_of(team)):
-            lobby[slot_of(team), _WANTED] = n_helpers
+        slot = slot_of(team)
+        if is_empty(lobby, slot):
+            lobby[slot, _WANTED] = lobby[slot, _CAME] + n_helpers
             return team
     return 0
 
 
-def is_empty(lobby: np.ndarray, slot: int) -> bool:
-    """Return whether all helpers that came to a slot have left it."""
-    return bool(lobby[slot, _CAME] == lobby[slot, _LEFT])
+def end_team(lobby: np.ndarray) -> None:
+    """Let no more helpers come, also where a kernel failed before it could say so."""
+    lobby[0, _TEAM] += lobby[0, _TEAM] % 2
 
 
 def call_back(lobby: np.ndarray) -> None:
@@ -227,6 +223,10 @@ def _gather_helpers(typing_context, who, lobby):
 
 def _is_owner(argument):
     """Return whether an argument is what counts the holders of an array, or the array's object."""
+    if not isinstance(argument.type, ir.PointerType):
+        return False
+    if re.fullmatch(r"arg\.\w+(\.\d+){2,}", argument.name):
+        raise TypeError(f"{argument.name} is of an array in a tuple: pass arrays one by one.")
     return bool(re.fullmatch(r"arg\.\w+\.[01]", argument.name))
 
 
@@ -265,8 +265,21 @@ def _join_team(typing_context, lobby, slot, who):
     return types.void(lobby, types.int64, types.int64), generate
 
 
-_join: Any = _join_team
+_join: Any = _join_team  # an intrinsic has a parameter more than its calls
 gather: Any = _gather_plainly if JIT_IS_OFF else _gather_helpers
+
+
+@kernel()
+def slot_of(team):
+    """Return the slot of a team, by its odd number."""
+    return 1 + team // 2 % N_SLOTS
+
+
+@kernel()
+def is_empty(lobby, slot):
+    """Return whether all helpers that came to a slot have left it."""
+    left = _read(lobby, slot, _LEFT)  # first: who comes now must not hide who stays
+    return left == _read(lobby, slot, _CAME)
 
 
 @kernel()
@@ -278,14 +291,14 @@ def part(who, lobby):
     team = -1 - who
     if team > 0:
         _add(lobby, 0, _TEAM)
-        slot, n_looks = 1 + team // 2 % N_SLOTS, 0
-        while _read(lobby, slot, _CAME) != _read(lobby, slot, _LEFT) and n_looks < _FAREWELL:
+        n_looks = 0
+        while n_looks < _FAREWELL and not is_empty(lobby, slot_of(team)):
             n_looks += 1
 
 
 @kernel()
 def serve(lobby, who, n_calls, latest):
-    """Join the teams after the `latest` that want helper `who`, one after the other.
+    """Join the teams after the `latest` that want more helpers, one after the other, as `who`.
 
     Returns True when helpers were called back since there were `n_calls`, and False after a while
     without a team.
@@ -294,10 +307,11 @@ def serve(lobby, who, n_calls, latest):
     while n_looks < _LINGERING:
         team = _read(lobby, 0, _TEAM)
         if team % 2 == 1 and team != latest[0]:
-            latest[0], slot = team, 1 + team // 2 % N_SLOTS
-            if who < lobby[slot, _WANTED]:
-                _add(lobby, slot, _CAME)
-                if _read(lobby, 0, _TEAM) == team:  # else the slot may be another team's by now
+            latest[0], slot = team, slot_of(team)
+            if _read(lobby, slot, _CAME) < lobby[slot, _WANTED]:
+                ticket = _add(lobby, slot, _CAME)
+                # If the team is another by now, the slot may be another's, too.
+                if ticket < lobby[slot, _WANTED] and _read(lobby, 0, _TEAM) == team:
                     _join(lobby, slot, who)
                     n_looks = 0
                 _add(lobby, slot, _LEFT)
