@@ -58,10 +58,13 @@ def assert_same_path(one, many):
     assert (one.status, one.n_iter) == (many.status, many.n_iter)
     for name in ("i", "j", "sign", "away_i", "away_j", "away_sign", "kind", "drop"):
         assert_array_equal(one.trace[name], many.trace[name])
-    for name in ("step_size", "objective", "gap"):  # sums are added in another order
+    for name in ("objective", "gap"):  # sums are added in another order
         assert_allclose(one.trace[name], many.trace[name], rtol=1e-9, atol=1e-9)
+    # The value is flat around the best step of a correction.
+    tolerance = 1e-7 if len(one.corrections) else 1e-9
+    assert_allclose(one.trace["step_size"], many.trace["step_size"], rtol=tolerance, atol=tolerance)
     assert_array_equal(one.atoms, many.atoms)
-    assert_allclose(one.weights, many.weights, atol=1e-9)
+    assert_allclose(one.weights, many.weights, atol=tolerance)
 
 
 def assert_same_run(one, again):
