@@ -207,7 +207,8 @@ class CPUGradient(Gradient):
         if len(features) <= WIDTH:
             is_light = self.covers_all and bool(2 * cost.sum() <= nnz)
             return (self._scatter if is_light else self._gather)(features, after)
-        light = 16 * cost <= nnz + 2 * self.n_features  # a pass looks at every feature
+        # A pass looks at every feature, for WIDTH of them; what is scattered takes longer.
+        light = 4 * WIDTH * cost <= nnz + 2 * self.n_features
         found = np.empty(len(features)), np.empty(len(features), np.int64), np.empty(len(features))
         for chosen, find in ((light, self._scatter), (~light, self._gather_many)):
             if chosen.any():
