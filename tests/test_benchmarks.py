@@ -46,6 +46,7 @@ PARTS = {
     "threads": {""},
     "exact_rows": {"away"},
     "mining": {""},
+    "mining_part": {""},
     "first_use": {"import_sklearn", "import_hdsl", "cold_fit", "warm_fit"},
     "steps": {f"{oracle}-{step}" for oracle in fits.ORACLES for step in fits.STEPS},
     "corrective": {"away", "corrective"},

@@ -287,7 +287,7 @@ def test_holding_out_rows_that_leave_one_feature_is_refused():
         model = HDSL(
             early_stopping=True, validation_fraction=0.3, norm=None, random_state=seed, max_iter=3
         )
-        words = re.compile("an atom pairs two: hold out other rows")
+        words = re.compile("an atom pairs two.*hold out other rows")
         outcomes.append(is_refused(partial(model.fit, X, y), words))
     assert set(outcomes) == {True, False}
 
@@ -356,7 +356,9 @@ def test_a_wrong_number_of_features_names_the_argument():
 def test_one_feature_is_refused():
     X, y = np.array([[1.0, 0], [2, 0], [3, 0]]), [0, 0, 1]
     for model in (HDSL(), DiagonalSimilarity()):
-        with pytest.raises(ValueError, match=r"1 feature.* at least 2 are needed to learn a sim"):
+        with pytest.raises(
+            ValueError, match=r"At least 2 features .* to learn a similarity\. X has 1 "
+        ):
             model.fit(X, y)
 
 

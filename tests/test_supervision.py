@@ -135,7 +135,7 @@ EXPECTED = "Validation data are X_val with y_val, or X_val with triplets_val. Go
         (None, [0, 1, 1], None, EXPECTED + "y_val."),
         (None, None, [[0, 1, 2]], EXPECTED + "triplets_val."),
         (VAL, [0, 1, 1], [[0, 1, 2]], EXPECTED + "X_val and y_val and triplets_val."),
-        (VAL, [0, 1], None, "y_val has 2 labels, but X_val has 3 rows: expected one label per row"),
+        (VAL, [0, 1], None, "y_val has 2 labels, but X_val has 3 rows: one label per row is"),
         (VAL[:, :3], [0, 1, 1], None, "X_val has 3 features, but HDSL is expecting 4"),
         (np.full((2, 4), np.nan), [0, 1], None, "X_val[0, 0] is NaN"),
         (VAL, None, [[0, 1, 3]], "triplets[0] names row 3, but X has 3 rows."),

@@ -94,7 +94,7 @@ def read_data(path: Path, source: Source) -> Data:
     if data.labels is not None and len(data.labels) != data.n_rows:
         labels, rows = counted(len(data.labels), "label"), counted(data.n_rows, "row")
         raise ValueError(
-            f"{source.labels} has {labels}, but {path} has {rows}: expected one label per row."
+            f"{source.labels} has {labels}, but {path} has {rows}: one label per row is expected."
         )
     if judgements is not None:
         n_columns = 3 if source.quadruplets is None else 4

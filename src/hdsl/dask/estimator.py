@@ -88,7 +88,7 @@ random_state, verbose
     >>> import numpy as np, scipy.sparse as sp
     >>> from hdsl.dask import HDSL
     >>> blocks = [sp.csr_array(np.eye(4)), sp.csr_array(np.eye(4) + 1)]
-    >>> with Client(n_workers=1, processes=False, dashboard_address=None) as client:
+    >>> with Client(n_workers=1, processes=False, dashboard_address=":0") as client:
     ...     model = HDSL(scale=1.0).fit(blocks, triplets=np.array([[0, 4, 1], [1, 5, 2]]))
     >>> model.n_features_in_
     4

@@ -9,8 +9,10 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from queue import SimpleQueue
 from typing import Any
@@ -23,6 +25,9 @@ from .kernels import team
 #: A thread that looks out for a team is worth this many multiplications, not fewer; one that is
 #: called to pieces of work through the interpreter must get more.
 TEAM_GRAIN, GRAIN = 20_000, 200_000
+
+#: Milliseconds that a thread may take to start.
+START_LIMIT = 1000
 
 #: Most and fewest multiplications of a piece of work, and pieces per thread that run before
 #: interrupts are served.
@@ -62,7 +67,11 @@ class Workers:
             self._calls.put(False)
         team.call_back(self._lobby)
         for helper in self._helpers:
-            helper.join()
+            for _ in range(START_LIMIT):
+                with suppress(RuntimeError):  # an interrupt came while it was started
+                    helper.join()
+                    break
+                time.sleep(0.001)
         self._helpers = []
 
     def run(

@@ -5,36 +5,20 @@ The operating system reads the pages that are asked for, and drops them when it 
 
 from __future__ import annotations
 
-import io
 import mmap
 import os
-import pickle
+from collections.abc import Iterator
+from copy import deepcopy
 from tempfile import TemporaryFile
 from typing import Any
+
+import numpy as np
 
 from ..cpu.workers import Workers
 from .shard import Shard
 
 #: Arrays begin at multiples of so many bytes.
 ALIGNMENT = 64
-
-
-class _Pickler(pickle.Pickler):
-    """Leaves the threads out."""
-
-    def persistent_id(self, value: Any) -> str | None:
-        return "workers" if isinstance(value, Workers) else None
-
-
-class _Unpickler(pickle.Unpickler):
-    """Puts the threads in."""
-
-    def __init__(self, *args: Any, workers: Workers, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._workers = workers
-
-    def persistent_load(self, name: str) -> Workers:
-        return self._workers
 
 
 def on_disk(shard: Shard, workers: Workers, folder: str) -> Shard:
@@ -49,22 +33,33 @@ def on_disk(shard: Shard, workers: Workers, folder: str) -> Shard:
     folder : str
         Where there is room for the file.
     """
-    buffers: list[pickle.PickleBuffer] = []
-    rest = io.BytesIO()
-    _Pickler(rest, protocol=5, buffer_callback=buffers.append).dump(shard)
-    views = [buffer.raw() for buffer in buffers]
-    ends, at = [], 0
-    for view in views:
-        at += -at % ALIGNMENT
-        ends.append((at, at + view.nbytes))
-        at += view.nbytes
+    arrays = list(_arrays_of(shard, set()))
+    starts, end = [], 0
+    for array in arrays:
+        end += -end % ALIGNMENT
+        starts.append(end)
+        end += array.nbytes
     with TemporaryFile(dir=folder) as file:
-        os.posix_fallocate(file.fileno(), 0, max(at, 1))  # a full disk is an error here, not later
-        for (begin, _), view in zip(ends, views, strict=True):
-            file.seek(begin)
-            file.write(view)
-        file.flush()
-        mapped = memoryview(mmap.mmap(file.fileno(), max(at, 1)))
-    rest.seek(0)
-    parts = [mapped[begin:end] for begin, end in ends]
-    return _Unpickler(rest, buffers=parts, workers=workers).load()
+        os.posix_fallocate(file.fileno(), 0, max(end, 1))  # a full disk is an error here, not later
+        mapped = memoryview(mmap.mmap(file.fileno(), max(end, 1)))
+    known: dict[int, Any] = {id(workers): workers}
+    for array, start in zip(arrays, starts, strict=True):
+        room = np.frombuffer(mapped, array.dtype, array.size, start).reshape(array.shape)
+        room[...] = array
+        known[id(array)] = room
+    return deepcopy(shard, known)  # what is known is taken as it is
+
+
+def _arrays_of(value: Any, seen: set[int]) -> Iterator[np.ndarray]:
+    """Yield each array that an object holds, once."""
+    if id(value) in seen or isinstance(value, Workers):
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value
+        return
+    parts = list(value) if isinstance(value, list | tuple) else []
+    parts += list(value.values()) if isinstance(value, dict) else []
+    parts += list(vars(value).values()) if hasattr(value, "__dict__") else []
+    for part in parts:
+        yield from _arrays_of(part, seen)
