@@ -1,22 +1,38 @@
 """How kernels are compiled, and the sizes they share."""
 
+from contextlib import suppress
 from typing import Any
 
-from numba import njit
+from numba.core import config
+from numba.core.registry import CPUDispatcher
+
+from .cache import KernelCache
+
+#: Whether kernels run as plain Python.
+JIT_IS_OFF = bool(getattr(config, "DISABLE_JIT", 0))
+
+
+class _Kernel(CPUDispatcher):
+    """What ``numba.njit`` makes of a function, with a cache of ours."""
+
+    def enable_caching(self) -> None:
+        self._cache = KernelCache(self.py_func)
 
 
 def kernel(**options: Any) -> Any:
-    """Compile without the GIL, and cache the result on disk where a folder can be written to.
+    """Compile without the GIL, and keep the result on disk where a folder can be written to.
 
     That is beside the module, else in the user's cache. Where there is neither (a read-only install
     without a home), every process compiles for itself.
     """
 
     def decorate(function: Any) -> Any:
-        try:
-            return njit(cache=True, nogil=True, **options)(function)
-        except RuntimeError:  # no folder for the cache
-            return njit(nogil=True, **options)(function)
+        if JIT_IS_OFF:
+            return function
+        compiled = _Kernel(function, targetoptions={"nopython": True, "nogil": True, **options})
+        with suppress(RuntimeError):  # no folder
+            compiled.enable_caching()
+        return compiled
 
     return decorate
 

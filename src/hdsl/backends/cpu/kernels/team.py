@@ -32,10 +32,10 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, config
+from numba.core import cgutils
 from numba.extending import intrinsic
 
-from .compiler import kernel
+from .compiler import JIT_IS_OFF, kernel
 
 #: Numbers per row of a board: the two counters must not share a cache line.
 _PACE = 16
@@ -53,9 +53,6 @@ _TEAM, _CALLED = 0, 8
 #: A slot begins with the address of the kernel. Where it has the ticket that comes too late, how
 #: many helpers came and left so far, and the arguments.
 _WANTED, _CAME, _LEFT, _ARGUMENTS = 1, 8, 16, 24
-
-#: Whether kernels run as plain Python: then on one thread, since counters are plain numbers.
-JIT_IS_OFF = getattr(config, "DISABLE_JIT", 0)
 
 
 def new_board(n_phases: int) -> np.ndarray:
