@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import hdsl
 import reference
+from hdsl.core import run as run_module
 from hdsl.core import solver
 from hdsl.core.atoms import Atom
 from hdsl.core.oracle import ORACLES, Ascent
@@ -154,7 +155,7 @@ def test_margins_are_rebuilt_when_drift_passes_its_limit(is_rebuilt):
     def disturb(state):
         if state.n_iter == 3:
             state.margins += 1e-6
-            state.drift = (1.1 if is_rebuilt else 0.9) * solver.DRIFT_LIMIT
+            state.drift = (1.1 if is_rebuilt else 0.9) * run_module.DRIFT_LIMIT
         if state.n_iter == 4:
             margins = twin.dense.margins(state.atoms, state.weights)
             after.append((np.abs(state.margins - margins).max() < 1e-12, state.drift == 0.0))
@@ -169,7 +170,7 @@ def test_drift_bounds_the_error_of_margins(rule, scale, error, monkeypatch):
 
     Each step adds one rounding. Away steps raise the bound, and so do margins that shrink.
     """
-    monkeypatch.setattr(solver, "DRIFT_LIMIT", np.inf)
+    monkeypatch.setattr(run_module, "DRIFT_LIMIT", np.inf)
     twin, states = random_twin(3, T=60, scale=scale), []
 
     def compare(state):
@@ -214,7 +215,7 @@ def test_the_objective_is_that_of_the_atoms(share, n_warnings):
 def test_a_step_that_raises_the_objective_is_refused(is_refused, monkeypatch):
     """The model stays and the trace says so. A rise that rounding explains is accepted."""
     twin = random_twin(0, scale=8.0)
-    rise = (2.0 if is_refused else 0.5) * solver.RISE_LIMIT
+    rise = (2.0 if is_refused else 0.5) * run_module.RISE_LIMIT
 
     def step(margins, move, size):
         value, largest = twin.ours.value(margins), twin.ours.largest_margin(margins)

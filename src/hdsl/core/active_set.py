@@ -9,6 +9,7 @@ import numpy as np
 
 from . import atoms as atoms_module
 from .atoms import ZERO, Atom
+from .protocols import Correction, Move
 
 #: Scores of active atoms within this relative distance are equal.
 TIE = 1e-12
@@ -147,6 +148,17 @@ class ActiveSet:
         if zero is not None and zero <= DUST:
             zero = 0.0
         return ActiveSet(atoms[positive], weights[positive], zero)
+
+    def after(self, move: Move | Correction, step_size: float) -> tuple[ActiveSet, bool]:
+        """Return the set after a step along a move, and whether the step drops an atom by its size.
+
+        A correction may leave atoms without weight; it is no step of the largest size.
+        """
+        if isinstance(move, Correction):
+            weights = np.concatenate([self.weights, np.zeros(len(move.atoms) - len(self))])
+            return self.corrected(move.atoms, weights + step_size * move.change), False
+        drop = move.away is not None and step_size >= move.max_step_size
+        return self.moved(move.toward, move.away, step_size, drop), drop
 
     def n_features(self) -> int:
         """Return how many features the atoms use."""

@@ -19,11 +19,10 @@ from .. import memory, user_input
 from .. import triplets as triplets_module
 from ..backends.cuda import runtime
 from ..core import losses, oracle, steps
-from ..core.atoms import check_atoms
 from ..core.protocols import Layout
 from ..core.snapshot import Arrays, SnapshotError, Snapshots, nested, part_of
-from ..core.solver import Callback, Options, Result, State, frank_wolfe
-from ..core.trace import NO_CORRECTIONS, TRACE_DTYPE, check_corrections, check_trace
+from ..core.solver import Callback, Options, Result, State, frank_wolfe, stored_result
+from ..core.trace import NO_CORRECTIONS
 from ..files.checkpoint import Checkpoint, digest
 from ..similarity import Similarity
 from . import automatic, monitor
@@ -110,17 +109,14 @@ class Stage:
         self.weights = user_input.check_weights(arrays.get("weights"), n_compared, "triplet")
         if arrays["n_iter"].shape != () or arrays["n_iter"].dtype != np.int64:
             raise ValueError("'n_iter' is not a number of iterations.")
-        n_iter, trace = int(arrays["n_iter"]), arrays["trace"]
-        check_atoms(arrays["atoms"], arrays["atom_weights"], n_features)
-        check_trace(trace, n_iter, n_features)
-        if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
-            raise ValueError("the trace is not that of a run.")
-        corrections = arrays.get("corrections", NO_CORRECTIONS)
-        check_corrections(corrections, len(trace), n_features)
-        self.result = Result(
-            arrays["atoms"], arrays["atom_weights"], np.nan, np.nan, False, n_iter, "max_iter",
-            trace, corrections=corrections,
-        )  # fmt: skip
+        self.result = stored_result(
+            arrays["atoms"],
+            arrays["atom_weights"],
+            arrays["trace"],
+            arrays.get("corrections", NO_CORRECTIONS),
+            int(arrays["n_iter"]),
+            n_features,
+        )
         self.is_first = False
 
 

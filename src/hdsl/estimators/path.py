@@ -125,9 +125,16 @@ def result_of(model: HDSL) -> Result:
     """Return the path of a fitted model, for a run to continue."""
     trace = model.trace_[: model.n_iter_ + 1]  # with early stopping the run went further
     return Result(
-        model.atoms_, model.weights_, model.objective_, model.gap_, model.gap_is_exact_,
-        model.n_iter_, model.status_, trace, corrections=corrections_until(model, model.n_iter_),
-    )  # fmt: skip
+        model.atoms_,
+        model.weights_,
+        objective=model.objective_,
+        gap=model.gap_,
+        gap_is_exact=model.gap_is_exact_,
+        n_iter=model.n_iter_,
+        status=model.status_,
+        trace=trace,
+        corrections=corrections_until(model, model.n_iter_),
+    )
 
 
 def corrections_until(model: HDSL, n_iter: int) -> np.ndarray:
