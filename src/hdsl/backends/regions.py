@@ -20,8 +20,9 @@ from ..core.blocks import ProductProblem
 from ..core.line_search import line_search
 from ..core.protocols import Correction, Gradient, Loss, Move, Problem, Statistics, Step
 from ..core.snapshot import Arrays, nested, outside_parts, part_of
-from .cpu.layout import CPULayout, statistics
+from .cpu.layout import CPULayout
 from .cpu.problem import CPUProblem
+from .cpu.statistics import statistics
 from .cpu.workers import Workers
 from .shards import Shard, ShardedGradient, ShardedProblem, make_shard
 

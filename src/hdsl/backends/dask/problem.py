@@ -22,6 +22,7 @@ from ...core.protocols import (
     Step,
 )
 from ...core.snapshot import Arrays, check_arrays, check_finite
+from ..cpu import statistics
 from .member import PerShard, best_of
 from .shard import CORRECTS, Direction, Past
 from .team import Order, Question, Team
@@ -81,10 +82,7 @@ class DaskLayout(Layout):
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
         (sums,) = self.team.ask(Question("statistics"))
-        total, margin, values, own, n_anchors = sums.tolist()
-        # Where no two dot products differ, go by the size of the rows.
-        typical = margin / total or self._mean_square
-        return Statistics(total, typical, int(n_anchors), values / total, own / total)
+        return statistics.from_sums(sums, lambda: self._mean_square)
 
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> DaskProblem:
         """Return the problem of a loss, a scale and a prior."""

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from ...core.atoms import Atom
 from ...core.protocols import Loss, Move, Step
 from ...core.trace import NO_ATOM
+from ..cpu import statistics
 from ..cpu.comparisons import make_comparisons
 from ..cpu.corrective import Sample
 from ..cpu.gradient import CPUGradient
@@ -320,19 +321,7 @@ class Shard:
 
     def _statistics(self) -> np.ndarray:
         """Return weight, margins of the dot product, values and ‖x‖² per anchor, and anchors."""
-        of = self.comparisons
-        omega = np.ones(of.n_comparisons) if self.weights is None else self.weights
-        margins = np.abs(of.dot_margins)
-        margins[margins <= of.dot_rounding] = 0.0
-        return np.array(
-            [
-                omega.sum(),
-                (margins * omega).sum(),
-                (of.rows.n_values()[of.anchors] * omega).sum(),
-                (of.rows.squared_lengths()[of.anchors] * omega).sum(),
-                len(np.unique(of.anchors[omega > 0])),
-            ]
-        )
+        return statistics.sums(self.comparisons, self.weights)
 
     def _sizes(self) -> np.ndarray:
         """Return the numbers of comparisons, rows and values."""
