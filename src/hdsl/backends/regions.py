@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.active_set import ActiveSet
+from ..core.atoms import NOTHING
 from ..core.blocks import ProductProblem
 from ..core.line_search import line_search
 from ..core.protocols import Correction, Gradient, Loss, Move, Problem, Statistics, Step
@@ -25,8 +26,6 @@ from .cpu.problem import CPUProblem
 from .cpu.statistics import statistics
 from .cpu.workers import Workers
 from .shards import Shard, ShardedGradient, ShardedProblem, make_shard
-
-NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
 
 
 class RegionLayout:

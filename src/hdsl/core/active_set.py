@@ -89,6 +89,10 @@ class ActiveSet:
             return Scored(ZERO, 0.0, self.zero)
         return Scored(self[k], float(scores[k]), float(self.weights[k]))
 
+    def weights_among(self, atoms: np.ndarray) -> np.ndarray:
+        """Return the weights of atoms that begin with the active ones; new ones have none."""
+        return np.concatenate([self.weights, np.zeros(len(atoms) - len(self))])
+
     def weight_of_others(self, atom: Atom) -> float:
         """Return the weight of all atoms but one; it may be too light to make a difference to 1."""
         if atom == ZERO:
@@ -155,8 +159,8 @@ class ActiveSet:
         A correction may leave atoms without weight; it is no step of the largest size.
         """
         if isinstance(move, Correction):
-            weights = np.concatenate([self.weights, np.zeros(len(move.atoms) - len(self))])
-            return self.corrected(move.atoms, weights + step_size * move.change), False
+            weights = self.weights_among(move.atoms) + step_size * move.change
+            return self.corrected(move.atoms, weights), False
         drop = move.away is not None and step_size >= move.max_step_size
         return self.moved(move.toward, move.away, step_size, drop), drop
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, Atom, are_atoms, check_atoms
+from .atoms import ZERO, Atom, are_vertices, check_atoms
 from .blocks import (
     PRODUCT_TRACE_DTYPE,
     BlockProblem,
@@ -363,8 +363,7 @@ class _ProductRun(Run[ProductState]):
         if len(arrays["known_scores"]) != (ends[-1] if len(ends) else 0):
             raise ValueError("'known_scores' does not fit the atoms.")
         of, answers = arrays["answers"][:, 0], arrays["answers"][:, 1:]
-        is_zero = (answers == ZERO).all(axis=1)
-        if not (is_zero | are_atoms(answers.T, self.problem.n_features)).all():
+        if not are_vertices(answers.T, self.problem.n_features).all():
             raise ValueError("'answers' has an atom that does not exist.")
         if not np.array_equal(np.unique(of), np.arange(len(blocks))) or (np.diff(of) < 0).any():
             raise ValueError("'answers' does not fit what is known.")

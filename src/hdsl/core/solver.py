@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, Atom, check_atoms
+from .atoms import NOTHING, ZERO, Atom, check_atoms
 from .oracle import Exact
 from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule, StepSize
 from .run import EXACT_CHECK_LIMIT, Iterate, Run, RunResult, RunState
@@ -213,8 +213,7 @@ class _Run(Run[State]):
             i, j = self.rng.choice(problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:
-            nothing = problem.margins(np.empty((0, 3), dtype=np.int64), np.empty(0))
-            atom = self.oracle(self.gradient(nothing), self.rng).atom
+            atom = self.oracle(self.gradient(problem.margins(*NOTHING)), self.rng).atom
         return self.state(0, ActiveSet.of(atom))
 
     def resume(self, earlier: Result) -> State:

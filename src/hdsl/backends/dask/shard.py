@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.atoms import Atom
+from ...core.atoms import NOTHING, Atom
 from ...core.protocols import Loss, Move, Step
 from ...core.trace import NO_ATOM
 from ..cpu import statistics
@@ -83,7 +83,7 @@ class Direction(NamedTuple):
     def of(cls, move: Move) -> Direction:
         """Return the direction of a move."""
         numbers = np.array(encoded(move), dtype=np.int64)
-        return cls(numbers, np.empty((0, 3), dtype=np.int64), np.empty(0))
+        return cls(numbers, *NOTHING)
 
 
 #: A move that is a correction.
