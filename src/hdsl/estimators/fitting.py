@@ -185,7 +185,7 @@ class Fit:
         if found is None:
             stage.scale, stage.prior = self.scale_and_prior(layout)
         user_input.check_margins(self.supervision.rows, stage.scale, stage.prior)
-        scores = self.make_monitor(stage, found)
+        scores = self.make_monitor(stage)
         resume_from = None if found is None else part_of(found, "run")
         loss, result = losses.checked(losses.get(self.model.loss)), None
         try:
@@ -271,19 +271,24 @@ class Fit:
 
     # --- scores along the path -------------------------------------------------------------------
 
-    def make_monitor(self, stage: Stage, found: Arrays | None) -> Monitor | None:
+    def make_monitor(self, stage: Stage) -> Monitor | None:
         """Return what scores the models of the path, None where there is no validation."""
         if self.validation is None:
             return None
         n_features = self.supervision.X.shape[1]
         patience = self.model.n_iter_no_change
         scores = Monitor(self.score(), stage.scale, stage.prior, n_features, patience)
-        if self.checkpoint is not None and found is not None:
-            with self.checkpoint.explain_damage():
-                scores.restore(part_of(found, "scores"))
-        elif self.earlier is not None:
+        if not self.resume_scores(scores) and self.earlier is not None:
             scores.add_model(self.earlier)
         return scores
+
+    def resume_scores(self, scores: Monitor) -> bool:
+        """Give a monitor the scores of the snapshot that the run begins with, if there is one."""
+        if self.checkpoint is None or self.found is None:
+            return False
+        with self.checkpoint.explain_damage():
+            scores.restore(part_of(self.found, "scores"))
+        return True
 
     def score(self) -> monitor.Score:
         """Return what models are scored by: the user's function, labels or comparisons."""

@@ -430,13 +430,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             or not (0 <= n_iter <= last)
         ):
             raise ValueError(f"n_iter must be an int from 0 to {last}. Got {n_iter!r}.")
-        model = copy(self)
-        path.go_to(model, int(n_iter))
-        model.trace_ = self.trace_[: n_iter + 1]
-        model.corrections_ = path.corrections_until(self, n_iter)
-        model.status_ = "at"
-        model.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
-        return model
+        return path.at(self, int(n_iter), path.go_to)
 
     # Notebooks ask for these two; scikit-learn answers with a picture of the parameters.
     @property

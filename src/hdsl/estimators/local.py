@@ -24,6 +24,7 @@ from ..explain.tables import as_names
 from ..files.checkpoint import Checkpoint
 from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
+from . import path as path_module
 from . import saving
 from .fitting import identity_of_run
 from .hdsl import HDSL
@@ -31,7 +32,6 @@ from .linear import check_array
 from .local_fitting import LocalFit, go_to, learn_local
 from .model import SimilarityModel
 from .parameters import check_parameters
-from .path import corrections_until
 from .refit import Refit
 from .regions import centers_from_arrays, centers_to_arrays, check_regions, given_regions
 from .rows import RowNorm
@@ -339,12 +339,7 @@ class LocalHDSL(SimilarityModel):
             raise ValueError(
                 f"n_iter must be an int from 0 to {len(self.trace_) - 1}. Got {n_iter!r}."
             )
-        model = copy(self)
-        go_to(model, int(n_iter))
-        model.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
-        model.trace_, model.status_ = self.trace_[: n_iter + 1], "at"
-        model.corrections_ = corrections_until(self, n_iter)
-        return model
+        return path_module.at(self, int(n_iter), go_to)
 
     def transform(self, X: Any, *, region: int | None = None) -> Any:  # type: ignore[override]
         """Return rows whose dot products are the similarity inside each region.
