@@ -10,6 +10,7 @@ import scipy.sparse as sp
 from ...memory import NotEnoughMemory
 from ..cpu.pruned_search import csr_arrays
 from .runtime import THREADS, Array, Device
+from .segments import cut_to_fit
 
 #: Rows of a chunk, as many as the kernels have room for.
 CHUNK_ROWS = 8192
@@ -138,7 +139,7 @@ def plan_blocks(
             "The search on the GPU", fixed + 2 * max(least), int(limit), is_limit,
             ("give fewer columns", "take device='cpu'"),
         )  # fmt: skip
-    return Blocks(_bounds(of_queries, room - for_rows), _bounds(of_rows, for_rows))
+    return Blocks(cut_to_fit(of_queries, room - for_rows), cut_to_fit(of_rows, for_rows))
 
 
 def _largest_chunk(sizes: np.ndarray) -> int:
@@ -147,16 +148,6 @@ def _largest_chunk(sizes: np.ndarray) -> int:
         return int(sizes.sum())
     upto = np.concatenate([[0], np.cumsum(sizes)])
     return int((upto[CHUNK_ROWS:] - upto[:-CHUNK_ROWS]).max())
-
-
-def _bounds(sizes: np.ndarray, room: float) -> np.ndarray:
-    """Return where blocks begin that fit in the room, and the end."""
-    upto, bounds = np.cumsum(sizes), [0]
-    while bounds[-1] < len(sizes):
-        before = upto[bounds[-1] - 1] if bounds[-1] else 0
-        end = int(np.searchsorted(upto, before + room, side="right"))
-        bounds.append(max(end, bounds[-1] + 1))
-    return np.array(bounds)
 
 
 def _places(
