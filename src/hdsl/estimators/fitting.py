@@ -379,7 +379,7 @@ def make_layout(
         device, limit = runtime.get_device(model.device), model.memory_limit
         layout = CUDALayout(
             *given, device=device, workers=workers, columns=columns, memory_limit=limit,
-            storage=model.storage,
+            storage=model.storage, corrects=model.step == "corrective",
         )  # fmt: skip
     check_pairs_of_features(layout.n_features, X.shape[0])
     return layout

@@ -177,14 +177,12 @@ class CardCorrections:
         bounds = device.empty(n + 1, np.int64)
         device.run("key_bounds", n + 1, n, size, order, atom, bounds)
         ptr = device.download(bounds)
-        chunk_atom, first, last, chunk_ptr = _chunks(
-            ptr, max(SHORTEST, -(-size * n // PARTS_LIMIT))
-        )
-        n_chunks = len(chunk_atom)
+        *chunks, chunk_ptr = _chunks(ptr, max(SHORTEST, -(-size * n // PARTS_LIMIT)))
+        n_chunks = len(chunks[0])
         part = device.empty(n_chunks * n)
         device.run(
-            "curvature_parts", n_chunks, n_chunks, n, *map(device.upload, (chunk_atom, first, last)),
-            order, atom, term, factor, start, part, per_block=THREADS // 32,
+            "curvature_parts", n_chunks, n_chunks, n, *map(device.upload, chunks), order, atom,
+            term, factor, start, part, per_block=THREADS // 32,
         )  # fmt: skip
         device.run("add_curvature", n * n, n, device.upload(chunk_ptr), part, K)
 

@@ -50,6 +50,8 @@ class CUDALayout(Layout):
         GiB of the card's memory; "auto" is what is free, and None never refuses.
     storage : {"float64", "float32"}, default="float64"
         The type of the values of X on the card. float32 must hold them without rounding.
+    corrects : bool, default=False
+        Whether steps are corrections, which need room of their own.
 
     Attributes
     ----------
@@ -73,11 +75,12 @@ class CUDALayout(Layout):
         columns: np.ndarray | None = None,
         memory_limit: float | str | None = "auto",
         storage: str = "float64",
+        corrects: bool = False,
     ) -> None:
         if memory_limit is not None:
             device.check_fits(
-                "The fit on the GPU", estimate(X, compared, storage).total, memory_limit,
-                ("give fewer comparisons or rows", "take device='cpu'"),
+                "The fit on the GPU", estimate(X, compared, storage, corrects=corrects).total,
+                memory_limit, ("give fewer comparisons or rows", "take device='cpu'"),
             )  # fmt: skip
         self.host = CPULayout(
             X, compared, weights, workers=workers, columns=columns, store_products=False
