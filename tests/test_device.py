@@ -39,6 +39,7 @@ FITS = {
     "quadruplets": ({"oracle": "exact"}, {"quadruplets": as_quadruplets(T)}),
     "batches": ({"batch_size": 30, "oracle": "heuristic"}, {"triplets": T}),
     "validation": ({}, {"y": Y, "X_val": X_VAL, "y_val": Y_VAL}),
+    "corrections": ({**AUTOMATIC, "step": "corrective"}, {"y": Y}),
     "float32": ({**AUTOMATIC, "storage": "float32"}, {"y": Y}),
 }
 
