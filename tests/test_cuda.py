@@ -38,7 +38,6 @@ from hdsl.core.snapshot import Snapshots
 from hdsl.core.solver import Options, frank_wolfe
 from hdsl.core.steps import RULES
 from hdsl.estimators.rows import stored_rows
-from hdsl.memory import NotEnoughMemory
 from pairwise import pairwise
 from runs import assert_same_path
 from strategies import (
@@ -473,12 +472,3 @@ def test_a_loss_of_ones_own_is_refused():
     with pytest.raises(ValueError, match=r"losses of the library only.*device='cpu'"):
         layout.problem(object(), 1.0)
     assert layout.problem(losses.get("logistic"), 1.0).n_comparisons == 30
-
-
-def test_too_large_a_problem_is_refused_with_the_figure():
-    device = next(iter(DEVICES.values()))
-    X, T = random_arrays(0)
-    X = sp.csr_array(X)
-    assert estimate(X, T).total > 0
-    with pytest.raises(NotEnoughMemory, match=r"GPU needs about .* allowed by memory_limit"):
-        CUDALayout(X, T, device=device, workers=ONE, memory_limit=1e-9)

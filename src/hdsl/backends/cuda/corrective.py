@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ..cpu.corrective import Sample, choose_sample
-from .runtime import THREADS, Array, kernel_for
+from .runtime import THREADS, Array, Device, kernel_for
 from .segments import cut_to_fit
 
 if TYPE_CHECKING:
@@ -133,9 +133,8 @@ class CardCorrections:
         by_row = self._by_row(atoms)
         if by_row is None:
             return np.zeros((n, n))
-        K = device.zeros(n * n)
-        counts = device.empty(m, np.int32)
-        self._list_terms(0, m, 0, bend, by_row, (counts, None, None, None, None, None))
+        K, counts = device.zeros(n * n), device.empty(m, np.int32)
+        self._list_terms((0, m, 0), bend, by_row, (counts, None, None, None, None, None))
         upto = device.cumsum(counts)
         total = int(device.download(upto[-1:])[0])
         bounds, before = np.array([0, m]), np.array([0, total])
@@ -143,46 +142,57 @@ class CardCorrections:
             ends = np.concatenate([[0], device.download(upto)])
             bounds = cut_to_fit(np.diff(ends), TERMS_LIMIT)
             before = ends[bounds]
-        for part, base in zip(pairwise(bounds.tolist()), pairwise(before.tolist()), strict=True):
-            if base[0] < base[1]:
-                self._add_curvature(*part, *base, n, bend, by_row, upto, K)
+        for part, (base, stop) in zip(
+            pairwise(bounds.tolist()), pairwise(before.tolist()), strict=True
+        ):
+            if base < stop:
+                terms = _Terms(device, stop - base)
+                self._list_terms((*part, base), bend, by_row, (None, upto, *terms.arrays))
+                terms.add_curvature(n, K)
+                del terms  # before the next ones come
         return device.download(K).reshape(n, n)
 
     def _list_terms(
-        self, begin: int, end: int, base: int, bend: Array, by_row: _AtomsByRow, out: tuple
+        self, part: tuple[int, int, int], bend: Array, by_row: _AtomsByRow, out: tuple
     ) -> None:
+        """Queue the count of the atoms of comparisons, or their listing."""
         self.device.run(
-            "sample_terms", end - begin, begin, end, base, self._sample, bend, *self.card.rows_of,
+            "sample_terms", part[1] - part[0], *part, self._sample, bend, *self.card.rows_of,
             *by_row, *out,
         )  # fmt: skip
 
-    def _add_curvature(
-        self,
-        begin: int,
-        end: int,
-        base: int,
-        stop: int,
-        n: int,
-        bend: Array,
-        by_row: _AtomsByRow,
-        upto: Array,
-        K: Array,
-    ) -> None:
-        """Queue the addition of what a block of comparisons adds to K."""
-        device, size = self.device, stop - base
-        atom, start = device.empty(size, np.int32), device.empty(size, np.int32)
-        term, factor = device.empty(size), device.empty(size)
-        self._list_terms(begin, end, base, bend, by_row, (None, upto, atom, term, factor, start))
-        order = device.argsort(atom)
-        bounds = device.empty(n + 1, np.int64)
-        device.run("key_bounds", n + 1, n, size, order, atom, bounds)
+
+class _Terms:
+    """Atoms of comparisons, one after the other, with what they add to the margin.
+
+    Parameters
+    ----------
+    device : Device
+    size : int
+    """
+
+    def __init__(self, device: Device, size: int) -> None:
+        self.device, self.size = device, size
+        self.atom, self.start = device.empty(size, np.int32), device.empty(size, np.int32)
+        self.term, self.factor = device.empty(size), device.empty(size)
+
+    @property
+    def arrays(self) -> tuple[Array, ...]:
+        """Atoms, changes, these times the bend, and where their comparison begins."""
+        return self.atom, self.term, self.factor, self.start
+
+    def add_curvature(self, n: int, K: Array) -> None:
+        """Queue the addition of what they add to the second derivatives of n atoms."""
+        device, size = self.device, self.size
+        order, bounds = device.argsort(self.atom), device.empty(n + 1, np.int64)
+        device.run("key_bounds", n + 1, n, size, order, self.atom, bounds)
         ptr = device.download(bounds)
         *chunks, chunk_ptr = _chunks(ptr, max(SHORTEST, -(-size * n // PARTS_LIMIT)))
         n_chunks = len(chunks[0])
         part = device.empty(n_chunks * n)
         device.run(
-            "curvature_parts", n_chunks, n_chunks, n, *map(device.upload, chunks), order, atom,
-            term, factor, start, part, per_block=THREADS // 32,
+            "curvature_parts", n_chunks, n_chunks, n, *map(device.upload, chunks), order,
+            *self.arrays, part, per_block=THREADS // 32,
         )  # fmt: skip
         device.run("add_curvature", n * n, n, device.upload(chunk_ptr), part, K)
 

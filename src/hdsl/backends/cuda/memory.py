@@ -39,7 +39,7 @@ def estimate(
     pairs = n_pairs * (8 + 16 + 16 + 5 * 8)
     atoms = 12 * min(TERMS_LIMIT, n_products)
     if corrects:
-        atoms += for_corrections(*X.shape, n_compared)
+        atoms += for_corrections(n_rows, X.shape[1], n_compared)
     later = comparisons + pairs + atoms
     return MemoryEstimate(
         matrix=matrix,
