@@ -91,7 +91,8 @@ def top_k(
     inner product 0, so they come before rows with a negative one.
 
     To search by a learned similarity, rewrite the queries and leave the index unchanged:
-    ``top_k(model.rewrite(Q), X, k)``. That takes fewer products than to transform both.
+    ``top_k(model.rewrite(Q), X, k)``. That takes fewer products than to transform both. To search
+    the same rows on a GPU again and again, make an `Index` of them.
 
     Parameters
     ----------
