@@ -352,12 +352,14 @@ def test_labels_are_used_as_on_one_machine(
 
 
 @pytest.mark.skipif("emulator" not in DEVICES, reason="the emulator of GPUs is not built here")
-@pytest.mark.parametrize("batch_size", [None, 30])
-def test_workers_compute_on_their_gpus(threads, monkeypatch, batch_size):
+@pytest.mark.parametrize(
+    ("batch_size", "step"), [(None, "away"), (30, "away"), (None, "corrective")]
+)
+def test_workers_compute_on_their_gpus(threads, monkeypatch, batch_size, step):
     X, _, T = data()
     monkeypatch.setattr("hdsl.backends.cuda.runtime.get_device", lambda name: Emulator())
     weights = np.random.default_rng(1).integers(3, size=len(T)).astype(float)
-    params = settings_of(batch_size=batch_size)
+    params = settings_of(batch_size=batch_size, step=step)
     one = hdsl.HDSL(**params).fit(X, triplets=T, sample_weight=weights)
     many = hdsl.dask.HDSL(**params, device="cuda", n_shards=2)
     many.fit(clusters.cut(X), triplets=T, sample_weight=weights)
