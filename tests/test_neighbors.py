@@ -22,13 +22,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
 from hdsl import HDSL
 from hdsl.evaluate import knn_error
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
 from hdsl.similarity import Similarity
+from sklearn_checks import every_check
 from small_fits import labelled_counts
 from strategies import INTEGERS, matrices, models
 
@@ -48,18 +48,7 @@ def model():
 # --- scikit-learn's own checks -------------------------------------------------------------------
 
 
-def as_list(mark):
-    """Give pytest a list, as it wants it; scikit-learn 1.6 makes a generator."""
-    names, values = mark.args
-    return pytest.mark.parametrize(names, list(values), **mark.kwargs)
-
-
-CHECKED = parametrize_with_checks(
-    [SimilarityKNeighborsClassifier(5, weights="similarity", n_jobs=2)]
-)
-
-
-@as_list(CHECKED)
+@every_check(SimilarityKNeighborsClassifier(5, weights="similarity", n_jobs=2))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
