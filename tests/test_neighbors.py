@@ -1,10 +1,6 @@
 """Classification by nearest neighbors: the vote, the scikit-learn contract, graphs."""
 
-import os
 import pickle
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -51,27 +47,6 @@ def model():
 @every_check(SimilarityKNeighborsClassifier(5, weights="similarity", n_jobs=2))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
-
-
-def test_check_estimator_excuses_nothing():
-    # A process of its own: one check is skipped unless SciPy is told of array API before import.
-    code = """
-        from sklearn.utils.estimator_checks import check_estimator
-        from hdsl.neighbors import SimilarityKNeighborsClassifier
-        results = check_estimator(SimilarityKNeighborsClassifier())
-        assert len(results) > 50, len(results)
-        print({result["check_name"]: result["status"] for result in results
-               if result["status"] != "passed"})
-        """
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip() == "{}"
 
 
 # --- the vote ------------------------------------------------------------------------------------
