@@ -47,13 +47,15 @@ LAYOUTS = {
     "cpu": partial(CPULayout, workers=ONE),
     "cpu without products": partial(CPULayout, workers=ONE, store_products=False),
     "cpu on 3 threads": partial(CPULayout, workers=EagerWorkers(3)),
-    **{f"{n} shards": partial(ShardedLayout, workers=ONE, n_shards=n) for n in (1, 2, 3)},
+    **{f"{n} shards": partial(ShardedLayout, workers=ONE, n_shards=n) for n in (1, 3)},
 }
 LAYOUTS |= {
     f"cuda on {name}": partial(CUDALayout, workers=ONE, device=device)
     for name, device in DEVICES.items()
 }
 ALL_LOSSES = [*LOSSES, Given()]
+#: For whole runs: losses differ in functions of one margin, which the tests of verbs compare.
+PATH_LOSSES = ["smoothed_hinge", Given()]
 fewer = settings(max_examples=settings().max_examples // 3)
 NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

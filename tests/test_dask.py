@@ -51,15 +51,18 @@ def test_scikit_learn_checks(threads, estimator, check):
 
 
 @pytest.mark.parametrize(
-    ("kind", "supervision", "norm", "batch_size"),
+    ("source", "norm", "batch_size"),
     pairwise(
-        ["array", "delayed", "futures", "blocks", "whole"],
-        ["triplets", "dask triplets", "quadruplets", "labels", "weighted labels", "random"],
+        [
+            "array, labels", "delayed, weighted labels", "futures, quadruplets", "blocks, random",
+            "whole, triplets", "array, dask triplets", "delayed, triplets", "blocks, labels",
+        ],
         ["l2", None],
         [None, 30],
     ),
-)
-def test_fit_is_that_of_one_machine(threads, kind, supervision, norm, batch_size):
+)  # fmt: skip
+def test_fit_is_that_of_one_machine(threads, source, norm, batch_size):
+    kind, supervision = source.split(", ")
     X, y, T = data()
     X.data[X.data < 0.05] = 0.0  # stored zeros
     order = np.arange(len(y))

@@ -25,7 +25,7 @@ from hdsl.backends.dask.folding import fold, total
 from hdsl.core import losses
 from hdsl.core.oracle import ORACLES
 from hdsl.core.steps import RULES
-from layouts import ALL_LOSSES
+from layouts import PATH_LOSSES
 from pairwise import pairwise
 
 pytestmark = [
@@ -126,7 +126,7 @@ def test_conformance(name, monkeypatch):
 @pytest.mark.parametrize(
     ("n_shards", "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"),
     pairwise(
-        [2, 5], sorted(ORACLES), sorted(RULES), ALL_LOSSES, [None, 12], [False, True],
+        [2, 5], sorted(ORACLES), sorted(RULES), PATH_LOSSES, [None, 12], [False, True],
         [0.0, 0.3], [3, 4],
     ),
 )  # fmt: skip

@@ -8,7 +8,7 @@ import pytest
 from hdsl.backends.shards import ShardedLayout
 from hdsl.core.oracle import ORACLES
 from hdsl.core.steps import RULES
-from layouts import ALL_LOSSES, LAYOUTS, ONE
+from layouts import LAYOUTS, ONE, PATH_LOSSES
 from pairwise import pairwise
 from runs import assert_same_path, assert_same_run, run_in_parts
 from strategies import make_twin, random_arrays
@@ -17,7 +17,7 @@ from strategies import make_twin, random_arrays
 @pytest.mark.parametrize(
     ("n_shards", "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"),
     pairwise(
-        [1, 2, 3], sorted(ORACLES), sorted(RULES), ALL_LOSSES, [None, 12], [False, True],
+        [1, 3], sorted(ORACLES), sorted(RULES), PATH_LOSSES, [None, 12], [False, True],
         [0.0, 0.3], [3, 4],
     ),
 )  # fmt: skip
