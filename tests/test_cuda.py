@@ -168,7 +168,7 @@ def test_the_line_search_is_the_cpus(device, data):
             assert found.value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
 
 
-@pytest.mark.parametrize(("arch", "single"), [("sm_80", False), ("sm_90", True)])
+@pytest.mark.parametrize(("arch", "single"), [("sm_80", False), ("sm_90", False), ("sm_90", True)])
 def test_every_kernel_is_compiled_for_the_cards_we_know(arch, single, tmp_path):
     """By NVRTC, as on a user's machine, or by nvcc; without a card."""
     names = compiled_names(runtime.source(single=single), arch, tmp_path)
