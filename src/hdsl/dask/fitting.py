@@ -36,6 +36,7 @@ from ..estimators.fitting import (
     all_of,
     check_pairs_of_features,
     chosen_sizes,
+    stored_sizes,
     with_similarity,
 )
 from ..estimators.monitor import Monitor
@@ -460,10 +461,7 @@ class Stage:
 
     def restore(self, arrays: Arrays, n_features: int) -> None:
         """Become the stage of a snapshot; raise ValueError where the arrays are not one."""
-        size = arrays["size"]
-        if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
-            raise ValueError("scale and prior are not numbers that a run can have.")
-        self.scale, self.prior = size.tolist()
+        self.scale, self.prior = stored_sizes(arrays)
         if "n_mined" not in arrays:
             return
         mined = arrays["mined"]

@@ -97,10 +97,7 @@ class Stage:
         """Become the stage of a snapshot; raise ValueError where the arrays are not one."""
         if arrays["mined"].tobytes() != self.mined.encode():
             raise ValueError("`mining` gave other triplets than when the run began.")
-        size = arrays["size"]
-        if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
-            raise ValueError("scale and prior are not numbers that a run can have.")
-        self.scale, self.prior = size.tolist()
+        self.scale, self.prior = stored_sizes(arrays)
         if "triplets" not in arrays:
             return
         n_rows, n_features = shape
@@ -404,6 +401,15 @@ def chosen_sizes(
         scale = automatic.automatic_scale(statistics) if scale == "auto" else scale
         prior = automatic.automatic_prior(statistics) if prior == "auto" else prior
     return float(scale), float(prior)
+
+
+def stored_sizes(arrays: Arrays) -> tuple[float, float]:
+    """Return scale and prior from the arrays of a stage; raise ValueError where no run has them."""
+    size = arrays["size"]
+    if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
+        raise ValueError("scale and prior are not numbers that a run can have.")
+    scale, prior = size.tolist()
+    return scale, prior
 
 
 def identity_of_run(
