@@ -48,6 +48,7 @@ VALIDATE = {
 }
 KINDS = ["labels", "triplets"]
 both_kinds = pytest.mark.parametrize("kind", KINDS)
+any_length = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")  # of rows
 
 
 def as_quadruplets(triplets):

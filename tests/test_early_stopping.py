@@ -26,6 +26,7 @@ from small_fits import (
     T,
     X,
     Y,
+    any_length,
     assert_same_model,
     both_kinds,
     chosen_from,
@@ -38,8 +39,7 @@ from small_fits import (
     without_interrupt,
 )
 
-# Rows as they are, of any length.
-pytestmark = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")
+pytestmark = any_length
 
 
 @pytest.mark.parametrize(

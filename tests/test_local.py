@@ -537,7 +537,7 @@ def test_bad_choices_are_refused():
         LocalHDSLCV([-2]).fit(X, Y)
     with pytest.raises(ValueError, match="at least one of n_regions"):
         LocalHDSLCV([], estimator=small()).fit(X, Y)
-    with pytest.raises(ValueError, match="Fold 0 of cv has nothing"):
+    with pytest.raises(ValueError, match="Fold 0 of cv has no triplet of positive weight"):
         LocalHDSLCV([0, 2], estimator=small(), cv=30).fit(X, triplets=T[:5])
 
 

@@ -9,10 +9,9 @@ from sklearn.pipeline import make_pipeline
 import reference
 from hdsl import SimilarityKNeighborsClassifier
 from pairwise import pairwise
-from small_fits import FORMS, X_VAL, D, N, T, X, Y, frame, small
+from small_fits import FORMS, X_VAL, D, N, T, X, Y, any_length, frame, small
 
-# Rows as they are, of any length.
-pytestmark = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")
+pytestmark = any_length
 
 
 def best_of_rank(M, r):

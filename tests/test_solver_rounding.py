@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from hdsl.core import solver
+from hdsl.core import run as run_module
 from hdsl.core.protocols import Step
 from hdsl.core.steps import RULES
 from runs import NEVER, Watch, covering, run
@@ -30,7 +30,7 @@ def test_margins_are_rebuilt_when_drift_passes_its_limit(is_rebuilt):
     def disturb(state):
         if state.n_iter == 3:
             state.margins += 1e-6
-            state.drift = (1.1 if is_rebuilt else 0.9) * solver.DRIFT_LIMIT
+            state.drift = (1.1 if is_rebuilt else 0.9) * run_module.DRIFT_LIMIT
         if state.n_iter == 4:
             margins = twin.dense.margins(state.atoms, state.weights)
             after.append((np.abs(state.margins - margins).max() < 1e-12, state.drift == 0.0))
@@ -45,7 +45,7 @@ def test_drift_bounds_the_error_of_margins(rule, scale, error, monkeypatch):
 
     Each step adds one rounding. Away steps raise the bound, and so do margins that shrink.
     """
-    monkeypatch.setattr(solver, "DRIFT_LIMIT", np.inf)
+    monkeypatch.setattr(run_module, "DRIFT_LIMIT", np.inf)
     twin, states = random_twin(3, T=60, scale=scale), []
 
     def compare(state):
@@ -90,7 +90,7 @@ def test_the_objective_is_that_of_the_atoms(share, n_warnings):
 def test_a_step_that_raises_the_objective_is_refused(is_refused, monkeypatch):
     """The model stays and the trace says so. A rise that rounding explains is accepted."""
     twin = random_twin(0, scale=8.0)
-    rise = (2.0 if is_refused else 0.5) * solver.RISE_LIMIT
+    rise = (2.0 if is_refused else 0.5) * run_module.RISE_LIMIT
 
     def step(margins, move, size):
         value, largest = twin.ours.value(margins), twin.ours.largest_margin(margins)

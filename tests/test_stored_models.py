@@ -11,10 +11,9 @@ from sklearn.pipeline import make_pipeline
 
 import hdsl
 from hdsl import HDSL, SimilarityKNeighborsClassifier
-from small_fits import VALIDATE, X_VAL, T, X, Y, assert_same_model, frame, small
+from small_fits import VALIDATE, X_VAL, T, X, Y, any_length, assert_same_model, frame, small
 
-# Rows as they are, of any length.
-pytestmark = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")
+pytestmark = any_length
 
 
 def through_save(model, folder):

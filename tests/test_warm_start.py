@@ -19,6 +19,7 @@ from small_fits import (
     T,
     X,
     Y,
+    any_length,
     assert_same_model,
     assert_whole,
     both_kinds,
@@ -31,8 +32,7 @@ from small_fits import (
     without_interrupt,
 )
 
-# Rows as they are, of any length.
-pytestmark = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")
+pytestmark = any_length
 
 
 @pytest.mark.parametrize(

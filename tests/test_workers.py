@@ -98,15 +98,22 @@ def test_an_error_comes_out_and_nobody_goes_on():
 
 
 @kernel()
-def note_helpers(who, lobby, board, n_wanted, n_looks, came):
+def wait_for(board, came, n_wanted):
+    """Wait until so many have come, but not for ever."""
+    n_looks = 0
+    while n_looks < 10**9 and came.sum() < n_wanted:
+        n_looks += 1
+        wait(board, 0, 0)
+
+
+@kernel()
+def note_helpers(who, lobby, board, n_wanted, came):
     """Wait a while until some helpers have come, and note who came."""
     gather(who, lobby)
     if who >= 0:
         came[who] += 1
     else:
-        while n_looks > 0 and came.sum() < n_wanted:
-            n_looks -= 1
-            wait(board, 0, 0)
+        wait_for(board, came, n_wanted)
     part(who, lobby)
 
 
@@ -115,12 +122,12 @@ def test_helpers_come_with_the_arguments_of_the_leader():
     with Workers(3) as workers:
         for _ in range(20):
             came = np.zeros(2, dtype=np.int64)
-            workers.together(note_helpers, 1, 1e12, 2, 10**9, came)
+            workers.together(note_helpers, 1, 1e12, 2, came)
             assert came.tolist() == [1, 1]
 
 
 @kernel()
-def stay(who, lobby, board, n_looks, a, gate, state):
+def stay(who, lobby, board, a, gate, state):
     """Stay in the team as a helper until the gate is open, and take hold of an array then."""
     gather(who, lobby)
     if who >= 0:
@@ -129,9 +136,7 @@ def stay(who, lobby, board, n_looks, a, gate, state):
         held = [a[row % len(a)] for row in range(100)]
         state[0] = int(held[-1].sum())
     else:
-        while n_looks > 0 and state[0] == 0:
-            n_looks -= 1
-            wait(board, 0, 0)
+        wait_for(board, state, 1)
     part(who, lobby)
 
 
@@ -140,7 +145,7 @@ def test_a_helper_may_stay_when_the_leader_has_gone():
     with Workers(2) as workers:
         for _ in range(20):
             gate, state = new_board(1), np.zeros(1, dtype=np.int64)
-            workers.together(stay, 1, 1e12, 10**9, np.ones((16, 5)), gate, state)
+            workers.together(stay, 1, 1e12, np.ones((16, 5)), gate, state)
             assert state[0] == 1
             others = [np.zeros(size) for size in range(1, 50)]  # memory that was let go is theirs
             wait_for_gate = take(gate, 0), finish(gate, 0)
@@ -168,7 +173,7 @@ def test_after_a_kernel_that_fails_helpers_come_and_go_as_before():
             assert count(workers)
             if not JIT_IS_OFF:
                 came = np.zeros(2, dtype=np.int64)
-                workers.together(note_helpers, 1, 1e12, 2, 10**9, came)
+                workers.together(note_helpers, 1, 1e12, 2, came)
                 assert came.tolist() == [1, 1]
 
 
@@ -181,7 +186,7 @@ def test_any_helper_that_is_awake_joins_a_small_team(monkeypatch):
         for _ in range(3):
             time.sleep(0.1)
             came = np.zeros(7, dtype=np.int64)
-            workers.together(note_helpers, 1, 1e12, 3, 10**9, came)
+            workers.together(note_helpers, 1, 1e12, 3, came)
             assert came.sum() == 3
 
 

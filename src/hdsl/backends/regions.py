@@ -16,16 +16,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..core.active_set import ActiveSet
+from ..core.atoms import NOTHING
 from ..core.blocks import ProductProblem
 from ..core.line_search import line_search
 from ..core.protocols import Correction, Gradient, Loss, Move, Problem, Statistics, Step
 from ..core.snapshot import Arrays, nested, outside_parts, part_of
-from .cpu.layout import CPULayout, statistics
+from .cpu.layout import CPULayout
 from .cpu.problem import CPUProblem
+from .cpu.statistics import statistics
 from .cpu.workers import Workers
 from .shards import Shard, ShardedGradient, ShardedProblem, make_shard
-
-NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
 
 
 class RegionLayout:

@@ -20,9 +20,10 @@ from ..core.protocols import Gradient, Layout, Loss, Move, Problem, Statistics, 
 from ..core.snapshot import Arrays, nested, part_of
 from .cpu.comparisons import Comparisons, make_comparisons
 from .cpu.corrective import Sample, choose_sample, share_sample
-from .cpu.layout import CPULayout, statistics
+from .cpu.layout import CPULayout
 from .cpu.problem import CPUProblem
 from .cpu.rows import Rows
+from .cpu.statistics import statistics
 from .cpu.workers import Workers
 
 #: Margins of a sharded problem.

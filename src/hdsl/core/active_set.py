@@ -9,6 +9,7 @@ import numpy as np
 
 from . import atoms as atoms_module
 from .atoms import ZERO, Atom
+from .protocols import Correction, Move
 
 #: Scores of active atoms within this relative distance are equal.
 TIE = 1e-12
@@ -88,6 +89,10 @@ class ActiveSet:
             return Scored(ZERO, 0.0, self.zero)
         return Scored(self[k], float(scores[k]), float(self.weights[k]))
 
+    def weights_among(self, atoms: np.ndarray) -> np.ndarray:
+        """Return the weights of atoms that begin with the active ones; new ones have none."""
+        return np.concatenate([self.weights, np.zeros(len(atoms) - len(self))])
+
     def weight_of_others(self, atom: Atom) -> float:
         """Return the weight of all atoms but one; it may be too light to make a difference to 1."""
         if atom == ZERO:
@@ -147,6 +152,17 @@ class ActiveSet:
         if zero is not None and zero <= DUST:
             zero = 0.0
         return ActiveSet(atoms[positive], weights[positive], zero)
+
+    def after(self, move: Move | Correction, step_size: float) -> tuple[ActiveSet, bool]:
+        """Return the set after a step along a move, and whether the step drops an atom by its size.
+
+        A correction may leave atoms without weight; it is no step of the largest size.
+        """
+        if isinstance(move, Correction):
+            weights = self.weights_among(move.atoms) + step_size * move.change
+            return self.corrected(move.atoms, weights), False
+        drop = move.away is not None and step_size >= move.max_step_size
+        return self.moved(move.toward, move.away, step_size, drop), drop
 
     def n_features(self) -> int:
         """Return how many features the atoms use."""

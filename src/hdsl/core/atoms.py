@@ -36,6 +36,10 @@ def as_array(atoms: Sequence[Atom]) -> np.ndarray:
     return np.array(atoms, dtype=np.int64).reshape(-1, 3)
 
 
+#: No atoms, and their weights.
+NOTHING = as_array([]), np.empty(0)
+
+
 def renumbered(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
     """Return atoms on positions in `features` as atoms on those features, i < j; -1 stays -1.
 
@@ -121,6 +125,12 @@ def are_atoms(columns: Any, n_features: int) -> np.ndarray:
     """Return which of the columns (i, j, sign) are atoms on that many features."""
     i, j, sign = columns
     return (i >= 0) & (i < j) & (j < n_features) & (np.abs(sign) == 1)
+
+
+def are_vertices(columns: Any, n_features: int) -> np.ndarray:
+    """Return which of the columns (i, j, sign) are atoms, or the zero atom."""
+    is_zero = np.all([part == zero for part, zero in zip(columns, ZERO, strict=True)], axis=0)
+    return is_zero | are_atoms(columns, n_features)
 
 
 def not_an_atom(where: str, atom: Any, n_features: int) -> str:

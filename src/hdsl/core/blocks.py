@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from .active_set import ActiveSet
 from .protocols import Correction, Gradient, Margins, Move, Step
+from .run import RunResult, RunState
 from .snapshot import Arrays
-from .trace import NO_CORRECTIONS, TRACE_DTYPE
+from .trace import TRACE_DTYPE
 
 #: A record of ``trace.TRACE_DTYPE``, and the block of the step.
 PRODUCT_TRACE_DTYPE = np.dtype([*TRACE_DTYPE.descr, ("block", "i8")])
@@ -99,18 +100,10 @@ class ProductOptions:
 
 
 @dataclass(frozen=True)
-class ProductResult:
+class ProductResult(RunResult):
     """What a run learned, one model per block, in the feature numbers of the user's X."""
 
     blocks: tuple[tuple[np.ndarray, np.ndarray], ...]
-    objective: float
-    gap: float
-    gap_is_exact: bool
-    n_iter: int
-    status: str
-    trace: np.ndarray
-    n_exact_checks: int = 0
-    corrections: np.ndarray = field(default_factory=NO_CORRECTIONS.copy)
 
 
 class BlockProblem(NamedTuple):
@@ -133,42 +126,14 @@ class BlockProblem(NamedTuple):
         return self.problem.curvature(margins, self.block, atoms)
 
 
-class ProductIterate(NamedTuple):
-    """The models, and the step that led to them; replaced as a whole, never in part."""
-
-    n_iter: int
-    active: tuple[ActiveSet, ...]
-    block: int = 0
-    move: Move | Correction | None = None
-    step_size: float = 1.0
-    drop: bool = False
-    corrections: tuple[np.ndarray, ...] = ()  # so far, one table per iteration
-
-
 @dataclass
-class ProductState:
+class ProductState(RunState):
     """Everything that moves. Callbacks read it and do not change it."""
-
-    iterate: ProductIterate
-    margins: Margins
-    objective: float
-    problem: ProductProblem
-    largest_margin: float
-    gap: float = np.inf
-    gap_is_exact: bool = False
-    seconds: float = 0.0
-    drift: float = 0.0
-    records: list[tuple] = field(default_factory=list)
-
-    @property
-    def n_iter(self) -> int:
-        """Number of iterations so far."""
-        return self.iterate.n_iter
 
     @property
     def active(self) -> tuple[ActiveSet, ...]:
         """The models, in the problem's feature numbers."""
-        return self.iterate.active
+        return self.iterate.models
 
     @property
     def blocks(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:

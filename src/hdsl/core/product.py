@@ -16,19 +16,19 @@ from typing import Any
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, Atom, are_atoms, check_atoms
+from .atoms import ZERO, Atom, are_vertices, check_atoms
 from .blocks import (
     PRODUCT_TRACE_DTYPE,
     BlockProblem,
     Callback,
-    ProductIterate,
     ProductOptions,
     ProductProblem,
     ProductResult,
     ProductState,
 )
 from .oracle import Exact
-from .protocols import Correction, Move, Oracle, StepRule, Vertex
+from .protocols import Correction, Margins, Move, Oracle, StepRule, Vertex
+from .run import EXACT_CHECK_LIMIT, Iterate, Run
 from .snapshot import (
     Arrays,
     SnapshotError,
@@ -40,19 +40,8 @@ from .snapshot import (
     part_of,
     set_generator_state,
 )
-from .solver import DRIFT_LIMIT, EXACT_CHECK_LIMIT, RISE_LIMIT
 from .steps import StepContext, corrective
-from .trace import (
-    CORRECTION_DTYPE,
-    NO_ATOM,
-    NO_CORRECTIONS,
-    atom_of,
-    check_corrections,
-    check_trace,
-    correction_records,
-    stepped,
-    steps_of,
-)
+from .trace import CORRECTION_DTYPE, NO_CORRECTIONS, stepped, steps_of
 
 
 def product_frank_wolfe(
@@ -105,8 +94,11 @@ def product_frank_wolfe(
     return run.finish(state, status)
 
 
-class _ProductRun:
+class _ProductRun(Run[ProductState]):
     """One run: the fixed parts, and the steps that it is made of."""
+
+    problem: ProductProblem
+    trace_dtype = PRODUCT_TRACE_DTYPE
 
     def __init__(
         self,
@@ -116,19 +108,19 @@ class _ProductRun:
         options: ProductOptions,
         rng: np.random.Generator,
     ) -> None:
-        self.problem, self.rule, self.options, self.rng = problem, rule, options, rng
+        super().__init__(problem, rng)
+        self.rule, self.options = rule, options
         self.oracles = [make_oracle() for _ in range(problem.n_blocks)]
         self.checkers = [Exact() for _ in range(problem.n_blocks)]
         self.gaps = np.full(problem.n_blocks, np.inf)  # the newest of each block
         self.known: list[StepContext | None] = [None] * problem.n_blocks
-        self.n_checks, self.next_check, self.wait, self.idle = 0, 0, 1, 0
-        self.began = time.perf_counter()
+
+    def margins(self, models: tuple[ActiveSet, ...]) -> Margins:
+        return self.problem.margins(models)
 
     def start(self) -> ProductState:
-        iterate = ProductIterate(0, (ActiveSet.of(ZERO),) * self.problem.n_blocks)
-        margins = self.problem.margins(iterate.active)
-        value, largest = self.problem.value(margins), self.problem.largest_margin(margins)
-        return ProductState(iterate, margins, value, self.problem, largest)
+        iterate = Iterate(0, (ActiveSet.of(ZERO),) * self.problem.n_blocks)
+        return ProductState(self.problem, iterate, *self.measured(iterate.models))
 
     def iterate(
         self, state: ProductState, callback: Callback | None, snapshots: Snapshots | None
@@ -142,7 +134,7 @@ class _ProductRun:
             if float(self.gaps.sum()) <= self.options.tol:
                 status, is_exact, best = self.check(state)
                 block, context = best or (block, context)
-            self.record(state, is_exact)
+            self.record_gaps(state, is_exact)
             stop = callback is not None and bool(callback(state))
             if status is not None:
                 return status
@@ -155,7 +147,7 @@ class _ProductRun:
             context.margins = None
             self.idle = 0 if moved else self.idle + 1
             if self.idle > 2 * self.problem.n_blocks:
-                self.record(state, False)
+                self.record_gaps(state, False)
                 return "stalled"
 
     def choose(self, state: ProductState) -> tuple[int, StepContext]:
@@ -209,9 +201,7 @@ class _ProductRun:
             return None, False, None
         if self.problem.exact_search_cost() > EXACT_CHECK_LIMIT:
             return "gap_not_certified", False, None
-        # Each failure doubles the wait, so a run of k iterations makes at most log2(k) + 2 checks.
-        self.n_checks += 1
-        self.next_check, self.wait = state.n_iter + self.wait, 2 * self.wait
+        self.count_check(state)
         self.rebuild(state)
         contexts = [
             self.asked(state, block, checker) for block, checker in enumerate(self.checkers)
@@ -225,78 +215,39 @@ class _ProductRun:
     def take(self, state: ProductState, block: int, move: Move | Correction) -> bool:
         """Carry out a move in a block; return whether it went anywhere."""
         step = self.problem.step(state.margins, block, move)
-        if step is not None and step.value > state.objective * (1.0 + RISE_LIMIT):
-            step = None  # rounding is larger than what there is to gain
-        before, n_iter, corrections = state.active, state.n_iter + 1, state.iterate.corrections
-        if step is None:
-            state.iterate = ProductIterate(n_iter, before, block, move, 0.0, False, corrections)
-            return False
-        own, size, drop = before[block], step.step_size, False
-        if isinstance(move, Correction):
-            weights = np.concatenate([own.weights, np.zeros(len(move.atoms) - len(own))])
-            own = own.corrected(move.atoms, weights + size * move.change)
-            corrections += (correction_records(n_iter, before[block], own),)
-        else:
-            drop = move.away is not None and size >= move.max_step_size
-            own = own.moved(move.toward, move.away, size, drop)
-        # From here on the models are the new ones, whatever interrupts; the rest can be rebuilt.
-        active = (*before[:block], own, *before[block + 1 :])
-        state.iterate = ProductIterate(n_iter, active, block, move, size, drop, corrections)
-        grown = 1.0 + size if move.toward is None else 1.0
-        rounding = 1e-14 if isinstance(move, Correction) else 1e-15  # of many atoms, or of two
-        old, new = max(1.0, state.largest_margin), max(1.0, step.largest_margin)
-        state.drift = (state.drift * grown + rounding) * max(1.0, old / new)
-        state.margins, state.objective = step.margins, step.value
-        state.largest_margin = step.largest_margin
-        if state.drift > DRIFT_LIMIT:
-            self.rebuild(state)
-        return True
+        if step is not None and self.rises(state, step):
+            step = None
+        return self.follow(state, move, step, block)
 
-    def rebuild(self, state: ProductState) -> None:
-        """Compute the margins anew from the atoms, so that rounding does not add up."""
-        state.margins = self.problem.margins(state.active)
-        state.objective = self.problem.value(state.margins)
-        state.largest_margin = self.problem.largest_margin(state.margins)
-        state.drift = 0.0
-
-    def record(self, state: ProductState, gap_is_exact: bool) -> None:
-        """Add the record of the current models and of the step that led to them."""
+    def record_gaps(self, state: ProductState, is_exact: bool) -> None:
+        """Add the record of the current models, with the sum of the gaps of their blocks."""
         certified = all(oracle.certifies for oracle in self.oracles)
-        is_exact = gap_is_exact or (certified and self.options.order == "largest")
-        state.gap, state.gap_is_exact = float(self.gaps.sum()), is_exact
-        state.seconds = time.perf_counter() - self.began
-        state.records.append(self.line(state))
+        is_exact = is_exact or (certified and self.options.order == "largest")
+        self.record(state, float(self.gaps.sum()), is_exact)
 
     def line(self, state: ProductState) -> tuple:
-        """Return the record of the current models."""
-        _, _, block, move, size, drop, _ = state.iterate
-        kind, toward, away = "start", ZERO, NO_ATOM
-        if move is not None:
-            kind, toward, away = move.kind, move.toward or NO_ATOM, move.away or NO_ATOM
-        features = {f for own in state.active for f in own.atoms[:, :2].ravel().tolist()}
-        gap = state.gap if np.isfinite(state.gap) else np.nan
-        return (
-            state.objective, gap, state.gap_is_exact, kind, size, *toward, *away, drop,
-            sum(map(len, state.active)), len(features), state.seconds, np.nan, block,
-        )  # fmt: skip
+        """Return the record of the current models, with the block of the step."""
+        objective, gap, *rest = super().line(state)
+        return objective, gap if np.isfinite(gap) else np.nan, *rest, state.iterate.block
 
     def finish(self, state: ProductState, status: str) -> ProductResult:
         """Return the models in the user's feature numbers, with an objective free of drift."""
         self.rebuild(state)
         if len(state.records) <= state.n_iter:  # interrupted before the step's record
             self.gaps[:] = np.nan
-            self.record(state, False)
-        trace = np.array(state.records, dtype=PRODUCT_TRACE_DTYPE)
-        corrections = np.concatenate([NO_CORRECTIONS, *state.iterate.corrections])
-        for table, prefix in ((trace, ""), (trace, "away_"), (corrections, "")):
-            names = [prefix + part for part in ("i", "j", "sign")]
-            atoms = self.problem.to_user(np.column_stack([table[name] for name in names]))
-            for name, column in zip(names, atoms.T, strict=True):
-                table[name] = column
+            self.record_gaps(state, False)
+        trace, corrections = self.tables(state)
         return ProductResult(
-            state.blocks, state.objective, float(trace["gap"][-1]), state.gap_is_exact,
-            state.n_iter, status, trace, self.n_checks, corrections,
-        )  # fmt: skip
+            blocks=state.blocks,
+            objective=state.objective,
+            gap=float(trace["gap"][-1]),
+            gap_is_exact=state.gap_is_exact,
+            n_iter=state.n_iter,
+            status=status,
+            trace=trace,
+            n_exact_checks=self.n_checks,
+            corrections=corrections,
+        )
 
     # --- snapshots -------------------------------------------------------------------------------
 
@@ -308,7 +259,7 @@ class _ProductRun:
 
     def snapshot(self, state: ProductState) -> Arrays:
         """Return all that the rest of the run depends on, between two iterations."""
-        corrections = np.concatenate([NO_CORRECTIONS, *state.iterate.corrections])
+        corrections = self.corrections(state)
         sizes = list(map(len, state.active))
         blocks = np.repeat(np.arange(len(sizes)), sizes)
         counts = [state.n_iter, self.idle, self.n_checks, self.next_check, self.wait]
@@ -375,39 +326,28 @@ class _ProductRun:
             },
             {"corrections": (CORRECTION_DTYPE, (-1,))},
         )
-        active = _active_sets(own, n_features)
-        trace, corrections = own["trace"], own.get("corrections", NO_CORRECTIONS)
-        check_trace(trace, 0, n_features)
-        n_iter, idle, n_checks, next_check, wait = own["counts"].tolist()
-        if min(idle, n_checks, next_check, wait - 1) < 0:
-            raise ValueError("'counts' has a number that is too small.")
-        if len(trace) != n_iter + 1:
-            raise ValueError(f"the trace has {len(trace)} lines at iteration {n_iter}.")
-        if not ((trace["block"] >= 0) & (trace["block"] < n_blocks)).all():
+        n_iter, *counts = own["counts"].tolist()
+        self.restore_counts(*counts)
+        iterate, records = self.restore_path(own, _active_sets(own, n_features), n_iter)
+        blocks = own["trace"]["block"]
+        if not ((blocks >= 0) & (blocks < n_blocks)).all():
             raise ValueError("the trace names a block that does not exist.")
-        check_corrections(corrections, n_iter + 1, n_features)
         if np.isnan(own["floats"]).any() or np.isnan(own["gaps"]).any():
             raise ValueError("'floats' or 'gaps' has a value that is not a number.")
         for name, oracle, problem in self.remembering():
             oracle.restore(part_of(snapshot, name), problem)  # type: ignore[arg-type]
         margins = self.problem.restore(part_of(snapshot, "problem"))
-        self.idle, self.n_checks, self.next_check, self.wait = idle, n_checks, next_check, wait
         self.gaps = own["gaps"].copy()
         drift, seconds = own["floats"].tolist()
         self.began -= seconds
-        *records, last = trace
-        move = None
-        if last["kind"] != "start":
-            move = Move(str(last["kind"]), atom_of(last), atom_of(last, "away_"), np.nan)
-        size, drop = float(last["step_size"]), bool(last["drop"])
         state = ProductState(
-            ProductIterate(n_iter, active, int(last["block"]), move, size, drop, (corrections,)),
-            margins,
-            float(last["objective"]),
             self.problem,
+            iterate._replace(block=int(blocks[-1])),
+            margins,
+            float(own["trace"]["objective"][-1]),
             self.problem.largest_margin(margins),
             drift=drift,
-            records=[record.item() for record in records],
+            records=records,
         )
         self.restore_known(own, state)
         set_generator_state(self.rng, own["random"])
@@ -423,8 +363,7 @@ class _ProductRun:
         if len(arrays["known_scores"]) != (ends[-1] if len(ends) else 0):
             raise ValueError("'known_scores' does not fit the atoms.")
         of, answers = arrays["answers"][:, 0], arrays["answers"][:, 1:]
-        is_zero = (answers == ZERO).all(axis=1)
-        if not (is_zero | are_atoms(answers.T, self.problem.n_features)).all():
+        if not are_vertices(answers.T, self.problem.n_features).all():
             raise ValueError("'answers' has an atom that does not exist.")
         if not np.array_equal(np.unique(of), np.arange(len(blocks))) or (np.diff(of) < 0).any():
             raise ValueError("'answers' does not fit what is known.")

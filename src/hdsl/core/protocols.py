@@ -24,8 +24,7 @@ import numpy as np
 
 from .atoms import ZERO, Atom
 from .line_search import line_search
-
-Arrays = dict[str, np.ndarray]
+from .snapshot import Arrays
 
 #: Margins of all comparisons. A handle: whoever is not the problem passes it back and never looks
 #: inside, since it may be an array, several arrays, or live on another machine.
@@ -341,11 +340,14 @@ class Problem(Protocol):
         """Return the best step along a move, or the one of a given size; None for no step."""
         direction = self.direction(margins, move)
         if step_size is None:
-            step_size = line_search(
-                lambda size: self.slopes(margins, direction, [size])[0].tolist(),
-                move.max_step_size,
-            )
+            return self._step_along(margins, direction, move.max_step_size)
         return self.advance(margins, direction, step_size) if step_size > 0.0 else None
+
+    def _step_along(self, margins: Margins, direction: Margins, limit: float) -> Step | None:
+        """Return the best step along a direction, up to a size; None for no step."""
+        slopes = lambda size: self.slopes(margins, direction, [size])[0].tolist()  # noqa: E731
+        size = line_search(slopes, limit)
+        return self.advance(margins, direction, size) if size > 0.0 else None
 
     # What a correction is built on.
 
@@ -377,11 +379,7 @@ class Problem(Protocol):
     def correct(self, margins: Margins, correction: Correction) -> Step | None:
         """Return the best step along a correction; None for no step."""
         direction = self.shift(correction.atoms, correction.change)
-        step_size = line_search(
-            lambda size: self.slopes(margins, direction, [size])[0].tolist(),
-            correction.max_step_size,
-        )
-        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
+        return self._step_along(margins, direction, correction.max_step_size)
 
 
 class Layout(Protocol):

@@ -57,6 +57,13 @@ def check_arrays(
             )
 
 
+def check_finite(arrays: Mapping[str, np.ndarray], *names: str) -> None:
+    """Raise ValueError for the first of these arrays that has a value that is not finite."""
+    for name in names:
+        if not np.isfinite(arrays[name]).all():
+            raise ValueError(f"{name!r} has a value that is not finite.")
+
+
 def nested(**parts: Mapping[str, np.ndarray]) -> Arrays:
     """Return the arrays of several parts as one dictionary, under ``part.name``."""
     return {f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()}

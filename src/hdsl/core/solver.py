@@ -11,15 +11,15 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, Atom, check_atoms
+from .atoms import NOTHING, ZERO, Atom, check_atoms
 from .oracle import Exact
 from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule, StepSize
+from .run import EXACT_CHECK_LIMIT, Iterate, Run, RunResult, RunState
 from .snapshot import (
     Arrays,
     SnapshotError,
@@ -32,28 +32,7 @@ from .snapshot import (
     set_generator_state,
 )
 from .steps import StepContext, best_size
-from .trace import (
-    CORRECTION_DTYPE,
-    NO_ATOM,
-    NO_CORRECTIONS,
-    STEP_FIELDS,
-    TRACE_DTYPE,
-    atom_of,
-    check_corrections,
-    check_trace,
-    correction_records,
-)
-
-#: An exact check of a gap that a heuristic oracle claims may cost so many multiplications. Where it
-#: would cost more it is left out, and the status says so.
-EXACT_CHECK_LIMIT = 2e11
-
-#: Rounding may raise the objective by this share of it in a step; a larger rise is refused.
-RISE_LIMIT = 1e-13
-
-#: Margins are computed from scratch when rounding may have moved them by this much, in units of the
-#: largest of them or of 1, the margin that losses ask for.
-DRIFT_LIMIT = 1e-12
+from .trace import CORRECTION_DTYPE, STEP_FIELDS, TRACE_DTYPE, check_corrections, check_trace
 
 #: A warning says so when rounding moves the objective by this share of it.
 VISIBLE_DRIFT = 1e-6
@@ -88,57 +67,53 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Result:
+class Result(RunResult):
     """What a run learned, and how it went, in the feature numbers of the user's X."""
 
     atoms: np.ndarray
     weights: np.ndarray
-    objective: float
-    gap: float
-    gap_is_exact: bool
-    n_iter: int
-    status: str
-    trace: np.ndarray
-    n_exact_checks: int = 0
-    corrections: np.ndarray = field(default_factory=NO_CORRECTIONS.copy)
 
 
-class Iterate(NamedTuple):
-    """A model of the path and the step that led to it; replaced as a whole, never in part."""
+def stored_result(
+    atoms: np.ndarray,
+    weights: np.ndarray,
+    trace: np.ndarray,
+    corrections: np.ndarray,
+    n_iter: int,
+    n_features: int,
+) -> Result:
+    """Return the result of a run from what a file has of it, for another run to continue.
 
-    n_iter: int
-    active: ActiveSet
-    move: Move | Correction | None = None
-    step_size: float = 1.0
-    drop: bool = False
-    corrections: tuple[np.ndarray, ...] = ()  # of this run so far, one table per iteration
+    Raise ValueError where the arrays are not those of a run.
+    """
+    check_atoms(atoms, weights, n_features)
+    check_trace(trace, n_iter, n_features)
+    if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
+        raise ValueError("the trace is not that of a run.")
+    check_corrections(corrections, len(trace), n_features)
+    return Result(
+        atoms,
+        weights,
+        objective=np.nan,
+        gap=np.nan,
+        gap_is_exact=False,
+        n_iter=n_iter,
+        status="max_iter",
+        trace=trace,
+        corrections=corrections,
+    )
 
 
 @dataclass
-class State:
+class State(RunState):
     """Everything that moves. Callbacks read it and do not change it."""
 
-    iterate: Iterate
-    margins: Margins
-    objective: float
-    problem: Problem
-    largest_margin: float
-    gap: float = np.nan
-    gap_is_exact: bool = False
-    seconds: float = 0.0
-    drift: float = 0.0
     gap_estimate: float = np.inf  # of lazy blended steps
-    records: list[tuple] = field(default_factory=list)
-
-    @property
-    def n_iter(self) -> int:
-        """Number of iterations so far."""
-        return self.iterate.n_iter
 
     @property
     def active(self) -> ActiveSet:
         """The model, in the problem's feature numbers."""
-        return self.iterate.active
+        return self.iterate.models[0]
 
     @property
     def atoms(self) -> np.ndarray:
@@ -205,8 +180,10 @@ def frank_wolfe(
         return run.finish(state, "interrupted", earlier)
 
 
-class _Run:
+class _Run(Run[State]):
     """One run of the loop: the fixed parts, and the steps it is made of."""
+
+    problem: Problem
 
     def __init__(
         self,
@@ -216,28 +193,28 @@ class _Run:
         options: Options,
         rng: np.random.Generator,
     ) -> None:
-        self.problem, self.oracle, self.rule = problem, oracle, rule
-        self.options, self.rng = options, rng
+        super().__init__(problem, rng)
+        self.oracle, self.rule, self.options = oracle, rule, options
         size = options.batch_size
         self.batch_size = size if size and size < problem.n_comparisons else None
-        self.began = time.perf_counter()
         self.checker = Exact()  # one for all checks, so that each has less to compute
-        self.n_checks, self.next_check, self.wait = 0, 0, 1
-        self.idle, self.seen = 0, -1  # steps of size 0; the last model that the callback has seen
+        self.seen = -1  # the last model that the callback has seen
+
+    def margins(self, models: tuple[ActiveSet, ...]) -> Margins:
+        return self.problem.margins(models[0].atoms, models[0].weights)
 
     # --- where a run begins ----------------------------------------------------------------------
 
     def start(self) -> State:
         problem = self.problem
         if self.options.init == "zero":
-            return self.state(Iterate(0, ActiveSet.of(ZERO)))
+            return self.state(0, ActiveSet.of(ZERO))
         if self.options.init == "random":
             i, j = self.rng.choice(problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:
-            nothing = problem.margins(np.empty((0, 3), dtype=np.int64), np.empty(0))
-            atom = self.oracle(self.gradient(nothing), self.rng).atom
-        return self.state(Iterate(0, ActiveSet.of(atom)))
+            atom = self.oracle(self.gradient(problem.margins(*NOTHING)), self.rng).atom
+        return self.state(0, ActiveSet.of(atom))
 
     def resume(self, earlier: Result) -> State:
         self.began -= float(np.nan_to_num(earlier.trace["seconds"][-1]))  # NaN from a file
@@ -245,12 +222,11 @@ class _Run:
         weights = earlier.weights
         zero = max(0.0, 1.0 - float(weights.sum())) if self.options.init == "zero" else None
         active = ActiveSet(self.problem.from_user(earlier.atoms), weights, zero)
-        return self.state(Iterate(earlier.n_iter, active))
+        return self.state(earlier.n_iter, active)
 
-    def state(self, iterate: Iterate) -> State:
-        margins = self.problem.margins(iterate.active.atoms, iterate.active.weights)
-        value, largest = self.problem.value(margins), self.problem.largest_margin(margins)
-        return State(iterate, margins, value, self.problem, largest)
+    def state(self, n_iter: int, active: ActiveSet) -> State:
+        iterate = Iterate(n_iter, (active,))
+        return State(self.problem, iterate, *self.measured(iterate.models))
 
     # --- the loop --------------------------------------------------------------------------------
 
@@ -319,9 +295,7 @@ class _Run:
         affordable = self.problem.exact_search_cost() <= EXACT_CHECK_LIMIT
         if not affordable and context.gradient.covers_all:
             return "gap_not_certified", context
-        # Each failure doubles the wait, so a run of k iterations makes at most log2(k) + 2 checks.
-        self.n_checks += 1
-        self.next_check, self.wait = state.n_iter + self.wait, 2 * self.wait
+        self.count_check(state)
         self.rebuild(state)
         gradient = self.problem.gradient(state.margins)
         full = self.context(state, gradient, self.checker if affordable else self.oracle)
@@ -336,35 +310,9 @@ class _Run:
             step = self.problem.correct(state.margins, move)
         else:
             step = self.problem.step(state.margins, move, size)
-        if step is not None and size is None and step.value > state.objective * (1.0 + RISE_LIMIT):
-            step = None  # rounding is larger than what there is to gain
-        active, step_size, drop = state.active, 0.0, False
-        n_iter, corrections = state.n_iter + 1, state.iterate.corrections
-        if step is not None and isinstance(move, Correction):
-            step_size = step.step_size
-            weights = np.concatenate([active.weights, np.zeros(len(move.atoms) - len(active))])
-            weights += step_size * move.change
-            active = active.corrected(move.atoms, weights)
-            corrections += (correction_records(n_iter, state.active, active),)
-        elif step is not None and isinstance(move, Move):
-            step_size = step.step_size
-            drop = move.away is not None and step_size >= move.max_step_size
-            active = active.moved(move.toward, move.away, step_size, drop)
-        # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
-        state.iterate = Iterate(n_iter, active, move, step_size, drop, corrections)
-        if step is None:
-            return False
-        # A step of size γ multiplies what rounding has done so far by at most 1 + γ. Drift is
-        # relative to the largest margin, and large ones may cancel to much smaller ones.
-        grown = 1.0 + step_size if move.toward is None else 1.0
-        rounding = 1e-14 if isinstance(move, Correction) else 1e-15  # of many atoms, or of two
-        before, after = max(1.0, state.largest_margin), max(1.0, step.largest_margin)
-        state.drift = (state.drift * grown + rounding) * max(1.0, before / after)
-        state.margins, state.objective = step.margins, step.value
-        state.largest_margin = step.largest_margin
-        if state.drift > DRIFT_LIMIT:
-            self.rebuild(state)
-        return True
+        if step is not None and size is None and self.rises(state, step):
+            step = None
+        return self.follow(state, move, step)
 
     def is_stuck(self, context: StepContext) -> bool:
         """Whether there is nothing to hope for after steps of size 0."""
@@ -373,33 +321,7 @@ class _Run:
         # A random start or another batch may still find a way down.
         return self.idle >= 1000
 
-    def rebuild(self, state: State) -> None:
-        """Compute the margins anew from the atoms, so that rounding does not add up."""
-        state.margins = self.problem.margins(state.active.atoms, state.active.weights)
-        state.objective = self.problem.value(state.margins)
-        state.largest_margin = self.problem.largest_margin(state.margins)
-        state.drift = 0.0
-
-    # --- the trace -------------------------------------------------------------------------------
-
-    def record(self, state: State, gap: float, gap_is_exact: bool) -> None:
-        """Add the record of the current model and of the step that led to it."""
-        state.gap, state.gap_is_exact = float(gap), bool(gap_is_exact)
-        state.seconds = time.perf_counter() - self.began
-        state.records.append(self.line(state))
-
-    def line(self, state: State) -> tuple:
-        """Return the record of the current model."""
-        _, _, move, size, drop, _ = state.iterate
-        if move is None:
-            start = state.active[0] if len(state.active) else ZERO
-            kind, toward, away = "start", start, NO_ATOM
-        else:
-            kind, toward, away = move.kind, move.toward or NO_ATOM, move.away or NO_ATOM
-        return (
-            state.objective, state.gap, state.gap_is_exact, kind, size, *toward, *away, drop,
-            len(state.active), state.active.n_features(), state.seconds, np.nan,
-        )  # fmt: skip
+    # --- the end ---------------------------------------------------------------------------------
 
     def finish(self, state: State, status: str, earlier: Result | None) -> Result:
         """Return the model in the user's feature numbers, with an objective free of drift."""
@@ -417,13 +339,7 @@ class _Run:
         n_before = 0 if earlier is None else earlier.n_iter
         if len(state.records) <= state.n_iter - n_before:  # interrupted before the step's record
             self.record(state, np.nan, False)
-        trace = np.array(state.records, dtype=TRACE_DTYPE)
-        corrections = self.corrections(state)
-        for table, prefix in ((trace, ""), (trace, "away_"), (corrections, "")):
-            names = [prefix + part for part in ("i", "j", "sign")]
-            atoms = self.problem.to_user(np.column_stack([table[name] for name in names]))
-            for name, column in zip(names, atoms.T, strict=True):
-                table[name] = column
+        trace, corrections = self.tables(state)
         if earlier is not None:  # the first model is the last of the earlier run
             trace[STEP_FIELDS][0] = earlier.trace[STEP_FIELDS][-1]
             trace = np.concatenate([earlier.trace[:-1], trace])
@@ -440,10 +356,6 @@ class _Run:
             n_exact_checks=self.n_checks,
             corrections=corrections,
         )
-
-    def corrections(self, state: State) -> np.ndarray:
-        """Return the corrections of this run as one table."""
-        return np.concatenate([NO_CORRECTIONS, *state.iterate.corrections])
 
     # --- snapshots -------------------------------------------------------------------------------
 
@@ -497,37 +409,28 @@ class _Run:
             raise ValueError(f"'zero' is {zero}, which no run with this init has.")
         if not abs(total - 1.0) <= 1e-9:
             raise ValueError(f"the weights sum to {total!r}, expected 1.")
-        check_trace(own["trace"], 0, n_features)
-        n_iter, idle, seen, n_checks, next_check, wait = own["counts"].tolist()
-        if min(idle, seen + 1, n_checks, next_check, wait - 1) < 0:
+        n_iter, idle, seen, *checks = own["counts"].tolist()
+        if seen < -1:
             raise ValueError("'counts' has a number that is too small.")
-        if len(own["trace"]) != n_iter - n_before + 1:
-            raise ValueError(f"the trace has {len(own['trace'])} lines at iteration {n_iter}.")
-        corrections = own.get("corrections", NO_CORRECTIONS)
-        check_corrections(corrections, n_iter + 1, n_features)
+        self.seen = seen
+        self.restore_counts(idle, *checks)
+        active = ActiveSet(own["atoms"], own["weights"], zero)
+        iterate, records = self.restore_path(own, (active,), n_iter, n_before)
         if np.isnan(own["floats"]).any():
             raise ValueError("'floats' has a value that is not a number.")
-        self.idle, self.seen, self.n_checks = idle, seen, n_checks
-        self.next_check, self.wait = next_check, wait
         drift, gap_estimate, seconds = own["floats"].tolist()
         self.began -= seconds
         for name, oracle in (("oracle", self.oracle), ("checker", self.checker)):
             oracle.restore(part_of(snapshot, name), self.problem)
         margins = self.problem.restore(part_of(snapshot, "problem"))
         set_generator_state(self.rng, own["random"])
-        *records, last = own["trace"]
-        move = None
-        if last["kind"] != "start":
-            move = Move(str(last["kind"]), atom_of(last), atom_of(last, "away_"), np.nan)
-        active = ActiveSet(own["atoms"], own["weights"], zero)
-        size, drop = float(last["step_size"]), bool(last["drop"])
         return State(
-            Iterate(n_iter, active, move, size, drop, (corrections,)),
-            margins,
-            float(last["objective"]),
             self.problem,
+            iterate,
+            margins,
+            float(own["trace"]["objective"][-1]),
             self.problem.largest_margin(margins),
             drift=drift,
             gap_estimate=gap_estimate,
-            records=[record.item() for record in records],
+            records=records,
         )

@@ -170,7 +170,7 @@ def corrective(context: StepContext) -> Move | Correction:
     if not context.gradient.covers_all:  # a batch names atoms, all comparisons weigh them
         scores = context.problem.gradient(context.margins).scores(atoms)
     n = len(atoms)
-    weights = np.concatenate([active.weights, np.zeros(n - len(active))])
+    weights = active.weights_among(atoms)
     curvature = context.problem.curvature(context.margins, atoms)
     if active.zero is not None:  # one more atom, with score and curvature 0
         scores, weights = np.append(scores, 0.0), np.append(weights, active.zero)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, Atom, are_atoms, as_array, not_an_atom
+from .atoms import ZERO, Atom, are_atoms, are_vertices, as_array, not_an_atom
 
 TRACE_DTYPE = np.dtype(
     [
@@ -123,8 +123,7 @@ def check_corrections(corrections: np.ndarray, n_records: int, n_features: int) 
     if len(at) and not (at[0] >= 1 and at[-1] < n_records and (np.diff(at) >= 0).all()):
         raise ValueError(f"corrections must be of rising iterations from 1 to {n_records - 1}.")
     columns = [corrections[part] for part in ("i", "j", "sign")]
-    is_zero = (np.column_stack(columns) == ZERO).all(axis=1)
-    bad = np.flatnonzero(~(is_zero | are_atoms(columns, n_features)))
+    bad = np.flatnonzero(~are_vertices(columns, n_features))
     if len(bad):
         k = int(bad[0])
         raise ValueError(not_an_atom(f"corrections[{k}]", [c[k] for c in columns], n_features))

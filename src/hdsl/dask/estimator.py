@@ -16,7 +16,7 @@ from ..estimators.parameters import check_parameters, check_same_path, class_row
 from ..estimators.refit import Refit
 from ..estimators.rows import RowNorm, warn_of_lengths
 from ..estimators.supervision import Supervision
-from ..files.checkpoint import Checkpoint
+from ..files import checkpoint as checkpoint_module
 from . import cluster, mapping
 from .blocks import RowBlocks, as_local, is_cluster_data
 from .comparing import pieces
@@ -160,9 +160,7 @@ random_state, verbose
             check_same_path(self)
             earlier = path.result_of(self)
         rng = user_input.generator(self.random_state)
-        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        if checkpoint is not None:
-            checkpoint.start_from(rng)
+        checkpoint = checkpoint_module.begin(self.checkpoint, rng)
         checked = copy(self)
         if not is_cluster_data(X):
             X = user_input.as_problem_matrix(
@@ -195,9 +193,7 @@ random_state, verbose
         path.learn(fits[0] if len(fits) == 1 else Refit(*fits), checked)
         n_lost = sum(fit.report.get("n_lost", 0) for fit in fits)
         self.cluster_ = {**(fits[-1].report or fits[0].report), "n_lost": n_lost}
-        self.__dict__.pop("checkpoint_file_", None)
-        if checkpoint is not None and self.status_ != "interrupted":
-            self.checkpoint_file_ = checkpoint.file
+        self._take_checkpoint(checkpoint)
         return self
 
     def _check_own_parameters(self) -> None:

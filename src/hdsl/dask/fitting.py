@@ -28,8 +28,7 @@ from ..core.snapshot import (
     part_of,
     set_generator_state,
 )
-from ..core.solver import Options, Result, State, frank_wolfe
-from ..core.trace import TRACE_DTYPE, check_corrections, check_trace
+from ..core.solver import Options, Result, State, frank_wolfe, stored_result
 from ..estimators import monitor
 from ..estimators.callbacks import Tasks
 from ..estimators.fitting import (
@@ -37,6 +36,7 @@ from ..estimators.fitting import (
     all_of,
     check_pairs_of_features,
     chosen_sizes,
+    stored_sizes,
     with_similarity,
 )
 from ..estimators.monitor import Monitor
@@ -461,13 +461,10 @@ class Stage:
 
     def restore(self, arrays: Arrays, n_features: int) -> None:
         """Become the stage of a snapshot; raise ValueError where the arrays are not one."""
-        size = arrays["size"]
-        if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
-            raise ValueError("scale and prior are not numbers that a run can have.")
-        self.scale, self.prior = size.tolist()
+        self.scale, self.prior = stored_sizes(arrays)
         if "n_mined" not in arrays:
             return
-        mined, trace = arrays["mined"], arrays["trace"]
+        mined = arrays["mined"]
         for name in ("n_mined", "n_iter"):
             if arrays[name].shape != () or arrays[name].dtype != np.int64:
                 raise ValueError(f"{name!r} is not a number.")
@@ -476,11 +473,14 @@ class Stage:
             raise ValueError("'mined' has not the expected shape.")
         if not ((mined[:, 0] >= 0) & (mined[:, 0] < n_mined)).all() or n_mined > n_iter + 1:
             raise ValueError("'mined' names a model that does not exist.")
-        check_atoms(arrays["atoms"], arrays["weights"], n_features)
-        check_trace(trace, n_iter, n_features)
-        if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
-            raise ValueError("the trace is not that of a run.")
-        check_corrections(arrays["corrections"], len(trace), n_features)
+        self.result = stored_result(
+            arrays["atoms"],
+            arrays["weights"],
+            arrays["trace"],
+            arrays["corrections"],
+            n_iter,
+            n_features,
+        )
         if arrays["mined_weights"].shape != (len(mined),):
             raise ValueError("'mined_weights' has not the expected length.")
         for k in range(n_mined):
@@ -488,10 +488,6 @@ class Stage:
             atoms, weights = mined[own, 1:], arrays["mined_weights"][own]
             check_atoms(atoms, weights, n_features)
             self.mined.append((atoms, weights))
-        self.result = Result(
-            arrays["atoms"], arrays["weights"], np.nan, np.nan, False, n_iter, "max_iter", trace,
-            corrections=arrays["corrections"],
-        )  # fmt: skip
 
 
 class Keeper:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import numbers
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,16 +16,15 @@ from typing import Any, NamedTuple
 import joblib
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from .. import memory, user_input
 from ..backends.cuda.runtime import BrokenDeviceError
 from ..similarity import Similarity
-from ..triplets import PointKFold
 from . import path
 from .callbacks import CallbackSupportMixin, task_data, with_callbacks
 from .fitting import Fit, check_memory, chosen_sizes, estimate_fit, make_layout
+from .folds import refuse_checkpoint, row_folds
 from .hdsl import HDSL
 from .mining import Mining
 from .model import SimilarityModel
@@ -176,7 +174,7 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
             held = whole.check_validation(checked, *validation)
             parts = [(whole, replace(held, X=rows.apply(held.X)))]
         else:
-            parts = list(self._folds(whole))
+            parts = list(row_folds(whole, self.cv, way_out="Use fewer folds, or pass X_val."))
             if not parts:
                 raise ValueError("cv has no fold: give an int, a splitter, or at least one split.")
         whole = _mined(base, whole, refit_rng)
@@ -249,35 +247,8 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
                 )
         base = clone(self.estimator) if self.estimator is not None else HDSL()
         check_parameters(base)
-        if base.checkpoint is not None:
-            raise ValueError(
-                f"{name} makes many runs, and a checkpoint is of one: leave checkpoint=None here, "
-                "and set it in the fit of the HDSL with the chosen parameters."
-            )
+        refuse_checkpoint(name, base)
         return base
-
-    def _folds(self, whole: Supervision) -> Iterator[tuple[Supervision, Supervision]]:
-        """Split by rows; none is on both sides."""
-        counted = isinstance(self.cv, numbers.Integral)
-        if whole.is_judged and counted:
-            splits = PointKFold(int(self.cv), shuffle=True, random_state=0).split(whole.X)
-        else:
-            splitter = check_cv(self.cv, whole.y, classifier=not whole.is_judged)
-            if counted:
-                splitter.shuffle, splitter.random_state = True, 0  # rows may come sorted
-            splits = splitter.split(whole.X, whole.y)
-        for k, (train, held) in enumerate(splits):
-            sides = (np.asarray(rows, dtype=np.int64) for rows in (train, held))
-            parts = whole.take(next(sides)), whole.take(next(sides))
-            if not all(part.counts() for part in parts):
-                what = "triplet" if whole.is_judged else "row"
-                n = [len(part.compared if whole.is_judged else part.y) for part in parts]
-                across = " (judgements across the sides are left out)" if whole.is_judged else ""
-                raise ValueError(
-                    f"Fold {k} of cv has no {what} of positive weight on one side: {n[0]} to train "
-                    f"on, {n[1]} to validate on{across}. Use fewer folds, or pass X_val."
-                )
-            yield parts
 
     def _grid(self, base: HDSL, data: Supervision) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the priors and scales to try, and how many values of each cell are automatic."""

@@ -19,11 +19,10 @@ from .. import memory, user_input
 from .. import triplets as triplets_module
 from ..backends.cuda import runtime
 from ..core import losses, oracle, steps
-from ..core.atoms import check_atoms
 from ..core.protocols import Layout
 from ..core.snapshot import Arrays, SnapshotError, Snapshots, nested, part_of
-from ..core.solver import Callback, Options, Result, State, frank_wolfe
-from ..core.trace import NO_CORRECTIONS, TRACE_DTYPE, check_corrections, check_trace
+from ..core.solver import Callback, Options, Result, State, frank_wolfe, stored_result
+from ..core.trace import NO_CORRECTIONS
 from ..files.checkpoint import Checkpoint, digest
 from ..similarity import Similarity
 from . import automatic, monitor
@@ -98,10 +97,7 @@ class Stage:
         """Become the stage of a snapshot; raise ValueError where the arrays are not one."""
         if arrays["mined"].tobytes() != self.mined.encode():
             raise ValueError("`mining` gave other triplets than when the run began.")
-        size = arrays["size"]
-        if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
-            raise ValueError("scale and prior are not numbers that a run can have.")
-        self.scale, self.prior = size.tolist()
+        self.scale, self.prior = stored_sizes(arrays)
         if "triplets" not in arrays:
             return
         n_rows, n_features = shape
@@ -110,17 +106,14 @@ class Stage:
         self.weights = user_input.check_weights(arrays.get("weights"), n_compared, "triplet")
         if arrays["n_iter"].shape != () or arrays["n_iter"].dtype != np.int64:
             raise ValueError("'n_iter' is not a number of iterations.")
-        n_iter, trace = int(arrays["n_iter"]), arrays["trace"]
-        check_atoms(arrays["atoms"], arrays["atom_weights"], n_features)
-        check_trace(trace, n_iter, n_features)
-        if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
-            raise ValueError("the trace is not that of a run.")
-        corrections = arrays.get("corrections", NO_CORRECTIONS)
-        check_corrections(corrections, len(trace), n_features)
-        self.result = Result(
-            arrays["atoms"], arrays["atom_weights"], np.nan, np.nan, False, n_iter, "max_iter",
-            trace, corrections=corrections,
-        )  # fmt: skip
+        self.result = stored_result(
+            arrays["atoms"],
+            arrays["atom_weights"],
+            arrays["trace"],
+            arrays.get("corrections", NO_CORRECTIONS),
+            int(arrays["n_iter"]),
+            n_features,
+        )
         self.is_first = False
 
 
@@ -189,7 +182,7 @@ class Fit:
         if found is None:
             stage.scale, stage.prior = self.scale_and_prior(layout)
         user_input.check_margins(self.supervision.rows, stage.scale, stage.prior)
-        scores = self.make_monitor(stage, found)
+        scores = self.make_monitor(stage)
         resume_from = None if found is None else part_of(found, "run")
         loss, result = losses.checked(losses.get(self.model.loss)), None
         try:
@@ -275,19 +268,24 @@ class Fit:
 
     # --- scores along the path -------------------------------------------------------------------
 
-    def make_monitor(self, stage: Stage, found: Arrays | None) -> Monitor | None:
+    def make_monitor(self, stage: Stage) -> Monitor | None:
         """Return what scores the models of the path, None where there is no validation."""
         if self.validation is None:
             return None
         n_features = self.supervision.X.shape[1]
         patience = self.model.n_iter_no_change
         scores = Monitor(self.score(), stage.scale, stage.prior, n_features, patience)
-        if self.checkpoint is not None and found is not None:
-            with self.checkpoint.explain_damage():
-                scores.restore(part_of(found, "scores"))
-        elif self.earlier is not None:
+        if not self.resume_scores(scores) and self.earlier is not None:
             scores.add_model(self.earlier)
         return scores
+
+    def resume_scores(self, scores: Monitor) -> bool:
+        """Give a monitor the scores of the snapshot that the run begins with, if there is one."""
+        if self.checkpoint is None or self.found is None:
+            return False
+        with self.checkpoint.explain_damage():
+            scores.restore(part_of(self.found, "scores"))
+        return True
 
     def score(self) -> monitor.Score:
         """Return what models are scored by: the user's function, labels or comparisons."""
@@ -403,6 +401,15 @@ def chosen_sizes(
         scale = automatic.automatic_scale(statistics) if scale == "auto" else scale
         prior = automatic.automatic_prior(statistics) if prior == "auto" else prior
     return float(scale), float(prior)
+
+
+def stored_sizes(arrays: Arrays) -> tuple[float, float]:
+    """Return scale and prior from the arrays of a stage; raise ValueError where no run has them."""
+    size = arrays["size"]
+    if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
+        raise ValueError("scale and prior are not numbers that a run can have.")
+    scale, prior = size.tolist()
+    return scale, prior
 
 
 def identity_of_run(

@@ -4,24 +4,18 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
-from copy import copy, deepcopy
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from .. import user_input
 from ..core import atoms as atoms_module
-from ..files.checkpoint import Checkpoint
 from ..similarity import Similarity
 from . import path, saving
 from .callbacks import CallbackSupportMixin
-from .fitting import Fit, identity_of_run
-from .model import SimilarityModel
-from .parameters import check_parameters, check_same_path, class_rows
-from .refit import Refit
-from .rows import RowNorm
+from .parameters import check_parameters, class_rows
+from .path_model import PathModel
 from .supervision import Supervision
 
 if TYPE_CHECKING:
@@ -29,7 +23,7 @@ if TYPE_CHECKING:
     from ..core.solver import State
 
 
-class HDSL(CallbackSupportMixin, SimilarityModel):
+class HDSL(CallbackSupportMixin, PathModel):
     """Similarity learning for sparse, very high-dimensional data.
 
     Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like z". M is a
@@ -218,6 +212,8 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
     [0.8, 0.4, -0.8, -0.4]
     """
 
+    _learn = staticmethod(path.learn)
+
     def __init__(
         self,
         scale: float | str = "auto",
@@ -362,41 +358,11 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             y=y, triplets=triplets, quadruplets=quadruplets, sample_weight=sample_weight,
         )  # fmt: skip
 
-    def _fit(self, X: Any, validation: tuple[Any, ...], goes_on: bool, **given: Any) -> HDSL:
+    def _check_parameters(self) -> None:
         check_parameters(self)
-        earlier = None
-        if goes_on and hasattr(self, "atoms_"):
-            check_same_path(self)
-            earlier = path.result_of(self)
-        rng = user_input.generator(self.random_state)
-        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        if checkpoint is not None:
-            checkpoint.start_from(rng)
-        checked = copy(self)  # takes what is found out; self changes at the end, as a whole
-        X = user_input.check_matrix(checked, X, reset=earlier is None)
-        X = user_input.as_problem_matrix(X)
-        rows = RowNorm.of(self, X, continues=earlier is not None)
-        train = Supervision.check(type(self).__name__, rows.apply(X), **given, **class_rows(self))
-        held, whole = None, train
-        refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length
-        if any(part is not None for part in validation):
-            held = train.check_validation(checked, *validation)
-            held = replace(held, X=rows.apply(held.X))
-        elif self.early_stopping and validation:
-            train, held = train.hold_out(self.validation_fraction, rng)
-        if checkpoint is not None:
-            checkpoint.check(identity_of_run(self, whole, held, earlier))
-        run: dict[str, Any] = {"earlier": earlier, "checkpoint": checkpoint}
-        first = Fit(self, train, held, rng, **run)
-        fit: Fit | Refit = first
-        if whole is not train:
-            fit = Refit(first, Fit(self, whole, None, refit_rng, **run))
-        checked.norm_, checked.columns_ = rows.norm, rows.columns
-        path.learn(fit, checked)
-        self.__dict__.pop("checkpoint_file_", None)
-        if checkpoint is not None and self.status_ != "interrupted":
-            self.checkpoint_file_ = checkpoint.file
-        return self
+
+    def _supervised(self, rows: sp.csr_array, given: dict[str, Any]) -> Supervision:
+        return Supervision.check(type(self).__name__, rows, **given, **class_rows(self))
 
     # --- what was learned ------------------------------------------------------------------------
 
@@ -430,13 +396,7 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             or not (0 <= n_iter <= last)
         ):
             raise ValueError(f"n_iter must be an int from 0 to {last}. Got {n_iter!r}.")
-        model = copy(self)
-        path.go_to(model, int(n_iter))
-        model.trace_ = self.trace_[: n_iter + 1]
-        model.corrections_ = path.corrections_until(self, n_iter)
-        model.status_ = "at"
-        model.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
-        return model
+        return path.at(self, int(n_iter), path.go_to)
 
     # Notebooks ask for these two; scikit-learn answers with a picture of the parameters.
     @property
@@ -480,8 +440,3 @@ class HDSL(CallbackSupportMixin, SimilarityModel):
             By convention ``*.hdsl``.
         """
         saving.save(self, path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("checkpoint_file_", None)  # the file is this object's to delete, not its copies'
-        return state

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from copy import copy, deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,20 +20,16 @@ from ..core.blocks import ORDERS
 from ..core.trace import TRACE_DTYPE, stepped, steps_of
 from ..explain.parts import one_row
 from ..explain.tables import as_names
-from ..files.checkpoint import Checkpoint
 from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
+from . import path as path_module
 from . import saving
-from .fitting import identity_of_run
 from .hdsl import HDSL
 from .linear import check_array
 from .local_fitting import LocalFit, go_to, learn_local
-from .model import SimilarityModel
 from .parameters import check_parameters
-from .path import corrections_until
-from .refit import Refit
+from .path_model import PathModel
 from .regions import centers_from_arrays, centers_to_arrays, check_regions, given_regions
-from .rows import RowNorm
 from .supervision import Supervision
 
 if TYPE_CHECKING:
@@ -52,7 +47,7 @@ SHARED = (
 N_NAMED = 3
 
 
-class LocalHDSL(SimilarityModel):
+class LocalHDSL(PathModel):
     """HDSL with one small part more per region of the space.
 
     Learns S(x, y) = prior·⟨x, y⟩ + xᵀ(M + N_r)y, where r is the region of x, the query. M and each
@@ -148,6 +143,8 @@ class LocalHDSL(SimilarityModel):
     regions_: Centers | Predicted
     n_regions_: int
 
+    _kind_of_fit, _learn = LocalFit, staticmethod(learn_local)
+
     # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
     batch_size = mine_every = n_components = class_centers = None
     objective, landmarks = "triplets", "all"
@@ -238,39 +235,13 @@ class LocalHDSL(SimilarityModel):
         self
         """
         return self._fit(
-            X, (X_val, y_val, triplets_val), y=y, triplets=triplets, sample_weight=sample_weight
-        )
+            X, (X_val, y_val, triplets_val), False,
+            y=y, triplets=triplets, sample_weight=sample_weight,
+        )  # fmt: skip
 
-    def _fit(self, X: Any, validation: tuple[Any, ...], **given: Any) -> LocalHDSL:
-        self._check_parameters()
-        rng = user_input.generator(self.random_state)
-        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        if checkpoint is not None:
-            checkpoint.start_from(rng)
-        checked = copy(self)  # takes what is found out; self changes at the end, as a whole
-        X = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
-        rows = RowNorm.of(self, X, continues=False)
-        train = Supervision.check(type(self).__name__, rows.apply(X), **given)
-        train = replace(train, regions=given_regions(self.regions, X.shape[0]))
-        held, whole = None, train
-        refit_rng = deepcopy(rng)  # so that the refit is the fit of all rows to the chosen length
-        if any(part is not None for part in validation):
-            held = train.check_validation(checked, *validation)
-            held = replace(held, X=rows.apply(held.X))
-        elif self.early_stopping:
-            train, held = train.hold_out(self.validation_fraction, rng)
-        if checkpoint is not None:
-            checkpoint.check(identity_of_run(self, whole, held, None))
-        first = LocalFit(self, train, held, rng, checkpoint=checkpoint)
-        fit: LocalFit | Refit = first
-        if whole is not train:
-            fit = Refit(first, LocalFit(self, whole, None, refit_rng, checkpoint=checkpoint))
-        checked.norm_, checked.columns_ = rows.norm, rows.columns
-        learn_local(fit, checked)
-        self.__dict__.pop("checkpoint_file_", None)
-        if checkpoint is not None and self.status_ != "interrupted":
-            self.checkpoint_file_ = checkpoint.file
-        return self
+    def _supervised(self, rows: sp.csr_array, given: dict[str, Any]) -> Supervision:
+        checked = Supervision.check(type(self).__name__, rows, **given)
+        return replace(checked, regions=given_regions(self.regions, rows.shape[0]))
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
@@ -339,12 +310,7 @@ class LocalHDSL(SimilarityModel):
             raise ValueError(
                 f"n_iter must be an int from 0 to {len(self.trace_) - 1}. Got {n_iter!r}."
             )
-        model = copy(self)
-        go_to(model, int(n_iter))
-        model.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
-        model.trace_, model.status_ = self.trace_[: n_iter + 1], "at"
-        model.corrections_ = corrections_until(self, n_iter)
-        return model
+        return path_module.at(self, int(n_iter), go_to)
 
     def transform(self, X: Any, *, region: int | None = None) -> Any:  # type: ignore[override]
         """Return rows whose dot products are the similarity inside each region.
@@ -484,11 +450,6 @@ class LocalHDSL(SimilarityModel):
         and so no other clusterer.
         """
         saving.save(self, path)
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("checkpoint_file_", None)  # the file is this object's to delete, not its copies'
-        return state
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the regions as plain arrays; raise ValueError unless they have centers.

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import numbers
-from collections.abc import Iterator
 from copy import copy
 from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted
 
 from .. import user_input
 from ..local_similarity import LocalSimilarity
-from ..triplets import PointKFold
 from . import monitor
+from .folds import refuse_checkpoint, row_folds
 from .local import LocalHDSL
 from .model import SimilarityModel
 from .supervision import Supervision
@@ -94,18 +91,14 @@ class LocalHDSLCV(SimilarityModel):
                 "LocalHDSLCV makes regions of each fold: the 'regions' parameter of its estimator "
                 "must be 'kmeans' or a clusterer, not an array."
             )
-        if estimator.checkpoint is not None:
-            raise ValueError(
-                "LocalHDSLCV makes many runs, and a checkpoint is of one: leave checkpoint=None "
-                "here, and set it in the fit of the LocalHDSL with the chosen parameters."
-            )
+        refuse_checkpoint(type(self).__name__, estimator)
         checked = copy(self)
         rows = user_input.as_problem_matrix(user_input.check_matrix(checked, X, reset=True))
         whole = Supervision.check(
             type(self).__name__, rows, y, triplets=triplets, sample_weight=sample_weight
         )
         models = [clone(estimator).set_params(**one._asdict()) for one in candidates]
-        folds = [[_score(model, *sides) for model in models] for sides in self._folds(whole)]
+        folds = [[_score(model, *sides) for model in models] for sides in row_folds(whole, self.cv)]
         scores, errors = np.moveaxis(np.array(folds), -1, 0)  # each (n_folds, n_candidates)
         mean, error = scores.mean(axis=0), np.sqrt(np.square(errors).sum(axis=0)) / len(folds)
         if len(folds) > 1:  # the scores of a few folds may agree by chance
@@ -142,25 +135,6 @@ class LocalHDSLCV(SimilarityModel):
             raise ValueError(f"{name} needs at least one of n_regions and one of local_scales.")
         first = [Candidate(0, "auto")] if counts[0] == 0 else []
         return first + [Candidate(*pair) for pair in product(filter(None, counts), scales)]
-
-    def _folds(self, whole: Supervision) -> Iterator[tuple[Supervision, Supervision]]:
-        """Split by rows; none is on both sides."""
-        counted = isinstance(self.cv, numbers.Integral)
-        if whole.is_judged and counted:
-            splits = PointKFold(int(self.cv), shuffle=True, random_state=0).split(whole.X)
-        else:
-            splitter = check_cv(self.cv, whole.y, classifier=not whole.is_judged)
-            if counted:
-                splitter.shuffle, splitter.random_state = True, 0  # rows may come sorted
-            splits = splitter.split(whole.X, whole.y)
-        for k, (train, held) in enumerate(splits):
-            parts = whole.take(np.asarray(train)), whole.take(np.asarray(held))
-            if not all(part.counts() for part in parts):
-                raise ValueError(
-                    f"Fold {k} of cv has nothing to train on, or nothing to validate on: use fewer "
-                    "folds."
-                )
-            yield parts
 
     @property
     def similarity_(self) -> LocalSimilarity:  # type: ignore[override]

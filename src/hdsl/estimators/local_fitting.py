@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,10 +19,10 @@ from ..files.checkpoint import digest
 from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
 from .callbacks import Tasks
-from .fitting import Fit, Learned, Stage, all_of, check_memory, chosen_sizes
+from .fitting import Fit, Learned, Stage, all_of, check_memory, chosen_sizes, with_similarity
 from .linear import check_array
 from .monitor import Monitor, Score
-from .path import take_record, take_scores
+from .path import store_run, take_record, take_scores
 from .progress import Progress
 from .refit import Refit
 from .regions import centers_from_arrays, centers_to_arrays, make_regions
@@ -205,23 +204,17 @@ class LocalFit(Fit):
             lambda blocks: local.similarity(blocks, stage.scale, stage.prior, n_features),
             self.model.n_iter_no_change,
         )
-        if self.checkpoint is not None and self.found is not None:
-            with self.checkpoint.explain_damage():
-                scores.restore(part_of(self.found, "scores"))
+        self.resume_scores(scores)
         return scores
 
     def scored_model(self, similarity: Any) -> Any:
         """Return a copy of the model that has learned this similarity, for ``scoring``."""
-        model: Any = copy(self.model)
         shared, local = similarity.shared, similarity.local
-        model.atoms_, model.weights_ = shared.atoms, shared.weights
-        model.scale_, model.prior_ = shared.scale, shared.prior
-        model.n_features_in_, model.norm_, model.columns_ = shared.n_features, None, None
+        model: Any = with_similarity(self.model, shared)
         model.regions_, model.n_regions_ = similarity.regions, similarity.regions.n_regions
         model.local_scale_ = local[0].scale if local else shared.scale
         model.local_atoms_ = [part.atoms for part in local]
         model.local_weights_ = [part.weights for part in local]
-        model.__dict__.pop("feature_names_in_", None)  # the rows that it is given have none
         return model
 
 
@@ -243,17 +236,14 @@ def _store(model: Any, learned: Learned) -> None:
     """Give a model the fitted attributes of a run: with scores, those of the chosen iteration."""
     result: Any = learned.result
     local: Local = learned.local
-    model.scale_, model.prior_, model.local_scale_ = learned.scale, learned.prior, local.scale
+    model.local_scale_, model.region_sizes_ = local.scale, local.sizes
     model.regions_, model.n_regions_ = local.regions, local.regions.n_regions
-    model.region_sizes_, model.n_triplets_ = local.sizes, learned.n_comparisons
     model.atoms_, model.weights_ = result.blocks[0]
     parts = local.parts(result.blocks)
     model.local_atoms_ = [atoms for atoms, _ in parts]
     model.local_weights_ = [weights for _, weights in parts]
-    model.objective_, model.gap_ = result.objective, result.gap
-    model.gap_is_exact_, model.status_ = result.gap_is_exact, result.status
-    model.n_iter_, model.trace_ = result.n_iter, result.trace.copy()
-    model.corrections_ = result.corrections
+    store_run(model, learned)
+    model.trace_ = result.trace.copy()
     block = model.trace_["block"]
     block[:] = np.concatenate([[0], 1 + local.numbers])[block]  # as if all had comparisons
     take_scores(model, learned, go_to)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from .supervision import Supervision
 if TYPE_CHECKING:
     from ..backends.cpu.workers import Workers
     from .hdsl import HDSL
+
+
+Model = TypeVar("Model")
 
 
 class Run(Protocol):
@@ -72,15 +75,20 @@ def learn(fit: Run, checked: HDSL | None = None) -> Learned:
 
 def store(model: HDSL, learned: Learned) -> None:
     """Give a model the fitted attributes of a run: with scores, those of the chosen iteration."""
+    model.atoms_, model.weights_ = learned.result.atoms, learned.result.weights
+    store_run(model, learned)
+    take_scores(model, learned, go_to)
+
+
+def store_run(model: Any, learned: Learned) -> None:
+    """Give a model the fitted attributes of a run that do not depend on what is learned."""
     result = learned.result
-    model.atoms_, model.weights_ = result.atoms, result.weights
     model.scale_, model.prior_ = learned.scale, learned.prior
     model.objective_, model.gap_ = result.objective, result.gap
     model.gap_is_exact_, model.status_ = result.gap_is_exact, result.status
     model.n_iter_, model.trace_ = result.n_iter, result.trace
     model.corrections_ = result.corrections
     model.n_triplets_ = learned.n_comparisons
-    take_scores(model, learned, go_to)
 
 
 def take_scores(model: Any, learned: Learned, go_to: Callable[[Any, int], None]) -> None:
@@ -121,13 +129,31 @@ def take_record(model: Any, n_iter: int) -> None:
     model.gap_is_exact_, model.n_iter_ = bool(then["gap_is_exact"]), int(n_iter)
 
 
+def at(model: Model, n_iter: int, go_to: Callable[[Any, int], None]) -> Model:
+    """Return a copy of a fitted model as it was after `n_iter` iterations."""
+    copied: Any = copy(model)
+    go_to(copied, n_iter)
+    copied.trace_ = copied.trace_[: n_iter + 1]
+    copied.corrections_ = corrections_until(copied, n_iter)
+    copied.status_ = "at"
+    copied.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
+    return copied
+
+
 def result_of(model: HDSL) -> Result:
     """Return the path of a fitted model, for a run to continue."""
     trace = model.trace_[: model.n_iter_ + 1]  # with early stopping the run went further
     return Result(
-        model.atoms_, model.weights_, model.objective_, model.gap_, model.gap_is_exact_,
-        model.n_iter_, model.status_, trace, corrections=corrections_until(model, model.n_iter_),
-    )  # fmt: skip
+        model.atoms_,
+        model.weights_,
+        objective=model.objective_,
+        gap=model.gap_,
+        gap_is_exact=model.gap_is_exact_,
+        n_iter=model.n_iter_,
+        status=model.status_,
+        trace=trace,
+        corrections=corrections_until(model, model.n_iter_),
+    )
 
 
 def corrections_until(model: HDSL, n_iter: int) -> np.ndarray:

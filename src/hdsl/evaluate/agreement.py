@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
 from .. import user_input
+from ..core.atoms import NOTHING
 from ..estimators import monitor
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity import LearnedCosine, Rewriter, Similarity, as_rewriter
@@ -154,5 +155,4 @@ def _check(
 
 def _plain(n_features: int, norm: str | None) -> Similarity:
     """Return the dot product, or the cosine with ``norm="l2"``."""
-    no_atoms = np.empty((0, 3), dtype=np.int64), np.empty(0)
-    return Similarity(*no_atoms, scale=1.0, prior=1.0, n_features=n_features, norm=norm)
+    return Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=n_features, norm=norm)

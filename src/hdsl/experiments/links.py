@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from ..baselines import PAPER_MODEL
+from ..core.atoms import NOTHING
 from ..datasets import Links, make_links
 from ..estimators.hdsl import HDSL
 from ..estimators.monitor import Estimate, Monitor
@@ -92,11 +93,10 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     finished(model.fit(made.X, triplets=triplets))
     scores.add(model.n_iter_, model.atoms_, model.weights_)
     best = model.at(scores.best_n_iter)
-    nothing = np.empty((0, 3), dtype=np.int64), np.empty(0)
     return {
         "valid": scores.scores[best.n_iter_].value,
         "test": test(best.similarity_),
-        "dot": test(Similarity(*nothing, scale=1.0, prior=1.0, n_features=d)),
+        "dot": test(Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=d)),
         "truth": test(Similarity(made.atoms, made.weights, 1.0, 0.0, d)),
         "n_iter": best.n_iter_,
         "n_triplets": len(triplets),

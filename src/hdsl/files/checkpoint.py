@@ -198,6 +198,15 @@ class Checkpoint:
         self._identity = _identity(self.path)
 
 
+def begin(path: str | os.PathLike[str] | None, rng: np.random.Generator) -> Checkpoint | None:
+    """Return the checkpoint of a run that starts from a generator; None where there is no path."""
+    if path is None:
+        return None
+    checkpoint = Checkpoint(path)
+    checkpoint.start_from(rng)
+    return checkpoint
+
+
 def digest(*parts: Any) -> dict[str, str]:
     """Return a fingerprint of arrays, sparse arrays and None; equal for equal content.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +14,16 @@ from .kernels.pairs import count_into, list_terms
 from .pairs import Pairs
 from .rows import Rows, check_count
 from .workers import GRAIN
+
+
+def sides_of(columns: Iterable[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return the rows of the pairs that are to win, and those of the pairs that are to lose.
+
+    The columns are those of triplets or of quadruplets.
+    """
+    a, b, *others = columns
+    c, d = others if len(others) == 2 else (a, *others)
+    return [(a, b), (c, d)]
 
 
 class Comparisons:
@@ -55,8 +66,7 @@ class Comparisons:
     @property
     def sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
         """The rows of the pairs that are to win, and those of the pairs that are to lose."""
-        a, b, c, d = self.columns
-        return [(a, b), (c, d)]
+        return sides_of(self.columns)
 
     @property
     def anchors(self) -> np.ndarray:
@@ -120,12 +130,6 @@ class Triplets(Comparisons):
 
     Only triplets whose anchor has a feature of an atom have a margin: they come sorted by anchor.
     """
-
-    @property
-    def sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The rows of the pairs that are to win, and those of the pairs that are to lose."""
-        anchor, positive, negative = self.columns
-        return [(anchor, positive), (anchor, negative)]
 
     @property
     def dot_rounding(self) -> np.ndarray:

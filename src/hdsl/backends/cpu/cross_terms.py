@@ -17,7 +17,7 @@ ATOMS_PER_TASK = 8
 
 def entries_directly(pairs: Pairs, i: np.ndarray, j: np.ndarray, w: np.ndarray) -> np.ndarray:
     """Return S_ij for listed feature pairs; the rarer feature leads."""
-    length = np.diff(pairs.rows.col_ptr)
+    length = pairs.rows.lengths
     swap = length[i] > length[j]
     out = np.empty(len(i))
     pairs.workers.run(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import scipy.sparse as sp
 
 from ...core.protocols import Layout, Loss, Statistics
-from .comparisons import Comparisons, make_comparisons
+from .comparisons import make_comparisons
 from .nearness import near_order
 from .problem import CPUProblem
 from .rows import Rows, number_features
+from .statistics import statistics
 from .workers import Workers
 
 
@@ -82,30 +81,3 @@ class CPULayout(Layout):
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> CPUProblem:
         """Return the problem of a loss, a scale and a prior."""
         return CPUProblem(self.comparisons, self.features, loss, scale, prior)
-
-
-def statistics(rows: Rows, shards: Sequence[tuple[Comparisons, np.ndarray | None]]) -> Statistics:
-    """Return what an automatic scale and prior are chosen by.
-
-    Parameters
-    ----------
-    rows : Rows
-        All rows of X.
-    shards : sequence of (Comparisons, weights)
-        No two have an anchor in common.
-    """
-    total = margin = values = own = 0.0
-    n_anchors = 0
-    for of, weights in shards:
-        omega = np.ones(of.n_comparisons) if weights is None else weights
-        margins = np.abs(of.dot_margins)
-        margins[margins <= of.dot_rounding] = 0.0
-        total += float(omega.sum())
-        margin += float((margins * omega).sum())
-        values += float((of.rows.n_values()[of.anchors] * omega).sum())
-        own += float((of.rows.squared_lengths()[of.anchors] * omega).sum())
-        n_anchors += len(np.unique(of.anchors[omega > 0]))
-    typical = margin / total
-    if typical == 0.0:  # no two dot products differ; go by the size of the rows
-        typical = float(np.square(rows.row_val).sum()) / rows.n_rows
-    return Statistics(total, typical, n_anchors, values / total, own / total)

@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ...core.columns import is_wide
 from ...memory import format_bytes
+from .comparisons import sides_of
 from .cross_terms import CROSS_TERMS_LIMIT
 from .nearness import LEAST_ROWS
 
@@ -126,7 +128,7 @@ NUMBERING = 126
 def _frequency(X: sp.csr_array) -> np.ndarray:
     """Return how many rows have each feature that is not empty, largest first."""
     indices = X.indices
-    if X.shape[1] > 4 * X.nnz + 1000:
+    if is_wide(X):
         _, indices = np.unique(indices, return_inverse=True)
     count = np.bincount(indices)
     return np.sort(count[count > 0])[::-1]
@@ -149,8 +151,7 @@ def _per_comparison(X: sp.csr_array, compared: np.ndarray) -> tuple[float, float
     if len(anchors) > SAMPLE:
         anchors = anchors[np.linspace(0, len(anchors) - 1, SAMPLE).astype(int)]
     sample = compared[np.isin(compared[:, 0], anchors)]
-    winners, losers = sample[:, :2], sample[:, ::2] if sample.shape[1] == 3 else sample[:, 2:]
-    a, b = np.concatenate([winners, losers]).T
+    a, b = np.concatenate(sides_of(sample.T), axis=1)
     # Numbers, not rows: an interrupt while rows are compared is no KeyboardInterrupt.
     pairs = np.unique(a * np.int64(X.shape[0]) + b)
     few = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), 4 * SAMPLE)).astype(int)]

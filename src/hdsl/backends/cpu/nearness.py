@@ -6,6 +6,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
+from .comparisons import sides_of
+
 #: Fewer rows keep their order: what is looked up by row fits in the caches anyway.
 LEAST_ROWS = 50_000
 
@@ -30,8 +32,7 @@ def near_order(compared: np.ndarray, n_rows: int) -> np.ndarray | None:
     if n_rows < LEAST_ROWS:
         return None
     some = compared[:: max(1, len(compared) // (PER_ROW * n_rows))]
-    a = np.concatenate([some[:, 0], some[:, -2 if some.shape[1] == 4 else 0]]).astype(np.int32)
-    b = np.concatenate([some[:, 1], some[:, -1]]).astype(np.int32)
+    a, b = np.concatenate(sides_of(some.T), axis=1).astype(np.int32)
     edges = np.ones(2 * len(a), dtype=np.int8), (np.append(a, b), np.append(b, a))
     graph = sp.coo_array(edges, shape=(n_rows, n_rows)).tocsr()
     return reverse_cuthill_mckee(graph, symmetric_mode=True)

@@ -7,13 +7,14 @@ from functools import cached_property
 
 import numpy as np
 
-from ...core.atoms import ZERO, Atom, as_array, positioned, renumbered
-from ...core.protocols import Loss, Move, Problem, Step
-from ...core.snapshot import Arrays, check_arrays
+from ...core.atoms import ZERO, Atom, as_array
+from ...core.protocols import Loss, Move, Step
+from ...core.snapshot import Arrays
 from .comparisons import Comparisons, make_comparisons
 from .corrective import Corrections, Sample
 from .cross_terms import CrossTerms
 from .gradient import CPUGradient
+from .hosted import HostedProblem
 from .kernels import comparisons as kernels
 from .kernels import step as step_kernels
 from .kernels.compiler import CHUNK
@@ -22,33 +23,19 @@ from .kernels.losses import CODES, GIVEN
 from .rooms import Rooms
 from .rows import Rows
 
-#: Stands in for a zero that is divided by.
-TINY = float(np.finfo(np.float64).tiny)
-
 #: A part of the comparisons has no fewer chunks than this, and one in so many at least.
 SAMPLE, MOST_LEFT_OUT = 4, 16
 
 _NOTHING = np.empty(0)
 
 
-class CPUProblem(Problem):
+class CPUProblem(HostedProblem):
     """Mean loss of the margins of a convex combination of atoms.
 
     Margins are those of the whole similarity, prior included. The zero atom has the prior's: with
     it, weights sum to 1, and the margins of a model are the same combination of its atoms'.
 
-    Parameters
-    ----------
-    comparisons : Comparisons
-    features : ndarray of shape (n_features,)
-        The user's number of each feature.
-    loss : Loss
-    scale : float
-        λ of the domain.
-    prior : float, default=0.0
-        Weight of the plain dot product under the learned part.
-    sample : Sample, default=None
-        What second derivatives are estimated from; None chooses by these comparisons alone.
+    Parameters are those of ``HostedProblem``.
     """
 
     def __init__(
@@ -60,10 +47,7 @@ class CPUProblem(Problem):
         prior: float = 0.0,
         sample: Sample | None = None,
     ) -> None:
-        self.comparisons, self.features, self.loss = comparisons, features, loss
-        self.sample = sample
-        self.scale, self.prior = float(scale), float(prior)
-        self.n_comparisons, self.n_features = comparisons.n_comparisons, len(features)
+        super().__init__(comparisons, features, loss, scale, prior, sample)
         self.workers = comparisons.workers
         self.offset = prior * comparisons.dot_margins if prior > 0 else None
         self.cross_terms = CrossTerms(comparisons.pairs)
@@ -242,19 +226,14 @@ class CPUProblem(Problem):
         gradient.diagonal = diagonal
         return gradient
 
-    def weight_of(self, batch: np.ndarray) -> float:
-        """Return the weight of a batch, as `batch_weight` counts it."""
-        of = self.comparisons
-        return float(of.omega[batch].sum()) if of.omega_step else float(len(batch))
-
     def _take(self, batch: np.ndarray, batch_weight: float | None) -> Comparisons:
         """Return some of the comparisons with the rows that they name.
 
         Feature numbers stay; a batch costs what its own rows hold and nothing else.
         """
         of = self.comparisons
-        total = self.weight_of(batch) if batch_weight is None else batch_weight
-        omega = (of.omega[batch] if of.omega_step else 1.0) / max(total, TINY)
+        total = self.batch_total(batch, batch_weight)
+        omega = (of.omega[batch] if of.omega_step else 1.0) / total
         compared = np.column_stack([column[batch] for column in of.columns])
         rows, numbers = np.unique(compared, return_inverse=True)
         return make_comparisons(
@@ -264,19 +243,7 @@ class CPUProblem(Problem):
             store_products=False,  # a batch is used once
         )
 
-    def exact_search_cost(self) -> float:
-        """Return the number of multiplications of a search of all pairs of features."""
-        return float(self.comparisons.pairs.row_cost.sum())
-
-    # --- numbers of features, snapshots ----------------------------------------------------------
-
-    def to_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
-        return renumbered(atoms, self.features)
-
-    def from_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the problem's own feature numbers."""
-        return positioned(atoms, self.features)
+    # --- snapshots -------------------------------------------------------------------------------
 
     def snapshot(self, margins: np.ndarray) -> Arrays:
         """Return the margins, and the feature pairs whose terms are stored."""
@@ -284,24 +251,12 @@ class CPUProblem(Problem):
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
         """Return the margins of a snapshot."""
-        margins = (np.float64, (self.n_comparisons,))
-        check_arrays(arrays, {"margins": margins, "known": (np.int64, (-1, 2))})
-        low, high = arrays["known"].T
-        if not ((low >= 0) & (low < high) & (high < self.n_features)).all():
-            raise ValueError("'known' has a feature pair that does not exist.")
-        _check_finite(arrays, "margins")
+        self.check_snapshot(arrays)
         self.cross_terms.learn(arrays["known"])
         return arrays["margins"]
 
     def restore_gradient(self, arrays: Mapping[str, np.ndarray]) -> CPUGradient:
         """Return the gradient of a snapshot."""
-        pairs = self.comparisons.pairs
-        check_arrays(arrays, {"w": (np.float64, (pairs.n_pairs,))})
-        _check_finite(arrays, "w")
-        nothing = np.empty(0)
+        self.check_gradient(arrays)
+        pairs, nothing = self.comparisons.pairs, np.empty(0)
         return CPUGradient(pairs, self.scale, arrays["w"], nothing, None, None, self.cross_terms)
-
-
-def _check_finite(arrays: Mapping[str, np.ndarray], name: str) -> None:
-    if not np.isfinite(arrays[name]).all():
-        raise ValueError(f"{name!r} has a value that is not finite.")

@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
+from ...core.columns import is_wide
 from .kernels.compiler import COMMON_BLOCK, WIDTH
 from .kernels.pairs import ends_below
 from .workers import GRAIN, Workers
@@ -55,7 +56,7 @@ class Rows:
     @cached_property
     def squared_norms(self) -> np.ndarray:
         """‖x‖² of each row."""
-        return np.asarray(self.matrix.multiply(self.matrix).sum(axis=1)).ravel()
+        return np.bincount(self._row_of_value(), np.square(self.row_val), self.n_rows)
 
     @cached_property
     def largest(self) -> np.ndarray:
@@ -67,7 +68,7 @@ class Rows:
     @cached_property
     def column_sizes(self) -> np.ndarray:
         """Σ|x| of each feature, and a little more, so that sums of other orders stay below."""
-        column = np.repeat(np.arange(self.n_features), np.diff(self.col_ptr))
+        column = np.repeat(np.arange(self.n_features), self.lengths)
         return np.bincount(column, np.abs(self.col_val), self.n_features) * (1.0 + 1e-9)
 
     @cached_property
@@ -84,10 +85,6 @@ class Rows:
         squares = np.square(self.row_val / np.where(self.largest > 0, self.largest, 1.0)[row])
         second, fourth = (np.bincount(row, part, self.n_rows) for part in (squares, squares**2))
         return np.divide(second**2, fourth, out=np.zeros(self.n_rows), where=fourth > 0)
-
-    def squared_lengths(self) -> np.ndarray:
-        """Return Σx² of each row."""
-        return np.bincount(self._row_of_value(), np.square(self.row_val), self.n_rows)
 
     def _row_of_value(self) -> np.ndarray:
         return np.repeat(np.arange(self.n_rows), np.diff(self.row_ptr))
@@ -137,7 +134,7 @@ def number_features(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
     the other have nearly equal lengths, which processors predict.
     """
     columns, indices = None, X.indices
-    if X.shape[1] > 4 * X.nnz + 1000:  # arrays as long as the number of columns would be too long
+    if is_wide(X):
         columns, indices = np.unique(indices, return_inverse=True)
     length = np.bincount(indices)
     n_features = int(np.count_nonzero(length))

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...core.atoms import ZERO, Atom, positioned, renumbered
-from ...core.protocols import Loss, Move, Problem, Step, Vertex
-from ...core.snapshot import Arrays, check_arrays
+from ...core.atoms import ZERO, Atom
+from ...core.protocols import Loss, Move, Step, Vertex
+from ...core.snapshot import Arrays
 from ..cpu.corrective import Sample
+from ..cpu.hosted import HostedProblem
 from ..cpu.kernels.losses import CODES
 from .corrective import CardCorrections
 from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
@@ -31,9 +32,6 @@ SEARCH_POINTS = 10
 
 #: Recorded queues of work that are kept, one per combination of arrays that it runs on.
 MOST_RECORDED = 64
-
-#: Stands in for a zero that is divided by.
-TINY = float(np.finfo(np.float64).tiny)
 
 #: No atoms, and no feature pair to learn.
 NOTHING_TOLD = np.array([-1, -1, 0, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0, 0, 0])
@@ -64,7 +62,7 @@ class CUDAMargins(Held):
         return self._device.download(self.array)
 
 
-class CUDAProblem(Problem):
+class CUDAProblem(HostedProblem):
     """Mean loss of the margins of a convex combination of atoms.
 
     Parameters
@@ -91,11 +89,8 @@ class CUDAProblem(Problem):
         prior: float = 0.0,
         sample: Sample | None = None,
     ) -> None:
-        self.card, self.device, self.features = card, card.device, features
-        self.sample = sample
-        self.loss, self.code = loss, CODES[type(loss)]
-        self.scale, self.prior = float(scale), float(prior)
-        self.n_comparisons, self.n_features = card.n, card.n_features
+        super().__init__(card.of, features, loss, scale, prior, sample)
+        self.card, self.device, self.code = card, card.device, CODES[type(loss)]
         device = self.device
         self.pool = Pool(lambda: device.empty(card.n))
         self.pulls_pool = Pool(lambda: Pulls(card))
@@ -370,12 +365,11 @@ class CUDAProblem(Problem):
                 margins.pulls = HeldPulls(self.pulls_pool, self.card)
                 margins.pulls.array.queue(self.code, margins.array, *self.weighting)
             return CUDAGradient(self, margins.pulls, margins, None)
-        total = self.weight_of(batch) if batch_weight is None else batch_weight
         weights, pulls = Held(self.pool), HeldPulls(self.pulls_pool, self.card)
         self.device.clear(weights.array)
         self.device.run(
             "batch_weights", len(batch), len(batch), self.device.upload(batch.astype(np.int64)),
-            *self.weighting, max(total, TINY), weights.array,
+            *self.weighting, self.batch_total(batch, batch_weight), weights.array,
         )  # fmt: skip
         pulls.array.queue(self.code, margins.array, weights.array, 1)
         return CUDAGradient(self, pulls, margins, weights)
@@ -403,24 +397,7 @@ class CUDAProblem(Problem):
         self.device.copy(self._host_climb, pulls.climb[:CLIMB_HEAD])
         self.device.copy(self._host_score, pulls.best_score)
 
-    def weight_of(self, batch: np.ndarray) -> float:
-        """Return the weight of a batch, as `batch_weight` counts it."""
-        of = self.card.of
-        return float(of.omega[batch].sum()) if of.omega_step else float(len(batch))
-
-    def exact_search_cost(self) -> float:
-        """Return the number of multiplications of a search of all pairs of features."""
-        return float(self.card.of.pairs.row_cost.sum())
-
-    # --- numbers of features, snapshots ----------------------------------------------------------
-
-    def to_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
-        return renumbered(atoms, self.features)
-
-    def from_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the problem's own feature numbers."""
-        return positioned(atoms, self.features)
+    # --- snapshots -------------------------------------------------------------------------------
 
     def snapshot(self, margins: CUDAMargins) -> Arrays:
         """Return the margins, and the feature pairs whose terms are stored."""
@@ -428,12 +405,7 @@ class CUDAProblem(Problem):
 
     def restore(self, arrays: Mapping[str, np.ndarray]) -> CUDAMargins:
         """Return the margins of a snapshot."""
-        margins = (np.float64, (self.n_comparisons,))
-        check_arrays(arrays, {"margins": margins, "known": (np.int64, (-1, 2))})
-        low, high = arrays["known"].T
-        if not ((low >= 0) & (low < high) & (high < self.n_features)).all():
-            raise ValueError("'known' has a feature pair that does not exist.")
-        _check_finite(arrays, "margins")
+        self.check_snapshot(arrays)
         self.card.terms.learn(list(map(tuple, arrays["known"].tolist())))
         out = CUDAMargins(self)
         self.device.copy(out.array, self.device.upload(arrays["margins"]))
@@ -441,8 +413,7 @@ class CUDAProblem(Problem):
 
     def restore_gradient(self, arrays: Mapping[str, np.ndarray]) -> CUDAGradient:
         """Return the gradient of a snapshot."""
-        check_arrays(arrays, {"w": (np.float64, (self.card.n_pairs,))})
-        _check_finite(arrays, "w")
+        self.check_gradient(arrays)
         pulls = HeldPulls(self.pulls_pool, self.card)
         self.device.copy(pulls.array.w, self.device.upload(arrays["w"]))
         pulls.array.queue_diagonal()
@@ -451,8 +422,3 @@ class CUDAProblem(Problem):
 
 def _queue_links(pulls: Pulls) -> None:
     pulls.queue_link_weights()
-
-
-def _check_finite(arrays: Mapping[str, np.ndarray], name: str) -> None:
-    if not np.isfinite(arrays[name]).all():
-        raise ValueError(f"{name!r} has a value that is not finite.")

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...core.atoms import positioned, renumbered
+from ...core.atoms import are_atoms, positioned, renumbered
 from ...core.line_search import search_in_rounds
 from ...core.protocols import (
     Correction,
@@ -21,7 +21,8 @@ from ...core.protocols import (
     Statistics,
     Step,
 )
-from ...core.snapshot import Arrays, check_arrays
+from ...core.snapshot import Arrays, check_arrays, check_finite
+from ..cpu import statistics
 from .member import PerShard, best_of
 from .shard import CORRECTS, Direction, Past
 from .team import Order, Question, Team
@@ -81,10 +82,7 @@ class DaskLayout(Layout):
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
         (sums,) = self.team.ask(Question("statistics"))
-        total, margin, values, own, n_anchors = sums.tolist()
-        # Where no two dot products differ, go by the size of the rows.
-        typical = margin / total or self._mean_square
-        return Statistics(total, typical, int(n_anchors), values / total, own / total)
+        return statistics.from_sums(sums, lambda: self._mean_square)
 
     def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> DaskProblem:
         """Return the problem of a loss, a scale and a prior."""
@@ -384,14 +382,11 @@ class DaskProblem(Problem):
             raise ValueError("'shifted' or 'changes' has not the expected length or order.")
         if not np.isin(number, np.flatnonzero(corrects)).all():
             raise ValueError("'shifted' names a correction that does not exist.")
-        for name in ("weights", "sizes", "changes"):
-            if not np.isfinite(arrays[name]).all():
-                raise ValueError(f"{name!r} has a value that is not finite.")
+        check_finite(arrays, "weights", "sizes", "changes")
         return past
 
     def _check_atoms(self, name: str, atoms: np.ndarray) -> None:
-        i, j, sign = atoms.T
-        if not ((i >= 0) & (i < j) & (j < self.n_features) & (np.abs(sign) == 1)).all():
+        if not are_atoms(atoms.T, self.n_features).all():
             raise ValueError(f"{name!r} has an atom that does not exist.")
 
 

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ...core.atoms import Atom
+from ...core.atoms import NOTHING, Atom
 from ...core.protocols import Loss, Move, Step
 from ...core.trace import NO_ATOM
+from ..cpu import statistics
 from ..cpu.comparisons import make_comparisons
 from ..cpu.corrective import Sample
 from ..cpu.gradient import CPUGradient
@@ -82,7 +83,7 @@ class Direction(NamedTuple):
     def of(cls, move: Move) -> Direction:
         """Return the direction of a move."""
         numbers = np.array(encoded(move), dtype=np.int64)
-        return cls(numbers, np.empty((0, 3), dtype=np.int64), np.empty(0))
+        return cls(numbers, *NOTHING)
 
 
 #: A move that is a correction.
@@ -320,19 +321,7 @@ class Shard:
 
     def _statistics(self) -> np.ndarray:
         """Return weight, margins of the dot product, values and ‖x‖² per anchor, and anchors."""
-        of = self.comparisons
-        omega = np.ones(of.n_comparisons) if self.weights is None else self.weights
-        margins = np.abs(of.dot_margins)
-        margins[margins <= of.dot_rounding] = 0.0
-        return np.array(
-            [
-                omega.sum(),
-                (margins * omega).sum(),
-                (of.rows.n_values()[of.anchors] * omega).sum(),
-                (of.rows.squared_lengths()[of.anchors] * omega).sum(),
-                len(np.unique(of.anchors[omega > 0])),
-            ]
-        )
+        return statistics.sums(self.comparisons, self.weights)
 
     def _sizes(self) -> np.ndarray:
         """Return the numbers of comparisons, rows and values."""
