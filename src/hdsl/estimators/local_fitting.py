@@ -19,6 +19,7 @@ from ..core.snapshot import Arrays, part_of
 from ..files.checkpoint import digest
 from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
+from .arrays import csr_from_arrays, csr_to_arrays
 from .callbacks import Tasks
 from .fitting import Fit, Learned, Stage, all_of, check_memory, chosen_sizes
 from .linear import check_array
@@ -26,7 +27,7 @@ from .monitor import Monitor, Score
 from .path import take_record, take_scores
 from .progress import Progress
 from .refit import Refit
-from .regions import centers_from_arrays, centers_to_arrays, make_regions
+from .regions import make_regions
 
 if TYPE_CHECKING:
     from ..backends.cpu.workers import Workers
@@ -78,7 +79,7 @@ class LocalStage(Stage):
             "assigned": np.frombuffer(digest(self.assigned)["sha256"].encode(), np.uint8),
         }
         if isinstance(self.regions, Centers):  # k-means may round otherwise on other threads
-            arrays |= centers_to_arrays(self.regions.centers)
+            arrays |= csr_to_arrays(self.regions.centers, "centers")
         return arrays
 
     def restore(self, arrays: Arrays, shape: tuple[int, int]) -> None:
@@ -88,7 +89,7 @@ class LocalStage(Stage):
         if not 0.0 < self.local_scale < math.inf:
             raise ValueError("local_scale must be a finite number > 0.")
         if "centers" in arrays:
-            self.regions = Centers(centers_from_arrays(arrays, shape[1]))
+            self.regions = Centers(csr_from_arrays(arrays, "centers", shape[1]))
 
     def check_assigned(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Raise ValueError unless rows are in the regions where they were in a snapshot."""
