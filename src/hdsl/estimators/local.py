@@ -104,7 +104,7 @@ class LocalHDSL(SimilarityModel):
     callback : callable or None, default=None
         Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
         ``blocks`` and ``seconds``; True stops the run.
-    random_state, n_jobs, memory_limit
+    random_state, n_jobs, verbose, memory_limit
         As in `HDSL`.
 
     Attributes
@@ -186,6 +186,7 @@ class LocalHDSL(SimilarityModel):
         callback: Callable[[ProductState], bool | None] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
         memory_limit: str | float | None = "auto",
     ) -> None:
         self.n_regions = n_regions
@@ -211,6 +212,7 @@ class LocalHDSL(SimilarityModel):
         self.callback = callback
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.memory_limit = memory_limit
 
     # --- fitting ---------------------------------------------------------------------------------

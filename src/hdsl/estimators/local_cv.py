@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Iterator
+from collections.abc import Iterable
 from copy import copy
 from itertools import product
 from typing import Any, NamedTuple
@@ -19,6 +19,7 @@ from ..triplets import PointKFold
 from . import monitor
 from .local import LocalHDSL
 from .model import SimilarityModel
+from .progress import GridProgress
 from .supervision import Supervision
 
 
@@ -27,6 +28,11 @@ class Candidate(NamedTuple):
 
     n_regions: int
     local_scale: float | str
+
+    def __str__(self) -> str:
+        if self.n_regions == 0:
+            return "no regions"
+        return f"{self.n_regions} regions, local scale {self.local_scale}"
 
 
 class LocalHDSLCV(SimilarityModel):
@@ -45,6 +51,8 @@ class LocalHDSLCV(SimilarityModel):
         Carries all other parameters; None is ``LocalHDSL()``. Its scale is that of M.
     cv : int, splitter or iterable, default=3
         As in `HDSLCV`.
+    verbose : int, default=0
+        As in `HDSLCV`: a live line, or a line per finished run.
 
     Attributes
     ----------
@@ -77,11 +85,13 @@ class LocalHDSLCV(SimilarityModel):
         local_scales: Any = ("auto",),
         estimator: LocalHDSL | None = None,
         cv: Any = 3,
+        verbose: int = 0,
     ) -> None:
         self.n_regions = n_regions
         self.local_scales = local_scales
         self.estimator = estimator
         self.cv = cv
+        self.verbose = verbose
 
     def fit(
         self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
@@ -104,14 +114,22 @@ class LocalHDSLCV(SimilarityModel):
         whole = Supervision.check(
             type(self).__name__, rows, y, triplets=triplets, sample_weight=sample_weight
         )
-        models = [clone(estimator).set_params(**one._asdict()) for one in candidates]
-        folds = [[_score(model, *sides) for model in models] for sides in self._folds(whole)]
-        scores, errors = np.moveaxis(np.array(folds), -1, 0)  # each (n_folds, n_candidates)
-        mean, error = scores.mean(axis=0), np.sqrt(np.square(errors).sum(axis=0)) / len(folds)
-        if len(folds) > 1:  # the scores of a few folds may agree by chance
-            error = np.maximum(error, scores.std(axis=0, ddof=1) / np.sqrt(len(folds)))
-        best = int(mean.argmax())
-        chosen = int(np.flatnonzero(mean >= mean[best] - error[best])[0])  # the simplest first
+        models = [clone(estimator).set_params(**one._asdict(), verbose=0) for one in candidates]
+        splits = list(self._splits(whole))
+        found = np.empty((len(splits), len(models), 2))
+        with GridProgress(self.verbose, len(splits) * len(models)) as shown:
+            for fold, split in enumerate(splits):
+                sides = _sides(whole, fold, split)
+                for k, model in enumerate(models):
+                    fitted, found[fold, k] = _score(model, *sides)
+                    shown.add_local(fitted, fold, found[fold, k, 0])
+            scores, errors = np.moveaxis(found, -1, 0)  # each (n_folds, n_candidates)
+            mean, error = scores.mean(axis=0), np.sqrt(np.square(errors).sum(axis=0)) / len(splits)
+            if len(splits) > 1:  # the scores of a few folds may agree by chance
+                error = np.maximum(error, scores.std(axis=0, ddof=1) / np.sqrt(len(splits)))
+            best = int(mean.argmax())
+            chosen = int(np.flatnonzero(mean >= mean[best] - error[best])[0])  # the simplest first
+            shown.end(float(mean[chosen]), str(candidates[chosen]))
         checked.cv_results_ = {
             "param_n_regions": np.array([one.n_regions for one in candidates]),
             "param_local_scale": np.array([one.local_scale for one in candidates], dtype=object),
@@ -119,9 +137,9 @@ class LocalHDSLCV(SimilarityModel):
             "error_test_score": error,
             **{f"split{k}_test_score": own for k, own in enumerate(scores)},
         }
-        checked.best_estimator_ = models[chosen].fit(
-            X, y, triplets=triplets, sample_weight=sample_weight
-        )
+        model = models[chosen].set_params(verbose=max(estimator.verbose, self.verbose))
+        model.fit(X, y, triplets=triplets, sample_weight=sample_weight)
+        checked.best_estimator_ = model.set_params(verbose=estimator.verbose)
         checked.best_params_ = candidates[chosen]._asdict()
         checked.best_score_ = float(mean[chosen])
         user_input.replace_fitted(self, checked)
@@ -143,24 +161,15 @@ class LocalHDSLCV(SimilarityModel):
         first = [Candidate(0, "auto")] if counts[0] == 0 else []
         return first + [Candidate(*pair) for pair in product(filter(None, counts), scales)]
 
-    def _folds(self, whole: Supervision) -> Iterator[tuple[Supervision, Supervision]]:
-        """Split by rows; none is on both sides."""
+    def _splits(self, whole: Supervision) -> Iterable[tuple[Any, Any]]:
+        """Return the rows to train on and those to validate on, of each fold."""
         counted = isinstance(self.cv, numbers.Integral)
         if whole.is_judged and counted:
-            splits = PointKFold(int(self.cv), shuffle=True, random_state=0).split(whole.X)
-        else:
-            splitter = check_cv(self.cv, whole.y, classifier=not whole.is_judged)
-            if counted:
-                splitter.shuffle, splitter.random_state = True, 0  # rows may come sorted
-            splits = splitter.split(whole.X, whole.y)
-        for k, (train, held) in enumerate(splits):
-            parts = whole.take(np.asarray(train)), whole.take(np.asarray(held))
-            if not all(part.counts() for part in parts):
-                raise ValueError(
-                    f"Fold {k} of cv has nothing to train on, or nothing to validate on: use fewer "
-                    "folds."
-                )
-            yield parts
+            return PointKFold(int(self.cv), shuffle=True, random_state=0).split(whole.X)
+        splitter = check_cv(self.cv, whole.y, classifier=not whole.is_judged)
+        if counted:
+            splitter.shuffle, splitter.random_state = True, 0  # rows may come sorted
+        return splitter.split(whole.X, whole.y)
 
     @property
     def similarity_(self) -> LocalSimilarity:  # type: ignore[override]
@@ -194,8 +203,23 @@ class LocalHDSLCV(SimilarityModel):
         return self.best_estimator_.importance(X, **options)
 
 
-def _score(model: LocalHDSL, train: Supervision, held: Supervision) -> monitor.Estimate:
-    """Return the score of a model, fitted on one side, on the other one."""
+def _sides(
+    whole: Supervision, fold: int, split: tuple[Any, Any]
+) -> tuple[Supervision, Supervision]:
+    """Return both sides of a fold; no row is on both."""
+    train, held = (whole.take(np.asarray(rows)) for rows in split)
+    if not (train.counts() and held.counts()):
+        raise ValueError(
+            f"Fold {fold} of cv has nothing to train on, or nothing to validate on: use fewer "
+            "folds."
+        )
+    return train, held
+
+
+def _score(
+    model: LocalHDSL, train: Supervision, held: Supervision
+) -> tuple[LocalHDSL, monitor.Estimate]:
+    """Return a model that is fitted on one side, and its score on the other one."""
     if train.is_judged:
         fitted = clone(model).fit(
             train.X, triplets=train.compared, sample_weight=train.compared_weights
@@ -206,4 +230,4 @@ def _score(model: LocalHDSL, train: Supervision, held: Supervision) -> monitor.E
         score = monitor.label_score(
             train.X, train.y, held.X, held.y, held.weights, n_jobs=model.n_jobs
         )
-    return score(fitted.similarity_)
+    return fitted, score(fitted.similarity_)

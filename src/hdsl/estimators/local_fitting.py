@@ -25,7 +25,7 @@ from .fitting import Fit, Learned, Stage, all_of, check_memory, chosen_sizes
 from .linear import check_array
 from .monitor import Monitor, Score
 from .path import take_record, take_scores
-from .progress import Progress
+from .progress import LocalProgress, Progress
 from .refit import Refit
 from .regions import make_regions
 
@@ -154,7 +154,8 @@ class LocalFit(Fit):
         local = Local(stage.local_scale, regions, sizes, layout.numbers)
         scores = self.make_local_monitor(stage, local)
         loss = losses.checked(losses.get(model.loss))
-        callback: Any = all_of(scores, model.callback)
+        shown: Any = progress.follow(max(self.limit, 1), scores)
+        callback: Any = all_of(scores, shown, model.callback)
         with self.damage_explained():
             result: Any = product_frank_wolfe(
                 layout.problem(loss, stage.scale, stage.local_scale, stage.prior),
@@ -231,13 +232,14 @@ def learn_local(fit: LocalFit | Refit, checked: LocalHDSL) -> None:
     from ..backends.cpu.workers import Workers  # compiled code is loaded by the first fit
 
     model: Any = fit.model
-    with Workers(model.n_jobs) as workers, Progress(0) as progress:
+    with Workers(model.n_jobs) as workers, LocalProgress(model.verbose) as progress:
         found = fit.run(workers, progress, Tasks(model))
-    try:
-        _store(checked, found)
-    except KeyboardInterrupt:
-        _store(checked, found._replace(result=replace(found.result, status="interrupted")))
-    user_input.replace_fitted(model, checked)
+        try:
+            _store(checked, found)
+        except KeyboardInterrupt:
+            _store(checked, found._replace(result=replace(found.result, status="interrupted")))
+        user_input.replace_fitted(model, checked)
+        progress.end(model)
 
 
 def _store(model: Any, learned: Learned) -> None:
