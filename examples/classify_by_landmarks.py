@@ -38,7 +38,7 @@ print(f"{len(y)} docstrings of {', '.join(np.unique(y))}")
 svm = GridSearchCV(LinearSVC(random_state=0), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
 model = HDSL(objective="classification", max_iter=100, random_state=0).fit(X, y)
 plain, learned = (
-    SimilarityClassifier(similarity, landmarks=200, max_iter=100, random_state=0).fit(X, y)
+    SimilarityClassifier(similarity, landmarks=200, max_iter=30, random_state=0).fit(X, y)
     for similarity in (None, model)
 )
 
