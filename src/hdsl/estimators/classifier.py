@@ -65,8 +65,8 @@ def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
 class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     """Sparse linear classifier on the similarities to some landmarks.
 
-    The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty leaves few landmarks
-    with a weight. If S is good, so that most rows are more similar to landmarks of their own class
+    The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty sets many of the
+    weights to 0. If S is good, so that most rows are more similar to landmarks of their own class
     than to those of others, a few are enough: `hdsl.theory` has the bound. More than two classes
     are told apart one against the rest.
 
@@ -80,7 +80,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         count in the length.
     landmarks : "all", int or array-like of int, default=500
         All training rows, so many in all, drawn from each class by its share, at least 2, or the
-        rows with these numbers. Most get no weight.
+        rows with these numbers. Those without a weight in any class are dropped.
     cosine : bool, default=False
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)).
     loss : {"squared_hinge", "log_loss"}, default="squared_hinge"
