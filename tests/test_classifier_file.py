@@ -57,7 +57,7 @@ def test_a_saved_classifier_gives_the_same_bits(kind, form, y, parameters, path)
     found.save(path)
     stored = hdsl.load(path)
     assert type(stored) is SimilarityClassifier
-    for rows in (form(X), X if form is np.asarray else form(X[::-1])):
+    for rows in (form(X), form(X[:1])):  # one row takes another way through BLAS
         for name in ("decision_function", "predict", "predict_proba"):
             if hasattr(found, name):
                 values = getattr(found, name)(rows), getattr(stored, name)(rows)
