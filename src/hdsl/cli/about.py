@@ -95,6 +95,7 @@ def _model_facts(path: Path) -> dict[str, object]:
         "prior": float(f"{model.prior_:.6g}"),
         "triplets": model.n_triplets_,
         "regions": getattr(model, "n_regions_", 0),
+        "pairs of regions": sum(map(len, getattr(model, "local_weights_", ()))),
         "iterations": model.n_iter_,
         "status": model.status_,
         "words": collection.vectorizer is not None,
