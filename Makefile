@@ -5,7 +5,8 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
 MUTANTS ?=
-KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_comparisons.py tests/test_conformance.py tests/test_search.py
+KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_comparisons.py tests/test_conformance*.py \
+	tests/test_shards.py tests/test_search.py
 # Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
 ANY_VERSION := test_benchmarks test_docs test_examples test_experiments_real test_pairwise \
 	test_structure test_supply
@@ -51,7 +52,7 @@ test-slow: $(READY)  ## run the tests that take minutes, which `make test` leave
 
 test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `pip install hdsl[cuda]` in .venv
 	.venv/bin/python -c "from hdsl.backends.cuda.runtime import get_device; print(get_device().name)"
-	$(RUN) pytest tests/test_cuda.py tests/test_device.py tests/test_card_search.py tests/test_conformance.py -k "cuda or card" $(PYTEST_ARGS)
+	$(RUN) pytest tests/test_cuda.py tests/test_device.py tests/test_card_search.py tests/test_conformance*.py -k "cuda or card" $(PYTEST_ARGS)
 
 lint: $(READY)  ## run ruff, mypy and the import contract
 	$(RUN) ruff check .

@@ -1,4 +1,4 @@
-"""Dask clusters for tests: one of threads in this process, started by the first test that asks."""
+"""Dask clusters for tests: one of threads, started by the first test that asks, and short fits."""
 
 import atexit
 import itertools
@@ -6,6 +6,9 @@ from functools import cache
 from importlib.util import find_spec
 
 import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
 
 HAS_DASK = find_spec("distributed") is not None
 
@@ -55,3 +58,33 @@ def cluster_layout(X, compared, weights=None, *, client=None, n_shards=3, n_work
     if n_workers is not None:
         team.excluded |= set(team.workers()[n_workers:])
     return builder.layout(team)
+
+
+def data(n=60, d=30, T=400, seed=0):
+    """Return rows, labels and triplets."""
+    rng = np.random.default_rng(seed)
+    X = sp.csr_array(sp.random_array((n, d), density=0.3, rng=rng, format="csr"))
+    compared = rng.integers(n, size=(T, 3))
+    return X, rng.integers(3, size=n), compared[compared[:, 1] != compared[:, 2]]
+
+
+def settings_of(**params):
+    """Return parameters of a short fit."""
+    return {"max_iter": 12, "random_state": 0, "n_targets": 2, "n_impostors": 2, **params}
+
+
+def bytes_of(model, folder):
+    """Return the bytes of the model's file."""
+    path = folder / "model.hdsl"
+    model.local().save(path)
+    return path.read_bytes()
+
+
+def assert_same_path(one, other):
+    """Compare two models and their paths up to rounding."""
+    assert_array_equal(one.atoms_, other.atoms_)
+    assert (one.status_, one.n_iter_, one.n_triplets_) == (
+        other.status_, other.n_iter_, other.n_triplets_,
+    )  # fmt: skip
+    assert other.objective_ == pytest.approx(one.objective_, abs=1e-9)
+    assert_allclose(other.trace_["objective"], one.trace_["objective"], atol=1e-9)

@@ -89,3 +89,62 @@ def rows_file(tmp_path):
 
     sp.save_npz(tmp_path / "rows.npz", rows_and_labels()[0])
     return tmp_path / "rows.npz"
+
+
+@pytest.fixture
+def threads():
+    """Yield a client of two workers that are threads of this process: quick, no processes."""
+    import clusters
+
+    client = clusters.threads()
+    with client.as_current():
+        yield client
+
+
+@pytest.fixture(scope="session")
+def found():
+    """Return a search by labels; tests do not change it."""
+    from searches import X, Y, search
+
+    return search().fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """Yield a browser; per module, since Playwright keeps an event loop in this thread."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        pytest.skip("no chromium or google-chrome on this machine")
+    flags = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with playwright.sync_playwright() as started:
+        browser = started.chromium.launch(executable_path=program, args=flags)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def show(chromium, tmp_path):
+    """Write a report, open it, and hold against it all that it says or asks for in the end."""
+    contexts, said = [], []
+
+    def show(model, X=None, y=None, *, window=(), **parts):
+        path = tmp_path / f"{len(contexts)}.html"
+        model.report(path, X, y, **parts)
+        desk = {"viewport": {"width": 1200, "height": 900}}
+        context = chromium.new_context(**desk | dict(window))
+        context.set_default_timeout(20_000)
+        contexts.append(context)
+        page = context.new_page()
+        page.on("console", lambda message: said.append(message.text))
+        page.on("pageerror", lambda error: said.append(str(error)))
+        page.on("dialog", lambda dialog: (said.append(dialog.message), dialog.dismiss()))
+        page.on("request", lambda request: request.url == path.as_uri() or said.append(request.url))
+        page.goto(path.as_uri())
+        return page
+
+    yield show
+    for context in contexts:
+        context.close()
+    assert said == []

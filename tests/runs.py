@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+import reference
 from hdsl.core.atoms import Atom
 from hdsl.core.oracle import ORACLES
 from hdsl.core.protocols import Oracle, Vertex
@@ -16,6 +17,8 @@ from pairwise import pairwise
 from strategies import make_twin, random_arrays
 
 NEVER = -1.0  # a tol that no gap reaches
+#: Every way to take steps.
+STEPS = [*((rule, "line_search") for rule in RULES), ("forward", "2/(k+2)")]
 
 
 def run(
@@ -102,3 +105,45 @@ def assert_same_model(a, b):
     assert_array_equal(a.atoms, b.atoms)
     assert_array_equal(a.weights, b.weights)
     assert a.objective == b.objective
+
+
+def dense_model(twin, result):
+    """Return the matrix and the margins of a result or state, from its atoms."""
+    atoms = twin.inside(result.atoms)
+    M = reference.model_matrix(atoms, result.weights, twin.dense.d, twin.dense.scale)
+    return M, twin.dense.offset + twin.dense.margins_of(M)
+
+
+class Watch:
+    """A callback that compares each state with the dense reference."""
+
+    def __init__(self, twin, *, falls=True, upper=np.inf, one_atom_each=True):
+        self.twin, self.dense, self.falls, self.upper = twin, twin.dense, falls, upper
+        self.one_atom_each = one_atom_each
+        self.size, self.models = twin.dense.margin_size(), []
+
+    def __call__(self, state):
+        dense, k = self.dense, len(self.models)
+        assert state.n_iter == k
+        assert (state.weights > 0).all()
+        assert abs(state.weights.sum() - 1) <= 1e-12
+        assert len(np.unique(state.atoms, axis=0)) == len(state.weights)
+        M, margins = dense_model(self.twin, state)
+        assert reference.is_psd(M)
+        if self.one_atom_each:
+            assert M.any(axis=0).sum() <= 2 * (k + 1)
+            assert np.count_nonzero(M) <= 4 * (k + 1)
+        assert_allclose(state.margins, margins, rtol=0, atol=1e-10 * self.size)
+        # Margins are known to a few units in the last place, which the loss's slope magnifies.
+        pull = dense.omega @ np.abs(dense.ell1(margins))
+        rounding = 1e-13 * pull * self.size + (1e-13 * self.size) ** 2
+        value = dense.value(margins)
+        assert state.objective == pytest.approx(value, rel=1e-12, abs=100 * rounding)
+        if self.falls and self.models:
+            assert state.objective <= self.models[-1][2] * (1 + 1e-12) + rounding
+        if state.gap_is_exact:
+            tolerance = 1e-9 * (dense.score_size(margins) + pull * self.size)
+            tolerance += 1e-13 * self.size**2  # slopes are as wrong as margins next to a kink
+            assert state.gap == pytest.approx(dense.gap(M, margins), abs=tolerance)
+            assert state.gap >= max(value - self.upper, 0.0) - tolerance
+        self.models.append((state.atoms, state.weights, state.objective))

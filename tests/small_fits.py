@@ -139,3 +139,8 @@ def assert_whole(model, rows=X, triplets=T, weights=None):
     replayed = model.at(len(model.trace_) - 1).at(model.n_iter_)
     assert_array_equal(replayed.atoms_, model.atoms_)
     assert_allclose(replayed.weights_, model.weights_, rtol=0, atol=1e-12)
+
+
+def dense(Z):
+    """Return an array of a matrix of any kind."""
+    return Z.toarray() if sp.issparse(Z) else np.asarray(Z)

@@ -13,7 +13,6 @@ from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.baselines import (
@@ -35,6 +34,7 @@ from hdsl.core import losses
 from hdsl.estimators.mining import Mining
 from hdsl.estimators.supervision import Supervision
 from hdsl.evaluate import knn_error, triplet_accuracy
+from sklearn_checks import every_check
 from strategies import LOSSES, matrices, random_arrays
 
 # scikit-learn's checks have small classes.
@@ -73,16 +73,11 @@ def mined(X, y, **parameters):
 # --- scikit-learn's own checks -------------------------------------------------------------------
 
 
-CHECKED = parametrize_with_checks(
-    [
-        DiagonalSimilarity("l1", alpha=0.01, warm_start=True),
-        OASIS(n_steps=300),
-        COMET(max_iter=100, tol=0.01),
-    ]
-).args
-
-
-@pytest.mark.parametrize(CHECKED[0], list(CHECKED[1]))  # scikit-learn 1.6 makes a generator
+@every_check(
+    DiagonalSimilarity("l1", alpha=0.01, warm_start=True),
+    OASIS(n_steps=300),
+    COMET(max_iter=100, tol=0.01),
+)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

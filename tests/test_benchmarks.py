@@ -114,6 +114,15 @@ def test_kernels_are_compiled_and_loaded_in_new_processes(monkeypatch):
 
 
 @pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, and no card")
+def test_gpu_fit_times_the_parts_of_corrections(monkeypatch):
+    monkeypatch.setattr(runtime, "get_device", lambda name="cuda": next(iter(DEVICES.values())))
+    records = run_toy("gpu_fit", steps=("corrective",), iterations=3)
+    for found, name in zip(records, ("cpu", "cuda"), strict=True):
+        assert found["benchmark"] == f"gpu_fit.{name} corrective"
+        assert {"curvature", "shift"} <= set(found["extra"]["correction_seconds"])
+
+
+@pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, and no card")
 def test_one_gpu_takes_oracles_batches_and_storage(monkeypatch):
     monkeypatch.setattr(one_gpu, "make_device", lambda: next(iter(DEVICES.values())))
     options = {"oracles": ("exact",), "batch_size": 50, "storage": "float32"}

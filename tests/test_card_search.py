@@ -1,5 +1,8 @@
 """The search on a graphics card: the lists of the slow twin and of the CPU."""
 
+import contextlib
+import copy
+import pickle
 from functools import partial
 
 import numpy as np
@@ -135,14 +138,105 @@ def test_the_classifier_and_mining_use_the_device(device):
         ),
         "mining": lambda where: neighbor_triplets(X, topic, 2, 3, device=where),
     }
-    launched, launch = [], device.launch
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(device, "launch", lambda *args: launched.append(args[0]) or launch(*args))
+        launched = count_launches(patch, device)
         for call in calls.values():
             launched.clear()
             found = on(device, 32, partial(call, "cuda"))
             assert "search_chunk" in launched
             assert_array_equal(found, call("cpu"))
+
+
+# --- an index that is kept ------------------------------------------------------------------------
+
+
+def count_launches(patch, device):
+    """Return a list that gets the name of every kernel that the device runs."""
+    launched, launch = [], device.launch
+    patch.setattr(device, "launch", lambda *args: launched.append(args[0]) or launch(*args))
+    return launched
+
+
+@needs_device
+@every_device
+@fewer
+@given(case=searches(INTEGERS), chunk_rows=CHUNKS, data=st.data())
+def test_every_search_of_an_index_is_that_of_the_slow_twin(device, case, chunk_rows, data):
+    """The first and the next, of other queries and of its own rows, with more or less memory."""
+    queries, rows, k = case
+    index = search.Index(sp.csr_array(rows))
+    asked = [queries[:1], queries, rows, index.rows]
+    for which in data.draw(st.lists(st.integers(0, 3), min_size=2, max_size=4)):
+        own = which == 3
+        limit = smallest_limit(queries, rows, k) if data.draw(st.booleans()) else "auto"
+        size = min(k, len(rows) - own) or 1
+        options = {"exclude_self": own, "device": "cuda", "memory_limit": limit}
+        found = on(device, chunk_rows, partial(index.top_k, asked[which], size, **options))
+        dense = rows if own else asked[which]
+        assert_found(found, reference.top_k(dense, rows, size, exclude_self=own))
+
+
+@needs_device
+@every_device
+def test_rows_are_sent_to_the_device_once(device, monkeypatch):
+    """By an index, and by the classifier; a copy, a pickle and a new fit begin anew."""
+    X, topic = text_like(80, 60, seed=3, n_topics=4)
+    launched = count_launches(monkeypatch, device)
+    knn = SimilarityKNeighborsClassifier(3, device="cuda").fit(X, topic)
+    expected = SimilarityKNeighborsClassifier(3).fit(X, topic)
+    of_rows = lambda: launched.count("feature_levels")  # noqa: E731 - once per set of rows
+    for queries in (X[:7], None, X[7:9]):
+        found = on(device, 32, partial(knn.kneighbors, queries, return_similarity=False))
+        assert_array_equal(found, expected.kneighbors(queries)[1])
+        assert of_rows() == 1
+    assert launched.count("search_chunk") == 3 * 3
+    index = search.Index(X)
+    for one in (index, index, copy.copy(index), copy.deepcopy(index)):
+        on(device, 32, partial(one.top_k, X[:2], 3, device="cuda"))
+    assert of_rows() == 4
+    again = pickle.loads(pickle.dumps(knn))
+    assert len(pickle.dumps(knn)) < 1.5 * len(pickle.dumps(X))
+    for model in (again, knn.fit(X[:50], topic[:50])):
+        before = of_rows()
+        for _ in range(2):
+            found = on(device, 32, partial(model.predict, X[50:]))
+        assert of_rows() == before + 1
+        assert_array_equal(found, model.set_params(device="cpu").predict(X[50:]))
+
+
+@needs_device
+@every_device
+def test_an_interrupt_leaves_nothing_half_done_in_an_index(device, monkeypatch):
+    X, _ = text_like(70, 50, seed=4)
+    expected, index = search.top_k(X[:9], X, 4), search.Index(X)
+    look = partial(index.top_k, X[:9], 4, device="cuda")
+    launch = device.launch
+    for at in range(1, 14):
+        left = iter([False] * at + [True])
+        with monkeypatch.context() as patch:
+
+            def stop(*args, left=left):
+                if next(left, False):
+                    raise KeyboardInterrupt
+                launch(*args)
+
+            patch.setattr(device, "launch", stop)
+            with contextlib.suppress(KeyboardInterrupt):
+                on(device, 32, look)
+        for _ in range(2):
+            assert_array_equal(on(device, 32, look).rows, expected.rows)
+
+
+@needs_device
+@every_device
+def test_an_index_of_few_features_among_many(device):
+    """Columns that only queries have add nothing; an index may have no value at all."""
+    column = np.array([3, 4000, 4999])
+    few = lambda values, at: sp.csr_array((values, (np.arange(3), at)), shape=(3, 5000))  # noqa: E731
+    queries = few([1.0, 2.0, 3.0], column) + few([5.0, 5.0, 5.0], np.array([7, 8, 9]))
+    for rows in (few([2.0, -1.0, 1.0], column), sp.csr_array((3, 5000))):
+        found = on(device, 8, partial(search.Index(rows).top_k, queries, 2, device="cuda"))
+        assert_found(found, reference.top_k(queries.toarray(), rows.toarray(), 2))
 
 
 # --- refusals ------------------------------------------------------------------------------------

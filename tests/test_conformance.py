@@ -1,141 +1,37 @@
-"""What every implementation of Layout, Problem and Gradient promises, against dense matrices.
-
-A new implementation is one more line in LAYOUTS. Margins are handles: these tests look inside them
-only through `flat`.
-"""
+"""What every implementation of Layout and Problem promises, against dense matrices."""
 
 from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.backends.cpu.pairs
 import reference
-from devices import DEVICES
-from hdsl.backends.cpu.kernels.compiler import CHUNK
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.backends.cuda.layout import CUDALayout
-from hdsl.backends.shards import ShardedLayout
 from hdsl.core import losses
 from hdsl.core.atoms import Atom
-from hdsl.core.oracle import ORACLES
 from hdsl.core.protocols import Move
-from hdsl.core.steps import RULES
+from layouts import (
+    NOTHING,
+    assert_gradient,
+    draw_margins,
+    every_layout,
+    fewer,
+    flat,
+    losses_of,
+    some_twins,
+)
 from pairwise import pairwise
-from runs import assert_same_path, assert_same_run, run_in_parts
 from strategies import (
-    LOSSES,
     atoms,
     comparisons,
-    exact_twins,
     make_twin,
     matrices,
     models,
     random_arrays,
-    random_twin,
-    subsets,
     triplet_weights,
-    twins,
 )
-
-
-class EagerWorkers(Workers):
-    """Threads that share the smallest work."""
-
-    def split(self, n_items, *, grain=1, work=None):
-        return super().split(n_items, grain=1, work=work)
-
-    def team_size(self, work):
-        return super().team_size(1e12)
-
-
-class Given:
-    """A user's loss, without a compiled function: a hyperbola in place of the hinge."""
-
-    def value(self, margin):
-        return np.hypot(1.0, margin - 1.0) - (margin - 1.0)
-
-    def derivative(self, margin):
-        return (margin - 1.0) / np.hypot(1.0, margin - 1.0) - 1.0
-
-    def curvature(self, margin):
-        return np.hypot(1.0, margin - 1.0) ** -3.0
-
-
-ONE = Workers(1)
-LAYOUTS = {
-    "cpu": partial(CPULayout, workers=ONE),
-    "cpu without products": partial(CPULayout, workers=ONE, store_products=False),
-    "cpu on 3 threads": partial(CPULayout, workers=EagerWorkers(3)),
-    **{f"{n} shards": partial(ShardedLayout, workers=ONE, n_shards=n) for n in (1, 2, 3)},
-}
-LAYOUTS |= {
-    f"cuda on {name}": partial(CUDALayout, workers=ONE, device=device)
-    for name, device in DEVICES.items()
-}
-ALL_LOSSES = [*LOSSES, Given()]
-fewer = settings(max_examples=settings().max_examples // 3)
-NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
-
-
-every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
-
-
-def losses_of(layout):
-    """Return the losses that a layout serves: a card computes those of the library only."""
-    return LOSSES if getattr(layout, "func", None) is CUDALayout else ALL_LOSSES
-
-
-def some_twins(layout):
-    return twins(losses_of(layout), layout=layout, compared=comparisons)
-
-
-def flat(margins):
-    """Return margins as one array, in the order of the comparisons."""
-    return np.concatenate(margins) if isinstance(margins, tuple) else np.asarray(margins)
-
-
-def draw_margins(twin, data):
-    """Return the margins of a random model, as a handle and as an array."""
-    margins = twin.ours.margins(*data.draw(models(twin.dense.d)))
-    return margins, flat(margins)
-
-
-# --- the reference itself ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("loss", "width"), pairwise(ALL_LOSSES, [3, 4]))
-def test_reference_gradient_is_the_derivative_of_its_value(loss, width):
-    X, T = random_arrays(0)
-    T = np.column_stack([T, T[::-1, 0]])[:, :width]
-    problem = make_twin(X, T, loss, 5.0, 0.5).dense
-    M = reference.model_matrix([(0, 1, 1), (2, 5, -1)], [0.3, 0.7], problem.d, problem.scale)
-    margins = problem.offset + problem.margins_of(M)
-    G, h = problem.gradient(margins), 1e-6
-    for i, j in np.ndindex(*M.shape):
-        E = np.zeros_like(M)
-        E[i, j] = h
-        rise = problem.value(margins + problem.margins_of(E))
-        fall = problem.value(margins - problem.margins_of(E))
-        assert G[i, j] == pytest.approx((rise - fall) / (2 * h), abs=1e-7)
-
-
-@pytest.mark.parametrize(("loss", "scale", "seed"), pairwise(LOSSES, [0.5, 5.0], [0, 1, 2]))
-def test_reference_optimum_is_certified(loss, scale, seed):
-    upper, lower = random_twin(seed, loss=loss, scale=scale).dense.optimum()
-    assert 0 <= upper - lower <= 1e-10
-
-
-def test_reference_optimum_by_hand():
-    """One triplet, two features: margins run from 0 (e1 - e2) to 4·scale (e1 + e2)."""
-    X, T = [[1.0, 1.0], [1.0, 1.0], [0.0, 0.0]], [[0, 1, 2]]
-    assert_allclose(make_twin(X, T, scale=0.1).dense.optimum(), 0.5 * (1 - 0.4) ** 2, atol=1e-10)
-    assert make_twin(X, T, scale=1.0).dense.optimum().upper == pytest.approx(0.0, abs=1e-15)
-
 
 # --- margins, value and steps --------------------------------------------------------------------
 
@@ -229,214 +125,6 @@ def test_line_search_minimises(layout, data):
     found = dense.value(m + step.step_size * way)
     assert found <= dense.value(m + best * way) * (1 + 1e-9) + 1e-12
     assert step.value == pytest.approx(found, rel=1e-9, abs=1e-12)
-
-
-# --- gradients -----------------------------------------------------------------------------------
-
-
-def assert_gradient(gradient, dense, m, some_atoms):
-    """Compare all that is additive over comparisons with C = -∇f, d × d."""
-    C = -dense.gradient(m)
-    S, size = C + C.T, 1e-12 * max(dense.score_size(m), 1e-290)
-    tolerance = {"rtol": 0.0, "atol": size / dense.scale}
-    assert (gradient.n_features, gradient.scale) == (dense.d, dense.scale)
-    assert_allclose(gradient.diagonal, np.diag(C), **tolerance)
-    features = np.arange(dense.d)[-8:]
-    for some in (features, features[::-1][:3], features[:1]):
-        assert_allclose(gradient.rows(some), S[some], **tolerance)
-    i, j, _ = some_atoms.T
-    assert_allclose(gradient.entries(some_atoms), S[i, j], **tolerance)
-    assert_allclose(gradient.scores(some_atoms), dense.scores(m, some_atoms), rtol=0, atol=size)
-    assert gradient.is_zero() == (not dense.ell1(m).any())
-    assert (
-        0.0
-        <= gradient.rounding
-        <= 1e-12
-        * np.square(dense.X).max()
-        * 2
-        * np.abs(dense.omega * dense.ell1(m)).sum()
-        * (1 + 1e-9)
-    )
-
-
-def draw_batch(twin, data):
-    """Return the numbers of a batch, or None, and the dense problem of these comparisons."""
-    batch = data.draw(st.none() | subsets(twin.dense.T))
-    return (None, twin.dense) if batch is None else (batch, twin.dense.subproblem(batch))
-
-
-@every_layout
-@fewer
-@given(data=st.data())
-def test_gradient(layout, data):
-    """Over all comparisons, or over a batch, which is the problem of these alone."""
-    twin = data.draw(some_twins(layout=layout))
-    margins, m = draw_margins(twin, data)
-    batch, part = draw_batch(twin, data)
-    own = m if batch is None else m[batch]
-    some_atoms = np.array(data.draw(st.lists(atoms(part.d), min_size=1, max_size=6)))
-    gradient = twin.ours.gradient(margins, batch)
-    assert gradient.covers_all == (batch is None)
-    assert_gradient(gradient, part, own, some_atoms)
-    # ⟨M, -∇f⟩ is of the learned part alone, whatever the prior; any model may be asked about.
-    model = data.draw(models(part.d))
-    expected = -(reference.model_matrix(*model, part.d, part.scale) * part.gradient(own)).sum()
-    size = (part.omega @ np.abs(part.ell1(own))) * twin.dense.margin_size()
-    size += part.score_size(own)
-    others = twin.ours.margins(*model)
-    assert gradient.dot(others) == pytest.approx(expected, abs=1e-12 * size)
-    assert model[1] @ gradient.scores(model[0]) == pytest.approx(expected, abs=1e-12 * size)
-
-
-@every_layout
-@fewer
-@given(data=st.data())
-def test_parts_of_a_batch_add_up(layout, data):
-    """With the weight of the whole batch, which is that of its parts."""
-    twin = data.draw(some_twins(layout=layout))
-    margins, m = draw_margins(twin, data)
-    everything = np.arange(twin.dense.T)
-    batch = data.draw(subsets(twin.dense.T))
-    rest = np.setdiff1d(everything, batch)
-    total = twin.ours.weight_of(everything)
-    share = twin.dense.omega[batch].sum()
-    assert twin.ours.weight_of(batch) == pytest.approx(share * total, rel=1e-12)
-    parts = [twin.ours.gradient(margins, p, total).diagonal for p in (batch, rest) if len(p)]
-    expected = twin.ours.gradient(margins).diagonal
-    size = twin.dense.score_size(m) / twin.dense.scale
-    assert_allclose(sum(parts), expected, rtol=0, atol=1e-12 * size)
-
-
-@every_layout
-@fewer
-@given(data=st.data(), after=st.booleans())
-def test_partners(layout, data, after):
-    twin = data.draw(some_twins(layout=layout))
-    margins, m = draw_margins(twin, data)
-    batch, part = draw_batch(twin, data)
-    own = m if batch is None else m[batch]
-    C = -part.gradient(own)
-    tolerance = 1e-12 * part.score_size(own) / part.scale
-    features = np.array(data.draw(st.lists(st.integers(0, part.d - 1), min_size=1, max_size=12)))
-    found = twin.ours.gradient(margins, batch).partners(features, after=after)
-    reference.check_partners(found, C, features, after, tolerance)
-
-
-@every_layout
-@fewer
-@given(data=st.data(), after=st.booleans(), count=st.integers(0, 13))
-def test_ties_go_to_the_smallest(layout, data, after, count):
-    """Without rounding the answer is the first of the best, also among those with S_ij = 0."""
-    twin = data.draw(exact_twins(layout=layout, compared=comparisons))
-    gradient, features = twin.ours.gradient(twin.ours.margins(*NOTHING)), np.arange(twin.dense.d)
-    C = -twin.dense.gradient(np.zeros(twin.dense.T))
-    largest = np.argsort(-np.diag(C), kind="stable")[:count]
-    assert_array_equal(gradient.largest_diagonal(count), largest)
-    values = reference.partner_values(C, features, after)
-    value, partner, _ = gradient.partners(features, after=after)
-    assert_array_equal(value, values.max(axis=1))
-    assert_array_equal(partner, np.where(np.isneginf(value), -1, values.argmax(axis=1)))
-    feature = st.integers(0, twin.dense.d - 1)
-    starts = data.draw(st.lists(feature, min_size=count == 0, max_size=4))
-    atom, _ = reference.climb(C, C + C.T, [*largest, *starts])
-    score = C[atom[0], atom[0]] + C[atom[1], atom[1]] + abs((C + C.T)[atom[:2]])
-    assert gradient.climb(starts, count) == (score, atom)
-
-
-@every_layout
-@fewer
-@given(data=st.data())
-def test_drift_bounds_every_row(layout, data):
-    twin = data.draw(some_twins(layout=layout))
-    S, gradients, size = [], [], 0.0
-    for _ in range(2):
-        margins, m = draw_margins(twin, data)
-        C = -twin.dense.gradient(m)
-        S.append(C + C.T)
-        gradients.append(twin.ours.gradient(margins))
-        size += twin.dense.score_size(m) / twin.dense.scale
-    change = np.abs(S[0] - S[1])
-    np.fill_diagonal(change, 0.0)
-    drift = gradients[0].drift_since(gradients[1])
-    assert (change.max(axis=1) <= drift + 1e-12 * size).all()
-    assert not gradients[0].drift_since(gradients[0]).any()
-
-
-@every_layout
-def test_gradient_of_satisfied_and_of_contradictory_comparisons(layout):
-    """Where nothing pulls it is zero; where two pull against each other it only cancels."""
-    X, T = [[2.0, 1.0], [2.0, 1.0], [0.0, 0.0]], [[0, 1, 2], [0, 2, 1]]
-    problem = make_twin(X, T[:1], prior=1.0, layout=layout).ours
-    gradient = problem.gradient(problem.margins(np.array([[0, 1, 1]]), np.ones(1)))
-    assert gradient.is_zero()
-    assert not gradient.diagonal.any()
-    problem = make_twin(X, T, layout=layout).ours
-    gradient = problem.gradient(problem.margins(*NOTHING))
-    assert not gradient.is_zero()
-    assert not gradient.diagonal.any()
-
-
-@every_layout
-def test_sums_over_several_chunks(layout, monkeypatch):
-    """Sums over many comparisons are the dense ones, in whatever pieces they are made."""
-    for name in ("LEAST_PRODUCTS", "LEAST_SHARE"):
-        monkeypatch.setattr(hdsl.backends.cpu.pairs, name, 1)
-    monkeypatch.setattr(hdsl.backends.cpu.rows, "ENTRY_BLOCK", 7)
-    X, T = random_arrays(0, T=2 * CHUNK + 3)
-    weights = np.random.default_rng(1).random(len(T))
-    twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, layout=layout)
-    ours, dense = twin.ours, twin.dense
-    some = np.array([[0, 1, 1], [2, 7, -1], [3, 4, 1]])
-    margins = ours.margins(some, np.array([0.5, 0.2, 0.3]))
-    move = Move("away", None, Atom(2, 7, -1), 1.0)
-    m, way = flat(margins), flat(ours.direction(margins, move))
-    step = ours.step(margins, move, 0.25)
-    assert_allclose(flat(step.margins), m + 0.25 * way, rtol=1e-14, atol=1e-15)
-    assert step.value == pytest.approx(dense.value(m + 0.25 * way), rel=1e-12)
-    (found,) = ours.slopes(margins, ours.direction(margins, move), [0.25])
-    expected = dense.slope(m, way, 0.25), dense.curvature(m, way, 0.25)
-    assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
-    gradient = ours.gradient(margins)
-    assert_gradient(gradient, dense, m, some)
-    expected = (m - dense.offset) @ (-dense.omega * dense.ell1(m))
-    assert gradient.dot(margins) == pytest.approx(expected, rel=1e-10)
-
-
-@every_layout
-@fewer
-@given(data=st.data())
-def test_second_derivatives_and_changes_of_weights(layout, data):
-    """They are the dense ones, for atoms that the model has or has not."""
-    twin = data.draw(some_twins(layout=layout))
-    margins, m = draw_margins(twin, data)
-    some, change = data.draw(models(twin.dense.d))
-    V = reference.atom_margins(twin.dense, some)
-    bend = twin.dense.omega * losses.get(twin.dense.loss).curvature(m)
-    expected = V.T @ (bend[:, None] * V)
-    found = twin.ours.curvature(margins, some)
-    # Terms of an entry, products of four values of X, may be large and cancel.
-    size = bend.sum() * (8 * twin.dense.scale * np.abs(twin.dense.X).max() ** 2) ** 2
-    assert_allclose(found, expected, rtol=0, atol=1e-11 + 1e-13 * size)
-    shift = flat(twin.ours.shift(some, change))
-    assert_allclose(shift, V @ change, rtol=0, atol=1e-12 * (1 + np.abs(V).max()))
-
-
-@every_layout
-@fewer
-@given(data=st.data())
-def test_an_ascent_to_many_vertices(layout, data):
-    """They are distinct, have their true scores, and come best first; the first is a climb's."""
-    twin = data.draw(some_twins(layout=layout))
-    gradient = twin.ours.gradient(draw_margins(twin, data)[0])
-    starts = data.draw(st.lists(st.integers(0, twin.dense.d - 1), max_size=3))
-    found = gradient.climb_all(starts, 2)
-    listed = np.array([vertex.atom for vertex in found])
-    assert len(np.unique(listed, axis=0)) == len(found)
-    scores = np.array([vertex.score for vertex in found])
-    assert (np.diff(scores) <= 0).all()
-    size = 1e-11 * (1 + np.abs(scores).max())
-    assert_allclose(gradient.scores(listed), scores, rtol=0, atol=size)
-    assert scores[0] == pytest.approx(gradient.climb(starts, 2).score, abs=size)
 
 
 # --- what must make no difference ----------------------------------------------------------------
@@ -544,110 +232,3 @@ def test_statistics(layout, data):
     assert found.values_per_anchor == pytest.approx(expected, rel=1e-12)
     own = dense.omega @ squares.sum(axis=1)[dense.triplets[:, 0]]
     assert found.own_similarity == pytest.approx(own, rel=1e-12)
-
-
-# --- snapshots -----------------------------------------------------------------------------------
-
-
-def answers(problem, margins, gradient, some_atoms):
-    """Return what a problem says at some margins, and of a gradient without its slopes."""
-    return [
-        flat(margins), problem.value(margins), gradient.diagonal, gradient.entries(some_atoms),
-        gradient.scores(some_atoms), gradient.rows(np.arange(2)), gradient.rounding,
-        gradient.drift_since(problem.gradient(margins)), *gradient.partners(np.arange(2)),
-    ]  # fmt: skip
-
-
-@every_layout
-@fewer
-@given(data=st.data())
-def test_a_snapshot_restores_margins_and_gradients(layout, data):
-    """A fresh problem answers as the first one did, to the last bit."""
-    twin = data.draw(some_twins(layout=layout))
-    some_atoms = data.draw(models(twin.dense.d))[0]
-    margins, _ = draw_margins(twin, data)
-    gradient = twin.ours.gradient(margins)
-    expected = answers(twin.ours, margins, gradient, some_atoms)
-    arrays, own = twin.ours.snapshot(margins), gradient.snapshot()
-    assert all(isinstance(array, np.ndarray) for array in [*arrays.values(), *own.values()])
-    fresh = make_twin(
-        twin.X, twin.triplets, twin.dense.loss, twin.dense.scale, twin.dense.prior, twin.weights,
-        layout=layout,
-    ).ours  # fmt: skip
-    restored = fresh.restore(arrays), fresh.restore_gradient(own)
-    for a, b in zip(answers(fresh, *restored, some_atoms), expected, strict=True):
-        assert_array_equal(a, b)
-    again = fresh.snapshot(restored[0])
-    assert again.keys() == arrays.keys()
-    assert all(np.array_equal(again[name], arrays[name]) for name in arrays)
-
-
-def damages(array):
-    """Yield what an array of a snapshot may have become."""
-    yield array.astype(np.float32 if array.dtype == np.float64 else np.int32)
-    yield array[..., np.newaxis]
-    if not array.size:
-        return
-    yield array.ravel()[: array.size - 1]
-    if array.dtype == np.float64:
-        for bad in (np.nan, np.inf):
-            yield np.where(np.arange(array.size) == array.size // 2, bad, array)
-    else:
-        for bad in (-1, 10**6):
-            yield np.full_like(array, bad)
-        yield array[:, ::-1].copy()
-
-
-@every_layout
-def test_a_damaged_snapshot_is_refused(layout):
-    twin = make_twin(*random_arrays(1), layout=layout)
-    margins = twin.ours.margins(np.array([[0, 1, 1]]), np.ones(1))
-    gradient = twin.ours.gradient(margins)
-    gradient.entries(np.array([[0, 1, 1], [2, 5, -1]]))
-    for restore, arrays in (
-        (twin.ours.restore, twin.ours.snapshot(margins)),
-        (twin.ours.restore_gradient, gradient.snapshot()),
-    ):
-        restore(arrays)
-        with pytest.raises(ValueError, match="'what'"):
-            restore({**arrays, "what": np.zeros(3)})
-        for name in arrays:
-            with pytest.raises(ValueError, match="is missing"):
-                restore({k: v for k, v in arrays.items() if k != name})
-            for damaged in damages(arrays[name]):
-                with pytest.raises(ValueError, match=r"expected|exist|finite"):
-                    restore({**arrays, name: damaged})
-
-
-# --- the path ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("n_shards", "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"),
-    pairwise(
-        [1, 2, 3], sorted(ORACLES), sorted(RULES), ALL_LOSSES, [None, 12], [False, True],
-        [0.0, 0.3], [3, 4],
-    ),
-)  # fmt: skip
-def test_shards_take_the_path_of_the_whole(
-    n_shards, oracle, rule, loss, batch_size, weighted, prior, width
-):
-    """Also when the run goes on from a snapshot, then to the last bit."""
-    max_iter = {"pairwise": 20, "corrective": 6}.get(rule, 25)
-    run = partial(
-        run_in_parts, oracle=oracle, rule=rule, loss=loss, batch_size=batch_size,
-        weighted=weighted, prior=prior, width=width, max_iter=max_iter,
-    )  # fmt: skip
-    sharded, taken = LAYOUTS[f"{n_shards} shards"], []
-    many = run(sharded, save=lambda take: taken.append(take()))
-    assert_same_path(run(LAYOUTS["cpu"]), many)
-    assert_same_run(run(sharded, latest=taken[min(9, len(taken) - 1) // 2]), many)
-
-
-def test_there_are_no_more_shards_than_anchors():
-    X, T = random_arrays(0)
-    T[:, 0] %= 2
-    for n_shards in (2, 5, 50):
-        twin = make_twin(X, T, layout=partial(ShardedLayout, workers=ONE, n_shards=n_shards))
-        sizes = [shard.n_comparisons for shard in twin.ours.shards]
-        assert sizes == np.bincount(T[:, 0]).tolist()

@@ -17,13 +17,12 @@ pytest.importorskip("distributed")
 
 from dask.sizeof import sizeof
 
-import clusters
 import hdsl
 import hdsl.dask
 from benchmarks import problems
 from hdsl.backends.cpu.workers import Workers
 from hdsl.backends.dask import problem
-from hdsl.backends.dask.building import chosen_shards, listed_rows
+from hdsl.backends.dask.building import chosen_shards, group_anchors, listed_rows
 from hdsl.backends.dask.member import best_of
 from hdsl.backends.dask.on_disk import on_disk
 from hdsl.backends.dask.shard import Shard
@@ -31,14 +30,6 @@ from hdsl.backends.dask.tasks import Summary, summarise
 from hdsl.core import losses
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
-
-
-@pytest.fixture
-def threads():
-    """Two workers that are threads of this process."""
-    client = clusters.threads()
-    with client.as_current():
-        yield client
 
 
 def few_of_many(seed=0):
@@ -166,3 +157,22 @@ def test_data_larger_than_memory_fits(tmp_path):
         command, cwd=problems.ROOT, capture_output=True, text=True, check=False
     )
     assert "shards_on_disk=True" in refused.stderr
+
+
+def test_anchors_are_grouped_by_the_rows_that_they_share():
+    rng = np.random.default_rng(0)
+    topic = rng.permutation(np.repeat(np.arange(8), 50))  # rows compare with their own topic only
+    members = [np.flatnonzero(topic == k) for k in range(8)]
+    pairs = np.unique(
+        [a * 400 + b for a in range(400) for b in rng.choice(members[topic[a]], size=6)]
+    )
+    shards = group_anchors(np.arange(400), np.full(400, 6), pairs, 400, 4)
+    assert np.bincount(shards).tolist() == [100, 100, 100, 100]
+    a, b = np.divmod(pairs, 400)
+    held = sum(len(np.union1d(a[shards[a] == k], b[shards[a] == k])) for k in range(4))
+    assert held / 400 < 1.4  # four were each row on every shard; 3.6 for a random deal
+
+
+def test_the_number_of_shards_depends_on_the_data():
+    assert [chosen_shards("auto", n) for n in (1, 10**6, 10**9)] == [2, 4, 128]
+    assert chosen_shards(5, 10) == 5

@@ -6,13 +6,16 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from devices import DEVICES, no_card
 from emulator.device import Emulator
 from hdsl import HDSL, HDSLCV, load
 from hdsl.backends.cuda import runtime
+from hdsl.backends.cuda.memory import estimate
 from hdsl.core.losses import Logistic
+from hdsl.memory import NotEnoughMemory
 from small_fits import X_VAL, Y_VAL, T, X, Y, as_quadruplets, interrupt_at, small, without_interrupt
 
 needs_device = pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, no card")
@@ -39,6 +42,7 @@ FITS = {
     "quadruplets": ({"oracle": "exact"}, {"quadruplets": as_quadruplets(T)}),
     "batches": ({"batch_size": 30, "oracle": "heuristic"}, {"triplets": T}),
     "validation": ({}, {"y": Y, "X_val": X_VAL, "y_val": Y_VAL}),
+    "corrections": ({**AUTOMATIC, "step": "corrective"}, {"y": Y}),
     "float32": ({**AUTOMATIC, "storage": "float32"}, {"y": Y}),
 }
 
@@ -79,6 +83,19 @@ def test_a_saved_model_knows_nothing_of_the_device(device, tmp_path):
     again = load(tmp_path / "model.hdsl")
     assert again.device == "cpu"
     assert_array_equal(again.weights_, model.weights_)
+
+
+@needs_device
+def test_too_large_a_problem_is_refused_with_the_figure(device):
+    """Corrections need room of their own."""
+    fit = lambda **given: small(max_iter=2, device="cuda", **given).fit(X, triplets=T)  # noqa: E731
+    with pytest.raises(NotEnoughMemory, match=r"GPU needs about .* allowed by memory_limit"):
+        fit(memory_limit=1e-9)
+    limit = 1.1 * estimate(csr_array(X), T).total / 2**30
+    fit(memory_limit=limit)
+    with pytest.raises(NotEnoughMemory, match="fit on the GPU"):
+        fit(memory_limit=limit, step="corrective")
+    fit(memory_limit=None, step="corrective")
 
 
 @needs_device

@@ -84,7 +84,7 @@ def test_a_second_run_computes_nothing(settings, monkeypatch):
     before = {name: (settings.out / f"{name}.jsonl").read_bytes() for name in NAMES}
     for name in NAMES:
         monkeypatch.setattr(experiments.load(name), "compute", None)
-        experiments.reproduce(name, settings)
+        runner.run(name, experiments.load(name), settings)
         assert (settings.out / f"{name}.jsonl").read_bytes() == before[name]
 
 

@@ -1,7 +1,7 @@
 """Compiled loops: each against a slow twin, and the same bits on any number of threads.
 
 Kernels with no test of their own here are compared through the verbs that they serve: see
-test_conformance.py, test_comparisons.py (products, terms) and test_losses.py.
+test_conformance_gradient.py, test_comparisons.py (products, terms) and test_losses.py.
 """
 
 import ast

@@ -1,10 +1,6 @@
 """Classification by nearest neighbors: the vote, the scikit-learn contract, graphs."""
 
-import os
 import pickle
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -22,13 +18,13 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference
 from hdsl import HDSL
 from hdsl.evaluate import knn_error
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
 from hdsl.similarity import Similarity
+from sklearn_checks import every_check
 from small_fits import labelled_counts
 from strategies import INTEGERS, matrices, models
 
@@ -48,41 +44,9 @@ def model():
 # --- scikit-learn's own checks -------------------------------------------------------------------
 
 
-def as_list(mark):
-    """Give pytest a list, as it wants it; scikit-learn 1.6 makes a generator."""
-    names, values = mark.args
-    return pytest.mark.parametrize(names, list(values), **mark.kwargs)
-
-
-CHECKED = parametrize_with_checks(
-    [SimilarityKNeighborsClassifier(5, weights="similarity", n_jobs=2)]
-)
-
-
-@as_list(CHECKED)
+@every_check(SimilarityKNeighborsClassifier(5, weights="similarity", n_jobs=2))
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
-
-
-def test_check_estimator_excuses_nothing():
-    # A process of its own: one check is skipped unless SciPy is told of array API before import.
-    code = """
-        from sklearn.utils.estimator_checks import check_estimator
-        from hdsl.neighbors import SimilarityKNeighborsClassifier
-        results = check_estimator(SimilarityKNeighborsClassifier())
-        assert len(results) > 50, len(results)
-        print({result["check_name"]: result["status"] for result in results
-               if result["status"] != "passed"})
-        """
-    ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "SCIPY_ARRAY_API": "1"},
-        check=False,
-    )
-    assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip() == "{}"
 
 
 # --- the vote ------------------------------------------------------------------------------------

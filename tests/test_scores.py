@@ -14,19 +14,17 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.svm import SVC
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hdsl
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
 from hdsl.files.model import read_model, write_model
+from sklearn_checks import every_check
 
 # Classes and trainings are small.
 pytestmark = pytest.mark.filterwarnings("ignore:There is one row only:UserWarning")
 
-CHECKED = parametrize_with_checks([ClassScores()]).args
 
-
-@pytest.mark.parametrize(CHECKED[0], list(CHECKED[1]))  # scikit-learn 1.6 makes a generator
+@every_check(ClassScores())
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 

@@ -133,7 +133,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     n_jobs : int or None, default=None
         Threads. Results do not depend on their number.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
-        Where neighbors are searched for, as in ``hdsl.search.top_k``.
+        Where neighbors are searched for, as in ``hdsl.search.top_k``. A GPU keeps the fitted rows
+        from one call to the next, as an ``hdsl.search.Index`` does.
 
     Attributes
     ----------
@@ -200,6 +201,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         y = user_input.check_classes(name, y, X.shape[0])
         index = self._rewrite(X)[1]  # a wrong similarity raises here, not later
         classes, codes = np.unique(y, return_inverse=True)
+        index = search.Index(index)  # which a GPU keeps from one call to the next
         fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_index": index}
         self.__dict__ = {**vars(learned), **fitted}
         return self
@@ -294,8 +296,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
             )
         X = self._rows if is_self else user_input.check_matrix(self, X, reset=False)
         queries, _ = self._rewrite(X)
-        found = search.top_k(
-            queries, self._index, k, exclude_self=is_self, n_jobs=self.n_jobs, device=self.device
+        found = self._index.top_k(
+            queries, k, exclude_self=is_self, n_jobs=self.n_jobs, device=self.device
         )
         return found, X
 

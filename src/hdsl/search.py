@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import user_input
-from .core.columns import drop_unused_columns
+from .core.columns import drop_unused_columns, is_wide, take_columns
 
 if TYPE_CHECKING:
     from .backends.cpu.workers import Workers
+    from .backends.cuda.runtime import Device
+    from .backends.cuda.search import Kept
 
-__all__ = ["Neighbors", "neighbors_between", "neighbors_by_label", "top_k"]
+__all__ = ["Index", "Neighbors", "neighbors_between", "neighbors_by_label", "top_k"]
 
 #: Multiplications of a search from which on it is worth finding out what may be left out.
 PRUNING_PAYS = 2e9
@@ -88,7 +91,8 @@ def top_k(
     inner product 0, so they come before rows with a negative one.
 
     To search by a learned similarity, rewrite the queries and leave the index unchanged:
-    ``top_k(model.rewrite(Q), X, k)``. That takes fewer products than to transform both.
+    ``top_k(model.rewrite(Q), X, k)``. That takes fewer products than to transform both. To search
+    the same rows on a GPU again and again, make an `Index` of them.
 
     Parameters
     ----------
@@ -120,42 +124,137 @@ def top_k(
     >>> found.rows.tolist(), found.scores.tolist()
     ([[0, 2, 1]], [[1.0, 1.0, 0.0]])
     """
-    user_input.check_number("top_k", "k", k, low=1, integer=True)
-    user_input.check_device("top_k", device)
-    queries, index = _check_matrix(queries, "queries"), _check_matrix(index, "index")
-    m, n = queries.shape[0], index.shape[0]
-    if queries.shape[1] != index.shape[1]:
-        raise ValueError(
-            f"queries has {queries.shape[1]} features and index has {index.shape[1]}: they must "
-            "be the same features, in the same order."
-        )
-    if exclude_self and m != n:
-        raise ValueError(
-            f"exclude_self=True says that query r is row r of the index, but there are {m} "
-            f"queries and {n} rows. Pass the rows of the index as queries, or exclude_self=False."
-        )
-    found = _empty(m, int(k))
-    if m == 0:
+    return Index(index).top_k(
+        queries, k, exclude_self=exclude_self, n_jobs=n_jobs, device=device,
+        memory_limit=memory_limit,
+    )  # fmt: skip
+
+
+class _OnCard(NamedTuple):
+    """An index on a card: the card, rows on their own columns, and what it keeps there."""
+
+    name: str
+    device: Device
+    rows: sp.csr_array
+    columns: np.ndarray | None
+    kept: Kept
+
+
+class Index:
+    """Rows to search, checked once and kept on a GPU from one search there to the next.
+
+    A search on a GPU first copies the rows to it and counts their features. An index keeps both
+    there, where they fit, until it is searched on another GPU or nobody holds it any more. A search
+    on the CPU keeps nothing.
+
+    Parameters
+    ----------
+    X : array or sparse matrix of shape (n_rows, n_features)
+        Not to be changed afterwards.
+
+    Attributes
+    ----------
+    rows : ndarray or csr_array of shape (n_rows, n_features)
+
+    Examples
+    --------
+    >>> index = Index(np.array([[1.0, 0], [0, 2], [1, 1], [-1, 0]]))
+    >>> index.top_k(np.array([[1.0, 0]]), k=3).rows.tolist()
+    [[0, 2, 1]]
+    """
+
+    def __init__(self, X: Any) -> None:
+        self.rows = _check_matrix(X, "index")
+        self._given, self._largest = X, _largest(self.rows)
+        self._on_card: _OnCard | None = None
+        self._lock = threading.Lock()  # what is kept serves one search at a time
+
+    def __reduce__(self) -> tuple[type[Index], tuple[Any]]:
+        """Return what copies and pickles are made of: nothing that is on a card."""
+        return type(self), (self._given,)
+
+    def top_k(
+        self,
+        queries: Any,
+        k: int,
+        *,
+        exclude_self: bool = False,
+        n_jobs: int | None = None,
+        device: str = "cpu",
+        memory_limit: float | str | None = "auto",
+    ) -> Neighbors:
+        """Find, for each query, the k rows with the largest inner products.
+
+        Parameters and the answer are those of the function `top_k`.
+        """
+        user_input.check_number("top_k", "k", k, low=1, integer=True)
+        user_input.check_device("top_k", device)
+        is_same, index = queries is self._given or queries is self.rows, self.rows
+        queries = index if is_same else _check_matrix(queries, "queries")
+        m, n = queries.shape[0], index.shape[0]
+        if queries.shape[1] != index.shape[1]:
+            raise ValueError(
+                f"queries has {queries.shape[1]} features and index has {index.shape[1]}: they "
+                "must be the same features, in the same order."
+            )
+        if exclude_self and m != n:
+            raise ValueError(
+                f"exclude_self=True says that query r is row r of the index, but there are {m} "
+                f"queries and {n} rows. Pass the rows of the index as queries, or "
+                "exclude_self=False."
+            )
+        found = _empty(m, int(k))
+        if m == 0:
+            return found
+        _check_products(_largest(queries), self._largest, index.shape[1])
+        # All rows have another label than the queries, so all of them go to one list.
+        labels = np.zeros(m, dtype=np.int64), np.ones(n, dtype=np.int64)
+        own = bool(exclude_self)
+        wanted = np.zeros(m, dtype=np.int64), np.full(m, min(int(k), n - own), dtype=np.int64)
+        lists = _Lists(*labels, own, *wanted, _empty(m, 0), found)
+        if device != "cpu":
+            with self._lock:
+                self._search_on_card(queries, lists, device, memory_limit)
+            return found
+        with _threads(n_jobs) as workers:
+            if sp.issparse(queries) or sp.issparse(index):
+                index = sp.csr_array(index)
+                queries = index if is_same else sp.csr_array(queries)
+                _search_sparse(queries, index, lists, TOP_K_COSTS, workers)
+            else:
+                _search_dense(queries, index, lists, workers)
         return found
-    _check_products(queries, index)
-    # All rows have another label than the queries, so all of them go to one list.
-    labels = np.zeros(m, dtype=np.int64), np.ones(n, dtype=np.int64)
-    own = bool(exclude_self)
-    wanted = np.zeros(m, dtype=np.int64), np.full(m, min(int(k), n - own), dtype=np.int64)
-    lists = _Lists(*labels, own, *wanted, _empty(m, 0), found)
-    if device != "cpu":
-        is_same = queries is index
-        index = sp.csr_array(index, dtype=np.float64)
-        queries = index if is_same else sp.csr_array(queries, dtype=np.float64)
-        _search_on_card(queries, index, lists, device, memory_limit)
-        return found
-    with _threads(n_jobs) as workers:
-        if sp.issparse(queries) or sp.issparse(index):
-            queries, index = sp.csr_array(queries), sp.csr_array(index)
-            _search_sparse(queries, index, lists, TOP_K_COSTS, workers)
+
+    def _search_on_card(
+        self, queries: Any, lists: _Lists, name: str, memory_limit: float | str | None
+    ) -> None:
+        """Fill the lists on a graphics card."""
+        from .backends.cuda import search as on_card
+
+        held, self._on_card = self._on_card, None  # what an error leaves behind is of no use
+        if held is None or held.name != name:
+            held = None  # before the next one comes
+            held = self._laid_out(name)
+        if queries is self.rows:
+            queries = held.rows
         else:
-            _search_dense(queries, index, lists, workers)
-    return found
+            queries = sp.csr_array(queries, dtype=np.float64)
+            queries = queries if held.columns is None else take_columns(queries, held.columns)
+        on_card.fill_lists(
+            held.device, queries, held.rows, on_card.Task(*lists), memory_limit, held.kept
+        )
+        self._on_card = held
+
+    def _laid_out(self, name: str) -> _OnCard:
+        from .backends.cuda import runtime
+        from .backends.cuda import search as on_card
+
+        device = runtime.get_device(name)  # raises where there is none
+        rows, columns = sp.csr_array(self.rows, dtype=np.float64), None
+        if is_wide(rows):  # columns that only queries have add nothing
+            columns = np.unique(rows.indices) if rows.nnz else np.zeros(1, dtype=np.int64)
+            rows = take_columns(rows, columns)
+        return _OnCard(name, device, rows, columns, on_card.Kept())
 
 
 def neighbors_by_label(
@@ -194,7 +293,12 @@ def neighbors_by_label(
     wanted = np.minimum(n_same, size - 1), np.minimum(n_other, n - size)
     lists = _Lists(labels, labels, True, *wanted, _empty(n, n_same), _empty(n, n_other))
     if device != "cpu":
-        _search_on_card(X, X, lists, device, memory_limit)
+        from .backends.cuda import runtime
+        from .backends.cuda import search as on_card
+
+        card = runtime.get_device(device)  # raises where there is none
+        (index,), _ = drop_unused_columns(X)
+        on_card.fill_lists(card, index, index, on_card.Task(*lists), memory_limit)
         return lists.same, lists.other
     with _threads(n_jobs) as workers:
         _search_sparse(X, X, lists, LABELED_COSTS, workers)
@@ -236,23 +340,6 @@ def neighbors_between(
     with _threads(n_jobs) as workers:
         _search_sparse(X, Y, lists, LABELED_COSTS, workers)
     return lists.same, lists.other
-
-
-def _search_on_card(
-    queries: sp.csr_array,
-    index: sp.csr_array,
-    lists: _Lists,
-    device: str,
-    memory_limit: float | str | None,
-) -> None:
-    """Fill the lists on a graphics card."""
-    from .backends.cuda import runtime
-    from .backends.cuda import search as on_card
-
-    card = runtime.get_device(device)  # raises where there is none
-    is_same = queries is index
-    matrices, _ = drop_unused_columns(index) if is_same else drop_unused_columns(index, queries)
-    on_card.fill_lists(card, matrices[-1], matrices[0], on_card.Task(*lists), memory_limit)
 
 
 def _search_sparse(
@@ -411,15 +498,17 @@ def _check_matrix(X: Any, name: str) -> Any:
     return X
 
 
-def _check_products(queries: Any, index: Any) -> None:
+def _largest(X: Any) -> float:
+    """Return the largest absolute value."""
+    return float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0))
+
+
+def _check_products(queries: float, index: float, n_features: int) -> None:
     """Raise ValueError where inner products may overflow, since they could not be ordered."""
-    largest = [
-        float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0)) for X in (queries, index)
-    ]
-    if not largest[0] * largest[1] * index.shape[1] < np.finfo(np.float64).max:
+    if not queries * index * n_features < np.finfo(np.float64).max:
         raise ValueError(
-            f"Inner products may overflow: queries has values up to {largest[0]:.3g} and index up "
-            f"to {largest[1]:.3g}. Scale the rows to smaller values."
+            f"Inner products may overflow: queries has values up to {queries:.3g} and index up "
+            f"to {index:.3g}. Scale the rows to smaller values."
         )
 
 

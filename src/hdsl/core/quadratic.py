@@ -46,29 +46,47 @@ def best_change(
     scores, weights, diagonal = scores.copy(), weights.copy(), curvature.diagonal().copy()
     ridge = RIDGE * float(diagonal.mean())
     diagonal += ridge
+    has_weight, twice = (weights > 0.0).astype(float), 2.0 * curvature
+    lead, bend, sizes, gains = np.empty((4, n))
     with np.errstate(over="ignore"):  # a step without curvature is as long as the weight
         for _ in range(100 + 20 * n):
-            best = int((scores >= scores.max() - EQUAL * tol).argmax())
-            lead = np.maximum(scores[best] - scores, 0.0)
-            lead[weights <= 0.0] = 0.0
-            if not lead.max() > tol:
+            best = _first_above(scores, _largest(scores) - EQUAL * tol)
+            np.subtract(scores[best], scores, out=lead)
+            np.maximum(lead, 0.0, out=lead)
+            lead *= has_weight
+            if not _largest(lead) > tol:
                 break
-            bend = diagonal + (diagonal[best] - 2.0 * curvature[best])
+            np.subtract(diagonal[best], twice[best], out=bend)
+            bend += diagonal
             np.maximum(bend, TINY, out=bend)
-            sizes = np.minimum(lead / bend, weights)
-            gains = sizes * (lead - 0.5 * sizes * bend)
-            worst = int((gains >= (1.0 - EQUAL) * gains.max()).argmax())
+            np.divide(lead, bend, out=sizes)
+            np.minimum(sizes, weights, out=sizes)
+            bend *= sizes  # the gain is sizes * (lead - sizes * bend / 2)
+            bend *= 0.5
+            np.subtract(lead, bend, out=gains)
+            gains *= sizes
+            worst = _first_above(gains, (1.0 - EQUAL) * _largest(gains))
             size = float(sizes[worst])
             if best == worst or not size > 0.0:
                 break
             weights[best] += size
             change[best] += size
+            has_weight[best] = 1.0
             if size < weights[worst]:
                 weights[worst] -= size
                 change[worst] -= size
             else:
-                weights[worst], change[worst] = 0.0, -start[worst]
-            scores -= size * (curvature[best] - curvature[worst])
+                weights[worst], change[worst], has_weight[worst] = 0.0, -start[worst], 0.0
+            np.subtract(curvature[best], curvature[worst], out=lead)
+            lead *= size
+            scores -= lead
             scores[best] -= size * ridge
             scores[worst] += size * ridge
     return change
+
+
+_largest = np.maximum.reduce
+
+
+def _first_above(values: np.ndarray, limit: float) -> int:
+    return int((values >= limit).argmax())

@@ -376,11 +376,11 @@ def make_layout(
     else:
         from ..backends.cuda.layout import CUDALayout
 
-        device, limit = runtime.get_device(model.device), model.memory_limit
+        device = runtime.get_device(model.device)
+        check_card(model, device, X, data.compared)
         layout = CUDALayout(
-            *given, device=device, workers=workers, columns=columns, memory_limit=limit,
-            storage=model.storage,
-        )  # fmt: skip
+            *given, device=device, workers=workers, columns=columns, storage=model.storage
+        )
     check_pairs_of_features(layout.n_features, X.shape[0])
     return layout
 
@@ -461,6 +461,21 @@ def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
             f"set batch_size= (the products, {products}, are not stored then)",
             "pass memory_limit=None to go on anyway",
         ),
+    )
+
+
+def check_card(model: HDSL, device: runtime.Device, X: sp.csr_array, compared: np.ndarray) -> None:
+    """Refuse what a card has no room for, before the work."""
+    from ..backends.cuda.memory import estimate
+
+    if model.memory_limit is None:
+        return
+    need = estimate(X, compared, model.storage, corrects=model.step == "corrective")
+    device.check_fits(
+        "The fit on the GPU",
+        need.total,
+        model.memory_limit,
+        ("give fewer comparisons or rows", "take device='cpu'"),
     )
 
 

@@ -126,7 +126,7 @@ class Corrections:
         out = np.zeros((n, n))
         bounds = workers.split(n, grain=GRAIN, work=length)
         workers.run(
-            kernels.mixed_rows, bounds, ptr, atom, value, self._group_ptr, self._winner,
+            kernels.group_rows, bounds, ptr, atom, value, self._group_ptr, self._winner,
             self._loser, bend, out,
         )  # fmt: skip
         workers.run(kernels.own_rows, bounds, ptr, atom, value, by_pair, out)

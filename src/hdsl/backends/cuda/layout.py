@@ -15,7 +15,6 @@ from ..cpu.comparisons import Comparisons
 from ..cpu.kernels.losses import CODES
 from ..cpu.layout import CPULayout
 from ..cpu.workers import Workers
-from .memory import estimate
 from .problem import CUDAProblem
 from .runtime import Array, BrokenDeviceError, Device, kernel_for
 from .segments import WIDTH, Segments
@@ -46,8 +45,6 @@ class CUDALayout(Layout):
         Threads of the host, for the set-up.
     columns : ndarray, default=None
         Columns that are features although they may be empty.
-    memory_limit : float, "auto" or None, default="auto"
-        GiB of the card's memory; "auto" is what is free, and None never refuses.
     storage : {"float64", "float32"}, default="float64"
         The type of the values of X on the card. float32 must hold them without rounding.
 
@@ -55,11 +52,6 @@ class CUDALayout(Layout):
     ----------
     setup_seconds : float
         Of the set-up beyond the CPU's.
-
-    Raises
-    ------
-    NotEnoughMemory
-        The card has too little memory.
     """
 
     def __init__(
@@ -71,14 +63,8 @@ class CUDALayout(Layout):
         device: Device,
         workers: Workers,
         columns: np.ndarray | None = None,
-        memory_limit: float | str | None = "auto",
         storage: str = "float64",
     ) -> None:
-        if memory_limit is not None:
-            device.check_fits(
-                "The fit on the GPU", estimate(X, compared, storage).total, memory_limit,
-                ("give fewer comparisons or rows", "take device='cpu'"),
-            )  # fmt: skip
         self.host = CPULayout(
             X, compared, weights, workers=workers, columns=columns, store_products=False
         )

@@ -5,16 +5,25 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from ...core.steps import CORRECTION_LIMIT
 from ..cpu import memory as host
+from ..cpu.corrective import CURVATURE_SAMPLE
 from ..cpu.memory import MemoryEstimate
+from . import corrective
 from .terms import TERMS_LIMIT
 
 
-def estimate(X: sp.csr_array, compared: np.ndarray, storage: str = "float64") -> MemoryEstimate:
+def estimate(
+    X: sp.csr_array,
+    compared: np.ndarray,
+    storage: str = "float64",
+    *,
+    corrects: bool = False,
+) -> MemoryEstimate:
     """Return the bytes that a fit takes on the card at most, from a sample of the comparisons.
 
     The most is taken either while products are made or while the run goes on. `storage` is the
-    type of the values of X there.
+    type of the values of X there, and `corrects` says whether steps are corrections.
     """
     n_rows, n_compared = X.shape[0], len(compared)
     of_host = host.estimate(X, compared, prior=True)
@@ -28,13 +37,31 @@ def estimate(X: sp.csr_array, compared: np.ndarray, storage: str = "float64") ->
     # Row numbers, terms, five sets of margins, direction, prior, weights of a batch.
     comparisons = n_compared * (16 + 8 + 8 * 8)
     pairs = n_pairs * (8 + 16 + 16 + 5 * 8)
-    later = comparisons + pairs + 12 * min(TERMS_LIMIT, n_products)
+    atoms = 12 * min(TERMS_LIMIT, n_products)
+    if corrects:
+        atoms += for_corrections(n_rows, X.shape[1], n_compared)
+    later = comparisons + pairs + atoms
     return MemoryEstimate(
         matrix=matrix,
         comparisons=comparisons,
         pairs=pairs,
         products=n_products * 12,
-        atoms=12 * min(TERMS_LIMIT, n_products),
+        atoms=atoms,
         batch=0,
         setup=max(making - later, 0),
+    )
+
+
+def for_corrections(n_rows: int, n_features: int, n_compared: int) -> int:
+    """Return the bytes that corrections take at most: rows of atoms, second derivatives."""
+    n_atoms = min(CORRECTION_LIMIT, n_features * (n_features - 1))
+    n_sampled = min(n_compared, 2 * CURVATURE_SAMPLE)
+    rows = min(2 * n_atoms * n_rows, max(corrective.ROWS_LIMIT, 4 * n_rows))
+    terms = min(n_atoms * n_sampled, corrective.TERMS_LIMIT + n_atoms)
+    parts = min(terms // corrective.SHORTEST * n_atoms, corrective.PARTS_LIMIT) + n_atoms**2
+    return (
+        corrective.ROWS_BYTES * rows
+        + corrective.TERMS_BYTES * terms
+        + corrective.SAMPLE_BYTES * n_sampled
+        + 8 * (n_rows + parts + n_atoms**2)
     )

@@ -16,8 +16,9 @@ import numpy as np
 from ...core.atoms import ZERO, Atom, positioned, renumbered
 from ...core.protocols import Loss, Move, Problem, Step, Vertex
 from ...core.snapshot import Arrays, check_arrays
-from ..cpu.corrective import Corrections, Sample
+from ..cpu.corrective import Sample
 from ..cpu.kernels.losses import CODES
+from .corrective import CardCorrections
 from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
 from .pool import Held, Pool
 from .runtime import Array, kernel_for
@@ -335,16 +336,25 @@ class CUDAProblem(Problem):
             self._recorded[key] = self.device.record(partial(work, *arrays))
         self._recorded[key]()
 
+    # --- corrections -----------------------------------------------------------------------------
+
     @cached_property
-    def _corrections(self) -> Corrections:
-        return Corrections(self.card.of, self.loss, self.scale, self.sample)
+    def _corrections(self) -> CardCorrections:
+        return CardCorrections(self.card, self.code, self.scale, self.sample)
 
     def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.
 
-        The host computes them, from a sample of the comparisons where there are many.
+        They are estimated from a sample of the comparisons where there are many.
         """
-        return self._corrections.curvature(np.asarray(margins), atoms)
+        return self._corrections.curvature(margins.array, atoms)
+
+    def shift(self, atoms: np.ndarray, change: np.ndarray) -> CUDAMargins:
+        """Return how margins change where the weights of atoms change."""
+        out = CUDAMargins(self)
+        self.device.clear(out.array)
+        self._corrections.add_shift(atoms, change, out.array)
+        return out
 
     # --- gradients -------------------------------------------------------------------------------
 

@@ -28,7 +28,15 @@ Array = Any
 THREADS = 256
 
 #: The files of the kernels, in the order in which the compiler sees them.
-SOURCES = ("base.cu", "comparisons.cu", "gather.cu", "climb.cu", "setup.cu", "search.cu")
+SOURCES = (
+    "base.cu",
+    "comparisons.cu",
+    "gather.cu",
+    "climb.cu",
+    "setup.cu",
+    "corrective.cu",
+    "search.cu",
+)
 
 #: Ends the name of a kernel that reads values of X as float; such kernels are compiled when a fit
 #: asks for them.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import scipy.sparse as sp
 from ...memory import NotEnoughMemory
 from ..cpu.pruned_search import csr_arrays
 from .runtime import THREADS, Array, Device
+from .segments import cut_to_fit
 
 #: Rows of a chunk, as many as the kernels have room for.
 CHUNK_ROWS = 8192
@@ -52,12 +54,31 @@ class Blocks(NamedTuple):
     rows: np.ndarray
 
 
+class Kept:
+    """What a search leaves on the card for the next one of the same rows.
+
+    Attributes
+    ----------
+    group : _Group or None
+        All rows; None before the first search, and where they do not fit at once.
+    """
+
+    def __init__(self) -> None:
+        self.group: _Group | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes on the card."""
+        return 0 if self.group is None else self.group.nbytes
+
+
 def fill_lists(
     device: Device,
     queries: sp.csr_array,
     index: sp.csr_array,
     task: Task,
     memory_limit: float | str | None = "auto",
+    kept: Kept | None = None,
 ) -> None:
     """Fill the lists of all queries.
 
@@ -71,6 +92,8 @@ def fill_lists(
     task : Task
     memory_limit : float, "auto" or None, default="auto"
         GiB of the card's memory; "auto" is what is free, and None never refuses.
+    kept : Kept, default=None
+        What earlier searches of the same index, with the same labels, on this device have left.
 
     Raises
     ------
@@ -80,22 +103,29 @@ def fill_lists(
     m, n = queries.shape[0], index.shape[0]
     if not m or not n:
         return
+    kept = Kept() if kept is None else kept
     order = np.argsort(task.labels, kind="stable").astype(np.int32)
-    blocks = plan_blocks(device, queries, index, order, task, memory_limit)
+    blocks = plan_blocks(device, queries, index, order, task, memory_limit, kept.nbytes)
     is_whole = len(blocks.rows) == 2
-    for a, b in zip(blocks.queries[:-1], blocks.queries[1:], strict=True):
-        asked = _Rows(device, queries if b - a == m else queries[a:b])
+    if not is_whole:
+        kept.group = None
+    for a, b in pairwise(blocks.queries.tolist()):
+        is_same = queries is index and b - a == m
+        if is_same and kept.group is not None:
+            asked = kept.group.rows
+        else:
+            asked = _Rows(device, queries if b - a == m else queries[a:b])
         lists = _Lists(device, task, a, b)
-        for first, last in zip(blocks.rows[:-1], blocks.rows[1:], strict=True):
-            if not is_whole:
-                rows = _Rows(device, index[order[first:last]])
-            elif queries is index and b - a == m:
-                rows = asked
-            else:
-                rows = _Rows(device, index)
-            group = _Group(device, rows, order[first:last], is_whole)
+        for first, last in pairwise(blocks.rows.tolist()):
+            group = kept.group
+            if group is None:
+                part = index if is_whole else index[order[first:last]]
+                rows = asked if is_same and is_whole else _Rows(device, part)
+                group = _Group(device, rows, order[first:last], is_whole)
+                kept.group = group if is_whole else None
+                del rows
             group.search(asked, lists, _places(task, order, first, last, a, b))
-            del rows, group  # before the next ones come
+            del group  # before the next one comes
         lists.download(task, a, b)
         del asked, lists
 
@@ -107,8 +137,11 @@ def plan_blocks(
     order: np.ndarray,
     task: Task,
     memory_limit: float | str | None,
+    n_kept: int = 0,
 ) -> Blocks:
     """Return blocks of queries and groups of rows, in the given order, that fit on the card.
+
+    `n_kept` bytes of the rows are there.
 
     Raises
     ------
@@ -126,7 +159,7 @@ def plan_blocks(
         return whole
     is_limit = memory_limit != "auto"
     held = device.memory()
-    free = FREE_SHARE * (held["free"] + held["held"] - held["used"])
+    free = FREE_SHARE * (held["free"] + held["held"] - held["used"] + n_kept)
     limit = float(memory_limit) * 2**30 if is_limit else free
     if total <= limit:
         return whole
@@ -138,7 +171,7 @@ def plan_blocks(
             "The search on the GPU", fixed + 2 * max(least), int(limit), is_limit,
             ("give fewer columns", "take device='cpu'"),
         )  # fmt: skip
-    return Blocks(_bounds(of_queries, room - for_rows), _bounds(of_rows, for_rows))
+    return Blocks(cut_to_fit(of_queries, room - for_rows), cut_to_fit(of_rows, for_rows))
 
 
 def _largest_chunk(sizes: np.ndarray) -> int:
@@ -147,16 +180,6 @@ def _largest_chunk(sizes: np.ndarray) -> int:
         return int(sizes.sum())
     upto = np.concatenate([[0], np.cumsum(sizes)])
     return int((upto[CHUNK_ROWS:] - upto[:-CHUNK_ROWS]).max())
-
-
-def _bounds(sizes: np.ndarray, room: float) -> np.ndarray:
-    """Return where blocks begin that fit in the room, and the end."""
-    upto, bounds = np.cumsum(sizes), [0]
-    while bounds[-1] < len(sizes):
-        before = upto[bounds[-1] - 1] if bounds[-1] else 0
-        end = int(np.searchsorted(upto, before + room, side="right"))
-        bounds.append(max(end, bounds[-1] + 1))
-    return np.array(bounds)
 
 
 def _places(
@@ -255,6 +278,12 @@ class _Group:
         self.part = self._parts(rows, self.place, self.scale)
         some = self.device.download(self.part).reshape(LEVELS, -1)
         self.mean_part = device.upload(some.mean(axis=1, dtype=np.float64))
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes on the card, together with its rows."""
+        arrays = *self.rows.arrays, self.rows.norm, self.number, self.counts, self.level, self.part
+        return sum(int(array.nbytes) for array in arrays)
 
     def _parts(self, rows: _Rows, place: Array | None, scale: float) -> Array:
         part = self.device.empty(LEVELS * rows.n, np.float32)

@@ -138,3 +138,13 @@ class Segments:
             kernel_for("gather_dense", val), self.n, query, *self.entries, val, source,
             int(absolute), slots, out, per_block=THREADS // LANES,
         )  # fmt: skip
+
+
+def cut_to_fit(sizes: np.ndarray, room: float) -> np.ndarray:
+    """Return where blocks begin that fit in the room, or have one size only, and the end."""
+    upto, bounds = np.cumsum(sizes), [0]
+    while bounds[-1] < len(sizes):
+        before = upto[bounds[-1] - 1] if bounds[-1] else 0
+        end = int(np.searchsorted(upto, before + room, side="right"))
+        bounds.append(max(end, bounds[-1] + 1))
+    return np.array(bounds)

@@ -155,7 +155,7 @@ class Shard:
         device: Device | None = None,
     ) -> None:
         if device is not None:
-            need = estimate(matrix, compared).total
+            need = estimate(matrix, compared, corrects=True).total
             device.check_fits("A shard", need, "auto", ("use more workers with a GPU each",))
         store_products = store_products and device is None
         self.comparisons = make_comparisons(

@@ -84,27 +84,37 @@ def place_terms(k, pair, value, number, at, atom_of, value_of):
 
 @kernel()
 def sum_per_pair(group_ptr, winner, loser, bend, out):
-    """Add the curvature of each comparison to both of its pairs."""
+    """Add the curvature of each comparison to both of its pairs, but for those that are alone."""
     for g in range(winner.size):
-        for t in range(group_ptr[g], group_ptr[g + 1]):
+        first, last = group_ptr[g], group_ptr[g + 1]
+        if _only_one(bend, first, last) >= 0:
+            continue
+        for t in range(first, last):
             out[winner[g]] += bend[t]
             out[loser[t]] += bend[t]
 
 
 @kernel()
-def mixed_rows(start, stop, ptr, atom, value, group_ptr, winner, loser, bend, out):
-    """Subtract Σ_p v_p (Σ_t b_t v_q)ᵀ from the rows [start, stop) of a matrix K.
+def group_rows(start, stop, ptr, atom, value, group_ptr, winner, loser, bend, out):
+    """Add to the rows [start, stop) of a matrix K what groups of comparisons add to it.
 
     With terms v_s, one number per atom, and curvatures b_t, second derivatives are
     Σ_t b_t (v_p - v_q)(v_p - v_q)ᵀ = K + Kᵀ over comparisons t of a winner p and a loser q, where
     K = Σ_s b_s v_s v_sᵀ / 2 - Σ_p v_p (Σ_t b_t v_q)ᵀ. Comparisons come in groups with the same
-    winner. Each row of K is summed in the same order whatever the range.
+    winner, and the second sum is added here. A comparison that is alone in its group is added as it
+    is, and has no part in the first sum: see `own_rows`. Each row of K is summed in the same order
+    whatever the range.
     """
     n = out.shape[1]
-    work = np.zeros(n)
+    work, difference = np.zeros(n), np.empty(n)
     touched = np.empty(n, dtype=np.int64)
     seen = np.zeros(n, dtype=np.bool_)
     for g in range(winner.size):
+        only = _only_one(bend, group_ptr[g], group_ptr[g + 1])
+        if only >= 0:
+            m = _subtract(winner[g], loser[only], ptr, atom, value, touched, difference)
+            _add_square(start, stop, bend[only], touched[:m], difference, out)
+            continue
         first, last = _within(atom, ptr[winner[g]], ptr[winner[g] + 1], start, stop)
         if first == last:
             continue
@@ -129,21 +139,58 @@ def mixed_rows(start, stop, ptr, atom, value, group_ptr, winner, loser, bend, ou
 
 
 @kernel()
+def _only_one(bend, first, last):
+    """Return the comparison of a group that has a curvature; -1 where none or several have."""
+    only = -1
+    for t in range(first, last):
+        if bend[t] != 0.0:
+            if only >= 0:
+                return -1
+            only = t
+    return only
+
+
+@kernel()
+def _subtract(p, q, ptr, atom, value, out_atom, out_value):
+    """Write the terms of pair p less those of pair q, by rising atoms; return how many."""
+    k, k_end, z, z_end = ptr[p], ptr[p + 1], ptr[q], ptr[q + 1]
+    n = 0
+    while k < k_end or z < z_end:
+        if z == z_end or (k < k_end and atom[k] < atom[z]):
+            out_atom[n], out_value[n] = atom[k], value[k]
+            k += 1
+        elif k == k_end or atom[z] < atom[k]:
+            out_atom[n], out_value[n] = atom[z], -value[z]
+            z += 1
+        else:
+            out_atom[n], out_value[n] = atom[k], value[k] - value[z]
+            k += 1
+            z += 1
+        n += 1
+    return n
+
+
+@kernel()
 def own_rows(start, stop, ptr, atom, value, by_pair, out):
-    """Add Σ_s b_s v_s v_sᵀ / 2 to the rows [start, stop) of K; b_s is that of all comparisons.
+    """Add Σ_s b_s v_s v_sᵀ / 2 to the rows [start, stop) of K; b_s as `sum_per_pair` adds it up.
 
     It is added to entries below the diagonal in full, and to those above it not at all.
     """
     for s in range(by_pair.size):
-        if by_pair[s] == 0.0:
-            continue
-        first, last = _within(atom, ptr[s], ptr[s + 1], start, stop)
-        for q in range(first, last):
-            row = out[atom[q]]
-            factor = by_pair[s] * value[q]
-            for z in range(ptr[s], q):
-                row[atom[z]] += factor * value[z]
-            row[atom[q]] += 0.5 * factor * value[q]
+        if by_pair[s] != 0.0:
+            first, last = ptr[s], ptr[s + 1]
+            _add_square(start, stop, by_pair[s], atom[first:last], value[first:last], out)
+
+
+@kernel()
+def _add_square(start, stop, factor, atom, value, out):
+    """Add factor * v vᵀ / 2 to the rows [start, stop) of K; as in `own_rows`, to its lower half."""
+    for q in range(atom.size):
+        if start <= atom[q] < stop:
+            row, own = out[atom[q]], factor * value[q]
+            for z in range(q):
+                row[atom[z]] += own * value[z]
+            row[atom[q]] += 0.5 * own * value[q]
 
 
 @kernel()

@@ -1,0 +1,63 @@
+"""Pages of a model in a browser: data, a model with a path, and questions to a page."""
+
+import time
+from functools import cache
+
+import numpy as np
+import scipy.sparse as sp
+
+from hdsl import HDSL
+
+
+def three_classes(seed=0, n=60, d=30):
+    """Rows of three classes, each with words of its own, and labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.25)
+    X[np.arange(n), 4 * y + rng.integers(4, size=n)] += 1
+    return sp.csr_array(X), np.array(["a", "b", "c"])[y]
+
+
+X, Y = three_classes()
+X_TEST, Y_TEST = three_classes(seed=1, n=40)
+
+
+@cache
+def stopped_model():
+    """Return a model that is not the last of its path; tests do not change it."""
+    parameters = {"scale": 20.0, "prior": 0.3, "max_iter": 120, "tol": 0.0, "random_state": 0}
+    few = lambda model, *_: -abs(len(model.weights_) - 10)  # noqa: E731
+    model = HDSL(**parameters, n_iter_no_change=None, scoring=few)
+    model.fit(X, Y, X_val=X_TEST, y_val=Y_TEST)
+    assert model.n_iter_ < len(model.trace_) - 1
+    return model
+
+
+def until(page, expression, patience=20.0):
+    """Wait until something holds; wait_for_function needs eval, which the page forbids."""
+    end = time.monotonic() + patience
+    while not page.evaluate(expression):
+        assert time.monotonic() < end, expression
+        page.wait_for_timeout(20)
+
+
+def until_at(page, k):
+    """Wait until the page shows the model of iteration k."""
+    until(page, f"document.getElementById('now').textContent.startsWith('iteration{k} ')")
+
+
+def go_to(page, k):
+    """Show the model of iteration k."""
+    page.locator("#iteration").fill(str(k))
+    page.locator("#iteration").press("Enter")
+    until_at(page, k)
+
+
+def column(page, n):
+    """Return the texts of the n-th column of the table of pairs."""
+    return page.locator(f"#table tbody td:nth-child({n})").all_inner_texts()
+
+
+def number(text):
+    """Return a number that the page wrote."""
+    return float(text.replace(",", "").replace("−", "-"))

@@ -1,0 +1,219 @@
+"""What a fit takes: rows in any form, labels, triplets, weights; the automatic scale and prior."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.preprocessing import normalize
+
+from hdsl import HDSL
+from hdsl.triplets import neighbor_triplets
+from small_fits import (
+    FORMS,
+    N,
+    T,
+    X,
+    Y,
+    as_quadruplets,
+    assert_same_model,
+    assert_whole,
+    dense,
+    frame,
+    small,
+)
+
+# --- inputs --------------------------------------------------------------------------------------
+
+
+def unsorted(A):
+    """Return a read-only CSR matrix whose column numbers fall along each row."""
+    A = sp.csr_matrix(A)
+    for row in range(A.shape[0]):
+        span = slice(A.indptr[row], A.indptr[row + 1])
+        A.indices[span], A.data[span] = A.indices[span][::-1].copy(), A.data[span][::-1].copy()
+    A.has_sorted_indices = False
+    for part in (A.data, A.indices, A.indptr):
+        part.flags.writeable = False
+    return A
+
+
+def in_halves(A):
+    """Return a CSR array that stores each value in two halves, which is exact."""
+    A = sp.csr_array(A)
+    parts = np.repeat(A.data / 2, 2), np.repeat(A.indices, 2), 2 * A.indptr
+    return sp.csr_array(parts, shape=A.shape)
+
+
+INPUTS = {
+    **FORMS,
+    "BSR": sp.bsr_array,
+    "DIA": sp.dia_matrix,
+    "DOK": sp.dok_array,
+    "LIL": sp.lil_matrix,
+    "unsorted": unsorted,
+    "duplicates": in_halves,
+    "pandas": frame,
+    "pandas sparse": lambda A: pytest.importorskip("pandas").DataFrame.sparse.from_spmatrix(
+        sp.csr_matrix(A)
+    ),
+    "polars": lambda A: pytest.importorskip("polars").DataFrame(A),
+}
+
+
+def content(A):
+    """Return what must not change: the stored arrays of a sparse matrix, or all values."""
+    if not sp.issparse(A):
+        return [np.array(A)]
+    if A.format == "dok":
+        return [A.toarray()]
+    names = ("data", "indices", "indptr", "rows", "offsets")
+    return [np.array(getattr(A, name)) for name in names if hasattr(A, name)]
+
+
+@pytest.mark.parametrize("make", INPUTS.values(), ids=INPUTS.keys())
+def test_every_input_gives_the_same_model_and_is_unchanged(make):
+    given = make(X)
+    before = content(given)
+    expected = small(prior=0.1, max_iter=10).fit(X, Y)
+    model = small(prior=0.1, max_iter=10).fit(given, Y)
+    assert_same_model(model, expected)
+    assert model.objective_ == expected.objective_
+    for method in ("transform", "rewrite", "similarity"):
+        answer = getattr(model, method)(given)
+        close = 1e-5 if answer.dtype == np.float32 else 1e-13
+        assert_allclose(dense(answer), dense(getattr(expected, method)(X)), close, close)
+    for now, then in zip(content(given), before, strict=True):
+        assert_array_equal(now, then)
+        assert now.dtype == then.dtype
+
+
+def test_integers_are_numbers():
+    whole = (8 * X).astype(np.int64)
+    model = small(scale=0.01).fit(whole, triplets=T)
+    assert_same_model(model, small(scale=0.01).fit(8 * X, triplets=T))
+    assert model.transform(whole).dtype == np.float64
+
+
+def test_read_only_triplets_and_weights_are_unchanged():
+    given, weights = T.copy(), np.ones(len(T))
+    given.flags.writeable = weights.flags.writeable = False
+    small().fit(X, triplets=given, sample_weight=weights)
+    assert_array_equal(given, T)
+
+
+def test_labels_of_any_kind():
+    labels = np.arange(N) % 3
+    by_number, names = small().fit(X, labels), np.array(["ant", "bee", "cat"])
+    for given in (names[labels], names[labels].tolist(), labels.astype(float), 5 * labels):
+        assert_same_model(small().fit(X, given), by_number)
+    assert_same_model(small().fit(X, Y == 0), small().fit(X, np.where(Y == 0, 5, 2)))
+
+
+def test_triplets_are_used_where_labels_are_given_too():
+    assert_same_model(small().fit(X, Y, triplets=T), small().fit(X, triplets=T))
+
+
+def test_mining_by_neighbors_random_or_callable():
+    made = neighbor_triplets(X, Y, 2, 3)
+    by_name = small(n_impostors=3).fit(X, Y)
+    assert by_name.n_triplets_ == len(made) == 6 * N
+    assert_same_model(by_name, small().fit(X, triplets=made))
+    seen = []
+
+    def mine(rows, labels, rng):
+        seen.append((rows.shape, np.asarray(labels).tolist(), type(rng)))
+        return made
+
+    assert_same_model(small(mining=mine).fit(X, Y), by_name)
+    assert seen == [(X.shape, Y.tolist(), np.random.Generator)]
+    assert small(mining="random", n_impostors=3).fit(X, Y).n_triplets_ == 6 * N
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [{"oracle": "heuristic"}, {"batch_size": 9}, {"init": "random"}, {"mining": "random"}],
+    ids=lambda p: next(iter(p)),
+)
+def test_seeds(parameters):
+    def fit(seed):
+        return small(**parameters, max_iter=8).set_params(random_state=seed).fit(X, Y)
+
+    assert_same_model(fit(5), fit(5))
+    assert_same_model(fit(5), fit(np.random.RandomState(5)))
+    assert len({fit(seed).objective_ for seed in range(4)}) > 1
+
+
+# --- weights -------------------------------------------------------------------------------------
+
+
+def assert_same_similarity(one, other):
+    """Equal but for rounding, which adds up over the run."""
+    assert one.objective_ == pytest.approx(other.objective_, rel=1e-9)
+    assert_allclose(one.similarity(X), other.similarity(X), rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["rows", "triplets", "quadruplets"])
+@pytest.mark.parametrize("automatic", ["scale", "prior"])
+def test_weight_0_is_absence_and_whole_weights_are_repetition(kind, automatic):
+    model = small(oracle="exact", max_iter=10, **{automatic: "auto"})
+
+    def fit(chosen, weights=None):
+        """Fit to some rows or judgements, which may be repeated."""
+        given = {"sample_weight": weights}
+        if kind == "rows":
+            return clone(model).fit(X[chosen], Y[chosen], **given)
+        judged = T if kind == "triplets" else as_quadruplets(T)
+        return clone(model).fit(X, **{kind: judged[chosen]}, **given)
+
+    n = N if kind == "rows" else len(T)
+    everything, weights = np.arange(n), np.arange(n) % 4
+    weighted = fit(everything, weights.astype(float))
+    assert_same_similarity(weighted, fit(np.repeat(everything, weights)))
+    assert_same_similarity(weighted, fit(everything, 1e-3 * weights))  # only ratios matter
+    assert abs(weighted.objective_ - fit(everything).objective_) > 1e-6
+
+
+def test_weights_of_rows_are_those_of_their_anchors():
+    weights = np.random.default_rng(0).random(N)
+    mined = small(mining=lambda rows, labels, rng: T).fit(X, Y, sample_weight=weights)
+    of_anchors = weights[T[:, 0]]
+    assert_same_model(mined, small().fit(X, triplets=T, sample_weight=of_anchors))
+    assert_whole(mined, weights=of_anchors)  # the objective is the weighted mean
+
+
+def test_a_row_may_be_its_own_positive():
+    own = np.column_stack([T[:, 0], T[:, 0], T[:, 2]])
+    own = own[own[:, 1] != own[:, 2]]
+    model = small().fit(X, triplets=own)
+    assert_whole(model, triplets=own)
+    assert model.objective_ < model.trace_["objective"][0]
+
+
+def slow_scale_and_prior(rows, triplets, weights):
+    """Return 9 √n max(1, s/80) / m and max(1 / m, 15 / ‖x‖²); s counts values that are alike."""
+    counted = np.array(triplets)[np.array(weights) > 0]
+    a, p, q = (rows[np.array(triplets)[:, k]] for k in range(3))
+    m = np.average(np.abs((a * (p - q)).sum(axis=1)), weights=weights)
+    s = np.average((a**2).sum(axis=1) ** 2 / (a**4).sum(axis=1), weights=weights)
+    n = len(np.unique(counted[:, 0]))
+    own = np.average((a**2).sum(axis=1), weights=weights)
+    return [9 * np.sqrt(n) * max(1, s / 80) / m, max(1 / m, 15 / own)]
+
+
+def test_automatic_scale_and_prior_are_those_of_the_slow_formula():
+    few = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+    many = np.random.default_rng(0).random((4, 1000)) * (np.arange(1000) % 2)
+    triplets = [[0, 1, 2], [2, 3, 0], [2, 3, 1], [1, 0, 3]]
+    for rows in (few, many, -3 * many):
+        for weights in ([1.0, 1, 1, 1], [2.0, 1, 3, 0]):
+            for norm, compared in ((None, rows), ("l2", normalize(rows))):
+                model = HDSL(norm=norm, max_iter=1)
+                model.fit(rows, triplets=triplets, sample_weight=weights)
+                expected = slow_scale_and_prior(compared, triplets, weights)
+                assert_allclose([model.scale_, model.prior_], expected, rtol=1e-10)
+    assert_allclose(slow_scale_and_prior(few, triplets[:3], [1, 1, 1])[1], 15 / 5)
+    for norm, factor in ((None, 1e-120), ("l2", 1.0)):
+        model = HDSL(norm=norm, max_iter=1)
+        plain, huge = (clone(model).fit(f * many, triplets=triplets) for f in (1, 1e60))
+        assert_allclose([huge.scale_, huge.prior_], [factor * plain.scale_, factor * plain.prior_])

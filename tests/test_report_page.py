@@ -1,0 +1,350 @@
+"""What the page of a model shows in a browser: every model of the path, tables, matches, errors."""
+
+import re
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+
+from hdsl import HDSL, ClassScores, load, report
+from hdsl.evaluate import compare_errors
+from hdsl.report.content import choose_rows
+from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, stopped_model, until, until_at
+
+
+@pytest.fixture(scope="module")
+def model():
+    return stopped_model()
+
+
+def effects_of_atoms(model, X):
+    """Return the root mean square of scale·w·(x_i y_j + x_j y_i) over all pairs of rows."""
+    rows = sp.csr_array(model.index_rows(X)).toarray()
+    both = [rows[:, [i]] * rows[:, j] for i, j in model.atoms_[:, :2]]
+    size = np.array([np.sqrt(np.mean((B + B.T) ** 2)) for B in both])
+    return model.scale_ * model.weights_ * size
+
+
+def weights_on(page, k):
+    return {
+        (atom["i"], atom["j"], atom["sign"]): atom["weight"]
+        for atom in page.evaluate("k => window.hdslReport.at(k)", k)
+    }
+
+
+def weights_of(model):
+    return dict(zip(map(tuple, model.atoms_.tolist()), model.weights_.tolist(), strict=True))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"step": "away"},
+        {"step": "pairwise"},
+        {"step": "blended"},
+        {"step": "forward", "step_size": "2/(k+2)"},
+        {"step": "away", "oracle": "heuristic", "init": "random", "prior": 0.0},
+    ],
+)
+def test_every_model_of_the_path(parameters, show):
+    model = HDSL(**{"scale": 20.0, "max_iter": 150, "tol": 0.0, "random_state": 0} | parameters)
+    model.fit(X, Y)
+    page = show(model)
+    last = len(model.trace_) - 1
+    assert page.evaluate("window.hdslReport.lastIteration") == last
+    for k in [*range(0, last, 29), 50, 51, 49, last, 0]:  # back and forth over what it keeps
+        there, expected = weights_on(page, k), weights_of(model.at(k))
+        assert there.keys() == expected.keys()
+        assert_allclose([there[a] for a in expected], [*expected.values()], rtol=1e-9)
+
+
+def test_a_path_that_was_continued_and_saved(model, show, tmp_path):
+    longer = HDSL(scale=20.0, prior=0.3, max_iter=30, tol=0.0, warm_start=True, random_state=0)
+    longer.fit(X, Y).fit(X, Y)
+    longer.save(tmp_path / "model.hdsl")
+    page = show(load(tmp_path / "model.hdsl"))
+    for k in (29, 30, 31, 60):
+        there, expected = weights_on(page, k), weights_of(longer.at(k))
+        assert_allclose([there[a] for a in expected], [*expected.values()], rtol=1e-9)
+
+
+def test_page_follows_the_slider(model, show):
+    page = show(model, X, Y)
+    slider = page.locator("#slider")
+    assert slider.input_value() == str(model.n_iter_)
+    slider.focus()
+    last = len(model.trace_) - 1
+    for key, k in [("Home", 0), ("ArrowRight", 1), ("End", last), ("ArrowLeft", last - 1)]:
+        slider.press(key)
+        until_at(page, k)
+        then = model.at(k)
+        effects = effects_of_atoms(then, X)
+        order = np.argsort(-effects, kind="stable")
+        shown = [number(text) for text in column(page, 6)]
+        assert_allclose(shown, effects[order][:50], rtol=6e-3)
+        signs = {1: "+", -1: "−"}
+        names = [[f"x{i}", signs[sign], f"x{j}"] for i, j, sign in then.atoms_[order].tolist()]
+        cells = [column(page, n) for n in (1, 2, 3)]
+        assert list(map(list, zip(*cells, strict=True))) == names[:50]
+        shares = [float(text.strip(" %")) / 100 for text in column(page, 5)]
+        assert_allclose(shares, then.weights_[order][:50], atol=6e-5)
+        shown = [number(text) for text in column(page, 4)]
+        assert_allclose(shown, 20 * then.weights_[order][:50], rtol=6e-3)
+        now = page.locator("#now").inner_text()
+        assert f"pairs\n{len(then.weights_)}" in re.sub(r"\s+", "\n", now)
+        loss = float(re.search(r"loss\s+([\d.]+)", now)[1])
+        assert loss == pytest.approx(then.objective_, rel=1e-3)
+        n_edges = min(60, len(then.weights_))
+        until(page, f"document.querySelectorAll('#graph .edge').length === {n_edges}")
+    page.locator("#fitted").click()
+    until_at(page, model.n_iter_)
+    begin = {"x": 52, "y": 60}  # where the chart begins
+    page.locator("#charts svg").first.click(position=begin)
+    until_at(page, 0)
+
+
+def test_search_and_sort(model, show):
+    page = show(model, X, Y, feature_names=[f"Word{n}" for n in range(30)])
+    n_atoms = len(model.weights_)
+    page.locator("#search").fill("word2")
+    wanted = [a for a in model.atoms_.tolist() if any(str(f).startswith("2") for f in a[:2])]
+    assert 0 < len(wanted) < n_atoms
+    assert page.locator("#found").inner_text() == f"{len(wanted)} of {len(wanted)} pairs found"
+    assert all("Word2" in a + b for a, b in zip(column(page, 1), column(page, 3), strict=True))
+    page.locator("#search").fill("nothing has this name")
+    assert column(page, 1) == []
+    page.locator("#search").fill("")
+
+    pairs = [(f"Word{i}", f"Word{j}") for i, j, _ in model.atoms_]
+    first = page.get_by_role("button", name="First feature")
+    first.click()
+    by_name = sorted((a for a, _ in pairs), key=lambda name: int(name[4:]))
+    assert column(page, 1) == by_name[:50]
+    assert page.locator("#by-i").get_attribute("aria-sort") == "ascending"
+    first.press("Enter")
+    assert column(page, 1) == by_name[::-1][:50]
+    assert page.locator("[aria-sort]").count() == 1
+    there = X.toarray() != 0
+    both = sorted((there[:, i] & there[:, j]).sum() for i, j, _ in model.atoms_)[::-1]
+    page.get_by_role("button", name="Rows with both").click()
+    assert column(page, 9) == [str(count) for count in both[:50]]
+    names = column(page, 3)
+    assert column(page, 8) == [str(there[:, int(name[4:])].sum()) for name in names]
+
+
+def test_rest_of_a_long_table(show):
+    rng = np.random.default_rng(0)
+    wide = sp.random_array((90, 400), density=0.1, random_state=rng, format="csr")
+    model = HDSL(scale=1000.0, max_iter=250, tol=0.0, random_state=0)
+    model.fit(wide, rng.permutation(90) % 3)
+    n = len(model.weights_)
+    assert n > 50
+    page = show(model)
+    assert len(column(page, 1)) == 50
+    page.locator("#more").click()
+    assert len(column(page, 1)) == n
+    assert not page.locator("#more").is_visible()
+
+
+@pytest.mark.parametrize(("prior", "dtype"), [(0.0, np.float64), (0.3, np.float32)])
+def test_why_two_items_match(prior, dtype, show):
+    rows = X.astype(dtype)
+    rows.data[::7] *= -1
+    model = HDSL(scale=20.0, prior=prior, max_iter=60, random_state=0).fit(rows, Y)
+    page = show(model, rows, Y, max_items=21)
+    chosen = choose_rows(rows, 21)
+    assert len(chosen) == 21
+    pairs = [(a, b) for a in range(0, 21, 4) for b in range(21)]
+    told = page.evaluate(
+        "([pairs, k]) => pairs.map(([a, b]) => window.hdslReport.explain(a, b, k))",
+        [pairs, model.n_iter_],
+    )
+    a, b = chosen[np.array(pairs).T]
+    # Python adds float32 in float32: then parts that cancel leave its rounding.
+    precision = {"rtol": 1e-6, "atol": 1e-12 if dtype == np.float64 else 1e-5}
+    assert_allclose([why["total"] for why in told], model.pair_score(rows[a], rows[b]), **precision)
+    unit = sp.csr_array(model.index_rows(rows))
+    plain = prior * np.asarray(unit[a].multiply(unit[b]).sum(axis=1))
+    assert_allclose([why["plain"] for why in told], plain, **precision)
+
+    choose(page, rows, chosen, 3, 8)
+    expected = float(model.pair_score(rows[chosen[[3]]], rows[chosen[[8]]])[0])
+    total = number(page.locator("#total").inner_text())
+    assert total == pytest.approx(expected, rel=1e-3, abs=1e-3)
+    if page.locator("#more-parts").is_visible():
+        page.locator("#more-parts").click()
+    adds = page.locator("#parts tbody .effect").all_inner_texts()
+    parts = [number(text) for text in adds]
+    assert sum(parts) == pytest.approx(expected, rel=5e-3, abs=1e-2 * np.abs(parts).max())
+    assert np.all(np.diff(np.abs(parts)) <= 0)
+
+    go_to(page, 0)
+    then = model.at(0).pair_score(rows[chosen[[3]]], rows[chosen[[8]]])[0]
+    total = number(page.locator("#total").inner_text())
+    assert total == pytest.approx(then, rel=1e-3, abs=1e-5)
+
+
+def choose(page, rows, chosen, first, second):
+    """Type to pick two items."""
+    for box, item in (("#query", first), ("#second", second)):
+        page.locator(box).fill(f"Row {chosen[item]}")
+        page.locator(box).press("Enter")
+
+
+def test_neighbours_before_and_after(model, show):
+    page = show(model, X, Y)
+    page.locator("#query").fill("Row 7")
+    page.locator("#query").press("Enter")
+    unit = sp.csr_array(model.index_rows(X))
+    for name, scores in (
+        ("before", (unit[[7]] @ unit.T).toarray()[0]),
+        ("after", model.similarity(X[[7]], X, cosine=True)[0]),
+    ):
+        scores[7] = -np.inf
+        order = np.argsort(-scores)[:6]
+        shown = page.locator(f"#{name} button").all_inner_texts()
+        titles = zip(order, shown, strict=True)
+        assert all(f"Row {row}, {Y[row]}" in text for row, text in titles)
+        values = [number(text.split()[0]) for text in shown]
+        assert_allclose(values, scores[order], atol=6e-4)
+    button = page.locator("#after button").nth(2)
+    title = re.search(r"Row \d+, \w", button.inner_text())[0]
+    button.click()
+    assert page.locator("#second").input_value().startswith(title)
+    button.hover()
+    tip = page.locator("#tip")
+    assert tip.is_visible()
+    where, eye = tip.bounding_box(), button.bounding_box()
+    assert abs(where["y"] + where["height"] / 2 - eye["y"]) < 200  # beside what is pointed at
+    go_to(page, 0)
+    plain = (model.at(0).similarity(X[[7]], X, cosine=True))[0]
+    plain[7] = -np.inf
+    shown = page.locator("#after button").first.inner_text()
+    assert number(shown.split()[0]) == pytest.approx(plain.max(), abs=6e-4)  # follows the slider
+
+
+def test_words_are_searched_for(show):
+    names = [f"w{n}" for n in range(30)]
+    model = HDSL(scale=20.0, prior=0.3, max_iter=40, random_state=0).fit(X, Y)
+    page = show(model, X, Y, feature_names=names)
+    page.locator("#query").fill("W3 and w9, w9!")
+    page.locator("#query").press("Enter")
+    x = np.zeros((1, 30))
+    x[0, [3, 9]] = 1, 1 + np.log(2)
+    scores = model.similarity(x, X, cosine=True)[0]
+    shown = [number(text.split()[0]) for text in page.locator("#after button").all_inner_texts()]
+    assert_allclose(shown, np.sort(scores)[::-1][:6], atol=6e-4)
+    assert page.locator("#first-text").inner_text() == "W3 and w9, w9!"
+    page.locator("#query").fill("nothing known")
+    page.locator("#query").press("Enter")
+    assert "No word of this" in page.locator("#unknown").inner_text()
+
+
+def test_class_scores_are_no_part_of_the_plain_cosine(chromium, tmp_path):
+    scores = ClassScores(random_state=0)
+    rows = sp.csr_array(scores.fit_transform(X, Y))
+    model = HDSL(max_iter=20, random_state=0).fit(rows, Y)
+    choice = np.array([[0.0, 0.5], [model.n_iter_, 0.75], [model.n_iter_ + 20, 0.5]])
+    more = report.More(np.arange(60) + 100, 3, np.ones(30), choice)
+    (tmp_path / "r.html").write_text(report.page(model, rows, Y, more=more), encoding="utf-8")
+    page = chromium.new_page(viewport={"width": 400, "height": 800})
+    page.goto((tmp_path / "r.html").as_uri())
+    page.locator("#query").fill("Row 107")
+    page.locator("#query").press("Enter")
+    unit = X / np.sqrt(X.power(2).sum(axis=1))[:, None]
+    plain = (sp.csr_array(unit)[[7]] @ sp.csr_array(unit).T).toarray()[0]
+    plain[7] = -np.inf
+    shown = [number(text.split()[0]) for text in page.locator("#before button").all_inner_texts()]
+    assert_allclose(shown, np.sort(plain)[::-1][:6], atol=6e-4)
+    assert "chosen on validation rows" in page.locator("#status").inner_text()
+    assert "chosen on validation rows" in page.locator("#facts").inner_text()
+    at = f"chosen: {model.n_iter_} iterations"
+    assert page.locator("#charts svg").first.locator("text.chosen").all_text_contents() == [at]
+    assert page.evaluate("document.documentElement.scrollWidth") == 400
+    page.close()
+
+
+def test_errors_are_those_of_test_rows(model, show):
+    said = "No error on test rows was measured"
+    page = show(model, X, Y)
+    assert said in page.locator("#measured").inner_text()
+    assert not page.locator("#gain").is_visible()
+    page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST)
+    text = page.locator("#measured").inner_text()
+    assert "share of 40 test rows whose class the vote of their 3 most similar among 60" in text
+    found = compare_errors(model, X, Y, X_TEST, Y_TEST, cosine=True)
+    for rate in (found.before, found.after):
+        low, high = (100 * share for share in rate.interval)
+        wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong}; {low:.1f} to {high:.1f} %)"
+        assert wrong in text
+    assert text.endswith(found.sentence)
+    headline = page.locator("#headline").inner_text()
+    for rate in (found.before, found.after):
+        assert f"{100 * rate.share:.1f} %" in headline
+        assert f"{100 * rate.share:.1f} %" in page.locator("#gain").inner_text()
+
+
+def test_learned_and_settings(model, show):
+    page = show(model, title="Three classes")
+    assert page.title() == page.locator("h1").inner_text() == "Three classes"
+    signs = model.atoms_[:, 2]
+    sentence = page.locator("#sentence").inner_text()
+    assert f"learned {len(signs)} pairs of features: {(signs > 0).sum()} that count" in sentence
+    for name, sign in (("together", 1), ("apart", -1)):
+        own = np.flatnonzero(signs == sign)
+        own = own[np.argsort(-model.weights_[own])][:8]
+        expected = [f"x{i} {'−+'[sign > 0]} x{j}" for i, j, _ in model.atoms_[own]]
+        assert page.locator(f"#{name} .pair").all_inner_texts() == expected
+    changed = page.locator("#changed dt").all_inner_texts()
+    assert changed == [
+        "max_iter", "n_iter_no_change", "prior", "random_state", "scale", "scoring", "tol"
+    ]  # fmt: skip
+    status = page.locator("#status").inner_text()
+    assert f"the one after {model.n_iter_} of 120 iterations" in status
+    assert status.startswith("The number of iterations was chosen on validation rows.")
+    assert "written without rows" in page.locator("#items-note").inner_text()
+
+
+def test_pairs_in_one_row_come_last(show):
+    rows = np.hstack([np.eye(60), X.toarray()])  # each row has a feature of its own
+    model = HDSL(scale=500.0, prior=0.0, max_iter=30, random_state=0).fit(rows, Y)
+    is_rare = (model.atoms_[:, :2] < 60).any(axis=1)
+    assert 0 < is_rare.sum() < len(is_rare)
+    page = show(model, rows)
+    firsts = [int(name[1:]) for name in column(page, 1)]
+    assert [first < 60 for first in firsts] == sorted(is_rare.tolist())
+    listed = page.locator("#together .pair, #apart .pair").all_inner_texts()
+    own = [{f"x{i}", f"x{j}"} for i, j, _ in model.atoms_[is_rare]]
+    assert not any(set(pair.split()[::2]) in own for pair in listed)
+    assert page.locator("#graph .edge").count() == (~is_rare).sum()
+
+
+def test_wide_rows(show):
+    """More columns than an array could have numbers."""
+    model, rows = wide_model()
+    page = show(model, rows)
+    there = weights_on(page, model.n_iter_)
+    assert there == pytest.approx(weights_of(model))
+    total = number(page.locator("#total").inner_text())
+    first, second = (
+        int(page.locator(f"#{name}").input_value().split()[1].strip(":,"))
+        for name in ("query", "second")
+    )
+    expected = model.pair_score(rows[[first]], rows[[second]])[0]
+    assert total == pytest.approx(expected, rel=1e-3)
+
+
+def wide_model():
+    """Return a model of rows with 2**40 columns, and the rows."""
+    columns = np.sort(np.random.default_rng(0).choice(2**40, X.shape[1], replace=False))
+    rows = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(X.shape[0], 2**40))
+    return HDSL(scale=20.0, prior=0.3, max_iter=20, random_state=0).fit(rows, Y), rows
+
+
+def test_smallest_model(show):
+    model = HDSL(scale=1.0, prior=0.0).fit([[1, 0], [0, 1]], triplets=[[0, 0, 1]])
+    page = show(model, [[1, 0], [0, 1]])
+    assert column(page, 1) == ["x0"]
+    expected = model.pair_score([[1, 0]], [[0, 1]])[0]
+    assert number(page.locator("#total").inner_text()) == pytest.approx(expected)

@@ -1,0 +1,182 @@
+"""The page of a model for everyone: hostile names, keyboards, dark windows, phones, paper."""
+
+import re
+
+import numpy as np
+import pytest
+
+from hdsl import HDSL
+from hdsl.datasets import load_docstrings
+from hdsl.report.content import MAX_TEXT
+from pages import X_TEST, Y_TEST, X, Y, column, stopped_model, until
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(2)>",
+    "</SCRIPT><svg onload=alert(3)>",
+    "line\u2028separator\u2029&amp;",
+    "<!--<script>",
+    "{{data}}",
+    "\\u003c\x00\ud800",
+    "'\"><b>bold</b>",
+]
+
+
+@pytest.fixture(scope="module")
+def model():
+    return stopped_model()
+
+
+# --- for everyone --------------------------------------------------------------------------------
+
+
+def test_hostile_names_are_text(show):
+    names = [*HOSTILE, *(f"w{n}" for n in range(22))]
+    rng = np.random.default_rng(0)
+    rows = rng.random((24, 30)) * (rng.random((24, 30)) < 0.3)
+    rows[:, :8] += 3 * np.eye(8)[np.arange(24) % 8]
+    labels = np.array(HOSTILE)[np.arange(24) % 4]
+    model = HDSL(scale=10.0, max_iter=80, tol=0.0, random_state=0).fit(rows, labels)
+    page = show(model, rows, labels, feature_names=names, title=HOSTILE[1], texts=(HOSTILE * 3))
+    assert page.title() == page.locator("h1").inner_text() == HOSTILE[1]
+    assert page.locator("script").count() == 2
+    assert page.locator("b:text('bold'), img").count() == 0
+    used = set(model.atoms_[:, :2].ravel().tolist())
+    assert used >= {0, 1, 2}
+    shown = {*column(page, 1), *column(page, 3)}
+    assert {HOSTILE[n] for n in (0, 1, 2)} <= shown
+    assert HOSTILE[0][:23] in page.locator("#graph").text_content()
+    page.locator("#query").fill("Row 0")
+    page.locator("#query").press("Enter")
+    assert page.locator("#first-text").inner_text() == HOSTILE[0]
+    assert HOSTILE[1] in page.locator("#titles option").nth(1).get_attribute("value")
+
+
+def test_by_keyboard_alone(model, show):
+    page = show(model, X, Y)
+    reached = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        name, outline, stroke = page.evaluate(
+            """() => {
+                const here = document.activeElement, box = here.querySelector("rect");
+                return [here.id || here.classList[0], getComputedStyle(here).outlineStyle,
+                        box && getComputedStyle(box).strokeWidth];
+            }"""
+        )
+        reached.append(name)
+        assert (stroke or outline) in ("2.5px", "solid"), reached
+        if name == "vertex":
+            break
+    order = [
+        "skip",
+        "theme",
+        "slider",
+        "iteration",
+        "fitted",
+        "query",
+        "second",
+        "search",
+        "vertex",
+    ]
+    assert [name for name in reached if name in order] == order
+
+    name = "document.activeElement.querySelector('text').textContent"
+    first = page.evaluate(name)
+    page.keyboard.press("ArrowRight")
+    second = page.evaluate(name)
+    assert second != first
+    assert page.locator("#tip .feature").first.inner_text() == second
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate(name) == first
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "search"
+    assert page.locator("#search").input_value() == first
+    assert {first} <= {*column(page, 1), *column(page, 3)}
+    unnamed = page.evaluate(
+        """() => [...document.querySelectorAll("button, input, select, [role=img], [tabindex]")]
+            .filter(node => !(node.labels?.length || node.getAttribute("aria-label")
+                              || node.textContent.trim()))
+            .map(node => node.outerHTML)"""
+    )
+    assert unnamed == []
+
+
+def brightness(page):
+    color = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return np.mean([float(part) for part in re.findall(r"[\d.]+", color)[:3]])
+
+
+def test_dark_and_light(model, show):
+    for scheme, dark in (("light", False), ("dark", True)):
+        page = show(model, window={"color_scheme": scheme})
+        assert (brightness(page) < 80) == dark
+        page.locator("#theme").click()
+        assert (brightness(page) < 80) != dark
+
+
+@pytest.mark.parametrize("width", [360, 400])
+def test_on_a_phone(width, model, show):
+    names = [f"feature-with-a-long-name-{n}" for n in range(28)] + ["x" * 300, "y " * 150]
+    page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST, feature_names=names,
+                texts=["word" * 200] * 60, title="long" * 40,
+                window={"viewport": {"width": width, "height": 740}})  # fmt: skip
+    assert page.evaluate("document.documentElement.scrollWidth") == width
+    page.set_viewport_size({"width": 1400, "height": 740})  # turned: all is drawn anew
+    until(page, "document.querySelector('#graph svg').clientWidth > 700")
+    assert page.evaluate("document.documentElement.scrollWidth") == 1400
+
+
+def test_on_paper(model, show):
+    page = show(model, X, Y, window={"color_scheme": "dark"})
+    page.emulate_media(media="print")
+    for control in ("#slider", "#search", "#theme", "nav", "#more"):
+        assert not page.locator(control).is_visible()
+    assert page.locator("#now").is_visible()
+    ink = page.evaluate("getComputedStyle(document.body).color")
+    assert max(float(part) for part in re.findall(r"[\d.]+", ink)[:3]) < 80
+    assert page.pdf(format="A4").startswith(b"%PDF")
+
+
+# --- on text -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def docs():
+    return load_docstrings(min_rows_per_label=100)
+
+
+@pytest.fixture(scope="module")
+def text_model(docs):
+    return HDSL(max_iter=100, random_state=0).fit(docs.X, docs.y)
+
+
+@pytest.mark.parametrize(("width", "most"), [(1200, 60), (360, 24)])
+def test_labels_of_the_network_do_not_overlap(width, most, docs, text_model, show):
+    window = {"viewport": {"width": width, "height": 800}}
+    page = show(text_model, feature_names=docs.feature_names, window=window)
+    boxes = page.evaluate(
+        """() => [...document.querySelectorAll("#graph rect")].map(node => {
+            const box = node.getBoundingClientRect();
+            return [box.left, box.right, box.top, box.bottom];
+        })"""
+    )
+    left, right, top, bottom = np.array(boxes).T
+    assert page.locator("#graph .edge").count() == most < len(text_model.weights_)
+    assert left.min() >= 0
+    assert right.max() <= width
+    apart = (left[:, None] >= right) | (top[:, None] >= bottom)
+    assert (apart | apart.T | np.eye(len(boxes), dtype=bool)).all()
+
+
+def test_documents(docs, text_model, show, tmp_path):
+    page = show(text_model, docs.X, docs.y, texts=docs.texts, feature_names=docs.feature_names)
+    assert (tmp_path / "0.html").stat().st_size < 600_000
+    spent = page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive")
+    assert spent < 8000  # ms; a second or less on a machine that has nothing else to do
+    row = int(re.match(r"Row (\d+)", page.locator("#query").input_value())[1])
+    assert page.locator("#first-text").text_content() == docs.texts[row][:MAX_TEXT]
+    marked = {word.lower() for word in page.locator("#first-text mark").all_inner_texts()}
+    assert marked
+    held = {docs.feature_names[f] for f in docs.X[[row]].indices}
+    assert marked <= held
