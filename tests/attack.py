@@ -31,7 +31,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import killed
-from hdsl import HDSL, ClassScores, load
+from hdsl import HDSL, ClassScores, SimilarityClassifier, load
 from hdsl.core.losses import LOSSES
 from hdsl.files import atomic, checkpoint
 from hdsl.serving import certified_top_k
@@ -137,8 +137,10 @@ class Disk:
 
 
 def disks(count: int, seed: int) -> str:
-    """Let the disk fail at every call of a save, a report and a fit with checkpoints."""
+    """Let the disk fail at every call of saves, a report and a fit with checkpoints."""
     old, new = fitted(max_iter=5), fitted()
+    classifiers = [SimilarityClassifier(model, C=9.0, random_state=0) for model in (old, new)]
+    old_classifier, classifier = (one.fit(*data()) for one in classifiers)
     strikes = n_fits = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -146,9 +148,12 @@ def disks(count: int, seed: int) -> str:
         new.save(path)
         whole = path.read_bytes()
         for error in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
-            for write in (new.save, new.report):
-                target = path if write == new.save else page
-                old.save(target) if write == new.save else old.report(target)
+            for write_old, write, target in (
+                (old.save, new.save, path),
+                (old.report, new.report, page),
+                (old_classifier.save, classifier.save, folder / "classifier.hdsl"),
+            ):
+                write_old(target)
                 before = target.read_bytes()
                 fails_at, ends = 0, False
                 while not ends:

@@ -76,6 +76,16 @@ def read_model(path):
         assert np.isfinite(model.matrix().data).all()
 
 
+def read_classifier(path):
+    classifier = load(path)
+    with tempfile.TemporaryDirectory() as folder:
+        classifier.save(Path(folder, "again.hdsl"))
+    if classifier.n_features_in_ < 10_000:
+        row = np.ones((1, classifier.n_features_in_))
+        with contextlib.suppress(ValueError), np.errstate(all="ignore"):  # it may overflow
+            assert classifier.predict(row)[0] in classifier.classes_
+
+
 def read_documents(path):
     collection = text.load_collection(path)
     if collection.X is not None:
@@ -165,6 +175,7 @@ def read_triplets(path):
 
 TARGETS = {
     "model": Target(".hdsl", read_model, "safetensors"),
+    "classifier": Target(".hdsl", read_classifier, "safetensors"),
     "documents": Target(".hdsl", read_documents, "safetensors"),
     "checkpoint": Target(".ckpt", continue_run, "safetensors"),
     "svmlight": Target(".svm", read_matrix, "text"),

@@ -83,7 +83,7 @@ def test_class_scores_are_learned_from_the_rows_that_learn(place):
 def test_fit_with_regions_makes_a_model_that_every_command_takes(place, tmp_path):
     path, page = tmp_path / "local.hdsl", tmp_path / "r.html"
     fit = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 30, "--regions", 2, "-o", path)
-    assert re.search(r"\d+ pairs and \d+ of 2 regions from [\d,]+ triplets in", good(*fit).stdout)
+    assert re.search(r"\d+ pairs and \d+ more in 2 regions from [\d,]+ tri", good(*fit).stdout)
     facts = json.loads(good(*fit, "--json").stdout)
     assert (facts["regions"], facts["iterations chosen on validation rows"]) == (2, True)
     assert load_scored(path).model.n_regions_ == 2
@@ -93,7 +93,8 @@ def test_fit_with_regions_makes_a_model_that_every_command_takes(place, tmp_path
     assert why.startswith("In the region of ")
     good("report", path, "-o", page)
     assert "<html" in page.read_text(encoding="utf-8")
-    good("info", path)
+    shown = json.loads(good("info", path, "--json").stdout)
+    assert all(shown[name] == facts[name] for name in ("regions", "pairs of regions"))
     message = bad("fit", place / "texts.csv", *LABELLED, "--regions", 2, "--batch-size", 9)
     assert "--regions does not go with --batch-size" in message
 

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from commands import LABELLED, bad, cosines, good, load_scored, texts, write_csv
+from hdsl import LocalHDSL, SimilarityClassifier
 from hdsl.text import TEST, load_collection
 
 
@@ -128,6 +129,12 @@ def test_info(place, rows_file, tmp_path):
     assert json.loads(good("info", "--json").stdout)["cores"] >= 1
     facts = json.loads(good("info", place / "model.hdsl", "--json").stdout)
     assert facts["documents"] == 90
+    path, rng = tmp_path / "classifier.hdsl", np.random.default_rng(0)
+    rows, regions = rng.random((40, 6)), LocalHDSL(2, max_iter=5, random_state=0)
+    SimilarityClassifier(regions, C=9.0, random_state=0).fit(rows, np.arange(40) % 2).save(path)
+    facts = json.loads(good("info", path, "--json").stdout)
+    assert (facts["features"], facts["classes"], facts["regions"]) == (6, 2, 2)
+    assert "holds a SimilarityClassifier and no documents" in bad("search", path, "goal")
     facts = json.loads(good("info", rows_file, "--json").stdout)
     assert (facts["rows"], facts["features"], facts["triplets"]) == (60, 12, 900)
     np.save(tmp_path / "T.npy", np.array([[0, 1, 2]]))

@@ -318,8 +318,8 @@ HOSTILE = [
     (compose({}, format="pt"), "of another program"),
     (compose(b'{"__metadata__": ["hdsl"]}'), "of another program"),
     # the JSON text
-    (compose({"x": {"new": 3}}, format_version="3", header='{"versions": {"hdsl": "9.1"}}'),
-     "written by hdsl 9.1, format 3; this hdsl reads up to format 2: upgrade hdsl."),
+    (compose({"x": {"new": 3}}, format_version="4", header='{"versions": {"hdsl": "9.1"}}'),
+     "written by hdsl 9.1, format 4; this hdsl reads up to format 3: upgrade hdsl."),
     *[(compose({}, format_version=v), "format version") for v in (None, 1, "0", "1.0", "9" * 5000)],
     (b"\xff" * 7 + b"\x7f" + b"{}", "not a model file"),
     ((HEADER_LIMIT + 1).to_bytes(8, "little") + b"{" * 100, "not a model file"),

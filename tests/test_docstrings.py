@@ -1,5 +1,7 @@
 """The docstrings of Python as texts with labels."""
 
+import ast
+import gc
 import os
 import shutil
 import subprocess
@@ -155,3 +157,24 @@ def test_summaries(tmp_path, monkeypatch):
     short = load_docstrings(**options, summaries=True)
     assert short.texts == ["One two three\nfour alpha five.", "One two three\nfour beta five."]
     assert short.y.tolist() == ["alpha", "beta"]
+
+
+def test_files_are_read_once_and_the_garbage_collector_is_as_before(tmp_path, monkeypatch):
+    (tmp_path / "alpha.py").write_text(SOURCE)
+    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
+    seen, parse = [], ast.parse
+
+    def watched(source):
+        seen.append(gc.isenabled())
+        return parse(source)
+
+    monkeypatch.setattr(ast, "parse", watched)
+    for enabled in (True, False):
+        (gc.enable if enabled else gc.disable)()
+        try:
+            made = load_docstrings(min_rows_per_label=1, vectorize=False)
+            assert gc.isenabled() == enabled
+        finally:
+            gc.enable()
+        assert len(made.texts) == 3
+    assert seen == [False]

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from hdsl import HDSL, HDSLCV
+from hdsl import HDSL, HDSLCV, LocalHDSL, LocalHDSLCV
 from hdsl.estimators import callbacks, progress
 from hdsl.estimators.progress import Line, Progress, duration, fitted
 from small_fits import labelled_counts
@@ -158,6 +158,48 @@ def test_early_stopping_shows_scores_and_the_best_model(screen):
     assert f" ({model.status_}), best at {model.n_iter_}: validation " in line
     assert f"{model.validation_score_:.4f}, {len(model.weights_)} atoms" in line
     assert any("val 0." in line for line in screen.seen)
+
+
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_a_fit_with_regions_shows_all_its_parts(screen, monkeypatch, early_stopping):
+    monkeypatch.setattr(progress, "LIVE_EVERY", 0.0)
+    screen.columns = 200
+    sizes = []
+
+    def callback(state):
+        features = {f for atoms, _ in state.blocks for f in atoms[:, :2].ravel().tolist()}
+        sizes.append(f"atoms {sum(len(w) for _, w in state.blocks)}  features {len(features)}")
+
+    model = LocalHDSL(
+        2, scale=5.0, prior=0.1, max_iter=25, tol=0.0, early_stopping=early_stopping,
+        random_state=0, verbose=1, callback=callback,
+    ).fit(X, Y)  # fmt: skip
+    *live, last = [line for line in screen.seen if line]
+    assert len(sizes) > 25
+    for text in sizes:
+        assert any(text in line for line in live), text
+    assert any("iteration 20/25  objective 0." in line for line in live)
+    assert any("validation 0." in line for line in live) == early_stopping
+    n_local = sum(map(len, model.local_weights_))
+    found = f"objective {model.objective_:.4g}"
+    if early_stopping:
+        found = f"best at {model.n_iter_}: validation {model.validation_score_:.4f}"
+    assert f"{found}, {len(model.weights_)} atoms + {n_local} in 2 regions" in last
+    assert re.match(rf"\d+ iterations in [\d.]+ s \({model.status_}\), ", last)
+
+
+def test_a_choice_of_regions_shows_its_runs(screen):
+    small = LocalHDSL(max_iter=5, n_targets=2, n_impostors=2, random_state=0)
+    found = LocalHDSLCV((0, 2), local_scales=["auto", 2.0], estimator=small, cv=2, verbose=1)
+    found.fit(X, Y)
+    choice, refit = screen.lines
+    n = found.best_params_["n_regions"]
+    chosen = f"{n} regions, local scale {found.best_params_['local_scale']}" if n else "no regions"
+    assert choice.startswith("6/6 runs in ")
+    assert f"best mean {found.best_score_:.4f}: {chosen}" in choice
+    assert refit.startswith(f"{found.best_estimator_.n_iter_} iterations in ")
+    assert any(line.startswith("run 1/6  regions 0 ") for line in screen.seen)
+    assert found.best_estimator_.verbose == 0
 
 
 def test_a_warm_start_counts_on(clock, capsys):

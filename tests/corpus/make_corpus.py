@@ -22,8 +22,10 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-from hdsl import HDSL, text
+from hdsl import HDSL, LocalHDSL, SimilarityClassifier, text
 from hdsl.estimators.saving import save
+from hdsl.files import container
+from hdsl.files.tables import pack_strings
 
 HERE = Path(__file__).parent
 NONE = np.zeros(0, dtype=np.int32)
@@ -135,6 +137,42 @@ def models():
         "changed": changed,
     }.items():
         put("model", f"bad-{name}.hdsl", content)
+
+
+def classifiers():
+    rng = np.random.default_rng(0)
+    rows, labels = sp.csr_array(rng.random((12, 4)).round(1)), np.repeat(["ham", "spam"], 6)
+    small = {"prior": 0.5, "n_targets": 1, "n_impostors": 1, "max_iter": 4, "random_state": 0}
+    model, local = HDSL(2.0, **small), LocalHDSL(2, scale=2.0, **small).fit(rows, labels)
+    local.save(HERE / "model" / "good-local.hdsl")
+    (HERE / "classifier").mkdir(exist_ok=True)
+    paths = {}
+    for name, similarity, X_, y in (
+        ("good", model, rows, labels),
+        ("good-local", local, rows, np.arange(12) % 3),
+        ("good-plain", None, rows.toarray(), labels),
+    ):
+        made = SimilarityClassifier(similarity, loss="log_loss", C=50.0, random_state=0).fit(X_, y)
+        paths[name] = HERE / "classifier" / f"{name}.hdsl"
+        made.save(paths[name])
+    arrays, header = container.read(paths["good"])
+    content = header["classifier"]
+    long = pack_strings([*map(str, range(100, 300)), "x" * 900])
+    several = {"classes.text": long["text"], "classes.offsets": long["offsets"]}
+    several |= {"coef": np.ones((201, 1)), "intercept": np.zeros(201)}
+    for name, other, changes in (
+        ("rows", {"rows_indices": arrays["rows_indices"] + 100}, {}),
+        ("pointers", {"rows_indptr": arrays["rows_indptr"] * 0 + 2**62}, {}),
+        ("landmarks", {"landmarks": arrays["landmarks"] * 0}, {}),
+        ("classes", {"classes.text": np.frombuffer(b"spamham", np.uint8)}, {}),
+        ("wide-classes", several, {"classes": "<U90000"}),
+        ("infinite", {"coef": arrays["coef"] * np.inf}, {}),
+        ("loss", {}, {"params": content["params"] | {"loss": "x" * 3000}}),
+        ("features", {}, {"n_features_in": 2**63}),
+    ):
+        path = HERE / "classifier" / f"bad-{name}.hdsl"
+        changed = {"classifier": content | changes, "versions": header["versions"]}
+        container.write(path, arrays | other, changed, version=3)
 
 
 def matrices():
@@ -266,6 +304,7 @@ def judgements():
 
 if __name__ == "__main__":
     models()
+    classifiers()
     matrices()
     judgements()
     total = sum(path.stat().st_size for path in HERE.rglob("*.*"))

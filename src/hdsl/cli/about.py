@@ -17,6 +17,8 @@ from .shell import say, show_json, show_table
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..estimators import SimilarityClassifier
+
 
 @command()
 def info(
@@ -74,9 +76,16 @@ def _gpu() -> str:
 def _model_facts(path: Path) -> dict[str, object]:
     import numpy as np
 
-    from .documents import load_all
+    from ..estimators import SimilarityClassifier, load
+    from ..text import load_collection
+    from .inputs import check_input
+    from .scored import ScoredModel
 
-    scored, collection = load_all(path)
+    check_input(path)
+    saved = load(path)
+    if isinstance(saved, SimilarityClassifier):
+        return _classifier_facts(saved)
+    scored, collection = ScoredModel.from_saved(saved), load_collection(path)
     model = scored.model
     return {
         "features": scored.n_features,
@@ -85,11 +94,30 @@ def _model_facts(path: Path) -> dict[str, object]:
         "scale": float(f"{model.scale_:.6g}"),
         "prior": float(f"{model.prior_:.6g}"),
         "triplets": model.n_triplets_,
+        "regions": getattr(model, "n_regions_", 0),
+        "pairs of regions": sum(map(len, getattr(model, "local_weights_", ()))),
         "iterations": model.n_iter_,
         "status": model.status_,
         "words": collection.vectorizer is not None,
         "documents": collection.n_rows,
         "labels": 0 if collection.labels is None else len(np.unique(collection.labels)),
+    }
+
+
+def _classifier_facts(classifier: SimilarityClassifier) -> dict[str, object]:
+    similarity = classifier.similarity_
+    regions = getattr(similarity, "regions", None)
+    return {
+        "classifier": "SimilarityClassifier",
+        "features": classifier.n_features_in_,
+        "classes": len(classifier.classes_),
+        "landmarks": len(classifier.landmarks_),
+        "weights": int((classifier.coef_ != 0).sum()),
+        "pairs": 0 if similarity is None else similarity.components.shape[0],
+        "regions": 0 if regions is None else regions.n_regions,
+        "loss": classifier.loss,
+        "C": float(f"{classifier.C_:.6g}"),
+        "iterations": classifier.n_iter_,
     }
 
 

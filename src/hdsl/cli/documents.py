@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import report, search
-from ..estimators import HDSL, LocalHDSL, load
+from ..estimators import HDSL, LocalHDSL, SimilarityClassifier, load
 from ..similarity import unit_rows
 from ..text import TEST, Collection, load_collection, weigh_counts
 from . import inputs
@@ -32,7 +32,13 @@ class Evaluation(NamedTuple):
 def load_all(path: Path) -> tuple[ScoredModel, Collection]:
     """Return the model in a file, and its documents."""
     inputs.check_input(path)
-    return ScoredModel.from_saved(load(path)), load_collection(path)
+    saved = load(path)
+    if isinstance(saved, SimilarityClassifier):
+        raise ValueError(
+            f"{path} holds a SimilarityClassifier and no documents: this command needs a model of "
+            "`hdsl fit`. hdsl.load(path).predict(X) classifies rows in Python."
+        )
+    return ScoredModel.from_saved(saved), load_collection(path)
 
 
 def measure_held_out(

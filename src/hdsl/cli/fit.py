@@ -364,7 +364,7 @@ def _of_regions(facts: dict[str, Any]) -> str:
     """Return what the regions learned, if there are any."""
     if "regions" not in facts:
         return ""
-    return f" and {facts['pairs of regions']} of {facts['regions']} regions"
+    return f" and {facts['pairs of regions']} more in {facts['regions']} regions"
 
 
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:

@@ -357,17 +357,13 @@ def _fit(
     if checkpoint is not None and checkpoint.exists():
         say(f"{what}: continues from {checkpoint}")
     if is_watched(quiet):
-        has_progress = isinstance(model, HDSL)  # with regions there is no line about it
-        typer.echo(f"{what}:" if has_progress else f"{what} ...", err=True)
-        if has_progress:
-            model.verbose = 1
+        typer.echo(f"{what}:", err=True)
+        model.verbose = 1
     model.checkpoint = checkpoint
     try:
         model.fit(**given)
     finally:
-        model.checkpoint = None
-        if isinstance(model, HDSL):
-            model.verbose = 0
+        model.checkpoint, model.verbose = None, 0
     return [model.checkpoint_file_] if hasattr(model, "checkpoint_file_") else []
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sysconfig
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -61,11 +63,10 @@ def load_docstrings(
     )
     library = Path(sysconfig.get_path("stdlib"))
     found: dict[str, list[tuple[str, str, str]]] = {}
-    for path in _source_files(library):
-        for name, text in _docstrings(path, library):
-            text = text.partition("\n\n")[0] if summaries else text
-            same = found.setdefault(" ".join(text.split()), [])
-            same.append((text, name, name.partition(".")[0]))
+    for name, text in _all_docstrings(library):
+        text = text.partition("\n\n")[0] if summaries else text
+        same = found.setdefault(" ".join(text.split()), [])
+        same.append((text, name, name.partition(".")[0]))
     rows = [same[0] for same in found.values() if len({label for _, _, label in same}) == 1]
     count = Counter(label for _, _, label in rows)
     rows = [row for row in rows if count[row[2]] >= min_rows_per_label]
@@ -92,6 +93,19 @@ def load_docstrings(
         docs.X = user_input.canonical(words.fit_transform(texts))
         docs.feature_names = words.get_feature_names_out()
     return docs
+
+
+@lru_cache(maxsize=1)
+def _all_docstrings(library: Path) -> list[tuple[str, str]]:
+    """Return the qualified names and docstrings of public objects; read once per process."""
+    # Syntax trees have many objects and no cycles: to look for cycles would double the time.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return [found for path in _source_files(library) for found in _docstrings(path, library)]
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _source_files(folder: Path) -> Iterator[Path]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numbers
 import warnings
+from collections.abc import Mapping
 from copy import copy
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,24 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from .. import user_input
+from ..core.snapshot import nested, part_of
+from ..files.model import plain_params
+from ..files.tables import (
+    as_fixed_width,
+    check_columns,
+    get_strings,
+    get_value,
+    is_text,
+    narrow,
+    pack_columns,
+    pack_strings,
+    unpack_columns,
+)
 from ..similarity import LearnedCosine, Rewriter, as_rewriter, unit_rows
+from . import saving
+from .arrays import csr_from_arrays, csr_to_arrays, similarity_from_arrays, similarity_to_arrays
 from .landmarks import check_landmarks, draw_landmarks
+from .linear import LinearScorer, check_array
 from .scores import columns_with_values, stratified_folds
 
 #: Losses, and what `l1_min_c` calls them.
@@ -47,10 +65,10 @@ def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
 class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     """Sparse linear classifier on the similarities to some landmarks.
 
-    The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty leaves few landmarks
-    with a weight. If S is good, so that most rows are more similar to landmarks of their own class
+    The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty sets many of the
+    weights to 0. If S is good, so that most rows are more similar to landmarks of their own class
     than to those of others, a few are enough: `hdsl.theory` has the bound. More than two classes
-    are told apart one against the rest. Save it with joblib, as other estimators of scikit-learn.
+    are told apart one against the rest.
 
     Parameters
     ----------
@@ -62,7 +80,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         count in the length.
     landmarks : "all", int or array-like of int, default=500
         All training rows, so many in all, drawn from each class by its share, at least 2, or the
-        rows with these numbers. Most get no weight.
+        rows with these numbers. Those without a weight in any class are dropped.
     cosine : bool, default=False
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)).
     loss : {"squared_hinge", "log_loss"}, default="squared_hinge"
@@ -192,7 +210,8 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         coef, intercept, learned.n_iter_ = self._weights(features, codes, weights, learned.C_, seed)
         coef = coef / size
         used = np.flatnonzero(coef.any(axis=0))
-        learned.landmarks_, learned.coef_ = kept[drawn[used]], coef[:, used]
+        # In the order of a file: sums over another order of the same numbers may round otherwise.
+        learned.landmarks_, learned.coef_ = kept[drawn[used]], np.ascontiguousarray(coef[:, used])
         learned.intercept_ = intercept - coef @ mean
         self.__dict__ = {**vars(learned), "_index": index[used]}
         return self
@@ -342,6 +361,122 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
             return rows, rows
         similarity = LearnedCosine(similarity) if self.cosine else similarity
         return similarity.rewrite(X), similarity.index_rows(X)
+
+    # --- files -----------------------------------------------------------------------------------
+
+    def save(self, path: Any) -> None:
+        """Write the fitted classifier to a file without code; `hdsl.load` reads it.
+
+        The file holds landmarks, weights, classes and the similarity, and is written completely or
+        not at all. A loaded classifier gives the same bits. Its parameter `similarity` is the
+        learned similarity, and what JSON has no form for, such as `landmarks` as an array or a
+        random state, has its default.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By convention ``*.hdsl``.
+
+        Raises
+        ------
+        ValueError
+            The similarity is an object of your own, or its regions have no centers: joblib saves
+            these.
+        """
+        saving.save(self, path)
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return what was learned as plain arrays, and a header of what is no array."""
+        check_is_fitted(self, "coef_")
+        params = self.get_params(deep=False)
+        del params["similarity"]
+        params["cosine"] = bool(self.cosine)
+        if not isinstance(self.landmarks, str | numbers.Integral):
+            params["landmarks"] = np.asarray(self.landmarks)  # they belong to their rows: left out
+        self._check_parameters(type(self).__name__)
+        plain, left_out = plain_params(params)
+        header: dict[str, Any] = {
+            "params": plain, "params_left_out": left_out, "C": float(self.C_),
+            "n_iter": int(self.n_iter_), "n_features_in": int(self.n_features_in_),
+            "feature_names": hasattr(self, "feature_names_in_"), "similarity": None,
+        }  # fmt: skip
+        arrays = LinearScorer(self.coef_, self.intercept_, self.classes_).to_arrays()
+        classes = arrays.pop("classes")
+        header["classes"] = self.classes_.dtype.newbyteorder("<").str
+        if is_text(classes):
+            arrays |= nested(classes=pack_strings(classes.tolist()))
+        else:
+            arrays["classes"] = classes
+        arrays["landmarks"] = narrow(np.asarray(self.landmarks_, dtype=np.int64))
+        index = self._index
+        arrays |= csr_to_arrays(index, "rows") if sp.issparse(index) else {"rows": index}
+        if self.columns_ is not None:
+            arrays["columns"] = pack_columns(self.columns_, self.n_features_in_)
+        if header["feature_names"]:
+            arrays |= nested(feature_names=pack_strings(self.feature_names_in_.tolist()))
+        if self.similarity_ is not None:
+            parts, header["similarity"] = similarity_to_arrays(self.similarity_)
+            arrays |= nested(similarity=parts)
+        return arrays, header
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
+    ) -> SimilarityClassifier:
+        """Return the classifier that `to_arrays` was called on.
+
+        Raises
+        ------
+        ValueError
+            Arrays and header are not those of a classifier; the first fault is named.
+        """
+        get = partial(get_value, header)
+        n_features = get("n_features_in", int)
+        if not 1 <= n_features < 2**63:
+            raise ValueError("n_features_in must be an int >= 1")
+        similarity = None
+        if header.get("similarity") is not None:
+            parts = part_of(arrays, "similarity")
+            similarity = similarity_from_arrays(parts, get("similarity", dict), n_features)
+        known = cls().get_params().keys() - set(get("params_left_out", dict)) - {"similarity"}
+        params = {name: value for name, value in get("params", dict).items() if name in known}
+        classifier = cls(similarity, **params)
+        try:
+            classifier._check_parameters(cls.__name__)
+        except ValueError as error:
+            raise ValueError(f"{error!s:.200}") from None  # it may repeat what the file holds
+        if type(classifier.cosine) is not bool:
+            raise ValueError("cosine must be true or false")
+        classifier.similarity_, classifier.n_features_in_ = similarity, n_features
+        classifier.C_, classifier.n_iter_ = get("C", float), get("n_iter", int)
+        classifier._take_weights(arrays, get("classes", str))
+        classifier.columns_ = None
+        if "columns" in arrays:
+            classifier.columns_ = unpack_columns(arrays["columns"], n_features)
+            check_columns(classifier.columns_, n_features)
+        if get("feature_names", bool):
+            classifier.feature_names_in_ = get_strings(arrays, "feature_names")
+            if len(classifier.feature_names_in_) != n_features:
+                raise ValueError("feature_names must hold a name per feature")
+        return classifier
+
+    def _take_weights(self, arrays: Mapping[str, np.ndarray], code: str) -> None:
+        """Take landmarks, classes and weights from a file; `code` is the dtype of the classes."""
+        is_named = "classes" not in arrays
+        classes = get_strings(arrays, "classes") if is_named else arrays["classes"]
+        scorer = LinearScorer.from_arrays({**arrays, "classes": classes})
+        self.classes_ = as_fixed_width(classes, code) if is_named else classes
+        self.coef_, self.intercept_ = scorer.coef_, scorer.intercept_
+        n, n_features = self.coef_.shape[1], self.n_features_in_
+        self.landmarks_ = check_array(arrays, "landmarks", "i", (n,)).astype(np.int64)
+        if n and (self.landmarks_[0] < 0 or (np.diff(self.landmarks_) <= 0).any()):
+            raise ValueError("landmarks must hold rising row numbers")
+        if "rows_indptr" in arrays:
+            self._index = csr_from_arrays(arrays, "rows", n_features)
+            if self._index.shape[0] != n:
+                raise ValueError(f"there are {self._index.shape[0]} rows for {n} landmarks")
+        else:
+            self._index = check_array(arrays, "rows", "f", (n, n_features))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

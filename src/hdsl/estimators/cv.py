@@ -209,7 +209,8 @@ class HDSLCV(CallbackSupportMixin, SimilarityModel):
                     stacklevel=3,
                 )
             learned._set_choice(cells, surface, preference)
-            shown.end(learned.best_score_, learned.best_params_)
+            chosen = "scale {scale:.4g}, prior {prior:.4g}, {n_iter} iterations"
+            shown.end(learned.best_score_, chosen.format(**learned.best_params_))
         learned.status_ = "complete" if len(cells) == n_runs else "interrupted"
         if refits and learned.status_ == "complete":
             task = None if root is None else root.subcontext(task_name="refit", task_id=n_runs)

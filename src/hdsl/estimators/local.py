@@ -24,12 +24,19 @@ from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
 from . import path as path_module
 from . import saving
+from .arrays import (
+    centers_of,
+    csr_from_arrays,
+    csr_to_arrays,
+    parts_from_arrays,
+    parts_to_arrays,
+)
 from .hdsl import HDSL
 from .linear import check_array
 from .local_fitting import LocalFit, go_to, learn_local
 from .parameters import check_parameters
 from .path_model import PathModel
-from .regions import centers_from_arrays, centers_to_arrays, check_regions, given_regions
+from .regions import check_regions, given_regions
 from .supervision import Supervision
 
 if TYPE_CHECKING:
@@ -92,7 +99,7 @@ class LocalHDSL(PathModel):
     callback : callable or None, default=None
         Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
         ``blocks`` and ``seconds``; True stops the run.
-    random_state, n_jobs, memory_limit
+    random_state, n_jobs, verbose, memory_limit
         As in `HDSL`.
 
     Attributes
@@ -176,6 +183,7 @@ class LocalHDSL(PathModel):
         callback: Callable[[ProductState], bool | None] | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
         memory_limit: str | float | None = "auto",
     ) -> None:
         self.n_regions = n_regions
@@ -201,6 +209,7 @@ class LocalHDSL(PathModel):
         self.callback = callback
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
         self.memory_limit = memory_limit
 
     # --- fitting ---------------------------------------------------------------------------------
@@ -460,20 +469,12 @@ class LocalHDSL(PathModel):
             atoms with the region first, weights, local_scale, sizes, and the centers as CSR arrays.
         """
         check_is_fitted(self, "local_atoms_")
-        if not isinstance(self.regions_, Centers):
-            name = type(self.regions_.clusterer).__name__
-            raise ValueError(
-                f"A model file has no place for {name}, which assigns rows to regions: it holds "
-                "centers, not code. Use regions='kmeans', or pass regions as an array."
-            )
-        numbers = np.repeat(np.arange(self.n_regions_), list(map(len, self.local_weights_)))
-        atoms = np.concatenate([atoms_module.as_array([]), *self.local_atoms_])
+        centers = centers_of(self.regions_)
         return {
-            "atoms": np.column_stack([numbers, atoms]).astype(np.int64),
-            "weights": np.concatenate([np.empty(0), *self.local_weights_]),
+            **parts_to_arrays(self.local_atoms_, self.local_weights_),
             "local_scale": np.array([self.local_scale_]),
             "sizes": np.asarray(self.region_sizes_, dtype=np.int64),
-            **centers_to_arrays(self.regions_.centers),
+            **csr_to_arrays(centers, "centers"),
         }
 
     def take_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
@@ -485,19 +486,13 @@ class LocalHDSL(PathModel):
             The arrays are not those of regions; the first fault is named.
         """
         d = self.n_features_in_
-        atoms = check_array(arrays, "atoms", "i", (None, 4)).astype(np.int64)
-        weights = check_array(arrays, "weights", "f", (len(atoms),)).astype(np.float64)
         scale = float(check_array(arrays, "local_scale", "f", (1,))[0])
         sizes = check_array(arrays, "sizes", "i", (None,)).astype(np.int64)
         if not 0.0 < scale < math.inf:
             raise ValueError("local_scale must be a finite number > 0")
         n = len(sizes)
-        if len(atoms) and not (atoms[:, 0].min() >= 0 and atoms[:, 0].max() < n):
-            raise ValueError("atoms name a region that does not exist")
-        parts = [atoms[:, 0] == region for region in range(n)]
-        for part in parts:
-            atoms_module.check_atoms(atoms[part, 1:], weights[part], d)
-        centers = centers_from_arrays(arrays, d)
+        parts = parts_from_arrays(arrays, n, d)
+        centers = csr_from_arrays(arrays, "centers", d)
         if centers.shape[0] != n:
             raise ValueError(f"there are {centers.shape[0]} centers, but {n} sizes of regions")
         block = self.trace_["block"] if "block" in (self.trace_.dtype.names or ()) else None
@@ -505,5 +500,5 @@ class LocalHDSL(PathModel):
             raise ValueError("the trace names a block that does not exist")
         self.regions_, self.n_regions_, self.region_sizes_ = Centers(centers), n, sizes
         self.local_scale_ = scale
-        self.local_atoms_ = [atoms[part, 1:] for part in parts]
-        self.local_weights_ = [weights[part] for part in parts]
+        self.local_atoms_ = [atoms for atoms, _ in parts]
+        self.local_weights_ = [weights for _, weights in parts]

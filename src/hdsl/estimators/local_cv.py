@@ -16,6 +16,7 @@ from . import monitor
 from .folds import refuse_checkpoint, row_folds
 from .local import LocalHDSL
 from .model import SimilarityModel
+from .progress import GridProgress
 from .supervision import Supervision
 
 
@@ -24,6 +25,11 @@ class Candidate(NamedTuple):
 
     n_regions: int
     local_scale: float | str
+
+    def __str__(self) -> str:
+        if self.n_regions == 0:
+            return "no regions"
+        return f"{self.n_regions} regions, local scale {self.local_scale}"
 
 
 class LocalHDSLCV(SimilarityModel):
@@ -42,6 +48,8 @@ class LocalHDSLCV(SimilarityModel):
         Carries all other parameters; None is ``LocalHDSL()``. Its scale is that of M.
     cv : int, splitter or iterable, default=3
         As in `HDSLCV`.
+    verbose : int, default=0
+        As in `HDSLCV`: a live line, or a line per finished run.
 
     Attributes
     ----------
@@ -74,11 +82,13 @@ class LocalHDSLCV(SimilarityModel):
         local_scales: Any = ("auto",),
         estimator: LocalHDSL | None = None,
         cv: Any = 3,
+        verbose: int = 0,
     ) -> None:
         self.n_regions = n_regions
         self.local_scales = local_scales
         self.estimator = estimator
         self.cv = cv
+        self.verbose = verbose
 
     def fit(
         self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
@@ -97,14 +107,21 @@ class LocalHDSLCV(SimilarityModel):
         whole = Supervision.check(
             type(self).__name__, rows, y, triplets=triplets, sample_weight=sample_weight
         )
-        models = [clone(estimator).set_params(**one._asdict()) for one in candidates]
-        folds = [[_score(model, *sides) for model in models] for sides in row_folds(whole, self.cv)]
-        scores, errors = np.moveaxis(np.array(folds), -1, 0)  # each (n_folds, n_candidates)
-        mean, error = scores.mean(axis=0), np.sqrt(np.square(errors).sum(axis=0)) / len(folds)
-        if len(folds) > 1:  # the scores of a few folds may agree by chance
-            error = np.maximum(error, scores.std(axis=0, ddof=1) / np.sqrt(len(folds)))
-        best = int(mean.argmax())
-        chosen = int(np.flatnonzero(mean >= mean[best] - error[best])[0])  # the simplest first
+        models = [clone(estimator).set_params(**one._asdict(), verbose=0) for one in candidates]
+        folds = list(row_folds(whole, self.cv))
+        found = np.empty((len(folds), len(models), 2))
+        with GridProgress(self.verbose, len(folds) * len(models)) as shown:
+            for fold, sides in enumerate(folds):
+                for k, model in enumerate(models):
+                    fitted, found[fold, k] = _score(model, *sides)
+                    shown.add_local(fitted, fold, found[fold, k, 0])
+            scores, errors = np.moveaxis(found, -1, 0)  # each (n_folds, n_candidates)
+            mean, error = scores.mean(axis=0), np.sqrt(np.square(errors).sum(axis=0)) / len(folds)
+            if len(folds) > 1:  # the scores of a few folds may agree by chance
+                error = np.maximum(error, scores.std(axis=0, ddof=1) / np.sqrt(len(folds)))
+            best = int(mean.argmax())
+            chosen = int(np.flatnonzero(mean >= mean[best] - error[best])[0])  # the simplest first
+            shown.end(float(mean[chosen]), str(candidates[chosen]))
         checked.cv_results_ = {
             "param_n_regions": np.array([one.n_regions for one in candidates]),
             "param_local_scale": np.array([one.local_scale for one in candidates], dtype=object),
@@ -112,9 +129,9 @@ class LocalHDSLCV(SimilarityModel):
             "error_test_score": error,
             **{f"split{k}_test_score": own for k, own in enumerate(scores)},
         }
-        checked.best_estimator_ = models[chosen].fit(
-            X, y, triplets=triplets, sample_weight=sample_weight
-        )
+        model = models[chosen].set_params(verbose=max(estimator.verbose, self.verbose))
+        model.fit(X, y, triplets=triplets, sample_weight=sample_weight)
+        checked.best_estimator_ = model.set_params(verbose=estimator.verbose)
         checked.best_params_ = candidates[chosen]._asdict()
         checked.best_score_ = float(mean[chosen])
         user_input.replace_fitted(self, checked)
@@ -168,8 +185,10 @@ class LocalHDSLCV(SimilarityModel):
         return self.best_estimator_.importance(X, **options)
 
 
-def _score(model: LocalHDSL, train: Supervision, held: Supervision) -> monitor.Estimate:
-    """Return the score of a model, fitted on one side, on the other one."""
+def _score(
+    model: LocalHDSL, train: Supervision, held: Supervision
+) -> tuple[LocalHDSL, monitor.Estimate]:
+    """Return a model that is fitted on one side, and its score on the other one."""
     if train.is_judged:
         fitted = clone(model).fit(
             train.X, triplets=train.compared, sample_weight=train.compared_weights
@@ -180,4 +199,4 @@ def _score(model: LocalHDSL, train: Supervision, held: Supervision) -> monitor.E
         score = monitor.label_score(
             train.X, train.y, held.X, held.y, held.weights, n_jobs=model.n_jobs
         )
-    return score(fitted.similarity_)
+    return fitted, score(fitted.similarity_)

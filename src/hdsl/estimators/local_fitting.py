@@ -18,14 +18,15 @@ from ..core.snapshot import Arrays, part_of
 from ..files.checkpoint import digest
 from ..local_similarity import Centers, LocalSimilarity, Predicted
 from ..similarity import Similarity
+from .arrays import csr_from_arrays, csr_to_arrays
 from .callbacks import Tasks
 from .fitting import Fit, Learned, Stage, all_of, check_memory, chosen_sizes, with_similarity
 from .linear import check_array
 from .monitor import Monitor, Score
 from .path import store_run, take_record, take_scores
-from .progress import Progress
+from .progress import LocalProgress, Progress
 from .refit import Refit
-from .regions import centers_from_arrays, centers_to_arrays, make_regions
+from .regions import make_regions
 
 if TYPE_CHECKING:
     from ..backends.cpu.workers import Workers
@@ -77,7 +78,7 @@ class LocalStage(Stage):
             "assigned": np.frombuffer(digest(self.assigned)["sha256"].encode(), np.uint8),
         }
         if isinstance(self.regions, Centers):  # k-means may round otherwise on other threads
-            arrays |= centers_to_arrays(self.regions.centers)
+            arrays |= csr_to_arrays(self.regions.centers, "centers")
         return arrays
 
     def restore(self, arrays: Arrays, shape: tuple[int, int]) -> None:
@@ -87,7 +88,7 @@ class LocalStage(Stage):
         if not 0.0 < self.local_scale < math.inf:
             raise ValueError("local_scale must be a finite number > 0.")
         if "centers" in arrays:
-            self.regions = Centers(centers_from_arrays(arrays, shape[1]))
+            self.regions = Centers(csr_from_arrays(arrays, "centers", shape[1]))
 
     def check_assigned(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Raise ValueError unless rows are in the regions where they were in a snapshot."""
@@ -152,7 +153,8 @@ class LocalFit(Fit):
         local = Local(stage.local_scale, regions, sizes, layout.numbers)
         scores = self.make_local_monitor(stage, local)
         loss = losses.checked(losses.get(model.loss))
-        callback: Any = all_of(scores, model.callback)
+        shown: Any = progress.follow(max(self.limit, 1), scores)
+        callback: Any = all_of(scores, shown, model.callback)
         with self.damage_explained():
             result: Any = product_frank_wolfe(
                 layout.problem(loss, stage.scale, stage.local_scale, stage.prior),
@@ -223,13 +225,14 @@ def learn_local(fit: LocalFit | Refit, checked: LocalHDSL) -> None:
     from ..backends.cpu.workers import Workers  # compiled code is loaded by the first fit
 
     model: Any = fit.model
-    with Workers(model.n_jobs) as workers, Progress(0) as progress:
+    with Workers(model.n_jobs) as workers, LocalProgress(model.verbose) as progress:
         found = fit.run(workers, progress, Tasks(model))
-    try:
-        _store(checked, found)
-    except KeyboardInterrupt:
-        _store(checked, found._replace(result=replace(found.result, status="interrupted")))
-    user_input.replace_fitted(model, checked)
+        try:
+            _store(checked, found)
+        except KeyboardInterrupt:
+            _store(checked, found._replace(result=replace(found.result, status="interrupted")))
+        user_input.replace_fitted(model, checked)
+        progress.end(model)
 
 
 def _store(model: Any, learned: Learned) -> None:

@@ -8,14 +8,17 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 import numpy as np
 
+from ..core import atoms as atoms_module
+
 if TYPE_CHECKING:
     from ..core.solver import State
     from .hdsl import HDSL
+    from .local import LocalHDSL
     from .monitor import Monitor
 
 #: Seconds between two updates of a live line.
@@ -233,16 +236,21 @@ class Progress(_Report):
 
     def _parts(self, state: State) -> list[Part]:
         score = np.nan if self._scores is None else self._scores.last_score
+        n_atoms, n_features = self._sizes(state)
         parts: list[Part] = [
             ("iteration {}", "{}", f"{state.n_iter}/{self._limit}"),
             ("objective {:.4g}", "obj {:.4g}", state.objective),
             ("gap {:.1e}", "gap {:.1e}", state.gap),
-            ("atoms {}", "atoms {}", len(state.weights)),
-            ("features {}", "feat {}", state.active.n_features()),
+            ("atoms {}", "atoms {}", n_atoms),
+            ("features {}", "feat {}", n_features),
             ("validation {:.4f}", "val {:.4f}", score),
             ("at most {} left", "<{} left", self._time_left(state.n_iter)),
         ]
         return [part for part in parts if part[2] == part[2] and part[2] is not None]  # not NaN
+
+    def _sizes(self, state: Any) -> tuple[int, int]:
+        """Return the numbers of atoms and of features that they use."""
+        return len(state.weights), state.active.n_features()
 
     def _time_left(self, n_iter: int) -> str | None:
         """Return the time to the limit at the recent rate: steps slow down as atoms add up."""
@@ -253,16 +261,31 @@ class Progress(_Report):
             return None
         return duration((now - then) / (n_iter - n_then) * (self._limit - n_iter))
 
-    def end(self, model: HDSL) -> None:
+    def end(self, model: Any) -> None:
         """Leave a line about the fitted model."""
         found = f"objective {model.objective_:.4g}"
         if hasattr(model, "validation_score_"):
             found = f"best at {model.n_iter_}: validation {model.validation_score_:.4f}"
-        n_iter, n_atoms = len(model.trace_) - 1, len(model.weights_)
+        n_iter = len(model.trace_) - 1
         self._end(
             f"{n_iter} iteration{_s(n_iter)} in {duration(self._seconds)} ({model.status_}), "
-            f"{found}, {n_atoms} atom{_s(n_atoms)}"
+            f"{found}, {self._learned(model)}"
         )
+
+    def _learned(self, model: Any) -> str:
+        return f"{len(model.weights_)} atom{_s(len(model.weights_))}"
+
+
+class LocalProgress(Progress):
+    """The progress of one fit with regions; atoms and features are those of all parts."""
+
+    def _sizes(self, state: Any) -> tuple[int, int]:
+        atoms = np.concatenate([own.atoms for own in state.active])
+        return len(atoms), atoms_module.n_features(atoms)
+
+    def _learned(self, model: Any) -> str:
+        n, n_local = model.n_regions_, sum(map(len, model.local_weights_))
+        return f"{super()._learned(model)} + {n_local} in {n} region{_s(n)}"
 
 
 class GridProgress(_Report):
@@ -281,28 +304,41 @@ class GridProgress(_Report):
 
     def add(self, model: HDSL, fold: int) -> None:
         """Count a finished run: a fitted model with its score on a fold."""
+        sizes: list[Part] = [
+            ("scale {:.4g}", "scale {:.3g}", model.scale_),
+            ("prior {:.4g}", "prior {:.3g}", model.prior_),
+        ]
+        self._count(sizes, fold, model.validation_score_, f" at {model.n_iter_}")
+
+    def add_local(self, model: LocalHDSL, fold: int, score: float) -> None:
+        """Count a finished run with regions: a fitted model, and its score on a fold."""
+        sizes: list[Part] = [
+            ("regions {}", "regions {}", model.n_regions_),
+            ("local scale {:.4g}", "local {:.3g}", model.local_scale_),
+        ]
+        self._count(sizes, fold, score)
+
+    def _count(self, sizes: list[Part], fold: int, score: float, at: str = "") -> None:
         self._n_done += 1
-        self._best = max(self._best, model.validation_score_)
+        self._best = max(self._best, score)
         if self._line is None or not self._line.is_due:
             return
         left = self._seconds / self._n_done * (self._n_runs - self._n_done)
         parts: list[Part] = [
             ("run {}", "run {}", f"{self._n_done}/{self._n_runs}"),
-            ("scale {:.4g}", "scale {:.3g}", model.scale_),
-            ("prior {:.4g}", "prior {:.3g}", model.prior_),
+            *sizes,
             ("fold {}", "fold {}", fold),
-            ("score {}", "score {}", f"{model.validation_score_:.4f} at {model.n_iter_}"),
+            ("score {}", "score {}", f"{score:.4f}{at}"),
             ("best {:.4f}", "best {:.4f}", self._best),
             ("about {} left", "~{} left", duration(left)),
         ]
         self._line.show(fitted(parts, self._line.width))
 
-    def end(self, score: float, params: Mapping[str, float]) -> None:
-        """Leave a line about the chosen scale, prior and number of iterations."""
+    def end(self, score: float, chosen: str) -> None:
+        """Leave a line about the choice."""
         self._end(
             f"{self._n_done}/{self._n_runs} runs in {duration(self._seconds)}, best mean "
-            f"{score:.4f}: scale {params['scale']:.4g}, prior {params['prior']:.4g}, "
-            f"{params['n_iter']} iterations"
+            f"{score:.4f}: {chosen}"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ from sklearn.cluster import KMeans
 from .. import user_input
 from ..core.columns import drop_unused_columns
 from ..local_similarity import Centers, Predicted, rows_for_clusterers
-from .linear import check_array
 
 #: Restarts of k-means, and its largest number of iterations.
 KMEANS: dict[str, Any] = {"n_init": 3, "max_iter": 100}
@@ -90,27 +88,6 @@ def make_regions(
     (narrow,), columns = drop_unused_columns(X)
     means = sp.csr_array((shares, (assigned, np.arange(n_rows))), shape=(n, n_rows)) @ narrow
     return Centers(_widened(sp.csr_array(means), columns, n_features)), assigned
-
-
-def centers_to_arrays(centers: sp.csr_array) -> dict[str, np.ndarray]:
-    """Return centers of regions as plain arrays."""
-    return {
-        "centers": centers.data.astype(np.float64),
-        "centers_indices": centers.indices.astype(np.int64),
-        "centers_indptr": centers.indptr.astype(np.int64),
-    }
-
-
-def centers_from_arrays(arrays: Mapping[str, np.ndarray], n_features: int) -> sp.csr_array:
-    """Return the centers of plain arrays; raise ValueError where these are none."""
-    indptr = check_array(arrays, "centers_indptr", "i", (None,))
-    data = check_array(arrays, "centers", "f", (None,))
-    indices = check_array(arrays, "centers_indices", "i", (len(data),))
-    if not len(indptr):
-        raise ValueError("centers_indptr is empty")
-    centers = sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_features))
-    user_input.check_structure(centers)
-    return centers
 
 
 def _widened(centers: sp.csr_array, columns: np.ndarray | None, n_features: int) -> sp.csr_array:

@@ -13,12 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core.snapshot import nested, part_of
 from ..core.trace import NO_CORRECTIONS
+from ..files import container
 from ..files.container import damaged
-from ..files.model import CLASS_SCORES, read_model, write_model
+from ..files.model import CLASS_SCORES, CLASSIFIER, model_from_arrays, write_model
 from .parameters import NOT_SAVED
 from .scores import ClassScores
 
 if TYPE_CHECKING:
+    from .classifier import SimilarityClassifier
     from .hdsl import HDSL
     from .local import LocalHDSL
 
@@ -26,8 +28,14 @@ if TYPE_CHECKING:
 REGIONS = "regions"
 
 
+#: The format of files that hold a classifier.
+CLASSIFIER_FORMAT = 3
+
+
 def save(
-    model: HDSL | LocalHDSL | Pipeline, path: Any, extra: dict[str, Any] | None = None
+    model: HDSL | LocalHDSL | SimilarityClassifier | Pipeline,
+    path: Any,
+    extra: dict[str, Any] | None = None,
 ) -> None:
     """Write a fitted model, or a pipeline of `ClassScores` and a model, to one file.
 
@@ -37,14 +45,14 @@ def save(
 
     Parameters
     ----------
-    model : HDSL, LocalHDSL or Pipeline
+    model : HDSL, LocalHDSL, SimilarityClassifier or Pipeline
         Fitted. A pipeline has exactly two steps, a `ClassScores` and an `HDSL` or `LocalHDSL`.
         The regions of a `LocalHDSL` must have centers, as those of k-means and of an array have.
     path : str or path-like
         By convention ``*.hdsl``.
     extra : dict, default=None
         More arrays of numbers, vectors of text, and plain values to write. No key may start with
-        "class_scores" or "regions".
+        "class_scores" or "regions". A classifier takes none.
 
     Raises
     ------
@@ -65,7 +73,14 @@ def save(
     ...     bool((load(path).transform(X) == model.transform(X)).all())
     True
     """
+    from .classifier import SimilarityClassifier
+
     extra = dict(extra or {})
+    if isinstance(model, SimilarityClassifier):
+        if extra:
+            raise ValueError("The file of a SimilarityClassifier has no place for extra.")
+        _save_classifier(model, path)
+        return
     for word in (CLASS_SCORES, REGIONS):
         reserved = [key for key in extra if key.startswith(word)]
         if reserved:
@@ -83,6 +98,13 @@ def save(
         checkpoint.remove()
 
 
+def _save_classifier(classifier: SimilarityClassifier, path: Any) -> None:
+    arrays, content = classifier.to_arrays()
+    versions = {**_versions(), "format": CLASSIFIER_FORMAT}
+    header = {CLASSIFIER: content, "versions": versions}
+    container.write(path, arrays, header, version=CLASSIFIER_FORMAT)
+
+
 def _parts(model: Any) -> tuple[ClassScores | None, Any]:
     """Return the class scores, if there are any, and the model after them."""
     from .hdsl import HDSL
@@ -94,8 +116,8 @@ def _parts(model: Any) -> tuple[ClassScores | None, Any]:
     if [type(step) for step in steps] not in ([ClassScores, HDSL], [ClassScores, LocalHDSL]):
         names = ", ".join(type(step).__name__ for step in steps)
         raise ValueError(
-            "A model file holds an HDSL or a LocalHDSL, or a pipeline of ClassScores and one of "
-            f"these. Got {names}."
+            "A model file holds an HDSL, a LocalHDSL, a SimilarityClassifier, or a pipeline of "
+            f"ClassScores and one of the first two. Got {names}."
         )
     return steps[0], steps[1]
 
@@ -117,16 +139,20 @@ def _state(model: Any) -> dict[str, Any]:
     state["trace"] = model.trace_.copy()
     state["trace"]["seconds"] = np.nan
     state["feature_names_in"] = getattr(model, "feature_names_in_", None)
-    state["versions"] = {
+    state["versions"] = _versions()
+    return state
+
+
+def _versions() -> dict[str, str]:
+    return {
         "hdsl": version("hdsl"),
         "numpy": np.__version__,
         "python": platform.python_version(),
     }
-    return state
 
 
-def load(path: Any) -> HDSL | LocalHDSL | Pipeline:
-    """Return the model that ``HDSL.save`` or `hdsl.save` wrote; no code in the file is ever run.
+def load(path: Any) -> HDSL | LocalHDSL | SimilarityClassifier | Pipeline:
+    """Return the model that its ``save`` or `hdsl.save` wrote; no code in the file is ever run.
 
     Parameters
     ----------
@@ -134,7 +160,7 @@ def load(path: Any) -> HDSL | LocalHDSL | Pipeline:
 
     Returns
     -------
-    HDSL, LocalHDSL or Pipeline
+    HDSL, LocalHDSL, SimilarityClassifier or Pipeline
         A pipeline if one was saved. Its ``classifier_`` then gives the same scores, but is a plain
         linear function and not the class it was; the parameter `classifier` is None.
 
@@ -154,7 +180,10 @@ def load(path: Any) -> HDSL | LocalHDSL | Pipeline:
     ...     load(path).atoms_.tolist()
     [[0, 1, -1]]
     """
-    state = read_model(path)
+    arrays, header = container.read(path)
+    if CLASSIFIER in header:
+        return _classifier(path, arrays, header[CLASSIFIER])
+    state = model_from_arrays(arrays, header, path=path)
     extra = state.pop("extra")
     regions = part_of(extra, REGIONS)
     try:
@@ -169,6 +198,16 @@ def load(path: Any) -> HDSL | LocalHDSL | Pipeline:
         raise ValueError(
             f"Cannot load {os.fsdecode(path)!r}: {damaged(f'the class scores: {error}')}"
         ) from None
+
+
+def _classifier(path: Any, arrays: dict[str, Any], header: Any) -> SimilarityClassifier:
+    from .classifier import SimilarityClassifier
+
+    try:
+        return SimilarityClassifier.from_arrays(arrays, header if isinstance(header, dict) else {})
+    except ValueError as error:
+        what = str(error).removesuffix(".")
+        raise ValueError(f"Cannot load {os.fsdecode(path)!r}: {damaged(what)}") from None
 
 
 def _local_model(state: dict[str, Any], regions: dict[str, Any]) -> LocalHDSL:

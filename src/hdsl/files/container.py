@@ -32,8 +32,8 @@ import numpy as np
 from .. import strict_json
 from .atomic import FilePath, atomic_write, check_regular
 
-#: The format this version writes, and the newest it reads.
-FORMAT = 2
+#: The format of models and checkpoints, and the newest that this version reads: 3 has classifiers.
+FORMAT, NEWEST = 2, 3
 
 #: Bytes of the JSON text; parsed, it may take 30 times as much. Large things are arrays.
 HEADER_LIMIT = 4 * 2**20
@@ -77,6 +77,7 @@ def write(
     header: Mapping[str, Any],
     *,
     what: str = "the model",
+    version: int = FORMAT,
 ) -> None:
     """Write arrays and a header to a file, as a whole or not at all.
 
@@ -89,6 +90,8 @@ def write(
         Tuples come back as lists, NumPy numbers as plain ones. NaN and infinity are not JSON.
     what : str, default="the model"
         What error messages call the file.
+    version : int, default=FORMAT
+        The oldest format that has what is written: versions that know no newer one can read it.
 
     Examples
     --------
@@ -104,7 +107,7 @@ def write(
     names = sorted(ready, key=lambda name: (-ready[name].itemsize, name))
     metadata = {
         "format": "hdsl",
-        "format_version": str(FORMAT),
+        "format_version": str(version),
         "header": _dumps(strict_json.to_plain(header, "header"), sort_keys=True),
     }
     layout: dict[str, Any] = {"__metadata__": metadata}
@@ -266,12 +269,12 @@ def _check_metadata(metadata: Any) -> dict[str, Any]:
     if not isinstance(text, str):
         raise damaged("its header is missing")
     header = _parse(text, "its header")
-    if int(version) > FORMAT:
+    if int(version) > NEWEST:
         versions = header.get("versions")
         writer = versions.get("hdsl", "?") if isinstance(versions, dict) else "?"
         raise ValueError(
             f"it was written by hdsl {str(writer)[:30]}, format {version}; this hdsl reads up to "
-            f"format {FORMAT}: upgrade hdsl."
+            f"format {NEWEST}: upgrade hdsl."
         )
     unknown = metadata.keys() - {"format", "format_version", "header", "sha256"}
     if unknown:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from functools import partial
 from reprlib import repr as short
 from typing import Any
 
@@ -12,22 +13,30 @@ import numpy as np
 
 from .. import strict_json
 from ..core.atoms import check_atoms
-from ..core.snapshot import nested, part_of
+from ..core.snapshot import nested
 from ..core.trace import NO_CORRECTIONS, check_corrections, check_trace
 from .atomic import FilePath
 from .container import FORMAT, Arrays, damaged, read, write
 from .tables import (
+    check_columns,
     get_array,
+    get_strings,
+    get_value,
+    is_text,
     narrow,
+    pack_columns,
     pack_strings,
     pack_table,
-    unpack_strings,
+    unpack_columns,
     unpack_table,
 )
 
 FLOATS = ("scale", "prior", "objective", "gap")
 COUNTS = ("n_iter", "n_triplets", "n_features_in")
 NOT_FINITE = ("nan", "inf", "-inf")
+
+#: The entry of a header that says that the file holds a classifier.
+CLASSIFIER = "classifier"
 
 #: Keys of "extra" that hold the class scores of a pipeline start with this.
 CLASS_SCORES = "class_scores"
@@ -81,13 +90,8 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
         The state is not one of a fitted model.
     """
     check_model(state)
-    params, left_out = {}, dict(state.get("params_left_out") or {})
-    for name, value in state["params"].items():
-        try:
-            params[name] = strict_json.to_plain(value, name)
-        except ValueError:
-            params[name] = None
-            left_out[name] = getattr(value, "__qualname__", type(value).__qualname__)
+    params, left_out = plain_params(state["params"])
+    left_out = {**(state.get("params_left_out") or {}), **left_out}
     trace, trace_layout = pack_table(state["trace"], "trace")
     arrays = {
         "atoms": narrow(np.asarray(state["atoms"])),
@@ -116,19 +120,31 @@ def model_to_arrays(state: Mapping[str, Any]) -> tuple[Arrays, dict[str, Any]]:
         table, header["corrections"] = pack_table(corrections, "corrections")
         arrays |= table
     if state.get("columns") is not None:
-        arrays["columns"] = _pack_columns(state["columns"], header["n_features_in"])
+        arrays["columns"] = pack_columns(state["columns"], header["n_features_in"])
     if header["feature_names"]:
         arrays |= nested(feature_names=pack_strings(list(state["feature_names_in"])))
     for key, value in sorted((state.get("extra") or {}).items()):
         if not isinstance(value, np.ndarray):
             header["extra"][key] = strict_json.to_plain(value, f"extra[{key!r}]")
-        elif _is_text(value):
+        elif is_text(value):
             header["extra_strings"].append(key)
             arrays |= nested(**{f"extra_strings.{key}": pack_strings(value.tolist())})
         else:
             header["extra_arrays"].append(key)
             arrays[f"extra_arrays.{key}"] = value
     return arrays, header
+
+
+def plain_params(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return parameters as JSON has them, and the kinds of those that it has no form for."""
+    plain, left_out = {}, {}
+    for name, value in params.items():
+        try:
+            plain[name] = strict_json.to_plain(value, name)
+        except ValueError:
+            plain[name] = None
+            left_out[name] = getattr(value, "__qualname__", type(value).__qualname__)
+    return plain, left_out
 
 
 def model_from_arrays(
@@ -159,6 +175,11 @@ def model_from_arrays(
             f"Cannot load {os.fsdecode(path)!r}: it is the checkpoint of a run that did not end. "
             "To resume the run, fit with the same data and parameters and this checkpoint."
         )
+    if CLASSIFIER in header:
+        raise ValueError(
+            f"Cannot load {os.fsdecode(path)!r} as a similarity: it holds a SimilarityClassifier, "
+            "which hdsl.load reads."
+        )
     try:
         state = _state(arrays, header)
         check_model(state)
@@ -170,13 +191,7 @@ def model_from_arrays(
 
 def _state(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> dict[str, Any]:
     """Return the state with parts of the right types; `check_model` checks their values."""
-
-    def get(name: str, kind: type) -> Any:
-        value = header.get(name)
-        if type(value) is not kind:
-            raise ValueError(f"{name} is {short(value)}, expected {kind.__name__}")
-        return value
-
+    get = partial(get_value, header)
     state: dict[str, Any] = {
         name: get(name, dict) for name in ("params", "params_left_out", "versions")
     }
@@ -197,15 +212,15 @@ def _state(arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> dict[
     state["norm"] = header.get("norm")
     state["columns"] = None
     if "columns" in arrays:
-        state["columns"] = _unpack_columns(arrays["columns"], state["n_features_in"])
+        state["columns"] = unpack_columns(arrays["columns"], state["n_features_in"])
     state["feature_names_in"] = None
     if get("feature_names", bool):
-        state["feature_names_in"] = _text(arrays, "feature_names")
+        state["feature_names_in"] = get_strings(arrays, "feature_names")
     state["extra"] = dict(get("extra", dict))
     for key in get("extra_arrays", list):
         state["extra"][str(key)] = get_array(arrays, f"extra_arrays.{key}")
     for key in get("extra_strings", list):
-        state["extra"][str(key)] = _text(arrays, f"extra_strings.{key}")
+        state["extra"][str(key)] = get_strings(arrays, f"extra_strings.{key}")
     return state
 
 
@@ -214,22 +229,10 @@ def check_model(state: Mapping[str, Any]) -> None:
     for name, least in (("n_iter", 0), ("n_triplets", 1), ("n_features_in", 2)):
         if not least <= state[name] < 2**63:
             raise ValueError(f"{name} is {short(state[name])}, expected an int >= {least}.")
-    if not 0.0 < state["scale"] < math.inf:
-        raise ValueError(f"scale is {state['scale']}, expected a finite number > 0.")
-    if not 0.0 <= state["prior"] < math.inf:
-        raise ValueError(f"prior is {state['prior']}, expected a finite number >= 0.")
-    check_atoms(state["atoms"], state["weights"], state["n_features_in"])
+    check_similarity(state)
     check_trace(state["trace"], state["n_iter"], state["n_features_in"])
     corrections = state.get("corrections", NO_CORRECTIONS)
     check_corrections(corrections, len(state["trace"]), state["n_features_in"])
-    if state.get("norm") not in (None, "l2"):
-        raise ValueError(f"norm is {short(state['norm'])}, expected 'l2' or null.")
-    columns = state.get("columns")
-    if columns is not None:
-        is_sorted = columns.ndim == 1 and columns.dtype == np.int64 and len(columns) > 0
-        is_sorted = is_sorted and bool((np.diff(columns) > 0).all())
-        if not is_sorted or columns[0] < 0 or columns[-1] >= state["n_features_in"]:
-            raise ValueError("columns must hold rising column numbers, below n_features_in.")
     names = state.get("feature_names_in")
     if names is not None and len(names) != state["n_features_in"]:
         raise ValueError(
@@ -238,32 +241,14 @@ def check_model(state: Mapping[str, Any]) -> None:
         )
 
 
-def _pack_columns(columns: np.ndarray, n_features: int) -> np.ndarray:
-    """Return column numbers as bits, one per feature, or as they are where that is shorter."""
-    if n_features > 64 * len(columns):
-        return narrow(np.asarray(columns, dtype=np.int64))
-    bits = np.zeros(n_features, dtype=bool)
-    bits[columns] = True
-    return np.packbits(bits)
-
-
-def _unpack_columns(packed: np.ndarray, n_features: int) -> np.ndarray:
-    """Return the column numbers that `_pack_columns` was given."""
-    if packed.dtype != np.uint8:
-        return packed.astype(np.int64) if packed.dtype.kind == "i" else packed
-    if packed.shape != (-(-n_features // 8),):
-        raise ValueError(f"columns has shape {packed.shape}, expected one bit per feature")
-    return np.flatnonzero(np.unpackbits(packed)).astype(np.int64)
-
-
-def _is_text(value: np.ndarray) -> bool:
-    is_vector = value.ndim == 1 and value.dtype.kind in "OUT"
-    return is_vector and all(isinstance(v, str) for v in value)
-
-
-def _text(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    try:
-        strings = unpack_strings(part_of(arrays, name))
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
-    return np.array(strings, dtype=object)
+def check_similarity(state: Mapping[str, Any]) -> None:
+    """Raise ValueError for the first impossible value of scale, prior, atoms, norm and columns."""
+    if not 0.0 < state["scale"] < math.inf:
+        raise ValueError(f"scale is {state['scale']}, expected a finite number > 0.")
+    if not 0.0 <= state["prior"] < math.inf:
+        raise ValueError(f"prior is {state['prior']}, expected a finite number >= 0.")
+    check_atoms(state["atoms"], state["weights"], state["n_features_in"])
+    if state.get("norm") not in (None, "l2"):
+        raise ValueError(f"norm is {short(state['norm'])}, expected 'l2' or null.")
+    if state.get("columns") is not None:
+        check_columns(state["columns"], state["n_features_in"])

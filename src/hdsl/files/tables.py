@@ -1,4 +1,4 @@
-"""Strings and structured arrays as the plain arrays that a container holds."""
+"""Strings, structured arrays and columns as the plain arrays that a container holds."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from .container import CODES, Arrays
 
 #: Bytes of a table in memory per byte in the file. An honest table has about 3.
 MAX_GROWTH = 16
+
+#: Bytes that strings of fixed width may take beyond that.
+MAX_SPARE = 2**24
 
 
 def pack_strings(strings: Sequence[str]) -> Arrays:
@@ -165,3 +168,73 @@ def get_array(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
     if name not in arrays:
         raise ValueError(f"array {short(name)} is missing")
     return arrays[name]
+
+
+def get_strings(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
+    """Return the strings of a name, as an array of objects; raise ValueError if they are none."""
+    try:
+        strings = unpack_strings(part_of(arrays, name))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+    return np.array(strings, dtype=object)
+
+
+def is_text(value: np.ndarray) -> bool:
+    """Return whether an array is a vector of strings."""
+    is_vector = value.ndim == 1 and value.dtype.kind in "OUT"
+    return is_vector and all(isinstance(v, str) for v in value)
+
+
+def as_fixed_width(strings: np.ndarray, code: str) -> np.ndarray:
+    """Return strings in a dtype such as "<U8"; as they are where the code is another one.
+
+    Raises
+    ------
+    ValueError
+        They are longer, or take more memory than a file of their size may.
+    """
+    found = re.fullmatch("<U([1-9][0-9]{0,7})", code)
+    if found is None:
+        return strings
+    lengths = [len(string) for string in strings]
+    width, n_bytes = int(found[1]), 4 * int(found[1]) * len(strings)
+    if n_bytes > MAX_SPARE + MAX_GROWTH * sum(lengths):
+        raise ValueError(f"{len(strings)} strings would take {n_bytes} bytes")
+    fixed = strings.astype(code)
+    if max(lengths, default=0) > width or fixed.tolist() != strings.tolist():
+        raise ValueError(f"strings do not fit in dtype {code}")
+    return fixed
+
+
+def get_value(header: Mapping[str, Any], name: str, kind: type) -> Any:
+    """Return a value of a header; raise ValueError unless it is of exactly this type."""
+    value = header.get(name)
+    if type(value) is not kind:
+        raise ValueError(f"{name} is {short(value)}, expected {kind.__name__}")
+    return value
+
+
+def pack_columns(columns: np.ndarray, n_features: int) -> np.ndarray:
+    """Return column numbers as bits, one per feature, or as they are where that is shorter."""
+    if n_features > 64 * len(columns):
+        return narrow(np.asarray(columns, dtype=np.int64))
+    bits = np.zeros(n_features, dtype=bool)
+    bits[columns] = True
+    return np.packbits(bits)
+
+
+def unpack_columns(packed: np.ndarray, n_features: int) -> np.ndarray:
+    """Return the column numbers that `pack_columns` was given."""
+    if packed.dtype != np.uint8:
+        return packed.astype(np.int64) if packed.dtype.kind == "i" else packed
+    if packed.shape != (-(-n_features // 8),):
+        raise ValueError(f"columns has shape {packed.shape}, expected one bit per feature")
+    return np.flatnonzero(np.unpackbits(packed)).astype(np.int64)
+
+
+def check_columns(columns: np.ndarray, n_features: int) -> None:
+    """Raise ValueError unless these are column numbers, sorted, at least one."""
+    is_sorted = columns.ndim == 1 and columns.dtype == np.int64 and len(columns) > 0
+    is_sorted = is_sorted and bool((np.diff(columns) > 0).all())
+    if not is_sorted or columns[0] < 0 or columns[-1] >= n_features:
+        raise ValueError("columns must hold rising column numbers, below n_features_in.")
