@@ -206,6 +206,15 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self.__dict__ = {**vars(learned), **fitted}
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {**state, "_index": self._index.rows} if "_index" in state else state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_index" in state:
+            state = {**state, "_index": search.Index(state["_index"])}
+        super().__setstate__(state)
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_queries,).
 
