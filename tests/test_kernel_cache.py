@@ -1,13 +1,20 @@
 """Compiled kernels on disk: what is loaded is what was saved, whoever else reads and writes."""
 
+import ast
 import os
 import pickle
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numba.core import config
 
+from hdsl.backends.cpu.kernels import losses as kernel_losses
 from hdsl.backends.cpu.kernels.cache import KernelFiles
+from hdsl.backends.cpu.kernels.compiler import JIT_IS_OFF, kernel
+from hdsl.backends.cpu.kernels.team import new_board
+from hdsl.core import losses
 
 KEYS = [("int64", "cpu"), ("float64", "cpu"), ("float64", "another cpu")]
 
@@ -44,11 +51,8 @@ def test_processes_that_save_at_once_do_not_mix_their_code(tmp_path, monkeypatch
 def test_files_of_another_version_are_not_read_and_go(tmp_path, files):
     newer = KernelFiles(tmp_path, "module.kernel-1.py311", "newer version")
     neighbour = KernelFiles(tmp_path, "module.kernel-1.py312", "version")
-    numbered = tmp_path / "module.kernel-1.py311.1.nbc"  # as Numba names them
-    numbered.write_bytes(b"code of another version")
     files.save(KEYS[0], "old")
     neighbour.save(KEYS[0], "of another Python")
-    assert not numbered.exists()
     assert newer.load(KEYS[0]) is None
     newer.save(KEYS[0], "new")
     assert (newer.load(KEYS[0]), files.load(KEYS[0])) == ("new", None)
@@ -88,3 +92,38 @@ def test_a_full_disk_costs_the_file_and_not_the_work(tmp_path, monkeypatch, file
     files.save(KEYS[0], "code")
     assert files.load(KEYS[0]) is None
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.skipif(JIT_IS_OFF, reason="nothing is compiled")
+def test_settings_of_numba_have_files_of_their_own(monkeypatch, tmp_path):
+    """A run that checks bounds neither loads what others compiled, nor leaves them its own."""
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+    board = new_board(1)
+
+    def n_files(checked):
+        monkeypatch.setattr(config, "BOUNDSCHECK", checked)
+        compiled = kernel()(first_of)
+        assert compiled(board) == 0
+        return len(list(tmp_path.rglob("*.nbc"))), compiled.stats.cache_hits
+
+    found = [n_files(checked) for checked in (None, 1, None, 1)]
+    assert found == [(1, {}), (2, {}), (2, found[2][1]), (2, found[3][1])]
+    assert found[2][1]
+    assert found[3][1]
+
+
+def first_of(board):
+    return board[0, 0]
+
+
+def test_what_is_compiled_depends_on_the_folder_of_the_kernels_alone():
+    """Other modules are not part of the name of a file, so no number of theirs may be compiled."""
+    assert kernel_losses.TAIL == losses.EXPONENTIAL_TAIL
+    for path in Path(kernel_losses.__file__).parent.glob("*.py"):
+        outside = [
+            f"{node.module}.{alias.name}"
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+            if isinstance(node, ast.ImportFrom) and node.level > 1
+            for alias in node.names
+        ]
+        assert set(outside) <= {"core.losses"}, path  # for the names of the losses

@@ -185,6 +185,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
+            Not to be changed afterwards: no copy is made.
         y : array-like of shape (n_rows,)
 
         Returns
@@ -199,21 +200,22 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         learned = copy(self)  # self changes at the end, all at once
         X = user_input.check_matrix(learned, X, reset=True)
         y = user_input.check_classes(name, y, X.shape[0])
-        index = self._rewrite(X)[1]  # a wrong similarity raises here, not later
+        rewritten = self._rewrite(X)[1]  # a wrong similarity raises here, not later
         classes, codes = np.unique(y, return_inverse=True)
-        index = search.Index(index)  # which a GPU keeps from one call to the next
-        fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_index": index}
-        self.__dict__ = {**vars(learned), **fitted}
+        fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_rewritten": rewritten}
+        index = search.Index(rewritten)  # which a GPU keeps from one call to the next
+        self.__dict__ = {**vars(learned), **fitted, "_index": index}
         return self
 
     def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {**state, "_index": self._index.rows} if "_index" in state else state
+        state = dict(super().__getstate__())
+        state.pop("_index", None)  # plain rows are what a copy or a pickle needs
+        return state
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        if "_index" in state:
-            state = {**state, "_index": search.Index(state["_index"])}
         super().__setstate__(state)
+        if "_rewritten" in state:
+            self._index = search.Index(self._rewritten)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_queries,).

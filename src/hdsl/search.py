@@ -155,6 +155,7 @@ class Index:
     Attributes
     ----------
     rows : ndarray or csr_array of shape (n_rows, n_features)
+        To be read only.
 
     Examples
     --------
@@ -171,7 +172,7 @@ class Index:
 
     def __reduce__(self) -> tuple[type[Index], tuple[Any]]:
         """Return what copies and pickles are made of: nothing that is on a card."""
-        return type(self), (self._given,)
+        return type(self), (self.rows,)
 
     def top_k(
         self,
@@ -232,6 +233,7 @@ class Index:
         from .backends.cuda import search as on_card
 
         held, self._on_card = self._on_card, None  # what an error leaves behind is of no use
+        name = "cuda:0" if name == "cuda" else name
         if held is None or held.name != name:
             held = None  # before the next one comes
             held = self._laid_out(name)
@@ -243,6 +245,7 @@ class Index:
         on_card.fill_lists(
             held.device, queries, held.rows, on_card.Task(*lists), memory_limit, held.kept
         )
+        held.device.release()  # others may want what the queries took
         self._on_card = held
 
     def _laid_out(self, name: str) -> _OnCard:

@@ -46,14 +46,14 @@ def best_change(
     scores, weights, diagonal = scores.copy(), weights.copy(), curvature.diagonal().copy()
     ridge = RIDGE * float(diagonal.mean())
     diagonal += ridge
-    has_weight, twice = (weights > 0.0).astype(float), 2.0 * curvature
+    is_empty, twice = weights <= 0.0, 2.0 * curvature
     lead, bend, sizes, gains = np.empty((4, n))
     with np.errstate(over="ignore"):  # a step without curvature is as long as the weight
         for _ in range(100 + 20 * n):
             best = _first_above(scores, _largest(scores) - EQUAL * tol)
             np.subtract(scores[best], scores, out=lead)
             np.maximum(lead, 0.0, out=lead)
-            lead *= has_weight
+            lead[is_empty] = 0.0
             if not _largest(lead) > tol:
                 break
             np.subtract(diagonal[best], twice[best], out=bend)
@@ -71,12 +71,12 @@ def best_change(
                 break
             weights[best] += size
             change[best] += size
-            has_weight[best] = 1.0
+            is_empty[best] = False
             if size < weights[worst]:
                 weights[worst] -= size
                 change[worst] -= size
             else:
-                weights[worst], change[worst], has_weight[worst] = 0.0, -start[worst], 0.0
+                weights[worst], change[worst], is_empty[worst] = 0.0, -start[worst], True
             np.subtract(curvature[best], curvature[worst], out=lead)
             lead *= size
             scores -= lead

@@ -176,6 +176,9 @@ class Device(Protocol):
     def memory(self) -> dict[str, int]:
         """Return bytes: ``used`` by arrays, ``held`` from the card, ``free`` on it."""
 
+    def release(self) -> None:
+        """Give back the memory that no array takes."""
+
     def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
         """Return an array of zeros."""
         out = self.empty(shape, dtype)
@@ -252,6 +255,10 @@ class Card(Device):
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give back the memory that no array takes."""
         self.wait()
         self._pool.free_all_blocks()
 

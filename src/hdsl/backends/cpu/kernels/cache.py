@@ -17,8 +17,19 @@ from typing import Any
 from uuid import uuid4
 
 import numba
+from numba.core import config
 from numba.core.caching import FunctionCache
 from numba.core.serialize import dumps
+
+#: Settings of Numba that change what is compiled.
+SETTINGS = (
+    "OPT",
+    "BOUNDSCHECK",
+    "DEBUGINFO_DEFAULT",
+    "LOOP_VECTORIZE",
+    "SLP_VECTORIZE",
+    "USING_SVML",
+)
 
 _DIGEST = hashlib.sha256().digest_size
 
@@ -28,9 +39,14 @@ class KernelCache(FunctionCache):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        stamp = numba.__version__, self._impl.locator.get_source_stamp(), _sources()
-        folder = Path(self._cache_path)
-        self._cache_file: Any = KernelFiles(folder, self._impl.filename_base, _short_hash(stamp))
+        kernel = f"{self._impl.filename_base}.numba{numba.__version__}"
+        stamp = _short_hash((self._impl.locator.get_source_stamp(), _sources()))
+        self._cache_file: Any = KernelFiles(Path(self._cache_path), kernel, stamp)
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        """Return what a file depends on beyond its sources: signature, processor, settings."""
+        settings = tuple(str(getattr(config, name, None)) for name in SETTINGS)
+        return *super()._index_key(sig, codegen), settings
 
 
 class KernelFiles:
@@ -41,9 +57,9 @@ class KernelFiles:
     folder : Path
         Where the files are.
     kernel : str
-        How their names begin.
+        How their names begin: the kernel, and the versions of Python and Numba.
     stamp : str
-        What follows. Files of this kernel with another stamp are of no more use.
+        What follows: the sources. Files of this kernel with another stamp are of no more use.
     """
 
     def __init__(self, folder: Path, kernel: str, stamp: str) -> None:

@@ -8,7 +8,7 @@ from numba.core.registry import CPUDispatcher
 
 from .cache import KernelCache
 
-#: Whether kernels run as plain Python.
+#: Whether kernels run as plain Python: then on one thread, since counters are plain numbers.
 JIT_IS_OFF = bool(getattr(config, "DISABLE_JIT", 0))
 
 
@@ -30,7 +30,7 @@ def kernel(**options: Any) -> Any:
         if JIT_IS_OFF:
             return function
         compiled = _Kernel(function, targetoptions={"nopython": True, "nogil": True, **options})
-        with suppress(RuntimeError):  # no folder
+        with suppress(RuntimeError, OSError):  # no folder, or sources that cannot be read
             compiled.enable_caching()
         return compiled
 
