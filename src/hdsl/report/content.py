@@ -168,9 +168,10 @@ def model_parts(
         numbers = chosen if more.row_numbers is None else np.asarray(more.row_numbers)[chosen]
         items = _items(rows, chosen, used) | {"rows": pack(numbers)}
     if isinstance(similarity, LocalSimilarity) and similarity.local:
-        regions = _regions(similarity, rows.X, name_of)
-        if items is not None:
-            items["region"] = pack(similarity.regions.assign(rows.X[chosen]))
+        assigned = None if rows.X is None else similarity.regions.assign(rows.X)
+        regions = _regions(similarity, assigned, name_of)
+        if items is not None and assigned is not None:
+            items["region"] = pack(assigned[chosen])
             regions["centers"] = _centers(similarity, used) if has_names else None
     return {
         "model": {
@@ -308,12 +309,11 @@ def _classes(X: sp.csr_array, y: np.ndarray, used: np.ndarray) -> dict[str, Any]
 
 
 def _regions(
-    similarity: LocalSimilarity, X: sp.csr_array | None, name_of: Callable[[int], str]
+    similarity: LocalSimilarity, assigned: np.ndarray | None, name_of: Callable[[int], str]
 ) -> dict[str, Any]:
-    """Return names and scale of the regions, and the number of rows in each."""
+    """Return names and scale of the regions, and the number of rows assigned to each."""
     n_rows = None
-    if X is not None:
-        assigned = similarity.regions.assign(X)
+    if assigned is not None:
         n_rows = np.bincount(assigned[assigned >= 0], minlength=len(similarity.local))
     return {
         "names": similarity.region_names(name_of),
