@@ -92,7 +92,7 @@ def test_fit_with_regions_makes_a_model_that_every_command_takes(place, tmp_path
     why = good("explain", path, "--x", "goal striker", "--y", "goal team").stdout
     assert why.startswith("In the region of ")
     good("report", path, "-o", page)
-    assert "<html" in page.read_text(encoding="utf-8")
+    assert '"regions":{"names":["' in page.read_text(encoding="utf-8")
     shown = json.loads(good("info", path, "--json").stdout)
     assert all(shown[name] == facts[name] for name in ("regions", "pairs of regions"))
     message = bad("fit", place / "texts.csv", *LABELLED, "--regions", 2, "--batch-size", 9)

@@ -280,20 +280,6 @@ def test_every_model_of_the_path_comes_back(path):
     assert_array_equal(model.at(9).at(7).similarity(X), model.at(7).similarity(X))
 
 
-def test_the_shared_part_is_a_model_with_a_path_and_a_page(path, tmp_path):
-    model = path
-    shared = model.shared_model()
-    assert type(shared) is HDSL
-    assert_array_equal(shared.matrix().toarray(), model.matrix().toarray())
-    for n_iter in (0, 9, model.n_iter_):
-        then = shared.at(n_iter)
-        assert_allclose(then.matrix().toarray(), model.at(n_iter).matrix().toarray(), atol=1e-12)
-        assert len(then.weights_) == shared.trace_["n_atoms"][n_iter]
-    page = tmp_path / "page.html"
-    model.report(page, X, Y, X_test=X_VAL, y_test=Y_VAL)
-    assert "The part that all regions share" in page.read_text(encoding="utf-8")
-
-
 def test_interrupt_leaves_a_model():
     model = small(callback=interrupt_at(5)).fit(X, Y)
     assert (model.status_, model.n_iter_) == ("interrupted", 5)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -14,6 +14,9 @@ from .core.columns import drop_unused_columns
 from .similarity import LearnedCosine, Similarity, check_result, products, row_products
 
 __all__ = ["Centers", "LocalSimilarity", "Predicted"]
+
+#: Features that name a region.
+N_NAMED = 3
 
 
 class Regions(Protocol):
@@ -139,6 +142,22 @@ class LocalSimilarity:
     def assign(self, X: Any) -> np.ndarray:
         """Return the region of each row, -1 for none."""
         return self.regions.assign(self.index_rows(X))
+
+    def region_names(self, name_of: Callable[[int], str]) -> list[str]:
+        """Return a name per region: the features that set its center apart, or its number.
+
+        Parameters
+        ----------
+        name_of : callable
+            From a feature to its name.
+        """
+        regions = self.regions
+        if not isinstance(regions, Centers):
+            return [f"region {r}" for r in range(regions.n_regions)]
+        return [
+            ", ".join(name_of(f) for f in regions.features(r, N_NAMED).tolist()) or f"region {r}"
+            for r in range(regions.n_regions)
+        ]
 
     def of(self, region: int) -> Similarity:
         """Return the similarity of the queries of a region; of -1, the shared one."""

@@ -247,8 +247,6 @@ def write_report(model: ScoredModel, documents: Collection, path: Path, title: s
         errors |= found.to_dict()
     elif new.any() and y is not None:
         errors = report.measure_errors(model, X[~new], y[~new], X[new], y[new], learned.n_jobs)
-    if isinstance(learned, LocalHDSL):
-        learned = learned.shared_model()
     page = report.page(
         learned, model.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],

@@ -14,10 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from .. import explain as explain_module
 from .. import user_input
 from ..core import atoms as atoms_module
-from ..core.active_set import ActiveSet
-from ..core.atoms import ZERO
 from ..core.blocks import ORDERS
-from ..core.trace import TRACE_DTYPE, stepped, steps_of
 from ..explain.parts import one_row
 from ..explain.tables import as_names
 from ..local_similarity import Centers, LocalSimilarity, Predicted
@@ -31,7 +28,6 @@ from .arrays import (
     parts_from_arrays,
     parts_to_arrays,
 )
-from .hdsl import HDSL
 from .linear import check_array
 from .local_fitting import LocalFit, go_to, learn_local
 from .parameters import check_parameters
@@ -42,16 +38,6 @@ from .supervision import Supervision
 if TYPE_CHECKING:
     from ..core.blocks import ProductState
     from ..core.protocols import Loss
-
-#: Fitted attributes that M has as an HDSL.
-SHARED = (
-    "atoms_", "weights_", "scale_", "prior_", "norm_", "columns_", "objective_", "gap_",
-    "gap_is_exact_", "corrections_", "n_iter_", "n_triplets_", "status_", "n_features_in_",
-    "feature_names_in_", "validation_score_",
-)  # fmt: skip
-
-#: Features that name a region.
-N_NAMED = 3
 
 
 class LocalHDSL(PathModel):
@@ -288,15 +274,9 @@ class LocalHDSL(PathModel):
 
         Regions that have no centers are numbered.
         """
-        check_is_fitted(self, "local_atoms_")
+        similarity = self.similarity_
         names = as_names(self._feature_names(feature_names), self.n_features_in_)
-        regions = self.regions_
-        if not isinstance(regions, Centers):
-            return [f"region {r}" for r in range(self.n_regions_)]
-        return [
-            ", ".join(str(names[f]) for f in regions.features(r, N_NAMED)) or f"region {r}"
-            for r in range(self.n_regions_)
-        ]
+        return similarity.region_names(lambda feature: str(names[feature]))
 
     def matrix(self, region: int | None = None) -> Any:
         """Return M, or M + N_r of a region, as a sparse array of shape (n_features, n_features)."""
@@ -400,55 +380,6 @@ class LocalHDSL(PathModel):
         X = None if X is None else self._check(X)
         names = self._feature_names(feature_names)
         return explain_module.importance(part, X, min_rows=min_rows, feature_names=names, top=top)
-
-    def shared_model(self) -> HDSL:
-        """Return M, the part that all regions share, as an `HDSL` with its own path.
-
-        The path has an iteration per step of the whole run; steps in other parts leave M as it is.
-        Objective and gap are those of the whole model.
-        """
-        check_is_fitted(self, "local_atoms_")
-        parameters = HDSL().get_params()
-        own = {name: value for name, value in self.get_params().items() if name in parameters}
-        model = HDSL(**own)
-        for name in SHARED:
-            if hasattr(self, name):
-                setattr(model, name, getattr(self, name))
-        model.trace_ = np.zeros(len(self.trace_), dtype=TRACE_DTYPE)
-        for name in TRACE_DTYPE.names or ():
-            model.trace_[name] = self.trace_[name]
-        model.trace_["step_size"][self.trace_["block"] > 0] = 0.0
-        is_own = self.trace_["block"][self.corrections_["n_iter"]] == 0
-        model.corrections_ = self.corrections_[is_own]
-        active = ActiveSet.of(ZERO)
-        model.trace_["n_atoms"][0] = model.trace_["n_features"][0] = 0
-        last = len(model.trace_) - 1
-        for step, changed in steps_of(model.trace_, last, model.corrections_):
-            active = stepped(active, step, changed)
-            step["n_atoms"], step["n_features"] = len(active), active.n_features()
-        return model
-
-    def report(self, path: Any, X: Any = None, y: Any = None, **options: Any) -> None:
-        """Write one HTML page of M, the part that all regions share; as ``HDSL.report``.
-
-        The errors on test rows are those of the whole model. ``importance(region=r)`` and
-        ``explain`` show the parts of the regions.
-
-        Parameters
-        ----------
-        path, X, y, **options
-            As in ``HDSL.report``.
-        """
-        from .. import report  # rarely needed
-
-        report.check_path(path)
-        X_test, y_test = (options.pop(name, None) for name in ("X_test", "y_test"))
-        options.setdefault("title", "The part that all regions share")
-        errors = None
-        if X_test is not None:
-            rows, new = (sp.csr_array(self._check(Z)) for Z in (X, X_test))
-            errors = report.measure_errors(self.similarity_, rows, y, new, y_test, self.n_jobs)
-        report.write(path, report.page(self.shared_model(), X, y, errors=errors, **options))
 
     # --- files ------------------------------------------------------------------------------------
 

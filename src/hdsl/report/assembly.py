@@ -18,8 +18,8 @@ from . import content
 
 #: Parts of the script in their order; they share one scope.
 SCRIPT = (
-    "data", "elements", "result", "charts", "table", "network", "neighbors", "items", "settings",
-    "main",
+    "data", "elements", "result", "charts", "table", "regions", "network", "neighbors", "items",
+    "settings", "main",
 )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -12,12 +12,15 @@ from sklearn.utils.validation import column_or_1d
 
 from .. import user_input
 from ..core.atoms import ZERO
+from ..core.columns import take_columns
 from ..core.trace import NO_ATOM
 from ..explain.effects import count_occurrences
+from ..local_similarity import Centers, LocalSimilarity
 from ..similarity import Rewriter, Similarity, check_result
 from ..uncertainty import compare_errors
 
 #: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
+#: As many values of the centers of regions, or none.
 MAX_VALUES = 50_000
 
 #: Characters of a text, of a feature's name, of a parameter.
@@ -30,7 +33,7 @@ N_CLASSES = 10
 
 
 class FittedModel(Protocol):
-    """What a page reads of a fitted HDSL."""
+    """What a page reads of a fitted HDSL or LocalHDSL."""
 
     scale_: float
     prior_: float
@@ -44,7 +47,7 @@ class FittedModel(Protocol):
     n_jobs: int | None
 
     @property
-    def similarity_(self) -> Similarity:
+    def similarity_(self) -> Similarity | LocalSimilarity:
         """The learned similarity."""
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -150,17 +153,26 @@ def model_parts(
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     trace, similarity = model.trace_, model.similarity_
+    shared = similarity.shared if isinstance(similarity, LocalSimilarity) else similarity
+    has_names = feature_names is not None or hasattr(model, "feature_names_in_")
+    name_of = _name_of(model, feature_names)
     atoms, steps, corrections = _steps(trace, model.corrections_)
     active = np.unique(atoms[:, :2])
     ends = np.searchsorted(active, atoms[:, :2])
     if rows.X is not None:
         rows = rows._replace(X=user_input.canonical(similarity.index_rows(rows.X)))
-    used, items = active, None
+    used, items, regions = active, None, None
     if rows.X is not None and max_items > 0:
         chosen = choose_rows(rows.X, max_items)
         used = np.concatenate([active, np.setdiff1d(rows.X[chosen].indices, active)])
         numbers = chosen if more.row_numbers is None else np.asarray(more.row_numbers)[chosen]
         items = _items(rows, chosen, used) | {"rows": pack(numbers)}
+    if isinstance(similarity, LocalSimilarity) and similarity.local:
+        assigned = None if rows.X is None else similarity.regions.assign(rows.X)
+        regions = _regions(similarity, assigned, name_of)
+        if items is not None and assigned is not None:
+            items["region"] = pack(assigned[chosen])
+            regions["centers"] = _centers(similarity, used) if has_names else None
     return {
         "model": {
             "scale": float(model.scale_),
@@ -170,14 +182,14 @@ def model_parts(
             "n_features": int(model.n_features_in_),
             "status": str(model.status_),
             "gap_is_exact": bool(model.gap_is_exact_),
-            "has_unit_rows": similarity.norm == "l2",
+            "has_unit_rows": shared.norm == "l2",
             "n_scores": more.n_scores,
         },
         "classes": None if rows.X is None or rows.y is None else _classes(rows.X, rows.y, used),
         "choice": None if more.choice is None else [pack(column) for column in more.choice.T],
-        "has_names": feature_names is not None or hasattr(model, "feature_names_in_"),
+        "has_names": has_names,
         "query_weights": None if more.query_weights is None else pack(_weights(more, used)),
-        "names": _names(model, feature_names, used),
+        "names": [name_of(feature) for feature in used.tolist()],
         "columns": pack(used),
         "atoms": {"i": pack(ends[:, 0]), "j": pack(ends[:, 1]), "sign": pack(atoms[:, 2])},
         "steps": {name: pack(column) for name, column in steps.items()},
@@ -188,6 +200,7 @@ def model_parts(
         },
         "counts": None if rows.X is None else _counts(rows.X, active, ends),
         "items": items,
+        "regions": regions,
     }
 
 
@@ -197,7 +210,8 @@ def _steps(
     """Return the distinct atoms of a path, shape (n, 3), its steps and its corrections.
 
     Atoms are named by their numbers: the zero atom has number n, and -1 is none. A step of size 0
-    names atoms that it does not change; they are left out.
+    names atoms that it does not change; they are left out. The block of a step is 0 for M and r + 1
+    for a region.
     """
     size = trace["step_size"].copy()
     size[0] = 1.0
@@ -214,6 +228,8 @@ def _steps(
     numbers[moved] = number.ravel()
     toward, away, corrected = np.split(numbers, [n, 2 * n])
     steps = {"toward": toward, "away": away, "size": size, "drop": trace["drop"] + 0}
+    if "block" in (trace.dtype.names or ()):
+        steps["block"] = trace["block"]
     weights = corrections["weight"].copy()
     return atoms, steps, {"n_iter": corrections["n_iter"], "atom": corrected, "weight": weights}
 
@@ -292,13 +308,49 @@ def _classes(X: sp.csr_array, y: np.ndarray, used: np.ndarray) -> dict[str, Any]
     }
 
 
+def _regions(
+    similarity: LocalSimilarity, assigned: np.ndarray | None, name_of: Callable[[int], str]
+) -> dict[str, Any]:
+    """Return names and scale of the regions, and the number of rows assigned to each."""
+    n_rows = None
+    if assigned is not None:
+        n_rows = np.bincount(assigned[assigned >= 0], minlength=len(similarity.local))
+    return {
+        "names": similarity.region_names(name_of),
+        "scale": float(similarity.local[0].scale),
+        "n_rows": None if n_rows is None else pack(n_rows),
+        "centers": None,
+    }
+
+
+def _centers(similarity: LocalSimilarity, used: np.ndarray) -> dict[str, Any] | None:
+    """Return the centers of regions in the page's features, to find the region of typed words.
+
+    None where regions have no centers, or too many values.
+    """
+    regions = similarity.regions
+    if not isinstance(regions, Centers):
+        return None
+    order = np.argsort(used)
+    own = sp.csr_array(take_columns(regions.centers, used[order]))
+    if own.nnz > MAX_VALUES:
+        return None
+    return {
+        "start": pack(own.indptr),
+        "feature": pack(order[own.indices]),
+        "value": pack(own.data.astype(np.float32)),
+        "square": pack(np.asarray(regions.centers.power(2).sum(axis=1)).ravel()),
+    }
+
+
 def _weights(more: More, used: np.ndarray) -> np.ndarray:
     """Return the weights of the page's features in a query; a class score has none."""
     given = np.asarray(more.query_weights, dtype=np.float64)
     return np.where(used < len(given), given[used.clip(max=len(given) - 1)], 0.0)
 
 
-def _names(model: FittedModel, given: Any, features: np.ndarray) -> list[str]:
+def _name_of(model: FittedModel, given: Any) -> Callable[[int], str]:
+    """Return what gives the name of a feature by its number."""
     names: Sequence[Any] | None = given
     if names is None:
         names = getattr(model, "feature_names_in_", None)
@@ -308,8 +360,8 @@ def _names(model: FittedModel, given: Any, features: np.ndarray) -> list[str]:
             "features: one per feature is expected."
         )
     if names is None:
-        return [f"x{feature}" for feature in features]
-    return [_cut(names[feature], MAX_NAME) for feature in features]
+        return lambda feature: f"x{feature}"
+    return lambda feature: _cut(names[feature], MAX_NAME)
 
 
 def parameters(model: FittedModel) -> list[list[Any]]:

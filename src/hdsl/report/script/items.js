@@ -24,13 +24,20 @@ function showText(holder, item, shown) {
 function showItems() {
   if ($("comparison").hidden) return;
   showNeighbors();
-  const second = view.second, x = askedValues(), y = valuesOf(second), why = explain(x, y, view.w);
+  const second = view.second, x = askedValues(), y = valuesOf(second), region = askedRegion();
+  const why = explain(x, y, partsOf(region, view.blocks));
   $("second").value = titleOf(second);
-  const { score } = ranksFor(x, asked.item).find(({ item }) => item === second) ?? { score: 1 };
+  const { score } = ranksFor(x, region, asked.item).find(({ item }) => item === second) ?? { score: 1 };
   const terms = ["The similarity is ", h("b", { id: "total" }, number(why.total, 4)), " = "];
   if (model.prior > 0) terms.push(h("b", {}, number(why.plain, 4)), " plain dot product + ");
-  terms.push(h("b", {}, number(why.learned, 4)), ` from ${counted(why.pairs.length, "learned pair")}`,
-    "; the learned cosine is ", h("b", { id: "cosine" }, number(score, 3)), ".");
+  const nLocal = why.pairs.filter(({ isLocal }) => isLocal).length;
+  terms.push(h("b", {}, number(why.learned, 4)),
+    ` from ${counted(why.pairs.length - nLocal, "learned pair")}`);
+  if (region >= 0) {
+    terms.push(" + ", h("b", {}, number(why.local, 4)), ` from ${counted(nLocal, "pair")} of `,
+      regionName(region));
+  }
+  terms.push("; the learned cosine is ", h("b", { id: "cosine" }, number(score, 3)), ".");
   $("sum").replaceChildren(...terms);
   showParts(why, x, y);
 
@@ -43,10 +50,10 @@ function showItems() {
 }
 
 function showParts(why, x, y) {
-  const parts = why.pairs.map(({ atom, value }) => {
+  const parts = why.pairs.map(({ atom, isLocal, value }) => {
     const has = values => [atoms.i[atom], atoms.j[atom]].filter(f => values.has(f))
       .map(f => `${names[f]} ${number(values.get(f))}`).join(", ");
-    return { value, what: [pairOf(atom)], left: has(x), right: has(y) };
+    return { value, what: [pairOf(atom, isLocal)], left: has(x), right: has(y) };
   });
   if (why.shared.length) {
     why.shared.sort((p, q) => Math.abs(q.value) - Math.abs(p.value));

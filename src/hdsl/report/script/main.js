@@ -19,7 +19,8 @@ function showNow() {
 let frame = 0, settle = 0;
 
 function choose() {
-  view.w = path.at(view.k);
+  view.blocks = path.at(view.k);
+  view.w = view.blocks[0];
   view.order = ranked(view.w);
 }
 
@@ -30,6 +31,7 @@ function show() {
   for (const move of cursors) move(view.k);
   showStrongest();
   showTable();
+  showRegions();
   showItems();
 }
 
@@ -72,6 +74,7 @@ function prepareControls() {
 choose();
 showResult();
 prepareTable();
+prepareRegions();
 prepareNeighbors();
 prepareControls();
 showSettings();
@@ -82,15 +85,16 @@ showNetwork();
 // For readers with a console, and for tests: numbers of columns, not places on the page.
 window.hdslReport = Object.freeze({
   lastIteration: LAST,
-  at: k => {
-    const w = path.at(k);
+  at: (k, block = 0) => {
+    const w = path.at(k)[block];
     const column = f => data.columns[f];
-    return ranked(w).map(n => (
+    return ranked(w, block ? regions.scale : model.scale).map(n => (
       { i: column(atoms.i[n]), j: column(atoms.j[n]), sign: atoms.sign[n], weight: w[n] }));
   },
   ask: text => { $("query").value = text; ask(); },
   explain: (a, b, k) => {
-    const { shared, pairs, plain, learned, total } = explain(valuesOf(a), valuesOf(b), path.at(k));
-    return { plain, learned, total, nShared: shared.length, nPairs: pairs.length };
+    const { shared, pairs, plain, learned, local, total } =
+      explain(valuesOf(a), valuesOf(b), partsOf(regionOf(a), path.at(k)));
+    return { plain, learned, local, total, nShared: shared.length, nPairs: pairs.length };
   },
 });

@@ -41,15 +41,29 @@ function valuesOfWords(text) {
   return found;
 }
 
-/** Prior·x + Mx: dot products with it are similarities. */
-function rewritten(x, w) {
+/** The region of typed words, that of the nearest center; -1 where the page has no centers. */
+function regionOfWords(x) {
+  const centers = regions?.centers;
+  let region = -1, most = -Infinity;
+  for (let r = 0; centers && r < centers.square.length; r++) {
+    let score = -centers.square[r];
+    for (let n = centers.start[r]; n < centers.start[r + 1]; n++) {
+      score += 2 * centers.value[n] * (x.get(centers.feature[n]) ?? 0);
+    }
+    if (score > most) [region, most] = [r, score];
+  }
+  return region;
+}
+
+/** Prior·x + (M + N)x: dot products with it are similarities of queries of a region. */
+function rewritten(x, region) {
   const q = new Map();
   const add = (f, value) => q.set(f, (q.get(f) ?? 0) + value);
   for (const [f, value] of x) add(f, model.prior * value);
-  for (let n = 0; n < N_ATOMS; n++) {
+  for (const { w, scale } of partsOf(region, view.blocks)) for (let n = 0; n < N_ATOMS; n++) {
     if (!(w[n] > 0)) continue;
     const i = atoms.i[n], j = atoms.j[n], sign = atoms.sign[n];
-    const part = model.scale * w[n] * ((x.get(i) ?? 0) + sign * (x.get(j) ?? 0));
+    const part = scale * w[n] * ((x.get(i) ?? 0) + sign * (x.get(j) ?? 0));
     if (part !== 0) { add(i, part); add(j, sign * part); }
   }
   return q;
@@ -58,7 +72,7 @@ function rewritten(x, w) {
 /** Similarities of each item with itself, by which the learned cosine divides. */
 function ownSimilarities() {
   return Array.from(items.rows, (_, item) => {
-    const x = valuesOf(item), q = rewritten(x, view.w);
+    const x = valuesOf(item), q = rewritten(x, regionOf(item));
     let sum = 0;
     for (const [f, value] of x) sum += value * (q.get(f) ?? 0);
     return sum;
@@ -66,8 +80,8 @@ function ownSimilarities() {
 }
 
 /** The other items with their cosine, learned cosine, and ranks by both, in the order of items. */
-function ranksFor(x, leftOut) {
-  const q = rewritten(x, view.w), found = [];
+function ranksFor(x, region, leftOut) {
+  const q = rewritten(x, region), found = [];
   let own = 0;
   for (const [f, value] of x) own += value * (q.get(f) ?? 0);
   items.rows.forEach((_, item) => {
@@ -118,9 +132,10 @@ function prepareNeighbors() {
   // To begin with, two that learning brought together: the closest, and far down by cosine.
   const alike = (p, q) => !items.labels || items.labels[p] === items.labels[q];
   let gain = 0;
-  view.second = ranksFor(valuesOf(0), 0).find(({ after }) => after === 1).item;
+  view.second = ranksFor(valuesOf(0), regionOf(0), 0).find(({ after }) => after === 1).item;
   items.rows.forEach((_, first) => {
-    const { item, before } = ranksFor(valuesOf(first), first).find(({ after }) => after === 1);
+    const { item, before } = ranksFor(valuesOf(first), regionOf(first), first)
+      .find(({ after }) => after === 1);
     if (before > gain && alike(first, item)) [asked.item, view.second, gain] = [first, item, before];
   });
   $("query").value = titleOf(asked.item);
@@ -160,17 +175,19 @@ function ask() {
     return;
   }
   $("unknown").textContent = "";
-  view.second = ranksFor(askedValues(), asked.item).find(({ after }) => after === 1).item;
+  view.second = ranksFor(askedValues(), askedRegion(), asked.item).find(({ after }) => after === 1).item;
   view.allParts = false;
   showItems();
 }
 
 const askedValues = () => asked.values ?? valuesOf(asked.item);
+const askedRegion = () => (asked.values ? regionOfWords(asked.values) : regionOf(asked.item));
 
 /** The neighbours of what is asked for, by cosine and as learned. */
 function showNeighbors() {
   view.own = ownSimilarities();
-  const x = askedValues(), found = ranksFor(x, asked.item);
+  const x = askedValues(), region = askedRegion(), found = ranksFor(x, region, asked.item);
+  showRegionOfQuery(region);
   for (const [id, own, other, by, name] of
     [["before", "before", "after", "plain", "as learned"], ["after", "after", "before", "score", "by cosine"]]) {
     const first = found.filter(entry => entry[own] <= 6).sort((p, q) => p[own] - q[own]);
@@ -190,16 +207,16 @@ function showNeighbors() {
         h("span", { class: `tinted ${hueOf(item)}` }, nameOf(item)),
         place ? h("span", { class: isNew ? "moved new" : "moved" }, place) : "",
         h("span", { class: "snippet" }, snippet(item, 110)));
-      return h("li", {}, hint(button, () => reasons(x, item)));
+      return h("li", {}, hint(button, () => reasons(x, item, region)));
     }));
   }
 }
 
 /** The largest parts of a similarity, for a hint. */
-function reasons(x, item) {
-  const { shared, pairs } = explain(x, valuesOf(item), view.w);
+function reasons(x, item, region) {
+  const { shared, pairs } = explain(x, valuesOf(item), partsOf(region, view.blocks));
   const parts = [...shared.map(({ feature: f, value }) => ({ what: feature(f), value })),
-    ...pairs.map(({ atom, value }) => ({ what: pairOf(atom), value }))];
+    ...pairs.map(({ atom, isLocal, value }) => ({ what: pairOf(atom, isLocal), value }))];
   parts.sort((p, q) => Math.abs(q.value) - Math.abs(p.value));
   const rest = parts.slice(5).reduce((sum, { value }) => sum + value, 0);
   return [

@@ -3,8 +3,9 @@
 function showResult() {
   document.title = data.title;
   $("title").append(data.title);
-  const { errors } = data, w = path.at(model.n_iter), order = ranked(w);
-  const used = new Set(order.flatMap(n => [atoms.i[n], atoms.j[n]]));
+  const { errors } = data, [w, ...local] = path.at(model.n_iter), order = ranked(w);
+  const own = local.flatMap(part => ranked(part, regions.scale)); // of regions
+  const used = new Set([...order, ...own].flatMap(n => [atoms.i[n], atoms.j[n]]));
   const plus = order.filter(n => atoms.sign[n] > 0), minus = order.filter(n => atoms.sign[n] < 0);
   if (errors) showErrors(errors);
   else {
@@ -16,13 +17,14 @@ function showResult() {
     `From ${counted(model.n_triplets, "triplet")}, the model learned `,
     `${counted(order.length, "pair")} of features: ${whole(plus.length)} that count together and `,
     `${whole(minus.length)} that are set apart`,
+    regions ? `, and ${whole(own.length)} more in ${counted(local.length, "region")}` : "",
     model.prior > 0 ? ", on top of the plain dot product. " : ". ",
   ];
   if (plus.length) sentence.push("Strongest together: ", pairOf(plus[0]), ". ");
   if (minus.length) sentence.push("Strongest apart: ", pairOf(minus[0]), ".");
   $("sentence").append(...sentence);
   $("facts").append(...definitions([
-    ["Pairs in use", whole(order.length), h("small", {}, `of ${counted(used.size, "feature")}`)],
+    ["Pairs in use", whole(order.length + own.length), h("small", {}, `of ${counted(used.size, "feature")}`)],
     ["Features in all", whole(model.n_features),
       h("small", {}, percent(used.size / model.n_features) + " in use")],
     ["Iterations", whole(model.n_iter), h("small", {}, isChosen() ? "chosen on validation rows"

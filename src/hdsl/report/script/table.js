@@ -1,6 +1,6 @@
 // --- the table of pairs ------------------------------------------------------------------------
 
-const view = { k: model.n_iter, w: null, order: [], sort: counts ? "effect" : "share", up: false, shown: 50 };
+const view = { k: model.n_iter, blocks: [], w: null, order: [], sort: counts ? "effect" : "share", up: false, shown: 50 };
 
 // Numbers are wanted from the largest down at first, names from A to Z.
 const byName = (title, of) => ({
@@ -72,6 +72,23 @@ function showStrongest() {
   }
 }
 
+/** Rows of a table of pairs, with weights of M or of a region. */
+function rowsOf(list, w, scale, most) {
+  const cells = {
+    i: n => [feature(atoms.i[n])],
+    sign: n => [signOf(n)],
+    j: n => [feature(atoms.j[n])],
+    weight: n => [number(scale * w[n])],
+    share: n => counts ? [percent(w[n], 2)] : [gauge(percent(w[n], 2), w[n] / most, sideOf(n))],
+    effect: n => [gauge(number(effect(n, w, scale)), effect(n, w, scale) / most, sideOf(n))],
+    "i-rows": n => [whole(counts.feature[atoms.i[n]])],
+    "j-rows": n => [whole(counts.feature[atoms.j[n]])],
+    "both-rows": n => [whole(counts.both[n])],
+  };
+  const cell = n => column => h("td", { class: column.class }, ...cells[column.id](n));
+  return list.map(n => h("tr", {}, ...COLUMNS.map(cell(n))));
+}
+
 function showTable() {
   const wanted = $("search").value.trim().toLowerCase();
   const has = f => names[f].toLowerCase().includes(wanted);
@@ -82,20 +99,7 @@ function showTable() {
   list.sort((p, q) => (isRank ? isCommon(q) - isCommon(p) : 0) ||
     turn * column.compare(p, q) || rank.get(p) - rank.get(q));
   const most = measure(view.order.map(n => strength(n, view.w)));
-  const cells = {
-    i: n => [feature(atoms.i[n])],
-    sign: n => [signOf(n)],
-    j: n => [feature(atoms.j[n])],
-    weight: n => [number(model.scale * view.w[n])],
-    share: n => counts ? [percent(view.w[n], 2)]
-      : [gauge(percent(view.w[n], 2), view.w[n] / most, sideOf(n))],
-    effect: n => [gauge(number(effect(n, view.w)), effect(n, view.w) / most, sideOf(n))],
-    "i-rows": n => [whole(counts.feature[atoms.i[n]])],
-    "j-rows": n => [whole(counts.feature[atoms.j[n]])],
-    "both-rows": n => [whole(counts.both[n])],
-  };
-  const cell = n => column => h("td", { class: column.class }, ...cells[column.id](n));
-  const rows = list.slice(0, view.shown).map(n => h("tr", {}, ...COLUMNS.map(cell(n))));
+  const rows = rowsOf(list.slice(0, view.shown), view.w, model.scale, most);
   $("table").tBodies[0].replaceChildren(...rows);
   for (const { id } of COLUMNS) {
     const head = $("by-" + id);
