@@ -171,7 +171,7 @@ def test_any_clusterer_with_predict_makes_regions():
     assert model.n_regions_ == len(model.local_atoms_) <= 3
     assert_array_equal(model.region(X), again.region(sp.csr_array(X)))
     assert model.region_names()[0] == "region 0"
-    assert repr(model.explain(X[0], X[1])).startswith("In the region of region ")
+    assert repr(model.explain(X[0], X[1])).startswith("In region ")
     assert model.region_sizes_.sum() == len(X)
 
 

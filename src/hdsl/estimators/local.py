@@ -360,7 +360,8 @@ class LocalHDSL(PathModel):
         if region < 0:
             return found
         where = self.region_names(feature_names)[region]
-        return replace(found, of=f"In the region of {where}: {found.of}")
+        where = where if where == f"region {region}" else f"the region of {where}"
+        return replace(found, of=f"In {where}: {found.of}")
 
     def importance(
         self,
