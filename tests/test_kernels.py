@@ -170,7 +170,7 @@ def test_partners_of_many_features(after):
         assert_array_equal(partner[:-1], values[:-1].argmax(axis=1))
 
 
-N_JOBS = (1, 2, 3, 8)
+N_JOBS = (1, 2, 3, 8, 16)
 
 
 # --- threads -------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ def arrays():
 
 @pytest.fixture
 def on_threads(arrays, monkeypatch):
-    """Run a function of a problem on 1, 2, 3 and 8 threads, however small the work."""
+    """Run a function of a problem on 1, 2, 3, 8 and 16 threads, however small the work."""
     for module in (comparisons, rows):
         monkeypatch.setattr(module, "GRAIN", 1)
     monkeypatch.setattr(workers_module, "TEAM_GRAIN", 1)
