@@ -51,7 +51,7 @@ test-slow: $(READY)  ## run the tests that take minutes, which `make test` leave
 	.venv/bin/python tests/fuzz.py --seconds 60
 
 test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `pip install hdsl[cuda]` in .venv
-	.venv/bin/python -c "from hdsl.backends.cuda.runtime import get_device; print(get_device().name)"
+	.venv/bin/python -c "from hdsl.cuda.runtime import get_device; print(get_device().name)"
 	$(RUN) pytest tests/test_cuda.py tests/test_device.py tests/test_card_search.py tests/test_conformance*.py -k "cuda or card" $(PYTEST_ARGS)
 
 lint: $(READY)  ## run ruff, mypy and the import contract
@@ -88,7 +88,7 @@ coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels
 	$(RUN) coverage report
 
 # After a change of only_mutate in pyproject.toml, remove the folder mutants first.
-mutants: $(READY)  ## mutation testing; resumes. One module: make mutants MUTANTS="'hdsl.core.oracle*'"
+mutants: $(READY)  ## mutation testing; resumes. One module: make mutants MUTANTS="'hdsl.solver.oracle*'"
 	HYPOTHESIS_PROFILE=quick .venv/bin/mutmut run --max-children $(JOBS) $(MUTANTS)
 	.venv/bin/mutmut export-cicd-stats
 	.venv/bin/python .ci/score.py mutants/mutmut-cicd-stats.json 85

@@ -44,7 +44,7 @@ print(json.dumps({"before": before, "whole": whole}))
 
 KERNELS = """
 import json, time
-from hdsl.backends.cuda.runtime import SINGLE, get_device
+from hdsl.cuda.runtime import SINGLE, get_device
 times = [time.perf_counter()]
 device = get_device()
 device.upload(__import__("numpy").zeros(1))

@@ -11,9 +11,9 @@ from unittest import mock
 import numpy as np
 
 from hdsl import HDSL, search
-from hdsl.backends.cpu.problem import CPUProblem
-from hdsl.backends.cuda import runtime
-from hdsl.backends.cuda.problem import CUDAProblem
+from hdsl.cpu.problem import CPUProblem
+from hdsl.cuda import runtime
+from hdsl.cuda.problem import CUDAProblem
 
 from . import one_gpu, problems
 from .fits import load

@@ -9,13 +9,13 @@ from unittest import mock
 
 import numpy as np
 
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.problem import CPUProblem
-from hdsl.backends.cpu.workers import Workers
-from hdsl.core import losses
-from hdsl.core.oracle import ORACLES, Exact
-from hdsl.core.solver import Options, frank_wolfe
-from hdsl.core.steps import RULES
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.problem import CPUProblem
+from hdsl.cpu.workers import Workers
+from hdsl.solver import losses
+from hdsl.solver.loop import Options, frank_wolfe
+from hdsl.solver.oracle import ORACLES, Exact
+from hdsl.solver.steps import RULES
 
 from . import problems
 from .fits import ITERATION_MARKS, fit, load, warm_up

@@ -68,8 +68,7 @@ def memory(task: Task) -> Iterator[Record]:
 
 def measure(name: str, *, toy: bool = False) -> tuple[float, float]:
     """Return MiB estimated and measured for a point of the grid, in this process."""
-    from hdsl import HDSL, HDSLCV
-    from hdsl.estimators import cv, fitting
+    from hdsl import HDSL, HDSLCV, cv, fitting
 
     size, parameters = GRID[name]
     rows, columns, values = (300, 1000, 20) if toy else SIZES[size]

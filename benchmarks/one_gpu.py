@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.core import losses
-from hdsl.core.oracle import ORACLES
-from hdsl.core.solver import Options, Result, frank_wolfe
-from hdsl.core.steps import RULES
-from hdsl.estimators.rows import stored_rows
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.rows import stored_rows
+from hdsl.solver import losses
+from hdsl.solver.loop import Options, Result, frank_wolfe
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.steps import RULES
 
 from . import problems
 from .fits import load
@@ -30,14 +30,14 @@ STEP_NAMES = ("i", "j", "sign", "away_i", "away_j", "away_sign", "kind", "drop")
 
 def make_device():
     """Return the card."""
-    from hdsl.backends.cuda.runtime import get_device
+    from hdsl.cuda.runtime import get_device
 
     return get_device("cuda")
 
 
 def why_missing() -> str | None:
     """Return why there is no card, or None."""
-    from hdsl.backends.cuda.runtime import DeviceError
+    from hdsl.cuda.runtime import DeviceError
 
     try:
         make_device()
@@ -132,7 +132,7 @@ def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
 
 
 def _on_card(problem, device, storage: str):
-    from hdsl.backends.cuda.layout import CUDALayout
+    from hdsl.cuda.layout import CUDALayout
 
     with Workers(None) as workers:
         return CUDALayout(

@@ -17,8 +17,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from hdsl import datasets, triplets
-from hdsl.experiments import sets
-from hdsl.experiments.runner import Settings
+from reproduce import sets
+from reproduce.runner import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
 

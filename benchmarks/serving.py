@@ -20,11 +20,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from hdsl import HDSL, datasets
-from hdsl.experiments import sets
-from hdsl.experiments.runner import Settings
 from hdsl.search import top_k
 from hdsl.serving import BM25Transformer, certified_top_k, recall_at, sparse_rows
 from hdsl.serving.rows import HNSW_LIMIT
+from reproduce import sets
+from reproduce.runner import Settings
 
 from .engines import ENGINES, Engine
 from .problems import data_folder, power_law

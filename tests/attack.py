@@ -32,9 +32,9 @@ import scipy.sparse as sp
 
 import killed
 from hdsl import HDSL, ClassScores, SimilarityClassifier, load
-from hdsl.core.losses import LOSSES
 from hdsl.files import atomic, checkpoint
 from hdsl.serving import certified_top_k
+from hdsl.solver.losses import LOSSES
 
 ORACLES = ("exact", "heuristic", "ascent")
 STEPS = ("forward", "away", "pairwise", "blended", "corrective")

@@ -35,9 +35,9 @@ def cut(X, n_blocks=3):
 
 def make_builder(client, X, compared, weights=None, timeout=60.0):
     """Return what builds the shards of arrays, and has planned nothing yet."""
-    from hdsl.backends.dask.building import Builder, number_columns
-    from hdsl.backends.dask.sources import Source
-    from hdsl.backends.dask.tasks import count_columns
+    from hdsl.dask.building import Builder, number_columns
+    from hdsl.dask.sources import Source
+    from hdsl.dask.tasks import count_columns
 
     blocks = cut(X)
     starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
@@ -49,7 +49,7 @@ def make_builder(client, X, compared, weights=None, timeout=60.0):
 
 def cluster_layout(X, compared, weights=None, *, client=None, n_shards=3, n_workers=None):
     """Return the layout of arrays on the first workers of a cluster."""
-    from hdsl.backends.dask.team import Team
+    from hdsl.dask.team import Team
 
     builder = make_builder(client or threads(), X, compared, weights)
     builder.plan(n_shards)

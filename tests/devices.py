@@ -2,7 +2,7 @@
 
 from emulator.device import Emulator
 from emulator.device import why_missing as no_emulator
-from hdsl.backends.cuda.runtime import DeviceError, get_device
+from hdsl.cuda.runtime import DeviceError, get_device
 
 DEVICES = {}
 if no_emulator is None:

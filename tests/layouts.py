@@ -12,10 +12,10 @@ from hypothesis import settings
 from numpy.testing import assert_allclose
 
 from devices import DEVICES
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.backends.cuda.layout import CUDALayout
-from hdsl.backends.shards import ShardedLayout
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.shards import ShardedLayout
+from hdsl.cpu.workers import Workers
+from hdsl.cuda.layout import CUDALayout
 from strategies import LOSSES, comparisons, models, twins
 
 

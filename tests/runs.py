@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl.core.atoms import Atom
-from hdsl.core.oracle import ORACLES
-from hdsl.core.protocols import Oracle, Vertex
-from hdsl.core.snapshot import Snapshots
-from hdsl.core.solver import Options, frank_wolfe
-from hdsl.core.steps import RULES, STEP_SIZES
+from hdsl.solver.atoms import Atom
+from hdsl.solver.loop import Options, frank_wolfe
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.protocols import Oracle, Vertex
+from hdsl.solver.snapshot import Snapshots
+from hdsl.solver.steps import RULES, STEP_SIZES
 from pairwise import pairwise
 from strategies import make_twin, random_arrays
 

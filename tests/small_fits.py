@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl import HDSL
-from hdsl.estimators.monitor import label_score, triplet_score
+from hdsl.monitor import label_score, triplet_score
 
 STEPS = ["forward", "away", "pairwise", "blended", "corrective"]
 ORACLES = ["ascent", "heuristic", "exact"]

@@ -9,10 +9,10 @@ import scipy.sparse as sp
 from hypothesis.extra.numpy import arrays
 
 import reference
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.core import losses
-from hdsl.core.protocols import Layout, Problem
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.solver import losses
+from hdsl.solver.protocols import Layout, Problem
 
 LOSSES = sorted(reference.LOSSES)
 INTEGERS = st.sampled_from([0.0, 1.0, 2.0, 3.0, -1.0])  # sums are exact and often tie

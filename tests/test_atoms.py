@@ -6,7 +6,7 @@ from hypothesis import given
 from numpy.testing import assert_array_equal
 
 import reference
-from hdsl.core.atoms import positioned, renumbered
+from hdsl.solver.atoms import positioned, renumbered
 
 
 @given(st.lists(st.integers(0, 20), unique=True, min_size=2, max_size=6))

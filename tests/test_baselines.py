@@ -30,10 +30,10 @@ from hdsl.baselines import (
 )
 from hdsl.baselines.comet import PositiveDefinite
 from hdsl.baselines.oasis import passive_aggressive
-from hdsl.core import losses
-from hdsl.estimators.mining import Mining
-from hdsl.estimators.supervision import Supervision
 from hdsl.evaluate import knn_error, triplet_accuracy
+from hdsl.mining import Mining
+from hdsl.solver import losses
+from hdsl.supervision import Supervision
 from sklearn_checks import every_check
 from strategies import LOSSES, matrices, random_arrays
 

@@ -24,7 +24,7 @@ from benchmarks import (
     tasks,
 )
 from devices import DEVICES
-from hdsl.backends.cuda import runtime
+from hdsl.cuda import runtime
 
 FIELDS = {
     "benchmark", "problem", "commit", "machine", "python", "versions", "threads", "seconds",

@@ -15,8 +15,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from devices import DEVICES, no_card
 from hdsl import search
-from hdsl.backends.cuda import runtime
-from hdsl.backends.cuda import search as card_search
+from hdsl.cuda import runtime
+from hdsl.cuda import search as card_search
 from hdsl.memory import NotEnoughMemory
 from hdsl.neighbors import SimilarityKNeighborsClassifier
 from hdsl.triplets import neighbor_triplets

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl import HDSL, HDSLCV, load
-from hdsl.estimators.mining import Mining
-from hdsl.estimators.supervision import Supervision
+from hdsl.mining import Mining
+from hdsl.supervision import Supervision
 from hdsl.triplets.classes import N_CENTERS
 from small_fits import X_VAL, Y_VAL, D, N, T, X, Y
 

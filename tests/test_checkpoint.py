@@ -168,7 +168,7 @@ def test_a_run_without_a_seed_resumes_with_its_own(tmp_path, path):
 
 def test_terms_beyond_the_memory_limit_are_summed_as_before(tmp_path, monkeypatch):
     # Terms in memory and others are summed in another order; which are which is in the snapshot.
-    monkeypatch.setattr("hdsl.backends.cpu.cross_terms.CROSS_TERMS_LIMIT", 300)
+    monkeypatch.setattr("hdsl.cpu.cross_terms.CROSS_TERMS_LIMIT", 300)
     compare(tmp_path, [5, 17, 25], scale=50.0, prior=0.0)
 
 

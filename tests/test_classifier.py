@@ -11,9 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
-from hdsl import HDSL, LocalHDSL, SimilarityClassifier, experiments
-from hdsl.experiments import runner
-from hdsl.experiments.local import Task
+from hdsl import HDSL, LocalHDSL, SimilarityClassifier
+from reproduce import reproduce, runner
+from reproduce.local import Task
 from test_neighbors import X, Y
 
 LOSSES = ("squared_hinge", "log_loss")
@@ -219,9 +219,9 @@ def test_columns_that_no_training_row_has_do_not_count():
 def test_the_experiment_compares_with_linear_classifiers(tmp_path, capsys, monkeypatch):
     rows = sp.csr_array(X)
     task = Task({}, rows[:40], Y[:40], rows[40:], Y[40:])
-    monkeypatch.setattr("hdsl.experiments.local.real_task", lambda *_: task)
+    monkeypatch.setattr("reproduce.local.real_task", lambda *_: task)
     command = ["classification", "--quick", "--jobs", "1", "--out", str(tmp_path)]
-    assert experiments.main(command) == 0
+    assert reproduce.main(command) == 0
     page = capsys.readouterr().out
     assert "SimilarityClassifier is no worse than LinearSVC on" in page
     lines = runner.read(runner.Settings(tmp_path, quick=True), "classification").values()

@@ -14,10 +14,9 @@ import scipy.sparse as sp
 
 import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, load_scored, texts, write_csv
-from hdsl import HDSL
-from hdsl.backends.cuda.runtime import BrokenDeviceError
+from hdsl import HDSL, saving
 from hdsl.cli import app, documents, inputs, learn, shell
-from hdsl.estimators import saving
+from hdsl.cuda.runtime import BrokenDeviceError
 from hdsl.files import checkpoint
 from hdsl.text import load_collection
 
@@ -75,7 +74,7 @@ def test_bench_passes_arguments_on(monkeypatch, tmp_path):
 
 
 def test_reproduce(monkeypatch, tmp_path):
-    experiments = pytest.importorskip("hdsl.experiments")
+    experiments = pytest.importorskip("reproduce")
     calls = []
     page = tmp_path / "page.md"
     page.write_text("# A table")

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.backends.cpu.cross_terms
-import hdsl.backends.cpu.rows
+import hdsl.cpu.cross_terms
+import hdsl.cpu.rows
 import reference
-from hdsl.backends.cpu.cross_terms import CrossTerms
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.core import losses
+from hdsl.cpu.cross_terms import CrossTerms
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.solver import losses
 from strategies import comparisons, make_twin, matrices, random_arrays, random_twin
 
 ONE = Workers(1)
@@ -83,10 +83,10 @@ def test_columns_far_apart_cost_nothing(index, n_columns):
 
 def test_more_than_32_bits_can_number_is_refused(monkeypatch):
     X, T = random_arrays(0)
-    monkeypatch.setattr(hdsl.backends.cpu.rows, "INDEX_LIMIT", 8)
+    monkeypatch.setattr(hdsl.cpu.rows, "INDEX_LIMIT", 8)
     with pytest.raises(ValueError, match=r"pairs of rows .* at most 8 .* fewer comparisons"):
         make_twin(X, T)
-    monkeypatch.setattr(hdsl.backends.cpu.rows, "INDEX_LIMIT", 7)
+    monkeypatch.setattr(hdsl.cpu.rows, "INDEX_LIMIT", 7)
     with pytest.raises(ValueError, match=r"8 features .* at most 7 .* fewer columns"):
         make_twin(X, T)
 
@@ -122,7 +122,7 @@ def test_products_and_terms_of_a_batch_are_not_stored():
 @pytest.mark.parametrize("limit", [0, 1, 40])
 def test_entries_with_little_room(limit, monkeypatch):
     """Scores are the same when what they are summed from cannot all be stored."""
-    monkeypatch.setattr(hdsl.backends.cpu.cross_terms, "CROSS_TERMS_LIMIT", limit)
+    monkeypatch.setattr(hdsl.cpu.cross_terms, "CROSS_TERMS_LIMIT", limit)
     twin, rng = random_twin(1, n=12, d=10, T=40), np.random.default_rng(2)
     everyone = np.array(reference.all_atoms(10))
     for _ in range(20):
@@ -155,7 +155,7 @@ def test_terms_are_dropped_for_want_of_room_alone(room, first, second, known, mo
     assert everything.used == size.sum()
     limit = {"all": 4, "one less": 4, "two": 2, "one less than two": 2}[room]
     limit = size[:limit].sum() - ("less" in room)
-    monkeypatch.setattr(hdsl.backends.cpu.cross_terms, "CROSS_TERMS_LIMIT", limit)
+    monkeypatch.setattr(hdsl.cpu.cross_terms, "CROSS_TERMS_LIMIT", limit)
     terms = CrossTerms(pairs)
     for asked in (first, second):
         assert_allclose(terms.entries(some[asked], w), expected[asked], rtol=1e-12)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl.core import losses
-from hdsl.core.atoms import Atom
-from hdsl.core.protocols import Move
+from hdsl.solver import losses
+from hdsl.solver.atoms import Atom
+from hdsl.solver.protocols import Move
 from layouts import (
     NOTHING,
     assert_gradient,

@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.backends.cpu.pairs
+import hdsl.cpu.pairs
 import reference
-from hdsl.backends.cpu.kernels.compiler import CHUNK
-from hdsl.core import losses
-from hdsl.core.atoms import Atom
-from hdsl.core.protocols import Move
+from hdsl.cpu.kernels.compiler import CHUNK
+from hdsl.solver import losses
+from hdsl.solver.atoms import Atom
+from hdsl.solver.protocols import Move
 from layouts import NOTHING, assert_gradient, draw_margins, every_layout, fewer, flat, some_twins
 from strategies import atoms, comparisons, exact_twins, make_twin, models, random_arrays, subsets
 
@@ -137,8 +137,8 @@ def test_gradient_of_satisfied_and_of_contradictory_comparisons(layout):
 def test_sums_over_several_chunks(layout, monkeypatch):
     """Sums over many comparisons are the dense ones, in whatever pieces they are made."""
     for name in ("LEAST_PRODUCTS", "LEAST_SHARE"):
-        monkeypatch.setattr(hdsl.backends.cpu.pairs, name, 1)
-    monkeypatch.setattr(hdsl.backends.cpu.rows, "ENTRY_BLOCK", 7)
+        monkeypatch.setattr(hdsl.cpu.pairs, name, 1)
+    monkeypatch.setattr(hdsl.cpu.rows, "ENTRY_BLOCK", 7)
     X, T = random_arrays(0, T=2 * CHUNK + 3)
     weights = np.random.default_rng(1).random(len(T))
     twin = make_twin(X, T, "logistic", 3.0, 0.5, weights, layout=layout)

@@ -12,16 +12,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl import HDSL, load
-from hdsl.backends.cpu import corrective
-from hdsl.backends.cpu.workers import Workers
-from hdsl.backends.shards import ShardedLayout
-from hdsl.core.active_set import ActiveSet
-from hdsl.core.atoms import Atom
-from hdsl.core.oracle import ORACLES
-from hdsl.core.protocols import Problem
-from hdsl.core.quadratic import RIDGE, best_change
-from hdsl.core.snapshot import Snapshots
-from hdsl.core.trace import CORRECTION_DTYPE, check_corrections, correction_records, replay
+from hdsl.cpu import corrective
+from hdsl.cpu.shards import ShardedLayout
+from hdsl.cpu.workers import Workers
+from hdsl.solver.active_set import ActiveSet
+from hdsl.solver.atoms import Atom
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.protocols import Problem
+from hdsl.solver.quadratic import RIDGE, best_change
+from hdsl.solver.snapshot import Snapshots
+from hdsl.solver.trace import CORRECTION_DTYPE, check_corrections, correction_records, replay
 from pairwise import pairwise
 from runs import NEVER, as_dict, run
 from strategies import comparisons, models, random_twin, twins

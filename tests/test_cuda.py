@@ -22,22 +22,22 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from devices import DEVICES
 from emulator.device import Emulator
-from hdsl.backends.cpu import corrective as host
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.backends.cuda import corrective, runtime, segments, terms
-from hdsl.backends.cuda import layout as layout_module
-from hdsl.backends.cuda.layout import CUDALayout
-from hdsl.backends.cuda.memory import estimate, for_corrections
-from hdsl.backends.cuda.segments import Segments
-from hdsl.core import losses
-from hdsl.core.atoms import Atom
-from hdsl.core.oracle import ORACLES
-from hdsl.core.protocols import Move, Problem
-from hdsl.core.snapshot import Snapshots
-from hdsl.core.solver import Options, frank_wolfe
-from hdsl.core.steps import RULES
-from hdsl.estimators.rows import stored_rows
+from hdsl.cpu import corrective as host
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.cuda import corrective, runtime, segments, terms
+from hdsl.cuda import layout as layout_module
+from hdsl.cuda.layout import CUDALayout
+from hdsl.cuda.memory import estimate, for_corrections
+from hdsl.cuda.segments import Segments
+from hdsl.rows import stored_rows
+from hdsl.solver import losses
+from hdsl.solver.atoms import Atom
+from hdsl.solver.loop import Options, frank_wolfe
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.protocols import Move, Problem
+from hdsl.solver.snapshot import Snapshots
+from hdsl.solver.steps import RULES
 from pairwise import pairwise
 from runs import assert_same_path
 from strategies import (

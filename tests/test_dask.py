@@ -155,7 +155,7 @@ def test_labels_are_used_as_on_one_machine(
 )
 def test_workers_compute_on_their_gpus(threads, monkeypatch, batch_size, step):
     X, _, T = data()
-    monkeypatch.setattr("hdsl.backends.cuda.runtime.get_device", lambda name: Emulator())
+    monkeypatch.setattr("hdsl.cuda.runtime.get_device", lambda name: Emulator())
     weights = np.random.default_rng(1).integers(3, size=len(T)).astype(float)
     params = settings_of(batch_size=batch_size, step=step)
     one = hdsl.HDSL(**params).fit(X, triplets=T, sample_weight=weights)
@@ -165,13 +165,13 @@ def test_workers_compute_on_their_gpus(threads, monkeypatch, batch_size, step):
 
 
 def test_a_worker_without_a_gpu_is_named(threads, monkeypatch):
-    from hdsl.backends.cuda.runtime import DeviceError
+    from hdsl.cuda.runtime import DeviceError
 
     def nothing(name):
         raise DeviceError("No GPU can be used")
 
     X, _, T = data()
-    monkeypatch.setattr("hdsl.backends.cuda.runtime.get_device", nothing)
+    monkeypatch.setattr("hdsl.cuda.runtime.get_device", nothing)
     with pytest.raises(RuntimeError, match=r"Worker .*: No GPU can be used"):
         hdsl.dask.HDSL(**settings_of(device="cuda")).fit(clusters.cut(X), triplets=T)
 
@@ -327,8 +327,8 @@ def slow_block(block, seconds):
 
 
 def test_a_wait_ends_where_nothing_happens(threads):
-    from hdsl.backends.dask.team import WorkerLost
     from hdsl.dask.blocks import RowBlocks
+    from hdsl.dask.team import WorkerLost
 
     def inspect(*seconds):
         pairs = zip(clusters.cut(data()[0], len(seconds)), seconds, strict=True)

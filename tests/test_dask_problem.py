@@ -18,13 +18,13 @@ import test_conformance
 import test_conformance_gradient
 import test_conformance_snapshots
 from clusters import data
-from hdsl.backends.cpu.kernels.gradient import list_reaching
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.backends.dask.folding import fold, total
-from hdsl.core import losses
-from hdsl.core.oracle import ORACLES
-from hdsl.core.steps import RULES
+from hdsl.cpu.kernels.gradient import list_reaching
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.dask.folding import fold, total
+from hdsl.solver import losses
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.steps import RULES
 from layouts import PATH_LOSSES
 from pairwise import pairwise
 
@@ -148,7 +148,7 @@ def test_the_path_is_that_of_one_machine(
 @pytest.mark.parametrize("width", [3, 4])
 def test_second_derivatives_are_estimated_as_on_one_machine(monkeypatch, width):
     """From a sample of the same comparisons, also where some shard has none of them."""
-    monkeypatch.setattr("hdsl.backends.cpu.corrective.CURVATURE_SAMPLE", 8)
+    monkeypatch.setattr("hdsl.cpu.corrective.CURVATURE_SAMPLE", 8)
     params = {"oracle": "ascent", "rule": "corrective", "loss": "logistic", "batch_size": None}
     run = partial(
         runs.run_in_parts, **params, weighted=width == 3, prior=0.3, width=width, max_iter=5

@@ -60,7 +60,7 @@ def n_members():
     """Return the members that a worker process still has."""
     import gc
 
-    from hdsl.backends.dask.member import MEMBERS
+    from hdsl.dask.member import MEMBERS
 
     gc.collect()
     return len(MEMBERS)

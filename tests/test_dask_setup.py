@@ -20,14 +20,14 @@ from dask.sizeof import sizeof
 import hdsl
 import hdsl.dask
 from benchmarks import problems
-from hdsl.backends.cpu.workers import Workers
-from hdsl.backends.dask import problem
-from hdsl.backends.dask.building import chosen_shards, group_anchors, listed_rows
-from hdsl.backends.dask.member import best_of
-from hdsl.backends.dask.on_disk import on_disk
-from hdsl.backends.dask.shard import Shard
-from hdsl.backends.dask.tasks import Summary, summarise
-from hdsl.core import losses
+from hdsl.cpu.workers import Workers
+from hdsl.dask import problem
+from hdsl.dask.building import chosen_shards, group_anchors, listed_rows
+from hdsl.dask.member import best_of
+from hdsl.dask.on_disk import on_disk
+from hdsl.dask.shard import Shard
+from hdsl.dask.tasks import Summary, summarise
+from hdsl.solver import losses
 
 pytestmark = pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 

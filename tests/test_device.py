@@ -12,10 +12,10 @@ from sklearn.base import clone
 from devices import DEVICES, no_card
 from emulator.device import Emulator
 from hdsl import HDSL, HDSLCV, load
-from hdsl.backends.cuda import runtime
-from hdsl.backends.cuda.memory import estimate
-from hdsl.core.losses import Logistic
+from hdsl.cuda import runtime
+from hdsl.cuda.memory import estimate
 from hdsl.memory import NotEnoughMemory
+from hdsl.solver.losses import Logistic
 from small_fits import X_VAL, Y_VAL, T, X, Y, as_quadruplets, interrupt_at, small, without_interrupt
 
 needs_device = pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, no card")

@@ -9,8 +9,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from hdsl.estimators.monitor import label_score
 from hdsl.files import checkpoint as checkpoint_module
+from hdsl.monitor import label_score
 from hdsl.triplets import random_triplets
 from pairwise import pairwise
 from small_fits import (
@@ -187,7 +187,7 @@ def test_a_callback_that_ends_the_choice_leaves_out_the_refit():
     ("error", "status"), [(MemoryError("no room."), "max_iter"), (KeyboardInterrupt, "interrupted")]
 )
 def test_a_refit_that_cannot_begin_leaves_the_chosen_model(error, status, monkeypatch):
-    from hdsl.backends.cpu import layout
+    from hdsl.cpu import layout
 
     make, calls = layout.CPULayout, []
 

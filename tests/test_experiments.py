@@ -8,11 +8,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdsl import experiments
-from hdsl.experiments import cisi, judgements, knn, runner
-from hdsl.experiments.results import Results, Table
-from hdsl.experiments.runner import Settings
-from hdsl.experiments.sets import MissingDataError
+from reproduce import cisi, judgements, knn, reproduce, runner
+from reproduce.results import Results, Table
+from reproduce.runner import Settings
+from reproduce.sets import MissingDataError
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 
@@ -52,13 +51,13 @@ class Squares:
 @pytest.fixture
 def squares(monkeypatch):
     experiment = Squares()
-    monkeypatch.setattr(experiments, "NAMES", ("squares",))
-    monkeypatch.setattr(experiments, "load", lambda name: experiment)
+    monkeypatch.setattr(reproduce, "NAMES", ("squares",))
+    monkeypatch.setattr(reproduce, "load", lambda name: experiment)
     return experiment
 
 
 def run(tmp_path, *more):
-    return experiments.main(["squares", "--out", str(tmp_path), "--jobs", "1", *more])
+    return reproduce.main(["squares", "--out", str(tmp_path), "--jobs", "1", *more])
 
 
 def test_cells_are_computed_once_and_published(squares, tmp_path, capsys):
@@ -99,7 +98,7 @@ def test_an_interrupted_run_continues_where_it_was(squares, tmp_path, capsys):
 
 def test_quick_and_full_results_do_not_mix(squares, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert experiments.main(["all", "--quick", "--jobs", "1"]) == 0
+    assert reproduce.main(["all", "--quick", "--jobs", "1"]) == 0
     quick = tmp_path / "results" / "quick"
     assert "A quick version" in (quick / "squares.md").read_text()
     (quick / "squares.jsonl").unlink()
@@ -115,16 +114,16 @@ def test_wrong_arguments_exit_with_a_message(capsys):
         (["knn", "--jobs", "0"], "--jobs must be 1 or more. Got 0"),
     ):
         with pytest.raises(SystemExit, match="2"):
-            experiments.main(arguments)
+            reproduce.main(arguments)
         assert message in capsys.readouterr().err
 
 
 def test_experiments_without_their_files_are_left_out(tmp_path, capsys):
-    assert experiments.main(["knn", "judgements", "--out", str(tmp_path)]) == 2
+    assert reproduce.main(["knn", "judgements", "--out", str(tmp_path)]) == 2
     message = capsys.readouterr().err
     assert "knn is left out: it needs the real sets dexter, dorothea" in message
     assert "judgements is left out: it needs lee50_human" in message
-    assert experiments.main(["knn", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert reproduce.main(["knn", "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert "dexter is not there: looked for X_train.npz" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
@@ -176,7 +175,7 @@ def test_knn_table_at_small_size(tmp_path, capsys, monkeypatch):
     pytest.importorskip("matplotlib")
     monkeypatch.setattr(knn.sets, "PAPER", ("dexter",))
     command = ["knn", "--quick", "--data", str(DATA), "--out", str(tmp_path), "--jobs", "1"]
-    assert experiments.main(command) == 0
+    assert reproduce.main(command) == 0
     settings = Settings(tmp_path, DATA, 1, quick=True)
     lines = runner.run("knn", knn, settings)
     by = {(ln["cell"]["set"], ln["cell"]["method"]): ln for ln in lines if "fold" not in ln["cell"]}

@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
 from hdsl import HDSL
-from hdsl.experiments import defaults, quality, runner
-from hdsl.experiments.defaults import DEFAULT, REFERENCE, Ratio, geometric_mean, ratio_of_means
+from reproduce import defaults, quality, runner
+from reproduce.defaults import DEFAULT, REFERENCE, Ratio, geometric_mean, ratio_of_means
 
 CHOSEN = [str(REFERENCE), str(DEFAULT), f"{DEFAULT}, class scores"]
 

@@ -10,9 +10,8 @@ from numpy.testing import assert_allclose
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import polynomial_kernel
 
-from hdsl import experiments
-from hdsl.experiments import dimension, knn, projections, runner, svm
-from hdsl.experiments.runner import Settings
+from reproduce import dimension, knn, projections, reproduce, runner, svm
+from reproduce.runner import Settings
 
 DATA = Path(__file__).parents[2] / "shared" / "data"
 NAMES = ("features", "sparsity", "svm", "dimension")
@@ -36,7 +35,7 @@ def write_set(folder, n_features, n_classes, parts):
 
 @pytest.fixture(scope="module", params=["stand-ins", pytest.param("real", marks=pytest.mark.slow)])
 def settings(request, tmp_path_factory):
-    """Settings whose folder has the results of all four experiments."""
+    """Settings whose folder has the results of all four reproduce."""
     out, data = tmp_path_factory.mktemp("results"), DATA
     if request.param == "stand-ins":
         data = tmp_path_factory.mktemp("data")
@@ -45,17 +44,17 @@ def settings(request, tmp_path_factory):
     elif not all((data / name).is_dir() for name in ("dexter", "rcv1_4")):
         pytest.skip(f"{data} is not there: the data are not part of the repository")
     command = [*NAMES, "--data", str(data), "--out", str(out), "--jobs", "1", "--quick"]
-    assert experiments.main(command) == 0
+    assert reproduce.main(command) == 0
     return Settings(out, data, 1, True)
 
 
 def lines_of(settings, name):
     known = runner.read(settings, name)
-    return [known[runner.key(cell)] for cell in experiments.load(name).cells(settings)]
+    return [known[runner.key(cell)] for cell in reproduce.load(name).cells(settings)]
 
 
 def table(settings, name, which):
-    results = experiments.load(name).publish(settings, lines_of(settings, name))
+    results = reproduce.load(name).publish(settings, lines_of(settings, name))
     return next(table for table in results.tables if table.name == which)
 
 
@@ -72,7 +71,7 @@ def test_every_experiment_writes_a_page_and_its_figures(settings):
     figures = {"features": "iterations", "sparsity": "signs", "dimension": "errors"}
     for name in NAMES:
         page = (settings.out / f"{name}.md").read_text(encoding="utf-8")
-        assert page.startswith(f"# {experiments.load(name).TITLE}\n")
+        assert page.startswith(f"# {reproduce.load(name).TITLE}\n")
         assert "| dexter |" in page
         assert "| rcv1_4 |" in page
         if name in figures:
@@ -83,17 +82,17 @@ def test_every_experiment_writes_a_page_and_its_figures(settings):
 def test_a_second_run_computes_nothing(settings, monkeypatch):
     before = {name: (settings.out / f"{name}.jsonl").read_bytes() for name in NAMES}
     for name in NAMES:
-        monkeypatch.setattr(experiments.load(name), "compute", None)
-        runner.run(name, experiments.load(name), settings)
+        monkeypatch.setattr(reproduce.load(name), "compute", None)
+        runner.run(name, reproduce.load(name), settings)
         assert (settings.out / f"{name}.jsonl").read_bytes() == before[name]
 
 
 def test_experiments_without_data_are_left_out(tmp_path, capsys):
-    assert experiments.main([*NAMES, "--out", str(tmp_path), "--quick"]) == 2
+    assert reproduce.main([*NAMES, "--out", str(tmp_path), "--quick"]) == 2
     messages = capsys.readouterr().err
     assert all(f"{name} is left out: it needs the real sets dexter" in messages for name in NAMES)
     assert "--data" in messages
-    assert experiments.main([*NAMES, "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
+    assert reproduce.main([*NAMES, "--data", str(tmp_path), "--out", str(tmp_path)]) == 2
     assert capsys.readouterr().err.count("dexter is not there") == len(NAMES)
 
 
@@ -206,7 +205,7 @@ def test_validation_errors_alone_choose(settings, tmp_path, name, head):
         folder.mkdir()
         other = rewritten(settings, folder, name, swap(key))
         lines = list(runner.read(other, name).values())
-        results = experiments.load(name).publish(other, lines)
+        results = reproduce.load(name).publish(other, lines)
         same = column(results.tables[1], head) == choices
         assert same == (key != "valid")
 

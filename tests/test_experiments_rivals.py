@@ -7,9 +7,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import normalize
 
-from hdsl import experiments
-from hdsl.experiments import quality, rivals, runner
-from hdsl.experiments.runner import Settings
+from reproduce import quality, reproduce, rivals, runner
+from reproduce.runner import Settings
 
 
 def split(n=90, seed=0):
@@ -36,7 +35,7 @@ def settings(monkeypatch, tmp_path):
 
 
 def test_tables_have_every_method_and_nca_is_scikit_learns(settings, monkeypatch):
-    page = experiments.reproduce("rivals", settings).read_text(encoding="utf-8")
+    page = reproduce.reproduce("rivals", settings).read_text(encoding="utf-8")
     assert page.startswith(f"# {rivals.TITLE}\n\nA quick version")
     lines = runner.read(settings, "rivals").values()
     assert {line["cell"]["set"] for line in lines} == {"texts"}  # neither counts nor docstrings

@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hdsl import experiments
-from hdsl.experiments import complexity, links, phase, recovery, runner, thresholds
-from hdsl.experiments.runner import Settings
+from reproduce import complexity, links, phase, recovery, reproduce, runner, thresholds
+from reproduce.runner import Settings
 
 pytest.importorskip("matplotlib")
 
@@ -36,7 +35,7 @@ FILES = {
 
 
 def run(name, out):
-    assert experiments.main([name, "--quick", "--jobs", "1", "--out", str(out)]) == 0
+    assert reproduce.main([name, "--quick", "--jobs", "1", "--out", str(out)]) == 0
 
 
 def table(out, name):

@@ -76,7 +76,7 @@ def test_interrupt_in_a_callback_keeps_the_model_so_far():
 
 @pytest.mark.parametrize(("step", "when"), [("away", 2), ("blended", 9)])
 def test_interrupt_in_the_oracle_keeps_the_model_so_far(monkeypatch, step, when):
-    from hdsl.core import oracle
+    from hdsl.solver import oracle
 
     calls = []
 

@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba.core import config
 
-from hdsl.backends.cpu.kernels import losses as kernel_losses
-from hdsl.backends.cpu.kernels.cache import KernelFiles
-from hdsl.backends.cpu.kernels.compiler import JIT_IS_OFF, kernel
-from hdsl.backends.cpu.kernels.team import new_board
-from hdsl.core import losses
+from hdsl.cpu.kernels import losses as kernel_losses
+from hdsl.cpu.kernels.cache import KernelFiles
+from hdsl.cpu.kernels.compiler import JIT_IS_OFF, kernel
+from hdsl.cpu.kernels.team import new_board
+from hdsl.solver import losses
 
 KEYS = [("int64", "cpu"), ("float64", "cpu"), ("float64", "another cpu")]
 

@@ -16,23 +16,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-import hdsl.backends.cpu
+import hdsl.cpu
 import reference
-from hdsl.backends.cpu import comparisons, nearness, pairs, rows
-from hdsl.backends.cpu import workers as workers_module
-from hdsl.backends.cpu.comparisons import Comparisons, make_comparisons
-from hdsl.backends.cpu.kernels import gradient as gradient_kernels
-from hdsl.backends.cpu.kernels.comparisons import any_nonzero
-from hdsl.backends.cpu.kernels.compiler import CHUNK, WIDTH
-from hdsl.backends.cpu.kernels.team import JIT_IS_OFF
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.rows import Rows
-from hdsl.backends.cpu.workers import Workers
-from hdsl.core import losses, solver
-from hdsl.core.atoms import Atom
-from hdsl.core.oracle import ORACLES
-from hdsl.core.protocols import Move
-from hdsl.core.steps import RULES
+from hdsl.cpu import comparisons, nearness, pairs, rows
+from hdsl.cpu import workers as workers_module
+from hdsl.cpu.comparisons import Comparisons, make_comparisons
+from hdsl.cpu.kernels import gradient as gradient_kernels
+from hdsl.cpu.kernels.comparisons import any_nonzero
+from hdsl.cpu.kernels.compiler import CHUNK, WIDTH
+from hdsl.cpu.kernels.team import JIT_IS_OFF
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.rows import Rows
+from hdsl.cpu.workers import Workers
+from hdsl.solver import loop, losses
+from hdsl.solver.atoms import Atom
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.protocols import Move
+from hdsl.solver.steps import RULES
 from pairwise import pairwise
 from strategies import (
     atoms,
@@ -261,9 +261,9 @@ def test_threads_change_no_bit(on_threads, weighted, width):
 )
 def test_threads_change_no_run(on_threads, oracle, loss, batch_size, width):
     def run(problem):
-        options = solver.Options(batch_size=batch_size, max_iter=15, tol=0.0)
+        options = loop.Options(batch_size=batch_size, max_iter=15, tol=0.0)
         rng = np.random.default_rng(5)
-        return solver.frank_wolfe(problem, ORACLES[oracle](), RULES["away"], options, rng=rng)
+        return loop.frank_wolfe(problem, ORACLES[oracle](), RULES["away"], options, rng=rng)
 
     one, *others = on_threads(run, loss, width=width)
     for other in others:
@@ -282,7 +282,7 @@ def test_a_read_only_install():
         "import numba.core.caching as caching\n"
         "caching.CompileResultCacheImpl._locator_classes = []  # no folder can be written to\n"
         "import numpy as np\n"
-        "from hdsl.backends.cpu.kernels.comparisons import any_nonzero\n"
+        "from hdsl.cpu.kernels.comparisons import any_nonzero\n"
         "assert any_nonzero(np.ones(2)) and not any_nonzero(np.zeros(2))\n"
         "assert any_nonzero.stats.cache_path is None\n"
     )
@@ -293,7 +293,7 @@ def test_a_read_only_install():
 def test_no_kernel_calls_one_whose_sums_are_reordered():
     # Compiled within the caller too, it may sum in another order, and a process runs whichever of
     # the two it has loaded first: the last bits would depend on what was called before.
-    files = Path(hdsl.backends.cpu.__file__).parent.rglob("*.py")
+    files = Path(hdsl.cpu.__file__).parent.rglob("*.py")
     functions = [
         node
         for file in files

@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl import HDSL, HDSLCV, load
-from hdsl.estimators.landmarks import N_GROUPS, LandmarkMeans, draw_landmarks
+from hdsl.checks import generator
+from hdsl.landmarks import N_GROUPS, LandmarkMeans, draw_landmarks
 from hdsl.triplets.classes import N_CENTERS
-from hdsl.user_input import generator
 from small_fits import X_VAL, Y_VAL, N, T, X, Y
 
 Y8 = np.arange(N) % 8  # at most 5 rows of a class: each is left out alone

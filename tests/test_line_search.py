@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdsl.core import losses
-from hdsl.core.line_search import line_search, search_in_rounds
+from hdsl.solver import losses
+from hdsl.solver.line_search import line_search, search_in_rounds
 
 
 class Line:

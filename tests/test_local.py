@@ -11,13 +11,14 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hdsl
 import reference
-from hdsl import HDSL, LocalHDSL, LocalHDSLCV, SimilarityKNeighborsClassifier, experiments
+from hdsl import HDSL, LocalHDSL, LocalHDSLCV, SimilarityKNeighborsClassifier
 from hdsl.datasets import make_regions
-from hdsl.estimators.monitor import label_score, triplet_score
-from hdsl.experiments.local import contradiction
 from hdsl.files import checkpoint
 from hdsl.files.container import read, write
 from hdsl.local_similarity import Centers
+from hdsl.monitor import label_score, triplet_score
+from reproduce import reproduce
+from reproduce.local import contradiction
 from small_fits import (
     FORMS,
     STEPS,
@@ -528,7 +529,7 @@ def test_bad_choices_are_refused():
 
 
 def test_the_experiment_compares_global_and_local(tmp_path, capsys):
-    assert experiments.main(["local", "--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    assert reproduce.main(["local", "--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
     page = capsys.readouterr().out
     assert "# Local metrics" in page
     (row,) = csv.DictReader((tmp_path / "local-errors.csv").read_text().splitlines())

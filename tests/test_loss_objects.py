@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import hdsl
 from hdsl import HDSL, HDSLCV
-from hdsl.core.losses import LOSSES
+from hdsl.solver.losses import LOSSES
 from small_fits import ORACLES, STEPS, X_VAL, Y_VAL, T, X, Y, assert_same_model, small
 
 

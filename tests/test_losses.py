@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl.backends.cpu.kernels import losses as kernels
-from hdsl.core import losses
+from hdsl.cpu.kernels import losses as kernels
+from hdsl.solver import losses
 from strategies import LOSSES
 
 KINKS = [-30.0, 0.0, 1.0]

@@ -89,9 +89,7 @@ def test_early_stopping_while_mining():
         assert len(model.trace_) - 1 >= model.n_iter_ + 20
 
 
-@pytest.mark.parametrize(
-    "where", ["hdsl.triplets.neighbor_triplets", "hdsl.backends.cpu.layout.CPULayout"]
-)
+@pytest.mark.parametrize("where", ["hdsl.triplets.neighbor_triplets", "hdsl.cpu.layout.CPULayout"])
 def test_interrupt_while_mining_again_keeps_the_model_so_far(where, monkeypatch):
     function, calls = pkgutil.resolve_name(where), []
 
@@ -109,7 +107,7 @@ def test_interrupt_while_mining_again_keeps_the_model_so_far(where, monkeypatch)
 
 
 def test_mining_again_without_memory_keeps_the_model_so_far(monkeypatch):
-    from hdsl.backends.cpu import layout
+    from hdsl.cpu import layout
 
     make, calls = layout.CPULayout, []
 

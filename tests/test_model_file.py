@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 
 from hdsl import strict_json
-from hdsl.core.solver import TRACE_DTYPE
 from hdsl.files import atomic, container, model, tables
 from hdsl.files.model import model_from_arrays, model_to_arrays, read_model, write_model
+from hdsl.solver.loop import TRACE_DTYPE
 
 GOLDEN = Path(__file__).parent / "golden" / "model-v2.hdsl"
 GOLDEN_1 = GOLDEN.with_name("model-v1.hdsl")

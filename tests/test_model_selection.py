@@ -156,7 +156,7 @@ def test_in_a_pipeline_through_pickle_and_skops(found):
     skops = pytest.importorskip("skops.io")
     data = skops.dumps(found)
     untrusted = skops.get_untrusted_types(data=data)
-    assert set(untrusted) == {"hdsl.estimators.hdsl.HDSL", "hdsl.estimators.cv.HDSLCV"}
+    assert set(untrusted) == {"hdsl.hdsl.HDSL", "hdsl.cv.HDSLCV"}
     stored = skops.loads(data, trusted=untrusted)
     assert_array_equal(stored.transform(X_VAL), found.transform(X_VAL))
     assert_array_equal(stored.scores_, found.scores_)

@@ -7,10 +7,9 @@ from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from hdsl import HDSLCV, memory
-from hdsl.estimators import path
-from hdsl.estimators.monitor import Estimate
-from hdsl.estimators.surface import Cell, Surface
+from hdsl import HDSLCV, memory, path
+from hdsl.monitor import Estimate
+from hdsl.surface import Cell, Surface
 from searches import LEARN, ONE, PRIORS, SCALES, SPLITS, all_kinds, along, search, small
 from small_fits import LABELS as Y
 from small_fits import ROWS as X
@@ -89,7 +88,7 @@ def test_the_chosen_point_is_fitted_on_all_rows(found):
 
 
 def test_the_comparisons_of_a_fold_are_laid_out_once(monkeypatch):
-    from hdsl.backends.cpu import layout
+    from hdsl.cpu import layout
 
     make, calls = layout.CPULayout, []
 
@@ -103,7 +102,7 @@ def test_the_comparisons_of_a_fold_are_laid_out_once(monkeypatch):
 
 
 def test_a_refit_without_memory_is_refused_before_the_grid_or_given_up_after_it(monkeypatch):
-    from hdsl.backends.cpu import memory as estimates
+    from hdsl.cpu import memory as estimates
 
     of = estimates.estimate
     big = memory.NotEnoughMemory("To fit", 2**40, 2**30, is_limit=True, options=())

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 
 import reference
 import strategies
-from hdsl.estimators.monitor import (
+from hdsl.monitor import (
     Estimate,
     Monitor,
     label_score,

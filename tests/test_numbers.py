@@ -16,16 +16,15 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl import HDSL, SimilarityKNeighborsClassifier
+from hdsl import HDSL, SimilarityKNeighborsClassifier, fitting
 from hdsl.baselines import DiagonalSimilarity
-from hdsl.core.active_set import ActiveSet
-from hdsl.core.protocols import Move, Vertex
-from hdsl.core.steps import StepContext, away
-from hdsl.estimators import fitting
-from hdsl.estimators.monitor import triplet_accuracy
 from hdsl.explain import explain
+from hdsl.monitor import triplet_accuracy
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
+from hdsl.solver.active_set import ActiveSet
+from hdsl.solver.protocols import Move, Vertex
+from hdsl.solver.steps import StepContext, away
 from strategies import (
     hard_matrices,
     hard_parameters,

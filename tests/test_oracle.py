@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl.core import oracle
-from hdsl.core.atoms import Atom
-from hdsl.core.oracle import ORACLES
-from hdsl.core.protocols import Gradient, Vertex
+from hdsl.solver import oracle
+from hdsl.solver.atoms import Atom
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.protocols import Gradient, Vertex
 from strategies import exact_twins, make_twin, models, random_twin, subsets, twins_with_margins
 
 every_oracle = pytest.mark.parametrize("name", sorted(ORACLES))

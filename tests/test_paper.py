@@ -7,11 +7,11 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from hdsl import HDSL, theory
+from hdsl import HDSL
 from hdsl.baselines import PAPER_SCALES, paper_hdsl
 from hdsl.datasets import make_recovery
 from hdsl.evaluate import recovery_auc
-from hdsl.experiments import recovery
+from reproduce import recovery, theory
 
 DEXTER = Path(__file__).parents[2] / "shared" / "data" / "dexter"
 

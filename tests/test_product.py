@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.backends.regions import RegionLayout
-from hdsl.core import losses
-from hdsl.core.blocks import ORDERS, ProductOptions
-from hdsl.core.oracle import ORACLES
-from hdsl.core.product import product_frank_wolfe, replay_product
-from hdsl.core.protocols import Move
-from hdsl.core.snapshot import SnapshotError, Snapshots
-from hdsl.core.solver import Options, frank_wolfe
-from hdsl.core.steps import RULES
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.regions import RegionLayout
+from hdsl.cpu.workers import Workers
+from hdsl.solver import losses
+from hdsl.solver.blocks import ORDERS, ProductOptions
+from hdsl.solver.loop import Options, frank_wolfe
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.product import product_frank_wolfe, replay_product
+from hdsl.solver.protocols import Move
+from hdsl.solver.snapshot import SnapshotError, Snapshots
+from hdsl.solver.steps import RULES
 from runs import covering
 from strategies import LOSSES, PRIORS, random_arrays, triplet_weights
 

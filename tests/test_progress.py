@@ -19,9 +19,8 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-from hdsl import HDSL, HDSLCV, LocalHDSL, LocalHDSLCV
-from hdsl.estimators import callbacks, progress
-from hdsl.estimators.progress import Line, Progress, duration, fitted
+from hdsl import HDSL, HDSLCV, LocalHDSL, LocalHDSLCV, callbacks, progress
+from hdsl.progress import Line, Progress, duration, fitted
 from small_fits import labelled_counts
 
 X, Y = labelled_counts(d=20)

@@ -13,7 +13,7 @@ from sklearn.base import clone
 import hdsl
 import reference
 from hdsl import HDSLCV
-from hdsl.estimators.monitor import triplet_accuracy
+from hdsl.monitor import triplet_accuracy
 from pairwise import pairwise
 from small_fits import (
     ORACLES,

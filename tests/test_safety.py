@@ -18,11 +18,11 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import hdsl
-from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, load, memory, user_input
-from hdsl.backends.cpu import comparisons, rows
-from hdsl.backends.cpu.layout import CPULayout
-from hdsl.backends.cpu.workers import Workers
-from hdsl.core.columns import drop_unused_columns
+from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, checks, load, memory
+from hdsl.cpu import comparisons, rows
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.solver.columns import drop_unused_columns
 from small_fits import labelled_counts
 
 PACKAGE = os.path.dirname(hdsl.__file__)
@@ -525,7 +525,7 @@ def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
 
 
 def test_pairs_of_the_last_rows_are_numbered(monkeypatch):
-    n_rows = user_input.INDEX_LIMIT - 1  # the largest number allowed
+    n_rows = checks.INDEX_LIMIT - 1  # the largest number allowed
     monkeypatch.setattr(comparisons, "Pairs", lambda rows, a, b, **_: np.column_stack([a, b]))
     made = object.__new__(comparisons.Triplets)  # its other arrays would be as long as the rows
     made.rows, made.n_comparisons = SimpleNamespace(n_rows=n_rows), 2
@@ -561,4 +561,4 @@ def test_too_many_rows_or_values_are_refused(shape, nnz):
     Fake.nnz = property(lambda self, n=nnz: n)
     Fake.shape = property(lambda self, n=shape: n)
     with pytest.raises(ValueError, match=f"X has {shape[0]} rows and {nnz} stored values. At most"):
-        user_input.as_problem_matrix(object.__new__(Fake))
+        checks.as_problem_matrix(object.__new__(Fake))

@@ -16,7 +16,7 @@ from sklearn.base import clone
 
 import hdsl
 from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, baselines, search
-from hdsl.backends.cpu.workers import Workers
+from hdsl.cpu.workers import Workers
 
 
 def rows_and_labels(seed=0, n=60, d=15):

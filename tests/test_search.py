@@ -9,9 +9,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl import search
-from hdsl.backends.cpu import pruned_search, workers
-from hdsl.backends.cpu.kernels import pruned_search as pruned_kernels
-from hdsl.backends.cpu.kernels import search as search_kernels
+from hdsl.cpu import pruned_search, workers
+from hdsl.cpu.kernels import pruned_search as pruned_kernels
+from hdsl.cpu.kernels import search as search_kernels
 from strategies import FLOATS, INTEGERS, matrices
 
 FORMS = {

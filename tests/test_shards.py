@@ -5,9 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from hdsl.backends.shards import ShardedLayout
-from hdsl.core.oracle import ORACLES
-from hdsl.core.steps import RULES
+from hdsl.cpu.shards import ShardedLayout
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.steps import RULES
 from layouts import LAYOUTS, ONE, PATH_LOSSES
 from pairwise import pairwise
 from runs import assert_same_path, assert_same_run, run_in_parts

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from hdsl.core.oracle import ORACLES
-from hdsl.core.snapshot import SnapshotError, Snapshots
-from hdsl.core.steps import RULES
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.snapshot import SnapshotError, Snapshots
+from hdsl.solver.steps import RULES
 from runs import Blind, assert_same_model, covering, run
 from strategies import random_twin
 

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
-from hdsl.core import solver
-from hdsl.core.oracle import ORACLES, Ascent
-from hdsl.core.steps import RULES, STEP_SIZES, best_size
-from hdsl.core.trace import STEP_FIELDS, replay
+from hdsl.solver import loop
+from hdsl.solver.oracle import ORACLES, Ascent
+from hdsl.solver.steps import RULES, STEP_SIZES, best_size
+from hdsl.solver.trace import STEP_FIELDS, replay
 from runs import NEVER, STEPS, Watch, as_dict, assert_same_model, covering, dense_model, run
 from strategies import LOSSES, make_twin, random_arrays, random_twin, twins
 
@@ -115,9 +115,9 @@ def test_the_start_counts_as_a_step_of_size_1():
 
 
 def test_default_options():
-    assert solver.Options() == solver.Options(best_size, "oracle", None, 1000, 1e-3)
+    assert loop.Options() == loop.Options(best_size, "oracle", None, 1000, 1e-3)
     twin, rng = random_twin(1, scale=5.0), np.random.default_rng(0)
-    found = solver.frank_wolfe(twin.ours, Ascent(), RULES["away"], rng=rng)
+    found = loop.frank_wolfe(twin.ours, Ascent(), RULES["away"], rng=rng)
     assert_same_model(found, run(twin, oracle="ascent", tol=1e-3))
 
 

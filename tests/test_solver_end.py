@@ -10,13 +10,12 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import hdsl
-from hdsl.core import solver
-from hdsl.core.atoms import Atom
-from hdsl.core.oracle import ORACLES
-from hdsl.core.protocols import Oracle, Vertex
-from hdsl.core.snapshot import Snapshots
-from hdsl.core.steps import RULES
-from hdsl.core.trace import STEP_FIELDS, replay
+from hdsl.solver.atoms import Atom
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.protocols import Oracle, Vertex
+from hdsl.solver.snapshot import Snapshots
+from hdsl.solver.steps import RULES
+from hdsl.solver.trace import STEP_FIELDS, replay
 from runs import NEVER, STEPS, Blind, as_dict, assert_same_model, covering, dense_model, run
 from strategies import LOSSES, make_twin, random_arrays, random_twin
 
@@ -197,7 +196,7 @@ def test_a_check_that_costs_too_much_is_left_out(is_affordable, batch_size, stat
     """The status says so. The gap of a batch is computed once more over all triplets."""
     twin = random_twin(1, T=30, scale=5.0)
     limit = twin.ours.exact_search_cost() - (not is_affordable)
-    monkeypatch.setattr(solver, "EXACT_CHECK_LIMIT", limit)
+    monkeypatch.setattr(loop, "EXACT_CHECK_LIMIT", limit)
     result = run(twin, oracle="ascent", batch_size=batch_size, tol=0.3, max_iter=5000)
     assert result.status == status
     assert result.gap_is_exact == is_affordable

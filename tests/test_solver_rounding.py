@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from hdsl.core import run as run_module
-from hdsl.core.protocols import Step
-from hdsl.core.steps import RULES
+from hdsl.solver import run as run_module
+from hdsl.solver.protocols import Step
+from hdsl.solver.steps import RULES
 from runs import NEVER, Watch, covering, run
 from strategies import LOSSES, random_twin
 

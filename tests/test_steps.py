@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl.core.active_set import ActiveSet
-from hdsl.core.atoms import Atom
-from hdsl.core.line_search import line_search
-from hdsl.core.protocols import Oracle, Vertex
-from hdsl.core.steps import RULES, StepContext, away, blended, pairwise
-from hdsl.core.trace import replay
+from hdsl.solver.active_set import ActiveSet
+from hdsl.solver.atoms import Atom
+from hdsl.solver.line_search import line_search
+from hdsl.solver.protocols import Oracle, Vertex
+from hdsl.solver.steps import RULES, StepContext, away, blended, pairwise
+from hdsl.solver.trace import replay
 from runs import NEVER, as_dict, run
 from strategies import LOSSES, make_twin, random_twin
 

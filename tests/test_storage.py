@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 import reference
-from hdsl import HDSL, load, theory
+from hdsl import HDSL, load
+from reproduce import theory
 from small_fits import T, X, Y, assert_same_model, interrupt_at, small, without_interrupt
 from strategies import LOSSES, PRIORS, comparisons, matrices, models, triplet_weights
 

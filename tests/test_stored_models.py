@@ -119,7 +119,7 @@ def test_a_pipeline_through_skops():
     data = skops.dumps(pipeline)
     untrusted = skops.get_untrusted_types(data=data)
     assert set(untrusted) == {
-        "hdsl.estimators.hdsl.HDSL",
+        "hdsl.hdsl.HDSL",
         "hdsl.neighbors.SimilarityKNeighborsClassifier",
     }
     stored = skops.loads(data, trusted=untrusted)

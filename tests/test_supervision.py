@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL
-from hdsl.estimators.supervision import Supervision
+from hdsl.supervision import Supervision
 from small_fits import as_quadruplets
 
 

@@ -8,15 +8,8 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
-from hdsl.estimators.saving import save
-from hdsl.text import (
-    TEST,
-    TRAIN,
-    Collection,
-    load_collection,
-    make_vectorizer,
-    split_identifiers,
-)
+from hdsl.saving import save
+from hdsl.text import TEST, TRAIN, Collection, load_collection, make_vectorizer, split_identifiers
 
 GOLDEN = Path(__file__).parent / "golden" / "model-v1.hdsl"
 

@@ -15,9 +15,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.preprocessing import normalize
 
 import reference
-from hdsl import HDSL, theory
+from hdsl import HDSL
 from hdsl.datasets import make_recovery
-from hdsl.theory import convergence
+from reproduce import theory
+from reproduce.theory import convergence
 from strategies import LOSSES, matrices, models, random_arrays, random_twin, twins
 
 PAGE = Path(__file__).parents[1] / "docs" / "theory.md"

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import reference
-from hdsl import HDSL, theory
+from hdsl import HDSL
+from reproduce import theory
 
 D, N, SCALE, PRIOR = 6, 400, 0.5, 0.2
 DOMAIN = theory.Domain(SCALE, D, prior=PRIOR)
@@ -139,5 +140,5 @@ def test_arrays_are_taken_entry_by_entry_and_wrong_input_is_named():
     for wrong in ({"delta": 0.0}, {"n_classes": 1}):
         with pytest.raises(ValueError, match="must be"):
             theory.landmark_bound(10, domain, **wrong)
-    with pytest.raises(TypeError, match=r"must be a hdsl.theory.Domain. Got 1.0"):
+    with pytest.raises(TypeError, match=r"must be a reproduce.theory.Domain. Got 1.0"):
         theory.landmark_bound(10, 1.0)

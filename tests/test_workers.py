@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hdsl.backends.cpu.kernels import step
-from hdsl.backends.cpu.kernels.compiler import kernel
-from hdsl.backends.cpu.kernels.team import JIT_IS_OFF, finish, gather, new_board, part, take, wait
-from hdsl.backends.cpu.rooms import LIMIT, Rooms
-from hdsl.backends.cpu.workers import Workers
-from hdsl.core.line_search import line_search
+from hdsl.cpu.kernels import step
+from hdsl.cpu.kernels.compiler import kernel
+from hdsl.cpu.kernels.team import JIT_IS_OFF, finish, gather, new_board, part, take, wait
+from hdsl.cpu.rooms import LIMIT, Rooms
+from hdsl.cpu.workers import Workers
+from hdsl.solver.line_search import line_search
 
 
 @kernel()

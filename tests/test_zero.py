@@ -5,12 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from hdsl import HDSL, load
-from hdsl.core.atoms import ZERO
-from hdsl.core.oracle import ORACLES
-from hdsl.core.snapshot import Snapshots
-from hdsl.core.solver import Options, frank_wolfe
-from hdsl.core.steps import RULES
-from hdsl.core.trace import replay
+from hdsl.solver.atoms import ZERO
+from hdsl.solver.loop import Options, frank_wolfe
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.snapshot import Snapshots
+from hdsl.solver.steps import RULES
+from hdsl.solver.trace import replay
 from pairwise import pairwise
 from strategies import LOSSES, random_twin
 

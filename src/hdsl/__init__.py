@@ -4,17 +4,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .estimators import (
-        HDSL,
-        HDSLCV,
-        ClassScores,
-        LocalHDSL,
-        LocalHDSLCV,
-        SimilarityClassifier,
-        load,
-        save,
-    )
+    from .class_scores import ClassScores
+    from .classification import SimilarityClassifier
+    from .cv import HDSLCV
+    from .hdsl import HDSL
+    from .local import LocalHDSL
+    from .local_cv import LocalHDSLCV
     from .neighbors import SimilarityKNeighborsClassifier
+    from .saving import load, save
 
     __version__: str
 
@@ -25,20 +22,20 @@ __all__ = [
 
 # Loaded on first use: importing scikit-learn takes seconds, and `hdsl --help` does not need it.
 _HOMES = {
-    "ClassScores": "estimators",
-    "HDSL": "estimators",
-    "HDSLCV": "estimators",
-    "LocalHDSL": "estimators",
-    "LocalHDSLCV": "estimators",
-    "SimilarityClassifier": "estimators",
+    "ClassScores": "class_scores",
+    "HDSL": "hdsl",
+    "HDSLCV": "cv",
+    "LocalHDSL": "local",
+    "LocalHDSLCV": "local_cv",
+    "SimilarityClassifier": "classification",
     "SimilarityKNeighborsClassifier": "neighbors",
-    "load": "estimators",
-    "save": "estimators",
+    "load": "saving",
+    "save": "saving",
 }
 _SUBMODULES = (
-    "baselines", "dask", "datasets", "estimators", "evaluate", "explain", "local_similarity",
+    "baselines", "dask", "datasets", "evaluate", "explain", "local_similarity",
     "neighbors", "plots", "readers", "report", "search", "serving", "similarity", "text",
-    "theory", "triplets",
+    "triplets",
 )  # fmt: skip
 
 

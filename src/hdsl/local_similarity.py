@@ -10,8 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.sparse as sp
 
-from .core.columns import drop_unused_columns
 from .similarity import LearnedCosine, Similarity, check_result, products, row_products
+from .solver.columns import drop_unused_columns
 
 __all__ = ["Centers", "LocalSimilarity", "Predicted"]
 

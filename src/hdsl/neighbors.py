@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
-from . import search, user_input
+from . import checks, search
 from .similarity import LearnedCosine, Rewriter, as_rewriter, row_products, unit_rows
 
 WEIGHTS = ("uniform", "similarity")
@@ -193,13 +193,13 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self
         """
         name = type(self).__name__
-        user_input.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
+        checks.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
         if not callable(self.weights):
-            user_input.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
-        user_input.check_device(name, self.device)
+            checks.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
+        checks.check_device(name, self.device)
         learned = copy(self)  # self changes at the end, all at once
-        X = user_input.check_matrix(learned, X, reset=True)
-        y = user_input.check_classes(name, y, X.shape[0])
+        X = checks.check_matrix(learned, X, reset=True)
+        y = checks.check_classes(name, y, X.shape[0])
         rewritten = self._rewrite(X)[1]  # a wrong similarity raises here, not later
         classes, codes = np.unique(y, return_inverse=True)
         fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_rewritten": rewritten}
@@ -276,7 +276,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         CSR matrix of shape (n_queries, n_rows)
             `n_neighbors` stored entries per row, zeros included.
         """
-        user_input.check_word("kneighbors_graph", "mode", mode, MODES)
+        checks.check_word("kneighbors_graph", "mode", mode, MODES)
         found, X = self._search(X, n_neighbors)
         values, rows = found.scores, found.rows
         if mode == "connectivity":
@@ -289,14 +289,14 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         indptr = np.arange(len(rows) + 1) * rows.shape[1]
         shape = (len(rows), self._rows.shape[0])
         graph = sp.csr_array((values.ravel(), rows.ravel(), indptr), shape=shape)
-        return user_input.as_user_sparse(graph)
+        return checks.as_user_sparse(graph)
 
     def _search(self, X: Any, n_neighbors: int | None) -> tuple[search.Neighbors, Any]:
         """Return the neighbors of the rows of X, or of the fitted rows, and those rows."""
         check_is_fitted(self, "classes_")
         k = self.n_neighbors if n_neighbors is None else n_neighbors
         name = type(self).__name__
-        user_input.check_number(name, "n_neighbors", k, low=1, integer=True)
+        checks.check_number(name, "n_neighbors", k, low=1, integer=True)
         is_self = X is None
         n_candidates = self._rows.shape[0] - is_self
         if k > n_candidates:
@@ -305,7 +305,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
                 f"n_neighbors = {k}, but {name} was fitted on n_samples = {self._rows.shape[0]}: "
                 f"at most {n_candidates}{others} can be found. Lower n_neighbors or fit more rows."
             )
-        X = self._rows if is_self else user_input.check_matrix(self, X, reset=False)
+        X = self._rows if is_self else checks.check_matrix(self, X, reset=False)
         queries, _ = self._rewrite(X)
         found = self._index.top_k(
             queries, k, exclude_self=is_self, n_jobs=self.n_jobs, device=self.device

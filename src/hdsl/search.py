@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from . import user_input
-from .core.columns import drop_unused_columns, is_wide, take_columns
+from . import checks
+from .solver.columns import drop_unused_columns, is_wide, take_columns
 
 if TYPE_CHECKING:
-    from .backends.cpu.workers import Workers
-    from .backends.cuda.runtime import Device
-    from .backends.cuda.search import Kept
+    from .cpu.workers import Workers
+    from .cuda.runtime import Device
+    from .cuda.search import Kept
 
 __all__ = ["Index", "Neighbors", "neighbors_between", "neighbors_by_label", "top_k"]
 
@@ -69,7 +69,7 @@ class _Lists(NamedTuple):
 
 
 def _threads(n_jobs: int | None) -> Workers:
-    from .backends.cpu.workers import Workers  # compiled code is loaded by the first search
+    from .cpu.workers import Workers  # compiled code is loaded by the first search
 
     return Workers(n_jobs)
 
@@ -188,8 +188,8 @@ class Index:
 
         Parameters and the answer are those of the function `top_k`.
         """
-        user_input.check_number("top_k", "k", k, low=1, integer=True)
-        user_input.check_device("top_k", device)
+        checks.check_number("top_k", "k", k, low=1, integer=True)
+        checks.check_device("top_k", device)
         is_same, index = queries is self._given or queries is self.rows, self.rows
         queries = index if is_same else _check_matrix(queries, "queries")
         m, n = queries.shape[0], index.shape[0]
@@ -230,7 +230,7 @@ class Index:
         self, queries: Any, lists: _Lists, name: str, memory_limit: float | str | None
     ) -> None:
         """Fill the lists on a graphics card."""
-        from .backends.cuda import search as on_card
+        from .cuda import search as on_card
 
         held, self._on_card = self._on_card, None  # what an error leaves behind is of no use
         name = "cuda:0" if name == "cuda" else name
@@ -249,8 +249,8 @@ class Index:
         self._on_card = held
 
     def _laid_out(self, name: str) -> _OnCard:
-        from .backends.cuda import runtime
-        from .backends.cuda import search as on_card
+        from .cuda import runtime
+        from .cuda import search as on_card
 
         device = runtime.get_device(name)  # raises where there is none
         rows, columns = sp.csr_array(self.rows, dtype=np.float64), None
@@ -296,8 +296,8 @@ def neighbors_by_label(
     wanted = np.minimum(n_same, size - 1), np.minimum(n_other, n - size)
     lists = _Lists(labels, labels, True, *wanted, _empty(n, n_same), _empty(n, n_other))
     if device != "cpu":
-        from .backends.cuda import runtime
-        from .backends.cuda import search as on_card
+        from .cuda import runtime
+        from .cuda import search as on_card
 
         card = runtime.get_device(device)  # raises where there is none
         (index,), _ = drop_unused_columns(X)
@@ -349,7 +349,7 @@ def _search_sparse(
     queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
 ) -> None:
     """Fill the lists by the cheapest of three ways."""
-    from .backends.cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch, csr_arrays
+    from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch, csr_arrays
 
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n = queries.shape[0], index.shape[0]
@@ -409,8 +409,8 @@ def _search_small_classes(
     Such a row meets each row of its label. The nearest of a few rows may be far away: a search that
     had to find them could leave nothing out.
     """
-    from .backends.cpu.kernels import search as kernels
-    from .backends.cpu.pruned_search import csr_arrays
+    from .cpu.kernels import search as kernels
+    from .cpu.pruned_search import csr_arrays
 
     labels = lists.labels
     count = np.bincount(labels)
@@ -442,7 +442,7 @@ class _FullSearch:
         costs: Costs,
         workers: Workers,
     ) -> None:
-        from .backends.cpu.kernels.compiler import WIDTH
+        from .cpu.kernels.compiler import WIDTH
 
         m, n = queries.shape[0], index.shape[0]
         self.index, self.lists, self.workers, self.width = index, lists, workers, WIDTH
@@ -460,8 +460,8 @@ class _FullSearch:
 
     def by_columns(self, chosen: np.ndarray, queries: CSR) -> None:
         """Fill the lists of the chosen queries, one after the other."""
-        from .backends.cpu.kernels import search as kernels
-        from .backends.cpu.pruned_search import csr_arrays
+        from .cpu.kernels import search as kernels
+        from .cpu.pruned_search import csr_arrays
 
         self.workers.run_pieces(
             kernels.top_by_columns, len(chosen), self.column_cost, chosen, *queries,
@@ -470,7 +470,7 @@ class _FullSearch:
 
     def by_rows(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
         """Fill the lists of the chosen queries, a block of them in each pass over the rows."""
-        from .backends.cpu.kernels import search as kernels
+        from .cpu.kernels import search as kernels
 
         self.workers.run_pieces(
             kernels.top_by_rows, -(-len(chosen) // self.width), self.width * self.row_cost, chosen,
@@ -480,7 +480,7 @@ class _FullSearch:
 
 def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers: Workers) -> None:
     """Fill the lists from products of blocks of queries with all rows."""
-    from .backends.cpu.kernels import search as kernels
+    from .cpu.kernels import search as kernels
 
     # In float64 also where the rows are float32: neighbors must not depend on rounding.
     columns = index.T.astype(np.float64, copy=False)
@@ -494,10 +494,10 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers
 
 def _check_matrix(X: Any, name: str) -> Any:
     """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64."""
-    X = user_input.canonical(X) if sp.issparse(X) else np.asarray(X)
-    user_input.check_rows(X, name)
+    X = checks.canonical(X) if sp.issparse(X) else np.asarray(X)
+    checks.check_rows(X, name)
     X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    user_input.check_finite(X, name)
+    checks.check_finite(X, name)
     return X
 
 
@@ -527,7 +527,7 @@ def _on_shared_columns(
     The most frequent columns come first, so that those read most often are close in memory. The
     entries of a row stay in their order.
     """
-    from .backends.cpu.kernels import pairs as kernels
+    from .cpu.kernels import pairs as kernels
 
     is_same = queries is index
     matrices, _ = drop_unused_columns(index) if is_same else drop_unused_columns(index, queries)
@@ -551,7 +551,7 @@ def _on_shared_columns(
 
 
 def _keep_columns(X: sp.csr_array, position: np.ndarray, n_columns: int, nnz: int) -> sp.csr_array:
-    from .backends.cpu.kernels import search as kernels
+    from .cpu.kernels import search as kernels
 
     indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
     indices, data = np.empty(nnz, dtype=np.int32), np.empty(nnz)

@@ -10,9 +10,9 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 
-from . import user_input
-from .core import atoms as atoms_module
-from .core.columns import drop_unused_columns
+from . import checks
+from .solver import atoms as atoms_module
+from .solver.columns import drop_unused_columns
 
 __all__ = ["Similarity"]
 
@@ -358,11 +358,11 @@ def limit_weights(
     >>> limit_weights(np.array([[4.0, -3.0, 1.0]]), nonnegative=True, max_weight=2).tolist()
     [[2.0, 0.0, 0.5]]
     """
-    user_input.check_number("rewrite", "max_terms", max_terms, low=1, integer=True, words=(None,))
-    user_input.check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
+    checks.check_number("rewrite", "max_terms", max_terms, low=1, integer=True, words=(None,))
+    checks.check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
     if not nonnegative and max_terms is None and max_weight is None:
         return queries
-    Z = user_input.canonical(sp.csr_array(queries))
+    Z = checks.canonical(sp.csr_array(queries))
     if nonnegative:
         Z = _only(Z, Z.data > 0)
     row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))

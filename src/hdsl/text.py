@@ -11,9 +11,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from . import user_input
-from .core.snapshot import part_of
+from . import checks
 from .files.model import CLASS_SCORES, read_model
+from .solver.snapshot import part_of
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
@@ -63,9 +63,9 @@ def make_vectorizer(
     >>> vectorizer.fit(["call readLine or read_all"]).get_feature_names_out().tolist()
     ['line', 'line read', 'read', 'read line']
     """
-    user_input.check_word("make_vectorizer", "tokens", tokens, TOKENS)
-    user_input.check_word("make_vectorizer", "stop_words", stop_words, STOP_WORDS)
-    user_input.check_number("make_vectorizer", "ngrams", ngrams, low=1, integer=True)
+    checks.check_word("make_vectorizer", "tokens", tokens, TOKENS)
+    checks.check_word("make_vectorizer", "stop_words", stop_words, STOP_WORDS)
+    checks.check_number("make_vectorizer", "ngrams", ngrams, low=1, integer=True)
     split = tokens == "identifiers"
     return TfidfVectorizer(
         preprocessor=split_identifiers if split else None,
@@ -119,7 +119,7 @@ def weigh_counts(X: sp.csr_array, idf: np.ndarray) -> sp.csr_array:
     >>> weigh_counts(sp.csr_array([[1.0, 0, 1]]), np.array([1.0, 1.5, 2.0])).toarray().tolist()
     [[1.0, 0.0, 2.0]]
     """
-    X = user_input.canonical(X).astype(np.float64)
+    X = checks.canonical(X).astype(np.float64)
     X.data = (1 + np.log(X.data)) * idf[X.indices]
     return X
 
@@ -195,7 +195,7 @@ class Collection:
             raise ValueError(
                 "The model was not learned from texts, so it has no words: give row numbers."
             )
-        return user_input.canonical(self.vectorizer.transform(texts))
+        return checks.canonical(self.vectorizer.transform(texts))
 
     def to_extra(self) -> dict[str, Any]:
         """Return what `write_model` takes as "extra"."""
@@ -279,9 +279,9 @@ def _rows(extra: Mapping[str, Any], n_features: int) -> sp.csr_array:
     if not len(parts[2]):
         raise ValueError("the row pointers are missing")
     X = sp.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features), dtype=np.float64)
-    user_input.check_structure(X)
-    user_input.check_finite(X, "the rows")
-    return user_input.canonical(X)
+    checks.check_structure(X)
+    checks.check_finite(X, "the rows")
+    return checks.canonical(X)
 
 
 def _idf(extra: Mapping[str, Any], n_features: int) -> np.ndarray | None:
@@ -320,8 +320,8 @@ def _judgements(extra: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
     for array, kind in zip(given, "if", strict=True):
         if array is not None and not (isinstance(array, np.ndarray) and array.dtype.kind == kind):
             raise ValueError("the judgements held out are not row numbers with weights")
-    found = user_input.check_comparisons(given[0], n_rows)
-    weights = user_input.check_weights(given[1], len(found), "judgement")
+    found = checks.check_comparisons(given[0], n_rows)
+    weights = checks.check_weights(given[1], len(found), "judgement")
     return {"judgements": found, "judgement_weights": weights}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from . import user_input
+from . import checks
 from .neighbors import SimilarityKNeighborsClassifier
 from .similarity import Rewriter
 
@@ -42,9 +42,9 @@ def wilson_interval(n_wrong: float, n: float, confidence: float = 0.95) -> tuple
     >>> round(low, 3), round(high, 3)
     (0.0, 0.161)
     """
-    user_input.check_number("wilson_interval", "n", n, low=0, strict=True)
-    user_input.check_number("wilson_interval", "n_wrong", n_wrong, low=0)
-    user_input.check_number("wilson_interval", "confidence", confidence, low=0, strict=True, high=1)
+    checks.check_number("wilson_interval", "n", n, low=0, strict=True)
+    checks.check_number("wilson_interval", "n_wrong", n_wrong, low=0)
+    checks.check_number("wilson_interval", "confidence", confidence, low=0, strict=True, high=1)
     if n_wrong > n:
         raise ValueError(f"n_wrong must be at most n. Got {n_wrong:g} of {n:g}.")
     share, z2 = n_wrong / n, float(stats.norm.ppf(0.5 + confidence / 2)) ** 2

@@ -23,9 +23,9 @@ import scipy.io
 import scipy.sparse as sp
 
 from hdsl import HDSL, LocalHDSL, SimilarityClassifier, text
-from hdsl.estimators.saving import save
 from hdsl.files import container
 from hdsl.files.tables import pack_strings
+from hdsl.saving import save
 
 HERE = Path(__file__).parent
 NONE = np.zeros(0, dtype=np.int32)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdsl.backends.cuda.runtime import SINGLE, THREADS, Device, kernel_names, source
+from hdsl.cuda.runtime import SINGLE, THREADS, Device, kernel_names, source
 
 HEADER = Path(__file__).with_name("emulator.h")
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")

@@ -10,8 +10,8 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, cg
 
-from .. import user_input
-from ..core import losses
+from .. import checks
+from ..solver import losses
 from .learner import TripletLearner, Weights, check_dense_memory
 from .similarity import BilinearSimilarity
 
@@ -103,7 +103,7 @@ class COMET(TripletLearner):
     def _check_parameters(self) -> None:
         self._check_number("barrier", low=0, strict=True)
         self._check_number("ridge", low=0, strict=True)
-        user_input.check_word(type(self).__name__, "loss", self.loss, losses.LOSSES)
+        checks.check_word(type(self).__name__, "loss", self.loss, losses.LOSSES)
         self._check_number("max_iter", low=1, integer=True)
         self._check_number("tol", low=0)
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
-from ..core import losses
+from .. import checks
+from ..solver import losses
 from .learner import TripletLearner, Weights
 from .similarity import BilinearSimilarity
 
 if TYPE_CHECKING:
-    from ..backends.cpu.problem import CPUProblem
-    from ..backends.cpu.workers import Workers
+    from ..cpu.problem import CPUProblem
+    from ..cpu.workers import Workers
 
 #: Iterations between two checks of the optimality conditions. A check costs half an iteration.
 CHECK_EVERY = 10
@@ -108,8 +108,8 @@ class DiagonalSimilarity(TripletLearner):
 
     def _check_parameters(self) -> None:
         name = type(self).__name__
-        user_input.check_word(name, "penalty", self.penalty, ("l1", "l2"))
-        user_input.check_word(name, "loss", self.loss, losses.LOSSES)
+        checks.check_word(name, "penalty", self.penalty, ("l1", "l2"))
+        checks.check_word(name, "loss", self.loss, losses.LOSSES)
         self._check_number("alpha", low=0)
         self._check_number("max_iter", low=1, integer=True)
         self._check_number("tol", low=0)
@@ -117,7 +117,7 @@ class DiagonalSimilarity(TripletLearner):
     def _learn(
         self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
     ) -> None:
-        from ..backends.cpu.workers import Workers
+        from ..cpu.workers import Workers
 
         start = getattr(self, "weights_", None) if self.warm_start else None
         with Workers(self.n_jobs) as workers:
@@ -140,7 +140,7 @@ class DiagonalSimilarity(TripletLearner):
 def _make_problem(
     X: sp.csr_array, triplets: np.ndarray, weights: Weights, loss: str, workers: Workers
 ) -> CPUProblem:
-    from ..backends.cpu.layout import CPULayout
+    from ..cpu.layout import CPULayout
 
     return CPULayout(X, triplets, weights, workers=workers).problem(losses.get(loss), 1.0)
 

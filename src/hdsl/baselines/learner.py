@@ -12,9 +12,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
-from .. import memory, user_input
-from ..estimators.mining import METHODS, Mining
-from ..estimators.supervision import Supervision
+from .. import checks, memory
+from ..mining import METHODS, Mining
+from ..supervision import Supervision
 
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None
@@ -50,10 +50,10 @@ class TripletLearner(BaseEstimator, ABC):
         """
         self._check_mining()
         self._check_parameters()
-        rng = user_input.generator(self.random_state)
+        rng = checks.generator(self.random_state)
         continues = self.warm_start and hasattr(self, "similarity_")
-        X = user_input.check_matrix(self, X, reset=not continues)
-        X = user_input.as_problem_matrix(X)
+        X = checks.check_matrix(self, X, reset=not continues)
+        X = checks.as_problem_matrix(X)
         supervision = Supervision.check(type(self).__name__, X, y, triplets=triplets)
         self._check_memory(X)
         triplets, weights = self._mine(supervision, rng)
@@ -63,13 +63,13 @@ class TripletLearner(BaseEstimator, ABC):
     def _check_mining(self) -> None:
         if not callable(self.mining):
             also = " or a callable (X, y, rng)"
-            user_input.check_word(type(self).__name__, "mining", self.mining, METHODS, also=also)
+            checks.check_word(type(self).__name__, "mining", self.mining, METHODS, also=also)
         for parameter in ("n_targets", "n_impostors"):
             self._check_number(parameter, low=1, integer=True)
 
     def _check_number(self, parameter: str, **limits: Any) -> None:
         value = getattr(self, parameter)
-        user_input.check_number(type(self).__name__, parameter, value, **limits)
+        checks.check_number(type(self).__name__, parameter, value, **limits)
 
     def _mine(
         self, supervision: Supervision, rng: np.random.Generator
@@ -110,7 +110,7 @@ def check_dense_memory(
     owner: str, X: sp.csr_array, n_matrices: int, memory_limit: str | float | None
 ) -> None:
     """Raise MemoryError if `n_matrices` dense matrices over the features of X do not fit."""
-    user_input.check_number(owner, "memory_limit", memory_limit, low=0, words=("auto", None))
+    checks.check_number(owner, "memory_limit", memory_limit, low=0, words=("auto", None))
     d = len(np.unique(X.indices))
     memory.check_fits(
         f"For {n_matrices} dense matrices of {d} x {d} features, {owner}",

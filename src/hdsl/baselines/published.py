@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..estimators import HDSL
+from ..hdsl import HDSL
 
 #: The grid of λ that the paper chooses from on validation rows: 1, 10, …, 10⁹.
 PAPER_SCALES = tuple(10.0**e for e in range(10))

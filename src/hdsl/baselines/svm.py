@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.multiclass import OneVsOneClassifier
 from sklearn.svm import SVC, LinearSVC
 
-from .. import user_input
+from .. import checks
 
 
 def linear_svm(
@@ -34,7 +34,7 @@ def linear_svm(
     >>> n_active_features(model) <= 3
     True
     """
-    user_input.check_word("linear_svm", "penalty", penalty, ("l1", "l2"))
+    checks.check_word("linear_svm", "penalty", penalty, ("l1", "l2"))
     return OneVsOneClassifier(
         LinearSVC(
             penalty=penalty, C=C, dual=False if penalty == "l1" else "auto", max_iter=max_iter,

@@ -17,7 +17,7 @@ from .shell import say, show_json, show_table
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..estimators import SimilarityClassifier
+    from ..classification import SimilarityClassifier
 
 
 @command()
@@ -64,7 +64,7 @@ def info(
 
 def _gpu() -> str:
     """Return the card that ``device="cuda"`` takes, or why there is none."""
-    from ..backends.cuda.runtime import DeviceError, get_device
+    from ..cuda.runtime import DeviceError, get_device
 
     try:
         card = get_device()
@@ -76,7 +76,8 @@ def _gpu() -> str:
 def _model_facts(path: Path) -> dict[str, object]:
     import numpy as np
 
-    from ..estimators import SimilarityClassifier, load
+    from ..classification import SimilarityClassifier
+    from ..saving import load
     from ..text import load_collection
     from .inputs import check_input
     from .scored import ScoredModel
@@ -124,7 +125,7 @@ def _classifier_facts(classifier: SimilarityClassifier) -> dict[str, object]:
 def _fit_facts(
     path: Path, triplets: Path | None, per_row: int, zero_based: bool, matlab_names: str
 ) -> dict[str, object]:
-    from ..backends.cpu import memory as cpu_memory
+    from ..cpu import memory as cpu_memory
     from . import inputs
 
     source = inputs.Source(triplets=triplets, zero_based=zero_based, matlab_names=matlab_names)
@@ -208,7 +209,7 @@ def reproduce(
 
       hdsl reproduce knn svm --data FOLDER
     """
-    from .. import experiments
+    from reproduce import reproduce
 
-    settings = experiments.Settings(out or experiments.default_folder(quick), data, jobs, quick)
-    raise typer.Exit(experiments.reproduce_all(names, settings, say))
+    settings = reproduce.Settings(out or reproduce.default_folder(quick), data, jobs, quick)
+    raise typer.Exit(reproduce.reproduce_all(names, settings, say))

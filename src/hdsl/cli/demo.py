@@ -46,7 +46,7 @@ def demo(
 
       hdsl demo --model demo.hdsl && hdsl search demo.hdsl "parse a date"
     """
-    from ..estimators.saving import save
+    from ..saving import save
     from . import documents, inputs
 
     inputs.check_output(output, (".html", ".htm"))
@@ -79,7 +79,7 @@ def run(seed: int, *, quiet: bool, class_scores: bool = True) -> tuple[Outcome, 
     import numpy as np
 
     from ..datasets import load_docstrings
-    from ..estimators import HDSL
+    from ..hdsl import HDSL
     from ..text import make_vectorizer
     from .inputs import Data
     from .learn import learn

@@ -9,7 +9,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import report, search
-from ..estimators import HDSL, LocalHDSL, SimilarityClassifier, load
+from ..classification import SimilarityClassifier
+from ..hdsl import HDSL
+from ..local import LocalHDSL
+from ..saving import load
 from ..similarity import unit_rows
 from ..text import TEST, Collection, load_collection, weigh_counts
 from . import inputs

@@ -48,9 +48,9 @@ def export(
 
       hdsl export model.hdsl --to pgvector --query "open a socket"
     """
+    from ..checks import check_word
     from ..serving import export_query, export_rows
     from ..serving.export import FORMATS
-    from ..user_input import check_word
     from . import documents, inputs
 
     check_word("hdsl export", "to", to, FORMATS)

@@ -29,16 +29,7 @@ from .options import (
     command,
     option,
 )
-from .shell import (
-    INTERRUPTED,
-    counted,
-    one_line,
-    say,
-    show,
-    show_json,
-    show_measured,
-    show_table,
-)
+from .shell import INTERRUPTED, counted, one_line, say, show, show_json, show_measured, show_table
 
 if TYPE_CHECKING:
     from .learn import Outcome
@@ -214,8 +205,8 @@ def fit(
 
       hdsl fit reviews.csv --text body --label topic --regions 4
     """
-    from ..estimators import HDSL
-    from ..estimators.saving import save
+    from ..hdsl import HDSL
+    from ..saving import save
     from ..text import Collection, make_vectorizer
     from . import inputs
     from .learn import learn
@@ -335,7 +326,7 @@ def _check_options(
 
 def _local_model(regions: int, shared: dict[str, Any], given: dict[str, Any]) -> Any:
     """Return the model with regions; raise ValueError for an option that it does not have."""
-    from ..estimators import LocalHDSL
+    from ..local import LocalHDSL
 
     others = [name for name, value in given.items() if value is not None]
     if others:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import memory, readers, user_input
+from .. import checks, memory, readers
 from .. import triplets as triplets_module
 from ..files import container
 from ..files.atomic import check_can_write
@@ -248,9 +248,9 @@ def read_comparisons(
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Return triplets (3 columns) or quadruplets (4 columns), and their weights."""
     read: Callable[..., Judgements] = triplets_module.judgement_triplets
-    check: Callable[[Any, int], np.ndarray] = user_input.check_triplets
+    check: Callable[[Any, int], np.ndarray] = checks.check_triplets
     if n_columns == 4:
-        read, check = triplets_module.judgement_quadruplets, user_input.check_quadruplets
+        read, check = triplets_module.judgement_quadruplets, checks.check_quadruplets
     if path.suffix == ".npy":
         comparisons, weights = readers.read_array(path), None
     else:

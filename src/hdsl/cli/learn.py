@@ -13,8 +13,10 @@ import scipy.sparse as sp
 import typer
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from ..estimators import HDSL, ClassScores, LocalHDSL
+from ..class_scores import ClassScores
 from ..files.checkpoint import CheckpointFile
+from ..hdsl import HDSL
+from ..local import LocalHDSL
 from ..text import (
     TEST,
     TRAIN,

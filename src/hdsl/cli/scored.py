@@ -9,7 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.pipeline import Pipeline, make_pipeline
 
-from ..estimators import HDSL, ClassScores, LocalHDSL
+from ..class_scores import ClassScores
+from ..hdsl import HDSL
+from ..local import LocalHDSL
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ class Commands(TyperGroup):
 
 def _explain(error: Exception, command: Any = None) -> int:
     """Say in one line what is wrong; return the exit code."""
-    from ..backends.cuda.runtime import BrokenDeviceError
+    from ..cuda.runtime import BrokenDeviceError
 
     if hasattr(error, "format_message"):  # a wrong option or argument
         command = getattr(getattr(error, "ctx", None), "command_path", "hdsl")
@@ -138,7 +138,7 @@ def _explain(error: Exception, command: Any = None) -> int:
 
 def _in_our_words(error: Exception, command: Any) -> str:
     """Return a message with the options of a command where the library names its parameters."""
-    from ..user_input import ParameterError, WayOutError
+    from ..checks import ParameterError, WayOutError
 
     if isinstance(error, WayOutError):
         return error.message(WAYS_OUT.get(error.remedy, error.way_out))

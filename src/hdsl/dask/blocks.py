@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
-from ..backends.dask.sources import Joined, Source
-from ..backends.dask.stages import stage
-from ..backends.dask.tasks import Columns, count_columns
-from ..backends.dask.team import gathered
+from .. import checks
 from ..similarity import unit_rows
+from .sources import Joined, Source
+from .stages import stage
+from .tasks import Columns, count_columns
+from .team import gathered
 
 #: Rows of the client are cut into blocks of so many.
 LOCAL_ROWS = 1 << 14
@@ -48,14 +48,14 @@ class Facts(NamedTuple):
 def canonical_block(block: Any) -> sp.csr_array:
     """Return a block as a canonical CSR array of float64."""
     X = block if sp.issparse(block) else sp.csr_array(np.asarray(block, dtype=np.float64))
-    return user_input.canonical(X).astype(np.float64, copy=False)
+    return checks.canonical(X).astype(np.float64, copy=False)
 
 
 def inspect(block: Any) -> Facts | str:
     """Return the facts of a block, or what is wrong with it."""
     try:
         X = canonical_block(block)
-        user_input.check_finite(X, "block")
+        checks.check_finite(X, "block")
     except (TypeError, ValueError) as error:
         return str(error)
     sha = hashlib.sha256()
@@ -206,10 +206,10 @@ class RowBlocks(Blocks):
     def _check_sizes(self) -> None:
         n_rows, n_columns = self.shape
         live = len(np.unique(np.concatenate([f.columns.columns for f in self.facts])))
-        user_input.check_live_features(live, n_columns)
-        if n_rows >= user_input.INDEX_LIMIT:
-            raise ValueError(f"X has {n_rows} rows, at most {user_input.INDEX_LIMIT - 1} can be.")
-        user_input.check_largest(self.largest)
+        checks.check_live_features(live, n_columns)
+        if n_rows >= checks.INDEX_LIMIT:
+            raise ValueError(f"X has {n_rows} rows, at most {checks.INDEX_LIMIT - 1} can be.")
+        checks.check_largest(self.largest)
 
     @property
     def largest(self) -> float:

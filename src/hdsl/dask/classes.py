@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 
-from ..backends.dask.sources import Source, held
-from ..backends.dask.tasks import Compared
 from ..similarity import unit_rows
 from ..triplets.classes import Anchors, ClassRows, class_comparisons
 from ..triplets.rows import row_keys
 from .blocks import Blocks
+from .sources import Source, held
+from .tasks import Compared
 
 if TYPE_CHECKING:
-    from ..estimators.landmarks import LandmarkMeans
-    from ..estimators.supervision import Supervision
+    from ..landmarks import LandmarkMeans
+    from ..supervision import Supervision
 
 # --- on the workers ------------------------------------------------------------------------------
 

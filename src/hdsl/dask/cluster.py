@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..backends.cuda import runtime
-from ..backends.dask.building import Builder
-from ..backends.dask.sources import held
-from ..backends.dask.tasks import deal, gather, pick, rows_of, take_rows
-from ..backends.dask.team import is_done
+from ..cuda import runtime
 from ..memory import NotEnoughMemory
+from .building import Builder
+from .sources import held
+from .tasks import deal, gather, pick, rows_of, take_rows
+from .team import is_done
 
 #: What must be equal on the client and on all workers.
 PACKAGES = ("numpy", "numba", "hdsl")
@@ -129,7 +129,7 @@ def check_room(
 
     The need is estimated from a sample of the anchors.
     """
-    from ..backends.cpu.memory import estimate, for_features
+    from ..cpu.memory import estimate, for_features
 
     client, places = builder.client, builder.places
     sample = np.linspace(0, len(places.anchors) - 1, SAMPLE).astype(int)

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.dask.sources import Joined, Source
-from ..estimators.mining import check_landmarks_suffice
-from ..estimators.supervision import Supervision
+from ..mining import check_landmarks_suffice
+from ..supervision import Supervision
 from ..triplets import random_triplets
 from ..triplets.classes import ClassRows, class_factors
 from . import classes, mapping
 from .blocks import Blocks
 from .mining import neighbor_blocks, only_new, with_weights
+from .sources import Joined, Source
 
 if TYPE_CHECKING:
     from ..similarity import Similarity

@@ -9,25 +9,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import estimators, user_input
-from ..backends.dask.sources import Source
-from ..estimators import path
-from ..estimators.parameters import check_parameters, check_same_path, class_rows
-from ..estimators.refit import Refit
-from ..estimators.rows import RowNorm, warn_of_lengths
-from ..estimators.supervision import Supervision
+from .. import checks, path
+from .. import hdsl as hdsl_module
 from ..files import checkpoint as checkpoint_module
+from ..parameters import check_parameters, check_same_path, class_rows
+from ..refit import Refit
+from ..rows import RowNorm, warn_of_lengths
+from ..supervision import Supervision
 from . import cluster, mapping
 from .blocks import RowBlocks, as_local, is_cluster_data
 from .comparing import pieces
 from .fitting import ClusterFit
+from .sources import Source
 
 if TYPE_CHECKING:
-    from ..core.protocols import Loss
-    from ..core.solver import State
+    from ..solver.loop import State
+    from ..solver.protocols import Loss
 
 
-class HDSL(estimators.HDSL):
+class HDSL(hdsl_module.HDSL):
     """`hdsl.HDSL` on a Dask cluster.
 
     X is a ``dask.array`` of CSR blocks, or a list of blocks that are delayed, futures or CSR
@@ -159,13 +159,11 @@ random_state, verbose
         if goes_on and hasattr(self, "atoms_"):
             check_same_path(self)
             earlier = path.result_of(self)
-        rng = user_input.generator(self.random_state)
+        rng = checks.generator(self.random_state)
         checkpoint = checkpoint_module.begin(self.checkpoint, rng)
         checked = copy(self)
         if not is_cluster_data(X):
-            X = user_input.as_problem_matrix(
-                user_input.check_matrix(checked, X, reset=earlier is None)
-            )
+            X = checks.as_problem_matrix(checks.check_matrix(checked, X, reset=earlier is None))
         client = cluster.find_client(self.client)
         cluster.check_versions(client, self.device)
         rows = RowBlocks(client, X, self.timeout)
@@ -200,17 +198,17 @@ random_state, verbose
         here = copy(self)
         here.device = "cpu"  # the client needs no GPU
         check_parameters(here)
-        user_input.check_word("HDSL", "device", self.device, ("cpu", "cuda"))
+        checks.check_word("HDSL", "device", self.device, ("cpu", "cuda"))
         if self.device != "cpu" and not isinstance(self.loss, str):
             raise ValueError("A loss of your own needs device='cpu': GPUs compute named ones only.")
-        user_input.check_word("HDSL", "storage", self.storage, ("float64",))
+        checks.check_word("HDSL", "storage", self.storage, ("float64",))
         if self.objective == "triplets" and callable(self.mining):
             raise ValueError(
                 "A function for `mining` is given all rows of X as one matrix, which no machine of "
                 "a cluster has. Make the triplets yourself and pass triplets=, as a Dask array "
                 "where they are many."
             )
-        number = user_input.check_number
+        number = checks.check_number
         number("HDSL", "n_shards", self.n_shards, low=1, integer=True, words=("auto",))
         number("HDSL", "timeout", self.timeout, low=0, strict=True)
         if self.n_jobs is not None:
@@ -273,12 +271,12 @@ random_state, verbose
 
     # --- use -------------------------------------------------------------------------------------
 
-    def local(self) -> estimators.HDSL:
+    def local(self) -> hdsl_module.HDSL:
         """Return the fitted model without the cluster, as `hdsl.HDSL`."""
-        model = estimators.HDSL()
+        model = hdsl_module.HDSL()
         names = model.get_params().keys()
         model.set_params(**{k: v for k, v in self.get_params().items() if k in names})
-        user_input.replace_fitted(model, self)
+        checks.replace_fitted(model, self)
         for name in ("cluster_", "checkpoint_file_"):  # that file is this object's to delete
             model.__dict__.pop(name, None)
         return model

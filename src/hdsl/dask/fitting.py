@@ -11,15 +11,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backends.dask import stages
-from ..backends.dask.building import Builder, number_columns
-from ..backends.dask.problem import DaskLayout
-from ..backends.dask.sources import Source
-from ..backends.dask.tasks import Storage
-from ..backends.dask.team import Team, Traffic, WorkerLost
-from ..core import losses, oracle, steps
-from ..core.atoms import check_atoms
-from ..core.snapshot import (
+from .. import monitor
+from ..callbacks import Tasks
+from ..files.checkpoint import Checkpoint, digest
+from ..fitting import (
+    Learned,
+    all_of,
+    check_pairs_of_features,
+    chosen_sizes,
+    stored_sizes,
+    with_similarity,
+)
+from ..memory import format_bytes
+from ..monitor import Monitor
+from ..parameters import recorded_parameters
+from ..progress import Progress
+from ..similarity import Similarity
+from ..solver import losses, oracle, steps
+from ..solver.atoms import check_atoms
+from ..solver.loop import Options, Result, State, frank_wolfe, stored_result
+from ..solver.snapshot import (
     Arrays,
     SnapshotError,
     Snapshots,
@@ -28,32 +39,20 @@ from ..core.snapshot import (
     part_of,
     set_generator_state,
 )
-from ..core.solver import Options, Result, State, frank_wolfe, stored_result
-from ..estimators import monitor
-from ..estimators.callbacks import Tasks
-from ..estimators.fitting import (
-    Learned,
-    all_of,
-    check_pairs_of_features,
-    chosen_sizes,
-    stored_sizes,
-    with_similarity,
-)
-from ..estimators.monitor import Monitor
-from ..estimators.parameters import recorded_parameters
-from ..estimators.progress import Progress
-from ..estimators.supervision import Supervision
-from ..files.checkpoint import Checkpoint, digest
-from ..memory import format_bytes
-from ..similarity import Similarity
-from . import cluster
+from ..supervision import Supervision
+from . import cluster, stages
 from .blocks import Blocks, RowBlocks
+from .building import Builder, number_columns
 from .comparing import Comparisons
 from .mining import distinct
+from .problem import DaskLayout
 from .scoring import ComparisonPoints, LabelShares
+from .sources import Source
+from .tasks import Storage
+from .team import Team, Traffic, WorkerLost
 
 if TYPE_CHECKING:
-    from ..backends.cpu.workers import Workers
+    from ..cpu.workers import Workers
     from .estimator import HDSL
 
 #: Iterations between two snapshots: a lost worker costs no more of them.

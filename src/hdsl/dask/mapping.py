@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
-from ..backends.dask.sources import Source, held
-from ..backends.dask.stages import stage
-from ..backends.dask.tasks import Compared
-from ..backends.dask.team import wait_for
+from .. import checks
 from ..search import Neighbors, top_k
 from .blocks import RowBlocks, as_blocks, canonical_block
+from .sources import Source, held
+from .stages import stage
+from .tasks import Compared
+from .team import wait_for
 
 if TYPE_CHECKING:
-    from ..estimators import HDSL
+    from ..hdsl import HDSL
 
 
 def use(block: Any, model: HDSL, method: str, *args: Any, **options: Any) -> Any:
@@ -77,7 +77,7 @@ def search(
     client: Any, model: HDSL, queries: Any, X: Any, k: int, cosine: bool, timeout: float
 ) -> Neighbors:
     """Return the k most similar rows of blocks for each query."""
-    user_input.check_number("search", "k", k, low=1, integer=True)
+    checks.check_number("search", "k", k, low=1, integer=True)
     rewritten = model.rewrite(queries, cosine=cosine)
     blocks = Source(client, as_blocks(X)).futures()
     counts = [client.submit(count_rows, block, pure=False) for block in blocks]
@@ -98,13 +98,13 @@ def search(
 
 def checked_block(block: Any, weights: Any, n_rows: int, width: int, first: int) -> Compared | str:
     """Return a block of comparisons and its weights, or what is wrong with it."""
-    check = user_input.check_triplets if width == 3 else user_input.check_quadruplets
+    check = checks.check_triplets if width == 3 else checks.check_quadruplets
     try:
         compared = check(np.asarray(block), n_rows)
         kind = "triplet" if width == 3 else "quadruplet"
         own = None if weights is None else weights[first : first + len(compared)]
         if own is not None and own.any():
-            user_input.check_weights(own, len(compared), kind)
+            checks.check_weights(own, len(compared), kind)
     except ValueError as error:
         return f"In the block that begins at {first}: {error}"
     return compared, own
@@ -129,7 +129,7 @@ def compared_blocks(rows: RowBlocks, given: dict[str, Any]) -> Source:
     with stage("count the comparisons"):
         counts = [client.submit(count_rows, block, pure=False) for block in raw]
         starts = np.cumsum([0, *rows.results(counts)])
-    weights = user_input.check_weights(given["sample_weight"], int(starts[-1]), "triplet")
+    weights = checks.check_weights(given["sample_weight"], int(starts[-1]), "triplet")
     if weights is not None:
         weights = held(client, weights)
     args = (rows.shape[0], width)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import search, user_input
-from ..backends.dask.sources import Source, held
-from ..backends.dask.tasks import Compared
+from .. import checks, search
 from ..triplets.mining import check_not_empty, warn_of_single_rows
 from .blocks import Blocks, keep_rows
+from .sources import Source, held
+from .tasks import Compared
 
 if TYPE_CHECKING:
     from ..similarity import Similarity
@@ -25,7 +25,7 @@ Lists = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 def transformed(block: sp.csr_array, similarity: Similarity) -> sp.csr_array:
     """Return rows whose inner products are the similarity, in canonical form."""
-    return user_input.canonical(sp.csr_array(similarity.transform(block)))
+    return checks.canonical(sp.csr_array(similarity.transform(block)))
 
 
 def nearest(

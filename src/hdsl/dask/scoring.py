@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..backends.dask.sources import held, is_usable
-from ..backends.dask.tasks import take_rows
-from ..backends.dask.team import WorkerLost
 from ..search import Neighbors, top_k
 from ..similarity import LearnedCosine, Similarity, comparison_points
 from .blocks import Blocks
 from .mapping import merge
+from .sources import held, is_usable
+from .tasks import take_rows
+from .team import WorkerLost
 
 #: How often a score is computed again after workers were lost, and seconds before it is.
 ATTEMPTS, PAUSE = 5, 1.0

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import Bunch
 
-from .. import user_input
+from .. import checks
 
 #: Tests, demonstrations, tables, bundled and installed packages.
 _NOT_LIBRARY = frozenset(
@@ -58,7 +58,7 @@ def load_docstrings(
     >>> "asyncio" in docs.y, len(docs.texts) == len(docs.y) == len(docs.names)
     (True, True)
     """
-    user_input.check_number(
+    checks.check_number(
         "load_docstrings", "min_rows_per_label", min_rows_per_label, low=1, integer=True
     )
     library = Path(sysconfig.get_path("stdlib"))
@@ -90,7 +90,7 @@ def load_docstrings(
         from sklearn.feature_extraction.text import TfidfVectorizer
 
         words = TfidfVectorizer(token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True)
-        docs.X = user_input.canonical(words.fit_transform(texts))
+        docs.X = checks.canonical(words.fit_transform(texts))
         docs.feature_names = words.get_feature_names_out()
     return docs
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import Bunch
 
-from .. import readers, user_input
+from .. import checks, readers
 
 PARTS = ("train", "valid", "test")
 
@@ -217,7 +217,7 @@ def _check_parts(source: _Source, parts: Parts, where: str) -> None:
 
 def _cut(X: Any, y: np.ndarray, sizes: tuple[int, ...], order: np.ndarray, where: Any) -> Parts:
     """Return consecutive parts of the rows in this order; a part of no rows is None."""
-    X = user_input.canonical(X.astype(np.float64))
+    X = checks.canonical(X.astype(np.float64))
     if X.shape[0] < sum(sizes):
         raise ValueError(f"{where} has {X.shape[0]} rows, too few: {sum(sizes)} are needed")
     parts: Parts = {}

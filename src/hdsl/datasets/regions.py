@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 
 
 class RegionRows(NamedTuple):
@@ -59,10 +59,10 @@ def make_regions(
     ((100, 52), 12, True)
     """
     owner = "make_regions"
-    user_input.check_number(owner, "n_rows", n_rows, low=4, integer=True)
+    checks.check_number(owner, "n_rows", n_rows, low=4, integer=True)
     for name, value in (("n_classes", n_classes), ("n_words", n_words), ("n_marks", n_marks)):
-        user_input.check_number(owner, name, value, low=2, integer=True)
-    rng = user_input.generator(random_state)
+        checks.check_number(owner, name, value, low=2, integer=True)
+    rng = checks.generator(random_state)
     regions, is_query = rng.integers(2, size=(2, n_rows))
     classes = rng.integers(n_classes, size=n_rows)
     # The words of a document of class c are those of class c + 1 in the second region.

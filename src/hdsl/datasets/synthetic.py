@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
-from ..core import atoms as atoms_module
+from .. import checks
+from ..solver import atoms as atoms_module
 
 # --- similarity recovery -------------------------------------------------------------------------
 
@@ -75,9 +75,9 @@ def make_recovery(
     ((50, 200), (10, 3), (200, 200), (6, 3))
     """
     owner = "make_recovery"
-    user_input.check_number(owner, "n_rows", n_rows, low=3, integer=True)
-    user_input.check_number(owner, "n_triplets", n_triplets, low=1, integer=True)
-    user_input.check_number(owner, "n_atoms", n_atoms, low=2, integer=True)
+    checks.check_number(owner, "n_rows", n_rows, low=3, integer=True)
+    checks.check_number(owner, "n_triplets", n_triplets, low=1, integer=True)
+    checks.check_number(owner, "n_atoms", n_atoms, low=2, integer=True)
     if not 0.0 < alpha <= 0.5:
         raise ValueError(
             f"The 'alpha' parameter of {owner} must be a float in (0, 0.5]. Got {alpha!r} instead."
@@ -96,7 +96,7 @@ def make_recovery(
             f"{n_atoms} atoms in two blocks of {block_size} features do not fit {n_features} "
             "features: raise n_features to at least 4 * block_size, or change block_size."
         )
-    rng = user_input.generator(random_state)
+    rng = checks.generator(random_state)
     X = _uniform_rows(n_rows, n_features, density, rng)
     if correlation:
         X = _copied_to_the_right(X, correlation, rng)
@@ -245,7 +245,7 @@ def make_links(
         ("n_links", n_links, 2),
         ("n_atoms", n_atoms, 1),
     ):
-        user_input.check_number(owner, name, value, low=low, integer=True)
+        checks.check_number(owner, name, value, low=low, integer=True)
     if density is None:
         # From 0.02 at 5,000 features to 0.002 at a million.
         density = 0.02 * (n_features / 5000) ** (-np.log(10) / np.log(200))
@@ -260,7 +260,7 @@ def make_links(
                 f"The {name!r} parameter of {owner} must be a float in (0, {high:g}). Got "
                 f"{number!r} instead."
             )
-    rng = user_input.generator(random_state)
+    rng = checks.generator(random_state)
     X = _power_law_rows(n_nodes, n_features, density, rng)
     frequency = np.bincount(X.indices, minlength=n_features) / n_nodes
     frequent = np.flatnonzero(frequency >= min_frequency)

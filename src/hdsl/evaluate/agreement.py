@@ -8,11 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from .. import user_input
-from ..core.atoms import NOTHING
-from ..estimators import monitor
+from .. import checks, monitor
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity import LearnedCosine, Rewriter, Similarity, as_rewriter
+from ..solver.atoms import NOTHING
 from ..uncertainty import ErrorComparison
 
 
@@ -56,7 +55,7 @@ def knn_error(
     knn = SimilarityKNeighborsClassifier(
         n_neighbors, similarity=model, cosine=cosine, n_jobs=n_jobs
     ).fit(X, y)
-    user_input.check_one_label_per_row(y_test, np.shape(X_test)[0], "_test")
+    checks.check_one_label_per_row(y_test, np.shape(X_test)[0], "_test")
     return 1.0 - float(knn.score(X_test, y_test))
 
 
@@ -148,9 +147,9 @@ def _check(
     """Return rows, comparisons and weights as arrays; raise ValueError if they do not match."""
     is_estimator = isinstance(model, BaseEstimator)
     owner = model if is_estimator else BaseEstimator()
-    X = sp.csr_array(user_input.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
-    triplets = user_input.check_comparisons(triplets, X.shape[0], "triplets")
-    return X, triplets, user_input.check_weights(sample_weight, len(triplets), "triplet")
+    X = sp.csr_array(checks.check_matrix(owner, X, reset=not is_estimator), dtype=np.float64)
+    triplets = checks.check_comparisons(triplets, X.shape[0], "triplets")
+    return X, triplets, checks.check_weights(sample_weight, len(triplets), "triplet")
 
 
 def _plain(n_features: int, norm: str | None) -> Similarity:

@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from scipy import stats
 from sklearn.base import BaseEstimator
 
-from .. import user_input
-from ..core.columns import drop_unused_columns
+from .. import checks
 from ..similarity import LearnedCosine, as_rewriter, check_result, unit_rows
+from ..solver.columns import drop_unused_columns
 from ..uncertainty import wilson_interval
 
 #: Similarities that are formed at a time: 32 MiB.
@@ -140,15 +140,15 @@ def known_item(
     MRR 1.000 (1.000 to 1.000), found first 100.0 %, in the first ten 100.0 %
     """
     owner = "known_item"
-    user_input.check_number(owner, "share", share, low=0, strict=True, high=1)
-    user_input.check_number(owner, "n_queries", n_queries, low=1, integer=True, words=(None,))
+    checks.check_number(owner, "share", share, low=0, strict=True, high=1)
+    checks.check_number(owner, "n_queries", n_queries, low=1, integer=True, words=(None,))
     is_similarity = _is_similarity(model)
     is_estimator = is_similarity and isinstance(model, BaseEstimator)
     checked = model if is_estimator else BaseEstimator()
-    X = user_input.canonical(user_input.check_matrix(checked, X, reset=not is_estimator))
+    X = checks.canonical(checks.check_matrix(checked, X, reset=not is_estimator))
     X = X.astype(np.float64, copy=False)
     chosen, n_skipped = _choose(X, rows)
-    rng = user_input.generator(random_state)
+    rng = checks.generator(random_state)
     if n_queries is not None and n_queries < len(chosen):
         chosen = np.sort(rng.choice(chosen, n_queries, replace=False))
     query_side, row_side = _sides(model, X.shape[1], is_similarity, cosine)
@@ -214,7 +214,7 @@ def _sides(
                 f"model must return one row per row of X. Got shape {Z.shape} for {X.shape[0]} "
                 "rows."
             )
-        user_input.check_finite(Z, "The transform of X")
+        checks.check_finite(Z, "The transform of X")
         Z = Z.astype(np.float64, copy=False)
         return unit_rows(Z) if cosine else Z
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from .. import user_input
+from .. import checks
 
 MEASURES = ("mrr", "precision", "ndcg")
 
@@ -55,7 +55,7 @@ class RankingQuality:
 
     def values(self, measure: str) -> np.ndarray:
         """Return the value of each query, for "mrr", "precision" or "ndcg"."""
-        user_input.check_word("RankingQuality.values", "measure", measure, MEASURES)
+        checks.check_word("RankingQuality.values", "measure", measure, MEASURES)
         return {
             "mrr": self.reciprocal_ranks,
             "precision": self.precisions,
@@ -113,7 +113,7 @@ def ranking_quality(
     >>> quality.mrr, quality.precision, round(quality.ndcg, 3)
     (0.75, 0.75, 0.693)
     """
-    user_input.check_number("ranking_quality", "k", k, low=1, integer=True)
+    checks.check_number("ranking_quality", "k", k, low=1, integer=True)
     if len(found) != len(relevant) or not len(found):
         raise ValueError(
             f"There are {len(found)} rankings and {len(relevant)} judgements: one of each per "

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
-from ..core.columns import take_columns
+from .. import checks
+from ..solver.columns import take_columns
 
 #: Feature pairs whose columns are multiplied at a time.
 CHUNK = 256
@@ -79,7 +79,7 @@ def _columns_of(X: Any, features: np.ndarray) -> sp.csc_array:
     """Return some columns of X without stored zeros, at no cost per column of X."""
     if not sp.issparse(X):
         return sp.csc_array(np.asarray(X)[:, features], dtype=np.float64)
-    return take_columns(user_input.canonical(X), features).astype(np.float64).tocsc()
+    return take_columns(checks.canonical(X), features).astype(np.float64).tocsc()
 
 
 def _column_products(A: sp.csc_array, ends: np.ndarray) -> np.ndarray:

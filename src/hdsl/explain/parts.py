@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
-from ..core import atoms as atoms_module
+from .. import checks
 from ..similarity import Similarity
+from ..solver import atoms as atoms_module
 from .tables import Block, Readable, as_frame, as_names, pair_names, records, shown, table_of
 
 BY = ("pair", "atom")
@@ -118,8 +118,8 @@ def explain(
       goal ~ profit   -1 -----|
       goal (prior)  +0.5      |++
     """
-    user_input.check_word("explain", "by", by, BY)
-    user_input.check_number("explain", "top", top, low=1, integer=True, words=(None,))
+    checks.check_word("explain", "by", by, BY)
+    checks.check_number("explain", "top", top, low=1, integer=True, words=(None,))
     names = as_names(feature_names, similarity.n_features)
     of = "S(x, y)" if rather_than is None else "S(x, y) - S(x, z)"
     rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]
@@ -183,7 +183,7 @@ def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
             f"{name} must be one row of {similarity.n_features} features, the number that the "
             f"similarity was learned on. Got shape {x.shape}; X[[0]] is one row of a matrix X."
         )
-    row = user_input.canonical(sp.csr_array(x).astype(np.float64))
+    row = checks.canonical(sp.csr_array(x).astype(np.float64))
     return sp.csr_array(similarity.index_rows(row))
 
 

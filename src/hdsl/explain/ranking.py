@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 from ..similarity import Similarity, check_result
 from .effects import count_occurrences
 from .tables import Block, Readable, as_frame, as_names, pair_names, records, shown, table_of
@@ -54,7 +54,7 @@ class Importance(Readable):
 
     def to_frame(self, of: str = "pairs") -> Any:
         """Return one of the tables, "pairs" or "features", as a pandas DataFrame."""
-        user_input.check_word("to_frame", "of", of, ("pairs", "features"))
+        checks.check_word("to_frame", "of", of, ("pairs", "features"))
         return as_frame(getattr(self, of))
 
     def blocks(self) -> list[Block]:
@@ -136,8 +136,8 @@ def importance(
       goal ~ match (2, 2)  +2.372                 |++++++++++++++++++++
       goal ~ profit (2, 3) -1.871 ----------------|
     """
-    user_input.check_number("importance", "top", top, low=1, integer=True, words=(None,))
-    user_input.check_number("importance", "min_rows", min_rows, low=0, integer=True)
+    checks.check_number("importance", "top", top, low=1, integer=True, words=(None,))
+    checks.check_number("importance", "min_rows", min_rows, low=0, integer=True)
     names = as_names(feature_names, similarity.n_features)
     i, j, entries = similarity.entries()
     own = i == j
@@ -174,7 +174,7 @@ def importance(
 
 def _as_rows(X: Any, similarity: Similarity) -> Any:
     """Return X as S compares it, in float64."""
-    X = user_input.canonical(X) if sp.issparse(X) else np.asarray(X)
+    X = checks.canonical(X) if sp.issparse(X) else np.asarray(X)
     d = similarity.n_features
     if X.ndim != 2 or X.shape[1] != d:
         raise ValueError(

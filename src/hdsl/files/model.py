@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from .. import strict_json
-from ..core.atoms import check_atoms
-from ..core.snapshot import nested
-from ..core.trace import NO_CORRECTIONS, check_corrections, check_trace
+from ..solver.atoms import check_atoms
+from ..solver.snapshot import nested
+from ..solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 from .atomic import FilePath
 from .container import FORMAT, Arrays, damaged, read, write
 from .tables import (

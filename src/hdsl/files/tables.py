@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.snapshot import nested, part_of
+from ..solver.snapshot import nested, part_of
 from .container import CODES, Arrays
 
 #: Bytes of a table in memory per byte in the file. An honest table has about 3.

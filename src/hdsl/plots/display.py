@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from .. import user_input
+from .. import checks
 from ..explain import NEGATIVE, POSITIVE
 from ..explain.tables import shown
 from ..similarity import Similarity
@@ -75,7 +75,7 @@ def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: A
 
 def as_matrix(X: Any) -> Any:
     """Return X as a canonical CSR array or a float64 array."""
-    return user_input.canonical(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    return checks.canonical(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
 
 
 def similarity_of(estimator: FittedModel | Similarity) -> Similarity:

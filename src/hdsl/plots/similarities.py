@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from .. import user_input
+from .. import checks
 from ..explain import NEGATIVE, POSITIVE
 from ..similarity import Similarity, row_products
 from .display import Display, FittedModel, as_matrix, legend, similarity_of
@@ -57,8 +57,8 @@ class SimilarityDisplay(Display):
         SimilarityDisplay
         """
         X = as_matrix(X)
-        rng = user_input.generator(random_state)
-        left, right, same = pairs_of_classes(user_input.check_labels(y, X.shape[0]), n_pairs, rng)
+        rng = checks.generator(random_state)
+        left, right, same = pairs_of_classes(checks.check_labels(y, X.shape[0]), n_pairs, rng)
         A, B = X[left], X[right]
         after = similarity_of(estimator).pair_score(A, B)
         return cls(same, row_products(A, B), after).plot(ax)

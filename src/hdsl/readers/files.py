@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 from ..memory import format_bytes
 
 Data = tuple[sp.csr_array, np.ndarray | None]
@@ -30,7 +30,7 @@ BYTES_PER_WORD, BYTES_PER_NUMBER = 64, 32
 OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 
 
-class DataFileError(user_input.WayOutError):
+class DataFileError(checks.WayOutError):
     """A data file that cannot be read as what it should be."""
 
 
@@ -212,17 +212,15 @@ def parse_numbers(text: bytes) -> np.ndarray:
 
 def check_n_features(n_features: int | None) -> None:
     """Raise ValueError unless a number of features is positive or None."""
-    user_input.check_number(
-        "the reader", "n_features", n_features, low=1, integer=True, words=(None,)
-    )
+    checks.check_number("the reader", "n_features", n_features, low=1, integer=True, words=(None,))
 
 
 def as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
     """Return a matrix from a file as a canonical CSR array of finite float64."""
     with parsing(path, "a matrix"):
         if X.format in ("csr", "csc"):
-            user_input.check_structure(X)
-        X = user_input.canonical(X.astype(np.float64))
+            checks.check_structure(X)
+        X = checks.canonical(X.astype(np.float64))
     if n_features is not None:
         if X.shape[1] > n_features:
             raise DataFileError(
@@ -230,10 +228,10 @@ def as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
             )
         X.resize(X.shape[0], n_features)
     try:
-        user_input.check_finite(X, str(path))
+        checks.check_finite(X, str(path))
     except ValueError as error:
         raise DataFileError(str(error)) from None
-    if max(*X.shape, X.nnz) <= user_input.INDEX_LIMIT:
+    if max(*X.shape, X.nnz) <= checks.INDEX_LIMIT:
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     return X
 

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from .. import user_input
+from .. import checks
 from .files import Data, plain_name
 from .matlab import read_mat
 from .matrix_market import read_matrix_market
@@ -65,5 +65,5 @@ def read_matrix(
     if format is None:
         suffix = Path(plain_name(Path(path))).suffix[1:]
         format = suffix if suffix in READERS else "svmlight"
-    user_input.check_word("read_matrix", "format", format, READERS)
+    checks.check_word("read_matrix", "format", format, READERS)
     return READERS[format](path, n_features=n_features, **options)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 from . import files
 from .files import Data, DataFileError
 from .labels import read_labels
@@ -43,7 +43,7 @@ def read_nips2003(
     y : ndarray of shape (n_rows,) or None
         None without a ``.labels`` file.
     """
-    user_input.check_word("read_nips2003", "layout", layout, LAYOUTS)
+    checks.check_word("read_nips2003", "layout", layout, LAYOUTS)
     path, text = files.read_text(path)
     files.check_n_features(n_features)
     if n_features is None:
@@ -82,7 +82,7 @@ def _read_numbers(path: Path, text: bytes, n_features: int | None, layout: str) 
         layout = "binary" if are_indices and (counts != width).any() else "dense"
     if layout == "dense":
         return _dense_rows(path, text, n_features, counts, values)
-    high = user_input.INDEX_LIMIT - 1 if n_features is None else n_features
+    high = checks.INDEX_LIMIT - 1 if n_features is None else n_features
     row = np.repeat(np.arange(len(counts)), counts)
     bad = (values < 1) | (values > high) | (values != np.floor(values))
     bad[1:] |= (np.diff(values) <= 0) & (np.diff(row) == 0)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 from . import files
 from .files import Data, DataFileError
 
@@ -103,7 +103,7 @@ def check_pairs(
 
 def _first_fault(words: list[bytes], n_features: int | None, low: int) -> tuple[str, bytes] | None:
     """Return what was expected, and the first word that is not an ``index:value`` in order."""
-    high = user_input.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
+    high = checks.INDEX_LIMIT - 1 if n_features is None else n_features - 1 + low
     last = low - 1
     for word in words:
         index, _, value = word.partition(b":")

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import strict_json
-from ..user_input import WayOutError
+from ..checks import WayOutError
 from .files import check_expansion
 
 #: For a Parquet file whose columns take far more memory than the file.

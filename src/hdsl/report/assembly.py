@@ -13,7 +13,7 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
-from .. import user_input
+from .. import checks
 from . import content
 
 #: Parts of the script in their order; they share one scope.
@@ -49,7 +49,7 @@ def page(
     >>> page(model, title="Cats & dogs").partition("<title>")[2][:15]
     'Cats &amp; dogs'
     """
-    user_input.check_number("report", "max_items", max_items, low=0, integer=True)
+    checks.check_number("report", "max_items", max_items, low=0, integer=True)
     check_is_fitted(model, "atoms_")
     rows = content.check_rows(model, X, y, texts)
     if X_test is not None or y_test is not None:

@@ -10,13 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
-from .. import user_input
-from ..core.atoms import ZERO
-from ..core.columns import take_columns
-from ..core.trace import NO_ATOM
+from .. import checks
 from ..explain.effects import count_occurrences
 from ..local_similarity import Centers, LocalSimilarity
 from ..similarity import Rewriter, Similarity, check_result
+from ..solver.atoms import ZERO
+from ..solver.columns import take_columns
+from ..solver.trace import NO_ATOM
 from ..uncertainty import compare_errors
 
 #: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
@@ -93,7 +93,7 @@ def check_rows(model: FittedModel, X: Any, y: Any, texts: Any) -> Rows:
             raise ValueError(f"{name} goes with the rows of X, but X is None: pass X too.")
     if X is None:
         return Rows(None, None, None)
-    X = sp.csr_array(user_input.check_matrix(model, X, reset=False))
+    X = sp.csr_array(checks.check_matrix(model, X, reset=False))
     if y is not None:
         y = column_or_1d(y, warn=True)
     if isinstance(texts, str):
@@ -118,9 +118,9 @@ def held_out_errors(model: FittedModel, rows: Rows, X_test: Any, y_test: Any) ->
             "The error is that of test rows whose neighbours are rows of X: X, y, X_test and "
             f"y_test go together. Missing: {missing}."
         )
-    X_test = user_input.check_matrix(model, X_test, reset=False, name="X_test")
+    X_test = checks.check_matrix(model, X_test, reset=False, name="X_test")
     y_test = column_or_1d(y_test, warn=True)
-    user_input.check_one_label_per_row(y_test, X_test.shape[0], "_test")
+    checks.check_one_label_per_row(y_test, X_test.shape[0], "_test")
     return measure_errors(model.similarity_, X, y, sp.csr_array(X_test), y_test, model.n_jobs)
 
 
@@ -160,7 +160,7 @@ def model_parts(
     active = np.unique(atoms[:, :2])
     ends = np.searchsorted(active, atoms[:, :2])
     if rows.X is not None:
-        rows = rows._replace(X=user_input.canonical(similarity.index_rows(rows.X)))
+        rows = rows._replace(X=checks.canonical(similarity.index_rows(rows.X)))
     used, items, regions = active, None, None
     if rows.X is not None and max_items > 0:
         chosen = choose_rows(rows.X, max_items)

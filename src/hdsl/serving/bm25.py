@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from .. import memory, user_input
+from .. import checks, memory
 
 LENGTHS = ("exact", "lucene")
 
@@ -80,15 +80,15 @@ class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self
         """
         name = type(self).__name__
-        user_input.check_number(name, "k1", self.k1, low=0)
-        user_input.check_number(name, "b", self.b, low=0)
+        checks.check_number(name, "k1", self.k1, low=0)
+        checks.check_number(name, "b", self.b, low=0)
         if self.b > 1:
             raise ValueError(
                 f"The 'b' parameter of {name} must be a float in [0, 1]. Got {self.b!r} instead."
             )
-        user_input.check_word(name, "lengths", self.lengths, LENGTHS)
+        checks.check_word(name, "lengths", self.lengths, LENGTHS)
         learned = copy(self)  # self changes at the end, all at once
-        X = self._counts(user_input.check_matrix(learned, X, reset=True))
+        X = self._counts(checks.check_matrix(learned, X, reset=True))
         memory.check_fits(
             f"One number per column of {X.shape[1]}, {name}", 24 * X.shape[1], "auto",
             ("leave out columns without counts",),
@@ -113,7 +113,7 @@ class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_documents, n_features)
         """
         check_is_fitted(self, "idf_")
-        given = user_input.check_matrix(self, X, reset=False)
+        given = checks.check_matrix(self, X, reset=False)
         X = self._counts(given)
         length = np.asarray(X.sum(axis=1, dtype=np.float64)).ravel()
         length = _lucene_lengths(length) if self.lengths == "lucene" else length
@@ -124,10 +124,10 @@ class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         count = X.data.astype(np.float64)
         data = self.idf_[X.indices] * (self.k1 + 1.0) * count / (count + penalty[row])
         Z = sp.csr_array((data.astype(given.dtype), X.indices, X.indptr), shape=X.shape)
-        return user_input.as_user_sparse(Z) if sp.issparse(given) else Z.toarray()
+        return checks.as_user_sparse(Z) if sp.issparse(given) else Z.toarray()
 
     def _counts(self, X: Any) -> sp.csr_array:
-        counts = user_input.canonical(sp.csr_array(X))
+        counts = checks.canonical(sp.csr_array(X))
         if counts.nnz and counts.data.min() < 0:
             raise ValueError(
                 f"Negative values in data passed to {type(self).__name__}: X must hold counts of "

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 from .rows import as_sparse, sparse_rows
 
 #: Rounding to nearest in float32.
@@ -131,11 +131,9 @@ def certified_top_k(
     ([[1]], [[0.9]], [3])
     """
     owner = "certified_top_k"
-    user_input.check_number(owner, "k", k, low=1, integer=True)
-    user_input.check_number(owner, "slack", slack, low=0)
-    user_input.check_number(
-        owner, "max_candidates", max_candidates, low=k, integer=True, words=(None,)
-    )
+    checks.check_number(owner, "k", k, low=1, integer=True)
+    checks.check_number(owner, "slack", slack, low=0)
+    checks.check_number(owner, "max_candidates", max_candidates, low=k, integer=True, words=(None,))
     queries = as_sparse(queries, "queries").astype(np.float64, copy=False)
     documents = _Documents(rows, lengths, queries.shape[1])
     n, k = queries.shape[0], int(k)

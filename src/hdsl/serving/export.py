@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import user_input
+from .. import checks
 from .rows import as_sparse, sparse_rows, to_sparsevec
 
 FORMATS = ("pgvector", "qdrant", "jsonl")
@@ -48,7 +48,7 @@ def export_rows(
     {"id": 0, "label": "pet", "terms": {"dog": 2.0}}
     {"id": 1, "label": "car", "terms": {"red": 1.0}}
     """
-    user_input.check_word("export_rows", "to", to, FORMATS)
+    checks.check_word("export_rows", "to", to, FORMATS)
     X = as_sparse(X, "X")
     columns = {name: list(values) for name, values in (fields or {}).items()}
     for name, values in columns.items():
@@ -98,7 +98,7 @@ def export_query(to: str, query: Any, *, names: Any = None) -> str:
     >>> export_query("qdrant", [[0.0, 2.0, -1.0]])
     '{"indices": [1, 2], "values": [2.0, -1.0]}'
     """
-    user_input.check_word("export_query", "to", to, FORMATS)
+    checks.check_word("export_query", "to", to, FORMATS)
     query = as_sparse(query, "query")
     if query.shape[0] != 1:
         raise ValueError(f"query must have one row. Got {query.shape[0]}.")

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 
 #: Most non-zeros of a sparsevec of pgvector, and of one in its HNSW index.
 SPARSEVEC_LIMIT, HNSW_LIMIT = 16_000, 1_000
@@ -89,7 +89,7 @@ def to_sparsevec(X: Any) -> list[str]:
     """
     X = as_sparse(X, "X")
     with np.errstate(over="ignore", under="ignore"):
-        X = user_input.canonical(X.astype(np.float32))
+        X = checks.canonical(X.astype(np.float32))
     large = np.flatnonzero(~np.isfinite(X.data))
     if len(large):
         row = int(np.searchsorted(X.indptr, large[0], side="right")) - 1
@@ -124,9 +124,9 @@ def to_sparsevec(X: Any) -> list[str]:
 def as_sparse(X: Any, name: str) -> sp.csr_array:
     """Return X as a finite canonical CSR array of floats."""
     X = X if sp.issparse(X) else np.asarray(X)
-    user_input.check_rows(X, name)
+    checks.check_rows(X, name)
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float64)
-    X = user_input.canonical(sp.csr_array(X))
-    user_input.check_finite(X, name)
+    X = checks.canonical(sp.csr_array(X))
+    checks.check_finite(X, name)
     return X

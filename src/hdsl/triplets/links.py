@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 from .rows import group_equal_rows
 from .sampling import draw
 
@@ -56,7 +56,7 @@ def link_triplets(
     >>> link_triplets([[0, 1], [0, 2], [3, 0]], [1, -1, -1], n_per_link=None).tolist()
     [[0, 1, 2], [0, 1, 3]]
     """
-    user_input.check_number(
+    checks.check_number(
         "link_triplets", "n_per_link", n_per_link, low=1, integer=True, words=(None,)
     )
     ends, similar = _check_links(links, signs)
@@ -79,7 +79,7 @@ def link_triplets(
     count = stop - start
     if n_per_link is None:
         count[sign == 0] = 0  # each triplet once, for its positive link
-    rng = user_input.generator(random_state)
+    rng = checks.generator(random_state)
     row, offset = draw(count, link, n_per_link, rng, "n_per_link")
     third = other[by_key[start[row] + offset]]
     second, positive = other[row], sign[row] == 1
@@ -106,8 +106,8 @@ def _check_links(links: Any, signs: Any) -> tuple[np.ndarray, np.ndarray]:
             raise ValueError(
                 f"An adjacency matrix has shape (n_rows, n_rows). links has shape {links.shape}."
             )
-        matrix = user_input.canonical(links)
-        user_input.check_finite(matrix, "links")
+        matrix = checks.canonical(links)
+        checks.check_finite(matrix, "links")
         from_rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
         return np.column_stack([from_rows, matrix.indices]), (matrix.data > 0).astype(np.int64)
     ends = np.asarray(links)

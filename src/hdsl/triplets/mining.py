@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import search, user_input
+from .. import checks, search
 
 
 def neighbor_triplets(
@@ -54,10 +54,10 @@ def neighbor_triplets(
     [[0, 1, 3], [1, 0, 3], [2, 3, 0], [3, 2, 1]]
     """
     for name, value in (("n_targets", n_targets), ("n_impostors", n_impostors)):
-        user_input.check_number("neighbor_triplets", name, value, low=1, integer=True)
-    user_input.check_device("neighbor_triplets", device)
+        checks.check_number("neighbor_triplets", name, value, low=1, integer=True)
+    checks.check_device("neighbor_triplets", device)
     X = _matrix(X) if similarity is None else _matrix(_transformed(X, similarity))
-    codes = user_input.check_labels(y, X.shape[0])
+    codes = checks.check_labels(y, X.shape[0])
     warn_of_single_rows(y, codes)
     same, other = search.neighbors_by_label(
         X, codes, n_targets, n_impostors, n_jobs=n_jobs, device=device, memory_limit=memory_limit
@@ -89,10 +89,10 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
     >>> random_triplets(["a", "a", "b", "b"], n_per_row=1, random_state=0)[:, 1].tolist()
     [1, 0, 3, 2]
     """
-    user_input.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
-    codes = user_input.check_labels(y, len(np.asarray(y)))
+    checks.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
+    codes = checks.check_labels(y, len(np.asarray(y)))
     warn_of_single_rows(y, codes)
-    rng = user_input.generator(random_state)
+    rng = checks.generator(random_state)
     n = len(codes)
     by_class = np.argsort(codes, kind="stable")
     place = np.empty(n, dtype=np.int64)
@@ -112,8 +112,8 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
 def _matrix(X: Any) -> sp.csr_array:
     """Return X as a canonical float64 CSR array."""
     X = X if sp.issparse(X) else sp.csr_array(np.asarray(X, dtype=np.float64))
-    X = user_input.canonical(X).astype(np.float64, copy=False)
-    user_input.check_finite(X)
+    X = checks.canonical(X).astype(np.float64, copy=False)
+    checks.check_finite(X)
     return X
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import user_input
+from .. import checks
 from ..readers import tables
 from .judgements import Judgements
 from .sampling import draw
@@ -51,7 +51,7 @@ def graded_triplets(
     >>> T.tolist(), weights.tolist()
     ([[0, 3, 1], [0, 2, 1], [0, 2, 3]], [1.0, 3.0, 2.0])
     """
-    user_input.check_number(
+    checks.check_number(
         "graded_triplets", "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
     )
     names = {"anchor": anchor, "item": item, "grade": grade}
@@ -63,7 +63,7 @@ def graded_triplets(
         tables.row_numbers(data, item, index),
         tables.numbers(data, grade),
         n_per_anchor,
-        user_input.generator(random_state),
+        checks.generator(random_state),
     )
     if len(judgements.triplets) == 0:
         raise ValueError("No triplet can be built: no anchor has two items of different grades.")

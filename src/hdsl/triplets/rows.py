@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, overload
 import numpy as np
 import scipy.sparse as sp
 
-from .. import user_input
+from .. import checks
 from .judgements import Judgements
 
 
@@ -87,8 +87,8 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
     >>> deduplicate([[0, 1, 2, 3], [1, 0, 3, 2]]).triplets.tolist()
     [[0, 1, 2, 3]]
     """
-    array = user_input.check_comparisons(triplets, user_input.INDEX_LIMIT)
-    weights = user_input.check_weights(weights, len(array), _noun(array))
+    array = checks.check_comparisons(triplets, checks.INDEX_LIMIT)
+    weights = checks.check_weights(weights, len(array), _noun(array))
     weights = np.ones(len(array)) if weights is None else weights
     opposite = [0, 2, 1] if array.shape[1] == 3 else [2, 3, 0, 1]
     if array.shape[1] == 4:
@@ -220,9 +220,9 @@ class PointKFold:
         train, test : Side
             ``rows, triplets, weights``: ``fit(X[rows], triplets=triplets, sample_weight=weights)``.
         """
-        array = user_input.check_comparisons(triplets, n_rows)
+        array = checks.check_comparisons(triplets, n_rows)
         noun = _noun(array)
-        weights = user_input.check_weights(weights, len(array), noun)
+        weights = checks.check_weights(weights, len(array), noun)
         splits = list(self.split(np.empty((n_rows, 0)), y))
         # Check all splits before the first is used, not after hours of fitting.
         for k, (train, test) in enumerate(splits):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .. import user_input
+from .. import checks
 
 
 def draw(
@@ -22,7 +22,7 @@ def draw(
     stop = np.cumsum(count)
     total = int(stop[-1]) if len(stop) else 0
     if n is None:
-        if total > user_input.INDEX_LIMIT:
+        if total > checks.INDEX_LIMIT:
             raise ValueError(
                 f"{total} triplets would be made, more than can be handled: set {parameter}."
             )

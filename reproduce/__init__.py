@@ -1,0 +1,116 @@
+"""The paper's experiments and some beyond it, one module each.
+
+``python -m reproduce NAME …`` (or ``hdsl reproduce``) runs them; see `runner` for what a
+module offers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import cast
+
+from . import results, runner
+from .runner import Experiment, Settings
+from .sets import MissingDataError
+
+#: In the order of the paper; those from "judgements" on go beyond it.
+NAMES = (
+    "recovery",
+    "links",
+    "knn",
+    "svm",
+    "features",
+    "sparsity",
+    "dimension",
+    "complexity",
+    "judgements",
+    "quality",
+    "rivals",
+    "defaults",
+    "cisi",
+    "phase",
+    "local",
+    "classification",
+)
+
+LISTED = ", ".join(NAMES)
+
+
+def load(name: str) -> Experiment:
+    """Return the module of an experiment."""
+    return cast(Experiment, importlib.import_module(f"{__name__}.{name}"))
+
+
+def reproduce(name: str, settings: Settings) -> Path:
+    """Run an experiment and return the path of its page; finished cells are not computed again."""
+    experiment = load(name)
+    lines = runner.run(name, experiment, settings)
+    return results.write(name, experiment.TITLE, experiment.publish(settings, lines), settings)
+
+
+def reproduce_all(names: Sequence[str], settings: Settings, say: Callable[[str], None]) -> int:
+    """Run experiments by name and print their pages; return the exit code.
+
+    Parameters
+    ----------
+    names : sequence of str
+        "all" is all of them.
+    settings : Settings
+    say : callable
+        Takes a message for the user.
+    """
+    wanted = NAMES if "all" in names else tuple(names)
+    unknown = [name for name in wanted if name not in NAMES]
+    if unknown:
+        raise ValueError(f"There is no experiment {unknown[0]!r}: choose from all, {LISTED}.")
+    if settings.jobs < 1:
+        raise ValueError(f"--jobs must be 1 or more. Got {settings.jobs}.")
+    n_left_out = 0
+    for name in wanted:
+        try:
+            page = reproduce(name, settings)
+        except MissingDataError as error:
+            say(f"{name} is left out: {error}")
+            n_left_out += 1
+        except runner.OtherSizeError as error:
+            say(f"{name} is not run: {error}")
+            return 2
+        except KeyboardInterrupt:
+            say(
+                f"{name} was interrupted: finished cells are in {settings.out / name}.jsonl, and "
+                "the same command continues from there."
+            )
+            return 130
+        else:
+            print(page.read_text(encoding="utf-8"), flush=True)
+            say(f"written to {page}")
+    return 2 if n_left_out == len(wanted) else 0
+
+
+def default_folder(quick: bool) -> Path:
+    """Return the folder of the results where none is named."""
+    return Path("results/quick" if quick else "results")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run experiments by name; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="python -m reproduce",
+        description="Run the paper's experiments; finished cells are not computed again.",
+    )
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"all, or one of {LISTED}")
+    parser.add_argument("--data", type=Path, help="folder of the real data sets")
+    parser.add_argument("--out", type=Path, help="folder of the results (results, results/quick)")
+    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
+    parser.add_argument("--quick", action="store_true", help="a smaller version, under a minute")
+    given = parser.parse_args(arguments)
+    out = given.out or default_folder(given.quick)
+    settings = Settings(out, given.data, given.jobs, given.quick)
+    try:
+        return reproduce_all(given.names, settings, lambda said: print(said, file=sys.stderr))
+    except ValueError as error:
+        parser.error(str(error))

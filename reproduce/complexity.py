@@ -1,0 +1,261 @@
+"""Seconds and memory of an iteration, against the paper's table of complexities."""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hdsl import memory
+from hdsl.baselines import PAPER_MODEL
+from hdsl.cpu import memory as cpu_memory
+from hdsl.datasets import Recovery, make_recovery
+from hdsl.hdsl import HDSL
+from hdsl.plots import COLORS, MARKERS
+
+from .results import Results, Table, shared_legend
+from .runner import Cell, Line, Settings, finished
+
+TITLE = "Cost of an iteration"
+
+
+class Variant(NamedTuple):
+    """A line of the paper's table."""
+
+    oracle: str
+    batch: bool
+    time: str
+    time_exponents: Mapping[str, int]
+    memory: str
+    memory_exponents: Mapping[str, int]
+
+
+VARIANTS = {
+    "exact": Variant(
+        "exact", False,
+        "Ts² + Tk", {"T": 1, "s": 2, "d": 0, "k": 1}, "Ts² + k", {"T": 1, "s": 2, "d": 0},
+    ),
+    "mini-batch": Variant(
+        "exact", True,
+        "Ms² + Tk", {"T": 1, "s": 2, "M": 1, "d": 0, "k": 1},
+        "T + Ms² + k", {"T": 1, "s": 2, "M": 1, "d": 0},
+    ),
+    "heuristic": Variant(  # the paper has it with a mini-batch only; here M = T
+        "heuristic", False,
+        "Ts + Tk", {"T": 1, "s": 1, "d": 0, "k": 1}, "Ts + k", {"T": 1, "s": 1, "d": 0},
+    ),
+    "mini-batch + heuristic": Variant(
+        "heuristic", True,
+        "Ms + Tk", {"T": 1, "s": 1, "M": 1, "d": 0, "k": 1},
+        "T + Ms + k", {"T": 1, "s": 1, "M": 1, "d": 0},
+    ),
+}  # fmt: skip
+
+#: Triplets, non-zeros per row, triplets per batch, features: one varies at a time.
+BASE = {"T": 40_000, "s": 40, "M": 2_000, "d": 8_000}
+FACTORS = (0.25, 0.5, 2.0, 4.0)
+N_ROWS = 2_000
+
+QUICK_BASE = {"T": 4_000, "s": 20, "M": 500, "d": 2_000}
+QUICK_FACTORS = (0.5, 2.0)
+QUICK_ROWS = 400
+
+#: The iterations that are timed, without the first, which are not typical. A run ends after LAST,
+#: that of BASE after LONG, to show the effect of k; a slow one ends after LIMIT seconds.
+FIRST, LAST, LONG = 5, 60, 512
+LIMIT, LONG_LIMIT = 1.5, 5.0
+
+#: Number of equal runs. The shortest time of each iteration counts: it was disturbed least.
+REPEATS = 3
+
+#: Iterations whose mean shows the effect of k.
+WINDOWS = tuple((k, 2 * k) for k in (8, 16, 32, 64, 128, 256))
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return variants at all sizes; neighbours of the same size share their data."""
+    base, factors = (QUICK_BASE, QUICK_FACTORS) if settings.quick else (BASE, FACTORS)
+    sizes = [base]
+    sizes += [{**base, name: int(base[name] * factor)} for name in base for factor in factors]
+    return [
+        {"variant": name, **size}
+        for size in sizes
+        for name, variant in VARIANTS.items()
+        if variant.batch or size["M"] == base["M"]
+    ]
+
+
+def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
+    """Return CPU seconds per iteration, and the peak of memory beyond X and the triplets."""
+    variant = VARIANTS[cell["variant"]]
+    quick = settings.quick
+    made = _made(QUICK_ROWS if quick else N_ROWS, cell["d"], cell["s"], cell["T"])
+    at_base = all(cell[name] == value for name, value in (QUICK_BASE if quick else BASE).items())
+    least, limit = (WINDOWS[2][1], LONG_LIMIT) if at_base else (2 * FIRST, LIMIT)
+    batch_size = cell["M"] if variant.batch else None
+    clock: list[float] = []
+
+    def tick(state: Any) -> bool:
+        # Seconds of this process alone: other work on the machine does not count.
+        clock.append(time.process_time())
+        return len(clock) > least and clock[-1] - clock[0] > limit
+
+    def fit(max_iter: int, callback: Any = None) -> None:
+        model = HDSL(
+            scale=100.0, prior=0.0, oracle=variant.oracle, batch_size=batch_size, tol=0.0,
+            **PAPER_MODEL,
+            max_iter=max_iter, callback=callback, random_state=0, n_jobs=1,
+        )  # fmt: skip
+        finished(model.fit(made.X, triplets=made.triplets))
+
+    fit(1)  # loads the compiled code
+    # All arrays of a fit exist after the first iterations.
+    tracemalloc.start()
+    fit(3)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    taken = np.full(LONG, np.inf)
+    for _ in range(1 if quick else REPEATS):
+        clock.clear()
+        fit((LONG if at_base else LAST) // (4 if quick else 1), tick)
+        n = min(len(taken), len(clock) - 1)
+        taken = np.minimum(taken[:n], np.diff(clock)[:n])
+    windows = [window for window in WINDOWS if window[1] <= len(taken)]
+    return {
+        "seconds_an_iteration": float(taken[FIRST:LAST].mean()),
+        "by_k": [[np.sqrt(a * b), float(taken[a:b].mean())] for a, b in windows] if at_base else [],
+        "peak": peak,
+        "estimate": cpu_memory.estimate(
+            made.X, made.triplets, batch_size=batch_size, prior=False
+        ).total,
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def _made(n_rows: int, d: int, s: int, n_triplets: int) -> Recovery:
+    return make_recovery(n_rows, d, n_triplets=n_triplets, density=s / d, random_state=0)
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+def publish(settings: Settings, lines: list[Line]) -> Results:
+    """Return exponents beside the paper's, and the times and sizes they were fitted to."""
+    base = QUICK_BASE if settings.quick else BASE
+    seconds = {name: _curves(lines, name, base, "seconds_an_iteration") for name in VARIANTS}
+    for name, curves in seconds.items():
+        curves["k"] = np.array(_at(lines, name, base)["by_k"])
+    peaks = {name: _curves(lines, name, base, "peak") for name in VARIANTS}
+    sizes = ", ".join(f"{name} = {value:,}" for name, value in base.items())
+    time_table = Table(
+        "time",
+        ["variant", "paper", *(f"exponent of {name}" for name in (*base, "k")), "ms per iteration"],
+        [
+            [
+                name,
+                variant.time,
+                *_exponents(seconds[name], variant.time_exponents, (*base, "k")),
+                f"{1000 * _at(lines, name, base)['seconds_an_iteration']:.1f}",
+            ]
+            for name, variant in VARIANTS.items()
+        ],
+        [
+            f"Exponents fitted to CPU seconds when one size varies around {sizes}; in parentheses "
+            "the largest that the paper's term allows. T: triplets, s: non-zeros a row, M: "
+            "triplets in a batch, d: features, k: iterations so far. The milliseconds, with one "
+            "thread, are those at these sizes.",
+            "Exponents are lower than the paper's where the cost is not that of the paper's term: "
+            "slopes are summed into one number a pair of rows, so that a row of the gradient costs "
+            "one pass over X at most, whatever T is; the exact search remembers the best value of "
+            "every row, bounds how much it can have risen, and looks at few rows again; terms of "
+            "active atoms are kept, so that k costs little; and what is left is the constant cost "
+            "of a step.",
+            "A mini-batch saves nothing here: its pairs of rows are numbered anew, and an exact "
+            "search of it can remember nothing, so that it computes all rows of the gradient. "
+            "There are two ways to, sparse and dense; where the search passes from one to the "
+            "other its curve jumps, and is no power.",
+        ],
+    )
+    memory_table = Table(
+        "memory",
+        ["variant", "paper", *(f"exponent of {name}" for name in base), "measured", "estimated"],
+        [
+            [
+                name,
+                variant.memory,
+                *_exponents(peaks[name], variant.memory_exponents, tuple(base)),
+                *(memory.format_bytes(_at(lines, name, base)[k]) for k in ("peak", "estimate")),
+            ]
+            for name, variant in VARIANTS.items()
+        ],
+        [
+            "Largest sum of all arrays of a fit, beyond X and the triplets, as Python counts them, "
+            "and what the library says beforehand. No pair of features is ever stored: s² does not "
+            "occur.",
+        ],
+    )
+    figures = {
+        "time": lambda figure: _draw(figure, seconds, "CPU seconds an iteration"),
+        "memory": lambda figure: _draw(figure, peaks, "bytes"),
+    }
+    return Results([time_table, memory_table], figures)
+
+
+def _at(lines: list[Line], variant: str, size: Mapping[str, int]) -> Line:
+    return next(line for line in lines if line["cell"] == {"variant": variant, **size})
+
+
+def _curves(
+    lines: list[Line], variant: str, base: Mapping[str, int], what: str
+) -> dict[str, np.ndarray]:
+    """Return, for each size that varies, its values and the costs, shape (n_values, 2)."""
+    curves = {}
+    for name in base:
+        points = [
+            (line["cell"][name], line[what])
+            for line in lines
+            if line["cell"] == {"variant": variant, **base, name: line["cell"][name]}
+        ]
+        if len(points) > 1:
+            curves[name] = np.array(sorted(points), dtype=float)
+    return curves
+
+
+def exponent(points: np.ndarray) -> float:
+    """Return the slope of a straight line through the logarithms.
+
+    Examples
+    --------
+    >>> round(exponent(np.array([[1.0, 3.0], [2.0, 12.0], [4.0, 48.0]])), 6)
+    2.0
+    """
+    value, cost = np.log(points).T
+    return float(np.polyfit(value, cost, 1)[0])
+
+
+def _exponents(
+    curves: dict[str, np.ndarray], paper: Mapping[str, int], names: tuple[str, ...]
+) -> list[str]:
+    return [
+        f"{exponent(curves[name]):.2f} ({paper[name]})" if name in paper else "–" for name in names
+    ]
+
+
+def _draw(figure: Any, curves: dict[str, dict[str, np.ndarray]], label: str) -> None:
+    names = [name for name in (*BASE, "k") if any(name in own for own in curves.values())]
+    figure.set_size_inches(2.4 * len(names), 3.4)
+    axes = figure.subplots(1, len(names), sharey=True)
+    for ax, name in zip(axes, names, strict=True):
+        ax.set(xscale="log", yscale="log", xlabel=name)
+        for (variant, own), color, marker in zip(curves.items(), COLORS, MARKERS, strict=False):
+            if name in own:
+                ax.plot(*own[name].T, color=color, marker=marker, ms=4, lw=1.3, label=variant)
+        values = sorted({v for own in curves.values() if name in own for v in own[name][:, 0]})
+        ax.set_xticks(values, [f"{value:,.0f}" for value in values], rotation=45)
+        ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
+    axes[0].set_ylabel(label)
+    shared_legend(figure, axes[0], "upper")

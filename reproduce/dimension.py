@@ -1,0 +1,359 @@
+"""The paper's figure of 3-NN errors by the number of dimensions: HDSL, projections, OASIS on them.
+
+HDSL is the run of the experiment `knn`, at the scale chosen on its validation rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from hdsl import baselines
+from hdsl.plots import COLORS
+from hdsl.triplets import neighbor_triplets, random_triplets
+
+from . import knn, runner, sets
+from .projections import EXACT, ITERATIONS, project
+from .results import (
+    Results,
+    Table,
+    by_set_and_method,
+    panels,
+    percent,
+    reported,
+    set_names,
+    shared_legend,
+)
+from .runner import Cell, Line, Settings
+from .sets import Parts
+
+TITLE = "Errors of 3 nearest neighbours by the number of dimensions, in percent"
+
+DIMENSIONS = (10, 20, 50, 100, 200, 500, 1000, 2000)
+
+#: The paper's grid.
+AGGRESSIVENESS = tuple(10.0**e for e in range(-9, 3))
+
+#: Draws of a random projection, alone and with OASIS, where the first draw chooses C for all.
+DRAWS, OASIS_DRAWS = 5, 3
+
+#: Steps of OASIS, and the limit of steps times dimensions.
+STEPS, WORK = 50_000, 25_000_000
+
+#: Number of models along the path of HDSL.
+MARKS = 30
+
+LABELS = {
+    "hdsl": "HDSL, along its run",
+    "components": "HDSL, leading directions",
+    "rp": "RP",
+    "pca": "PCA",
+    "rp_oasis": "RP+OASIS",
+    "pca_oasis": "PCA+OASIS",
+}
+
+
+# --- cells ---------------------------------------------------------------------------------------
+
+
+def cells(settings: Settings) -> list[Cell]:
+    """Return HDSL and the projections of every set, then OASIS on them.
+
+    The projections come first, so that their files exist when OASIS needs them. Missing models of
+    HDSL are computed here, by all processes.
+    """
+    names = sets.present(settings, sets.PAPER[::3] if settings.quick else sets.PAPER)
+    for name in names:
+        knn.chosen_model(settings, name)
+    n_draws, n_oasis = (2, 2) if settings.quick else (DRAWS, OASIS_DRAWS)
+    todo: list[Cell] = [{"set": name, "method": "pca"} for name in names]
+    todo += [{"set": name, "method": "hdsl"} for name in names]
+    todo += [
+        {"set": name, "method": "rp", "draw": draw} for name in names for draw in range(n_draws)
+    ]
+    known = runner.read(settings, "dimension")
+    for name in names:
+        grids = _grids(settings, name, "rp_oasis")
+        todo += chain(*_grids(settings, name, "pca_oasis"), *grids)
+        keys = [[runner.key(cell) for cell in grid] for grid in grids]
+        there = [of for of in keys if known.keys() >= set(of)]
+        best = [knn.chosen([known[key] for key in of])["cell"] for of in there]
+        # Cells of a draw come together, since they share its projection.
+        todo += [{**cell, "draw": draw} for draw in range(1, n_oasis) for cell in best]
+    return todo
+
+
+def _grids(settings: Settings, name: str, method: str) -> list[list[Cell]]:
+    """Return, for each number of dimensions, the cells that choose C."""
+    costs = AGGRESSIVENESS[3::4] if settings.quick else AGGRESSIVENESS
+    return [
+        [{"set": name, "method": method, "dimensions": n, "C": C, "draw": 0} for C in costs]
+        for n in _dimensions(settings, name, method)
+    ]
+
+
+def _dimensions(settings: Settings, name: str, method: str) -> list[int]:
+    """Return the numbers of dimensions; PCA has at most one less than rows."""
+    every = DIMENSIONS[:5:2] if settings.quick else DIMENSIONS
+    if not method.startswith("pca"):
+        return list(every)
+    most = len(sets.load(settings, name).y) - 1
+    return list(dict.fromkeys(min(n, most) for n in every))
+
+
+def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
+    """Return the errors of one cell; one of HDSL or of a projection has all dimensions."""
+    method, name = cell["method"], cell["set"]
+    if method == "hdsl":
+        return _hdsl(settings, name)
+    whole = _projected(settings, name, method.split("_")[0], cell.get("draw", 0))
+    if method in ("rp", "pca"):
+        return {
+            "curve": [
+                {"dimensions": n, **knn.errors(_cut(whole, n, method))}
+                for n in _dimensions(settings, name, method)
+            ]
+        }
+    return _oasis(settings, cell, _cut(whole, cell["dimensions"], method))
+
+
+# --- HDSL ----------------------------------------------------------------------------------------
+
+
+def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
+    """Return errors along the path, by the rank of M, and of its last M cut to fewer directions."""
+    parts, model = sets.load(settings, name), knn.chosen_model(settings, name)
+    last = len(model.trace_) - 1
+    marks = np.unique(np.geomspace(1, last, 8 if settings.quick else MARKS).round().astype(int))
+    path = []
+    for k in sorted({*marks.tolist(), int(model.n_iter_)}):
+        similarity = model.at(k).similarity_
+        point = {"n_iter": k, "dimensions": rank(similarity.atoms)}
+        path.append({**point, **knn.errors(parts, similarity)})
+    full = rank(model.atoms_)
+    few = [n for n in _dimensions(settings, name, "hdsl") if n < full]
+    similarity = model.similarity_
+    used, directions = similarity.directions(max([*few, 1]))
+    projected = parts.map(lambda rows: np.asarray(rows[:, used] @ directions))
+    return {
+        "dot": knn.errors(parts),
+        "kept": full,
+        "path": path,
+        "components": [
+            *({"dimensions": n, **knn.errors(_cut(projected, n))} for n in few),
+            {"dimensions": full, **knn.errors(parts, similarity)},
+        ],
+    }
+
+
+def rank(atoms: np.ndarray) -> int:
+    """Return the rank of a sum of atoms with positive weights, whatever these are.
+
+    A connected part of the graph of pairs has full rank, unless flipping the signs of some of its
+    features makes all its atoms e_i - e_j: then it has one less. To find these parts, take two
+    copies of the features, where e_i + e_j links to the other copy: such a part falls in two.
+
+    Parameters
+    ----------
+    atoms : ndarray of shape (n_atoms, 3)
+        Rows (i, j, sign).
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> rank(np.array([[0, 1, -1], [1, 2, -1], [0, 2, -1]]))
+    2
+    >>> rank(np.array([[0, 1, -1], [1, 2, -1], [0, 2, 1]]))
+    3
+    """
+    used, place = np.unique(atoms[:, :2], return_inverse=True)
+    n, (i, j) = len(used), place.reshape(-1, 2).T
+    shift = n * (atoms[:, 2] > 0)
+    twice = np.append(i, i + n), np.append(j + shift, j + n - shift)
+    return n + _n_parts(i, j, n) - _n_parts(*twice, 2 * n)
+
+
+def _n_parts(i: np.ndarray, j: np.ndarray, n: int) -> int:
+    links = sp.coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
+    return int(connected_components(links, directed=False, return_labels=False))
+
+
+# --- projections ---------------------------------------------------------------------------------
+
+
+def _cut(parts: Parts, n: int, method: str = "pca") -> Parts:
+    """Return the first n dimensions; a random projection is scaled to that number."""
+    factor = np.sqrt(parts.X.shape[1] / n) if method.startswith("rp") else 1.0
+    return parts.map(lambda rows: factor * rows[:, :n].astype(np.float64))
+
+
+@lru_cache(maxsize=1)
+def _projected(settings: Settings, name: str, method: str, draw: int) -> Parts:
+    """Return the rows in the most dimensions that are tried; fewer are the first of them."""
+    return project(settings, name, method, _dimensions(settings, name, method)[-1], draw)
+
+
+# --- OASIS ---------------------------------------------------------------------------------------
+
+
+class _Run(NamedTuple):
+    """OASIS with some C; `settled` if no step is as long as C, so a larger C changes nothing."""
+
+    C: float
+    W: np.ndarray
+    answer: dict[str, Any]
+    settled: bool
+
+
+#: The last run in this process, by its cell without C.
+_last: dict[tuple[Any, ...], _Run] = {}
+
+
+def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
+    n, draw, C = cell["dimensions"], cell["draw"], cell["C"]
+    problem = (settings, cell["set"], cell["method"], n, draw)
+    before = _last.get(problem)
+    if before is not None and before.C >= C:
+        before = None
+    if before is not None and before.settled:
+        return before.answer
+    steps = 2000 if settings.quick else min(STEPS, WORK // n)
+    triplets = _triplets(settings, cell["set"], draw)
+    model = baselines.OASIS(C, n_steps=steps, random_state=draw).fit(parts.X, triplets=triplets)
+    W = model.similarity_.matrix
+    # Steps are min(C, …): if C had shortened one before, a larger C would change W.
+    settled = before is not None and np.array_equal(before.W, W)
+    if before is not None and settled:
+        answer = before.answer
+    else:
+        answer = {**knn.errors(parts, model.similarity_), "n_features": n, "n_steps": steps}
+    _last.clear()
+    _last[problem] = _Run(C, W, answer, settled)
+    return answer
+
+
+@lru_cache(maxsize=1)
+def _triplets(settings: Settings, name: str, draw: int) -> np.ndarray:
+    """Return the triplets of the rows before projection, made as in the paper."""
+    parts = sets.load(settings, name)
+    if parts.mining.get("mining") == "random":
+        return random_triplets(parts.y, 20, random_state=draw)
+    return neighbor_triplets(parts.X, parts.y)
+
+
+# --- results -------------------------------------------------------------------------------------
+
+
+class Point(NamedTuple):
+    """Errors of all draws in a number of dimensions, and the chosen C."""
+
+    dimensions: int
+    errors: list[float]
+    C: float | None = None
+
+
+Curves = dict[str, list[Point]]
+
+
+def publish(settings: Settings, lines: list[Line]) -> Results:
+    """Return the table of errors, the table of choices, and the curves."""
+    by = by_set_and_method(lines)
+    names = set_names(lines)
+    every = _dimensions(settings, names[0], "hdsl")
+    found, rows, choices = {}, [], []
+    for name in names:
+        hdsl = by[name, "hdsl"][0]
+        where = reported(hdsl["dot"])
+        curves = {method: list(_curve(by, name, method, where)) for method in LABELS}
+        found[name] = curves, hdsl["dot"][where]
+        for method, label in LABELS.items():
+            points = {point.dimensions: point for point in curves[method]}
+            if method == "hdsl":
+                texts, last = _along(hdsl, every, where), hdsl["kept"]
+            else:
+                texts = [_percent(points.get(n)) for n in every]
+                last = max(points)
+            most = "" if last in every else f"{_percent(points.get(last))} [{last}]"
+            rows.append([name, where, label, *texts, most])
+            if method.endswith("oasis"):
+                costs = [f"{points[n].C:g}" if n in points else "–" for n in every]
+                choices.append([name, label, *costs])
+    numbers = list(map(str, every))
+    return Results(
+        [
+            Table("errors", ["set", "", "method", *numbers, "most"], rows, _NOTES),
+            Table("choices", ["set", "C of", *numbers], choices),
+        ],
+        {"errors": lambda figure: _draw(figure, found)},
+    )
+
+
+_NOTES = (
+    "HDSL along its run: the last model of the path whose M has no more than so many dimensions "
+    "(its rank), and in the last column the model that the validation rows chose, with its rank. "
+    "Leading directions: that model, cut to its largest eigenvalues.",
+    f"OASIS: C in {{10⁻⁹, …, 10²}} chosen on the validation rows for each number of dimensions; "
+    f"{STEPS:,} steps, and at most {WORK:,} / dimensions. Where no step was as long as C, larger "
+    "ones lead to the same result and are not run. Triplets are those of the rows before they "
+    "are projected.",
+    f"RP: {DRAWS} draws, {OASIS_DRAWS} with OASIS, for which the first chooses C; ± is their "
+    "standard deviation. A draw has all its dimensions at once, and fewer are the first of them.",
+    f"PCA: centred; of more than {EXACT:,} rows (rcv1_2) by {ITERATIONS} subspace iterations, "
+    "which leave the last dimensions a little short of variance. There is at most one dimension "
+    "less than rows, which the last column has.",
+    "Test rows where labels were published, else validation rows, which then flatters what was "
+    "chosen on them.",
+)
+
+
+def _curve(
+    by: dict[tuple[str, str], list[Line]], name: str, method: str, where: str
+) -> Iterator[Point]:
+    """Yield the points of a method."""
+    if method.endswith("oasis"):
+        lines = by[name, method]
+        for n in dict.fromkeys(line["cell"]["dimensions"] for line in lines):
+            these = [line for line in lines if line["cell"]["dimensions"] == n]
+            C = knn.chosen([line for line in these if line["cell"]["draw"] == 0])["cell"]["C"]
+            yield Point(n, [line[where] for line in these if line["cell"]["C"] == C], C)
+    elif method in ("rp", "pca"):
+        for points in zip(*(line["curve"] for line in by[name, method]), strict=True):
+            yield Point(points[0]["dimensions"], [point[where] for point in points])
+    else:
+        for point in by[name, "hdsl"][0]["path" if method == "hdsl" else method]:
+            yield Point(point["dimensions"], [point[where]])
+
+
+def _along(line: Line, every: list[int], where: str) -> list[str]:
+    """Return, for each number of dimensions, the error of the last model that has no more."""
+    texts = []
+    for n in every:
+        errors = [point[where] for point in line["path"] if point["dimensions"] <= n]
+        enough = max(point["dimensions"] for point in line["path"]) >= n
+        texts.append(percent(errors[-1]) if errors and enough else "–")
+    return texts
+
+
+def _percent(point: Point | None) -> str:
+    return "–" if point is None else percent(point.errors)
+
+
+def _draw(figure: Any, found: dict[str, tuple[Curves, float]]) -> None:
+    styles = dict(zip(LABELS, ("-", "--", ":", ":", "-.", "-."), strict=True))
+    for axis, (name, (curves, dot)) in panels(figure, list(found.items()), (4.0, 3.2)):
+        axis.axhline(100 * dot, color="0.6", lw=1, label="DOT, all dimensions")
+        for (method, points), color in zip(curves.items(), COLORS, strict=False):
+            n = [point.dimensions for point in points]
+            mean = [100 * np.mean(point.errors) for point in points]
+            axis.plot(n, mean, color=color, ls=styles[method], lw=1.5, label=LABELS[method])
+        axis.set(title=name, xscale="log", xlabel="dimensions", ylabel="error, %")
+    shared_legend(figure, axis, "lower")

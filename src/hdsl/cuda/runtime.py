@@ -1,0 +1,419 @@
+"""A graphics card as the solver knows it: arrays, launches of kernels, copies, waits.
+
+Everything that knows CuPy is here. Kernels are C++ (``kernels/*.cu``), compiled on first use by
+CuPy, which keeps the result on disk. They read and write arrays and never return anything. Integer
+arguments are ``long long`` and others ``double``; a block has THREADS threads.
+
+Work is queued and runs in order; the host goes on meanwhile. ``wait`` and ``download`` wait for it.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from collections.abc import Callable
+from contextlib import suppress
+from functools import cached_property, wraps
+from importlib import resources
+from typing import Any, Protocol
+
+import numpy as np
+
+from ..memory import NotEnoughMemory
+
+#: An array on a device: has shape, dtype, size and nbytes, and slices along its first axis.
+Array = Any
+
+#: Threads of a block, as the kernels assume.
+THREADS = 256
+
+#: The files of the kernels, in the order in which the compiler sees them.
+SOURCES = (
+    "base.cu",
+    "comparisons.cu",
+    "gather.cu",
+    "climb.cu",
+    "setup.cu",
+    "corrective.cu",
+    "search.cu",
+)
+
+#: Ends the name of a kernel that reads values of X as float; such kernels are compiled when a fit
+#: asks for them.
+SINGLE = "_float32"
+
+#: No multiplication is fused with an addition: the same bits on every card.
+COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
+
+#: A recorded queue of work is captured as a graph at this use; what is used less often is not worth
+#: it.
+CAPTURE_AT = 3
+
+
+#: What kernels get for an array that is not there.
+_NO_ARRAY = np.uint64(0)
+
+
+class DeviceError(ValueError):
+    """There is no graphics card that can be used, or no library to use it."""
+
+
+class BrokenDeviceError(RuntimeError):
+    """A graphics card failed in the middle of work."""
+
+
+class DeviceMemoryError(MemoryError):
+    """A graphics card ran out of memory in the middle of work."""
+
+
+def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of a device raise errors of ours, which say what to do, in place of CuPy's."""
+
+    @wraps(method)
+    def call(self: Device, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as error:
+            if not type(error).__module__.startswith("cupy"):
+                raise
+            if isinstance(error, MemoryError) or "cudaErrorMemoryAllocation" in str(error):
+                raise DeviceMemoryError(
+                    f"The GPU {self.name} ran out of memory: {error}. Other work may use it too: "
+                    "try again later, give fewer comparisons or rows, or take device='cpu'."
+                ) from error
+            raise BrokenDeviceError(
+                f"The GPU {self.name} failed: {error}. Nothing that was fitted before is lost. "
+                "device='cpu' works, and goes on from a checkpoint= of the run; the GPU may need "
+                "a new process."
+            ) from error
+
+    return call
+
+
+def source(*, single: bool = False) -> str:
+    """Return the source of all kernels, or of those of a fit with values of X as float."""
+    folder = resources.files(__package__) / "kernels"
+    names = SOURCES[:-1] if single else SOURCES
+    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
+    return f"#define STORED float\n{text}" if single else text
+
+
+def kernel_names(*, single: bool = False) -> list[str]:
+    """Return the names of all kernels in a source."""
+    return re.findall(r"^KERNEL (\w+)\(", source(single=single), re.M)
+
+
+def kernel_for(kernel: str, values: Array) -> str:
+    """Return the name of a kernel that reads values of X as they are stored."""
+    return kernel + SINGLE if values.dtype == np.float32 else kernel
+
+
+class Device(Protocol):
+    """A machine that runs kernels.
+
+    Attributes
+    ----------
+    name : str
+    n_blocks : int
+        Blocks that run at the same time; kernels that loop take so many at most.
+    """
+
+    name: str
+    n_blocks: int
+
+    @abstractmethod
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
+        """Return an array whose values are open."""
+
+    @abstractmethod
+    def host(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+        """Return an array in the host's memory that copies need not wait for."""
+
+    @abstractmethod
+    def copy(self, target: Any, of: Any) -> None:
+        """Queue a copy; either side may be an array of ``host``."""
+
+    @abstractmethod
+    def clear(self, array: Array) -> None:
+        """Queue the setting of all bytes to 0."""
+
+    @abstractmethod
+    def upload(self, array: np.ndarray) -> Array:
+        """Return a copy on the device."""
+
+    @abstractmethod
+    def download(self, array: Array) -> np.ndarray:
+        """Wait, and return a copy on the host."""
+
+    @abstractmethod
+    def launch(self, kernel: str, n_blocks: int, *args: Any) -> None:
+        """Queue a kernel on so many blocks; None stands for an array that is not there."""
+
+    @abstractmethod
+    def mark(self) -> Any:
+        """Return a mark of what is queued so far."""
+
+    @abstractmethod
+    def wait(self, mark: Any = None) -> None:
+        """Wait until the queue is empty, or has come to a mark."""
+
+    @abstractmethod
+    def argsort(self, keys: Array) -> Array:
+        """Return the stable order of the keys, as int64."""
+
+    @abstractmethod
+    def cumsum(self, values: Array) -> Array:
+        """Return the running sums of integers, as int64."""
+
+    @abstractmethod
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that queues what `work` queues, in less time when called often.
+
+        `work` allocates nothing and always queues the same.
+        """
+
+    @abstractmethod
+    def memory(self) -> dict[str, int]:
+        """Return bytes: ``used`` by arrays, ``held`` from the card, ``free`` on it."""
+
+    def release(self) -> None:
+        """Give back the memory that no array takes."""
+
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
+        """Return an array of zeros."""
+        out = self.empty(shape, dtype)
+        self.clear(out)
+        return out
+
+    def blocks_for(self, kernel: str) -> int:
+        """Return how many blocks of a kernel run at the same time, at most ``n_blocks``."""
+        return self.n_blocks
+
+    def run(self, kernel: str, n_items: int, *args: Any, per_block: int = THREADS) -> None:
+        """Queue a kernel that loops over items, on as many blocks as there is work for."""
+        most = self.blocks_for(kernel)
+        self.launch(kernel, max(1, min(most, -(-n_items // per_block))), *args)
+
+    def check_fits(
+        self, what: str, needed: int, memory_limit: float | str | None, options: tuple[str, ...]
+    ) -> None:
+        """Raise NotEnoughMemory where work needs more than a limit in GiB, or than is free."""
+        is_limit = memory_limit not in (None, "auto")
+        held = self.memory()
+        free = held["free"] + held["held"] - held["used"]
+        limit = float(memory_limit) * 2**30 if is_limit else free  # type: ignore[arg-type]
+        if needed > limit:
+            raise NotEnoughMemory(what, needed, int(limit), is_limit, options)
+
+
+def get_device(name: str = "cuda") -> Device:
+    """Return the device of a name: "cuda" or "cuda:1".
+
+    Raises
+    ------
+    DeviceError
+        CuPy is missing, or there is no such card.
+    """
+    match = re.fullmatch(r"cuda(?::(\d+))?", name)
+    if match is None:
+        raise ValueError(f"No device is named {name!r}. There are 'cpu', 'cuda' and 'cuda:1'.")
+    return Card(int(match[1] or 0))
+
+
+class Card(Device):
+    """One NVIDIA GPU, through CuPy.
+
+    Parameters
+    ----------
+    number : int, default=0
+    """
+
+    def __init__(self, number: int = 0) -> None:
+        self._cupy = cupy = _import_cupy()
+        try:
+            n_cards = cupy.cuda.runtime.getDeviceCount()
+            if number >= n_cards:
+                raise DeviceError(
+                    f"There is no device 'cuda:{number}': this machine has {n_cards} GPU"
+                    f"{'' if n_cards == 1 else 's'}. device='cpu' needs none."
+                )
+            self._device = cupy.cuda.Device(number)
+            with self._device:
+                properties = cupy.cuda.runtime.getDeviceProperties(number)
+                self._stream = cupy.cuda.Stream(non_blocking=True)
+                self._pool = cupy.cuda.MemoryPool()
+        except cupy.cuda.runtime.CUDARuntimeError as error:  # none, or one that has failed
+            raise DeviceError(f"No GPU can be used: {error}. device='cpu' needs none.") from error
+        self.number = number
+        self.name = properties["name"].decode()
+        self._n_processors = properties["multiProcessorCount"]
+        self.n_blocks = 8 * self._n_processors
+        self._functions: dict[str, Any] = {}
+        self._blocks: dict[str, int] = {}
+
+    def __enter__(self) -> Card:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Give back the memory that no array takes."""
+        self.wait()
+        self._pool.free_all_blocks()
+
+    @cached_property
+    def _module(self) -> Any:
+        return self._compiled(single=False)
+
+    @cached_property
+    def _single_module(self) -> Any:
+        return self._compiled(single=True)
+
+    def _compiled(self, *, single: bool) -> Any:
+        with self._device:
+            return self._cupy.RawModule(code=source(single=single), options=COMPILER_OPTIONS)
+
+    def _new(self, make: Callable[..., Array], *args: Any) -> Array:
+        with self._device, self._stream, self._cupy.cuda.using_allocator(self._pool.malloc):
+            return make(*args)
+
+    @names_failures
+    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
+        """Return an array whose values are open."""
+        return self._new(self._cupy.empty, shape, dtype)
+
+    @names_failures
+    def host(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
+        """Return an array in page-locked memory."""
+        size = int(np.prod(shape))
+        with self._device:
+            room = self._cupy.cuda.alloc_pinned_memory(max(1, size * np.dtype(dtype).itemsize))
+        out = np.frombuffer(room, dtype, size).reshape(shape)
+        out[...] = 0
+        return out
+
+    @names_failures
+    def copy(self, target: Any, of: Any) -> None:
+        """Queue a copy; either side may be an array of ``host``."""
+        self._cupy.cuda.runtime.memcpyAsync(
+            _address(target), _address(of), of.nbytes, 4, self._stream.ptr
+        )  # 4: the addresses say which way
+
+    @names_failures
+    def clear(self, array: Array) -> None:
+        """Queue the setting of all bytes to 0."""
+        if array.nbytes:
+            self._cupy.cuda.runtime.memsetAsync(array.data.ptr, 0, array.nbytes, self._stream.ptr)
+
+    @names_failures
+    def upload(self, array: np.ndarray) -> Array:
+        """Return a copy on the device."""
+        out = self.empty(array.shape, array.dtype)
+        if array.size:
+            with self._device:
+                out.set(np.ascontiguousarray(array), stream=self._stream)
+        return out
+
+    @names_failures
+    def download(self, array: Array) -> np.ndarray:
+        """Wait, and return a copy on the host."""
+        with self._device:
+            return array.get(stream=self._stream)
+
+    @names_failures
+    def launch(self, kernel: str, n_blocks: int, *args: Any) -> None:
+        """Queue a kernel on so many blocks; None stands for an array that is not there."""
+        packed = tuple(_NO_ARRAY if arg is None else arg for arg in args)
+        with self._device:
+            self._function(kernel)((n_blocks,), (THREADS,), packed, stream=self._stream)
+
+    def _function(self, kernel: str) -> Any:
+        function = self._functions.get(kernel)
+        if function is None:
+            is_single = kernel.endswith(SINGLE)
+            module = self._single_module if is_single else self._module
+            function = self._functions[kernel] = module.get_function(kernel.removesuffix(SINGLE))
+        return function
+
+    @names_failures
+    def blocks_for(self, kernel: str) -> int:
+        """Return how many blocks of a kernel run at the same time."""
+        found = self._blocks.get(kernel)
+        if found is None:
+            with self._device:
+                per_processor = self._cupy.cuda.driver.occupancyMaxActiveBlocksPerMultiprocessor(
+                    self._function(kernel).kernel.ptr, THREADS, 0
+                )
+            found = self._blocks[kernel] = self._n_processors * max(1, min(per_processor, 8))
+        return found
+
+    @names_failures
+    def mark(self) -> Any:
+        """Return a mark of what is queued so far."""
+        return self._stream.record()
+
+    @names_failures
+    def wait(self, mark: Any = None) -> None:
+        """Wait until the queue is empty, or has come to a mark."""
+        (self._stream if mark is None else mark).synchronize()
+
+    @names_failures
+    def argsort(self, keys: Array) -> Array:
+        """Return the stable order of the keys, as int64."""
+        return self._new(self._cupy.argsort, keys)
+
+    @names_failures
+    def cumsum(self, values: Array) -> Array:
+        """Return the running sums of integers, as int64."""
+        return self._new(lambda: self._cupy.cumsum(values, dtype=np.int64))
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        """Return a function that queues what `work` queues, as a graph when called often."""
+        return _Recorded(work, self._stream, self.name)
+
+    @names_failures
+    def memory(self) -> dict[str, int]:
+        """Return bytes: ``used`` by arrays, ``held`` from the card, ``free`` on it."""
+        with self._device:
+            free, _ = self._cupy.cuda.runtime.memGetInfo()
+        return {"used": self._pool.used_bytes(), "held": self._pool.total_bytes(), "free": free}
+
+
+class _Recorded:
+    """Work that is queued call by call at first, and as a CUDA graph later."""
+
+    def __init__(self, work: Callable[[], None], stream: Any, name: str) -> None:
+        self._work, self._stream, self.name = work, stream, name
+        self._uses, self._graph = 0, None
+
+    @names_failures
+    def __call__(self) -> None:
+        self._uses += 1
+        if self._graph is None and self._uses >= CAPTURE_AT:
+            self._stream.begin_capture()
+            try:
+                self._work()
+            except BaseException:  # half of the work is no graph
+                with suppress(Exception):  # what failed first is what the user should see
+                    self._stream.end_capture()
+                raise
+            self._graph = self._stream.end_capture()
+        if self._graph is None:
+            self._work()
+        else:
+            self._graph.launch(self._stream)
+
+
+def _address(array: Any) -> int:
+    return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+
+
+def _import_cupy() -> Any:
+    try:
+        import cupy
+    except ImportError as error:
+        raise DeviceError(
+            "device='cuda' needs CuPy: `pip install hdsl[cuda]`. device='cpu' needs nothing more."
+        ) from error
+    return cupy

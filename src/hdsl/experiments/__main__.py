@@ -1,8 +1,0 @@
-"""``python -m hdsl.experiments``."""
-
-import sys
-
-from . import main
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,0 +1,310 @@
+"""What every model with a learned similarity can do: transform, compare, explain, report."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from . import checks
+from . import explain as explain_module
+from .explain.parts import one_row
+from .explain.tables import as_names
+from .similarity import LearnedCosine, Similarity, limit_weights, unit_rows
+from .solver import atoms as atoms_module
+
+
+class SimilarityModel(TransformerMixin, BaseEstimator):
+    """The use of a learned similarity; how it is learned is up to the subclass."""
+
+    n_components: int | None = None
+    n_features_in_: int
+
+    @property
+    @abstractmethod
+    def similarity_(self) -> Similarity:
+        """The learned similarity as a plain value; raises NotFittedError before the fit."""
+
+    @property
+    def components_(self) -> sp.csr_array:
+        """Rows sqrt(λ·weight)(e_i ± e_j), shape (n_atoms, n_features)."""
+        return self.similarity_.components
+
+    def matrix(self) -> sp.csr_array | sp.coo_array:
+        """Return M as a sparse array of shape (n_features, n_features).
+
+        The format is CSR, and COO for more than 2**27 features: CSR stores a number per row.
+        """
+        return self.similarity_.matrix()
+
+    def transform(self, X: Any, *, cosine: bool = False) -> Any:
+        """Return rows whose dot products are the similarity.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        cosine : bool, default=False
+            Return rows at unit length, whose dot products are the learned cosine
+            S(x, y) / sqrt(S(x, x) S(y, y)).
+
+        Returns
+        -------
+        array or sparse matrix, as X, of shape (n_rows, n_atoms) or (n_rows, n_atoms + n_features)
+            The atoms' components, then sqrt(prior)·X where prior > 0. With `n_components`, that
+            many dense columns replace those of the atoms: the best approximation of M of that rank.
+        """
+        similarity, X = self._similarity_and(X)
+        Z = similarity.transform(X, n_components=self.n_components)
+        Z = unit_rows(Z) if cosine else Z
+        return checks.as_user_sparse(Z) if sp.issparse(Z) else Z
+
+    def rewrite(
+        self,
+        X: Any,
+        *,
+        cosine: bool = False,
+        nonnegative: bool = False,
+        max_terms: int | None = None,
+        max_weight: float | None = None,
+    ) -> Any:
+        """Return prior·X + XM: queries whose dot products with rows y are S(x, y).
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        cosine : bool, default=False
+            Return queries of the learned cosine, for an index of ``index_rows(Y, cosine=True)``.
+        nonnegative : bool, default=False
+            Leave out negative weights, which some engines refuse. Scores of rows without negative
+            values are then upper bounds: see `hdsl.serving.certified_top_k`.
+        max_terms : int, default=None
+            Keep at most so many weights per query, the largest in absolute value.
+        max_weight : float, default=None
+            Scale down each query whose largest absolute weight is above. Its scores are multiplied
+            by the same number, and ranks do not change.
+
+        Returns
+        -------
+        array or sparse matrix, as X, of shape (n_rows, n_features)
+            With ``norm="l2"``, x and y are rows at unit length: an index holds ``index_rows(Y)``.
+        """
+        similarity, X = self._similarity_and(X)
+        Z = (LearnedCosine(similarity) if cosine else similarity).rewrite(X)
+        Z = limit_weights(Z, nonnegative=nonnegative, max_terms=max_terms, max_weight=max_weight)
+        return checks.as_user_sparse(Z) if sp.issparse(Z) else Z
+
+    def lengths(self, Y: Any) -> np.ndarray:
+        """Return the learned length sqrt(S(y, y)) of each row, 1 where it is 0, shape (n_rows,).
+
+        It is what the learned cosine divides a row by: one number per document of an index that
+        holds ``index_rows(Y)``.
+        """
+        similarity, Y = self._similarity_and(Y)
+        return LearnedCosine(similarity).lengths(Y)
+
+    def index_rows(self, Y: Any, *, cosine: bool = False) -> Any:
+        """Return the rows that dot products with ``rewrite(X)`` compare with.
+
+        They are Y itself, at unit length with ``norm="l2"``, and with `cosine` each divided by its
+        learned length sqrt(S(y, y)).
+        """
+        similarity, Y = self._similarity_and(Y)
+        Z = (LearnedCosine(similarity) if cosine else similarity).index_rows(Y)
+        return checks.as_user_sparse(Z) if sp.issparse(Z) else Z
+
+    def similarity(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
+        """Return S between all rows of X and all rows of Y (X where None), dense.
+
+        With `cosine` it is S(x, y) / sqrt(S(x, x) S(y, y)).
+        """
+        similarity, X = self._similarity_and(X)
+        Y = None if Y is None else self._check(Y, "Y")
+        return similarity.pairwise(X, Y, cosine=cosine)
+
+    def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
+        """Return S(x, y), or its cosine, of the rows of X and Y side by side, shape (n_rows,)."""
+        similarity, X = self._similarity_and(X)
+        Y = self._check(Y, "Y")
+        if X.shape[0] != Y.shape[0]:
+            raise ValueError(
+                f"X has {X.shape[0]} rows and Y has {Y.shape[0]}: pair_score scores them side by "
+                "side. Use similarity(X, Y) for all pairs."
+            )
+        return similarity.pair_score(X, Y, cosine=cosine)
+
+    def _similarity_and(self, X: Any) -> tuple[Similarity, Any]:
+        """Return what was learned and a checked X; a model that is not fitted raises first."""
+        return self.similarity_, self._check(X)
+
+    def _check(self, X: Any, name: str = "X") -> Any:
+        return checks.check_matrix(self, X, reset=False, name=name)
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``.
+
+        With `n_components` the learned columns are ``hdsl0``, ``hdsl1``, …
+        """
+        similarity, d = self.similarity_, self.n_features_in_
+        features = self._feature_names(input_features)
+        if self.n_components is None:
+            own = as_names(features, d)
+            names = atoms_module.names(similarity.atoms, own)
+        else:
+            n = similarity.n_directions(self.n_components)
+            names = np.array([f"hdsl{k}" for k in range(n)], dtype=object)
+        if similarity.prior == 0:
+            return names
+        if features is None:
+            features = checks.numbered_names(
+                d,
+                "The transform has a column per feature (with prior=0 it has feature pairs alone)",
+            )
+        return np.concatenate([names, features])
+
+    def _feature_names(self, input_features: Any) -> np.ndarray | None:
+        """Return the names given to ``fit`` or to this; None where there are none."""
+        own = getattr(self, "feature_names_in_", None)
+        if input_features is None:
+            return None if own is None else np.asarray(own, dtype=object)
+        given = np.asarray(input_features, dtype=object)
+        if own is not None and not np.array_equal(given, own):
+            raise ValueError("input_features is not equal to feature_names_in_")
+        if len(given) != self.n_features_in_:
+            raise ValueError(
+                f"input_features should have length equal to number of features "
+                f"({self.n_features_in_}), got {len(given)}"
+            )
+        return given
+
+    def explain(
+        self,
+        x: Any,
+        y: Any,
+        *,
+        rather_than: Any = None,
+        by: str = "pair",
+        feature_names: Any = None,
+        top: int | None = 10,
+    ) -> explain_module.Explanation:
+        """Return the exact additive parts of S(x, y), or why x is more like y than like z.
+
+        Parameters
+        ----------
+        x, y : array-like, sparse matrix or DataFrame of shape (n_features,) or (1, n_features)
+        rather_than : array-like, sparse matrix or DataFrame, default=None
+            One row z: then the parts are those of S(x, y) - S(x, z).
+        by : {"pair", "atom"}, default="pair"
+            One part per feature pair, M_ij (x_i y_j + x_j y_i), or one per atom; the prior has one
+            per feature in either case.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None is ``feature_names_in_``, or x0, x1, …
+        top : int or None, default=10
+            How many parts are shown; the object has all.
+
+        Returns
+        -------
+        hdsl.explain.Explanation
+            ``total``, ``parts``, ``to_frame()``, ``to_dict()``; it prints as text and as HTML.
+
+        Examples
+        --------
+        >>> from hdsl import HDSL
+        >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
+        >>> model = HDSL(scale=1.0, prior=0.5, n_targets=1, n_impostors=1).fit(X, [0, 0, 1, 1])
+        >>> model.explain(X[0], X[1], rather_than=X[2], feature_names=["cat", "dog", "pet"])
+        S(x, y) - S(x, z) = 1.5, learned +1.2, prior +0.3
+          cat ~ dog   +0.8 |++++++++++++++++++++
+          cat         +0.4 |++++++++++
+          cat (prior) +0.2 |+++++
+          pet (prior) +0.1 |++
+        """
+        similarity, rows = self.similarity_, {"x": x, "y": y, "rather_than": rather_than}
+        checked = {name: self._check(one_row(z), name) for name, z in rows.items() if z is not None}
+        names = self._feature_names(feature_names)
+        return explain_module.explain(similarity, **checked, by=by, feature_names=names, top=top)
+
+    def importance(
+        self, X: Any = None, *, min_rows: int = 2, feature_names: Any = None, top: int | None = 10
+    ) -> explain_module.Importance:
+        """Return features and feature pairs by their effect on the rows of X, or by their weight.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features), default=None
+            Rows to rank by. The effect of a feature pair is the root mean square of what it adds
+            to S(x, y), over two rows x and y of X. None ranks by the weight in M.
+        min_rows : int, default=2
+            With X, leave out features that fewer rows have, and pairs with such a feature.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None is ``feature_names_in_``, or x0, x1, …
+        top : int or None, default=10
+            How many are shown; the object has all.
+
+        Returns
+        -------
+        hdsl.explain.Importance
+            ``features``, ``pairs``, ``to_frame()``, ``to_dict()``; it prints as text and as HTML.
+        """
+        similarity = self.similarity_
+        X = None if X is None else self._check(X)
+        names = self._feature_names(feature_names)
+        return explain_module.importance(
+            similarity, X, min_rows=min_rows, feature_names=names, top=top
+        )
+
+    def report(
+        self,
+        path: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        X_test: Any = None,
+        y_test: Any = None,
+        texts: Any = None,
+        feature_names: Any = None,
+        title: str | None = None,
+        max_items: int = 200,
+    ) -> None:
+        """Write one HTML page that shows what was learned, in one file.
+
+        The page goes through all models of the path, searches the feature pairs, draws their
+        network, and shows why two rows of X match.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By convention ``*.html``; written whole or not at all.
+        X : array-like or sparse matrix of shape (n_rows, n_features), default=None
+            Rows to count the feature pairs in, and to compare.
+        y : array-like of shape (n_rows,), default=None
+            Their labels.
+        X_test, y_test : as X and y, default=None
+            Rows to measure the error of 3 nearest neighbours among the rows of X on, by cosine
+            and as learned. Without them the page has no error.
+        texts : sequence of str of length n_rows, default=None
+            The texts behind the rows of X.
+        feature_names : array-like of str of shape (n_features,), default=None
+            None is ``feature_names_in_``, or x0, x1, …
+        title : str, default=None
+        max_items : int, default=200
+            Most rows of X on the page, spread evenly; fewer where rows are long. A page of texts
+            is smaller than 1 MB as a rule.
+        """
+        from . import report  # rarely needed
+
+        report.check_path(path)
+        text = report.page(
+            self, X, y, X_test=X_test, y_test=y_test, texts=texts, feature_names=feature_names,
+            title=title, max_items=max_items,
+        )  # fmt: skip
+        report.write(path, text)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
