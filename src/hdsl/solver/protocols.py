@@ -1,7 +1,7 @@
 """Who may ask what: the seams between the solver and the machines it runs on.
 
-The loop in ``solver`` knows a problem, a gradient, an oracle and a step rule by these classes
-alone. A machine (``backends``) implements ``Layout``, ``Problem`` and ``Gradient``. A method with a
+The loop knows a problem, a gradient, an oracle and a step rule by these classes alone. A machine
+(``cpu``, ``cuda``, ``dask``) implements ``Layout``, ``Problem`` and ``Gradient``. A method with a
 body here is built on the others, and a machine may replace it by a faster one.
 
 A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ and, in a domain that has it, 0.
