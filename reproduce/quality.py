@@ -56,9 +56,7 @@ def both(split: Split) -> Learned:
     added = ClassScores(random_state=0)
     rows = added.fit_transform(split.X, split.y)
     model = finished(HDSL(random_state=0).fit(rows, split.y))
-    return neighbors(
-        model.transform(rows), split.y, lambda X: model.transform(added.transform(X))
-    )
+    return neighbors(model.transform(rows), split.y, lambda X: model.transform(added.transform(X)))
 
 
 METHODS: dict[str, Method] = {
