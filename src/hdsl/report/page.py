@@ -1,4 +1,4 @@
-"""Assemble the page of a model from its template, styles, script and content."""
+"""The page of a model, from its template, styles, script and content, and its file."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import base64
 import hashlib
 import html
 import json
+import os
 import re
 from importlib.metadata import version
 from importlib.resources import files
@@ -14,17 +15,18 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
+from ..files.atomic import atomic_write, check_can_write
 from . import content
 
 #: Parts of the script in their order; they share one scope.
-SCRIPT = (
-    "data", "elements", "result", "charts", "table", "regions", "network", "neighbors", "items",
-    "settings", "main",
-)  # fmt: skip
+SCRIPT = ("data", "elements", "result", "charts", "pairs", "neighbors", "main")
+
+#: What error messages call the file.
+WHAT = "the report"
 
 
 def page(
-    model: content.FittedModel,
+    model: Any,
     X: Any = None,
     y: Any = None,
     *,
@@ -39,8 +41,9 @@ def page(
 ) -> str:
     """Return the page of a fitted model as HTML; the parameters are those of ``HDSL.report``.
 
-    `errors`, as `measure_errors` returns them, are shown if there are no test rows, and `more` is
-    what a caller knows beyond the model.
+    `errors`, as `measure_errors` returns them, are shown if there are no test rows. They may have
+    "classifier", the error of a classifier on the same rows with its name, and "known_items", what
+    a search by half of a row finds, before and after. `more` is what else a caller knows.
 
     Examples
     --------
@@ -56,7 +59,7 @@ def page(
         errors = content.held_out_errors(model, rows, X_test, y_test)
     return _fill(
         {
-            "title": str(title) if title is not None else "A learned similarity",
+            "title": str(title) if title is not None else "What was learned",
             "version": version("hdsl"),
             "parameters": content.parameters(model),
             "errors": errors,
@@ -92,3 +95,21 @@ def _json(value: Any) -> str:
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Raise OSError if no page can be written to `path`: to be called before the page is made."""
+    check_can_write(path, WHAT)
+
+
+def write(path: str | os.PathLike[str], text: str) -> None:
+    """Write a page to a file, completely or not at all: an error leaves the old file unchanged.
+
+    Parameters
+    ----------
+    path : str or path-like
+    text : str
+        As `page` returns it.
+    """
+    with atomic_write(path, WHAT) as file:
+        file.write(text.encode("utf-8", "replace"))  # half a surrogate pair becomes "?"
