@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import reference
-from hdsl import HDSL
+from hdsl import HDSL, SimilarityClassifier
 from reproduce import theory
 
 D, N, SCALE, PRIOR = 6, 400, 0.5, 0.2
@@ -25,8 +25,9 @@ def matrices(rng, rows, y):
     """All vertices of the domain, some of its inside, and a model learned from the rows."""
     vertices = [np.zeros((D, D))] + [reference.atom_matrix(atom, D, SCALE) for atom in ATOMS]
     mixed = [np.tensordot(rng.dirichlet(np.full(len(vertices), 0.1)), vertices, 1) for _ in "12345"]
-    model = HDSL(SCALE, prior=PRIOR, norm=None, objective="classification", max_iter=50, tol=0.0)
-    return [*vertices, *mixed, model.fit(rows, y).matrix().toarray()]
+    model = HDSL(SCALE, prior=PRIOR, norm=None, max_iter=10, tol=0.0)
+    learned = SimilarityClassifier(model, landmarks="all", C=1.0).fit(rows, y).similarity_
+    return [*vertices, *mixed, learned.matrix().toarray()]
 
 
 def means(rows, y):

@@ -11,10 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import polynomial_kernel
 from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
 from sklearn.svm import SVC, LinearSVC
 
-from hdsl import HDSL, SimilarityKNeighborsClassifier
+from hdsl import SimilarityKNeighborsClassifier
 from hdsl.baselines import (
     COMET,
     OASIS,
@@ -25,15 +24,12 @@ from hdsl.baselines import (
     pca,
     pca_oasis,
     poly_svm,
-    random_projection,
     rp_oasis,
 )
-from hdsl.baselines.comet import PositiveDefinite
 from hdsl.baselines.oasis import passive_aggressive
 from hdsl.evaluate import knn_error, triplet_accuracy
-from hdsl.mining import Mining
 from hdsl.solver import losses
-from hdsl.supervision import Supervision
+from hdsl.triplets import neighbor_triplets
 from sklearn_checks import every_check
 from strategies import LOSSES, matrices, random_arrays
 
@@ -60,14 +56,6 @@ def margins(X, T, W):
 
 def dense(Z):
     return Z.toarray() if sp.issparse(Z) else np.asarray(Z)
-
-
-def mined(X, y, **parameters):
-    """Return triplets and weights as HDSL makes them."""
-    model = HDSL(**parameters)
-    supervision = Supervision.check("HDSL", sp.csr_array(X), y)
-    mine = Mining(model.mining, model.n_targets, model.n_impostors)
-    return mine(supervision, np.random.default_rng(0))
 
 
 # --- scikit-learn's own checks -------------------------------------------------------------------
@@ -112,7 +100,7 @@ def test_bilinear_similarity_is_a_matrix(X, data):
 def test_learned_similarities_beat_the_dot_product(model):
     X, y = rows_and_labels(n=80)
     X_test, y_test = rows_and_labels(seed=1, n=200)
-    T = mined(X, y)[0]
+    T = neighbor_triplets(X, y)
     model.set_params(random_state=0)
     for form in FORMS:
         similarity = model.fit(form(X), y).similarity_
@@ -127,46 +115,41 @@ def test_learned_similarities_beat_the_dot_product(model):
     assert_array_equal(again.similarity_.pairwise(X), model.similarity_.pairwise(X))
 
 
-@pytest.mark.parametrize("model", [DiagonalSimilarity(), COMET(tol=0.1)])
-def test_labels_make_the_triplets_that_hdsl_makes(model):
+def test_labels_make_the_triplets_of_neighbours_and_equal_rows_count_several_times():
     X, y = rows_and_labels()
-    X = np.concatenate([X, X[:7]])  # equal rows count as one of greater weight
-    y = np.concatenate([y, y[:7]])
-    model.set_params(n_targets=2, n_impostors=1, random_state=0).fit(X, y)
-    made, weights = mined(X, y, n_targets=2, n_impostors=1)
-    repeated = np.repeat(made, weights.astype(int), axis=0)
-    other = type(model)(**model.get_params()).fit(X, triplets=repeated)
+    made = neighbor_triplets(X, y, 2, 1)
+    repeated = np.append(made, made[made[:, 0] < 7], axis=0)
+    X, y = np.concatenate([X, X[:7]]), np.concatenate([y, y[:7]])
+    model = DiagonalSimilarity(n_targets=2, n_impostors=1).fit(X, y)
+    other = DiagonalSimilarity().fit(X, triplets=repeated)
     assert other.objective_ == pytest.approx(model.objective_, abs=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("model", "message"),
+    ("model", "word"),
     [
-        (DiagonalSimilarity("l3"), "'penalty' parameter of DiagonalSimilarity must be one of 'l1'"),
-        (DiagonalSimilarity(alpha=-1), r"'alpha' .* must be a float >= 0\. Got -1"),
-        (DiagonalSimilarity(loss="hinge"), "'loss' parameter of DiagonalSimilarity must be one of"),
-        (DiagonalSimilarity(mining="all"), "'mining' .* or a callable"),
-        (DiagonalSimilarity(max_iter=0), r"'max_iter' .* must be an int >= 1"),
-        (DiagonalSimilarity(tol=-1), r"'tol' .* must be a float >= 0"),
-        (OASIS(0), r"'C' parameter of OASIS must be a float > 0"),
-        (OASIS(n_steps=1.5), r"'n_steps' .* must be an int >= 1"),
-        (OASIS(memory_limit="all"), "'memory_limit' .* or 'auto' or None"),
-        (COMET(0), r"'barrier' parameter of COMET must be a float > 0"),
-        (COMET(ridge=-1), r"'ridge' .* must be a float > 0"),
+        (DiagonalSimilarity("l3"), "'penalty'"),
+        (DiagonalSimilarity(loss="hinge"), "'loss'"),
+        (DiagonalSimilarity(mining="all"), "'mining'"),
+        (DiagonalSimilarity(max_iter=0), "'max_iter'"),
+        (OASIS(0), "'C'"),
+        (OASIS(n_steps=1.5), "'n_steps'"),
+        (OASIS(memory_limit="all"), "'memory_limit'"),
+        (COMET(ridge=-1), "'ridge'"),
     ],
 )
-def test_wrong_parameters_raise(model, message):
-    with pytest.raises(ValueError, match=message):
+def test_wrong_parameters_raise(model, word):
+    with pytest.raises(ValueError, match=word):
         model.fit(*rows_and_labels())
 
 
 def test_wrong_data_raise():
     X, y = rows_and_labels()
-    with pytest.raises(ValueError, match=r"OASIS requires y .* fit\(X, triplets=T\)"):
+    with pytest.raises(ValueError, match="requires y"):
         OASIS().fit(X)
-    with pytest.raises(ValueError, match=r"triplets\[0\] names row 60"):
+    with pytest.raises(ValueError, match="row 60"):
         COMET().fit(X, triplets=[[0, 1, 60]])
-    with pytest.raises(ValueError, match="y has one class"):
+    with pytest.raises(ValueError, match="one class"):
         DiagonalSimilarity().fit(X, np.zeros(len(y)))
 
 
@@ -205,8 +188,8 @@ def check_optimal(model, X, T, tol):
 @pytest.mark.parametrize(
     ("penalty", "loss", "alpha"),
     [  # all pairs of values
-        (penalty, loss, (1e-3, 1e-2)[(j + k) % 2])
-        for j, penalty in enumerate(["l1", "l2"])
+        (("l1", "l2")[(k // 2 + j) % 2], loss, (1e-3, 1e-2)[j])
+        for j in range(2)
         for k, loss in enumerate(LOSSES)
     ],
 )
@@ -242,16 +225,11 @@ def test_strong_penalty_gives_zero_weights():
     assert 0 < np.abs(ridge.weights_).max() < 1e-8
 
 
-def test_triplets_without_information_give_zero_weights():
-    model = DiagonalSimilarity().fit(np.eye(3), triplets=[[0, 1, 2]])
-    assert (model.n_active_features_, model.n_iter_, model.objective_) == (0, 0, 0.5)
-
-
 def test_warm_start_takes_fewer_iterations_to_the_same_objective():
     X, T = random_arrays(1, n=60, d=40, T=300)
     path = DiagonalSimilarity("l1", tol=1e-5, warm_start=True)
     warm, cold = [], []
-    for alpha in np.geomspace(1e-2, 1e-4, 20):
+    for alpha in np.geomspace(1e-2, 1e-4, 8):
         path.set_params(alpha=alpha).fit(X, triplets=T)
         alone = DiagonalSimilarity("l1", alpha=alpha, tol=1e-5).fit(X, triplets=T)
         assert path.objective_ == pytest.approx(alone.objective_, abs=1e-6)
@@ -260,13 +238,13 @@ def test_warm_start_takes_fewer_iterations_to_the_same_objective():
     assert sum(warm) < sum(cold)
     path.fit(X, triplets=T)
     assert path.n_iter_ == 0
-    with pytest.raises(ValueError, match="X has 39 features, but DiagonalSimilarity is expecting"):
+    with pytest.raises(ValueError, match="39 features"):
         path.fit(X[:, 1:], triplets=T)
 
 
 def test_max_iter_warns_and_threads_change_nothing():
     X, y = rows_and_labels()
-    with pytest.warns(ConvergenceWarning, match=r"at max_iter=3 with a violation of .* > tol=0e"):
+    with pytest.warns(ConvergenceWarning, match="max_iter=3"):
         short = DiagonalSimilarity(max_iter=3, tol=0.0).fit(X, y)
     assert short.n_iter_ == 3
     one, two = (DiagonalSimilarity(n_jobs=n_jobs).fit(X, y).weights_ for n_jobs in (1, 2))
@@ -313,15 +291,6 @@ def test_oasis_draws_triplets_by_weight():
     assert abs(left @ x) / np.linalg.norm(x) > 0.99
 
 
-def test_oasis_depends_on_the_seed_alone():
-    X, y = rows_and_labels()
-    one, same, other = (
-        OASIS(n_steps=300, random_state=seed).fit(X, y).similarity_.matrix for seed in (0, 0, 1)
-    )
-    assert_array_equal(one, same)
-    assert not np.allclose(one, other)
-
-
 @pytest.mark.parametrize("model", [OASIS(memory_limit=1.0), COMET(memory_limit=1.0)])
 def test_too_many_features_raise_before_mining(model):
     def never(*_):
@@ -331,7 +300,7 @@ def test_too_many_features_raise_before_mining(model):
         (np.ones(20_000), (np.arange(20_000) % 10, np.arange(20_000))), shape=(10, 20_000)
     )
     model.set_params(mining=never)
-    with pytest.raises(MemoryError, match=r"of 20000 x 20000 features, .* memory_limit\. Project"):
+    with pytest.raises(MemoryError, match="20000 x 20000"):
         model.fit(X, np.arange(10) % 2)
 
 
@@ -360,21 +329,14 @@ def comet_objective(X, T, loss, barrier, ridge, W):
     return value, (G + G.T) / 2 - barrier * np.linalg.inv(W) + ridge * W
 
 
-WEIGHTS = [(0.01, 0.01), (1e-3, 0.1), (0.1, 1e-3)]
-
-
 @pytest.mark.parametrize(
     ("loss", "weights"),
-    [
-        pytest.param(loss, weights, marks=[] if j % 3 == k else pytest.mark.slow)
-        for j, loss in enumerate(LOSSES)
-        for k, weights in enumerate(WEIGHTS)
-    ],
+    zip(LOSSES, [(0.01, 0.01), (1e-3, 0.1), (0.1, 1e-3), (0.01, 0.01)], strict=True),
 )
 def test_comet_reaches_the_optimum(loss, weights):
     barrier, ridge = weights
     X, T = random_arrays(4, n=12, d=6, T=60)
-    model = COMET(barrier, ridge, loss=loss, max_iter=3000, tol=1e-12, random_state=0)
+    model = COMET(barrier, ridge, loss=loss, max_iter=1000, tol=1e-10, random_state=0)
     W = model.fit(X, triplets=T).similarity_.matrix
     value, gradient = comet_objective(X, T, loss, barrier, ridge, W)
     assert model.objective_ == pytest.approx(value, rel=1e-9)
@@ -388,7 +350,7 @@ def test_objective_of_comet_falls_and_w_stays_positive_definite():
     model = COMET(1e-4, 1e-3, tol=0.0, random_state=0)
     objective = []
     for passes in range(1, 6):
-        with pytest.warns(ConvergenceWarning, match=f"at max_iter={passes} with a last decrease"):
+        with pytest.warns(ConvergenceWarning, match=f"max_iter={passes}"):
             model.set_params(max_iter=passes).fit(X, y)
         assert model.n_iter_ == passes
         objective.append(model.objective_)
@@ -400,33 +362,7 @@ def test_objective_of_comet_falls_and_w_stays_positive_definite():
     assert model.similarity_.rest == pytest.approx(np.sqrt(0.1))
 
 
-def test_steps_of_comet_lower_the_objective_and_update_the_inverse():
-    X, T = random_arrays(5, n=15, d=8, T=100)
-    state = PositiveDefinite(
-        sp.csr_array(X), T, np.full(100, 0.01), losses.get("squared_hinge"), 1e-4, 1e-2
-    )
-    last = state.objective
-    for k in np.random.default_rng(0).integers(8, size=60):
-        state.step(int(k))
-        value, _ = comet_objective(X, T, "squared_hinge", 1e-4, 1e-2, state.W)
-        assert value <= last + 1e-13
-        last = value
-        assert_allclose(state.P @ state.W, np.eye(8), atol=1e-6)  # refreshed after every pass
-        assert_allclose(state.margins, margins(X, T, state.W), atol=1e-10)
-
-
 # --- projections ---------------------------------------------------------------------------------
-
-
-def test_random_projection_is_gaussian():
-    X, _ = rows_and_labels(d=400)
-    transformer = random_projection(300, random_state=0).fit(X)
-    R = np.sqrt(300) * transformer.components_.T
-    assert R.shape == (400, 300)
-    assert abs(R.mean()) < 0.01  # 120,000 draws from N(0, 1): standard errors 0.003 and 0.002
-    assert abs(R.std() - 1) < 0.01
-    for form in FORMS:
-        assert_allclose(transformer.transform(form(X)), X @ R / np.sqrt(300), atol=1e-10)
 
 
 def test_pca_centres_sparse_rows():
@@ -443,7 +379,7 @@ def test_pca_centres_sparse_rows():
 @pytest.mark.parametrize(("make", "form"), [(rp_oasis, sp.csr_matrix), (pca_oasis, np.asarray)])
 def test_pipelines_are_a_projection_and_oasis(make, form):
     X, y = rows_and_labels(n=80)
-    T = mined(X, y)[0]
+    T = neighbor_triplets(X, y)
     pipeline = make(5, 0.01, n_steps=500, random_state=0).fit(form(X), oasis__triplets=T)
     Z = pipeline[:-1].transform(form(X))
     expected = OASIS(0.01, n_steps=500, random_state=0).fit(Z, triplets=T)
@@ -451,12 +387,6 @@ def test_pipelines_are_a_projection_and_oasis(make, form):
     assert 0.0 <= knn_error(pipeline[-1], Z, y, Z, y) < 0.5
     pipeline = make(5, n_steps=10, random_state=0).fit(form(X), y)
     assert pipeline[-1].similarity_.n_features == 5
-
-
-def test_pca_before_plain_neighbors():
-    X, y = rows_and_labels()
-    knn = make_pipeline(pca(6, random_state=0), SimilarityKNeighborsClassifier())
-    assert knn.fit(sp.csr_array(X), y).score(sp.csr_array(X), y) > 0.7
 
 
 # --- support vector machines ---------------------------------------------------------------------
@@ -471,7 +401,7 @@ def test_linear_svm_is_that_of_scikit_learn(penalty):
     expected = np.count_nonzero(plain.coef_)
     assert n_active_features(model) == expected
     assert expected < 29 if penalty == "l1" else expected == 29
-    with pytest.raises(ValueError, match="'penalty' parameter of linear_svm must be one of"):
+    with pytest.raises(ValueError, match="'penalty'"):
         linear_svm("l0")
 
 
