@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from . import path, saving
+from . import arrays, path, saving
 from .callbacks import CallbackSupportMixin
 from .parameters import check_parameters, class_rows
 from .path_model import PathModel
@@ -422,6 +422,15 @@ class HDSL(CallbackSupportMixin, PathModel):
         )
 
     # --- files ------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> Any:
+        """Return the fitted model as arrays, and what of it is no array."""
+        return arrays.model_to_arrays(self)
+
+    @classmethod
+    def from_arrays(cls, given: Any, header: Any) -> HDSL:
+        """Return the model that `to_arrays` was called on."""
+        return arrays.model_from_arrays(cls, given, header)
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, completely or not at all; `hdsl.load` reads it.
