@@ -18,6 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from . import checks
+from .files.tables import get_value, pack_values, unpack_values
 from .linear import LinearScorer, check_array
 from .similarity import unit_rows
 from .solver.columns import is_wide, take_columns
@@ -183,7 +184,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
 
     # --- files ------------------------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return what was learned as plain arrays; raise ValueError unless it is linear.
 
         Returns
@@ -193,48 +194,24 @@ class ClassScores(TransformerMixin, BaseEstimator):
             where coef has the columns of `columns` alone.
         """
         check_is_fitted(self, "classifier_")
-        arrays = LinearScorer.of(self.classifier_).to_arrays()
-        arrays["weight"] = np.array([self.weight_])
+        scorer = LinearScorer.of(self.classifier_)
+        arrays = pack_values("classes", scorer.classes_)
+        arrays |= {"coef": scorer.coef_, "intercept": scorer.intercept_}
         if self.columns_ is not None:
             arrays["columns"] = self.columns_
-        if self.is_wide_:
-            arrays["n_features"] = np.array([self.n_features_in_])
-        if hasattr(self, "feature_names_in_"):
-            arrays["names"] = self.feature_names_in_
-        return arrays
+        return arrays, {"weight": float(self.weight_), "n_scores": None,
+                        "n_features": int(self.n_features_in_)}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any]) -> ClassScores:
-        """Return the fitted transformer that `to_arrays` was called on.
-
-        Its ``classifier_`` is a `LinearScorer`. Parameters other than the weight are the defaults.
-
-        Raises
-        ------
-        ValueError
-            The arrays are not those of `to_arrays`; the first fault is named.
-        """
-        scorer = LinearScorer.from_arrays(arrays)
-        n_features = n_seen = scorer.coef_.shape[1]
-        has_few = "n_features" in arrays
-        if has_few:
-            n_features = int(check_array(arrays, "n_features", "i", (1,))[0])
-        weight = float(check_array(arrays, "weight", "f", (1,))[0])
-        if weight < 0:
-            raise ValueError("weight must be >= 0")
-        model = cls(weight=weight)
-        model.weight_, model.classifier_, model.classes_ = weight, scorer, scorer.classes_
-        model.n_features_in_, model.columns_, model.is_wide_ = n_features, None, has_few
-        if "names" in arrays:
-            model.feature_names_in_ = check_array(arrays, "names", "O", (n_features,))
+    def from_arrays(cls, arrays: Mapping[str, Any], header: Mapping[str, Any]) -> ClassScores:
+        """Return the fitted transformer that `to_arrays` was called on."""
+        scorer = LinearScorer.from_arrays(dict(arrays) | {"classes": unpack_values(arrays, "classes")})
+        model = cls(weight=get_value(header, "weight", float))
+        model.weight_, model.classifier_, model.classes_ = model.weight, scorer, scorer.classes_
+        model.n_features_in_, model.columns_ = get_value(header, "n_features", int), None
+        model.is_wide_ = scorer.coef_.shape[1] != model.n_features_in_
         if "columns" in arrays:
-            columns = check_array(arrays, "columns", "i", (None,)).astype(np.int64)
-            is_rising = len(columns) > 0 and bool((np.diff(columns) > 0).all())
-            if not is_rising or columns[0] < 0 or columns[-1] >= n_features:
-                raise ValueError("columns must hold rising column numbers")
-            model.columns_ = columns
-        if has_few and (model.columns_ is None or len(model.columns_) != n_seen):
-            raise ValueError(f"coef has {n_seen} columns, but columns has another number")
+            model.columns_ = check_array(arrays, "columns", "i", (None,)).astype(np.int64)
         return model
 
     # --- inside -----------------------------------------------------------------------------------
