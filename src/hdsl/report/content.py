@@ -204,16 +204,12 @@ def model_parts(
     }
 
 
-def _choice(choice: Any) -> dict[str, Any] | None:
-    """Return why prior and number of iterations are what they are, and what was tried."""
-    if choice is None:
+def _choice(table: Any) -> dict[str, Any] | None:
+    """Return what was tried on held-out data; None where nothing was chosen."""
+    if table is None:
         return None
-    table = getattr(choice, "table", None)
-    tried = None
-    if table is not None:
-        wanted = ("prior", "n_iter", "score", "error", "mrr", "chosen")
-        tried = {name: pack(np.asarray(table[name], dtype=np.float64)) for name in wanted}
-    return {"reason": str(choice.reason), "tried": tried}
+    wanted = ("prior", "n_iter", "score", "error", "mrr", "chosen")
+    return {name: pack(np.asarray(table[name], dtype=np.float64)) for name in wanted}
 
 
 def _words(scores: Any, X: sp.csr_array, name_of: Callable[[int], str]) -> list[Any] | None:

@@ -94,9 +94,9 @@ function showSettings() {
       `${counted(LAST, "iteration")}.` : "",
     Number.isNaN(gap) ? "" : `Its duality gap is ${number(gap)}, ${how}.`,
     `The scale is ${number(model.scale, 4)}, and the prior, the weight of the plain dot product, is`,
-    `${number(model.prior, 4)}.`, choice ? `How it was chosen: ${choice.reason}.` : "",
+    `${number(model.prior, 4)}${choice ? ": chosen on held-out data" : ""}.`,
   ].filter(part => part).join(" "));
-  if (choice?.tried) showTried(choice.tried);
+  if (choice) showTried(choice);
   else $("tried").remove();
   for (const [id, isDefault] of [["changed", false], ["defaults", true]]) {
     const some = data.parameters.filter(parameter => parameter[2] === isDefault);
