@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..solver.atoms import Atom
 from ..solver.protocols import Gradient, Vertex
-from ..solver.snapshot import Arrays
 from .pool import Held, Pool
-from .runtime import THREADS, Array, kernel_for
+from .runtime import THREADS, Array
 from .segments import LANES, WIDTH
 
 if TYPE_CHECKING:
-    from .layout import OnCard
+    from .on_card import OnCard
     from .problem import CUDAMargins, CUDAProblem
 
 #: Rounds of an ascent that are queued at once; more are queued where it goes on.
@@ -85,10 +83,9 @@ class Pulls:
     def queue_spread(self, query: Array) -> None:
         """Queue (W + Wᵀ) X[:, f] for the features f of a query; link weights are there."""
         card, device = self.card, self.device
-        scatter = kernel_for("scatter_features", card.columns.val)
-        device.run(scatter, card.n_rows, query, *card.by_column, card.U)
+        device.run("scatter_features", card.n_rows, query, *card.by_column, card.U)
         card.links.sum(query, card.U, card.slots, card.R, val=card.link_w)
-        device.run(scatter, card.n_rows, query, *card.by_column[:2], None, card.U)
+        device.run("scatter_features", card.n_rows, query, *card.by_column[:2], None, card.U)
 
     def queue_partners(
         self, query: Array, after: bool, found: tuple[Array, Array, Array], S: Array | None = None
@@ -110,7 +107,7 @@ class Pulls:
         card, columns = self.card, self.card.columns
         columns.sum_chunks(query, card.R, card.slots)
         self.device.run(
-            kernel_for("gather_partners", columns.val), columns.n, query, int(after),
+            "gather_partners", columns.n, query, int(after),
             *columns.entries, columns.val, card.R, card.slots, self.diagonal, S, card.block_value,
             card.block_entry, card.block_partner, card.ticket, *found, scale, climb, score,
             per_block=THREADS // LANES,
@@ -159,7 +156,7 @@ class CUDAGradient(Gradient):
         self,
         problem: CUDAProblem,
         pulls: HeldPulls,
-        margins: CUDAMargins | None,
+        margins: CUDAMargins,
         batch_weights: Held | None,
     ) -> None:
         self.problem, self.margins, self.pulls = problem, margins, pulls.array
@@ -167,15 +164,18 @@ class CUDAGradient(Gradient):
         self.covers_all = batch_weights is None
         self.card, self.device = problem.card, problem.device
         self.scale, self.n_features = problem.scale, problem.n_features
+        self._diagonal: np.ndarray | None = None
 
     # --- what is asked for now and then ----------------------------------------------------------
 
-    @cached_property
+    @property
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
-        return self.device.download(self.pulls.diagonal)
+        if self._diagonal is None:
+            self._diagonal = self.device.download(self.pulls.diagonal)
+        return self._diagonal
 
-    @cached_property
+    @property
     def rounding(self) -> float:
         """How far rounding may move an entry of C or S: its terms may be large and cancel."""
         card = self.card
@@ -184,12 +184,11 @@ class CUDAGradient(Gradient):
             card.scalars, per_block=2048,
         )  # fmt: skip
         total = float(self.device.download(card.scalars)[0])
-        return 1e-14 * card.largest_value**2 * total
+        largest = float(self.device.download(card.row_sizes[0]).max())
+        return 1e-14 * largest**2 * total
 
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-        if self.margins is None:
-            return True
         if self.covers_all:
             return not self.problem.has_slope(self.margins)
         return self._dot(self.margins)[1] == 0.0
@@ -199,8 +198,7 @@ class CUDAGradient(Gradient):
         return self._dot(margins)[0]
 
     def _dot(self, margins: CUDAMargins) -> tuple[float, float]:
-        assert self.margins is not None
-        card, weighting = self.card, self.problem.weighting
+        card, weighting = self.card, self.card.weighting
         if self._batch_weights is not None:
             weighting = self._batch_weights.array, 1
         self.device.run(
@@ -211,23 +209,19 @@ class CUDAGradient(Gradient):
         total, any_pull, *_ = self.device.download(card.scalars).tolist()
         return total, any_pull
 
-    def snapshot(self) -> Arrays:
-        """Return the number of each pair."""
-        return {"w": self.device.download(self.pulls.w)}
-
     def drift_since(self, other: CUDAGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
         card = self.card
         self.pulls.queue_link_weights(other.pulls.w)
         card.link_owner = None
-        card.links.sum(None, card.row_sizes, card.slots, card.R, val=card.link_w)
+        card.links.sum(None, card.row_sizes[0], card.slots, card.R, val=card.link_w)
         out = self.device.empty(self.n_features)
         card.columns.sum(None, card.R, card.slots, out, absolute=True)
         return self.device.download(out)
 
     def vertex(self, i: int, j: int, entry: float) -> Vertex:
         """Return the better atom on features i and j with a known S_ij, and its score."""
-        if "diagonal" in self.__dict__:
+        if self._diagonal is not None:
             return super().vertex(i, j, entry)
         atom = Atom.of(i, j, entry)
         ends = [float(self.device.download(self.pulls.diagonal[k : k + 1])[0]) for k in atom[:2]]
@@ -242,27 +236,32 @@ class CUDAGradient(Gradient):
 
     # --- scores ----------------------------------------------------------------------------------
 
-    def _scored(self, atoms: np.ndarray) -> np.ndarray:
-        """Return C_ii + C_jj and S_ij for each atom, shape (n, 2)."""
-        terms, ahead = self.card.terms, self._held.scores
-        if ahead is not None:
-            runs = terms.locate(atoms)
-            if runs is not None and runs.max() < len(ahead):
-                return ahead[runs]
-        keys = list(map(tuple, atoms[:, :2].tolist()))
-        with self.card.undisturbed():
-            return terms.scored(keys, self.pulls.w, self.pulls.diagonal)
+    def scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B.
+
+        After a step toward or away from one atom, from stored terms of the atoms; elsewhere in one
+        pass over the pairs of rows.
+        """
+        if self.margins.is_of_move and len(atoms):
+            found = self._stored(atoms)
+            if found is not None:
+                return self.scale * (found[:, 0] + atoms[:, 2] * found[:, 1])
+        return self.scale * self.problem.score_sums(atoms, self.pulls.w)
+
+    def _stored(self, atoms: np.ndarray) -> np.ndarray | None:
+        """Return C_ii + C_jj and S_ij for each atom, shape (n, 2), from stored terms."""
+        terms, ahead = self.problem.terms, self._held.scores
+        runs = None if ahead is None else terms.locate(atoms)
+        if ahead is not None and runs is not None and runs.max() < len(ahead):
+            return ahead[runs]
+        with self.problem.undisturbed():
+            return terms.scored(atoms, self.pulls.w, self.pulls.diagonal)
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""
-        return self._scored(atoms)[:, 1] if len(atoms) else np.empty(0)
-
-    def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B."""
-        if not len(atoms):
-            return np.empty(0)
-        diagonal, entry = self._scored(atoms).T
-        return self.scale * (diagonal + atoms[:, 2] * entry)
+        i, j, sign = atoms.T
+        sums = self.problem.score_sums(atoms, self.pulls.w)
+        return sign * (sums - self.diagonal[i] - self.diagonal[j])
 
     # --- searches --------------------------------------------------------------------------------
 

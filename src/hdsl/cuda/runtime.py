@@ -13,7 +13,7 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, wraps
+from functools import wraps
 from importlib import resources
 from typing import Any, Protocol
 
@@ -34,13 +34,9 @@ SOURCES = (
     "gather.cu",
     "climb.cu",
     "setup.cu",
-    "corrective.cu",
+    "atoms.cu",
     "search.cu",
 )
-
-#: Ends the name of a kernel that reads values of X as float; such kernels are compiled when a fit
-#: asks for them.
-SINGLE = "_float32"
 
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
@@ -90,22 +86,17 @@ def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def source(*, single: bool = False) -> str:
-    """Return the source of all kernels, or of those of a fit with values of X as float."""
+def source() -> str:
+    """Return the source of all kernels."""
     folder = resources.files(__package__) / "kernels"
-    names = SOURCES[:-1] if single else SOURCES
-    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
-    return f"#define STORED float\n{text}" if single else text
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in SOURCES)
 
 
-def kernel_names(*, single: bool = False) -> list[str]:
-    """Return the names of all kernels in a source."""
-    return re.findall(r"^KERNEL (\w+)\(", source(single=single), re.M)
-
-
-def kernel_for(kernel: str, values: Array) -> str:
-    """Return the name of a kernel that reads values of X as they are stored."""
-    return kernel + SINGLE if values.dtype == np.float32 else kernel
+def kernel_names() -> list[str]:
+    """Return the names of all kernels."""
+    plain = re.findall(r"^KERNEL (\w+)\(", source(), re.M)
+    both = re.findall(r"^VARIANTS\(\s+(\w+),", source(), re.M)
+    return [*plain, *(name + end for name in both for end in ("", "_plain"))]
 
 
 class Device(Protocol):
@@ -164,6 +155,10 @@ class Device(Protocol):
     @abstractmethod
     def cumsum(self, values: Array) -> Array:
         """Return the running sums of integers, as int64."""
+
+    @abstractmethod
+    def take(self, values: Array, places: Array) -> Array:
+        """Return the values at some places."""
 
     @abstractmethod
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
@@ -248,6 +243,7 @@ class Card(Device):
         self.name = properties["name"].decode()
         self._n_processors = properties["multiProcessorCount"]
         self.n_blocks = 8 * self._n_processors
+        self._module: Any = None
         self._functions: dict[str, Any] = {}
         self._blocks: dict[str, int] = {}
 
@@ -261,18 +257,6 @@ class Card(Device):
         """Give back the memory that no array takes."""
         self.wait()
         self._pool.free_all_blocks()
-
-    @cached_property
-    def _module(self) -> Any:
-        return self._compiled(single=False)
-
-    @cached_property
-    def _single_module(self) -> Any:
-        return self._compiled(single=True)
-
-    def _compiled(self, *, single: bool) -> Any:
-        with self._device:
-            return self._cupy.RawModule(code=source(single=single), options=COMPILER_OPTIONS)
 
     def _new(self, make: Callable[..., Array], *args: Any) -> Array:
         with self._device, self._stream, self._cupy.cuda.using_allocator(self._pool.malloc):
@@ -331,9 +315,10 @@ class Card(Device):
     def _function(self, kernel: str) -> Any:
         function = self._functions.get(kernel)
         if function is None:
-            is_single = kernel.endswith(SINGLE)
-            module = self._single_module if is_single else self._module
-            function = self._functions[kernel] = module.get_function(kernel.removesuffix(SINGLE))
+            if self._module is None:
+                with self._device:
+                    self._module = self._cupy.RawModule(code=source(), options=COMPILER_OPTIONS)
+            function = self._functions[kernel] = self._module.get_function(kernel)
         return function
 
     @names_failures
@@ -367,6 +352,11 @@ class Card(Device):
     def cumsum(self, values: Array) -> Array:
         """Return the running sums of integers, as int64."""
         return self._new(lambda: self._cupy.cumsum(values, dtype=np.int64))
+
+    @names_failures
+    def take(self, values: Array, places: Array) -> Array:
+        """Return the values at some places."""
+        return self._new(lambda: values[places])
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return a function that queues what `work` queues, as a graph when called often."""

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .runtime import Array, kernel_for
+from .runtime import Array
 
 if TYPE_CHECKING:
-    from .layout import OnCard
+    from .on_card import OnCard
 
 #: Most terms stored (12 bytes each); the rest is recomputed when it is asked for.
 TERMS_LIMIT = 1 << 26
@@ -132,18 +132,17 @@ class Terms:
         card, device = self.card, self.device
         lead, links = query[2:], card.links
         column = max(1, card.n_rows)
-        scatter = kernel_for("scatter_features", card.columns.val)
-        device.run(scatter, column, query, *card.by_column, card.u)
+        device.run("scatter_features", column, query, *card.by_column, card.u)
         device.run(
             "count_terms", column, lead, *card.by_column[:2], links.ptr, links.idx, card.u,
             self._tiles, card.ticket, self.table, self.run_features, self.run_chunks,
             self.chunk_first,
         )  # fmt: skip
         device.run(
-            kernel_for("fill_terms", card.columns.val), column, lead, *card.by_column, links.ptr,
+            "fill_terms", column, lead, *card.by_column, links.ptr,
             links.idx, card.link_pair, card.u, self._tiles, self.pair, self.value,
         )  # fmt: skip
-        device.run(scatter, column, query, *card.by_column[:2], None, card.u)
+        device.run("scatter_features", column, query, *card.by_column[:2], None, card.u)
 
     def queue_scores(self, w: Array, diagonal: Array) -> None:
         """Queue C_ii + C_jj and S_ij of all runs, and their copy to the host."""
@@ -154,34 +153,18 @@ class Terms:
         )  # fmt: skip
         self.device.copy(self.host_scores, self.scores)
 
-    def learn(self, keys: list[tuple[int, int]]) -> None:
-        """List runs of new feature pairs; drop those not asked for when there is no room."""
+    def learn(self, keys: list[tuple[int, int]]) -> bool:
+        """List runs of new feature pairs; return whether there is room for all."""
         for key in keys:
-            if key in self.runs:
-                continue
             planned = self.plan(*key)
-            if planned is None:
-                self._forget_all_but(keys)
-                planned = self.plan(*key)
-                if planned is None:
-                    continue
-            self._list_run(*planned)
-
-    def _list_run(self, lead: int, other: int) -> None:
-        self.queue(self.device.upload(np.array([1, other, lead, other])))
+            if planned is not None:
+                self.queue(self.device.upload(np.array([1, planned[1], *planned])))
+        return all(key in self.runs for key in keys)
 
     def forget(self) -> None:
         """Forget all runs."""
         self.runs, self._used, self._atoms = {}, 0, None
         self.device.clear(self.table)
-
-    def _forget_all_but(self, keys: list[tuple[int, int]]) -> None:
-        kept = [key for key in keys if key in self.runs]
-        self.forget()
-        for key in kept:
-            planned = self.plan(*key)
-            if planned is not None:
-                self._list_run(*planned)
 
     def locate(self, atoms: np.ndarray) -> np.ndarray | None:
         """Return the runs of atoms, None where some have none; atoms change little by little."""
@@ -202,22 +185,13 @@ class Terms:
         """Return the scores of all runs that the host has, shape (n_runs, 2)."""
         return self.host_scores[: 2 * len(self.runs)].reshape(-1, 2).copy()
 
-    @property
-    def known(self) -> np.ndarray:
-        """The feature pairs whose terms are stored, in their order, shape (n_known, 2)."""
-        return np.array(list(self.runs), dtype=np.int64).reshape(-1, 2)
-
-    def scored(self, keys: list[tuple[int, int]], w: Array, diagonal: Array) -> np.ndarray:
-        """Wait for C_ii + C_jj and S_ij of feature pairs, shape (n, 2)."""
-        self.learn(keys)
+    def scored(self, atoms: np.ndarray, w: Array, diagonal: Array) -> np.ndarray | None:
+        """Wait for C_ii + C_jj and S_ij of atoms, shape (n, 2); None where there is no room."""
+        keys = list(map(tuple, atoms[:, :2].tolist()))
+        if not self.learn(keys):
+            self.forget()
+            if not self.learn(keys):
+                return None
         self.queue_scores(w, diagonal)
         self.device.wait()
-        table = self.host_scores.reshape(-1, 2)
-        out = table[[self.runs.get(key, 0) for key in keys]].copy()
-        lacking = [k for k, key in enumerate(keys) if key not in self.runs]
-        if lacking:
-            largest = max(int(self.bound[list(keys[k])].min()) for k in lacking)
-            for k in lacking:  # no room to store them
-                alone = Terms(self.card, max(largest, 1))
-                out[k] = alone.scored([keys[k]], w, diagonal)[0]
-        return out
+        return self.host_copy()[[self.runs[key] for key in keys]]

@@ -20,8 +20,8 @@ __device__ inline void take_place(Place& best, double value, i64 place) {
 
 // The best place of a block, to every thread; place -1 is none.
 __device__ inline Place best_place(Place best) {
-    __shared__ double value[THREADS / 32];
-    __shared__ i64 place[THREADS / 32];
+    __shared__ double value[WARPS];
+    __shared__ i64 place[WARPS];
     for (int k = 16; k > 0; k >>= 1) {
         double other = __shfl_down_sync(FULL, best.value, k);
         i64 at = __shfl_down_sync(FULL, best.place, k);
@@ -35,7 +35,7 @@ __device__ inline Place best_place(Place best) {
     __syncthreads();
     best.value = value[0];
     best.place = place[0];
-    for (int k = 1; k < THREADS / 32; k++) take_place(best, value[k], place[k]);
+    for (int k = 1; k < WARPS; k++) take_place(best, value[k], place[k]);
     return best;
 }
 
@@ -201,22 +201,16 @@ __device__ inline void climb_on(
 
 template <int W>
 __device__ inline void partners_of(
-    const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
-    const i64* long_ptr, const int* idx, const stored* val, const double* source,
-    const double* slots, const double* diagonal, double* S, double* block_value,
-    double* block_entry, i64* block_partner, unsigned* ticket, double* value, i64* partner,
-    double* entry, double scale, i64* climb, double* best_score
+    const i64* query, i64 after, const Matrix& of, const double* source, const double* slots,
+    const double* diagonal, double* S, const Found& room, unsigned* ticket, const Found& out,
+    double scale, i64* climb, double* best_score
 ) {
     Best best;
-    if (!best_partners<W>(
-            query, after, n, ptr, limit, long_of, long_ptr, idx, val, source, slots, diagonal, S,
-            block_value, block_entry, block_partner, ticket, best
-        ))
-        return;
+    if (!best_partners<W>(query, after, of, source, slots, diagonal, S, room, ticket, best)) return;
     if (threadIdx.x < W && threadIdx.x < query[0]) {
-        value[threadIdx.x] = best.value;
-        partner[threadIdx.x] = best.partner;
-        entry[threadIdx.x] = best.entry;
+        out.value[threadIdx.x] = best.value;
+        out.partner[threadIdx.x] = best.partner;
+        out.entry[threadIdx.x] = best.entry;
     }
     __syncthreads();  // all have read the query
     if (climb != nullptr) climb_on(best, diagonal, scale, climb, best_score);
@@ -226,17 +220,18 @@ __device__ inline void partners_of(
 // those after i where asked. Writes S too where it is there; goes on with an ascent where one is.
 KERNEL gather_partners(
     const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
-    const i64* long_ptr, const int* idx, const stored* val, const double* source,
+    const i64* long_ptr, const int* idx, const double* val, const double* source,
     const double* slots, const double* diagonal, double* S, double* block_value,
     double* block_entry, i64* block_partner, unsigned* ticket, double* value, i64* partner,
     double* entry, double scale, i64* climb, double* best_score
 ) {
+    Matrix of = {n, ptr, limit, long_of, long_ptr, idx, val};
+    Found room = {block_value, block_entry, block_partner}, out = {value, entry, partner};
     switch (width_of(query)) {
 #define CASE(W) \
     case W: \
         partners_of<W>( \
-            query, after, n, ptr, limit, long_of, long_ptr, idx, val, source, slots, diagonal, S, \
-            block_value, block_entry, block_partner, ticket, value, partner, entry, scale, climb, \
+            query, after, of, source, slots, diagonal, S, room, ticket, out, scale, climb, \
             best_score \
         ); \
         break;
@@ -272,7 +267,7 @@ __device__ inline i64 terms_of_row(
 
 // The sum of the counts of the threads before this one; the total of the block goes to `total`.
 __device__ inline i64 block_offset(i64 count, i64* total) {
-    __shared__ i64 warps[THREADS / 32];
+    __shared__ i64 warps[WARPS];
     int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     i64 upto = count;
     for (int k = 1; k < 32; k <<= 1) {
@@ -284,7 +279,7 @@ __device__ inline i64 block_offset(i64 count, i64* total) {
     __syncthreads();
     i64 before = 0;
     *total = 0;
-    for (int k = 0; k < THREADS / 32; k++) {
+    for (int k = 0; k < WARPS; k++) {
         if (k < warp) before += warps[k];
         *total += warps[k];
     }
@@ -337,7 +332,7 @@ KERNEL count_terms(
 
 // Writes the terms that were counted.
 KERNEL fill_terms(
-    const i64* lead, const i64* ptr, const int* idx, const stored* val, const i64* link_ptr,
+    const i64* lead, const i64* ptr, const int* idx, const double* val, const i64* link_ptr,
     const int* neighbor, const int* pair, const double* v, const i64* tile_first, int* term_pair,
     double* term_value
 ) {
