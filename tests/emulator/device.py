@@ -114,6 +114,13 @@ class Emulator(Device):
 
         self._do(call)
 
+    def blocks_for(self, kernel):
+        """Return how many blocks run at the same time."""
+        return self.n_blocks
+
+    def release(self):
+        """Return: nothing is held."""
+
     def mark(self):
         """Return nothing: everything has run."""
 
@@ -127,6 +134,10 @@ class Emulator(Device):
     def cumsum(self, values):
         """Return the running sums of integers."""
         return np.cumsum(values, dtype=np.int64)
+
+    def largest(self, values, count):
+        """Return the places of the largest values, the first of equals first."""
+        return np.argsort(-values, kind="stable")[:count]
 
     def take(self, values, places):
         """Return the values at some places."""

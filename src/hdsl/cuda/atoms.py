@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 #: Most entries of Z at a time (28 bytes each); where there are more, blocks of atoms take turns.
 ENTRIES_LIMIT = 1 << 27
 
-#: Second derivatives are estimated from at most so many comparisons, and from fewer where so many
-#: products of two atoms would be summed, but from some for each atom.
-MOST_SAMPLED, MOST_PRODUCTS, LEAST_PER_ATOM = 1 << 18, 1 << 36, 4
+#: Second derivatives are estimated from so many comparisons divided by the number of atoms, but
+#: from some for each atom; as on the CPU.
+CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 
 #: Numbers of the sample that are laid out at a time, and of the sums of its parts.
 SAMPLE_LIMIT, PARTS_LIMIT, MOST_PARTS = 1 << 25, 1 << 22, 64
@@ -51,8 +51,8 @@ class Z(NamedTuple):
 
 def sample_stride(n_comparisons: int, n_atoms: int) -> int:
     """Return which comparisons second derivatives of so many atoms rest on: every so manieth."""
-    most = max(MOST_PRODUCTS // max(n_atoms, 1) ** 2, LEAST_PER_ATOM * n_atoms)
-    return -(-n_comparisons // min(most, MOST_SAMPLED))
+    most = max(CURVATURE_WORK // max(n_atoms, 1), PER_ATOM * n_atoms)
+    return -(-n_comparisons // most)
 
 
 class Atoms:
@@ -165,8 +165,8 @@ class Atoms:
         if not n:
             return np.zeros((0, 0))
         stride = sample_stride(card.n, n)
-        factor /= card.share_of(stride)
         n_sampled, n_rows = -(-card.n // stride), max(1, SAMPLE_LIMIT // n)
+        factor *= card.n / n_sampled
         n_parts = max(1, min(MOST_PARTS, PARTS_LIMIT // n**2))
         K, part = device.zeros(n * n), device.empty(n_parts * n * n)
         V = device.empty(min(n_rows, n_sampled) * n)

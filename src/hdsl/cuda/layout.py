@@ -72,8 +72,11 @@ class CUDALayout(Layout):
         """Return what an automatic scale and prior are chosen by."""
         card = self.card
         take, download = card.device.take, card.device.download
-        some = card.device.upload(np.arange(0, card.n, -(-card.n // STATISTICS_SAMPLE)))
-        omega = download(take(card.omega, some)) if card.omega_step else np.ones(len(some))
+        omega, stride = np.ones(card.n), -(-card.n // STATISTICS_SAMPLE)
+        if card.omega_step:
+            omega = download(card.omega)
+            stride = stride if omega[::stride].any() else 1  # all that count are left out
+        some, omega = card.device.upload(np.arange(0, card.n, stride)), omega[::stride]
         largest, second, fourth = map(download, card.row_sizes)
         squared_norm = largest**2 * second
         n_values = np.divide(second**2, fourth, out=np.zeros(card.n_rows), where=fourth > 0)
@@ -84,7 +87,7 @@ class CUDALayout(Layout):
         margin = np.abs(download(take(card.dot_margins(), some)))
         margin[margin <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
         weight = float(omega.sum())
-        mean = lambda values: float((values * omega).sum()) / weight if weight else 0.0  # noqa: E731
+        mean = lambda values: float((values * omega).sum()) / weight  # noqa: E731
         # Where no two dot products differ, go by the size of the rows.
         typical = mean(margin) or float(squared_norm.mean())
         return Statistics(

@@ -64,7 +64,6 @@ class OnCard:
         self._make_room()
         self._dots: Array | None = None
         self._row_sizes: Any = None
-        self._shares: dict[int, float] = {}
 
     # --- the layout ------------------------------------------------------------------------------
 
@@ -186,8 +185,6 @@ class OnCard:
         self.block_partner = device.empty(WIDTH * device.n_blocks, np.int64)
         self.tile_value = device.empty(WIDTH * chunks[2])
         self.tile_place = device.empty(WIDTH * chunks[2], np.int64)
-        self.value, self.entry = device.empty(WIDTH), device.empty(WIDTH)
-        self.partner = device.empty(WIDTH, np.int64)
         self.scalars = device.zeros(4)
 
     # --- what is left undone ---------------------------------------------------------------------
@@ -252,17 +249,6 @@ class OnCard:
     def column_sizes(self, features: np.ndarray) -> np.ndarray:
         """Return how many rows have each feature; none has -1."""
         return np.where(features < 0, 0, self.lengths[features])
-
-    def share_of(self, stride: int) -> float:
-        """Return the weight of every so manieth comparison; 1 where it is none."""
-        if stride not in self._shares:
-            some = np.arange(0, self.n, stride)
-            share = len(some) / self.n
-            if self.omega_step:
-                found = self.device.take(self.omega, self.device.upload(some))
-                share = float(self.device.download(found).sum())
-            self._shares[stride] = share if share > 0.0 else 1.0
-        return self._shares[stride]
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..solver.atoms import ZERO, positioned, renumbered
-from ..solver.protocols import Base, Correction, Move, Problem, Step, Vertex
+from ..solver.protocols import Base, Correction, Move, Problem, Step
 from .atoms import Atoms
-from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
+from .gradient import CUDAGradient, HeldPulls, Pulls, variant
 from .pool import Held, Pool
 from .runtime import Array, BrokenDeviceError
 from .terms import Terms
@@ -31,8 +31,8 @@ SEARCH_POINTS = 10
 #: Recorded queues of work that are kept, one per combination of arrays that it runs on.
 MOST_RECORDED = 64
 
-#: No atoms, and no feature pair to learn.
-NOTHING_TOLD = np.array([-1, -1, 0, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0, 0, 0])
+#: No atoms.
+NO_ATOMS = np.array([-1, -1, 0, 0, -1, -1, 0, 0])
 
 # Places in the state of a line search, as in the kernels.
 DONE, RESULT, VALUE, ANY_SLOPE, SEARCH_SIZE = 10, 11, 13, 14, 16
@@ -95,12 +95,10 @@ class CUDAProblem(Problem):
         self.offset = self._offset(float(prior), base)
         self._direction = device.empty(card.n)
         self._search, self._host_search = device.zeros(SEARCH_SIZE), device.host(SEARCH_SIZE)
-        # A move, its two atoms, and the feature pair to learn, as kernels read them.
-        self._told, self._host_told = device.zeros(24, np.int64), device.host(24, np.int64)
-        self._atoms, self._host_atoms = self._told[:16], self._host_told[:16]
-        self._move, self._host_move = self._told[16:], self._host_told[16:].view(np.float64)
-        self._starts, self._host_starts = device.zeros(16, np.int64), device.host(16, np.int64)
-        self._host_climb, self._host_score = device.host(CLIMB_HEAD, np.int64), device.host(1)
+        # The two atoms of a move, and its numbers, as kernels read them.
+        self._told, self._host_told = device.zeros(16, np.int64), device.host(16, np.int64)
+        self._atoms, self._host_atoms = self._told[:8], self._host_told[:8]
+        self._move, self._host_move = self._told[8:], self._host_told[8:].view(np.float64)
         self._recorded: dict[tuple, Callable[[], None]] = {}
 
     def _offset(self, prior: float, base: Base | None) -> Array | None:
@@ -238,7 +236,7 @@ class CUDAProblem(Problem):
     def _set_move(self, move: Move | Correction) -> None:
         """Write a move to the host's side of what kernels read."""
         told, numbers = self._host_atoms, self._host_move
-        told[:] = NOTHING_TOLD
+        told[:] = NO_ATOMS
         numbers[:4] = 0.0, 0.0, 0.0, move.max_step_size
         if isinstance(move, Correction):
             return
@@ -336,13 +334,9 @@ class CUDAProblem(Problem):
         else:
             terms = self.terms
             if move.toward is not None and move.toward != ZERO:
-                planned = terms.plan(move.toward.i, move.toward.j)
-                if planned is not None:
-                    lead, other = planned
-                    self._host_atoms[8:12] = 1, other, lead, other
+                terms.learn(move.toward.i, move.toward.j)
             self._replay(self._queue_step, margins, out, pulls, version=terms.version)
             self._wait_and_go_on(pulls)
-            terms.note_used()
         while self._host_search[DONE] == 0.0:
             self.card.link_owner = None
             self._queue_search(margins)
@@ -362,8 +356,6 @@ class CUDAProblem(Problem):
 
     def _queue_step(self, margins: Array, out: Array, pulls: Pulls) -> None:
         self._queue_move(margins, self._direction)
-        self.terms.queue(self._atoms[8:12])
-        self.device.copy(self.terms.host_table, self.terms.table)
         self._queue_search(margins)
         self._queue_rest(margins, out, pulls)
         self.terms.queue_scores(pulls.w, pulls.diagonal)
@@ -418,29 +410,15 @@ class CUDAProblem(Problem):
         pulls.array.queue(self.code, margins.array, weights.array, 1)
         return CUDAGradient(self, pulls, margins, weights)
 
-    def climb(self, pulls: Pulls, starts: list[int], n_largest: int) -> Vertex:
-        """Return the best vertex that an ascent reaches; there are at most WIDTH starts."""
-        self._host_starts[: 2 + len(starts)] = n_largest, len(starts), *starts
-        with self.card.undisturbed():
-            self.own_links(pulls)
-            self._replay(self._queue_climb, pulls)
-            self.device.wait()
-            while self._host_climb[0] != 0:
-                self._replay(self._queue_rounds, pulls)
-                self.device.wait()
-        return vertex_of(self._host_climb, float(self._host_score[0]))
-
-    def _queue_climb(self, pulls: Pulls) -> None:
-        self.device.copy(self._starts, self._host_starts)
-        self.device.launch("begin_climb", 1, pulls.largest, self._starts, pulls.climb)
-        self._queue_rounds(pulls)
-
-    def _queue_rounds(self, pulls: Pulls) -> None:
-        card = self.card
-        pulls.queue_climb(self.scale, (card.value, card.partner, card.entry))
-        self.device.copy(self._host_climb, pulls.climb[:CLIMB_HEAD])
-        self.device.copy(self._host_score, pulls.best_score)
+    def stored_scores(self, atoms: np.ndarray, pulls: HeldPulls) -> np.ndarray | None:
+        """Return C_ii + C_jj and S_ij for each atom, from stored terms; None without room."""
+        terms, (era, ahead) = self.terms, pulls.scores or (0, np.empty((0, 2)))
+        runs = terms.locate(atoms)
+        if era == terms.era and runs is not None and max(runs) < len(ahead):
+            return ahead[runs]
+        with self.undisturbed():
+            return terms.scored(atoms, pulls.array.w, pulls.array.diagonal)
 
 
 def _queue_links(pulls: Pulls) -> None:
-    pulls.queue_link_weights()
+    pulls.queue_links()

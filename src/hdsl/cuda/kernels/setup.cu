@@ -166,16 +166,3 @@ KERNEL cut_segments(
         out[k] = place_of(idx, ptr[q], ptr[q + 1], (k % n_cuts + 1) * step);
     }
 }
-
-// Writes, per feature, the links of all rows that have it: most terms of a pair that it leads.
-KERNEL count_links(
-    i64 n_features, const i64* ptr, const int* idx, const i64* link_ptr, double* out
-) {
-    for (i64 j = blockIdx.x; j < n_features; j += gridDim.x) {
-        double total = 0.0;
-        for (i64 k = ptr[j] + threadIdx.x; k < ptr[j + 1]; k += THREADS)
-            total += (double)(link_ptr[idx[k] + 1] - link_ptr[idx[k]]);
-        total = block_sum(total);
-        if (threadIdx.x == 0) out[j] = total;
-    }
-}
