@@ -1,352 +1,264 @@
-"""A shard on a worker: a part of the comparisons, the rows that they name, and what is asked of it.
+"""What runs in tasks: a shard answers the questions of the solver for its own comparisons.
 
-Margins, directions and gradients stay here, under numbers that the client gives them. An order
-makes such a value; a question returns an array, which is added up over the shards.
+A shard holds the comparisons of some anchors and the rows that they name. Its answers are means
+over its comparisons times their total weight. They add up over the shards, and the client divides
+the sum by the weight of all.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from ..cpu import statistics
-from ..cpu.comparisons import make_comparisons
-from ..cpu.corrective import Sample
-from ..cpu.gradient import CPUGradient
-from ..cpu.problem import CPUProblem
-from ..cpu.rows import Rows
-from ..cpu.workers import Workers
-from ..cuda.layout import OnCard
-from ..cuda.memory import estimate
-from ..cuda.problem import CUDAProblem
-from ..cuda.runtime import Device
-from ..solver.atoms import NOTHING, Atom
-from ..solver.protocols import Loss, Move, Step
-from ..solver.trace import NO_ATOM
+from ..solver.atoms import Atom, as_array
+from ..solver.protocols import Base, Correction, Gradient, Layout, Loss, Margins, Move, Problem
 
-#: Rows of S that share a pass over X.
+#: Rows of S that a machine computes in one pass.
 WIDTH = 8
 
-
-class Past(NamedTuple):
-    """How margins came about, so that they can be made again to the last bit.
-
-    Parameters
-    ----------
-    atoms, weights : ndarray
-        The model whose margins were computed from scratch.
-    moves : ndarray of int64 of shape (n, 6)
-        The moves since: atom toward, atom away; (-1, -1, 0) for none. A correction has neither.
-    sizes : ndarray of shape (n,)
-        Their step sizes.
-    shifted : ndarray of int64 of shape (m, 4)
-        The number of a correction among the moves, and an atom whose weight it changes.
-    changes : ndarray of shape (m,)
-        By how much.
-    """
-
-    atoms: np.ndarray
-    weights: np.ndarray
-    moves: np.ndarray
-    sizes: np.ndarray
-    shifted: np.ndarray
-    changes: np.ndarray
-
-    @classmethod
-    def begin(cls, atoms: np.ndarray, weights: np.ndarray) -> Past:
-        """Return the past of margins from scratch."""
-        none = np.empty((0, 6), dtype=np.int64), np.empty(0), np.empty((0, 4), dtype=np.int64)
-        return cls(atoms.copy(), weights.copy(), *none, np.empty(0))
-
-    def then(self, direction: Direction, size: float) -> Past:
-        """Return the past after one more step."""
-        number = np.full((len(direction.atoms), 1), len(self.moves), dtype=np.int64)
-        return self._replace(
-            moves=np.vstack([self.moves, direction.move]),
-            sizes=np.append(self.sizes, size),
-            shifted=np.vstack([self.shifted, np.hstack([number, direction.atoms])]),
-            changes=np.concatenate([self.changes, direction.change]),
-        )
+#: Gradients that a shard remembers: an exact oracle compares three.
+REMEMBERED = 3
 
 
-class Direction(NamedTuple):
-    """What margins change along: two atoms, or the weights of many."""
+class Setting(NamedTuple):
+    """What makes a problem of a layout; `key` is a new one after each `forget`."""
 
-    move: np.ndarray
-    atoms: np.ndarray
-    change: np.ndarray
-
-    @classmethod
-    def of(cls, move: Move) -> Direction:
-        """Return the direction of a move."""
-        numbers = np.array(encoded(move), dtype=np.int64)
-        return cls(numbers, *NOTHING)
+    key: str
+    loss: Loss
+    scale: float
+    prior: float
+    base: Base | None
 
 
-#: A move that is a correction.
-CORRECTS = np.array([*NO_ATOM, *NO_ATOM], dtype=np.int64)
+class Point(NamedTuple):
+    """Margins of all comparisons and of those that curvature is estimated from, and the value."""
+
+    margins: list[Margins]
+    value: float = np.nan
 
 
-def encoded(move: Move) -> list[int]:
-    """Return the two atoms of a move as six numbers."""
-    return [*(move.toward or NO_ATOM), *(move.away or NO_ATOM)]
+class At(NamedTuple):
+    """Which gradient: its problem, a name, and the comparisons of a batch."""
 
-
-def decoded(numbers: np.ndarray) -> Move:
-    """Return the move of six numbers."""
-    ends = (Atom(*numbers[:3].tolist()), Atom(*numbers[3:].tolist()))
-    toward, away = (None if atom == NO_ATOM else atom for atom in ends)
-    return Move("", toward, away, np.nan)
-
-
-class Sampled(NamedTuple):
-    """The comparisons of all shards that second derivatives are estimated from.
-
-    Parameters
-    ----------
-    n_rows : int
-        Of X.
-    keys : ndarray of int64
-        row * n_rows + row of the pairs that are to win in them, the smaller row first.
-    share : float
-        Of the weight of all comparisons.
-    """
-
-    n_rows: int
-    keys: np.ndarray
-    share: float
+    setting: Setting
+    key: str
+    batch: np.ndarray | None = None
 
 
 class Shard:
-    """Some of the comparisons, with the features of the whole.
+    """Comparisons of some anchors, and the rows that they name.
+
+    It travels as plain arrays: layouts, problems and gradients are made where it is asked.
 
     Parameters
     ----------
-    matrix : csr_array of shape (n_rows, n_features), float64
-        The rows that the comparisons name; canonical, in the numbers of the features.
+    X : csr_array of shape (n_rows, n_features), float64
+        Canonical, in the feature numbers of the whole problem.
     compared : ndarray of shape (n, 3) or (n, 4)
-        Rows of the matrix, sorted by anchor.
-    omega : ndarray of shape (n,) or float
-        Weights, which sum to 1 over all shards.
+        Rows of X, sorted by anchor.
     weights : ndarray of shape (n,) or None
-        The same, relative to the largest of all.
-    workers : Workers
-    store_products : bool
-    device : Device, default=None
-        The card that computes; None is the processor.
-
-    Attributes
-    ----------
-    sample : Sample or None
-        What second derivatives are estimated from; None is all comparisons.
+    every : int
+        Curvature is estimated from one in so many of the pairs that are to win.
     """
 
     def __init__(
-        self,
-        matrix: sp.csr_array,
-        compared: np.ndarray,
-        omega: np.ndarray | float,
-        weights: np.ndarray | None,
-        *,
-        workers: Workers,
-        store_products: bool,
-        device: Device | None = None,
+        self, X: sp.csr_array, compared: np.ndarray, weights: np.ndarray | None, every: int
     ) -> None:
-        if device is not None:
-            need = estimate(matrix, compared, corrects=True).total
-            device.check_fits("A shard", need, "auto", ("use more workers with a GPU each",))
-        store_products = store_products and device is None
-        self.comparisons = make_comparisons(
-            Rows(matrix, workers), compared, omega, store_products=store_products
-        )
-        self.sample: Sample | None = None
-        self._card = None if device is None else OnCard(self.comparisons, device)
-        self.weights = weights
-        self.n_features, self.nnz = matrix.shape[1], matrix.nnz
-        self.problems: dict[int, CPUProblem | CUDAProblem] = {}
-        self.values: dict[int, Any] = {}
-        self.steps: dict[int, Step] = {}
-        self._spread: Any = None
+        self.X, self.compared, self.weights, self.every = X, compared, weights, every
+        self.weight = self.weight_of(None)
+        self.lock = threading.Lock()
+        self._layouts: list[Layout] = []
+        self._problems: list[Problem] = []
+        self._positions: list[np.ndarray] = []  # of all features, among those of each layout
+        self._setting = ""
+        self._gradients: dict[str, Gradient] = {}
 
-    @cached_property
-    def present(self) -> np.ndarray:
-        """Whether each feature has a value in these rows."""
-        found = np.zeros(self.n_features, dtype=bool)
-        found[self.comparisons.rows.row_idx] = True
-        return found
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Shard, (self.X, self.compared, self.weights, self.every)
 
-    # --- orders ----------------------------------------------------------------------------------
+    def __sizeof__(self) -> int:
+        # Dask weighs moves by it: X by rows and by columns, and the pairs of rows.
+        return 36 * self.X.nnz + 80 * len(self.compared)
 
-    def order(self, verb: str, out: int, *args: Any) -> None:
-        """Make the value of this number, or drop it."""
-        getattr(self, f"_make_{verb}")(out, *args)
+    # --- what is made here -----------------------------------------------------------------------
 
-    def _make_problem(
-        self, out: int, features: np.ndarray, loss: Loss, scale: float, prior: float
-    ) -> None:
-        given = features, loss, scale, prior, self.sample
-        if self._card is None:
-            self.problems[out] = CPUProblem(self.comparisons, *given)
-        else:
-            self.problems[out] = CUDAProblem(self._card, *given)
+    def weight_of(self, batch: np.ndarray | None) -> float:
+        """Return the weight of some comparisons, or of all."""
+        if self.weights is None:
+            return float(len(self.compared) if batch is None else len(batch))
+        return float((self.weights if batch is None else self.weights[batch]).sum())
 
-    def _make_margins(self, out: int, of: int, past: Past, known: np.ndarray | None) -> None:
-        problem: Any = self.problems[of]
-        margins = problem.margins(past.atoms, past.weights)
-        bounds = np.searchsorted(past.shifted[:, 0], np.arange(len(past.moves) + 1))
-        for k, (numbers, size) in enumerate(zip(past.moves, past.sizes.tolist(), strict=True)):
-            if (numbers == CORRECTS).all():
-                own = slice(*bounds[k : k + 2])
-                direction = problem.shift(past.shifted[own, 1:], past.changes[own])
-            else:
-                direction = problem.direction(margins, decoded(numbers))
-            margins = problem.advance(margins, direction, size).margins
-        if known is not None:
-            margins = problem.restore({"margins": np.asarray(margins), "known": known})
-        self.values[out] = margins
+    def layouts(self) -> list[Layout]:
+        """Return all comparisons laid out, and a part that curvature is estimated from."""
+        if not self._layouts:
+            winners = self.compared[:, :2]
+            is_new = np.append(True, (winners[1:] != winners[:-1]).any(axis=1))
+            chosen = (np.cumsum(is_new) - 1) % self.every == 0
+            self._layouts = [_laid_out(self.X, self.compared, self.weights)]
+            if not chosen.all():
+                rows, numbers = np.unique(self.compared[chosen], return_inverse=True)
+                weights = None if self.weights is None else self.weights[chosen]
+                compared = numbers.reshape(-1, self.compared.shape[1])
+                self._layouts.append(_laid_out(self.X[rows], compared, weights))
+        return self._layouts
 
-    def _make_direction(self, out: int, of: int, margins: int, numbers: np.ndarray) -> None:
-        self.values[out] = self.problems[of].direction(self.values[margins], decoded(numbers))
+    def problems(self, setting: Setting) -> list[Problem]:
+        """Return the problem of each layout; those of another setting are forgotten."""
+        if setting.key != self._setting:
+            self._problems = [layout.problem(*setting[1:]) for layout in self.layouts()]
+            self._positions = self._positions or [*map(_positions, self._problems)]
+            self._setting, self._gradients = setting.key, {}
+        return self._problems
 
-    def _make_shift(self, out: int, of: int, atoms: np.ndarray, change: np.ndarray) -> None:
-        self.values[out] = self.problems[of].shift(atoms, change)
+    def gradient(self, point: Point, at: At) -> Gradient:
+        """Return a gradient; the next questions are about it, too."""
+        problem = self.problems(at.setting)[0]
+        if at.key not in self._gradients:
+            while len(self._gradients) >= REMEMBERED:
+                del self._gradients[next(iter(self._gradients))]
+            self._gradients[at.key] = problem.gradient(point.margins[0], at.batch)
+        return self._gradients[at.key]
 
-    def _make_step(self, out: int, of: int, margins: int, direction: int, size: float) -> None:
-        step = self.problems[of].advance(self.values[margins], self.values[direction], size)
-        self.values[out], self.steps[out] = step.margins, step
+    # --- margins ---------------------------------------------------------------------------------
 
-    def _make_gradient(
-        self, out: int, of: int, margins: int, batch: np.ndarray | None, weight: float | None
-    ) -> None:
-        if batch is None or len(batch):
-            problem = self.problems[of]
-            self.values[out] = problem.gradient(self.values[margins], batch, weight)
-        else:
-            self.values[out] = None  # the batch has none of these comparisons
+    def margins(self, setting: Setting, atoms: np.ndarray, weights: np.ndarray) -> Point:
+        """Return the margins of a model."""
+        problems = self.problems(setting)
+        found = [each.margins(self._own(atoms, k), weights) for k, each in enumerate(problems)]
+        return Point(found, problems[0].value(found[0]))
 
-    def _make_drop(self, out: int) -> None:
-        for held in (self.values, self.steps, self.problems):
-            held.pop(out, None)
+    def direction(self, setting: Setting, point: Point, move: Move | Correction) -> Point:
+        """Return how margins change along a move."""
+        pairs = enumerate(zip(self.problems(setting), point.margins, strict=True))
+        return Point([each.direction(own, self._own_move(move, k)) for k, (each, own) in pairs])
 
-    # --- questions -------------------------------------------------------------------------------
+    def advance(self, setting: Setting, point: Point, way: Point, size: float) -> Point:
+        """Return the margins after a step."""
+        triples = zip(self.problems(setting), point.margins, way.margins, strict=True)
+        steps = [problem.advance(own, change, size) for problem, own, change in triples]
+        return Point([step.margins for step in steps], steps[0].value)
 
-    def ask(self, question: str, *args: Any) -> Any:
-        """Return the share of this shard in a sum, or what it tells of itself."""
-        return getattr(self, f"_{question}")(*args)
+    def value(self, point: Point) -> float:
+        """Return the loss."""
+        return self.weight * point.value
 
-    def _value(self, of: int, margins: int) -> np.ndarray:
-        return np.array([self.problems[of].value(self.values[margins])])
+    def slopes(self, setting: Setting, point: Point, way: Point, sizes: np.ndarray) -> np.ndarray:
+        """Return the first two derivatives of the loss at each step size."""
+        problem = self.problems(setting)[0]
+        return self.weight * problem.slopes(point.margins[0], way.margins[0], sizes.tolist())
 
-    def _step_value(self, margins: int) -> np.ndarray:
-        return np.array([self.steps[margins].value])
+    def curvature(self, setting: Setting, point: Point, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the loss in the weights of atoms."""
+        problem = self.problems(setting)[-1]
+        return self.weight * problem.curvature(point.margins[-1], self._own(atoms, -1))
 
-    def _slopes(self, of: int, margins: int, direction: int, sizes: np.ndarray) -> np.ndarray:
-        problem = self.problems[of]
-        return problem.slopes(self.values[margins], self.values[direction], sizes.tolist())
+    # --- gradients -------------------------------------------------------------------------------
 
-    def _first_slopes(self, of: int, margins: int, direction: int, sizes: np.ndarray) -> np.ndarray:
-        """Return slopes at 0, and those of a part of the comparisons at some step sizes."""
-        problem, at = self.problems[of], (self.values[margins], self.values[direction])
-        return np.vstack([problem.slopes(*at, [0.0]), problem.sampled_slopes(*at, sizes.tolist())])
+    def first(self, point: Point, at: At, atoms: np.ndarray) -> np.ndarray:
+        """Return weight, whether there are slopes, rounding, and the scores of atoms."""
+        gradient, weight = self.gradient(point, at), self.weight_of(at.batch)
+        has_slopes = weight > 0.0 and not gradient.is_zero()
+        known = weight, has_slopes, weight * gradient.rounding
+        return np.array([*known, *self.scores(point, at, atoms)])
 
-    def _curvature(self, of: int, margins: int, atoms: np.ndarray) -> np.ndarray:
-        """Return the second derivatives in the weights of two atoms each, the lower triangle."""
-        whole = self.problems[of].curvature(self.values[margins], atoms)
-        return whole[np.tril_indices(len(atoms))]
+    def scores(self, point: Point, at: At, atoms: np.ndarray) -> np.ndarray:
+        """Return the scores of atoms."""
+        gradient = self.gradient(point, at)
+        return self.weight_of(at.batch) * gradient.scores(self._own(atoms))
 
-    def _weight_of(self, of: int, batch: np.ndarray) -> np.ndarray:
-        return np.array([self.problems[of].weight_of(batch) if len(batch) else 0.0])
+    def entries(self, point: Point, at: At, atoms: np.ndarray) -> np.ndarray:
+        """Return S_ij of atoms."""
+        gradient = self.gradient(point, at)
+        return self.weight_of(at.batch) * gradient.entries(self._own(atoms))
 
-    def _exact_search_cost(self, of: int) -> np.ndarray:
-        return np.array([self.problems[of].exact_search_cost()])
+    def diagonal(self, point: Point, at: At) -> np.ndarray:
+        """Return C_jj of every feature."""
+        return self._numbered(self.weight_of(at.batch) * self.gradient(point, at).diagonal)
 
-    def _n_slopes(self, gradient: int) -> np.ndarray:
-        """Return 1 where some slope is not zero."""
-        of = self.values[gradient]
-        return np.array([0.0 if of is None or of.is_zero() else 1.0])
-
-    def _rounding(self, gradient: int) -> np.ndarray:
-        of = self.values[gradient]
-        return np.array([0.0 if of is None else of.rounding])
-
-    def _dot(self, gradient: int, margins: int) -> np.ndarray:
-        of = self.values[gradient]
-        return np.array([0.0 if of is None else of.dot(self.values[margins])])
-
-    def _entries(self, gradient: int, atoms: np.ndarray) -> np.ndarray:
-        of = self.values[gradient]
-        return np.zeros(len(atoms)) if of is None else of.entries(atoms)
-
-    # What is as long as the features has one row per feature, so that blocks of them are in one
-    # piece.
-
-    def _diagonal(self, gradient: int, *_: Any) -> np.ndarray:
-        of = self.values[gradient]
-        return np.zeros((self.n_features, 1)) if of is None else of.diagonal[:, None]
-
-    def _rows(self, gradient: int, features: np.ndarray, *_: Any) -> np.ndarray:
-        of = self.values[gradient]
-        if of is None:
-            return np.zeros((self.n_features, len(features)))
+    def rows(self, point: Point, at: At, features: np.ndarray) -> np.ndarray:
+        """Return the rows of S of some features."""
+        gradient = self.gradient(point, at)
+        features = self._positions[0][features]
         steps = range(0, len(features), WIDTH)
-        parts = [of.rows(features[k : k + WIDTH]).T for k in steps]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        found = np.concatenate([gradient.rows(features[k : k + WIDTH]) for k in steps])
+        return self._numbered(self.weight_of(at.batch) * found)
 
-    def spread(self, gradient: int, features: np.ndarray) -> np.ndarray:
-        """Begin with the rows of S of some features; return a bound of |S_ij| / Σ|x_j| for each."""
-        of = self.values[gradient]
-        if isinstance(of, CPUGradient):
-            self._spread, peak = of.spread(features)
-            return peak
-        self._spread = None if of is None else self._rows(gradient, features)
-        return np.full(len(features), 0.0 if of is None else np.inf)
+    def drift(self, point: Point, at: At, before: Point, then: At) -> np.ndarray:
+        """Return a bound of |S_ij - S_ij of an earlier gradient| for each feature i."""
+        change = self.gradient(point, at).drift_since(self.gradient(before, then))
+        return self._numbered(self.weight * change)
 
-    def rows_at(self, gradient: int, n: int, columns: np.ndarray) -> np.ndarray:
-        """Return S_ij for listed j and the n features that were spread last."""
-        of = self.values[gradient]
-        if isinstance(of, CPUGradient):
-            return of.rows_at(self._spread, n, columns)
-        return np.zeros((len(columns), n)) if of is None else self._spread[columns]
+    def dot(self, point: Point, at: At, other: Point) -> float:
+        """Return the product of the gradient and a model with these margins."""
+        return self.weight_of(at.batch) * self.gradient(point, at).dot(other.margins[0])
 
-    @cached_property
-    def sizes(self) -> np.ndarray:
-        """Σ|x| of each feature."""
-        return self.comparisons.rows.column_sizes
+    # --- numbers of features ---------------------------------------------------------------------
 
-    def _drift(self, gradient: int, other: int) -> np.ndarray:
-        return self.values[gradient].drift_since(self.values[other])[:, None]
+    def _own(self, atoms: np.ndarray, k: int = 0) -> np.ndarray:
+        """Return atoms in the feature numbers of a layout."""
+        ends = np.where(atoms[:, :2] < 0, -1, self._positions[k][atoms[:, :2]])
+        return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
 
-    def _statistics(self) -> np.ndarray:
-        """Return weight, margins of the dot product, values and ‖x‖² per anchor, and anchors."""
-        return statistics.sums(self.comparisons, self.weights)
+    def _own_move(self, move: Any, k: int) -> Any:
+        """Return a move or a correction in the feature numbers of a layout."""
+        if isinstance(move, Correction):
+            return move._replace(atoms=self._own(move.atoms, k))
+        ends = (
+            atom and Atom(*self._own(as_array([atom]), k)[0].tolist())
+            for atom in (move.toward, move.away)
+        )
+        toward, away = ends
+        return move._replace(toward=toward, away=away)
 
-    def _sizes(self) -> np.ndarray:
-        """Return the numbers of comparisons, rows and values."""
-        return np.array([self.comparisons.n_comparisons, self.comparisons.rows.n_rows, self.nnz])
-
-    # --- what is not added up --------------------------------------------------------------------
-
-    def _largest(self, of: int, margins: int) -> float:
-        step = self.steps.get(margins)
-        if step is not None:
-            return step.largest_margin
-        return self.problems[of].largest_margin(self.values[margins])
-
-    def _margins(self, margins: int) -> np.ndarray:
-        return np.asarray(self.values[margins])
-
-    def _known(self, of: int, margins: int) -> np.ndarray:
-        return self.problems[of].snapshot(self.values[margins])["known"]
+    def _numbered(self, values: np.ndarray) -> np.ndarray:
+        """Return one value per feature, in the numbers of the whole problem."""
+        return values[..., self._positions[0]]
 
 
-#: What is as long as the features: workers add it up, each a block of features.
-LONG = {"diagonal", "partners", "rows", "drift"}
+def _laid_out(X: sp.csr_array, compared: np.ndarray, weights: np.ndarray | None) -> Layout:
+    from ..cpu.layout import CPULayout  # workers load compiled code when they build a shard
+    from ..cpu.workers import Workers
 
-#: What members find together; all of them give the same answer.
-AGREED = {"line_search"}
+    if weights is not None and not weights.any():
+        weights = None  # the shard has weight 0
+    return CPULayout(X, compared, weights, workers=Workers(1), columns=np.arange(X.shape[1]))
 
-#: What each shard tells of itself; everything else is added up.
-TOLD = {"largest", "margins", "known"}
+
+def _positions(problem: Problem) -> np.ndarray:
+    """Return the numbers that a problem gives the features 0, 1, …"""
+    numbers = np.arange(problem.n_features)
+    features = problem.to_user(np.column_stack([numbers, numbers, np.ones_like(numbers)]))[:, 0]
+    positions = np.empty_like(features)
+    positions[features] = numbers
+    return positions
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+def ask(shard: Shard, question: str, *args: Any) -> Any:
+    """Return the answer of a shard; one question at a time, as problems share their memory."""
+    with shard.lock:
+        return getattr(shard, question)(*args)
+
+
+def add(*parts: np.ndarray) -> np.ndarray:
+    """Return the sum, in order."""
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total += part
+    return total
+
+
+def best_partners(
+    rows: np.ndarray, diagonal: np.ndarray, features: np.ndarray, after: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return for each feature i the largest C_jj + |S_ij|, the smallest such j, and S_ij."""
+    values, column = diagonal + np.abs(rows), np.arange(rows.shape[1])
+    values[column <= features[:, None] if after else column == features[:, None]] = -np.inf
+    at = np.arange(len(features)), values.argmax(axis=1)
+    none = values[at] == -np.inf
+    return values[at], np.where(none, -1, at[1]), np.where(none, 0.0, rows[at])
