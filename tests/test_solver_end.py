@@ -196,7 +196,7 @@ def test_a_check_that_costs_too_much_is_left_out(is_affordable, batch_size, stat
     """The status says so. The gap of a batch is computed once more over all triplets."""
     twin = random_twin(1, T=30, scale=5.0)
     limit = twin.ours.exact_search_cost() - (not is_affordable)
-    monkeypatch.setattr(loop, "EXACT_CHECK_LIMIT", limit)
+    monkeypatch.setattr(hdsl.solver.loop, "EXACT_CHECK_LIMIT", limit)
     result = run(twin, oracle="ascent", batch_size=batch_size, tol=0.3, max_iter=5000)
     assert result.status == status
     assert result.gap_is_exact == is_affordable
