@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..cpu.statistics import sums
 from ..solver.atoms import Atom, as_array
 from ..solver.protocols import Base, Correction, Gradient, Layout, Loss, Margins, Move, Problem
 
@@ -60,14 +61,22 @@ class Shard:
     compared : ndarray of shape (n, 3) or (n, 4)
         Rows of X, sorted by anchor.
     weights : ndarray of shape (n,) or None
+    n_features : int
+        Columns that are features; later ones only count in dot products.
     every : int
         Curvature is estimated from one in so many of the pairs that are to win.
     """
 
     def __init__(
-        self, X: sp.csr_array, compared: np.ndarray, weights: np.ndarray | None, every: int
+        self,
+        X: sp.csr_array,
+        compared: np.ndarray,
+        weights: np.ndarray | None,
+        n_features: int,
+        every: int,
     ) -> None:
-        self.X, self.compared, self.weights, self.every = X, compared, weights, every
+        self.X, self.compared, self.weights = X, compared, weights
+        self.n_features, self.every = n_features, every
         self.weight = self.weight_of(None)
         self.lock = threading.Lock()
         self._layouts: list[Layout] = []
@@ -77,7 +86,7 @@ class Shard:
         self._gradients: dict[str, Gradient] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Shard, (self.X, self.compared, self.weights, self.every)
+        return Shard, (self.X, self.compared, self.weights, self.n_features, self.every)
 
     def __sizeof__(self) -> int:
         # Dask weighs moves by it: X by rows and by columns, and the pairs of rows.
@@ -97,13 +106,26 @@ class Shard:
             winners = self.compared[:, :2]
             is_new = np.append(True, (winners[1:] != winners[:-1]).any(axis=1))
             chosen = (np.cumsum(is_new) - 1) % self.every == 0
-            self._layouts = [_laid_out(self.X, self.compared, self.weights)]
+            self._layouts = [self._laid_out(self.X, self.compared, self.weights)]
             if not chosen.all():
                 rows, numbers = np.unique(self.compared[chosen], return_inverse=True)
                 weights = None if self.weights is None else self.weights[chosen]
                 compared = numbers.reshape(-1, self.compared.shape[1])
-                self._layouts.append(_laid_out(self.X[rows], compared, weights))
+                self._layouts.append(self._laid_out(self.X[rows], compared, weights))
         return self._layouts
+
+    def _laid_out(
+        self, X: sp.csr_array, compared: np.ndarray, weights: np.ndarray | None
+    ) -> Layout:
+        from ..cpu.layout import CPULayout  # workers load compiled code when they build a shard
+        from ..cpu.workers import Workers
+
+        if weights is not None and not weights.any():
+            weights = None  # the shard has weight 0
+        options: dict[str, Any] = {"columns": np.arange(self.n_features)}
+        if self.n_features < X.shape[1]:
+            options["min_rows"] = X.shape[0] + 1  # no other column is a feature
+        return CPULayout(X, compared, weights, workers=Workers(1), **options)
 
     def problems(self, setting: Setting) -> list[Problem]:
         """Return the problem of each layout; those of another setting are forgotten."""
@@ -121,6 +143,21 @@ class Shard:
                 del self._gradients[next(iter(self._gradients))]
             self._gradients[at.key] = problem.gradient(point.margins[0], at.batch)
         return self._gradients[at.key]
+
+    def largest_weight(self) -> float:
+        """Return the weight of the heaviest comparison."""
+        return 1.0 if self.weights is None else float(self.weights.max())
+
+    def statistics(self) -> np.ndarray:
+        """Return the sums that the statistics of all comparisons are made of."""
+        layout: Any = self.layouts()[0]
+        found = sums(layout.comparisons, layout.weights)
+        found[:-1] *= self.largest_weight()  # the last is the number of anchors
+        return found if self.weight > 0.0 else np.zeros(len(found))
+
+    def exact_search_cost(self, setting: Setting) -> float:
+        """Return the number of multiplications of a search of all pairs of features."""
+        return self.problems(setting)[0].exact_search_cost()
 
     # --- margins ---------------------------------------------------------------------------------
 
@@ -218,17 +255,8 @@ class Shard:
         return values[..., self._positions[0]]
 
 
-def _laid_out(X: sp.csr_array, compared: np.ndarray, weights: np.ndarray | None) -> Layout:
-    from ..cpu.layout import CPULayout  # workers load compiled code when they build a shard
-    from ..cpu.workers import Workers
-
-    if weights is not None and not weights.any():
-        weights = None  # the shard has weight 0
-    return CPULayout(X, compared, weights, workers=Workers(1), columns=np.arange(X.shape[1]))
-
-
 def _positions(problem: Problem) -> np.ndarray:
-    """Return the numbers that a problem gives the features 0, 1, …"""
+    """Return the numbers that a problem gives features 0, 1 and so on."""
     numbers = np.arange(problem.n_features)
     features = problem.to_user(np.column_stack([numbers, numbers, np.ones_like(numbers)]))[:, 0]
     positions = np.empty_like(features)

@@ -1,0 +1,145 @@
+"""Comparisons from labels on a cluster: blocks against blocks, the best of each merged."""
+
+from __future__ import annotations
+
+import hashlib
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import search
+from ..supervision import Mining
+from ..triplets import random_triplets
+from ..triplets.mining import check_not_empty, warn_of_single_rows
+from .data import Compared, Rows, held
+from .problem import gather
+
+#: Bytes of the digest of a row; rows of equal digests count as equal.
+DIGEST = 16
+
+#: Scores and numbers of the best rows so far: of the same label, and of others.
+Lists = list[tuple[np.ndarray, np.ndarray]]
+
+
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+def row_digests(block: sp.csr_array) -> np.ndarray:
+    """Return a digest of each row."""
+    out = np.empty(block.shape[0], dtype=f"V{DIGEST}")
+    indices, data = block.indices.astype(np.int64), block.data
+    for k, (first, last) in enumerate(zip(block.indptr[:-1], block.indptr[1:], strict=True)):
+        sha = hashlib.blake2b(indices[first:last].tobytes(), digest_size=DIGEST)
+        sha.update(data[first:last].tobytes())
+        out[k] = np.void(sha.digest())
+    return out
+
+
+def nearest(
+    queries: sp.csr_array,
+    codes: np.ndarray,
+    index: sp.csr_array,
+    labels: np.ndarray,
+    first: int,
+    wanted: tuple[int, int],
+    is_same: bool,
+) -> Lists:
+    """Return the best rows of one block for the rows of another, in the numbers of all rows."""
+    found = search.neighbors_between(
+        (queries, codes), (index, labels), *wanted, exclude_self=is_same, n_jobs=1
+    )
+    return [(kind.scores, np.where(kind.rows < 0, -1, kind.rows + first)) for kind in found]
+
+
+def triplets_of(
+    first: int, weights: np.ndarray | None, numbers: np.ndarray, *parts: Lists
+) -> Compared:
+    """Return all pairs of a target and an impostor of each row, from the lists of all blocks.
+
+    `first` is the number of the first row among those that are compared, and `numbers` are the
+    numbers of these in X.
+    """
+    targets, impostors = (_best([part[k] for part in parts]) for k in (0, 1))
+    valid = (targets >= 0)[:, :, None] & (impostors >= 0)[:, None, :]
+    row, target, impostor = np.nonzero(valid)
+    made = np.column_stack([row + first, targets[row, target], impostors[row, impostor]])
+    return numbers[made], None if weights is None else weights[row]
+
+
+def _best(lists: Lists) -> np.ndarray:
+    """Return the best rows of several blocks; of equals the one with the smaller number."""
+    scores, rows = (np.concatenate(column, axis=1) for column in zip(*lists, strict=True))
+    order = np.lexsort((np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1)
+    return np.take_along_axis(rows, order[:, : lists[0][0].shape[1]], axis=1)
+
+
+# --- on the client -------------------------------------------------------------------------------
+
+
+def compare(
+    how: Mining, rows: Rows, y: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+) -> list[Any]:
+    """Return comparisons of rows by their labels in blocks, as ``supervision.compare`` makes them.
+
+    Parameters
+    ----------
+    how : Mining
+    rows : Rows
+    y : ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_rows,) or None
+    rng : numpy.random.Generator
+    """
+    if how.mining == "random":
+        chosen = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        seed, n_per_row = int(rng.integers(2**31 - 1)), how.n_targets * how.n_impostors
+        made = chosen[random_triplets(y[chosen], n_per_row, random_state=seed)]
+        own = None if weights is None else weights[made[:, 0]]
+        return [held(rows.client, (made, own))]
+    return neighbor_blocks(rows, y, weights, (how.n_targets, how.n_impostors))
+
+
+def neighbor_blocks(
+    rows: Rows, y: np.ndarray, weights: np.ndarray | None, wanted: tuple[int, int]
+) -> list[Any]:
+    """Return the triplets that ``triplets.neighbor_triplets`` makes of distinct rows, in blocks.
+
+    Equal rows of a label are one point that counts several times.
+    """
+    client = rows.client
+    digests = np.concatenate(gather(client, client.map(row_digests, rows.blocks, pure=False)))
+    chosen, weight = _distinct(digests, np.unique(y, return_inverse=True)[1], weights)
+    rows, y = rows.keep(chosen), y[chosen]
+    codes = np.unique(y, return_inverse=True)[1]
+    warn_of_single_rows(y, codes)
+    is_anchor = np.bincount(codes)[codes] > 1
+    check_not_empty(chosen[is_anchor][:, None])
+    is_equal = bool((weight[is_anchor] == weight[is_anchor][0]).all())
+    numbers, starts = held(client, chosen), rows.starts.tolist()
+    cuts, made = [slice(*pair) for pair in pairwise(starts)], []
+    for q, here in enumerate(cuts):
+        parts = [
+            client.submit(
+                nearest, rows.blocks[q], codes[here], rows.blocks[k], codes[there],
+                there.start, wanted, q == k, pure=False,
+            )
+            for k, there in enumerate(cuts)
+        ]  # fmt: skip
+        own = None if is_equal else weight[here]
+        made.append(client.submit(triplets_of, here.start, own, numbers, *parts, pure=False))
+    return made
+
+
+def _distinct(
+    digests: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first of each group of equal rows and labels, and the weight of each group."""
+    rows = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
+    weight = np.ones(len(rows)) if weights is None else weights[rows]
+    keys = np.empty(len(rows), dtype=[("digest", digests.dtype), ("code", np.int64)])
+    keys["digest"], keys["code"] = digests[rows], codes[rows]
+    flat = keys.view(f"V{keys.dtype.itemsize}")
+    _, first, group = np.unique(flat, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return rows[first[order]], np.bincount(group, weight)[order]
