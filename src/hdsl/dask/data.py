@@ -31,9 +31,6 @@ SHARD_SIZE, FEWEST_SHARDS, MOST_SHARDS = 1 << 20, 4, 256
 #: Pairs of compared rows, per anchor, that the shards are chosen by.
 PER_ANCHOR = 8
 
-#: Curvature is estimated from about so many comparisons of all shards.
-CURVATURE_SAMPLE = 1 << 18
-
 #: What must be the same on the client and on all workers, as results depend on it.
 PACKAGES = ("python", "numpy", "numba", "hdsl")
 
@@ -362,7 +359,7 @@ def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array
 
 
 def make_shard(
-    of: Gathered, columns: tuple[np.ndarray, np.ndarray], every: int, *parts: sp.csr_array
+    of: Gathered, columns: tuple[np.ndarray, np.ndarray], total_weight: float, *parts: sp.csr_array
 ) -> Shard:
     """Return a shard, its rows in the numbers of the features, laid out."""
     X, n_features = sp.csr_array(sp.vstack(parts, format="csr")), len(columns[0])
@@ -371,8 +368,8 @@ def make_shard(
     numbers = order[np.searchsorted(together, X.indices, sorter=order)]
     X = sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(together)))
     X.sort_indices()
-    shard = Shard(X, of.compared, of.weights, n_features, every)
-    shard.layouts()
+    shard = Shard(X, of.compared, of.weights, total_weight, n_features)
+    shard.layout()
     return shard
 
 
@@ -419,10 +416,10 @@ def build(
     anchors, place = np.unique(np.concatenate([part.anchors for part in told]), return_inverse=True)
     counts = np.bincount(place, np.concatenate([part.counts for part in told])).astype(np.int64)
     pairs = np.concatenate([part.pairs for part in told])
-    places = Places(anchors, counts, choose_shards(anchors, counts, pairs, n_rows))
+    places = Places(counts, choose_shards(anchors, counts, pairs, n_rows))
     shard_of = np.full(n_rows, -1, dtype=np.int32)
     shard_of[anchors] = places.shards
-    n, every = places.n_shards, -(-places.n_comparisons // CURVATURE_SAMPLE)
+    n, total_weight = places.n_shards, float(sum(part.weight for part in told))
     dealt = client.map(deal, compared, shard_of=held(client, shard_of), n_shards=n, pure=False)
     frame, threads = held(client, (features, rare)), client.nthreads()
     homes = [address for address in sorted(threads) for _ in range(threads[address])]
@@ -436,10 +433,9 @@ def build(
         home = homes[k * len(homes) // n]
         shards.append(
             client.submit(
-                make_shard, own, frame, every, *taken, workers=[home], allow_other_workers=True,
-                pure=False,
+                make_shard, own, frame, total_weight, *taken, workers=[home],
+                allow_other_workers=True, pure=False,
             )
         )  # fmt: skip
     squares = sum(float(facts.squares.sum()) for facts in rows.facts)
-    weight = sum(part.weight for part in told)
-    return DaskLayout(client, shards, features, places, weight, squares / n_rows)
+    return DaskLayout(client, shards, features, places, squares / n_rows)

@@ -166,7 +166,12 @@ def _given(y: Any, triplets: Any, quadruplets: Any, sample_weight: Any) -> dict[
     y, sample_weight = (
         part.compute() if hasattr(part, "__dask_graph__") else part for part in (y, sample_weight)
     )
-    return {"y": y, "triplets": triplets, "quadruplets": quadruplets, "sample_weight": sample_weight}
+    return {
+        "y": y,
+        "triplets": triplets,
+        "quadruplets": quadruplets,
+        "sample_weight": sample_weight,
+    }
 
 
 # --- the road of a fit, as in ``fitting`` ----------------------------------------------------------

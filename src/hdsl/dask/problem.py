@@ -15,6 +15,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from ..cpu.problem import curvature_sample
 from ..solver.atoms import ZERO, as_array, positioned, renumbered
 from ..solver.protocols import (
     Base,
@@ -28,6 +29,9 @@ from ..solver.protocols import (
     Step,
 )
 from .shard import At, Setting, add, ask, best_partners
+
+#: A batch whose weights are all zero has this weight.
+TINY = 1e-300
 
 #: Sums that one task adds up, and most numbers of the rows of S that one task computes.
 FAN_IN, LARGEST_ANSWER = 4, 1 << 23
@@ -49,23 +53,25 @@ class Places:
 
     Parameters
     ----------
-    anchors, counts, shards : ndarray of shape (n_anchors,)
-        Rows that comparisons start from, rising; how many start from each, and its shard.
+    counts, shards : ndarray of shape (n_anchors,)
+        How many comparisons start from each row that some start from, by rising rows, and its
+        shard.
     """
 
-    def __init__(self, anchors: np.ndarray, counts: np.ndarray, shards: np.ndarray) -> None:
-        self.anchors, self.counts, self.shards = anchors, counts, shards
+    def __init__(self, counts: np.ndarray, shards: np.ndarray) -> None:
+        self.counts, self.shards = counts, shards
         self.n_shards, self.n_comparisons = int(shards.max()) + 1, int(counts.sum())
+        self._ends = np.cumsum(counts)
+        self._shift = np.empty(len(counts), dtype=np.int64)  # comparisons of other shards before
+        for k in range(self.n_shards):
+            own = shards == k
+            self._shift[own] = np.cumsum(np.where(own, 0, counts))[own]
 
-    def deal(self, batch: np.ndarray) -> dict[int, np.ndarray]:
-        """Return the comparisons of a batch by shards, in the shards' own numbers."""
-        ends = np.cumsum(self.counts)
-        anchor = np.searchsorted(ends, batch, side="right")
-        shard, dealt = self.shards[anchor], {}
-        for k in np.unique(shard).tolist():
-            before = np.cumsum(np.where(self.shards == k, 0, self.counts))  # of other shards
-            dealt[k] = (batch - before[anchor])[shard == k]
-        return dealt
+    def deal(self, numbers: np.ndarray) -> dict[int, np.ndarray]:
+        """Return comparisons by shards, in the shards' own numbers."""
+        anchor = np.searchsorted(self._ends, numbers, side="right")
+        shard, own = self.shards[anchor], numbers - self._shift[anchor]
+        return {k: own[shard == k] for k in range(self.n_shards)}
 
     def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
         """Return one number per comparison, from those of the shards."""
@@ -83,9 +89,8 @@ class Handle:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         """Return one number per comparison; all of them go to the client."""
-        points = self._layout.gather(self.parts)
-        whole = self._layout.places.join([np.asarray(point.margins[0]) for point in points])
-        return whole.astype(dtype or np.float64)
+        parts = [getattr(part, "margins", part) for part in self._layout.gather(self.parts)]
+        return self._layout.places.join(parts).astype(dtype or np.float64)
 
 
 class DaskLayout(Layout):
@@ -98,8 +103,8 @@ class DaskLayout(Layout):
     features : ndarray of shape (n_features,)
         The columns of X that are features, the fullest first.
     places : Places
-    total_weight, mean_square : float
-        Weight of all comparisons; ‖x‖² of all rows, in the mean.
+    mean_square : float
+        ‖x‖² of all rows, in the mean.
     """
 
     def __init__(
@@ -108,20 +113,23 @@ class DaskLayout(Layout):
         shards: Sequence[Any],
         features: np.ndarray,
         places: Places,
-        total_weight: float,
         mean_square: float,
     ) -> None:
         self.client, self.shards, self.features, self.places = client, shards, features, places
-        self.n_features, self.total_weight = len(features), total_weight
-        self.mean_square = mean_square
+        self.n_features, self.mean_square = len(features), mean_square
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        sums = add(*self.gather(self.ask("statistics")))
-        weight, margin, values, own, n_anchors = sums.tolist()
-        typical = margin / weight or self.mean_square
-        largest = max(self.gather(self.ask("largest_weight")))
-        return Statistics(weight / largest, typical, int(n_anchors), values / weight, own / weight)
+        told = [part for part in self.gather(self.ask("statistics")) if part[1] > 0.0]
+        weight = np.array([of.total_weight * largest for of, largest, _ in told])
+        share, largest = weight / weight.sum(), max(part[1] for part in told)
+        typical = float((share * [margin for *_, margin in told]).sum()) or self.mean_square
+        values, own = (
+            float((share * [getattr(of, name) for of, *_ in told]).sum())
+            for name in ("values_per_anchor", "own_similarity")
+        )
+        n_anchors = sum(of.n_anchors for of, *_ in told)
+        return Statistics(float(weight.sum()) / largest, typical, n_anchors, values, own)
 
     def problem(
         self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
@@ -151,9 +159,9 @@ class DaskLayout(Layout):
         """Return the results of futures; raise ClusterError where they cannot be had any more."""
         return gather(self.client, futures)
 
-    def mean(self, futures: list[Any]) -> Any:
-        """Return the sum of small answers, per weight of the comparisons."""
-        return add(*map(np.asarray, self.gather(futures))) / self.total_weight
+    def sum(self, futures: list[Any]) -> Any:
+        """Return the sum of small answers."""
+        return add(*self.gather(futures))
 
 
 def gather(client: Any, futures: Any) -> Any:
@@ -209,7 +217,7 @@ class DaskProblem(Problem):
 
     def value(self, margins: Handle) -> float:
         """Return the mean loss."""
-        return float(self.layout.mean(self.layout.ask("value", margins.parts)))
+        return float(self.layout.sum(self.layout.ask("value", margins.parts)))
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -224,7 +232,7 @@ class DaskProblem(Problem):
     def slopes(self, margins: Handle, direction: Handle, step_sizes: Sequence[float]) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
         parts = [margins.parts, direction.parts]
-        return self.layout.mean(self._ask("slopes", np.array(step_sizes), parts=parts))
+        return self.layout.sum(self._ask("slopes", np.array(step_sizes), parts=parts))
 
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
@@ -242,8 +250,12 @@ class DaskProblem(Problem):
 
     def curvature(self, margins: Handle, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms."""
-        parts = self._ask("curvature", atoms, parts=[margins.parts])
-        return self.layout.gather(self.layout.total(parts)) / self.layout.total_weight
+        if not len(atoms):
+            return np.zeros((0, 0))
+        chosen, factor = curvature_sample(self.n_comparisons, len(atoms))
+        samples = [(own, factor) for own in self.layout.places.deal(chosen).values()]
+        parts = self._ask("curvature", atoms, parts=[margins.parts, samples])
+        return self.layout.gather(self.layout.total(parts))
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -258,7 +270,7 @@ class DaskProblem(Problem):
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
         if self._cost is None:
-            self._cost = float(sum(self.layout.gather(self._ask("exact_search_cost"))))
+            self._cost = float(self.layout.sum(self._ask("exact_search_cost")))
         return self._cost
 
     def to_user(self, atoms: np.ndarray) -> np.ndarray:
@@ -341,7 +353,7 @@ class DaskGradient(Gradient):
             self.at = dict.fromkeys(range(len(margins.parts)), At(setting, key))
         else:
             dealt = self.layout.places.deal(batch)
-            self.at = {k: At(setting, key, part) for k, part in dealt.items()}
+            self.at = {k: At(setting, key, part) for k, part in dealt.items() if len(part)}
         self._atoms, self._scores = problem.recent, dict[tuple, float]()
         self._first = self._ask("first", self._atoms)
         self._diagonal_sum = self.layout.total(self._ask("diagonal"))
@@ -358,14 +370,14 @@ class DaskGradient(Gradient):
 
     def _mean(self, parts: list[Any]) -> np.ndarray:
         self._look()
-        return add(*map(np.asarray, self.layout.gather(parts))) / self._weight
+        return self.layout.sum(parts) / self._weight
 
     def _look(self) -> None:
         """Take the first answers."""
         if self._diagonal is None:
             first, diagonal = self.layout.gather([self._first, self._diagonal_sum])
-            self._weight, n_slopes, rounding, *scores = add(*first).tolist()
-            self._weight = self._weight or 1.0
+            weight, n_slopes, rounding, *scores = add(*first).tolist()
+            self._weight = 1.0 if self.covers_all else max(weight, TINY)
             self._has_slopes, self._rounding = n_slopes > 0, rounding / self._weight
             self._learn(self._atoms, np.array(scores) / self._weight)
             self._diagonal = diagonal / self._weight

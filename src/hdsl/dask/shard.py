@@ -1,8 +1,7 @@
 """What runs in tasks: a shard answers the questions of the solver for its own comparisons.
 
-A shard holds the comparisons of some anchors and the rows that they name. Its answers are means
-over its comparisons times their total weight. They add up over the shards, and the client divides
-the sum by the weight of all.
+A shard holds the comparisons of some anchors and the rows that they name, as a problem of one
+machine whose weights are shares of the whole. Its answers add up over the shards.
 """
 
 from __future__ import annotations
@@ -13,12 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..cpu.statistics import sums
+from ..cpu.layout import CPULayout
+from ..cpu.problem import CPUProblem
+from ..cpu.workers import Workers
 from ..solver.atoms import Atom, as_array
-from ..solver.protocols import Base, Correction, Gradient, Layout, Loss, Margins, Move, Problem
-
-#: Rows of S that a machine computes in one pass.
-WIDTH = 8
+from ..solver.protocols import Base, Correction, Gradient, Loss, Margins, Move, Statistics, Step
 
 #: Gradients that a shard remembers: an exact oracle compares three.
 REMEMBERED = 3
@@ -34,13 +32,6 @@ class Setting(NamedTuple):
     base: Base | None
 
 
-class Point(NamedTuple):
-    """Margins of all comparisons and of those that curvature is estimated from, and the value."""
-
-    margins: list[Margins]
-    value: float = np.nan
-
-
 class At(NamedTuple):
     """Which gradient: its problem, a name, and the comparisons of a batch."""
 
@@ -52,19 +43,20 @@ class At(NamedTuple):
 class Shard:
     """Comparisons of some anchors, and the rows that they name.
 
-    It travels as plain arrays: layouts, problems and gradients are made where it is asked.
+    It travels as plain arrays: layout, problem and gradients are made where it is asked. An answer
+    depends on the question alone, so that a shard that is built again gives the same.
 
     Parameters
     ----------
-    X : csr_array of shape (n_rows, n_features), float64
+    X : csr_array of shape (n_rows, n_columns), float64
         Canonical, in the feature numbers of the whole problem.
     compared : ndarray of shape (n, 3) or (n, 4)
         Rows of X, sorted by anchor.
     weights : ndarray of shape (n,) or None
+    total_weight : float
+        Of the comparisons of all shards.
     n_features : int
-        Columns that are features; later ones only count in dot products.
-    every : int
-        Curvature is estimated from one in so many of the pairs that are to win.
+        Columns that are features; later ones count in dot products only.
     """
 
     def __init__(
@@ -72,21 +64,21 @@ class Shard:
         X: sp.csr_array,
         compared: np.ndarray,
         weights: np.ndarray | None,
+        total_weight: float,
         n_features: int,
-        every: int,
     ) -> None:
         self.X, self.compared, self.weights = X, compared, weights
-        self.n_features, self.every = n_features, every
-        self.weight = self.weight_of(None)
+        self.total_weight, self.n_features = total_weight, n_features
         self.lock = threading.Lock()
-        self._layouts: list[Layout] = []
-        self._problems: list[Problem] = []
-        self._positions: list[np.ndarray] = []  # of all features, among those of each layout
+        self._layout: CPULayout | None = None
+        self._problem: CPUProblem | None = None
         self._setting = ""
+        self._atoms = as_array([])  # that the last question was about
         self._gradients: dict[str, Gradient] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Shard, (self.X, self.compared, self.weights, self.n_features, self.every)
+        given = self.X, self.compared, self.weights, self.total_weight, self.n_features
+        return Shard, given
 
     def __sizeof__(self) -> int:
         # Dask weighs moves by it: X by rows and by columns, and the pairs of rows.
@@ -94,188 +86,149 @@ class Shard:
 
     # --- what is made here -----------------------------------------------------------------------
 
-    def weight_of(self, batch: np.ndarray | None) -> float:
-        """Return the weight of some comparisons, or of all."""
-        if self.weights is None:
-            return float(len(self.compared) if batch is None else len(batch))
-        return float((self.weights if batch is None else self.weights[batch]).sum())
+    def layout(self) -> CPULayout:
+        """Return rows and comparisons laid out."""
+        if self._layout is None:
+            options: dict[str, Any] = {"columns": np.arange(self.n_features)}
+            if self.n_features < self.X.shape[1]:
+                options["min_rows"] = self.X.shape[0] + 1  # no other column is a feature
+            with np.errstate(invalid="ignore"):  # all weights may be zero
+                self._layout = CPULayout(
+                    self.X, self.compared, self.weights, workers=Workers(1),
+                    total_weight=self.total_weight, **options,
+                )  # fmt: skip
+            features = self._layout.features
+            self._positions = np.empty_like(features)  # of the features among its own
+            self._positions[features] = np.arange(len(features))
+        return self._layout
 
-    def layouts(self) -> list[Layout]:
-        """Return all comparisons laid out, and a part that curvature is estimated from."""
-        if not self._layouts:
-            winners = self.compared[:, :2]
-            is_new = np.append(True, (winners[1:] != winners[:-1]).any(axis=1))
-            chosen = (np.cumsum(is_new) - 1) % self.every == 0
-            self._layouts = [self._laid_out(self.X, self.compared, self.weights)]
-            if not chosen.all():
-                rows, numbers = np.unique(self.compared[chosen], return_inverse=True)
-                weights = None if self.weights is None else self.weights[chosen]
-                compared = numbers.reshape(-1, self.compared.shape[1])
-                self._layouts.append(self._laid_out(self.X[rows], compared, weights))
-        return self._layouts
-
-    def _laid_out(
-        self, X: sp.csr_array, compared: np.ndarray, weights: np.ndarray | None
-    ) -> Layout:
-        from ..cpu.layout import CPULayout  # workers load compiled code when they build a shard
-        from ..cpu.workers import Workers
-
-        if weights is not None and not weights.any():
-            weights = None  # the shard has weight 0
-        options: dict[str, Any] = {"columns": np.arange(self.n_features)}
-        if self.n_features < X.shape[1]:
-            options["min_rows"] = X.shape[0] + 1  # no other column is a feature
-        return CPULayout(X, compared, weights, workers=Workers(1), **options)
-
-    def problems(self, setting: Setting) -> list[Problem]:
-        """Return the problem of each layout; those of another setting are forgotten."""
-        if setting.key != self._setting:
-            self._problems = [layout.problem(*setting[1:]) for layout in self.layouts()]
-            self._positions = self._positions or [*map(_positions, self._problems)]
+    def problem(self, setting: Setting) -> CPUProblem:
+        """Return the problem of a setting; the one before is forgotten."""
+        if self._problem is None or setting.key != self._setting:
+            self._problem = self.layout().problem(*setting[1:])
             self._setting, self._gradients = setting.key, {}
-        return self._problems
+        return self._problem
 
-    def gradient(self, point: Point, at: At) -> Gradient:
-        """Return a gradient; the next questions are about it, too."""
-        problem = self.problems(at.setting)[0]
+    def gradient(self, step: Step, at: At) -> Gradient:
+        """Return a gradient, not divided by the weight of a batch; it is asked again."""
+        problem = self.problem(at.setting)
         if at.key not in self._gradients:
             while len(self._gradients) >= REMEMBERED:
                 del self._gradients[next(iter(self._gradients))]
-            self._gradients[at.key] = problem.gradient(point.margins[0], at.batch)
+            self._gradients[at.key] = problem.gradient(step.margins, at.batch, 1.0)
         return self._gradients[at.key]
 
-    def largest_weight(self) -> float:
-        """Return the weight of the heaviest comparison."""
-        return 1.0 if self.weights is None else float(self.weights.max())
-
-    def statistics(self) -> np.ndarray:
-        """Return the sums that the statistics of all comparisons are made of."""
-        layout: Any = self.layouts()[0]
-        found = sums(layout.comparisons, layout.weights)
-        found[:-1] *= self.largest_weight()  # the last is the number of anchors
-        return found if self.weight > 0.0 else np.zeros(len(found))
-
-    def exact_search_cost(self, setting: Setting) -> float:
-        """Return the number of multiplications of a search of all pairs of features."""
-        return self.problems(setting)[0].exact_search_cost()
+    def statistics(self) -> tuple[Statistics, float, float]:
+        """Return statistics, the largest weight, and the mean margin of the dot product or 0."""
+        layout, largest = self.layout(), 1.0 if self.weights is None else float(self.weights.max())
+        found = layout.statistics()
+        size = float(np.square(layout.comparisons.rows.largest).max(initial=0.0))
+        is_zero = np.abs(layout.comparisons.dot_margins).max() <= 1e-14 * size
+        return found, largest, 0.0 if is_zero else found.typical_margin
 
     # --- margins ---------------------------------------------------------------------------------
 
-    def margins(self, setting: Setting, atoms: np.ndarray, weights: np.ndarray) -> Point:
+    def margins(self, setting: Setting, atoms: np.ndarray, weights: np.ndarray) -> Step:
         """Return the margins of a model."""
-        problems = self.problems(setting)
-        found = [each.margins(self._own(atoms, k), weights) for k, each in enumerate(problems)]
-        return Point(found, problems[0].value(found[0]))
+        problem = self.problem(setting)
+        margins = problem.margins(self._own(atoms), weights)
+        return Step(margins, np.nan, problem.value(margins))
 
-    def direction(self, setting: Setting, point: Point, move: Move | Correction) -> Point:
+    def direction(self, setting: Setting, step: Step, move: Move | Correction) -> Margins:
         """Return how margins change along a move."""
-        pairs = enumerate(zip(self.problems(setting), point.margins, strict=True))
-        return Point([each.direction(own, self._own_move(move, k)) for k, (each, own) in pairs])
+        problem = self.problem(setting)
+        if isinstance(move, Correction):
+            return problem.direction(step.margins, move._replace(atoms=self._own(move.atoms)))
+        toward, away = (
+            atom and Atom(*self._own(as_array([atom]))[0].tolist())
+            for atom in (move.toward, move.away)
+        )
+        return problem.direction(step.margins, move._replace(toward=toward, away=away))
 
-    def advance(self, setting: Setting, point: Point, way: Point, size: float) -> Point:
+    def advance(self, setting: Setting, step: Step, way: Margins, size: float) -> Step:
         """Return the margins after a step."""
-        triples = zip(self.problems(setting), point.margins, way.margins, strict=True)
-        steps = [problem.advance(own, change, size) for problem, own, change in triples]
-        return Point([step.margins for step in steps], steps[0].value)
+        return self.problem(setting).advance(step.margins, way, size)
 
-    def value(self, point: Point) -> float:
-        """Return the loss."""
-        return self.weight * point.value
+    def value(self, step: Step) -> float:
+        """Return the share in the mean loss."""
+        return step.value
 
-    def slopes(self, setting: Setting, point: Point, way: Point, sizes: np.ndarray) -> np.ndarray:
-        """Return the first two derivatives of the loss at each step size."""
-        problem = self.problems(setting)[0]
-        return self.weight * problem.slopes(point.margins[0], way.margins[0], sizes.tolist())
+    def slopes(self, setting: Setting, step: Step, way: Margins, sizes: np.ndarray) -> np.ndarray:
+        """Return the first two derivatives of the value at each step size."""
+        return self.problem(setting).slopes(step.margins, way, sizes.tolist())
 
-    def curvature(self, setting: Setting, point: Point, atoms: np.ndarray) -> np.ndarray:
-        """Return the second derivatives of the loss in the weights of atoms."""
-        problem = self.problems(setting)[-1]
-        return self.weight * problem.curvature(point.margins[-1], self._own(atoms, -1))
+    def curvature(
+        self, setting: Setting, step: Step, sample: tuple[np.ndarray, float], atoms: np.ndarray
+    ) -> np.ndarray:
+        """Return the second derivatives in the weights of atoms, from some comparisons."""
+        if not len(sample[0]):
+            return np.zeros((len(atoms), len(atoms)))
+        return self.problem(setting).curvature(step.margins, self._own(atoms), sample)
+
+    def exact_search_cost(self, setting: Setting) -> float:
+        """Return the number of multiplications of a search of all pairs of features."""
+        return self.problem(setting).exact_search_cost()
 
     # --- gradients -------------------------------------------------------------------------------
 
-    def first(self, point: Point, at: At, atoms: np.ndarray) -> np.ndarray:
-        """Return weight, whether there are slopes, rounding, and the scores of atoms."""
-        gradient, weight = self.gradient(point, at), self.weight_of(at.batch)
-        has_slopes = weight > 0.0 and not gradient.is_zero()
-        known = weight, has_slopes, weight * gradient.rounding
-        return np.array([*known, *self.scores(point, at, atoms)])
+    def first(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
+        """Return the weight of the batch, whether there are slopes, rounding, scores of atoms."""
+        gradient = self.gradient(step, at)
+        weight = 0.0 if at.batch is None else self.problem(at.setting).batch_weight(at.batch)
+        known = weight, not gradient.is_zero(), gradient.rounding
+        return np.array([*known, *self.scores(step, at, atoms)])
 
-    def scores(self, point: Point, at: At, atoms: np.ndarray) -> np.ndarray:
+    def scores(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
         """Return the scores of atoms."""
-        gradient = self.gradient(point, at)
-        return self.weight_of(at.batch) * gradient.scores(self._own(atoms))
+        return self.gradient(step, at).scores(self._own(atoms))
 
-    def entries(self, point: Point, at: At, atoms: np.ndarray) -> np.ndarray:
+    def entries(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij of atoms."""
-        gradient = self.gradient(point, at)
-        return self.weight_of(at.batch) * gradient.entries(self._own(atoms))
+        return self.gradient(step, at).entries(self._own(atoms))
 
-    def diagonal(self, point: Point, at: At) -> np.ndarray:
+    def diagonal(self, step: Step, at: At) -> np.ndarray:
         """Return C_jj of every feature."""
-        return self._numbered(self.weight_of(at.batch) * self.gradient(point, at).diagonal)
+        return self.gradient(step, at).diagonal[self._positions]
 
-    def rows(self, point: Point, at: At, features: np.ndarray) -> np.ndarray:
+    def rows(self, step: Step, at: At, features: np.ndarray) -> np.ndarray:
         """Return the rows of S of some features."""
-        gradient = self.gradient(point, at)
-        features = self._positions[0][features]
-        steps = range(0, len(features), WIDTH)
-        found = np.concatenate([gradient.rows(features[k : k + WIDTH]) for k in steps])
-        return self._numbered(self.weight_of(at.batch) * found)
+        rows = self.gradient(step, at).rows(self._positions[features])
+        return rows[:, self._positions]
 
-    def drift(self, point: Point, at: At, before: Point, then: At) -> np.ndarray:
+    def drift(self, step: Step, at: At, before: Step, then: At) -> np.ndarray:
         """Return a bound of |S_ij - S_ij of an earlier gradient| for each feature i."""
-        change = self.gradient(point, at).drift_since(self.gradient(before, then))
-        return self._numbered(self.weight * change)
+        change = self.gradient(step, at).drift_since(self.gradient(before, then))
+        return change[self._positions]
 
-    def dot(self, point: Point, at: At, other: Point) -> float:
+    def dot(self, step: Step, at: At, other: Step) -> float:
         """Return the product of the gradient and a model with these margins."""
-        return self.weight_of(at.batch) * self.gradient(point, at).dot(other.margins[0])
+        return self.gradient(step, at).dot(other.margins)
 
-    # --- numbers of features ---------------------------------------------------------------------
+    def _own(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms in the feature numbers of the layout.
 
-    def _own(self, atoms: np.ndarray, k: int = 0) -> np.ndarray:
-        """Return atoms in the feature numbers of a layout."""
-        ends = np.where(atoms[:, :2] < 0, -1, self._positions[k][atoms[:, :2]])
+        What a problem remembers of other atoms may move the last bits of its answer, and a shard
+        that is built again has not been asked about them: it is forgotten.
+        """
+        if self._problem is not None and not np.array_equal(atoms, self._atoms):
+            self._problem.forget()
+            self._atoms = atoms
+        ends = np.where(atoms[:, :2] < 0, -1, self._positions[atoms[:, :2]])
         return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
-
-    def _own_move(self, move: Any, k: int) -> Any:
-        """Return a move or a correction in the feature numbers of a layout."""
-        if isinstance(move, Correction):
-            return move._replace(atoms=self._own(move.atoms, k))
-        ends = (
-            atom and Atom(*self._own(as_array([atom]), k)[0].tolist())
-            for atom in (move.toward, move.away)
-        )
-        toward, away = ends
-        return move._replace(toward=toward, away=away)
-
-    def _numbered(self, values: np.ndarray) -> np.ndarray:
-        """Return one value per feature, in the numbers of the whole problem."""
-        return values[..., self._positions[0]]
-
-
-def _positions(problem: Problem) -> np.ndarray:
-    """Return the numbers that a problem gives features 0, 1 and so on."""
-    numbers = np.arange(problem.n_features)
-    features = problem.to_user(np.column_stack([numbers, numbers, np.ones_like(numbers)]))[:, 0]
-    positions = np.empty_like(features)
-    positions[features] = numbers
-    return positions
 
 
 # --- tasks ---------------------------------------------------------------------------------------
 
 
 def ask(shard: Shard, question: str, *args: Any) -> Any:
-    """Return the answer of a shard; one question at a time, as problems share their memory."""
+    """Return the answer of a shard; one question at a time, as answers share its memory."""
     with shard.lock:
         return getattr(shard, question)(*args)
 
 
 def add(*parts: np.ndarray) -> np.ndarray:
     """Return the sum, in order."""
-    total = parts[0].copy()
+    total = np.array(parts[0])
     for part in parts[1:]:
         total += part
     return total
