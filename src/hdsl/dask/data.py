@@ -180,6 +180,8 @@ class Rows:
     def load(cls, client: Any, X: Any) -> Rows:
         """Return rows as a user gives them; raise ValueError for what cannot be used."""
         given = as_futures(client, X)
+        if not given:
+            raise ValueError("X has no blocks: at least one block of rows is needed.")
         blocks = client.map(check_block, given, range(len(given)), pure=False)
         rows = cls(client, blocks, gather(client, client.map(describe, blocks, pure=False)))
         widths = {facts.shape[1] for facts in rows.facts}
@@ -215,9 +217,9 @@ class Rows:
         counts = np.bincount(place, np.concatenate([facts.counts for facts in self.facts]))
         return columns.astype(np.int64), counts
 
-    def at_unit_length(self, columns: np.ndarray | None) -> Rows:
-        """Return the rows at unit length over some columns."""
-        blocks = self.client.map(unit_rows, self.blocks, columns=columns, pure=False)
+    def at_unit_length(self) -> Rows:
+        """Return the rows at unit length."""
+        blocks = self.client.map(unit_rows, self.blocks, pure=False)
         facts = gather(self.client, self.client.map(describe, blocks, pure=False))
         return replace(self, blocks=blocks, facts=facts)
 
