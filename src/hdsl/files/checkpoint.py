@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.snapshot import generator_state, set_generator_state
+from ..solver.loop import generator_state, set_generator_state
 from . import container
 from .atomic import check_can_write
 from .container import Arrays

@@ -273,7 +273,7 @@ def test_an_active_atom_may_beat_the_vertex_of_a_heuristic():
     assert scored.gap == pytest.approx(2.0)
     assert unscored.vertex == certain.vertex == (5.0, (0, 7, -1))
     assert (unscored.score, unscored.gap) == (7.0, -2.0)
-    assert "scores" not in vars(unscored)
+    assert unscored._scores is None
 
 
 # --- the steps of a path -------------------------------------------------------------------------
