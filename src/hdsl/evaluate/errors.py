@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from . import checks
-from .neighbors import SimilarityKNeighborsClassifier
-from .similarity import Rewriter
+from .. import checks
+from ..neighbors import SimilarityKNeighborsClassifier
+from ..similarity import Rewriter
 
 #: A difference is more than chance if its p-value is at most this.
 LEVEL = 0.05
