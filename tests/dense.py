@@ -98,7 +98,7 @@ class DenseProblem(Problem):
 
 
 class DenseLayout(Layout):
-    """As the machines' layouts: comparisons sorted by their first row, the fullest columns first."""
+    """As the machines do it: comparisons by their first row, the fullest columns first."""
 
     def __init__(self, X, compared, weights=None, columns=None):
         X = X.toarray()

@@ -88,6 +88,7 @@ class Result:
     status: str
     trace: np.ndarray
     corrections: np.ndarray = field(default_factory=NO_CORRECTIONS.copy)
+    n_exact_checks: int = 0
 
 
 class Rests(NamedTuple):
@@ -304,6 +305,7 @@ class _Run:
         """Forget all but atoms, weights, counters and the random state."""
         self.problem.forget()
         self.oracle.forget()
+        self.checker.forget()
         state.gap_estimate = np.inf
         state.margins, state.objective = self.measured(state.active)
 
@@ -440,6 +442,7 @@ class _Run:
             status=status,
             trace=trace,
             corrections=corrections,
+            n_exact_checks=self.n_checks,
         )
 
     # --- rests -----------------------------------------------------------------------------------
@@ -457,7 +460,7 @@ class _Run:
                 [state.n_iter, self.idle, self.seen, self.n_checks, self.next_check, self.wait]
             ),
             "seconds": np.array([time.perf_counter() - self.began]),
-            "random": np.frombuffer(json.dumps(self.rng.bit_generator.state).encode(), np.uint8),
+            "random": generator_state(self.rng),
         }
 
     def restore(self, arrays: Arrays, n_before: int) -> State:
@@ -487,10 +490,7 @@ class _Run:
         check_corrections(arrays["corrections"], n_iter + 1, limit)
         if len(trace) != n_iter - n_before + 1:
             raise ValueError(f"the trace has {len(trace)} lines at iteration {n_iter}.")
-        try:
-            self.rng.bit_generator.state = json.loads(arrays["random"].tobytes())
-        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-            raise ValueError("it holds no state of a random generator.") from None
+        set_generator_state(self.rng, arrays["random"])
         self.idle, self.seen = idle, seen
         self.n_checks, self.next_check, self.wait = n_checks, next_check, wait
         self.began -= float(arrays["seconds"][0])
@@ -528,3 +528,16 @@ def _check_kinds(arrays: Mapping[str, np.ndarray]) -> None:
             )
     if not np.isfinite(arrays["seconds"]).all():
         raise ValueError("'seconds' is not a number.")
+
+
+def generator_state(rng: np.random.Generator) -> np.ndarray:
+    """Return the state of a random generator, as bytes of JSON."""
+    return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), np.uint8)
+
+
+def set_generator_state(rng: np.random.Generator, state: np.ndarray) -> None:
+    """Set the state of a random generator; raise ValueError where it is not one."""
+    try:
+        rng.bit_generator.state = json.loads(state.tobytes())
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        raise ValueError("it holds no state of a random generator.") from None
