@@ -276,6 +276,7 @@ class Summary(NamedTuple):
     anchors: np.ndarray
     counts: np.ndarray
     weight: float
+    heaviest: float
     pairs: np.ndarray  # some pairs of an anchor and a row that it is compared with
 
 
@@ -287,8 +288,8 @@ def summarise(block: Compared) -> Summary:
         [np.repeat(compared[:, 0], compared.shape[1] - 1), compared[:, 1:].ravel()]
     )
     pairs = pairs[:: max(1, len(pairs) // (PER_ANCHOR * len(anchors)))]
-    weight = float(len(compared)) if weights is None else float(weights.sum())
-    return Summary(anchors, counts, weight, pairs)
+    own = np.ones(len(compared)) if weights is None else weights
+    return Summary(anchors, counts, float(own.sum()), float(own.max()), pairs)
 
 
 def choose_shards(
@@ -371,7 +372,7 @@ def make_shard(
     X = sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(together)))
     X.sort_indices()
     shard = Shard(X, of.compared, of.weights, total_weight, n_features)
-    shard.layout()
+    shard.comparisons()
     return shard
 
 
@@ -440,4 +441,5 @@ def build(
             )
         )  # fmt: skip
     squares = sum(float(facts.squares.sum()) for facts in rows.facts)
-    return DaskLayout(client, shards, features, places, squares / n_rows)
+    heaviest = max(part.heaviest for part in told)
+    return DaskLayout(client, shards, features, places, (squares / n_rows, heaviest))
