@@ -20,6 +20,7 @@ from . import checks, choosing, memory, supervision
 from .cuda import runtime
 from .files import checkpoint as checkpoint_module
 from .files.checkpoint import Checkpoint, digest
+from .files.tables import nested, part_of
 from .progress import Progress, duration
 from .similarity import Similarity, unit_rows
 from .solver import losses, oracle, steps
@@ -481,16 +482,6 @@ def check_same_path(model: Any) -> None:
 
 
 # --- checkpoints and callbacks -------------------------------------------------------------------
-
-
-def nested(**parts: Arrays) -> Arrays:
-    """Return the arrays of several parts as one dict, by "part.name"."""
-    return {f"{part}.{name}": a for part, arrays in parts.items() for name, a in arrays.items()}
-
-
-def part_of(arrays: Arrays, part: str) -> Arrays:
-    """Return the arrays of one part of `nested`."""
-    return {name[len(part) + 1 :]: a for name, a in arrays.items() if name.startswith(part + ".")}
 
 
 def rests(checkpoint: Checkpoint | None, saved: Arrays) -> Rests | None:

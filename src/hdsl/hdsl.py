@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from . import fitting
+from . import arrays, fitting, saving
 from .model import SimilarityModel
 from .similarity import Similarity
 from .solver import atoms as atoms_module
@@ -369,6 +369,15 @@ class HDSL(SimilarityModel):
 
     # --- files ------------------------------------------------------------------------------------
 
+    def to_arrays(self) -> Any:
+        """Return the fitted model as arrays, and what of it is no array."""
+        return arrays.model_to_arrays(self)
+
+    @classmethod
+    def from_arrays(cls, given: Any, header: Any) -> HDSL:
+        """Return the model that `to_arrays` was called on."""
+        return arrays.model_from_arrays(cls, given, header)
+
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, completely or not at all; `hdsl.load` reads it.
 
@@ -385,9 +394,7 @@ class HDSL(SimilarityModel):
         path : str or path-like
             By convention ``*.hdsl``.
         """
-        from .saving import save  # it knows all kinds of models, this one too
-
-        save(self, path)
+        saving.save(self, path)
 
 
 def _given(y: Any, triplets: Any, quadruplets: Any, sample_weight: Any) -> dict[str, Any]:

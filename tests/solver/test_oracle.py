@@ -34,6 +34,12 @@ def dense_scores(twin, margins):
     return dict(zip(everyone, twin.dense.scores(margins, everyone), strict=True))
 
 
+def ties(twin, margins, score):
+    """Whether several atoms have this score, but for rounding."""
+    near = 1e-12 * twin.dense.score_size(margins)
+    return sum(abs(other - score) <= near for other in dense_scores(twin, margins).values()) > 1
+
+
 def scores_of_feature(scores, feature):
     """Return the scores of the atoms on one feature."""
     return {atom: score for atom, score in scores.items() if feature in atom[:2]}
@@ -120,7 +126,7 @@ def test_exact_remembers_nothing_wrong(case):
         score, atom = asked(twin.ours.gradient(margins), np.random.default_rng(0))
         tolerance = 1e-12 * twin.dense.score_size(margins)
         assert score == pytest.approx(twin.dense.best_atom(margins)[0], abs=tolerance)
-        assert (score, atom) == ask("exact", twin, margins)
+        assert atom == ask("exact", twin, margins).atom or ties(twin, margins, score)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -131,7 +137,7 @@ def test_exact_computes_few_rows(seed):
     asked, rng, margins = oracle.Exact(), np.random.default_rng(seed), twin.dense.offset
     for k in range(60):
         vertex = asked(twin.ours.gradient(margins), rng)
-        assert vertex == ask("exact", twin, margins)
+        assert vertex.atom == ask("exact", twin, margins).atom
         margins = margins + 2 / (k + 200) * toward(twin, vertex.atom, margins)
     assert asked.n_calls == 60
     assert d <= asked.n_rows < 0.5 * 60 * d
@@ -143,8 +149,9 @@ def test_the_vertices_of_exact_do_not_depend_on_its_past():
     for _ in range(4):
         gradient = twin.ours.gradient(rng.normal(size=200))
         found = asked.vertices(gradient, rng)
-        assert found == oracle.Exact().vertices(gradient, rng)
-        assert found[0] == asked(gradient, rng)
+        again = oracle.Exact().vertices(gradient, rng)
+        assert [vertex.atom for vertex in found] == [vertex.atom for vertex in again]
+        assert found[0].atom == asked(gradient, rng).atom
         assert len({vertex.atom for vertex in found}) == len(found) > 10
 
 
@@ -168,7 +175,7 @@ def test_exact_is_not_misled_by_a_batch(batch_first):
         margins = rng.normal(size=30) * 10.0 ** rng.integers(-3, 1)
         subset = np.sort(rng.choice(30, size=5, replace=False)) if k % 2 == batch_first else None
         found = asked(twin.ours.gradient(margins, subset), rng)
-        assert found == ask("exact", twin, margins, subset=subset)
+        assert found.atom == ask("exact", twin, margins, subset=subset).atom
 
 
 @pytest.mark.parametrize("name", ["exact", "ascent"])

@@ -28,7 +28,9 @@ class CPULayout(Layout):
         Of the comparisons; only their ratios matter.
     workers : Workers
     columns : ndarray, default=None
-        Columns that are features although they may be empty.
+        Columns that are features although they may be rare or empty.
+    min_rows : int, default=1
+        Columns that fewer rows have are no features. They count in inner products, so in the prior.
     total_weight : float, default=None
         What weights are divided by, where these comparisons are some of a problem's; by default
         their sum.
@@ -51,13 +53,25 @@ class CPULayout(Layout):
         *,
         workers: Workers,
         columns: np.ndarray | None = None,
+        min_rows: int = 1,
         total_weight: float | None = None,
     ) -> None:
         self.features, indices = number_features(X)
+        n_columns = len(self.features)
+        matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], n_columns))
+        self._whole = matrix
+        if min_rows > 1:
+            common = np.bincount(indices, minlength=n_columns) >= min_rows
+            if columns is not None:
+                common |= np.isin(self.features, columns)
+            if np.count_nonzero(common) >= 2 and not common.all():
+                self.features, matrix = self.features[common], sp.csr_array(matrix[:, common])
         if columns is not None:
             self.features = np.concatenate([self.features, np.setdiff1d(columns, self.features)])
         self.n_features = len(self.features)
-        matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.n_features))
+        matrix = sp.csr_array(
+            (matrix.data, matrix.indices, matrix.indptr), shape=(X.shape[0], self.n_features)
+        )
         omega: np.ndarray | float = 1.0 / (total_weight or len(compared))
         self.weights = None if weights is None else weights / weights.max()
         if weights is not None:
@@ -67,7 +81,8 @@ class CPULayout(Layout):
             compared = compared[order]
             if self.weights is not None:
                 self.weights, omega = self.weights[order], np.asarray(omega)[order]
-        self.comparisons = Comparisons(Rows(matrix, workers), compared, omega)
+        whole = self._whole if matrix.nnz < self._whole.nnz else None
+        self.comparisons = Comparisons(Rows(matrix, workers), compared, omega, whole)
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
@@ -81,7 +96,7 @@ class CPULayout(Layout):
             some = slice(0, n)
         sides, part = [side[some] for side in compared.sides], omega[some]
         used, at = np.unique(np.concatenate(sides), return_inverse=True)
-        norms, values = _sizes(rows.matrix[used])
+        norms, values = _sizes(self._whole[used])
         a, b, c, d = norms[at].reshape(4, -1)
         inner = compared.pairs.inner_products
         margins = np.abs(inner[compared.winner[some]] - inner[compared.loser[some]])
@@ -89,7 +104,7 @@ class CPULayout(Layout):
         total = float(part.sum())
         mean = [float((x * part).sum()) / total for x in (margins, values[at[: len(a)]], a * a)]
         # Where no two dot products differ, go by the size of the rows.
-        typical = mean[0] or float(np.square(rows.by_row[2]).sum()) / rows.n_rows
+        typical = mean[0] or float(np.square(self._whole.data).sum()) / rows.n_rows
         return Statistics(float(omega.sum()), typical, int(is_anchor.sum()), *mean[1:])
 
     def problem(

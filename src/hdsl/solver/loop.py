@@ -305,6 +305,7 @@ class _Run:
         """Forget all but atoms, weights, counters and the random state."""
         self.problem.forget()
         self.oracle.forget()
+        self.checker.forget()
         state.gap_estimate = np.inf
         state.margins, state.objective = self.measured(state.active)
 

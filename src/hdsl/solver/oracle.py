@@ -52,6 +52,13 @@ class Exact(Oracle):
         self._base_value: np.ndarray
         self._value: np.ndarray
 
+    def forget(self) -> None:
+        """Forget the bounds: the next search is of all rows.
+
+        The last bits of a score depend on which rows are computed together.
+        """
+        self._base = self._last = None
+
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return the best of all atoms."""
         return _best(gradient, *self._search(gradient))
