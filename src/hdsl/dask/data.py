@@ -26,7 +26,7 @@ LOCAL_ROWS = 1 << 14
 
 #: Comparisons per shard, and the fewest and the most shards. Their number is a power of two, so
 #: that 2, 4 or 8 workers have equally many.
-SHARD_SIZE, FEWEST_SHARDS, MOST_SHARDS = 1 << 20, 4, 256
+SHARD_SIZE, FEWEST_SHARDS, MOST_SHARDS = 1 << 21, 2, 256
 
 #: Pairs of compared rows, per anchor, that the shards are chosen by.
 PER_ANCHOR = 8

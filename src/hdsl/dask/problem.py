@@ -34,7 +34,7 @@ from .shard import At, Setting, add, ask, best_partners
 TINY = 1e-300
 
 #: Sums that one task adds up, and most numbers of the rows of S that one task computes.
-FAN_IN, LARGEST_ANSWER = 4, 1 << 22
+FAN_IN, LARGEST_ANSWER = 4, 1 << 21
 
 #: Step sizes of the first question of a line search, in parts of the longest step or of 1.
 FIRST_SIZES = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0])
@@ -420,7 +420,7 @@ class DaskGradient(Gradient):
         self, features: np.ndarray, *, after: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
-        many, found = max(8, LARGEST_ANSWER // self.n_features), []
+        many, found = max(8, LARGEST_ANSWER // self.n_features // 8 * 8), []
         for k in range(0, len(features), many):
             part = features[k : k + many]
             rows = self.layout.total(self._ask("rows", part))
