@@ -7,8 +7,11 @@ X. All of it is a graph of tasks: what a worker loses Dask makes again.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
 from operator import getitem
 from typing import Any, NamedTuple
 
@@ -30,9 +33,6 @@ SHARD_SIZE, FEWEST_SHARDS, MOST_SHARDS = 1 << 21, 2, 256
 
 #: Pairs of compared rows, per anchor, that the shards are chosen by.
 PER_ANCHOR = 8
-
-#: What must be the same on the client and on all workers, as results depend on it.
-PACKAGES = ("python", "numpy", "numba", "hdsl")
 
 #: Comparisons, and their weights or None.
 Compared = tuple[np.ndarray, np.ndarray | None]
@@ -56,35 +56,25 @@ def find_client(client: Any) -> Any:
                 "pass it: hdsl.dask.HDSL(client=client)."
             ) from None
     if client.status != "running":
-        raise ClusterError(
-            f"The Dask client is {client.status}: make a new one, distributed.Client(...)."
-        )
+        raise ClusterError(f"The Dask client is {client.status}: make a new one.")
     if not client.nthreads():
         raise ClusterError(
-            "The cluster has no workers: start some, or wait for them with "
-            "client.wait_for_workers(1, timeout=60)."
+            "The cluster has no workers: start some, or wait with client.wait_for_workers(1)."
         )
+    here = versions()
+    for address, there in client.run(versions).items():
+        if there != here:
+            raise ClusterError(
+                f"Worker {address} has {there}, the client has {here}: results would depend on "
+                "where shards are. Use the same versions on all machines."
+            )
     return client
 
 
 def versions() -> dict[str, str]:
     """Return the versions of what results depend on."""
-    import platform
-    from importlib.metadata import version
-
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES[1:]}}
-
-
-def check_versions(client: Any) -> None:
-    """Raise ClusterError where a worker has another version of what results depend on."""
-    here = versions()
-    for address, there in client.run(versions).items():
-        for name, own in here.items():
-            if there[name] != own:
-                raise ClusterError(
-                    f"Worker {address} has {name} {there[name]}, the client has {own}: results "
-                    "would depend on where shards are. Use the same versions on all machines."
-                )
+    found = {name: version(name) for name in ("numpy", "numba", "hdsl")}
+    return {"python": platform.python_version(), **found}
 
 
 def held(client: Any, value: Any) -> Any:
@@ -209,6 +199,14 @@ class Rows:
     def largest(self) -> float:
         """The largest absolute value."""
         return max(facts.largest for facts in self.facts)
+
+    def outline(self, norm: str | None) -> sp.csr_array:
+        """Return a matrix with the same lengths of rows, or with the same columns."""
+        if norm is None:
+            squares = np.concatenate([facts.squares for facts in self.facts])
+            return sp.csr_array(np.sqrt(squares)[:, None])
+        columns, values = self.columns()
+        return sp.csr_array((values, columns, [0, len(columns)]), (1, self.shape[1]))
 
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns with values, rising, and how many values each has."""
@@ -442,4 +440,6 @@ def build(
         )  # fmt: skip
     squares = sum(float(facts.squares.sum()) for facts in rows.facts)
     heaviest = max(part.heaviest for part in told)
-    return DaskLayout(client, shards, features, places, (squares / n_rows, heaviest))
+    layout = DaskLayout(client, shards, features, places, (squares / n_rows, heaviest))
+    layout.again = partial(build, rows, compared, also, min_rows)
+    return layout

@@ -105,7 +105,14 @@ class DaskLayout(Layout):
     places : Places
     sizes : tuple of float
         ‖x‖² of all rows, in the mean, and the weight of the heaviest comparison.
+
+    Attributes
+    ----------
+    again : callable
+        Returns the same layout on shards that are built anew.
     """
+
+    again: Callable[[], DaskLayout]
 
     def __init__(
         self,
