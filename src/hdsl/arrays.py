@@ -19,6 +19,7 @@ from .files.tables import (
     nested,
     pack_strings,
     pack_table,
+    part_of,
     unpack_table,
 )
 from .similarity import Similarity
@@ -70,6 +71,7 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
         arrays |= columns
     if hasattr(model, "feature_names_in_"):
         arrays |= nested(feature_names=pack_strings(model.feature_names_in_.tolist()))
+    arrays |= nested(choice=getattr(model, "choice_", None) or {})
     header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
     header |= {name: float(getattr(model, name + "_")) for name in FLOATS}
     header |= {"status": model.status_, "gap_is_exact": bool(model.gap_is_exact_)}
@@ -100,6 +102,10 @@ def model_from_arrays(kind: Any, arrays: Mapping[str, np.ndarray], header: Mappi
     if not len(model.corrections_):
         model.corrections_ = NO_CORRECTIONS.copy()
     check_corrections(model.corrections_, len(model.trace_), similarity.n_features)
+    choice = part_of(arrays, "choice")
+    if any(len(column.shape) != 1 for column in choice.values()):
+        raise ValueError("choice is not a table")
+    model.choice_ = choice or None
     if "feature_names.text" in arrays:
         names = get_strings(arrays, "feature_names")
         if len(names) != similarity.n_features:
