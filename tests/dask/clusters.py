@@ -3,14 +3,13 @@
 import atexit
 import itertools
 from functools import cache
-from importlib.util import find_spec
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-HAS_DASK = find_spec("distributed") is not None
+from hdsl.dask import data as blocks
 
 
 @cache
@@ -33,31 +32,14 @@ def cut(X, n_blocks=3):
     return [X[first:last] for first, last in itertools.pairwise(bounds)]
 
 
-def make_builder(client, X, compared, weights=None, timeout=60.0):
-    """Return what builds the shards of arrays, and has planned nothing yet."""
-    from hdsl.dask.building import Builder, number_columns
-    from hdsl.dask.sources import Source
-    from hdsl.dask.tasks import count_columns
-
-    blocks = cut(X)
-    starts = np.cumsum([0, *(block.shape[0] for block in blocks)])
-    columns = [count_columns(block) for block in blocks]
-    mean_square = sum(part.squares for part in columns) / X.shape[0]
-    rows, pieces = Source(client, blocks), Source(client, [(compared, weights)])
-    return Builder(rows, starts, pieces, number_columns(columns), mean_square, timeout=timeout)
-
-
-def cluster_layout(X, compared, weights=None, *, client=None, n_shards=3, n_workers=None):
-    """Return the layout of arrays on the first workers of a cluster."""
-    from hdsl.dask.team import Team
-
-    builder = make_builder(client or threads(), X, compared, weights)
-    builder.plan(n_shards)
-    builder.sample()
-    team = Team(builder.client, builder.places.n_shards, timeout=60.0)
-    if n_workers is not None:
-        team.excluded |= set(team.workers()[n_workers:])
-    return builder.layout(team)
+def cluster_layout(X, compared, weights=None, *, client=None, columns=None, min_rows=1):
+    """Return the layout of arrays on a cluster."""
+    client = client or threads()
+    X = sp.csr_array(X)
+    parts = client.map(blocks.check_block, cut(X), range(3), pure=False)
+    rows = blocks.Rows(client, parts, client.gather(client.map(blocks.describe, parts)))
+    pieces = [(compared, None if weights is None else np.asarray(weights, dtype=float))]
+    return blocks.build(rows, [blocks.held(client, piece) for piece in pieces], columns, min_rows)
 
 
 def data(n=60, d=30, T=400, seed=0):
@@ -70,7 +52,7 @@ def data(n=60, d=30, T=400, seed=0):
 
 def settings_of(**params):
     """Return parameters of a short fit."""
-    return {"max_iter": 12, "random_state": 0, "n_targets": 2, "n_impostors": 2, **params}
+    return {"max_iter": 5, "prior": 2.0, "random_state": 0, "n_targets": 2, "n_impostors": 2, **params}
 
 
 def bytes_of(model, folder):
