@@ -165,11 +165,11 @@ class Comparisons:
         """Return the sum of the pulls at each pair: + where it is to win, - where it is to lose."""
         n_pairs, w = self.pairs.n_pairs, np.empty(self.pairs.n_pairs)
         if self._terms is None:
-            number = np.arange(1, self.n_comparisons + 1, dtype=np.int32)
-            keys = np.append(self.winner, self.loser)
-            ptr, _, term = grouped(keys, keys, np.append(number, -number), n_pairs)
+            number = np.arange(self.n_comparisons, dtype=np.int32)
+            keys = np.append(2 * self.winner, 2 * self.loser + np.int32(1))
+            ptr, _, term = grouped(keys, keys, np.append(number, number), 2 * n_pairs)
             self._terms = ptr, term
-        bounds = self.workers.split(n_pairs, grain=GRAIN, work=self._terms[0])
+        bounds = self.workers.split(n_pairs, grain=GRAIN, work=self._terms[0][::2])
         self.workers.run(kernels.sum_pulls, bounds, *self._terms, pulls, w)
         return w
 
