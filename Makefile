@@ -4,12 +4,9 @@ PYTHON ?= python3
 JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
-MUTANTS ?=
-KERNEL_TESTS := tests/test_kernels.py tests/test_losses.py tests/test_comparisons.py tests/test_conformance*.py \
-	tests/test_shards.py tests/test_search.py
+KERNEL_TESTS := tests/cpu tests/solver tests/test_conformance.py
 # Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
-ANY_VERSION := test_benchmarks test_docs test_examples test_experiments_real test_pairwise \
-	test_structure test_supply
+ANY_VERSION := benchmarks cli dask docs examples reproduce report serving cuda
 AUDIT_ARGS ?=
 
 # The stamps are named after the path of the folder: a moved or copied folder gets a new environment.
@@ -24,7 +21,8 @@ OTHER := .venv-$(notdir $(PYTHON))
 OTHER_LOCKED := $(OTHER)/.stamp-locked-$(PLACE)
 OTHER_READY := $(OTHER)/.stamp-ready-$(PLACE)
 RELEASE_READY := .venv-release/.stamp-ready-$(PLACE)
-RUN_READY := .venv-run/.stamp-ready-$(PLACE)
+RUN_LOCKED := .venv-run/.stamp-locked-$(PLACE)
+DEMO_READY := .venv-run/.stamp-ready-$(PLACE)
 
 RUN := .venv/bin/python -m
 PIP_INSTALL := -m pip --disable-pip-version-check install -qq
@@ -36,7 +34,7 @@ COMPILE = .venv-lock/bin/python -m uv pip compile --quiet --universal --generate
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help env test test-slow test-gpu lint demo bench docs test-oldest test-python coverage mutants dist audit sbom lock clean
+.PHONY: help env test test-slow test-gpu lint demo bench docs test-oldest test-newest test-python coverage dist audit sbom lock clean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
@@ -52,7 +50,7 @@ test-slow: $(READY)  ## run the tests that take minutes, which `make test` leave
 
 test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `pip install hdsl[cuda]` in .venv
 	.venv/bin/python -c "from hdsl.cuda.runtime import get_device; print(get_device().name)"
-	$(RUN) pytest tests/test_cuda.py tests/test_device.py tests/test_card_search.py tests/test_conformance*.py -k "cuda or card" $(PYTEST_ARGS)
+	$(RUN) pytest tests/cuda tests/test_conformance.py -k "cuda or card" $(PYTEST_ARGS)
 
 lint: $(READY)  ## run ruff, mypy and the import contract
 	$(RUN) ruff check .
@@ -60,8 +58,9 @@ lint: $(READY)  ## run ruff, mypy and the import contract
 	$(RUN) mypy
 	.venv/bin/lint-imports --no-logo --no-cache
 
-demo: $(READY)  ## learn which docstrings of Python's own library belong together; writes hdsl-demo.html
-	$(RUN) hdsl demo
+# An environment of its own, of what the package runs with: the tests need far more.
+demo: $(DEMO_READY)  ## learn which docstrings of Python's own library belong together; writes hdsl-demo.html
+	.venv-run/bin/hdsl demo
 
 bench: $(READY)  ## run the benchmarks
 	$(RUN) benchmarks
@@ -70,11 +69,19 @@ docs: $(READY) $(DOCS_LOCKED)  ## build the pages in docs/_build/html, and check
 	$(RUN) sphinx -W --keep-going -q docs docs/_build/html
 	.venv/bin/python docs/check_links.py docs/_build/html
 
-# Every test of the library runs, with fewer random examples.
-test-oldest: $(OLDEST_READY)  ## run the tests on the oldest versions we claim (Python 3.11 or 3.12)
+# Compiled kernels of another Numba have a folder of their own.
+test-oldest: $(OLDEST_READY)  ## run the tests of the library on the oldest versions we claim (Python 3.11 or 3.12)
 	.venv-oldest/bin/python -m pip --disable-pip-version-check check
-	HYPOTHESIS_PROFILE=quick .venv-oldest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) \
-		$(ANY_VERSION:%=--ignore=tests/%.py) $(PYTEST_ARGS) tests
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-oldest/numba HYPOTHESIS_PROFILE=quick .venv-oldest/bin/python -m pytest \
+		-p no:cacheprovider -n $(JOBS) $(ANY_VERSION:%=--ignore=tests/%) $(PYTEST_ARGS) tests
+
+# Not locked: what is new is what may break us.
+test-newest:  ## run kernels, Dask and scikit-learn's checks on the newest releases, pre-releases included
+	$(PYTHON) -m venv --clear .venv-newest
+	.venv-newest/bin/python $(PIP_INSTALL) --pre -r requirements/dev.in
+	.venv-newest/bin/python $(PIP_INSTALL) $(THIS_PACKAGE)
+	NUMBA_CACHE_DIR=$(CURDIR)/.venv-newest/numba .venv-newest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) \
+		$(PYTEST_ARGS) $(KERNEL_TESTS) tests/dask tests/test_sklearn.py
 
 test-python: $(OTHER_READY)  ## run the tests on another Python: make test-python PYTHON=python3.14
 	$(OTHER)/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS)
@@ -86,12 +93,6 @@ coverage: $(READY)  ## lines and branches that the tests reach, compiled kernels
 	NUMBA_DISABLE_JIT=1 $(RUN) coverage run -m pytest -n $(JOBS) -k "not threads and not chunks and not install" $(KERNEL_TESTS)
 	$(RUN) coverage combine -q
 	$(RUN) coverage report
-
-# After a change of only_mutate in pyproject.toml, remove the folder mutants first.
-mutants: $(READY)  ## mutation testing; resumes. One module: make mutants MUTANTS="'hdsl.solver.oracle*'"
-	HYPOTHESIS_PROFILE=quick .venv/bin/mutmut run --max-children $(JOBS) $(MUTANTS)
-	.venv/bin/mutmut export-cicd-stats
-	.venv/bin/python .ci/score.py mutants/mutmut-cicd-stats.json 85
 
 dist: $(RELEASE_READY)  ## build wheel and sdist, check them, run the examples on the wheel by itself
 	rm -rf dist build/sdist
@@ -113,7 +114,7 @@ dist: $(RELEASE_READY)  ## build wheel and sdist, check them, run the examples o
 audit: $(RELEASE_READY)  ## look up all locked versions among known vulnerabilities; needs the service
 	@AUDIT_ARGS="$(AUDIT_ARGS)" .venv-release/bin/python .ci/audit.py .venv-release/bin/pip-audit requirements/*.txt
 
-sbom: $(RELEASE_READY) $(RUN_READY)  ## write build/sbom.cdx.json: what the package runs with (CycloneDX)
+sbom: $(RELEASE_READY) $(RUN_LOCKED)  ## write build/sbom.cdx.json: what the package runs with (CycloneDX)
 	@mkdir -p build
 	.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
 		--output-reproducible -o build/sbom.cdx.json .venv-run
@@ -124,15 +125,15 @@ lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes 
 	$(COMPILE) requirements/docs.in -o requirements/docs.txt
 	$(COMPILE) requirements/oldest.in -o requirements/oldest.txt
 	$(COMPILE) requirements/lock.in -o requirements/lock.txt
-	$(COMPILE) pyproject.toml --extra cli --extra plots -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) pyproject.toml --extra cli -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) requirements/examples.in -o requirements/examples.txt
 	$(COMPILE) requirements/release.in -o requirements/release.txt
 
 clean:  ## remove the environments, caches and build results
-	rm -rf .venv .venv-* build dist mutants htmlcov .coverage .coverage.*
+	rm -rf .venv .venv-* build dist htmlcov .coverage .coverage.*
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/gallery docs/generated
-	for d in src tests benchmarks docs examples; do \
+	for d in src tests benchmarks docs examples reproduce; do \
 		if [ -d $$d ]; then find $$d -type d -name __pycache__ -prune -exec rm -rf {} +; fi; \
 	done
 
@@ -191,9 +192,16 @@ $(RELEASE_READY): requirements/release.txt
 	@.venv-release/bin/python $(PIP_LOCKED) -r requirements/release.txt
 	@touch $@
 
-# Without pip: the package does not need it to run.
-$(RUN_READY): requirements/run.txt $(RELEASE_READY)
-	@$(PYTHON) -m venv --clear --without-pip .venv-run
-	@.venv-release/bin/python -m pip --python .venv-run/bin/python --disable-pip-version-check install -qq \
-		--require-hashes -r requirements/run.txt
+$(RUN_LOCKED): requirements/run.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+		{ echo "hdsl needs Python >= 3.11, but '$(PYTHON)' is not. Try: make demo PYTHON=python3.12" >&2; exit 1; }
+	@echo "Making .venv-run from requirements/run.txt (half a minute) ..."
+	@$(PYTHON) -m venv --clear .venv-run
+	@.venv-run/bin/python $(PIP_LOCKED) -r requirements/run.txt
+	@touch $@
+
+# On the path, not installed: that would need a build tool.
+$(DEMO_READY): $(RUN_LOCKED) pyproject.toml
+	@.venv-run/bin/python -c 'import sysconfig, pathlib; pathlib.Path(sysconfig.get_path("purelib"), "hdsl.pth").write_text("$(CURDIR)/src\n")'
+	@printf '#!/bin/sh\nexec "%s" -m hdsl "$$@"\n' "$(CURDIR)/.venv-run/bin/python" > .venv-run/bin/hdsl && chmod +x .venv-run/bin/hdsl
 	@touch $@

@@ -1,21 +1,22 @@
 """Run benchmarks and print a table: `python -m benchmarks [names...]`; `--list` names them all.
 
-Without names: the main ones, a few minutes. Each result is written to a file of JSON lines at once,
-so an interrupted run loses no finished result.
+Without names: the main ones, a few minutes. Each task runs in a process of its own, so that peaks
+of memory and caches do not mix, and each result is written to a file of JSON lines at once.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from . import measure, problems, runner, steps, table
-from .runner import say
-from .tasks import Record, Task, plan, registered
+from . import measure, problems, roads, steps, table
+from .tasks import NO_PROBLEM, Record, Task, plan, registered, run
 
 #: Benchmarks and problems of a run without names.
 MAIN = {
@@ -24,6 +25,12 @@ MAIN = {
     "time_to_objective": ("dexter",),
 }
 WITHOUT_DATA = ("recovery",)
+
+#: Benchmarks that need a card.
+GPU_ONLY = ("one_gpu", "gpu_mining", "gpu_search", "gpu_fit")
+
+#: Options that a task has by the same name.
+OPTIONS = {field.name for field in fields(Task)} - {"benchmark", "problem", "threads"}
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -38,15 +45,16 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--steps", nargs="+", metavar="S", help="away, pairwise, blended, forward, corrective")
     add("--limit", type=float, metavar="SECONDS", help="end a run after so many seconds")
     add("--target", type=float, metavar="F", help="objective for time_to_objective")
-    add("--prior", type=_number_or_auto, metavar="C", help="prior of the model (0)")
+    add("--prior", type=float, metavar="C", help="prior of the model (0)")
     add("--scale", type=float, metavar="L", help="scale in place of the problem's own")
-    add("--device", metavar="D", help="cpu, or cuda: first_use, mean_iteration, ... on a GPU")
-    add("--batch-size", type=int, metavar="B", help="comparisons per iteration of one_gpu (all)")
-    add("--storage", choices=("float64", "float32"), help="values of X in one_gpu (float64)")
+    add("--device", metavar="D", help="cpu, or cuda: mean_iteration, steps, ... on a GPU")
+    add("--batch-size", type=int, metavar="B", help="comparisons per oracle call (all)")
     add("--toy", action="store_true", help="small problems of the same form, no data needed")
     add("--out", type=Path, metavar="FILE", help="add results to this file")
     add("--list", action="store_true", help="list the benchmarks and the problems")
     add("--show", type=Path, metavar="FILE", help="print the tables of a result file, run nothing")
+    add("--compare", type=Path, nargs=2, metavar="FILE", help="print two result files side by side")
+    add("--task", help=argparse.SUPPRESS)  # one task as JSON: what a process of its own runs
     given = parser.parse_args(arguments)
     unknown = [name for name in given.names if name not in registered()]
     if unknown:
@@ -54,34 +62,24 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     return given
 
 
-def _number_or_auto(text: str) -> float | str:
-    return text if text == "auto" else float(text)
-
-
 def tasks_of(given: argparse.Namespace) -> list[Task]:
     """Return the tasks that the options ask for."""
     options = {
-        "threads": tuple(given.threads) if given.threads else None,
-        "n_cores": measure.cores(),
-        "iterations": given.iterations,
-        "oracles": tuple(given.oracles) if given.oracles else None,
-        "steps": tuple(given.steps) if given.steps else None,
-        "limit": given.limit,
-        "target": given.target,
-        "prior": given.prior,
-        "scale": given.scale,
-        "device": given.device,
-        "batch_size": given.batch_size,
-        "storage": given.storage,
-        "toy": given.toy,
+        name: tuple(value) if isinstance(value := getattr(given, name), list) else value
+        for name in OPTIONS
     }
+    options["threads"] = tuple(given.threads) if given.threads else None
     wanted = tuple(given.problems) if given.problems else None
     if given.names:
-        return plan(given.names, problems=wanted, **options)
-    tasks = []
-    for name, usual in MAIN.items():
-        tasks += plan([name], problems=wanted or _present(usual, given.toy), **options)
-    return tasks
+        return plan(given.names, problems=wanted, n_cores=measure.cores(), **options)
+    return [
+        task
+        for name, usual in MAIN.items()
+        for task in plan(
+            [name], problems=wanted or _present(usual, given.toy), n_cores=measure.cores(),
+            **options,
+        )
+    ]  # fmt: skip
 
 
 def _present(usual: tuple[str, ...], toy: bool) -> tuple[str, ...]:
@@ -92,22 +90,44 @@ def _present(usual: tuple[str, ...], toy: bool) -> tuple[str, ...]:
     return there or WITHOUT_DATA
 
 
+def why_skip(task: Task) -> str | None:
+    """Return why a task cannot be run here, or None."""
+    from . import one_gpu
+
+    needs_card = task.benchmark in GPU_ONLY or task.device not in (None, "cpu")
+    if needs_card and (reason := one_gpu.why_missing()) is not None:
+        return reason
+    if task.toy or task.problem == NO_PROBLEM:
+        return None
+    return problems.why_missing(roads.NEEDS.get(task.problem, task.problem))
+
+
+def run_apart(task: Task) -> Iterator[Record]:
+    """Run a task in a new process; yield its records as they come."""
+    command = [sys.executable, "-m", __package__, "--task", json.dumps(asdict(task))]
+    with subprocess.Popen(command, cwd=problems.ROOT, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            for line in child.stdout:
+                yield json.loads(line)
+        except BaseException:
+            child.terminate()
+            raise
+    if child.returncode:
+        raise RuntimeError(f"{task.benchmark} on {task.problem} ended with {child.returncode}.")
+
+
 def run_all(tasks: list[Task], out: Path) -> Iterator[Record]:
     """Run tasks one after the other; write each record to the file before yielding it."""
     out.parent.mkdir(parents=True, exist_ok=True)
     done: list[tuple[str, Record]] = []
     failed: list[str] = []
-    if any(not task.toy and runner.why_skip(task) is None for task in tasks):
-        say("compiling what is not compiled yet ...")
-        runner.compile_apart()
     for task in tasks:
-        reason = runner.why_skip(task)
-        if reason is not None:
+        if (reason := why_skip(task)) is not None:
             say(f"skip: {task.benchmark} on {task.problem}: {reason}")
             continue
         say(f"{task.benchmark} on {task.problem}, threads {task.threads} ...")
         try:
-            for record in runner.run_apart(task):
+            for record in run_apart(task):
                 done.append((task.benchmark, record))
                 yield _written(record, out)
         except RuntimeError as error:  # the others may still succeed
@@ -126,6 +146,11 @@ def _written(record: Record, out: Path) -> Record:
     with out.open("a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
     return record
+
+
+def say(text: str) -> None:
+    """Print a line of progress."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def show(records: list[Record]) -> None:
@@ -148,14 +173,33 @@ def show_list() -> None:
             print(f"skip: {name}: {reason}")
 
 
+def run_task(text: str) -> int:
+    """Run one task in this process and print its records."""
+    given = {
+        name: tuple(value) if isinstance(value, list) else value
+        for name, value in json.loads(text).items()
+    }
+    try:
+        for record in run(Task(**given)):
+            print(json.dumps(record), flush=True)
+    except KeyboardInterrupt:
+        return 130
+    return 0
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Run what the command line asks for."""
     given = parse(arguments)
+    if given.task:
+        return run_task(given.task)
     if given.list:
         show_list()
         return 0
-    if given.show:
-        show(table.read(given.show))
+    if given.show or given.compare:
+        if given.show:
+            show(table.read(given.show))
+        else:
+            print(table.compare(*map(table.read, given.compare)))
         return 0
     today = datetime.now(tz=UTC).date().isoformat()
     folder = problems.ROOT / "benchmarks" / "results"

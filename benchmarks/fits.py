@@ -10,11 +10,11 @@ from itertools import product
 import numpy as np
 
 from hdsl import HDSL
-from hdsl.search import neighbors_between
+from hdsl.baselines import paper_hdsl
 from hdsl.triplets import neighbor_triplets
 
 from . import problems
-from .measure import Clock, Measured, Yardstick, record, thread_ceiling, timed
+from .measure import Clock, Measured, Yardstick, record, timed
 from .problems import Problem
 from .tasks import Record, Task, benchmark
 
@@ -34,11 +34,10 @@ def load(task: Task) -> Problem:
     return problem if task.scale is None else replace(problem, scale=task.scale)
 
 
-def fit(problem: Problem, clock: Clock | None = None, *, prior=0.0, **parameters) -> HDSL:
-    """Fit an HDSL as the benchmarks do: the paper's model, a fixed seed, no stop by gap."""
-    settings = {"scale": problem.scale, "prior": prior, "norm": None, "init": "oracle"}
-    settings |= {"tol": 0.0, "random_state": 0}
-    model = HDSL(callback=clock, **{**settings, **parameters})
+def fit(problem: Problem, clock: Clock | None = None, **parameters) -> HDSL:
+    """Fit the paper's model with our oracle, a fixed seed and no stop by gap."""
+    settings = {"oracle": "ascent", "random_state": 0, "callback": clock, **parameters}
+    model = paper_hdsl(problem.scale, **settings)
     if clock is not None:
         clock.start()
     model.fit(problem.X, triplets=problem.triplets)
@@ -57,13 +56,6 @@ def warm_up(
     tiny = problems.load("power_law", toy=True)
     for oracle, step in product(oracles, steps):
         fit(tiny, oracle=oracle, step=step, batch_size=batch_size, max_iter=4, n_jobs=2)
-
-
-def warm_up_all() -> None:
-    """Compile whatever a benchmark may use."""
-    warm_up(ORACLES, STEPS)
-    warm_up(("ascent",), ("away",), 50)
-    problems.load("rcv1_4", toy=True)  # mines its triplets
 
 
 # --- time to an objective ------------------------------------------------------------------------
@@ -131,30 +123,12 @@ def _race(task: Task, problem: Problem, target: float, oracle: str, step: str) -
     steps=("away",),
 )
 def mean_iteration(task: Task) -> Iterator[Record]:
-    """Mean seconds of an iteration over the first 1,000, all triplets at each."""
-    warm_up(task.oracles, task.steps)
-    yield from _mean_iterations(task, None)
-
-
-@benchmark(
-    problems=("rcv1_2",),
-    iterations=1000,
-    oracles=("ascent",),
-    steps=("away",),
-    threads=(None,),
-)
-def minibatch(task: Task) -> Iterator[Record]:
-    """Mean seconds of an iteration with directions chosen by 10,000 triplets."""
-    batch_size = 100 if task.toy else 10_000
-    warm_up(task.oracles, task.steps, 50)
-    yield from _mean_iterations(task, batch_size)
-
-
-def _mean_iterations(task: Task, batch_size: int | None) -> Iterator[Record]:
+    """Mean seconds of an iteration over the first 1,000, all triplets or --batch-size at each."""
+    warm_up(task.oracles, task.steps, 50 if task.batch_size else None)
     problem = load(task)
     for oracle, step in product(task.oracles, task.steps):
         yield timed_fit(
-            task, problem, f"{oracle}-{step}", oracle=oracle, step=step, batch_size=batch_size
+            task, problem, f"{oracle}-{step}", oracle=oracle, step=step, batch_size=task.batch_size
         )
 
 
@@ -191,21 +165,17 @@ def threads(task: Task) -> Iterator[Record]:
         clocks.append(Clock(limit=task.limit, yardstick=unit))
         models.append(fit(problem, clocks[-1], max_iter=task.iterations, n_jobs=count))
     unit.sample()
-    ceiling = thread_ceiling(task.threads, toy=task.toy)
     n = min(len(clock.wall) for clock in clocks)
     one, many = (np.array(clock.wall[1:n]) for clock in clocks)
     speedup = float(one.sum() / many.sum())
     same = n == len(clocks[0].wall) == len(clocks[1].wall) and _same_bits(*models)
     for count, clock, model in zip((1, task.threads), clocks, models, strict=True):
         times = clock.per_iteration()
-        note = (
-            f"{speedup:.2f} x faster (arithmetic that needs no memory: {ceiling:.2f} x), "
-            f"{'same bits' if same else 'OTHER BITS'}"
-        )
+        note = f"{speedup:.2f} x faster, {'same bits' if same else 'OTHER BITS'}"
         yield record(
             replace(task, threads=count), problem, seconds=times["seconds"],
             cpu_seconds=times["cpu_seconds"], yardstick=unit, model=model, speedup=speedup,
-            median_speedup=float(np.median(one / many)), same_bits=same, ceiling=ceiling,
+            median_speedup=float(np.median(one / many)), same_bits=same,
             note="" if count == 1 else note,
         )  # fmt: skip
 
@@ -235,24 +205,3 @@ def mining(task: Task) -> Iterator[Record]:
         task, problem, seconds=wall, cpu_seconds=cpu, yardstick=measured.yardstick,
         peak=measured.peak, added_mb=more, square_mb=square, n_made=len(made), note=note,
     )  # fmt: skip
-
-
-@benchmark(problems=("million",), threads=(None,))
-def mining_part(task: Task) -> Iterator[Record]:
-    """Neighbours of 20,000 of the rows, 3 x 5 each: seconds, and what all rows would take."""
-    problem = load(task)
-    n, m = problem.X.shape[0], 100 if task.toy else 20_000
-    X, y = problem.X, np.unique(problem.y, return_inverse=True)[1]
-    chosen = np.unique(np.linspace(0, n - 1, min(m, n)).astype(np.int64))
-    times = []
-    # A row finds itself here, so it asks for one more; few rows give the time before the search.
-    for part in (chosen[::20], chosen[::20], chosen):
-        queries, index = (X[part], y[part]), (X, y)
-        _, wall, cpu = timed(
-            lambda q=queries, i=index: neighbors_between(q, i, 4, 5, n_jobs=task.threads)
-        )
-        times.append((len(part), wall, cpu))
-    (few, least, _), (many, wall, cpu) = times[1:]
-    whole = least + (wall - least) / (many - few) * (n - few)
-    note = f"{many} of {n} rows, {cpu:.1f} CPU s; all rows would take {whole:.0f} s"
-    yield record(task, problem, seconds=wall, cpu_seconds=cpu, whole_seconds=whole, note=note)

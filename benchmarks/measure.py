@@ -331,33 +331,3 @@ def _cpu_model() -> str:
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()
-
-
-def thread_ceiling(n_threads: int, *, toy: bool = False) -> float:
-    """Return the speedup of arithmetic in registers by threads.
-
-    No program can gain more from its threads on this machine at this moment.
-    """
-    from concurrent.futures import ThreadPoolExecutor
-
-    from numba import njit
-
-    @njit(nogil=True)
-    def spin(n):
-        x = 0.0
-        for k in range(n):
-            x = x * 0.999 + k
-        return x
-
-    n = 10**5 if toy else 10**8
-    spin(10)
-    taken = []
-    with ThreadPoolExecutor(n_threads) as pool:
-        for count in (1, n_threads):
-            best = np.inf
-            for _ in range(1 if toy else 3):
-                began = time.perf_counter()
-                list(pool.map(spin, [n] * count))
-                best = min(best, time.perf_counter() - began)
-            taken.append(best)
-    return n_threads * taken[0] / taken[1]

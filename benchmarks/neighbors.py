@@ -26,10 +26,9 @@ def neighbors(task: Task) -> Iterator[Record]:
     queries, index = problem.X_valid, problem.X
     search.top_k(queries[:20], index[:20], N_NEIGHBORS)
     yield _against_scipy(task, problem, "dot", None, (queries, index), (queries, index))
-    for part, prior in (("prior_0", 0.0), ("prior_auto", "auto")):
+    for part, prior in (("prior_0", 0.0), ("prior_1", 1.0)):
         model = fit(problem, prior=prior, max_iter=task.iterations, n_jobs=task.threads)
-        similarity = model.similarity_
-        both = similarity.transform(queries), similarity.transform(index)
+        both = model.transform(queries), model.transform(index)
         yield _against_scipy(task, problem, part, model, (queries, index), both)
 
 
@@ -55,7 +54,7 @@ def _against_scipy(task, problem, part, model, given, transformed) -> Record:
     queries, index = given
 
     def ours():
-        rewritten = queries if model is None else model.similarity_.rewrite(queries)
+        rewritten = queries if model is None else model.rewrite(queries)
         return search.top_k(rewritten, index, N_NEIGHBORS, n_jobs=task.threads)
 
     reset_peak()

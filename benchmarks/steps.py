@@ -42,7 +42,7 @@ def _path(task: Task, problem: Problem, oracle: str, step: str, plain: float) ->
         clock = Clock(cpu_limit=task.limit, yardstick=measured.yardstick)
         model = fit(
             problem, clock, oracle=oracle, step=step, max_iter=task.iterations, n_jobs=task.threads,
-            prior=task.prior or 0.0,
+            prior=task.prior or 0.0, device=task.device or "cpu",
         )  # fmt: skip
     seconds, cpu = np.cumsum(clock.wall), np.cumsum(clock.cpu)
     path = [

@@ -86,3 +86,42 @@ def memory(megabytes: float | None) -> str:
 def number(value: float | None, form: str) -> str:
     """Return a formatted number, or a dash for None."""
     return "-" if value is None else format(value, form)
+
+
+# --- two files side by side ----------------------------------------------------------------------
+
+COMPARED = (
+    "benchmark", "problem", "threads", "old", "new", "ratio", "old yd", "new yd", "yd ratio",
+    "peak ratio", "note",
+)  # fmt: skip
+
+
+def compare(old: list[dict], new: list[dict]) -> str:
+    """Return old, new and new / old in seconds, in yardsticks and in peak memory."""
+    before, after = (
+        {(line["benchmark"], line["problem"], line["threads"]): line for line in records}
+        for records in (old, new)
+    )
+    keys = [*before, *(key for key in after if key not in before)]
+    rows = [_pair(key, before.get(key), after.get(key)) for key in keys]
+    return aligned(rows, COMPARED, set(COMPARED) - {"benchmark", "problem", "note"})
+
+
+def _pair(key: tuple[str, str, int], old: dict | None, new: dict | None) -> list[str]:
+    both = [{} if line is None else line for line in (old, new)]
+
+    def ratio(name: str) -> str:
+        first, second = (line.get(name) for line in both)
+        return f"{second / first:.2f}" if first and second is not None else "-"
+
+    if old is None or new is None:
+        said = "only in new" if old is None else "only in old"
+    elif old["objective"] is not None and old["objective"] != new["objective"]:
+        said = f"objective {old['objective']:.6f} -> {number(new['objective'], '.6f')}"
+    else:
+        said = "" if old["seconds"] is not None else f"{note(old)} -> {note(new)}"
+    return [
+        *map(str, key), *(duration(line.get("seconds")) for line in both), ratio("seconds"),
+        *(number(line.get("ratio"), ".2f") for line in both), ratio("ratio"), ratio("peak_mb"),
+        said,
+    ]  # fmt: skip

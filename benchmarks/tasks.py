@@ -8,9 +8,7 @@ from dataclasses import dataclass, replace
 
 #: The modules that register benchmarks when imported.
 MODULES = (
-    "kernels", "fits", "first_use", "steps", "corrective", "scaling", "neighbors", "memory",
-    "one_gpu",
-    "gpu_search",
+    "kernels", "fits", "roads", "steps", "scaling", "neighbors", "memory", "one_gpu", "gpu_search",
 )  # fmt: skip
 
 #: A problem name for benchmarks that make their own.
@@ -29,11 +27,10 @@ class Task:
     steps: tuple[str, ...] | None = None
     limit: float | None = None
     target: float | None = None
-    prior: float | str | None = None
+    prior: float | None = None
     scale: float | None = None
     device: str | None = None
     batch_size: int | None = None
-    storage: str | None = None
     toy: bool = False
 
 
@@ -90,6 +87,11 @@ def registered() -> dict[str, Benchmark]:
     for module in MODULES:
         importlib.import_module(f"{__package__}.{module}")
     return _REGISTERED
+
+
+def run(task: Task) -> Iterator[Record]:
+    """Run a task in this process."""
+    yield from registered()[task.benchmark].run(task)
 
 
 def plan(

@@ -1,7 +1,6 @@
 """The paper's experiments and some beyond it, one module each.
 
-``python -m reproduce NAME …`` (or ``hdsl reproduce``) runs them; see `runner` for what a
-module offers.
+``python -m reproduce NAME …`` runs them; see `runner` for what a module offers.
 """
 
 from __future__ import annotations
@@ -30,6 +29,7 @@ NAMES = (
     "judgements",
     "quality",
     "rivals",
+    "published",
     "defaults",
     "cisi",
     "phase",
@@ -91,24 +91,27 @@ def reproduce_all(names: Sequence[str], settings: Settings, say: Callable[[str],
     return 2 if n_left_out == len(wanted) else 0
 
 
-def default_folder(quick: bool) -> Path:
-    """Return the folder of the results where none is named."""
-    return Path("results/quick" if quick else "results")
-
-
 def main(arguments: list[str] | None = None) -> int:
     """Run experiments by name; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="python -m reproduce",
-        description="Run the paper's experiments; finished cells are not computed again.",
+        description="Run the paper's experiments and some beyond it. Each writes a page with its "
+        "tables (also as CSV) and figures; finished cells are stored and not computed again.",
     )
-    parser.add_argument("names", nargs="+", metavar="NAME", help=f"all, or one of {LISTED}")
-    parser.add_argument("--data", type=Path, help="folder of the real data sets")
-    parser.add_argument("--out", type=Path, help="folder of the results (results, results/quick)")
-    parser.add_argument("--jobs", type=int, default=2, help="processes (2)")
-    parser.add_argument("--quick", action="store_true", help="a smaller version, under a minute")
+    parser.add_argument("names", nargs="+", metavar="NAME", help=f"all, or any of {LISTED}")
+    parser.add_argument(
+        "--data", type=Path, metavar="FOLDER",
+        help="folder of the real data sets; experiments that lack theirs are left out",
+    )  # fmt: skip
+    parser.add_argument(
+        "--out", type=Path, metavar="FOLDER", help="folder of the results (results, results/quick)"
+    )
+    parser.add_argument("--jobs", type=int, default=2, metavar="N", help="processes (2)")
+    parser.add_argument(
+        "--quick", action="store_true", help="few rows and few values: checks that all runs"
+    )
     given = parser.parse_args(arguments)
-    out = given.out or default_folder(given.quick)
+    out = given.out or Path("results/quick" if given.quick else "results")
     settings = Settings(out, given.data, given.jobs, given.quick)
     try:
         return reproduce_all(given.names, settings, lambda said: print(said, file=sys.stderr))

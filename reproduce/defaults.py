@@ -1,7 +1,8 @@
 """Candidates for the defaults of HDSL, compared on folds of the training rows of every set.
 
 Beyond the paper. No test row is read. What counts is the error of 3 nearest neighbours and, for
-texts, how well a row is found again by half of its features, both as ratios to the plain cosine.
+texts, how well a row is found again by half of its features, both as ratios to the plain cosine;
+and whether the prior that a fit chooses is as good as the best fixed one.
 """
 
 from __future__ import annotations
@@ -16,16 +17,13 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.model_selection import StratifiedKFold
 
-from hdsl import automatic
-from hdsl.class_scores import ClassScores
+from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
 from hdsl.evaluate import known_item
-from hdsl.hdsl import HDSL
-from hdsl.neighbors import SimilarityKNeighborsClassifier
-from hdsl.similarity import unit_rows
 
-from . import quality, sets
+from . import comparison, sets
 from .results import Results, Table, set_names
 from .runner import Cell, Line, Settings, finished
+from .sets import Split
 
 TITLE = "Candidates for the defaults, on folds of the training rows: ratios to the cosine"
 
@@ -37,122 +35,63 @@ N_HELD = 3000
 #: Queries of the known-item search per fold.
 QUERIES = 300
 
-#: Not texts: no known-item search.
-NOT_TEXTS = ("dorothea", "bace_ecfp6")
+#: Fixed priors, and numbers of corrective steps.
+PRIORS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+ITERATIONS = (10, 15, 20, 30)
+
+#: A prior must leave this share of the cosine's mean reciprocal rank.
+LEAST_MRR = 0.98
 
 
 class Candidate(NamedTuple):
-    """What HDSL learns with.
+    """What HDSL learns with, the iterations to look at, and whether rows have class scores."""
 
-    The scale is scale_margin √n max(1, s/80) / m and the prior max(prior_margin / m, least_prior),
-    for n anchors of s values and the typical margin m of the cosine.
-    """
-
-    n_targets: int = 10
-    n_impostors: int = 10
-    scale_margin: float = 3.0
-    prior_margin: float = 1.0
-    least_prior: float = 0.0
-    class_centers: str | None = None
+    parameters: dict[str, Any]
+    iterations: tuple[int, ...] = ()
     has_scores: bool = False
-    step: str = "away"
-    init: str = "zero"
-    iterations: tuple[int, ...] = (300,)
-
-    def __str__(self) -> str:
-        parts = [f"{self.n_targets} x {self.n_impostors}", f"scale {self.scale_margin:g}"]
-        prior = f"prior {self.prior_margin:g}"
-        parts.append(prior + (f" (>= {self.least_prior:g})" if self.least_prior else ""))
-        if self.class_centers is not None:
-            parts.append(f"centres by {self.class_centers}")
-        parts += ["class scores"] * self.has_scores
-        parts += ["corrective"] * (self.step == "corrective")
-        return ", ".join([*parts, "without 0"] if self.init != "zero" else parts)
-
-    def fit(self, X: Any, y: np.ndarray) -> HDSL:
-        """Return the model of some rows at unit length."""
-        model = HDSL(
-            n_targets=self.n_targets, n_impostors=self.n_impostors,
-            class_centers=self.class_centers, step=self.step, init=self.init,
-            max_iter=max(self.iterations), random_state=0, n_jobs=1,
-        )  # fmt: skip
-        of = sets.statistics(model, X, y)
-        model.set_params(
-            scale=self.scale_margin / automatic.SCALE_MARGIN * automatic.automatic_scale(of),
-            prior=max(self.prior_margin / of.typical_margin, self.least_prior),
-        )
-        return finished(model.fit(X, y))
 
 
-#: What ``HDSL()`` is.
-DEFAULT = Candidate(scale_margin=9.0, least_prior=15.0)
-
-#: What tables compare with: the scale and prior that suit the error alone at 10 x 10 neighbours.
-REFERENCE = Candidate()
-
-#: What seconds are compared with: the defaults of the first version, apart from the row lengths.
-FIRST = Candidate(3, 5, init="oracle", iterations=(1000,))
+COSINE, CHOSEN, AWAY = "cosine", "HDSL()", "300 away steps, prior 15"
 
 
-def _candidates() -> list[Candidate]:
-    old = Candidate(iterations=(100, 300, 1000))
-    corrective: dict[str, Any] = {"step": "corrective", "iterations": (5, 10, 20, 30)}
-    priors = [(1.0, 15.0), (2.0, 20.0)]  # of the margin, and the least one
-    tried = [
-        Candidate(scale_margin=scale, prior_margin=margin, least_prior=least)
-        for scale in (3.0, 9.0, 30.0)
-        for margin, least in priors
-    ]
-    plain = [
-        FIRST,
-        old,
-        *(Candidate(n_targets=t, n_impostors=i) for t, i in ((3, 5), (15, 15))),
-        *(Candidate(scale_margin=margin) for margin in (0.9, 9.0, 30.0)),
-        Candidate(prior_margin=2.0),
-        *(c._replace(iterations=(30, 100, 300, 1000)) if c == DEFAULT else c for c in tried),
-        *(c._replace(**corrective) for c in tried),
-        *(Candidate(class_centers=centers) for centers in ("rows", "classes")),
-    ]  # fmt: skip
-    scored = [
-        Candidate(),
-        *tried,
-        *(c._replace(**corrective) for c in tried if c.scale_margin != 3.0),
-    ]
-    return [*plain, *(candidate._replace(has_scores=True) for candidate in scored)]
+def _candidates() -> dict[str, Candidate]:
+    found = {CHOSEN: Candidate({})}
+    for prior in PRIORS:
+        found[f"prior {prior:g}"] = Candidate({"prior": prior}, ITERATIONS)
+    found[AWAY] = Candidate({"prior": 15.0, "step": "away", "max_iter": 300}, (100, 300))
+    for name in (CHOSEN, "prior 2", "prior 8", "prior 16"):
+        found[f"class scores, {name}"] = found[name]._replace(has_scores=True)
+    return found
 
 
-CANDIDATES = {str(candidate): candidate for candidate in _candidates()}
-
-COSINE = "cosine"
+CANDIDATES = _candidates()
 
 
 def cells(settings: Settings) -> list[Cell]:
     """Return every candidate on every fold of every set; a few on one fold if it must be quick."""
-    names = list(CANDIDATES)
-    if settings.quick:
-        names = list(dict.fromkeys([str(REFERENCE), str(DEFAULT), str(FIRST), *names[::8]]))
+    names = [CHOSEN, "prior 8", AWAY] if settings.quick else list(CANDIDATES)
     return [
         {"set": name, "fold": fold, "candidate": candidate}
         for fold in range(1 if settings.quick else N_FOLDS)
         for candidate in (COSINE, *names)
-        for name in quality.names_of_sets(settings)
+        for name in sets.names_of_splits(settings)
     ]
 
 
 @lru_cache(maxsize=2)
-def _fold(settings: Settings, name: str, fold: int) -> quality.Split:
+def _fold(settings: Settings, name: str, fold: int) -> Split:
     """Return the rows to learn from and the rows held out, both of the training rows."""
-    X, y, _, _ = quality.load(settings, name)
+    X, y, _, _ = sets.split(settings, name)
     folds = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # few rows of a class
         train, held = list(folds.split(X, y))[fold]
     held = np.sort(np.random.default_rng(fold).permutation(held)[:N_HELD])
     rows, others = sp.csr_array(X[train]), sp.csr_array(X[held])
-    if name not in quality.RAW:
+    if name not in sets.RAW:
         columns = np.unique(rows.indices)
-        rows, others = unit_rows(rows, columns), unit_rows(others, columns)
-    return quality.Split(rows, y[train], others, y[held])
+        rows, others = sets.unit_rows(rows, columns), sets.unit_rows(others, columns)
+    return Split(rows, y[train], others, y[held])
 
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
@@ -160,26 +99,32 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     name = cell["set"]
     split = _fold(settings, name, cell["fold"])
     if cell["candidate"] == COSINE:
-        return {"n": len(split.y_test), "at": {"0": _measured(name, split, None)}}
+        return {"n": len(split.y_test), "at": {"": _measured(name, split, None)}}
+    comparison.compile_all()
     candidate = CANDIDATES[cell["candidate"]]
     scores, rows = None, split.X
     start = time.process_time()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # few rows of a class
+        warnings.simplefilter("ignore")  # few rows of a class, runs that end at their limit
         if candidate.has_scores:
             scores = ClassScores(random_state=0)
             rows = scores.fit_transform(split.X, split.y)
-        model = candidate.fit(rows, split.y)
+        more = {"max_iter": max(candidate.iterations)} if candidate.iterations else {}
+        model = HDSL(random_state=0, n_jobs=1, **{**more, **candidate.parameters})
+        finished(model.fit(rows, split.y))
     seconds, at = time.process_time() - start, {}
+    if not candidate.iterations:
+        at[""] = {**_measured(name, split, (model, scores, rows)), "seconds": seconds}
     along = model.trace_["seconds"]
     for n_iter in candidate.iterations:
         last = min(n_iter, model.n_iter_)
         measured = _measured(name, split, (model.at(last), scores, rows))
-        at[str(n_iter)] = {**measured, "seconds": seconds - (along[-1] - along[last])}
-    return {"n": len(split.y_test), "at": at, "n_iter": model.n_iter_}
+        at[str(n_iter)] = {**measured, "seconds": seconds - float(along[-1] - along[last])}
+    sizes = {"n_iter": int(model.n_iter_), "prior": float(model.prior_)}
+    return {"n": len(split.y_test), "at": at, **sizes}
 
 
-def _measured(name: str, split: quality.Split, learned: Any) -> dict[str, Any]:
+def _measured(name: str, split: Split, learned: Any) -> dict[str, Any]:
     """Return the rows that 3 neighbours get wrong, and the ranks of known items."""
 
     def embed(X: Any) -> Any:
@@ -192,11 +137,14 @@ def _measured(name: str, split: quality.Split, learned: Any) -> dict[str, Any]:
         rows, queries = model.transform(rows), sp.csr_array(embed(queries))
     knn = SimilarityKNeighborsClassifier(3, cosine=True).fit(rows, split.y)
     answer = {"wrong": np.flatnonzero(knn.predict(queries) != split.y_test).tolist()}
-    if name not in NOT_TEXTS:
+    if name not in sets.NOT_TEXTS:
         searched = None if learned is None else embed
         found = known_item(searched, split.X_test, n_queries=QUERIES, random_state=0)
-        answer["ranks"] = found.ranks.tolist()
+        answer["ranks"] = np.asarray(found.ranks).tolist()
     return answer
+
+
+# --- results -------------------------------------------------------------------------------------
 
 
 class Ratio(NamedTuple):
@@ -239,93 +187,82 @@ class Measured:
     """What was measured of each candidate at each length, over all folds of a set."""
 
     def __init__(self, lines: list[Line]) -> None:
-        self.wrong: dict[tuple[str, str], list[np.ndarray]] = {}
-        self.found: dict[tuple[str, str], list[np.ndarray]] = {}
-        self.seconds: dict[tuple[str, str], list[float]] = {}
+        self.wrong: dict[tuple[str, str], np.ndarray] = {}
+        self.found: dict[tuple[str, str], np.ndarray] = {}
+        self.seconds: dict[tuple[str, str], float] = {}
+        self.priors: dict[tuple[str, str], list[float]] = {}
         for line in lines:
             cell = line["cell"]
             for n_iter, at in line["at"].items():
                 key = cell["set"], label(cell["candidate"], n_iter)
                 wrong = np.zeros(line["n"])
                 wrong[at["wrong"]] = 1.0
-                self.wrong.setdefault(key, []).append(wrong)
-                if "seconds" in at:
-                    self.seconds.setdefault(key, []).append(at["seconds"])
+                self._add(self.wrong, key, wrong)
+                self.seconds[key] = self.seconds.get(key, 0.0) + at.get("seconds", 0.0)
+                self.priors.setdefault(key, []).append(line.get("prior", math.inf))
                 if "ranks" in at:
-                    self.found.setdefault(key, []).append(1.0 / np.array(at["ranks"]))
+                    self._add(self.found, key, 1.0 / np.array(at["ranks"]))
+
+    @staticmethod
+    def _add(to: dict[tuple[str, str], np.ndarray], key: tuple[str, str], more: np.ndarray) -> None:
+        to[key] = np.append(to.get(key, np.empty(0)), more)
 
     @property
     def labels(self) -> list[str]:
-        """Candidates with their lengths, in the order of `CANDIDATES`."""
-        found = {row for _, row in self.wrong}
-        every = [
-            label(candidate, str(n_iter))
-            for candidate, how in CANDIDATES.items()
-            for n_iter in how.iterations
-        ]
-        return [row for row in every if row in found]
+        """Candidates with their lengths."""
+        return [name for name in dict.fromkeys(of for _, of in self.wrong) if name != COSINE]
 
-    def error_ratio(self, name: str, candidate: str, other: str) -> Ratio:
-        """Return the error of a candidate in relation to that of another."""
-        return self._ratio(self.wrong, name, candidate, other)
-
-    def found_ratio(self, name: str, candidate: str, other: str) -> Ratio:
-        """Return the mean reciprocal rank in relation to that of another."""
-        return self._ratio(self.found, name, candidate, other)
-
-    def seconds_ratio(self, names: list[str], candidate: str) -> float:
-        """Return the CPU seconds in relation to those of `FIRST`, a geometric mean over sets."""
-        first = label(str(FIRST), str(FIRST.iterations[-1]))
-        if (names[0], first) not in self.seconds:
-            return math.nan
-        ratios = [sum(self.seconds[name, candidate]) / sum(self.seconds[name, first])
-                  for name in names]  # fmt: skip
-        return math.exp(float(np.mean(np.log(ratios))))
-
-    def _ratio(self, of: dict[Any, list[np.ndarray]], name: str, one: str, other: str) -> Ratio:
-        if (name, one) not in of:
+    def to_cosine(self, of: dict[tuple[str, str], np.ndarray], name: str, row: str) -> Ratio:
+        """Return a mean in relation to the cosine's; not a number where it was not measured."""
+        if (name, row) not in of:
             return Ratio(math.nan, math.nan)
-        return ratio_of_means(np.concatenate(of[name, one]), np.concatenate(of[name, other]))
+        return ratio_of_means(of[name, row], of[name, COSINE])
+
+    def seconds_to_away(self, names: list[str], row: str) -> float:
+        """Return the CPU seconds in relation to 300 away steps, a geometric mean over sets."""
+        other = label(AWAY, "300")
+        ratios = [self.seconds[name, row] / self.seconds[name, other] for name in names]
+        return math.exp(float(np.mean(np.log(ratios))))
 
 
 def label(candidate: str, n_iter: str) -> str:
     """Return how tables name a candidate of some length."""
-    return candidate if n_iter in ("0", "300") else f"{candidate}, {n_iter} iterations"
+    return f"{candidate}, {n_iter} iterations" if n_iter else candidate
 
 
 def publish(settings: Settings, lines: list[Line]) -> Results:
-    """Return the ratios of errors and of mean reciprocal ranks, per set and in the mean."""
+    """Return ratios to the cosine, in the mean and per set, and the choice per set."""
     measured, names = Measured(lines), set_names(lines)
     rows = measured.labels
-    error = [[measured.error_ratio(name, row, COSINE) for name in names] for row in rows]
-    found = [[measured.found_ratio(name, row, COSINE) for name in names] for row in rows]
-    against = [
-        [
-            geometric_mean([ratio(name, row, str(REFERENCE)) for name in names])
-            for ratio in (measured.error_ratio, measured.found_ratio)
-        ]
-        for row in rows
-    ]
-    lowest = [min((r.value for r in line if not math.isnan(r.value)), default=math.nan)
-              for line in found]  # fmt: skip
-    texts = [name for name in names if name not in NOT_TEXTS]
-    first = "to scale 3, prior 1"
+    error = [[measured.to_cosine(measured.wrong, name, row) for name in names] for row in rows]
+    found = [[measured.to_cosine(measured.found, name, row) for name in names] for row in rows]
+    texts = [name for name in names if name not in sets.NOT_TEXTS]
+    means = [
+        [row, str(geometric_mean(e)), str(geometric_mean(f)),
+         f"{min((r.value for r in f if not math.isnan(r.value)), default=math.nan):.3f}",
+         f"{measured.seconds_to_away(names, row):.2f}"]
+        for row, e, f in zip(rows, error, found, strict=True)
+    ]  # fmt: skip
     return Results([
         Table(
+            "choice",
+            ["set", "prior chosen", "error", "best fixed", "error", "difference",
+             "within one standard error", "seconds"],
+            [_choice(measured, name) for name in names],
+            ["Per set, over all folds: errors of 3 nearest neighbours in %, of the prior that "
+             "HDSL() chooses on rows it holds out, and of the best fixed prior and number of "
+             f"steps, of those that leave {LEAST_MRR:.0%} of the cosine's mean reciprocal rank; "
+             "their difference ± its standard error, of the same rows. The last column: CPU "
+             "seconds of HDSL() divided by those of 300 away steps."],
+        ),
+        Table(
             "means",
-            ["candidate", "error", first, "known item", first, "lowest", "seconds"],
-            [
-                [row, str(geometric_mean(e)), str(a[0]), str(geometric_mean(f)), str(a[1]),
-                 f"{low:.3f}", f"{measured.seconds_ratio(names, row):.2f}"]
-                for row, e, f, a, low in zip(rows, error, found, against, lowest, strict=True)
-            ],
-            [
-                "Geometric means over the sets with 95 % intervals: the error of 3 nearest "
-                "neighbours and the mean reciprocal rank of a held-out row searched by half of its "
-                "features, both divided by the cosine's, and by those of 10 x 10, scale 3, prior "
-                "1. The column 'lowest' has the lowest of the second over the sets, the last one "
-                "the CPU seconds of learning divided by those of the first row."
-            ],
+            ["candidate", "error", "known item", "lowest", "seconds"],
+            means,
+            ["Geometric means over the sets with 95 % intervals: the error of 3 nearest neighbours "
+             "and the mean reciprocal rank of a held-out row searched by half of its features, "
+             "both divided by the cosine's; the lowest of the second over the sets; CPU seconds "
+             "divided by those of 300 away steps."],
         ),
         Table(
             "error",
@@ -336,11 +273,30 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         Table(
             "known-item",
             ["candidate", *texts],
-            [
-                [row, *(f"{r.value:.3f}" for r, name in zip(line, names, strict=True)
-                        if name in texts)]
-                for row, line in zip(rows, found, strict=True)
-            ],
+            [[row, *(f"{r.value:.3f}" for r, name in zip(line, names, strict=True)
+                     if name in texts)]
+             for row, line in zip(rows, found, strict=True)],
             ["Mean reciprocal rank divided by the cosine's."],
         ),
     ])  # fmt: skip
+
+
+def _choice(measured: Measured, name: str) -> list[str]:
+    """Return the chosen prior of a set beside the best fixed one that keeps the search."""
+    fixed = [row for row in measured.labels if row.startswith("prior")]
+    kept = [
+        row for row in fixed
+        if not measured.to_cosine(measured.found, name, row).value < LEAST_MRR
+    ]  # fmt: skip
+    best = min(kept or fixed, key=lambda row: measured.wrong[name, row].mean())
+    ours, theirs = measured.wrong[name, CHOSEN], measured.wrong[name, best]
+    difference = ours - theirs
+    error = float(difference.std() / math.sqrt(len(difference)))
+    away = measured.seconds[name, label(AWAY, "300")]
+    return [
+        name, ", ".join(f"{prior:g}" for prior in measured.priors[name, CHOSEN]),
+        f"{100 * ours.mean():.1f}", best, f"{100 * theirs.mean():.1f}",
+        f"{100 * difference.mean():+.1f} ± {100 * error:.1f}",
+        "yes" if difference.mean() <= error else "no",
+        f"{measured.seconds[name, CHOSEN] / away:.2f}",
+    ]  # fmt: skip

@@ -14,11 +14,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from hdsl import baselines
+from hdsl import HDSL, baselines
 from hdsl.plots import COLORS
-from hdsl.triplets import neighbor_triplets, random_triplets
 
-from . import knn, runner, sets
+from . import knn, paths, runner, sets
 from .projections import EXACT, ITERATIONS, project
 from .results import (
     Results,
@@ -128,18 +127,15 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
     """Return errors along the path, by the rank of M, and of its last M cut to fewer directions."""
-    parts, model = sets.load(settings, name), knn.chosen_model(settings, name)
-    last = len(model.trace_) - 1
-    marks = np.unique(np.geomspace(1, last, 8 if settings.quick else MARKS).round().astype(int))
+    parts, (model, last) = sets.load(settings, name), knn.chosen_model(settings, name)
+    marks = paths.marks(last.n_iter_, 8 if settings.quick else MARKS)[1:]
     path = []
-    for k in sorted({*marks.tolist(), int(model.n_iter_)}):
-        similarity = model.at(k).similarity_
-        point = {"n_iter": k, "dimensions": rank(similarity.atoms)}
-        path.append({**point, **knn.errors(parts, similarity)})
+    for k in sorted({*marks, int(model.n_iter_)}):
+        at = last.at(k)
+        path.append({"n_iter": k, "dimensions": rank(at.atoms_), **knn.errors(parts, at)})
     full = rank(model.atoms_)
     few = [n for n in _dimensions(settings, name, "hdsl") if n < full]
-    similarity = model.similarity_
-    used, directions = similarity.directions(max([*few, 1]))
+    used, directions = leading(model, max([*few, 1]))
     projected = parts.map(lambda rows: np.asarray(rows[:, used] @ directions))
     return {
         "dot": knn.errors(parts),
@@ -147,9 +143,17 @@ def _hdsl(settings: Settings, name: str) -> dict[str, Any]:
         "path": path,
         "components": [
             *({"dimensions": n, **knn.errors(_cut(projected, n))} for n in few),
-            {"dimensions": full, **knn.errors(parts, similarity)},
+            {"dimensions": full, **knn.errors(parts, model)},
         ],
     }
+
+
+def leading(model: HDSL, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the features of M, and its n leading directions: M is near D Dᵀ on them."""
+    used = np.unique(model.atoms_[:, :2])
+    M = sp.csr_array(model.matrix())[used][:, used].toarray()
+    values, vectors = np.linalg.eigh(M)
+    return used, (vectors * np.sqrt(np.maximum(values, 0.0)))[:, ::-1][:, :n]
 
 
 def rank(atoms: np.ndarray) -> int:
@@ -244,10 +248,7 @@ def _oasis(settings: Settings, cell: Cell, parts: Parts) -> dict[str, Any]:
 @lru_cache(maxsize=1)
 def _triplets(settings: Settings, name: str, draw: int) -> np.ndarray:
     """Return the triplets of the rows before projection, made as in the paper."""
-    parts = sets.load(settings, name)
-    if parts.mining.get("mining") == "random":
-        return random_triplets(parts.y, 20, random_state=draw)
-    return neighbor_triplets(parts.X, parts.y)
+    return knn.triplets(sets.load(settings, name), draw)
 
 
 # --- results -------------------------------------------------------------------------------------

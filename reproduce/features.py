@@ -30,9 +30,9 @@ def cells(settings: Settings) -> list[Cell]:
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the number of features after each iteration of the chosen run."""
-    model = knn.chosen_model(settings, cell["set"])
+    model, last = knn.chosen_model(settings, cell["set"])
     return {
-        "n_features": model.trace_["n_features"].tolist(),
+        "n_features": last.trace_["n_features"].tolist(),
         "n_iter": int(model.n_iter_),
         "scale": float(model.scale_),
         "dimension": int(model.n_features_in_),

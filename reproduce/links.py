@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.metrics import roc_auc_score
 
-from hdsl.baselines import PAPER_MODEL
+from hdsl.baselines import paper_hdsl
 from hdsl.datasets import Links, make_links
-from hdsl.hdsl import HDSL
-from hdsl.monitor import Estimate, Monitor
 from hdsl.plots import COLORS, MARKERS
-from hdsl.similarity import Similarity
-from hdsl.solver.atoms import NOTHING
 from hdsl.triplets import link_triplets
 
+from . import paths
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
 
@@ -33,7 +30,7 @@ PAPER = 0.90
 #: From "too small to satisfy the triplets" to "all are satisfied after a few steps".
 SCALES = (5.0, 7.0, 10.0, 20.0)
 
-MAX_ITER, PATIENCE = 800, 100
+MAX_ITER = 800
 
 
 class Curve(NamedTuple):
@@ -83,22 +80,20 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         made.links[made.train], made.signs[made.train], n_per_link=cell["per_link"],
         random_state=run,
     )  # fmt: skip
-    test = _auc(made, made.test)
-    valid = _auc(made, made.valid)
-    scores = Monitor(lambda similarity: Estimate(valid(similarity)), scale, prior, d, PATIENCE)
-    # The optimum is that of the paper's steps; pairwise steps approach it faster.
-    model = HDSL(
-        **PAPER_MODEL, scale=scale, prior=prior, step="pairwise", tol=0.0, callback=scores,
-        max_iter=100 if settings.quick else MAX_ITER, random_state=run, n_jobs=1,
+    # The optimum is that of the paper's steps; pairwise steps with our oracle approach it faster.
+    model = paper_hdsl(
+        scale, prior=prior, step="pairwise", oracle="ascent", random_state=run, n_jobs=1,
+        max_iter=100 if settings.quick else MAX_ITER,
     )  # fmt: skip
     finished(model.fit(made.X, triplets=triplets))
-    scores.add(model.n_iter_, model.atoms_, model.weights_)
-    best = model.at(scores.best_n_iter)
+    valid, test = (_auc(made, part) for part in (made.valid, made.test))
+    curve = paths.errors_along(model, lambda at: 1.0 - valid(at.matrix(), at.prior_))
+    best = model.at(paths.best_iteration(curve))
     return {
-        "valid": scores.scores[best.n_iter_].value,
-        "test": test(best.similarity_),
-        "dot": test(Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=d)),
-        "truth": test(Similarity(made.atoms, made.weights, 1.0, 0.0, d)),
+        "valid": valid(best.matrix(), best.prior_),
+        "test": test(best.matrix(), best.prior_),
+        "dot": test(0.0 * best.matrix(), 1.0),
+        "truth": test(made.matrix, 0.0),
         "n_iter": best.n_iter_,
         "n_triplets": len(triplets),
         "status": model.status_,
@@ -111,16 +106,14 @@ def _made(d: int, run: int, quick: bool = False) -> Links:
     return make_links(n_features=d, random_state=run, **few)
 
 
-def _auc(made: Links, part: np.ndarray) -> Callable[[Similarity], float]:
-    """Return a score: how well a similarity ranks positive links of a part before negative ones."""
-    left, right = made.links[part].T
-    dots = made.X[left].multiply(made.X[right]).sum(axis=1)
+def _auc(made: Links, part: np.ndarray) -> Callable[[Any, float], float]:
+    """Return a score: how well M and a prior rank positive links of a part before negative ones."""
+    left, right = (sp.csr_array(made.X)[rows] for rows in made.links[part].T)
+    dots = (left * right).sum(axis=1)
 
-    def score(similarity: Similarity) -> float:
-        Z = replace(similarity, prior=0.0).transform(made.X)  # each node once, links after
-        learned = Z[left].multiply(Z[right]).sum(axis=1)
-        scores = np.asarray(learned + similarity.prior * dots).ravel()
-        return float(roc_auc_score(made.signs[part], scores))
+    def score(M: Any, prior: float) -> float:
+        learned = ((left @ sp.csr_array(M)) * right).sum(axis=1)
+        return float(roc_auc_score(made.signs[part], np.ravel(learned + prior * dots)))
 
     return score
 

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from hdsl import HDSL
+from hdsl.baselines import paper_hdsl
 from hdsl.datasets import Recovery, make_recovery
 from hdsl.evaluate import recovery_auc
-from hdsl.hdsl import HDSL
 from hdsl.plots import COLORS, MARKERS
 
 from . import thresholds
@@ -211,8 +212,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
 
 
 def _fitted(settings: Settings, cell: Cell, truth: Recovery, count: int) -> HDSL:
-    model = HDSL(
-        cell["scale"] * cell["k"], prior=0.0, norm=None, oracle=cell["oracle"], init=cell["init"],
+    model = paper_hdsl(
+        cell["scale"] * cell["k"], oracle=cell["oracle"], init=cell["init"],
         max_iter=QUICK_MAX_ITER if settings.quick else MAX_ITER, tol=TOL,
         random_state=cell["seed"], n_jobs=1,
     )  # fmt: skip

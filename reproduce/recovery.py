@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from hdsl.baselines import PAPER_MODEL
+from hdsl.baselines import paper_hdsl
 from hdsl.datasets import make_recovery
 from hdsl.evaluate import recovery_auc
-from hdsl.hdsl import HDSL
 from hdsl.plots import COLORS, MatrixDisplay
-from hdsl.similarity import Similarity
 
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
@@ -47,9 +46,9 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the AUCs along the path, and both matrices for the run that is drawn."""
     size = QUICK if settings.quick else {}
     truth = make_recovery(**size, alpha=cell["alpha"], random_state=cell["seed"])
-    model = HDSL(
-        scale=SCALE, prior=0.0, tol=TOL, max_iter=_max_iter(settings), random_state=cell["seed"],
-        n_jobs=1, **PAPER_MODEL,
+    model = paper_hdsl(
+        SCALE, oracle="ascent", tol=TOL, max_iter=_max_iter(settings), random_state=cell["seed"],
+        n_jobs=1,
     )  # fmt: skip
     finished(model.fit(truth.X, triplets=truth.triplets))
     marks = [*MARKS[model.n_iter_ > MARKS].tolist(), model.n_iter_]
@@ -129,6 +128,15 @@ def _draw_curves(figure: Any, by_alpha: dict[float, list[Line]], column: int, na
     ax.legend(frameon=False, title="mean and range", loc="lower right")
 
 
+def _matrix(atoms: np.ndarray, weights: np.ndarray, d: int) -> sp.csr_array:
+    """Return Σ weight·(e_i ± e_j)(e_i ± e_j)ᵀ."""
+    i, j, sign = atoms.T
+    k = np.arange(len(atoms))
+    values = np.append(np.sqrt(weights), sign * np.sqrt(weights))
+    L = sp.csr_array((values, (np.append(k, k), np.append(i, j))), shape=(len(atoms), d))
+    return sp.csr_array(L.T @ L)
+
+
 def _draw_matrices(figure: Any, line: Line) -> None:
     """Draw both matrices and, beside them, enlarged views of their two blocks."""
     figure.set_size_inches(9, 6)
@@ -138,7 +146,7 @@ def _draw_matrices(figure: Any, line: Line) -> None:
     windows += [(block.min() - 2, block.max() + 2) for block in np.split(used, [sum(used < d / 2)])]
     for name, axes in zip(("true", "learned"), figure.subplots(2, 3), strict=True):
         atoms, weights = map(np.array, line[name])
-        M = Similarity(atoms, weights, 1.0, 0.0, d).matrix()
+        M = _matrix(atoms, weights, d)
         for ax, (low, high) in zip(axes, windows, strict=True):
             MatrixDisplay(M).plot(ax)
             ax.set(xlim=(low, high), ylim=(high, low), xlabel="", ylabel="")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from scipy.stats import binomtest
+
 from .runner import Line, Settings
 
 if TYPE_CHECKING:
@@ -153,3 +155,15 @@ def spread(values: Sequence[float], digits: int = 1) -> str:
         return f"{mean:.{digits}f}"
     deviation = (sum((value - mean) ** 2 for value in values) / (n - 1)) ** 0.5
     return f"{mean:.{digits}f} ± {deviation:.{digits}f}"
+
+
+def share(part: int, whole: int) -> str:
+    """Return a share in percent with its 95 % interval (Wilson).
+
+    Examples
+    --------
+    >>> share(1, 10)
+    '10.0 (1.8-40.4)'
+    """
+    low, high = binomtest(part, whole).proportion_ci(method="wilson")
+    return f"{100 * part / whole:.1f} ({100 * low:.1f}-{100 * high:.1f})"

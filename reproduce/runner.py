@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import joblib
-
-from hdsl import progress
+from tqdm.auto import tqdm
 
 if TYPE_CHECKING:
     from .results import Results
@@ -34,9 +33,6 @@ Model = TypeVar("Model", bound=Any)
 
 #: File in a folder of results that holds their size.
 SIZE_FILE = "size.txt"
-
-#: Seconds between two lines of progress in a log.
-LOG_EVERY = 10.0
 
 
 @dataclass(frozen=True)
@@ -144,7 +140,8 @@ def run_cells(name: str, cells: Sequence[Cell], settings: Settings) -> dict[str,
     path = settings.out / f"{name}.jsonl"
     settings.out.mkdir(parents=True, exist_ok=True)
     (settings.out / SIZE_FILE).write_text(settings.size + "\n", encoding="utf-8")
-    with path.open("a", encoding="utf-8") as lines, Progress(name, cells, missing) as shown:
+    shown = tqdm(desc=name, total=len(cells), initial=len(cells) - len(missing), unit="cell")
+    with path.open("a", encoding="utf-8") as lines, shown:
         if path.stat().st_size and not path.read_text(encoding="utf-8").endswith("\n"):
             lines.write("\n")  # after a line cut short
         for line in _compute(name, missing, settings):
@@ -152,7 +149,8 @@ def run_cells(name: str, cells: Sequence[Cell], settings: Settings) -> dict[str,
             lines.flush()
             os.fsync(lines.fileno())
             known[key(line["cell"])] = line
-            shown.add(line)
+            shown.set_postfix_str(" ".join(map(str, line["cell"].values())))
+            shown.update()
     return known
 
 
@@ -172,35 +170,3 @@ def _line(name: str, settings: Settings, cell: Cell) -> Line:
     answer = load(name).compute(settings, cell)
     spent = {"seconds": time.perf_counter() - began, "cpu_seconds": time.process_time() - busy}
     return {"cell": cell, **answer, **{what: round(value, 2) for what, value in spent.items()}}
-
-
-class Progress:
-    """A line that shows how many cells are computed, and about how long the others take."""
-
-    def __init__(self, name: str, cells: Sequence[Cell], missing: Sequence[Cell]) -> None:
-        self._line = progress.Line(LOG_EVERY)
-        self._name, self._n_cells, self._n_missing = name, len(cells), len(missing)
-        self._began = time.perf_counter()
-        self._n_done = 0
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._line.end()
-
-    def add(self, line: Line) -> None:
-        """Count a line, and show the progress where it is due."""
-        self._n_done += 1
-        n_left = self._n_missing - self._n_done
-        if n_left and not self._line.is_due:
-            return
-        gone = time.perf_counter() - self._began
-        left = gone / self._n_done * n_left
-        what = " ".join(str(value) for value in line["cell"].values())
-        text = (
-            f"{self._name}: {self._n_cells - n_left}/{self._n_cells} cells, "
-            f"{progress.duration(gone)} gone, about {progress.duration(left)} left ({what}, "
-            f"{line['seconds']:.1f} s)"
-        )
-        self._line.show(text[: self._line.width - 1] if self._line.is_live else text)

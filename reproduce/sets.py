@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,14 +14,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.model_selection import StratifiedKFold, train_test_split
 from sklearn.preprocessing import MaxAbsScaler
 
-from hdsl import checks, datasets, readers
-from hdsl.fitting import make_layout
-from hdsl.hdsl import HDSL
-from hdsl.mining import Mining
-from hdsl.parameters import class_rows
-from hdsl.rows import RowNorm
-from hdsl.solver.protocols import Statistics
-from hdsl.supervision import Supervision
+from hdsl import datasets
 
 from .runner import Settings
 
@@ -31,6 +23,18 @@ PAPER = ("dexter", "dorothea", "rcv1_2", "rcv1_4")
 
 #: Beyond the paper.
 MORE = ("reuters_r52", "bbc_news", "bace_ecfp6")
+
+#: Texts as counts of words, not weighted and not at unit length.
+RAW = {"bbc_counts": "bbc_news", "reuters_counts": "reuters_r52"}
+
+#: Splits of which others published figures: all training rows of Reuters learn.
+STANDARD = ("r8", "r52", "dexter", "dorothea", "bace_ecfp6")
+
+#: The eight classes of R8.
+R8 = ("acq", "crude", "earn", "grain", "interest", "money-fx", "ship", "trade")
+
+#: Not texts: no known-item search.
+NOT_TEXTS = ("dorothea", "bace_ecfp6")
 
 #: What a table of the paper's sets says about them.
 NOTES = (
@@ -94,20 +98,41 @@ def _bunch(bunch: Any, **mining: Any) -> Parts:
     return parts.map_sparse(MaxAbsScaler().fit(parts.X).transform)
 
 
+def _npz(folder: Path, *names: str) -> list[Any]:
+    """Return stored rows, and labels where a name starts with y."""
+    return [
+        np.load(folder / f"{name}.npy", allow_pickle=False) if name.startswith("y")
+        else sp.csr_array(sp.load_npz(folder / f"{name}.npz"), dtype=np.float64)
+        for name in names
+    ]  # fmt: skip
+
+
 def _reuters(home: Path) -> Parts:
     """R52 of the ModApte split as counts; a third of the training rows choose."""
-    folder = home / "reuters21578_modapte"
-    X, X_test = (readers.read_npz(folder / f"X_{name}.npz")[0] for name in ("train", "test"))
-    y, y_test = (readers.read_labels(folder / f"y_{name}_r52.npy") for name in ("train", "test"))
-    X, y, X_test, y_test = X[y >= 0], y[y >= 0], X_test[y_test >= 0], y_test[y_test >= 0]
+    X, y, X_test, y_test = _modapte(home)
     train, valid = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=0)
     return Parts(X[train], y[train], X[valid], y[valid], X_test, y_test)
 
 
+def _modapte(home: Path, classes: Iterable[str] | None = None) -> tuple[Any, ...]:
+    """Return the training and test rows of R52, or of some of its classes."""
+    folder = home / "reuters21578_modapte"
+    X, y, X_test, y_test = _npz(folder, "X_train", "y_train_r52", "X_test", "y_test_r52")
+    known = (folder / "r52_class_names.txt").read_text(encoding="utf-8").split()
+    labels = [known.index(name) for name in (known if classes is None else classes)]
+    here, there = np.isin(y, labels), np.isin(y_test, labels)
+    return X[here], y[here], X_test[there], y_test[there]
+
+
+def _standard(home: Path, classes: Iterable[str] | None = None) -> Parts:
+    """R8 or R52 as published: all training rows learn, nothing chooses."""
+    X, y, *test = _modapte(home, classes)
+    return Parts(X, y, *test, *test)
+
+
 def _bbc(home: Path) -> Parts:
     """Counts; rows in their order: 40 % learn, 20 % choose, the last 40 % report."""
-    X, _ = readers.read_npz(home / "bbc_news" / "X.npz")
-    y = readers.read_labels(home / "bbc_news" / "y.npy")
+    X, y = _npz(home / "bbc_news", "X", "y")
     first, second = len(y) * 4 // 10, len(y) * 6 // 10
     train, valid, test = slice(0, first), slice(first, second), slice(second, None)
     return Parts(X[train], y[train], X[valid], y[valid], X[test], y[test])
@@ -115,11 +140,8 @@ def _bbc(home: Path) -> Parts:
 
 def _bace(home: Path) -> Parts:
     """Inhibitors of BACE-1 as fingerprints, split by scaffold."""
-    folder = home / "bace_ecfp6"
-    names = ("train", "valid", "test")
-    X, X_val, X_test = (readers.read_npz(folder / f"X_{name}.npz")[0] for name in names)
-    y, y_val, y_test = (readers.read_labels(folder / f"y_{name}.npy") for name in names)
-    return Parts(X, y, X_val, y_val, X_test, y_test)
+    names = [f"{kind}_{part}" for part in ("train", "valid", "test") for kind in "Xy"]
+    return Parts(*_npz(home / "bace_ecfp6", *names))
 
 
 def _tfidf(parts: Parts) -> Parts:
@@ -136,6 +158,8 @@ _LOADERS: dict[str, Callable[[Path], Parts]] = {
     "rcv1_4": lambda home: _bunch(datasets.load_rcv1_4(home, download=False)),
     "reuters_r52": lambda home: _tfidf(_reuters(home)),
     "bbc_news": lambda home: _tfidf(_bbc(home)),
+    "r8": lambda home: _tfidf(_standard(home, R8)),
+    "r52": lambda home: _tfidf(_standard(home)),
     "bace_ecfp6": _bace,
 }
 
@@ -170,27 +194,13 @@ def load(settings: Settings, name: str) -> Parts:
     return _load(settings.data, name, settings.quick)
 
 
-def statistics(model: HDSL, X: sp.csr_array, y: np.ndarray) -> Statistics:
-    """Return what the automatic scale and prior of a model go by."""
-    from hdsl.cpu.workers import Workers
-
-    X = sp.csr_array(X, dtype=np.float64)
-    rows = RowNorm.of(model, X, continues=False).apply(X)
-    rng = checks.generator(model.random_state)
-    data = Supervision.check("HDSL", rows, y, **class_rows(model)).draw(rng)
-    compared, weights = Mining.of(model)(data, rng)
-    data = replace(data, compared=compared, compared_weights=weights)
-    with Workers(1) as workers:
-        return make_layout(model, data, workers).statistics()
-
-
 def load_counts(settings: Settings, name: str) -> Parts:
     """Return a set of texts as counts of words."""
     assert settings.data is not None
     return {"reuters_r52": _reuters, "bbc_news": _bbc}[name](settings.data)
 
 
-@lru_cache(maxsize=len(PAPER + MORE))  # listing cells loads each set several times
+@lru_cache(maxsize=12)  # listing cells loads each set several times
 def _load(home: Path, name: str, quick: bool) -> Parts:
     parts = _LOADERS[name](home)
     return _fewer(parts) if quick else parts
@@ -205,3 +215,60 @@ def _fewer(parts: Parts, n_train: int = 300, n_other: int = 200) -> Parts:
     if few.has_test:
         few = few._replace(X_test=parts.X_test[:n_other], y_test=parts.y_test[:n_other])
     return few
+
+
+# --- rows to learn from and rows to report on ----------------------------------------------------
+
+
+class Split(NamedTuple):
+    """Rows to learn from and rows to report on."""
+
+    X: sp.csr_array
+    y: np.ndarray
+    X_test: sp.csr_array
+    y_test: np.ndarray
+
+
+def names_of_splits(settings: Settings) -> list[str]:
+    """Return the sets whose files are present, the docstrings, and the sets of raw counts."""
+    names = ["docstrings"]
+    if settings.data is not None:
+        names = [*present(settings, PAPER + MORE), *names]
+        names += [raw for raw, name in RAW.items() if name in names]
+    return ["bace_ecfp6", "docstrings"] if settings.quick and len(names) > 1 else names
+
+
+@lru_cache(maxsize=4)
+def split(settings: Settings, name: str) -> Split:
+    """Return a set at unit length, or a set of raw counts as it is.
+
+    Test rows are those with published labels, else the validation rows.
+    """
+    if name == "docstrings":
+        docs = datasets.load_docstrings(min_rows_per_label=80, summaries=True)
+        parts = train_test_split(docs.X, docs.y, test_size=0.2, random_state=0, stratify=docs.y)
+        X, X_test, y, y_test = parts
+    else:
+        found = load_counts(settings, RAW[name]) if name in RAW else load(settings, name)
+        X, y, X_test, y_test = found.X, found.y, found.X_test, found.y_test
+        if not found.has_test:
+            X_test, y_test = found.X_val, found.y_val
+    X, X_test = sp.csr_array(X), sp.csr_array(X_test)
+    if name not in RAW:
+        columns = np.unique(X.indices)
+        X, X_test = unit_rows(X, columns), unit_rows(X_test, columns)
+    if settings.quick:
+        X, y, X_test, y_test = X[:300], y[:300], X_test[:100], y_test[:100]
+    return Split(X, np.asarray(y), X_test, np.asarray(y_test))
+
+
+def unit_rows(X: sp.csr_array, columns: np.ndarray) -> sp.csr_array:
+    """Return rows divided by their length over the columns that training has."""
+    lengths = np.sqrt(np.asarray(X[:, columns].power(2).sum(axis=1))).ravel()
+    return sp.csr_array(sp.diags_array(1.0 / np.where(lengths > 0, lengths, 1.0)) @ X)
+
+
+def typical_margin(X: Any, triplets: np.ndarray) -> float:
+    """Return the mean |⟨x, x' - x''⟩| of triplets."""
+    a, p, q = triplets.T
+    return float(np.abs((X[a] * (X[p] - X[q])).sum(axis=1)).mean())

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl.explain import NEGATIVE, POSITIVE
+from hdsl.plots import COLORS
 
 from . import features, knn
 from .results import Results, Table, panels
@@ -27,7 +27,7 @@ cells = features.cells
 
 def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return rows, columns and signs of the entries of the chosen M on and above the diagonal."""
-    M = knn.chosen_model(settings, cell["set"]).matrix()
+    M = knn.chosen_model(settings, cell["set"])[0].matrix()
     M.eliminate_zeros()  # two atoms of one pair can cancel out
     upper = sp.triu(M, format="coo")
     return {
@@ -70,7 +70,7 @@ def _share(nonzeros: int, d: int) -> str:
 def _draw(figure: Any, lines: list[Line]) -> None:
     for axis, line in panels(figure, lines, (3.0, 3.6)):
         row, col, sign = (np.array(line[key]) for key in ("row", "col", "sign"))
-        for s, color in ((1, POSITIVE), (-1, NEGATIVE)):
+        for s, color in ((1, COLORS[0]), (-1, COLORS[1])):
             i, j = row[sign == s], col[sign == s]
             axis.scatter(np.append(i, j), np.append(j, i), 1.5, color, linewidths=0)
         d = line["dimension"]

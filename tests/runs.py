@@ -8,33 +8,30 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl.solver.atoms import Atom
-from hdsl.solver.loop import Options, frank_wolfe
+from hdsl.solver.loop import Options, Rests, frank_wolfe
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.protocols import Oracle, Vertex
-from hdsl.solver.snapshot import Snapshots
-from hdsl.solver.steps import RULES, STEP_SIZES
+from hdsl.solver.steps import RULES
 from pairwise import pairwise
 from strategies import make_twin, random_arrays
 
 NEVER = -1.0  # a tol that no gap reaches
-#: Every way to take steps.
-STEPS = [*((rule, "line_search") for rule in RULES), ("forward", "2/(k+2)")]
 
 
 def run(
-    twin, *, oracle="exact", rule="away", step_size="line_search", tol=0.0, seed=0,
-    callback=None, earlier=None, snapshots=None, **options,
+    twin, *, oracle="exact", rule="away", tol=0.0, seed=0, callback=None, earlier=None,
+    rests=None, **options,
 ):  # fmt: skip
     """Run the solver on our side of a problem; `oracle` is a name or an object."""
     return frank_wolfe(
         twin.ours,
         ORACLES[oracle]() if isinstance(oracle, str) else oracle,
         RULES[rule],
-        Options(step_size=STEP_SIZES[step_size], tol=tol, **options),
+        Options(tol=tol, **options),
         rng=np.random.default_rng(seed),
         callback=callback,
         earlier=earlier,
-        snapshots=snapshots,
+        rests=rests,
     )
 
 
@@ -42,7 +39,7 @@ def run_in_parts(
     layout, *, oracle, rule, loss, batch_size, weighted, prior, width, max_iter, latest=None,
     save=lambda take: None,
 ):  # fmt: skip
-    """Run the solver on a layout of 60 comparisons of 20 rows, from a snapshot or the beginning."""
+    """Run the solver on a layout of 60 comparisons of 20 rows, from a rest or the beginning."""
     X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
     rng = np.random.default_rng(8)
     T = np.column_stack([T, rng.integers(20, size=len(T))])[:, :width]
@@ -51,7 +48,7 @@ def run_in_parts(
     init = "oracle" if rule == "pairwise" else "zero"
     return run(
         make_twin(X, T, loss, 5.0, prior, weights, layout=layout), oracle=oracle, rule=rule,
-        tol=1e-6, seed=5, snapshots=Snapshots(latest, save), batch_size=batch_size,
+        tol=1e-6, seed=5, rests=Rests(latest, save), batch_size=batch_size,
         max_iter=max_iter, init=init,
     )  # fmt: skip
 
@@ -117,8 +114,8 @@ def dense_model(twin, result):
 class Watch:
     """A callback that compares each state with the dense reference."""
 
-    def __init__(self, twin, *, falls=True, upper=np.inf, one_atom_each=True):
-        self.twin, self.dense, self.falls, self.upper = twin, twin.dense, falls, upper
+    def __init__(self, twin, *, upper=np.inf, one_atom_each=True):
+        self.twin, self.dense, self.upper = twin, twin.dense, upper
         self.one_atom_each = one_atom_each
         self.size, self.models = twin.dense.margin_size(), []
 
@@ -139,7 +136,7 @@ class Watch:
         rounding = 1e-13 * pull * self.size + (1e-13 * self.size) ** 2
         value = dense.value(margins)
         assert state.objective == pytest.approx(value, rel=1e-12, abs=100 * rounding)
-        if self.falls and self.models:
+        if self.models:
             assert state.objective <= self.models[-1][2] * (1 + 1e-12) + rounding
         if state.gap_is_exact:
             tolerance = 1e-9 * (dense.score_size(margins) + pull * self.size)

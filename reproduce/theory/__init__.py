@@ -30,14 +30,12 @@ from .generalization import (
     sufficient_triplets,
 )
 from .sizes import NORMS, data_bound, domain_bound
-from .storage import StorageBound, storage_bound
 
 __all__ = [
     "FORMS",
     "NORMS",
     "Domain",
     "GapPath",
-    "StorageBound",
     "classifier_bound",
     "convergence_bound",
     "data_bound",
@@ -51,6 +49,5 @@ __all__ = [
     "lipschitz_constant",
     "plot_gap",
     "rademacher_bound",
-    "storage_bound",
     "sufficient_triplets",
 ]

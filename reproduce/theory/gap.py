@@ -16,8 +16,7 @@ from .inputs import check_counts, check_rows, row_sums
 from .sizes import data_bound
 
 if TYPE_CHECKING:
-    from hdsl.hdsl import HDSL
-    from hdsl.similarity import Similarity
+    from hdsl import HDSL
 
 #: Losses whose derivative is at most 1 in size, as the bounds on risks assume.
 LIPSCHITZ_LOSSES = ("smoothed_hinge", "logistic")
@@ -94,7 +93,7 @@ def gap_path(
     >>> from hdsl.datasets import make_recovery
     >>> X, triplets, *_ = make_recovery(60, 40, n_triplets=200, density=0.3, n_atoms=4,
     ...                                 block_size=10, random_state=0)
-    >>> model = HDSL(scale=10.0, prior=0.0, max_iter=20).fit(X, triplets=triplets[:100])
+    >>> model = HDSL(10.0, prior=0.0, step="away", max_iter=20).fit(X, triplets=triplets[:100])
     >>> path = gap_path(model, X, X, triplets[100:], n_iter=[0, 1, 10])
     >>> path.n_atoms[:2].tolist()
     [0, 1]
@@ -116,7 +115,7 @@ def gap_path(
     if n_iter is None:
         n_iter = np.unique(np.geomspace(1, last, 25).round().astype(int)) if last else [0]
     n_iter = check_counts(owner, "n_iter", np.atleast_1d(n_iter), low=0, high=last + 1)
-    both = sp.csr_array(model.similarity_.index_rows(sp.vstack([X, X_test], format="csr")))
+    both = sp.csr_array(model.index_rows(sp.vstack([X, X_test], format="csr")))
     B_X = data_bound(both, norm=norm) if B_X is None else B_X
     loss = losses.get(model.loss)
     # |⟨x, x' - x''⟩| ≤ ‖x‖ ‖x' - x''‖
@@ -131,8 +130,7 @@ def gap_path(
     n, scale, d = X.shape[0], model.scale_, model.n_features_in_
     bound = deviation_bound(n, scale, d=d, **settings)
     test_risk = [
-        loss.value(_margins(model.at(k).similarity_, X_test, triplets_test)).mean()
-        for k in n_iter.tolist()
+        loss.value(_margins(model.at(k), X_test, triplets_test)).mean() for k in n_iter.tolist()
     ]
     return GapPath(
         n_iter=n_iter,
@@ -180,8 +178,8 @@ def plot_gap(path: GapPath, *, ax: Any = None) -> Any:
     return ax
 
 
-def _margins(similarity: Similarity, X: sp.csr_array, triplets: np.ndarray) -> np.ndarray:
+def _margins(model: HDSL, X: sp.csr_array, triplets: np.ndarray) -> np.ndarray:
     """Return S(x, x') - S(x, x'') of the triplets."""
-    Z = sp.csr_array(similarity.transform(X))
+    Z = sp.csr_array(model.transform(X))
     a, p, q = triplets.T
     return row_sums(Z[a] * (Z[p] - Z[q]))

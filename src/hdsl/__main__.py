@@ -8,9 +8,9 @@ def main() -> None:
     try:
         from .cli import app
     except ModuleNotFoundError as error:
-        if error.name not in ("typer", "rich"):
+        if error.name != "typer":
             raise
-        sys.exit("hdsl: the command line needs typer and rich: pip install 'hdsl[cli]'")
+        sys.exit("hdsl: the command line needs typer: pip install 'hdsl[cli]'")
     except KeyboardInterrupt:  # while the libraries are loaded
         sys.exit(130)
     app(prog_name="hdsl")

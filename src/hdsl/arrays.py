@@ -1,147 +1,125 @@
-"""Similarities and sparse rows as plain arrays for a file, and back, checked."""
+"""Similarities and models of atoms as plain arrays for a file, and back, checked."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import pairwise
+import json
+import math
+from collections.abc import Mapping
+from reprlib import repr as short
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from . import checks
-from .files.model import check_similarity
-from .files.tables import get_array, get_value, pack_columns, unpack_columns
-from .linear import check_array
-from .local_similarity import Centers, LocalSimilarity
+from .files.container import Arrays, dumps
+from .files.tables import (
+    check_columns,
+    get_array,
+    get_strings,
+    get_value,
+    nested,
+    pack_strings,
+    pack_table,
+    part_of,
+    unpack_table,
+)
 from .similarity import Similarity
-from .solver import atoms as atoms_module
-from .solver.snapshot import nested, part_of
+from .solver.atoms import check_atoms
+from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 
-Arrays = dict[str, np.ndarray]
+#: Parameters that say how a machine works, not what is learned: they are not saved.
+NOT_SAVED = {"checkpoint", "client", "device", "memory_limit", "n_jobs", "timeout", "verbose"}
 
-#: Numbers of a similarity that are no arrays.
-VALUES = ("scale", "prior", "norm")
-
-
-def csr_to_arrays(rows: sp.csr_array, name: str) -> Arrays:
-    """Return sparse rows as ``name``, ``name_indices`` and ``name_indptr``."""
-    return {
-        name: rows.data.astype(np.float64),
-        f"{name}_indices": rows.indices.astype(np.int64),
-        f"{name}_indptr": rows.indptr.astype(np.int64),
-    }
+FLOATS = ("objective", "gap")
+COUNTS = ("n_iter", "n_triplets")
 
 
-def csr_from_arrays(arrays: Mapping[str, np.ndarray], name: str, n_features: int) -> sp.csr_array:
-    """Return the rows of `csr_to_arrays`; raise ValueError where the arrays are none."""
-    indptr = check_array(arrays, f"{name}_indptr", "i", (None,))
-    data = check_array(arrays, name, "f", (None,))
-    indices = check_array(arrays, f"{name}_indices", "i", (len(data),))
-    if not len(indptr):
-        raise ValueError(f"{name}_indptr is empty")
-    rows = sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_features))
-    checks.check_structure(rows)
-    return rows
-
-
-def parts_to_arrays(atoms: Sequence[np.ndarray], weights: Sequence[np.ndarray]) -> Arrays:
-    """Return the atoms of all regions, with the region first, and their weights."""
-    numbers = np.repeat(np.arange(len(weights)), list(map(len, weights)))
-    every = np.concatenate([atoms_module.as_array([]), *atoms])
-    return {
-        "atoms": np.column_stack([numbers, every]).astype(np.int64),
-        "weights": np.concatenate([np.empty(0), *weights]),
-    }
-
-
-def parts_from_arrays(
-    arrays: Mapping[str, np.ndarray], n_regions: int, n_features: int
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return atoms and weights of each region; raise ValueError where the arrays are none."""
-    atoms = check_array(arrays, "atoms", "i", (None, 4)).astype(np.int64)
-    weights = check_array(arrays, "weights", "f", (len(atoms),)).astype(np.float64)
-    numbers, every = atoms[:, 0], np.ascontiguousarray(atoms[:, 1:])
-    if len(atoms) and not (numbers[0] >= 0 and numbers[-1] < n_regions):
-        raise ValueError("atoms name a region that does not exist")
-    if (numbers[1:] < numbers[:-1]).any():
-        raise ValueError("atoms must come region by region")
-    ends = np.searchsorted(numbers, np.arange(n_regions + 1)).tolist()
-    parts = [(every[begin:end], weights[begin:end]) for begin, end in pairwise(ends)]
-    for part in parts:
-        if len(part[1]):
-            atoms_module.check_atoms(*part, n_features)
-    return parts
-
-
-def centers_of(regions: Any) -> sp.csr_array:
-    """Return the centers of regions; raise ValueError where something else assigns rows to them."""
-    if not isinstance(regions, Centers):
-        name = type(regions.clusterer).__name__
-        raise ValueError(
-            f"A model file has no place for {name}, which assigns rows to regions: it holds "
-            "centers, not code. Use regions='kmeans', or pass regions as an array."
-        )
-    return regions.centers
-
-
-def similarity_to_arrays(similarity: Any) -> tuple[Arrays, dict[str, Any]]:
-    """Return a similarity as plain arrays, and what of it is no array.
-
-    Raises
-    ------
-    ValueError
-        It is no `Similarity`, and no `LocalSimilarity` whose regions have centers.
-    """
-    shared = similarity.shared if isinstance(similarity, LocalSimilarity) else similarity
-    if not isinstance(shared, Similarity):
-        raise ValueError(
-            "A model file holds atoms, and no similarity of another kind. Save it with joblib."
-        )
-    state = {name: getattr(shared, name) for name in (*VALUES, "atoms", "weights", "columns")}
-    check_similarity({**state, "n_features_in": shared.n_features})
-    arrays = {"atoms": shared.atoms, "weights": np.asarray(shared.weights, dtype=np.float64)}
-    if shared.columns is not None:
-        arrays["columns"] = pack_columns(shared.columns, shared.n_features)
-    if isinstance(similarity, LocalSimilarity):
-        parts = similarity.local
-        regions = {
-            **parts_to_arrays([own.atoms for own in parts], [own.weights for own in parts]),
-            "scales": np.array([own.scale for own in parts], dtype=np.float64),
-            **csr_to_arrays(centers_of(similarity.regions), "centers"),
-        }
-        arrays |= nested(regions=regions)
-    header = {"scale": float(shared.scale), "prior": float(shared.prior), "norm": shared.norm}
+def similarity_to_arrays(similarity: Similarity) -> tuple[Arrays, dict[str, Any]]:
+    """Return a similarity as plain arrays, and what of it is no array."""
+    arrays = {"atoms": similarity.atoms, "weights": np.asarray(similarity.weights, np.float64)}
+    if similarity.columns is not None:
+        arrays["columns"] = similarity.columns
+    header = {name: getattr(similarity, name) for name in ("scale", "prior", "norm", "n_features")}
     return arrays, header
 
 
 def similarity_from_arrays(
-    arrays: Mapping[str, np.ndarray], header: Mapping[str, Any], n_features: int
-) -> Similarity | LocalSimilarity:
+    arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
+) -> Similarity:
     """Return the similarity of `similarity_to_arrays`; raise ValueError where it is damaged."""
-    atoms = get_array(arrays, "atoms")
-    state: dict[str, Any] = {
-        "atoms": atoms.astype(np.int64) if atoms.dtype.kind == "i" else atoms,
-        "weights": get_array(arrays, "weights"),
-        "scale": get_value(header, "scale", float),
-        "prior": get_value(header, "prior", float),
-        "norm": header.get("norm"),
-        "columns": None,
-    }
-    if "columns" in arrays:
-        state["columns"] = unpack_columns(arrays["columns"], n_features)
-    check_similarity({**state, "n_features_in": n_features})
-    shared = Similarity(**state, n_features=n_features)
-    regions = part_of(arrays, "regions")
-    if not regions:
-        return shared
-    centers = csr_from_arrays(regions, "centers", n_features)
-    scales = check_array(regions, "scales", "f", (centers.shape[0],)).astype(np.float64)
-    if (scales <= 0.0).any():
-        raise ValueError("scales must hold numbers > 0")
-    parts = parts_from_arrays(regions, len(scales), n_features)
-    local = [
-        Similarity(*part, scale, 0.0, n_features)
-        for part, scale in zip(parts, scales.tolist(), strict=True)
-    ]
-    return LocalSimilarity(shared, local, Centers(centers))
+    n_features = get_value(header, "n_features", int)
+    scale, prior = (float(get_value(header, name, float)) for name in ("scale", "prior"))
+    norm = header.get("norm")
+    columns = get_array(arrays, "columns", "i") if "columns" in arrays else None
+    if not 0.0 < scale < math.inf or not 0.0 <= prior < math.inf:
+        raise ValueError(f"scale is {scale} and prior is {prior}, expected finite numbers")
+    if norm not in (None, "l2"):
+        raise ValueError(f"norm is {short(norm)}, expected 'l2' or null")
+    atoms, weights = get_array(arrays, "atoms", "i"), get_array(arrays, "weights", "f")
+    check_atoms(atoms, weights, n_features)
+    if columns is not None:
+        check_columns(columns, n_features)
+    return Similarity(atoms, weights, scale, prior, n_features, norm, columns)
+
+
+def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
+    """Return a fitted model with atoms as plain arrays, and what of it is no array."""
+    arrays, header = similarity_to_arrays(model.similarity_)
+    trace = model.trace_.copy()
+    trace["seconds"] = np.nan  # the same model makes the same bytes
+    for name, table in (("trace", trace), ("corrections", model.corrections_)):
+        columns, header[name] = pack_table(table, name)
+        arrays |= columns
+    if hasattr(model, "feature_names_in_"):
+        arrays |= nested(feature_names=pack_strings(model.feature_names_in_.tolist()))
+    arrays |= nested(choice=getattr(model, "choice_", None) or {})
+    header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
+    header |= {name: float(getattr(model, name + "_")) for name in FLOATS}
+    header |= {"status": model.status_, "gap_is_exact": bool(model.gap_is_exact_)}
+    header["params"] = plain_params(model.get_params(deep=False))
+    return arrays, header
+
+
+def model_from_arrays(kind: Any, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Any:
+    """Return the model, of a class, that `model_to_arrays` was given; ValueError if damaged."""
+    similarity = similarity_from_arrays(arrays, header)
+    params, known = get_value(header, "params", dict), kind().get_params(deep=False)
+    model = kind(**{name: v for name, v in params.items() if name in known.keys() - NOT_SAVED})
+    for name in ("atoms", "weights", "scale", "prior", "norm", "columns"):
+        setattr(model, name + "_", getattr(similarity, name))
+    model.n_features_in_ = similarity.n_features
+    for name, least in zip(COUNTS, (0, 1), strict=True):
+        value = get_value(header, name, int)
+        if not least <= value < 2**63:
+            raise ValueError(f"{name} is {short(value)}, expected an int >= {least}")
+        setattr(model, name + "_", value)
+    for name in FLOATS:
+        setattr(model, name + "_", get_value(header, name, float))
+    model.status_ = get_value(header, "status", str)
+    model.gap_is_exact_ = get_value(header, "gap_is_exact", bool)
+    model.trace_ = unpack_table(arrays, "trace", header.get("trace"))
+    check_trace(model.trace_, model.n_iter_, similarity.n_features)
+    model.corrections_ = unpack_table(arrays, "corrections", header.get("corrections"))
+    if not len(model.corrections_):
+        model.corrections_ = NO_CORRECTIONS.copy()
+    check_corrections(model.corrections_, len(model.trace_), similarity.n_features)
+    choice = part_of(arrays, "choice")
+    if any(len(column.shape) != 1 for column in choice.values()):
+        raise ValueError("choice is not a table")
+    model.choice_ = choice or None
+    if "feature_names.text" in arrays:
+        names = get_strings(arrays, "feature_names")
+        if len(names) != similarity.n_features:
+            raise ValueError(f"there are {len(names)} names for {similarity.n_features} features")
+        model.feature_names_in_ = names
+    return model
+
+
+def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that are saved: those that JSON has a form for, in that form."""
+    plain = {}
+    for name, value in params.items():
+        try:
+            plain[name] = json.loads(dumps(value))
+        except ValueError:  # a function or an object: code is not saved
+            continue
+    return {name: value for name, value in plain.items() if name not in NOT_SAVED}

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 import numbers
+import os
 import re
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -103,6 +106,21 @@ class WayOutError(ValueError):
         return f"{self.facts}: {way_out}." if way_out else self.facts
 
 
+# --- warnings ------------------------------------------------------------------------------------
+
+
+def warn(message: str, category: type[Warning] = UserWarning) -> None:
+    """Warn of the line outside the package that led to the warning."""
+    package = os.path.dirname(os.path.abspath(__file__)) + os.sep
+    if sys.version_info >= (3, 12):
+        warnings.warn(message, category, skip_file_prefixes=(package,))
+        return
+    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - Python 3.11 has no other way
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level - 1)
+
+
 # --- parameters ----------------------------------------------------------------------------------
 
 
@@ -188,6 +206,7 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
             f"{name} is a Dask collection, and {type(estimator).__name__} takes rows that are in "
             "memory. hdsl.dask.HDSL learns from blocks on a cluster; or call compute() first."
         )
+    check_structure(X, name)
     try:
         X = validate_data(
             estimator,
@@ -206,10 +225,27 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
     return X
 
 
+def as_rows(X: Any, name: str = "X") -> Any:
+    """Return X as `check_matrix` does, where there is no estimator to remember the columns."""
+    check_structure(X, name)
+    X = sp.csr_array(X) if sp.issparse(X) else np.asarray(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: reshape a single "
+            "row with x.reshape(1, -1)."
+        )
+    if X.dtype.kind == "c":
+        raise ValueError(f"Complex data not supported: {name} has dtype {X.dtype}.")
+    X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+    X = canonical(X) if sp.issparse(X) else X
+    check_finite(X, name)
+    return X
+
+
 def canonical(X: Any) -> sp.csr_array:
     """Return a sparse X as a CSR array with sorted indices, no duplicates and no stored zeros.
 
-    X itself is not changed. It is copied only if necessary.
+    X itself is not changed. It is copied only if necessary. Its structure must be sound.
     """
     own = sp.csr_array(X)
     if not own.has_canonical_format or not own.data.all():
@@ -219,12 +255,49 @@ def canonical(X: Any) -> sp.csr_array:
     return own
 
 
-def check_structure(X: Any) -> None:
-    """Raise ValueError unless the index arrays of a CSR or CSC array from a file are valid."""
-    X.check_format(full_check=True)
-    # SciPy checks differences, which may overflow, and checks nothing if no value is stored.
-    if (X.indptr[1:] < X.indptr[:-1]).any():
-        raise ValueError("indptr must be a non-decreasing sequence")
+def check_structure(X: Any, name: str = "X") -> None:
+    """Raise ValueError unless the index arrays of a sparse X are valid; compiled code trusts them.
+
+    It takes a pass over ``indptr`` and one over the indices. What is not sparse passes.
+    """
+    if not sp.issparse(X):
+        return
+    if min(X.shape) < 0:
+        raise ValueError(f"{name} has the shape {X.shape}: sizes must be 0 or larger.")
+    if X.format == "coo":
+        lists = zip(X.coords, X.shape, strict=True)
+        if any(len(part) != len(X.data) for part in X.coords):
+            raise ValueError(f"{name} is damaged: its index arrays differ in length.")
+    elif X.format in ("csr", "csc", "bsr"):
+        major, minor = X.shape[::-1] if X.format == "csc" else X.shape
+        if X.format == "bsr":
+            major, minor = major // X.blocksize[0], minor // X.blocksize[1]
+        indptr, n = X.indptr, min(len(X.indices), len(X.data))
+        if len(indptr) != major + 1 or indptr[0] != 0 or indptr[-1] > n:
+            raise ValueError(
+                f"{name} is damaged: indptr must have {major + 1} entries from 0 to at most {n}."
+            )
+        # Differences may overflow, comparisons do not.
+        if (indptr[1:] < indptr[:-1]).any():
+            raise ValueError(f"{name} is damaged: indptr must not decrease.")
+        lists = [(X.indices[: indptr[-1]], minor)]
+    else:
+        return
+    for numbers_, size in lists:
+        if len(numbers_) and not (numbers_.min() >= 0 and numbers_.max() < size):
+            raise ValueError(
+                f"{name} is damaged: it names a column or row {numbers_.min()} to "
+                f"{numbers_.max()}, but has {size}."
+            )
+
+
+def used_columns(X: sp.csr_array) -> np.ndarray:
+    """Return the columns with a stored value, sorted."""
+    if X.shape[1] > 8 * X.nnz + 2**20:  # a flag per column would be longer than the values
+        return np.unique(X.indices).astype(np.int64)
+    is_used = np.zeros(X.shape[1], dtype=bool)
+    is_used[X.indices] = True
+    return np.flatnonzero(is_used)
 
 
 def as_user_sparse(X: sp.csr_array) -> Any:
@@ -257,15 +330,6 @@ def check_finite(X: Any, name: str = "X") -> None:
         f"{name}[{row}, {column}] is {what}. All values must be finite: impute or drop NaN and "
         f"infinity first ({int(bad.sum())} in {name})."
     )
-
-
-def check_rows(X: Any, name: str) -> None:
-    """Raise ValueError if X is not two-dimensional."""
-    if X.ndim != 2:
-        raise ValueError(
-            f"{name} must have shape (n_rows, n_features). Got shape {X.shape}: reshape a single "
-            "row with x.reshape(1, -1)."
-        )
 
 
 def check_live_features(n_live: int, n_features: int) -> None:

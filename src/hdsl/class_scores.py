@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,18 +19,40 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from . import checks
-from .linear import LinearScorer, check_array
+from .explain.parts import one_row
+from .explain.tables import CLASS
+from .files.tables import (
+    check_columns,
+    get_array,
+    get_strings,
+    get_value,
+    nested,
+    pack_strings,
+    pack_values,
+    unpack_values,
+)
 from .similarity import unit_rows
 from .solver.columns import is_wide, take_columns
+
+if TYPE_CHECKING:
+    from .explain import Explanation
 
 #: How steeply a score v is squashed, 1 / (1 + e^(-3v)): about 0.05 and 0.95 at the margins of -1
 #: and 1 that a linear support vector machine asks for.
 STEEPNESS = 3.0
 
-#: The value of weight="auto". Of 0.3, 0.6 and 1 it has the lowest mean error of 3 neighbours on
-#: seven sets, and rows are found by half of their features as well as without scores. With 0.6
-#: and 1 they are found less well.
+#: The value of weight="auto". Errors on held-out training rows of four sets are the same with 0.3,
+#: 0.6 and 1, but rows are found by half of their features less well with 0.6, and 1 is worse.
 AUTO_WEIGHT = 0.3
+
+#: Where LinearSVC stops by default. Its scores are squashed: more digits cost time and add nothing.
+TOL = 0.1
+
+#: Scores below are 0, at unit length: a column with a value in every row costs time and adds nothing.
+SMALLEST = 0.01
+
+#: Words that stand for a score.
+N_WORDS = 3
 
 
 class ClassScores(TransformerMixin, BaseEstimator):
@@ -37,7 +60,8 @@ class ClassScores(TransformerMixin, BaseEstimator):
 
     Put it before `HDSL`: feature pairs of words and classes are then learned together. Each row
     becomes [x, weight·s(x)], where x is the row at unit length and s(x) has one value per class:
-    the classifier's one-vs-rest score v as 1 / (1 + e^(-3v)), squared, then all at unit length.
+    the classifier's one-vs-rest score v as 1 / (1 + e^(-3v)), squared, of the largest few alone,
+    at unit length.
 
     ``fit_transform`` is not ``fit`` and ``transform``. It scores each row by a classifier that has
     not seen it: the rows are divided into folds, and each fold is scored by a classifier that was
@@ -48,17 +72,19 @@ class ClassScores(TransformerMixin, BaseEstimator):
     ----------
     classifier : classifier or None, default=None
         Has ``decision_function``, or else ``predict_proba``; probabilities replace the squashed
-        scores. None is ``LinearSVC()``.
+        scores. None is ``LinearSVC(tol=0.1)``.
     weight : float >= 0 or "auto", default="auto"
         Length of the scores beside text of length 1. "auto" is 0.3. With a larger one, rows of one
         class come so close that it is harder to find one among them.
-    cv : int, splitter or iterable, default=5
+    n_scores : int or None, default=5
+        Number of scores per row, the largest; the others are 0. None keeps all.
+    cv : int, splitter or iterable, default=3
         Number of folds in ``fit_transform``, with about the same share of each class; or other
         folds, as in scikit-learn, which must score each row exactly once.
     random_state : int, RandomState or None, default=None
-        Source of the folds, and of ``LinearSVC()`` if `classifier` is None.
+        Source of the folds, and of ``LinearSVC`` if `classifier` is None.
     n_jobs : int or None, default=None
-        Number of jobs that fit the classifiers.
+        Number of threads that fit the classifiers.
 
     Attributes
     ----------
@@ -97,12 +123,14 @@ class ClassScores(TransformerMixin, BaseEstimator):
         classifier: Any = None,
         *,
         weight: float | str = "auto",
-        cv: Any = 5,
+        n_scores: int | None = 5,
+        cv: Any = 3,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.classifier = classifier
         self.weight = weight
+        self.n_scores = n_scores
         self.cv = cv
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -143,7 +171,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
         """
         checked, training, random_state = self._check_fit(X, y, sample_weight)
         folds = self._folds(training, random_state)
-        fitted = Parallel(n_jobs=self.n_jobs)(
+        fitted = Parallel(n_jobs=self.n_jobs, prefer="threads")(
             [delayed(training.fit)(), *(delayed(training.fit_and_score)(*fold) for fold in folds)]
         )
         checked.classifier_ = fitted[0]
@@ -166,10 +194,14 @@ class ClassScores(TransformerMixin, BaseEstimator):
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
-        check_is_fitted(self, "classifier_")
-        rows = unit_rows(checks.check_matrix(self, X, reset=False), self.columns_)
+        rows = self._rows(X)
         seen = take_columns(rows, self.columns_) if self.is_wide_ else rows
-        return self._join(rows, class_scores(self.classifier_, seen, self.classes_))
+        return self._join(rows, squashed_scores(self.classifier_, seen, self.classes_))
+
+    def _rows(self, X: Any) -> Any:
+        """Return checked rows at unit length."""
+        check_is_fitted(self, "classifier_")
+        return unit_rows(checks.check_matrix(self, X, reset=False), self.columns_)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of X, then ``class:LABEL`` for each class."""
@@ -178,73 +210,167 @@ class ClassScores(TransformerMixin, BaseEstimator):
             names = checks.numbered_names(self.n_features_in_, "Each column of X stays")
         else:
             names = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
-        classes = [f"class:{label}" for label in self.classes_]
+        classes = [f"{CLASS}{label}" for label in self.classes_]
         return np.concatenate([names, np.array(classes, dtype=object)])
 
-    # --- files ------------------------------------------------------------------------------------
+    # --- why --------------------------------------------------------------------------------------
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return what was learned as plain arrays; raise ValueError unless it is linear.
+    def words(self, X: Any, n_words: int = N_WORDS) -> list[dict[int, list[int]]]:
+        """Return the features that add most to the scores of each row.
+
+        A score, before it is squashed, is a weighted sum of the features of the row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        n_words : int, default=3
+            Most features per score.
 
         Returns
         -------
-        dict of str to ndarray
-            classes, coef, intercept, weight, and columns and names where there are any; n_features
-            where coef has the columns of `columns` alone.
-        """
-        check_is_fitted(self, "classifier_")
-        arrays = LinearScorer.of(self.classifier_).to_arrays()
-        arrays["weight"] = np.array([self.weight_])
-        if self.columns_ is not None:
-            arrays["columns"] = self.columns_
-        if self.is_wide_:
-            arrays["n_features"] = np.array([self.n_features_in_])
-        if hasattr(self, "feature_names_in_"):
-            arrays["names"] = self.feature_names_in_
-        return arrays
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Any]) -> ClassScores:
-        """Return the fitted transformer that `to_arrays` was called on.
-
-        Its ``classifier_`` is a `LinearScorer`. Parameters other than the weight are the defaults.
+        list of dict of int to list of int, one per row
+            For each class with a score, by its place in ``classes_``, the columns of X that add to
+            it, the largest first.
 
         Raises
         ------
         ValueError
-            The arrays are not those of `to_arrays`; the first fault is named.
+            The classifier is not linear.
+        """
+        Z = sp.csr_array(self.transform(X))
+        coef = LinearScorer.from_classifier(self.classifier_).coef_
+        coef = np.vstack([-coef, coef]) if len(coef) == 1 else coef
+        found = []
+        for begin, end in pairwise(Z.indptr.tolist()):
+            column, value = Z.indices[begin:end], Z.data[begin:end]
+            classes = column[column >= self.n_features_in_] - self.n_features_in_
+            is_seen = column < self.n_features_in_
+            if self.is_wide_:
+                is_seen = np.isin(column, self.columns_)
+            column, value = column[is_seen], value[is_seen]
+            place = np.searchsorted(self.columns_, column) if self.is_wide_ else column
+            parts = coef[np.ix_(classes, place)] * value
+            order = np.argsort(-parts, axis=1, kind="stable")[:, :n_words]
+            found.append(
+                {
+                    label: [int(column[k]) for k in best if part[k] > 0]
+                    for label, part, best in zip(classes.tolist(), parts, order, strict=True)
+                }
+            )
+        return found
+
+    def explain(
+        self,
+        model: Any,
+        x: Any,
+        y: Any,
+        *,
+        rather_than: Any = None,
+        feature_names: Any = None,
+        top: int | None = 10,
+    ) -> Explanation:
+        """Return the parts of S(x, y) of the model after the scores, with the words behind classes.
+
+        Parameters
+        ----------
+        model : HDSL
+            Fitted on the output of this transformer.
+        x, y, rather_than : array-like or sparse matrix of shape (1, n_features)
+            Rows without scores.
+        feature_names : array-like of str of shape (n_features,), default=None
+            Names of the features without scores; None is ``feature_names_in_``, or x0, x1, …
+        top : int or None, default=10
+            How many parts are shown.
+
+        Returns
+        -------
+        hdsl.explain.Explanation
+            As ``HDSL.explain`` returns it. Its ``words`` has the features that add most to the
+            score of each class in each row, where the classifier is linear.
+        """
+        given = {"x": x, "y": y, "rather_than": rather_than}
+        rows = {name: one_row(row) for name, row in given.items() if row is not None}
+        names = self.get_feature_names_out(feature_names)
+        found = model.explain(
+            **{name: self.transform(row) for name, row in rows.items()},
+            feature_names=names, top=top,
+        )  # fmt: skip
+        words: dict[int, dict[str, list[str]]] = {}
+        for name, row in rows.items():
+            try:
+                of_row = self.words(row)[0]
+            except ValueError:  # not linear
+                return found
+            for label, columns in of_row.items():
+                of_class = words.setdefault(self.n_features_in_ + label, {})
+                of_class[name] = [str(names[column]) for column in columns]
+        return replace(found, words=words)
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return what was learned as plain arrays, and what is no array.
+
+        Raises
+        ------
+        ValueError
+            The classifier is not linear.
+        """
+        check_is_fitted(self, "classifier_")
+        arrays = LinearScorer.from_classifier(self.classifier_).to_arrays()
+        if self.columns_ is not None:
+            arrays["columns"] = self.columns_
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            arrays |= nested(feature_names=pack_strings(names.tolist()))
+        header = {"weight": float(self.weight_), "n_scores": self.n_scores}
+        return arrays, header | {"n_features": int(self.n_features_in_)}
+
+    @classmethod
+    def from_arrays(
+        cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
+    ) -> ClassScores:
+        """Return the fitted transformer that `to_arrays` was called on.
+
+        Its ``classifier_`` is a `LinearScorer`. Parameters other than `weight` and `n_scores` are
+        the defaults.
+
+        Raises
+        ------
+        ValueError
+            Arrays and header are not those of `to_arrays`; the first fault is named.
         """
         scorer = LinearScorer.from_arrays(arrays)
-        n_features = n_seen = scorer.coef_.shape[1]
-        has_few = "n_features" in arrays
-        if has_few:
-            n_features = int(check_array(arrays, "n_features", "i", (1,))[0])
-        weight = float(check_array(arrays, "weight", "f", (1,))[0])
-        if weight < 0:
-            raise ValueError("weight must be >= 0")
-        model = cls(weight=weight)
-        model.weight_, model.classifier_, model.classes_ = weight, scorer, scorer.classes_
-        model.n_features_in_, model.columns_, model.is_wide_ = n_features, None, has_few
-        if "names" in arrays:
-            model.feature_names_in_ = check_array(arrays, "names", "O", (n_features,))
+        model = cls(weight=get_value(header, "weight", float), n_scores=header.get("n_scores"))
+        model._check_parameters()
+        n_features, n_seen = get_value(header, "n_features", int), scorer.coef_.shape[1]
+        model.weight_, model.classifier_, model.classes_ = model.weight, scorer, scorer.classes_
+        model.n_features_in_, model.columns_ = n_features, None
+        model.is_wide_ = n_seen != n_features
         if "columns" in arrays:
-            columns = check_array(arrays, "columns", "i", (None,)).astype(np.int64)
-            is_rising = len(columns) > 0 and bool((np.diff(columns) > 0).all())
-            if not is_rising or columns[0] < 0 or columns[-1] >= n_features:
-                raise ValueError("columns must hold rising column numbers")
-            model.columns_ = columns
-        if has_few and (model.columns_ is None or len(model.columns_) != n_seen):
+            model.columns_ = get_array(arrays, "columns", "i")
+            check_columns(model.columns_, n_features)
+        if model.is_wide_ and (model.columns_ is None or len(model.columns_) != n_seen):
             raise ValueError(f"coef has {n_seen} columns, but columns has another number")
+        if "feature_names.text" in arrays:
+            model.feature_names_in_ = get_strings(arrays, "feature_names")
+            if len(model.feature_names_in_) != n_features:
+                raise ValueError("feature_names must hold a name per feature")
         return model
 
     # --- inside -----------------------------------------------------------------------------------
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        checks.check_number(name, "weight", self.weight, low=0, words=("auto",))
+        checks.check_number(name, "n_scores", self.n_scores, low=1, integer=True, words=(None,))
 
     def _check_fit(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[ClassScores, _Training, np.random.RandomState]:
         """Return a copy that has all but the classifier, what to learn from, and a generator."""
         name = type(self).__name__
-        checks.check_number(name, "weight", self.weight, low=0, words=("auto",))
+        self._check_parameters()
         checked = copy(self)
         X = checks.check_matrix(checked, X, reset=True)
         y = checks.check_classes(name, y, X.shape[0])
@@ -255,7 +381,9 @@ class ClassScores(TransformerMixin, BaseEstimator):
         checked.is_wide_ = sp.issparse(X) and is_wide(X) and checked.columns_ is not None
         random_state = check_random_state(self.random_state)
         seed = random_state.randint(2**31 - 1)
-        classifier = LinearSVC(random_state=seed) if self.classifier is None else self.classifier
+        classifier = self.classifier
+        if classifier is None:
+            classifier = LinearSVC(tol=TOL, random_state=seed)
         if not any(
             hasattr(classifier, method) for method in ("decision_function", "predict_proba")
         ):
@@ -292,7 +420,14 @@ class ClassScores(TransformerMixin, BaseEstimator):
         return folds
 
     def _join(self, rows: Any, scores: np.ndarray) -> Any:
-        """Return the rows with the scores beside them."""
+        """Return the rows with the largest scores beside them."""
+        if self.n_scores is not None and self.n_scores < scores.shape[1]:
+            largest = np.argpartition(-scores, self.n_scores - 1, axis=1)[:, : self.n_scores]
+            few = np.zeros_like(scores)
+            np.put_along_axis(few, largest, np.take_along_axis(scores, largest, axis=1), axis=1)
+            scores = few
+        scores = unit_rows(scores)
+        scores[scores < SMALLEST] = 0.0
         scores = (self.weight_ * scores).astype(rows.dtype, copy=False)
         if not sp.issparse(rows):
             return np.hstack([rows, scores])
@@ -307,8 +442,8 @@ class ClassScores(TransformerMixin, BaseEstimator):
         return tags
 
 
-def class_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
-    """Return the squashed and squared scores of each class, rows at unit length.
+def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the squashed and squared scores of each class.
 
     Parameters
     ----------
@@ -338,7 +473,7 @@ def class_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
         )
     scores = np.zeros((X.shape[0], len(classes)))
     scores[:, np.searchsorted(classes, known)] = np.square(squashed)
-    return unit_rows(scores)
+    return scores
 
 
 @dataclass(frozen=True)
@@ -377,7 +512,7 @@ class _Training:
 
     def fit_and_score(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:
         """Return the scores that a classifier fitted on some rows gives others."""
-        return class_scores(self.fit(train), self.X[test], self.classes)
+        return squashed_scores(self.fit(train), self.X[test], self.classes)
 
 
 def columns_with_values(X: Any) -> np.ndarray | None:
@@ -399,3 +534,71 @@ def stratified_folds(
     fold[order] = np.arange(len(y)) % n_folds
     numbers = range(min(n_folds, len(y)))
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in numbers]
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScorer:
+    """What is left of a linear classifier without its code: X @ coef_.T + intercept_.
+
+    Parameters
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
+    intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
+    classes_ : ndarray of shape (n_classes,)
+        Sorted.
+    """
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    classes_: np.ndarray
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return one score per class, shape (n_rows, n_classes), or (n_rows,) for two classes."""
+        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if len(self.coef_) == 1 else scores
+
+    @classmethod
+    def from_classifier(cls, classifier: Any) -> LinearScorer:
+        """Return the scores of a fitted classifier; raise ValueError unless it is linear."""
+        parts = ("coef_", "intercept_", "decision_function")
+        if all(hasattr(classifier, part) for part in parts):
+            coef = classifier.coef_
+            coef = _floats(np.atleast_2d(coef.toarray() if sp.issparse(coef) else coef))
+            intercept = _floats(np.ravel(classifier.intercept_))
+            if len(intercept) == 1:  # scikit-learn has the number 0 where no intercept is fitted
+                intercept = np.repeat(intercept, len(coef))
+            scorer = cls(coef, intercept, np.asarray(classifier.classes_))
+            if scorer._gives_the_scores_of(classifier):
+                return scorer
+        raise ValueError(
+            "Only a linear classifier, with coef_, intercept_ and decision_function, can be "
+            f"written to a model file or taken apart into words. Got {type(classifier).__name__} instead."
+        )
+
+    def _gives_the_scores_of(self, classifier: Any) -> bool:
+        """Whether the scores of random rows are the same: not so for votes of pairs of classes."""
+        X = np.random.default_rng(0).normal(size=(3, self.coef_.shape[1]))
+        own, given = self.decision_function(X), classifier.decision_function(X)
+        return own.shape == given.shape and np.allclose(own, given, rtol=1e-4, atol=1e-5)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return classes, coef and intercept, as `from_arrays` takes them."""
+        return pack_values("classes", self.classes_) | {
+            "coef": self.coef_, "intercept": self.intercept_
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LinearScorer:
+        """Return the scores that `to_arrays` was called on; raise ValueError if damaged."""
+        classes = unpack_values(arrays, "classes")
+        n_classes = len(classes)
+        if n_classes < 2 or not (classes[:-1] < classes[1:]).all():
+            raise ValueError("classes must hold two labels or more, in rising order")
+        coef = get_array(arrays, "coef", "f", (1 if n_classes == 2 else n_classes, None))
+        intercept = get_array(arrays, "intercept", "f", (len(coef),))
+        return cls(coef, intercept, classes)
+
+
+def _floats(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)

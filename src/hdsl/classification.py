@@ -6,8 +6,7 @@ import numbers
 import warnings
 from collections.abc import Mapping
 from copy import copy
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,25 +19,21 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from . import checks, saving
-from .arrays import csr_from_arrays, csr_to_arrays, similarity_from_arrays, similarity_to_arrays
-from .class_scores import columns_with_values, stratified_folds
-from .files.model import plain_params
+from . import checks, saving, search
+from .arrays import similarity_from_arrays, similarity_to_arrays
+from .class_scores import LinearScorer, columns_with_values, stratified_folds
 from .files.tables import (
-    as_fixed_width,
-    check_columns,
+    csr_from_arrays,
+    csr_to_arrays,
+    get_array,
     get_strings,
     get_value,
-    is_text,
-    narrow,
-    pack_columns,
+    nested,
     pack_strings,
-    unpack_columns,
+    part_of,
 )
-from .landmarks import check_landmarks, draw_landmarks
-from .linear import LinearScorer, check_array
-from .similarity import LearnedCosine, Rewriter, as_rewriter, unit_rows
-from .solver.snapshot import nested, part_of
+from .similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, unit_rows
+from .triplets.rows import row_keys
 
 #: Losses, and what `l1_min_c` calls them.
 LOSSES = {"squared_hinge": "squared_hinge", "log_loss": "log"}
@@ -46,11 +41,21 @@ LOSSES = {"squared_hinge": "squared_hinge", "log_loss": "log"}
 #: What C="cv" chooses from: multiples of the least C with a weight that is not 0.
 FACTORS = (10.0, 30.0, 100.0, 300.0, 1000.0, 3000.0)
 
+#: Used where no fold can choose.
+FALLBACK = 100.0
+
 #: Where the solver stops.
 TOL = 1e-3
 
-#: Used where no fold can choose.
-FALLBACK = 100.0
+#: Classes other than its own that a row is compared with.
+N_CLASSES = 5
+
+#: Groups that the landmarks of a class are dealt into. A landmark is compared with those of the
+#: other groups: up to so many landmarks of a class it is the only one left out.
+N_GROUPS = 10
+
+#: Fewest landmarks to draw of a class that has as many rows: one may be left out.
+FEWEST = 2
 
 
 def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
@@ -73,10 +78,13 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     ----------
     similarity : HDSL, Similarity or None, default=None
         A fitted similarity is used as it is; it can be any object with ``rewrite(X)``. A model that
-        is not fitted, such as ``HDSL(objective="classification")``, is cloned and learns from the
-        rows and labels given to ``fit``; so is a fitted one that was cloned, as in a grid search.
-        None is the dot product of rows at unit length; columns that no training row has do not
-        count in the length.
+        is not fitted is cloned and learns from the rows and labels given to ``fit``; so is a fitted
+        one that was cloned, as in a grid search. None is the dot product of rows at unit length;
+        columns that no training row has do not count in the length.
+    comparisons : {"landmarks", "rows"}, default="landmarks"
+        What a model that is not fitted learns from: comparisons of rows with the mean landmarks of
+        classes, see `landmark_triplets`, which is what this classifier goes by; or what its own
+        ``fit(X, y)`` compares.
     landmarks : "all", int or array-like of int, default=500
         All training rows, so many in all, drawn from each class by its share, at least 2, or the
         rows with these numbers. Those without a weight in any class are dropped.
@@ -110,10 +118,8 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         The value used.
     n_iter_ : int
         Passes of the solver.
-    similarity_ : Rewriter or None
+    similarity_ : Rewriter
         The similarity used.
-    columns_ : ndarray or None
-        Columns that count in the length of a row without a similarity; None is all.
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -124,8 +130,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     >>> from hdsl import HDSL, SimilarityClassifier
     >>> X = np.array([[2.0, 0, 1], [1, 0, 2], [1, 0, 1], [0, 2, 1], [0, 1, 2], [0, 1, 1]])
     >>> y = ["a", "a", "a", "b", "b", "b"]
-    >>> model = HDSL(objective="classification")
-    >>> classifier = SimilarityClassifier(model, C=10.0, random_state=0).fit(X, y)
+    >>> classifier = SimilarityClassifier(HDSL(prior=1.0), C=10.0, random_state=0).fit(X, y)
     >>> classifier.predict([[0, 1, 0], [1, 0, 0]]).tolist()
     ['b', 'a']
     >>> len(classifier.landmarks_) < 6
@@ -136,6 +141,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         self,
         similarity: Any = None,
         *,
+        comparisons: str = "landmarks",
         landmarks: Any = 500,
         cosine: bool = False,
         loss: str = "squared_hinge",
@@ -145,6 +151,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         random_state: Any = None,
     ) -> None:
         self.similarity = similarity
+        self.comparisons = comparisons
         self.landmarks = landmarks
         self.cosine = cosine
         self.loss = loss
@@ -177,36 +184,34 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         X = checks.check_matrix(learned, X, reset=True)
         y = checks.check_classes(name, y, X.shape[0])
         weights = checks.check_weights(sample_weight, X.shape[0], "row of X")
-        kept, n_rows = np.arange(X.shape[0]), X.shape[0]
-        if weights is not None and not weights.all():
-            kept = np.flatnonzero(weights)
-            X, y, weights = X[kept], y[kept], weights[kept]
         learned.classes_, codes = np.unique(y, return_inverse=True)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        rng = np.random.default_rng(seed)
+        drawn = np.flatnonzero(_draw(self.landmarks, codes, weights, rng))
+        kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        if len(kept) < len(y):  # a row of weight 0 counts as absent
+            drawn = np.searchsorted(kept, drawn)
+            X, y, weights = X[kept], y[kept], weights[kept]
+            learned.classes_, codes = np.unique(y, return_inverse=True)
         checks.check_several_classes(name, learned.classes_)
-        learned.similarity_ = self._similarity(X, y, weights)
-        learned.columns_ = columns_with_values(X)
-        random_state = check_random_state(self.random_state)
-        rng = np.random.default_rng(random_state.randint(2**31 - 1))
-        drawn = self._drawn(codes, kept, n_rows, rng)
+        if not len(drawn):
+            raise ValueError("All rows that landmarks names have weight 0: name other rows.")
+        learned.similarity_ = self._similarity(X, y, weights, seed)
         queries, index = learned._sides(X)
         index = index[drawn]
         features = _products(queries, index)
+        given = np.ones(len(y)) if weights is None else weights
         # With means of 0 the solver needs fewer passes. They are of the other rows: a landmark's
         # similarity to itself is like no other. With a root mean square of 1 a C means the same for
         # any scale and prior.
-        own = features[drawn, np.arange(len(drawn))]
-        if weights is None:
-            mean = (features.sum(axis=0) - own) / max(len(features) - 1, 1)
-        else:
-            others = np.maximum(weights.sum() - weights[drawn], weights.min())
-            mean = (weights @ features - weights[drawn] * own) / others
+        self_similarity = features[drawn, np.arange(len(drawn))]
+        others = np.maximum(given.sum() - given[drawn], given.min())
+        mean = (given @ features - given[drawn] * self_similarity) / others
         features -= mean
-        squares = np.square(features).mean(axis=1)
-        size = float(np.sqrt(np.average(squares, weights=weights))) or 1.0
+        size = float(np.sqrt(np.average(np.square(features).mean(axis=1), weights=given))) or 1.0
         features /= size
-        seed = random_state.randint(2**31 - 1)
-        learned.C_ = self._penalty(features, codes, drawn, weights, seed)
-        coef, intercept, learned.n_iter_ = self._weights(features, codes, weights, learned.C_, seed)
+        learned.C_ = self._penalty(features, codes, drawn, given, seed)
+        coef, intercept, learned.n_iter_ = self._solve(features, codes, given, learned.C_, seed)
         coef = coef / size
         used = np.flatnonzero(coef.any(axis=0))
         # In the order of a file: sums over another order of the same numbers may round otherwise.
@@ -217,73 +222,53 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
 
     def _check_parameters(self, name: str) -> None:
         check_landmarks(name, self.landmarks)
+        checks.check_word(name, "comparisons", self.comparisons, ("landmarks", "rows"))
         checks.check_word(name, "loss", self.loss, LOSSES)
         checks.check_number(name, "C", self.C, low=0, strict=True, words=("cv",))
         checks.check_number(name, "cv", self.cv, low=2, integer=True)
         checks.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
 
-    def _drawn(
-        self, codes: np.ndarray, kept: np.ndarray, n_rows: int, rng: np.random.Generator
-    ) -> np.ndarray:
-        """Return the landmarks to choose from, as numbers of the rows that count."""
-        if isinstance(self.landmarks, str | numbers.Integral) or len(kept) == n_rows:
-            return np.flatnonzero(draw_landmarks(self.landmarks, codes, None, rng))
-        every = np.zeros(n_rows, dtype=np.int64)
-        every[kept] = codes
-        drawn = np.flatnonzero(draw_landmarks(self.landmarks, every, None, rng)[kept])
-        if not len(drawn):
-            raise ValueError("All rows that landmarks names have weight 0: name other rows.")
-        return drawn
-
-    def _similarity(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> Rewriter | None:
+    def _similarity(self, X: Any, y: np.ndarray, weights: np.ndarray | None, seed: int) -> Rewriter:
         """Return the similarity, learned here if it is not fitted."""
-        if self.similarity is None:
-            return None
         model = self.similarity
+        if model is None:
+            nothing = np.empty((0, 3), dtype=np.int64)
+            columns = columns_with_values(X)
+            return Similarity(nothing, np.empty(0), 1.0, 1.0, X.shape[1], "l2", columns)
         if hasattr(model, "fit") and not hasattr(model, "similarity_"):
+            if self.comparisons == "landmarks":
+                return learn_from_landmarks(clone(model), X, y, weights, seed)
             takes = weights is not None and has_fit_parameter(model, "sample_weight")
             model = clone(model).fit(X, y, **({"sample_weight": weights} if takes else {}))
         name = f"The 'similarity' parameter of {type(self).__name__}"
         return as_rewriter(model, X.shape[1], name)
 
     def _penalty(
-        self,
-        features: np.ndarray,
-        codes: np.ndarray,
-        drawn: np.ndarray,
-        weights: np.ndarray | None,
+        self, features: np.ndarray, codes: np.ndarray, drawn: np.ndarray, given: np.ndarray,
         seed: int,
-    ) -> float:
+    ) -> float:  # fmt: skip
         """Return C as given, or the one with the fewest errors in folds."""
         if self.C != "cv":
             return float(self.C)
-        given = np.ones(len(codes)) if weights is None else weights
         with_ones = given[:, None] * np.column_stack([features, np.ones(len(codes))])
         least = float(l1_min_c(with_ones, codes, loss=LOSSES[self.loss], fit_intercept=False))
         wrong = np.zeros(len(FACTORS))
         n_judged = 0
         for train, held in stratified_folds(codes, self.cv, np.random.RandomState(seed)):
             kept = np.flatnonzero(~np.isin(drawn, held))
-            if not len(kept) or len(np.unique(codes[train])) < 2:
+            known, label = np.unique(codes[train], return_inverse=True)
+            if not len(kept) or len(known) < 2:
                 continue
             n_judged += len(held)
             own, other = features[np.ix_(train, kept)], features[np.ix_(held, kept)]
-            known, label = np.unique(codes[train], return_inverse=True)
             for k, factor in enumerate(FACTORS):
-                coef, intercept, _ = self._weights(
-                    own, label, None if weights is None else weights[train], factor * least, seed
-                )
+                coef, intercept, _ = self._solve(own, label, given[train], factor * least, seed)
                 predicted = known[_decide(other @ coef.T + intercept)]
                 wrong[k] += given[held][predicted != codes[held]].sum()
         return least * (FACTORS[int(np.argmin(wrong))] if n_judged else FALLBACK)
 
-    def _weights(
-        self,
-        features: np.ndarray,
-        codes: np.ndarray,
-        weights: np.ndarray | None,
-        C: float,
-        seed: int,
+    def _solve(
+        self, features: np.ndarray, codes: np.ndarray, weights: np.ndarray, C: float, seed: int
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Return the weights and intercepts of each class against the rest, of the second of two.
 
@@ -354,11 +339,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     def _sides(self, X: Any) -> tuple[Any, Any]:
         """Return both sides of the similarity: its values are dot products of rows of the two."""
         X = X.astype(np.float64, copy=False)
-        similarity = self.similarity_
-        if similarity is None:
-            rows = unit_rows(X, self.columns_)
-            return rows, rows
-        similarity = LearnedCosine(similarity) if self.cosine else similarity
+        similarity = LearnedCosine(self.similarity_) if self.cosine else self.similarity_
         return similarity.rewrite(X), similarity.index_rows(X)
 
     # --- files -----------------------------------------------------------------------------------
@@ -368,8 +349,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
 
         The file holds landmarks, weights, classes and the similarity, and is written completely or
         not at all. A loaded classifier gives the same bits. Its parameter `similarity` is the
-        learned similarity, and what JSON has no form for, such as `landmarks` as an array or a
-        random state, has its default.
+        learned similarity.
 
         Parameters
         ----------
@@ -379,44 +359,26 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            The similarity is an object of your own, or its regions have no centers: joblib saves
-            these.
+            The similarity is an object of your own: joblib saves these.
         """
         saving.save(self, path)
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return what was learned as plain arrays, and a header of what is no array."""
         check_is_fitted(self, "coef_")
-        params = self.get_params(deep=False)
-        del params["similarity"]
-        params["cosine"] = bool(self.cosine)
-        if not isinstance(self.landmarks, str | numbers.Integral):
-            params["landmarks"] = np.asarray(self.landmarks)  # they belong to their rows: left out
-        self._check_parameters(type(self).__name__)
-        plain, left_out = plain_params(params)
-        header: dict[str, Any] = {
-            "params": plain, "params_left_out": left_out, "C": float(self.C_),
-            "n_iter": int(self.n_iter_), "n_features_in": int(self.n_features_in_),
-            "feature_names": hasattr(self, "feature_names_in_"), "similarity": None,
-        }  # fmt: skip
+        if not isinstance(self.similarity_, Similarity):
+            raise ValueError(
+                "A model file holds atoms, and no similarity of another kind. Save it with joblib."
+            )
         arrays = LinearScorer(self.coef_, self.intercept_, self.classes_).to_arrays()
-        classes = arrays.pop("classes")
-        header["classes"] = self.classes_.dtype.newbyteorder("<").str
-        if is_text(classes):
-            arrays |= nested(classes=pack_strings(classes.tolist()))
-        else:
-            arrays["classes"] = classes
-        arrays["landmarks"] = narrow(np.asarray(self.landmarks_, dtype=np.int64))
-        index = self._index
-        arrays |= csr_to_arrays(index, "rows") if sp.issparse(index) else {"rows": index}
-        if self.columns_ is not None:
-            arrays["columns"] = pack_columns(self.columns_, self.n_features_in_)
-        if header["feature_names"]:
-            arrays |= nested(feature_names=pack_strings(self.feature_names_in_.tolist()))
-        if self.similarity_ is not None:
-            parts, header["similarity"] = similarity_to_arrays(self.similarity_)
-            arrays |= nested(similarity=parts)
-        return arrays, header
+        arrays |= {"landmarks": self.landmarks_, **csr_to_arrays(sp.csr_array(self._index), "rows")}
+        parts, similarity = similarity_to_arrays(self.similarity_)
+        arrays |= nested(similarity=parts)
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            arrays |= nested(feature_names=pack_strings(names.tolist()))
+        header = {"similarity": similarity, "cosine": bool(self.cosine), "loss": self.loss}
+        return arrays, header | {"C": float(self.C_), "n_iter": int(self.n_iter_)}
 
     @classmethod
     def from_arrays(
@@ -429,53 +391,29 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         ValueError
             Arrays and header are not those of a classifier; the first fault is named.
         """
-        get = partial(get_value, header)
-        n_features = get("n_features_in", int)
-        if not 1 <= n_features < 2**63:
-            raise ValueError("n_features_in must be an int >= 1")
-        similarity = None
-        if header.get("similarity") is not None:
-            parts = part_of(arrays, "similarity")
-            similarity = similarity_from_arrays(parts, get("similarity", dict), n_features)
-        known = cls().get_params().keys() - set(get("params_left_out", dict)) - {"similarity"}
-        params = {name: value for name, value in get("params", dict).items() if name in known}
-        classifier = cls(similarity, **params)
-        try:
-            classifier._check_parameters(cls.__name__)
-        except ValueError as error:
-            raise ValueError(f"{error!s:.200}") from None  # it may repeat what the file holds
-        if type(classifier.cosine) is not bool:
-            raise ValueError("cosine must be true or false")
-        classifier.similarity_, classifier.n_features_in_ = similarity, n_features
-        classifier.C_, classifier.n_iter_ = get("C", float), get("n_iter", int)
-        classifier._take_weights(arrays, get("classes", str))
-        classifier.columns_ = None
-        if "columns" in arrays:
-            classifier.columns_ = unpack_columns(arrays["columns"], n_features)
-            check_columns(classifier.columns_, n_features)
-        if get("feature_names", bool):
-            classifier.feature_names_in_ = get_strings(arrays, "feature_names")
-            if len(classifier.feature_names_in_) != n_features:
+        similarity = similarity_from_arrays(
+            part_of(arrays, "similarity"), get_value(header, "similarity", dict)
+        )
+        options = {name: get_value(header, name, kind) for name, kind in
+                   (("cosine", bool), ("loss", str), ("C", float))}  # fmt: skip
+        self = cls(similarity, **options)
+        self._check_parameters(cls.__name__)
+        self.similarity_, self.n_features_in_ = similarity, similarity.n_features
+        self.C_, self.n_iter_ = self.C, get_value(header, "n_iter", int)
+        scorer = LinearScorer.from_arrays(arrays)
+        self.classes_, self.coef_, self.intercept_ = (
+            scorer.classes_, scorer.coef_, scorer.intercept_
+        )  # fmt: skip
+        n = self.coef_.shape[1]
+        self.landmarks_ = get_array(arrays, "landmarks", "i", (n,))
+        self._index = csr_from_arrays(arrays, "rows", similarity.n_features)
+        if self._index.shape[0] != n:
+            raise ValueError(f"there are {self._index.shape[0]} rows for {n} landmarks")
+        if "feature_names.text" in arrays:
+            self.feature_names_in_ = get_strings(arrays, "feature_names")
+            if len(self.feature_names_in_) != similarity.n_features:
                 raise ValueError("feature_names must hold a name per feature")
-        return classifier
-
-    def _take_weights(self, arrays: Mapping[str, np.ndarray], code: str) -> None:
-        """Take landmarks, classes and weights from a file; `code` is the dtype of the classes."""
-        is_named = "classes" not in arrays
-        classes = get_strings(arrays, "classes") if is_named else arrays["classes"]
-        scorer = LinearScorer.from_arrays({**arrays, "classes": classes})
-        self.classes_ = as_fixed_width(classes, code) if is_named else classes
-        self.coef_, self.intercept_ = scorer.coef_, scorer.intercept_
-        n, n_features = self.coef_.shape[1], self.n_features_in_
-        self.landmarks_ = check_array(arrays, "landmarks", "i", (n,)).astype(np.int64)
-        if n and (self.landmarks_[0] < 0 or (np.diff(self.landmarks_) <= 0).any()):
-            raise ValueError("landmarks must hold rising row numbers")
-        if "rows_indptr" in arrays:
-            self._index = csr_from_arrays(arrays, "rows", n_features)
-            if self._index.shape[0] != n:
-                raise ValueError(f"there are {self._index.shape[0]} rows for {n} landmarks")
-        else:
-            self._index = check_array(arrays, "rows", "f", (n, n_features))
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -492,3 +430,199 @@ def _products(queries: Any, index: Any) -> np.ndarray:
 def _decide(scores: np.ndarray) -> np.ndarray:
     """Return the number of the class with the largest score; of two classes there is one score."""
     return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+
+# --- comparisons with landmarks ------------------------------------------------------------------
+
+
+class LandmarkTriplets(NamedTuple):
+    """Rows, comparisons of them, and weights, as ``HDSL(norm=None).fit`` takes them.
+
+    Parameters
+    ----------
+    rows : csr_array of shape (n_rows + n_means, n_features)
+        Those of X, then means of landmarks.
+    triplets : ndarray of shape (n_triplets, 3)
+        A row of X, a mean of its class, a mean of another class.
+    weights : ndarray of shape (n_triplets,)
+        The comparisons of a row weigh as much in sum as the row.
+    """
+
+    rows: sp.csr_array
+    triplets: np.ndarray
+    weights: np.ndarray
+
+
+def landmark_triplets(
+    X: Any,
+    y: Any,
+    *,
+    landmarks: Any = "all",
+    sample_weight: Any = None,
+    random_state: Any = None,
+) -> LandmarkTriplets:
+    """Return comparisons of rows with the mean landmarks of their class and of the nearest others.
+
+    The mean similarity to the landmarks of a class is the similarity to their mean, since S is
+    linear in a row. Each row is compared with its class and with each of the 5 nearest others. A
+    row does not count among its own landmarks: those of a class are dealt into 10 groups, and a
+    landmark is compared with the mean of the other groups. A row whose class has no landmark but
+    itself is left out.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+        Rows as they are compared: at unit length as a rule.
+    y : array-like of shape (n_rows,)
+        Class labels.
+    landmarks : "all", int or array-like of int, default="all"
+        All rows, so many in all, drawn from each class by its share, or the rows with these
+        numbers.
+    sample_weight : array-like of shape (n_rows,), default=None
+        A row of weight 0 counts as absent.
+    random_state : int, RandomState or None, default=None
+        Draws landmarks.
+
+    Returns
+    -------
+    LandmarkTriplets
+        ``rows``, ``triplets``, ``weights``.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0], [1, 0.5], [0, 1], [0.5, 1]])
+    >>> rows, triplets, weights = landmark_triplets(X, ["a", "a", "b", "b"])
+    >>> rows.toarray()[triplets[0]].tolist()
+    [[1.0, 0.0], [1.0, 0.5], [0.25, 1.0]]
+    """
+    name = "landmark_triplets"
+    check_landmarks(name, landmarks)
+    X = sp.csr_array(X).astype(np.float64, copy=False)
+    _, codes = np.unique(checks.check_classes(name, y, X.shape[0]), return_inverse=True)
+    given = checks.check_weights(sample_weight, X.shape[0], "row of X")
+    given = np.ones(X.shape[0]) if given is None else given
+    seed = check_random_state(random_state).randint(2**31 - 1)
+    chosen = np.flatnonzero(_draw(landmarks, codes, given, np.random.default_rng(seed)))
+    average, classes, own = _means(row_keys(X), codes, chosen, given)
+    means = sp.csr_array(average @ X)
+    anchors = np.flatnonzero((own >= 0) & (given > 0))
+    near = search.top_k(X[anchors], means[: len(classes)], N_CLASSES + 1).rows
+    is_other = (near >= 0) & (classes[near] != codes[anchors][:, None])
+    is_other &= np.cumsum(is_other, axis=1) <= N_CLASSES
+    place, column = np.nonzero(is_other)
+    if not len(place):
+        raise ValueError(
+            "No comparison can be made: landmarks of two classes are needed, and a row with a "
+            f"landmark of its class other than itself. Got n_landmarks={len(chosen)} of "
+            f"n_classes={len(classes)}."
+        )
+    anchor = anchors[place]
+    others = X.shape[0] + near[place, column]
+    triplets = np.column_stack([anchor, X.shape[0] + own[anchor], others])
+    weights = given[anchor] / np.bincount(place)[place]
+    return LandmarkTriplets(sp.csr_array(sp.vstack([X, means])), triplets, weights)
+
+
+def learn_from_landmarks(
+    model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, seed: int
+) -> Similarity:
+    """Return the similarity that a model learns from comparisons of rows with mean landmarks.
+
+    Means are compared as they are, so rows are brought to unit length here, where the norm of the
+    model says so.
+    """
+    norm, columns = model.norm, columns_with_values(X)
+    rows = unit_rows(X, columns) if norm == "l2" else X
+    made = landmark_triplets(rows, y, sample_weight=weights, random_state=seed)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Rows differ in length")  # means are shorter than rows
+        model.set_params(norm=None).fit(
+            made.rows, triplets=made.triplets, sample_weight=made.weights
+        )
+    learned = model.similarity_
+    return Similarity(
+        learned.atoms, learned.weights, learned.scale, learned.prior, X.shape[1], norm,
+        columns if norm == "l2" else None,
+    )  # fmt: skip
+
+
+def check_landmarks(owner: str, landmarks: Any) -> None:
+    """Raise ValueError unless `landmarks` is "all", a positive int or a vector of row numbers."""
+    if isinstance(landmarks, str) and landmarks == "all":
+        return
+    is_number = isinstance(landmarks, numbers.Integral) and not isinstance(landmarks, bool)
+    if is_number and landmarks >= 1:
+        return
+    if not isinstance(landmarks, str | numbers.Number | None):
+        rows = np.asarray(landmarks)
+        if rows.ndim == 1 and len(rows) and rows.dtype.kind in "iu" and (rows >= 0).all():
+            return
+    raise ValueError(
+        f"The 'landmarks' parameter of {owner} must be 'all', an int >= 1 or a vector of row "
+        f"numbers of X. Got {landmarks!r} instead."
+    )
+
+
+def _draw(
+    landmarks: Any, codes: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+) -> np.ndarray:
+    """Return which rows are landmarks; those of weight 0 are not."""
+    n_rows = len(codes)
+    may = np.ones(n_rows, dtype=bool) if weights is None else weights > 0
+    if isinstance(landmarks, str):
+        return may
+    is_landmark = np.zeros(n_rows, dtype=bool)
+    if not isinstance(landmarks, numbers.Integral):
+        rows = np.asarray(landmarks)
+        if rows.max() >= n_rows:
+            raise ValueError(
+                f"landmarks names row {rows.max()}, but X has {n_rows} rows. Landmarks number the "
+                "rows of X from 0."
+            )
+        is_landmark[rows] = True
+        return is_landmark & may
+    order = rng.permutation(n_rows)
+    order = order[may[order]]
+    order = order[np.argsort(codes[order], kind="stable")]
+    sizes = np.bincount(codes[order], minlength=codes.max() + 1)
+    wanted = np.floor(int(landmarks) * sizes / len(order) + 1e-9).astype(np.int64)
+    wanted = np.minimum(np.maximum(wanted, FEWEST), sizes)
+    place = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    is_landmark[order[place < wanted[codes[order]]]] = True
+    return is_landmark
+
+
+def _means(
+    keys: np.ndarray, codes: np.ndarray, landmarks: np.ndarray, weights: np.ndarray
+) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
+    """Return what gives means of landmarks when multiplied with all rows.
+
+    Rows of it are, of each class that has landmarks, the mean of all of them, then those without a
+    group. Equal rows of a class, by their keys, are in one group, so that none is compared with
+    itself. The other parts are the classes of the first rows, and for each row of X the mean of its
+    class that it is compared with, -1 for none.
+    """
+    label = codes[landmarks]
+    classes, place = np.unique(label, return_inverse=True)
+    points, point = np.unique(np.column_stack([place, keys[landmarks]]), axis=0, return_inverse=True)
+    of_point = points[:, 0].astype(np.int64)
+    sizes = np.bincount(of_point)
+    n_groups = np.minimum(sizes, N_GROUPS)
+    rank = np.arange(len(points)) - (np.cumsum(sizes) - sizes)[of_point]
+    group = (rank % n_groups[of_point])[point.ravel()]
+    n_means = np.where(n_groups > 1, n_groups, 0)
+    first = len(classes) + np.cumsum(n_means) - n_means
+    parts = [(place, landmarks)]
+    for step in range(1, N_GROUPS):  # a landmark is in the mean of every group but its own
+        there = step < n_groups[place]
+        mean = first[place] + (group + step) % n_groups[place]
+        parts.append((mean[there], landmarks[there]))
+    row, column = (np.concatenate(part) for part in zip(*parts, strict=True))
+    total = np.bincount(row, weights[column], minlength=len(classes) + int(n_means.sum()))
+    shape = (len(total), len(codes))
+    average = sp.csr_array((weights[column] / total[row], (row, column)), shape=shape)
+    of_class = np.full(codes.max() + 1, -1)
+    of_class[classes] = np.arange(len(classes))
+    own = of_class[codes]
+    own[landmarks] = np.where(n_groups[place] > 1, first[place] + group, -1)
+    return average, classes, own

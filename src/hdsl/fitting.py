@@ -1,13 +1,14 @@
-"""One fit: make comparisons, solve, score the path, and mine again where asked."""
+"""One fit: rows checked, comparisons made, prior chosen, laid out, solved, and stored as a whole."""
 
 from __future__ import annotations
 
-import warnings
+import math
+import numbers
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
-from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -15,484 +16,613 @@ import joblib
 import numpy as np
 import scipy.sparse as sp
 
-from . import automatic, checks, memory, monitor
-from . import triplets as triplets_module
-from .callbacks import Tasks
+from . import checks, choosing, memory, supervision
 from .cuda import runtime
+from .files import checkpoint as checkpoint_module
 from .files.checkpoint import Checkpoint, digest
-from .mining import Compared, Mining, joined
-from .monitor import Monitor
-from .parameters import recorded_parameters
-from .progress import Progress
-from .rows import stored_rows
-from .similarity import Similarity
+from .files.tables import nested, part_of
+from .progress import Progress, duration
+from .similarity import Similarity, unit_rows
 from .solver import losses, oracle, steps
-from .solver.loop import Callback, Options, Result, State, frank_wolfe, stored_result
-from .solver.protocols import Layout
-from .solver.snapshot import Arrays, SnapshotError, Snapshots, nested, part_of
-from .solver.trace import NO_CORRECTIONS
-from .supervision import Supervision
+from .solver.loop import Arrays, Callback, Options, RestError, Rests, Result, State, frank_wolfe
+from .solver.protocols import Layout, Problem, Statistics
+from .solver.trace import replay
+from .supervision import Mining, Supervision
 
 if TYPE_CHECKING:
-    from .cpu.memory import MemoryEstimate
-    from .cpu.regions import RegionLayout
     from .cpu.workers import Workers
-    from .hdsl import HDSL
+
+INITS = ("zero", "oracle", "random")
+
+#: Parameters that the model at the end of a run does not depend on.
+WITHOUT_EFFECT = {
+    "callback", "checkpoint", "client", "device", "memory_limit", "n_jobs", "timeout", "verbose",
+    "warm_start",
+}  # fmt: skip
+
+#: Parameters that say how to run on a machine, and nothing of the model.
+NOT_SAVED = {
+    "checkpoint", "client", "device", "memory_limit", "n_jobs", "n_shards", "timeout", "verbose",
+}  # fmt: skip
+
+#: Most threads; more are a mistake in the number.
+MOST_JOBS = 10_000
+
+#: scale="auto" makes the learned part this many times as large as the typical margin, for one
+#: anchor. It grows with the root of the number of anchors, as the excess risk grows with
+#: scale / sqrt(rows), and with the number of values that a row rests on where these are many, as
+#: they share the margin of the dot product.
+SCALE_MARGIN = 9.0
+SCALE_VALUES = 80.0
+
+#: min_rows="auto" is this power of the number of rows.
+MIN_ROWS_POWER = 0.125
 
 
 class Learned(NamedTuple):
     """What a fit found."""
 
     result: Result
-    scores: Monitor | None
     scale: float
     prior: float
     n_comparisons: int
-    is_refit: bool = False  # the scores are those of a run on fewer rows, which chose the length
-    local: Any = None  # what a fit with regions found besides M
+    choice: dict[str, np.ndarray] | None = None
 
 
-@dataclass
-class Stage:
-    """What a run goes by from one mining to the next."""
-
-    compared: np.ndarray
-    weights: np.ndarray | None
-    result: Result | None  # the run that this one continues
-    scale: float = np.nan
-    prior: float = np.nan
-    is_first: bool = True  # its comparisons are made anew by whoever resumes
-
-    @cached_property
-    def mined(self) -> str:
-        """A digest of the first comparisons."""
-        return digest(self.compared, self.weights)["sha256"]
-
-    @property
-    def n_iter(self) -> int:
-        """Number of iterations so far."""
-        return 0 if self.result is None else self.result.n_iter
-
-    def snapshot(self) -> Arrays:
-        """Return the stage as arrays."""
-        arrays = {
-            "mined": np.frombuffer(self.mined.encode(), np.uint8),
-            "size": np.array([self.scale, self.prior]),
-        }
-        if self.is_first or self.result is None:
-            return arrays
-        arrays |= {
-            "triplets": self.compared,
-            "atoms": self.result.atoms,
-            "atom_weights": self.result.weights,
-            "trace": self.result.trace,
-            "n_iter": np.array(self.result.n_iter),
-        }
-        if len(self.result.corrections):
-            arrays["corrections"] = self.result.corrections
-        return arrays if self.weights is None else {**arrays, "weights": self.weights}
-
-    def restore(self, arrays: Arrays, shape: tuple[int, int]) -> None:
-        """Become the stage of a snapshot; raise ValueError where the arrays are not one."""
-        if arrays["mined"].tobytes() != self.mined.encode():
-            raise ValueError("`mining` gave other triplets than when the run began.")
-        self.scale, self.prior = stored_sizes(arrays)
-        if "triplets" not in arrays:
-            return
-        n_rows, n_features = shape
-        self.compared = checks.check_triplets(arrays["triplets"], n_rows)
-        n_compared = len(self.compared)
-        self.weights = checks.check_weights(arrays.get("weights"), n_compared, "triplet")
-        if arrays["n_iter"].shape != () or arrays["n_iter"].dtype != np.int64:
-            raise ValueError("'n_iter' is not a number of iterations.")
-        self.result = stored_result(
-            arrays["atoms"],
-            arrays["atom_weights"],
-            arrays["trace"],
-            arrays.get("corrections", NO_CORRECTIONS),
-            int(arrays["n_iter"]),
-            n_features,
-        )
-        self.is_first = False
+# --- the road of a fit ---------------------------------------------------------------------------
 
 
-class Fit:
-    """The fit of a model to checked data.
+def learn(
+    model: Any,
+    X: Any,
+    given: dict[str, Any],
+    validation: tuple[Any, ...] = (None, None, None),
+    *,
+    continues: bool = False,
+) -> Any:
+    """Fit a model to rows and what is given of them; return the model.
+
+    An interrupt or an error leaves all of the old fitted attributes or all of the new ones.
 
     Parameters
     ----------
     model : HDSL
-        Holds the parameters; it is not changed.
-    supervision : Supervision
-    validation : Supervision or None
-        Chooses the model of the path.
-    rng : numpy.random.Generator
-    earlier : Result, default=None
-        The path to continue.
-    checkpoint : Checkpoint, default=None
-    layout : Layout, default=None
-        The rows and comparisons laid out, where several fits share them.
-
-    Attributes
-    ----------
-    limit : int
-        The last iteration.
-    found : dict of str to ndarray or None
-        The snapshot to resume from.
-    saved_too : dict of str to dict of str to ndarray
-        Parts that snapshots hold besides those of the run.
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+    given : dict
+        y, triplets, quadruplets and sample_weight, as in ``fit``.
+    validation : tuple
+        X_val, y_val and triplets_val.
+    continues : bool, default=False
+        Whether the path of the model so far, if there is one, goes on.
     """
+    from .cpu.workers import Workers  # compiled code is loaded by the first fit
 
-    n_runs = 1
+    run = prepare(model, X, given, validation, continues=continues)
+    with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
+        found = follow_path(model, run, workers, progress)
+        try:
+            store(run.learned, found)
+        except KeyboardInterrupt:
+            result = replace(found.result, status="interrupted")
+            store(run.learned, found._replace(result=result))
+        checks.replace_fitted(model, run.learned)
+        progress.say(summary(model))
+    keep_checkpoint(model, run.checkpoint)
+    return model
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a fit begins with, checked."""
+
+    data: Supervision
+    held: Supervision | None  # validation data
+    rng: np.random.Generator
+    earlier: Result | None  # the path to continue
+    checkpoint: Checkpoint | None
+    learned: Any  # a copy of the model that knows the features of X, and takes what is learned
+
+
+def prepare(
+    model: Any,
+    X: Any,
+    given: dict[str, Any],
+    validation: tuple[Any, ...] = (None, None, None),
+    *,
+    continues: bool = False,
+) -> Prepared:
+    """Check what a fit is given; parameters are those of `learn`."""
+    check_parameters(model)
+    earlier = None
+    if continues and hasattr(model, "atoms_"):
+        check_same_path(model)
+        earlier = path_so_far(model)
+    rng = checks.generator(model.random_state)
+    checkpoint = checkpoint_module.begin(model.checkpoint, rng)
+    learned = copy(model)
+    X = checks.as_problem_matrix(checks.check_matrix(learned, X, reset=earlier is None))
+    learned.norm_, learned.columns_ = row_norm(model, X, earlier is not None)
+    rows = X if model.norm is None else unit_rows(X)
+    data = Supervision.check(type(model).__name__, rows, **given)
+    held = data.check_validation(learned, *validation)
+    if held is not None and model.norm is not None:
+        held = replace(held, X=unit_rows(held.X, learned.columns_))
+    if checkpoint is not None:
+        checkpoint.check(identity_of_run(model, data, held, earlier))
+    return Prepared(data, held, rng, earlier, checkpoint, learned)
+
+
+def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress) -> Learned:
+    """Choose what is left open, make comparisons, and solve."""
+    found = None if run.checkpoint is None else run.checkpoint.arrays
+    rng, earlier = run.rng, run.earlier
+    own = np.random.default_rng(rng.integers(2**62, size=2))  # of the choice
+    choice = None
+    if earlier is None and found is None and is_open(model, run.held):
+        choice = choosing.choose(
+            model, run.data, run.held, own, lambda part: Fits(model, part, own, workers), progress
+        )
+        progress.say(choice.reason)
+    progress.stage("making comparisons")
+    data = supervision.compare(Mining.of(model), run.data, rng)
+    if data.X.shape[0] < run.data.X.shape[0]:
+        progress.say(f"{data.X.shape[0]} of {run.data.X.shape[0]} rows are compared: max_anchors")
+    progress.stage("laying out rows and comparisons")
+    columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
+    layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
+    table: Arrays | None
+    if earlier is not None:
+        size, table = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model)), None
+        table = getattr(model, "choice_", None)
+    elif run.checkpoint is not None and found is not None:
+        with run.checkpoint.explain_damage():
+            size, table = Size.restored(found, data), part_of(found, "choice") or None
+    else:
+        size, table = Size.chosen(model, layout.statistics(), choice)
+    checks.check_margins(data.X, size.scale, size.prior)
+    problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
+    saved = {"size": size.as_array(data), **nested(choice=table or {})}
+    first = 0 if earlier is None else earlier.n_iter
+    with damage_explained(run.checkpoint):
+        result = solve(
+            model, problem, rng, max_iter=size.max_iter, earlier=earlier,
+            rests=rests(run.checkpoint, saved),
+            callback=all_of(progress.follow("learning", first, size.max_iter), model.callback),
+        )  # fmt: skip
+    return Learned(result, size.scale, size.prior, len(data.compared), table)
+
+
+def solve(
+    model: Any,
+    problem: Problem,
+    rng: np.random.Generator,
+    *,
+    max_iter: int,
+    earlier: Result | None = None,
+    rests: Rests | None = None,
+    callback: Callback | None = None,
+) -> Result:
+    """Run the solver as the parameters of a model say, up to iteration `max_iter`."""
+    return frank_wolfe(
+        problem,
+        oracle.ORACLES[model.oracle](),
+        steps.RULES[model.step],
+        Options(model.init, model.batch_size, max_iter, model.tol),
+        rng=rng,
+        callback=callback,
+        earlier=earlier,
+        rests=rests,
+    )
+
+
+class Fits:
+    """Fits to one part of the data, which share a layout; what `choosing` asks for."""
 
     def __init__(
-        self,
-        model: HDSL,
-        supervision: Supervision,
-        validation: Supervision | None,
-        rng: np.random.Generator,
-        *,
-        earlier: Result | None = None,
-        checkpoint: Checkpoint | None = None,
-        layout: Layout | None = None,
+        self, model: Any, data: Supervision, rng: np.random.Generator, workers: Workers
     ) -> None:
-        self.model, self.supervision, self.validation = model, supervision.draw(rng), validation
-        self.rng, self.earlier, self.checkpoint = rng, earlier, checkpoint
-        self.mine = Mining.of(model)
-        is_labelled = not supervision.is_judged
-        self.mines_again = (
-            model.mine_every is not None and model.mining == "neighbors" and is_labelled
+        self.model, self.rng, self.n_features = model, rng, data.X.shape[1]
+        self.layout = make_layout(model, data.X, data.compared, data.compared_weights, workers)
+        of = self.layout.statistics()
+        self.scale = automatic_scale(of) if model.scale == "auto" else float(model.scale)
+        self.unit = own_similarity(of)
+        self.loss = losses.checked(losses.get(model.loss))
+
+    def solve(
+        self, prior: float, max_iter: int, earlier: Result | None, callback: Callback | None
+    ) -> Result:
+        """Return the path of a prior, perhaps from the model of another one."""
+        problem = self.layout.problem(self.loss, self.scale, prior)
+        return solve(
+            self.model, problem, self.rng, max_iter=max_iter, earlier=earlier, callback=callback
         )
-        self.shared_layout = layout
-        self.limit = model.max_iter + (0 if earlier is None else earlier.n_iter)
-        self.found = None if checkpoint is None else checkpoint.arrays
-        self.saved_too: dict[str, Arrays] = {}
 
-    def run(self, workers: Workers, progress: Progress, tasks: Tasks) -> Learned:
-        """Mine and solve, again and again where `mine_every` says so."""
-        stage = Stage(*self.mine(self.supervision, self.rng), self.earlier)
-        found = self.found
-        if self.checkpoint is not None and found is not None:
-            with self.checkpoint.explain_damage():
-                stage.restore(part_of(found, "stage"), self.supervision.rows.shape)
-        layout = self.shared_layout
-        if layout is None:
-            layout = self.layout(stage.compared, stage.weights, stage.result, workers)
-        if found is None:
-            stage.scale, stage.prior = self.scale_and_prior(layout)
-        checks.check_margins(self.supervision.rows, stage.scale, stage.prior)
-        scores = self.make_monitor(stage)
-        resume_from = None if found is None else part_of(found, "run")
-        loss, result = losses.checked(losses.get(self.model.loss)), None
-        try:
-            while True:
-                problem = layout.problem(loss, stage.scale, stage.prior)
-                stop = self.limit
-                if self.mines_again and self.model.mine_every is not None:
-                    stop = min(self.limit, stage.n_iter + self.model.mine_every)
-                with self.damage_explained():
-                    result = frank_wolfe(
-                        problem,
-                        oracle.ORACLES[self.model.oracle](),
-                        steps.RULES[self.model.step],
-                        self.options(stop),
-                        rng=self.rng,
-                        callback=all_of(
-                            scores,
-                            progress.follow(max(self.limit, 1), scores),
-                            tasks.follow(stage.scale, stage.prior),
-                            self.model.callback,
-                        ),
-                        earlier=stage.result,
-                        snapshots=self.snapshots(resume_from, stage, scores),
-                    )
-                resume_from = None
-                if stop == self.limit:
-                    break
-                more = self.mine_again(stage, result, workers)
-                if more is None:
-                    break
-                layout, stage.compared, stage.weights = more
-                stage.result, stage.is_first = result, False
-            if scores is not None:
-                scores.add_model(result)
-        except KeyboardInterrupt:
-            if result is None:  # nothing is learned yet
-                raise
-            result = replace(result, status="interrupted")
-        return Learned(result, scores, stage.scale, stage.prior, len(stage.compared))
-
-    def options(self, max_iter: int) -> Options:
-        """Return how the solver runs up to an iteration."""
-        model = self.model
-        size = steps.STEP_SIZES[model.step_size]
-        return Options(size, model.init, model.batch_size, max_iter, model.tol)
-
-    def scale_and_prior(self, layout: Layout) -> tuple[float, float]:
-        """Return the two numbers as given, of the path so far, or the automatic ones."""
-        model = self.model
-        if self.earlier is not None:
-            return model.scale_, model.prior_
-        return chosen_sizes(model.scale, model.prior, layout)
-
-    def layout(
-        self,
-        compared: np.ndarray,
-        weights: np.ndarray | None,
-        result: Result | None,
-        workers: Workers,
-    ) -> Layout:
-        """Return the rows and comparisons laid out, with the features of the path so far."""
-        columns = None if result is None else np.unique(result.atoms[:, :2])
-        data = replace(self.supervision, compared=compared, compared_weights=weights)
-        return make_layout(self.model, data, workers, columns)
-
-    def mine_again(
-        self, stage: Stage, result: Result, workers: Workers
-    ) -> tuple[Layout, np.ndarray, np.ndarray | None] | None:
-        """Return the comparisons with new ones, mined under the model so far; None to stop."""
-        if result.status not in ("max_iter", "optimal", "no_violation"):
-            return None
-        n_features = self.supervision.X.shape[1]
-        model = Similarity(result.atoms, result.weights, stage.scale, stage.prior, n_features)
-        try:
-            mined = self.mine(self.supervision, self.rng, model)
-            compared: Compared = joined((stage.compared, stage.weights), mined)
-            if len(compared[0]) == len(stage.compared) and result.status != "max_iter":
-                return None
-            return self.layout(*compared, result, workers), *compared
-        except (MemoryError, runtime.BrokenDeviceError) as error:  # what is learned stays
-            warnings.warn(f"Mining again was given up: {error}", UserWarning, stacklevel=6)
-            return None
-
-    # --- scores along the path -------------------------------------------------------------------
-
-    def make_monitor(self, stage: Stage) -> Monitor | None:
-        """Return what scores the models of the path, None where there is no validation."""
-        if self.validation is None:
-            return None
-        n_features = self.supervision.X.shape[1]
-        patience = self.model.n_iter_no_change
-        scores = Monitor(self.score(), stage.scale, stage.prior, n_features, patience)
-        if not self.resume_scores(scores) and self.earlier is not None:
-            scores.add_model(self.earlier)
-        return scores
-
-    def resume_scores(self, scores: Monitor) -> bool:
-        """Give a monitor the scores of the snapshot that the run begins with, if there is one."""
-        if self.checkpoint is None or self.found is None:
-            return False
-        with self.checkpoint.explain_damage():
-            scores.restore(part_of(self.found, "scores"))
-        return True
-
-    def score(self) -> monitor.Score:
-        """Return what models are scored by: the user's function, labels or comparisons."""
-        validation, supervision = self.validation, self.supervision
-        assert validation is not None
-        if self.model.scoring is not None:
-            scoring = self.model.scoring
-            truth = validation.compared if validation.is_judged else validation.y
-            return lambda found: monitor.Estimate(
-                float(scoring(self.scored_model(found), validation.X, truth))
-            )
-        if validation.is_judged:
-            return monitor.triplet_score(
-                validation.X, validation.compared, validation.compared_weights
-            )
-        # Equal rows of a label are one point, as in mining; a row of weight 0 counts as absent.
-        rows, _ = triplets_module.distinct_rows(
-            supervision.X, supervision.codes, supervision.weights
-        )
-        return monitor.label_score(
-            supervision.X[rows], supervision.y[rows], validation.X, validation.y,
-            validation.weights, n_jobs=self.model.n_jobs, device=self.model.device,
-        )  # fmt: skip
-
-    def scored_model(self, similarity: Similarity) -> HDSL:
-        """Return a copy of the model that has learned this similarity, for ``scoring``."""
-        return with_similarity(self.model, similarity)
-
-    # --- checkpoints -----------------------------------------------------------------------------
-
-    def snapshots(
-        self, resume_from: Arrays | None, stage: Stage, scores: Monitor | None
-    ) -> Snapshots | None:
-        """Return where the solver resumes, and what saves the run with all that is around it."""
-        checkpoint = self.checkpoint
-        if checkpoint is None:
-            return None
-
-        def arrays(snapshot: Callable[[], Arrays]) -> Arrays:
-            parts = {"run": snapshot(), "stage": stage.snapshot(), **self.saved_too}
-            return nested(**parts if scores is None else {**parts, "scores": scores.snapshot()})
-
-        def save(snapshot: Callable[[], Arrays]) -> None:
-            checkpoint.write_if_due(lambda: arrays(snapshot))
-
-        return Snapshots(resume_from, save)
-
-    @contextmanager
-    def damage_explained(self) -> Iterator[None]:
-        """Let an error about a snapshot name the file that it comes from."""
-        try:
-            yield
-        except SnapshotError as error:
-            assert self.checkpoint is not None
-            with self.checkpoint.explain_damage():
-                raise ValueError(str(error)) from None
+    def similarity(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Similarity:
+        """Return what a run of this prior has learned."""
+        return Similarity(atoms, weights, self.scale, prior, self.n_features)
 
 
-def with_similarity(model: HDSL, similarity: Similarity) -> HDSL:
-    """Return a copy of a model that has learned this similarity."""
-    copied = copy(model)
-    copied.atoms_, copied.weights_ = similarity.atoms, similarity.weights
-    copied.scale_, copied.prior_ = similarity.scale, similarity.prior
-    copied.n_features_in_ = similarity.n_features
-    copied.norm_, copied.columns_ = similarity.norm, similarity.columns
-    copied.__dict__.pop("feature_names_in_", None)  # the rows that it is given have none
-    return copied
+# --- rows, layouts, sizes ------------------------------------------------------------------------
+
+
+def row_norm(model: Any, X: sp.csr_array, continues: bool) -> tuple[str | None, np.ndarray | None]:
+    """Return the norm of a model that learns from X, and the columns that count in it."""
+    if model.norm is None:
+        supervision.warn_of_lengths(X)
+        return None, None
+    columns = checks.used_columns(X)
+    if continues:
+        if model.columns_ is None:
+            return model.norm, None
+        columns = np.union1d(columns, model.columns_)
+    return model.norm, None if len(columns) == X.shape[1] else columns
 
 
 def make_layout(
-    model: HDSL, data: Supervision, workers: Workers, columns: np.ndarray | None = None
+    model: Any,
+    X: sp.csr_array,
+    compared: np.ndarray,
+    weights: np.ndarray | None,
+    workers: Workers,
+    columns: np.ndarray | None = None,
 ) -> Layout:
     """Return rows and their comparisons laid out for the fits of a model.
 
-    `columns` are features although they may be empty. NotEnoughMemory is raised before the work.
+    `columns` are features although they may be rare or empty. NotEnoughMemory is raised before the
+    work.
     """
-    X = stored_rows(data.rows, model.storage)
-    given = X, data.compared, data.compared_weights
+    options: dict[str, Any] = {"workers": workers, "columns": columns}
+    least = least_rows(model, X.shape[0])
+    if least > 1:
+        options["min_rows"] = least
     layout: Layout
     if model.device == "cpu":
         from .cpu.layout import CPULayout  # compiled code is loaded by the first fit
 
-        check_memory(model, X, data.compared)
-        has_products = model.batch_size is None
-        layout = CPULayout(*given, workers=workers, columns=columns, store_products=has_products)
+        check_memory(model, X, compared)
+        layout = CPULayout(X, compared, weights, **options)
     else:
         from .cuda.layout import CUDALayout
 
         device = runtime.get_device(model.device)
-        check_card(model, device, X, data.compared)
-        layout = CUDALayout(
-            *given, device=device, workers=workers, columns=columns, storage=model.storage
+        check_card(model, device, X, compared)
+        layout = CUDALayout(X, compared, weights, device=device, **options)
+    if layout.n_features < 2:
+        raise ValueError(
+            "At least 2 features with a non-zero value are needed, as an atom pairs two. The "
+            f"{X.shape[0]} rows to learn from have {layout.n_features}: give more rows."
         )
-    check_pairs_of_features(layout.n_features, X.shape[0])
     return layout
 
 
-def check_pairs_of_features(n_features: int, n_rows: int) -> None:
-    """Raise ValueError where the rows to learn from have no two features."""
-    if n_features < 2:
-        raise ValueError(
-            "At least 2 features with a non-zero value are needed, as an atom pairs two. The "
-            f"{n_rows} rows to learn from have {n_features}: hold out other rows, or fewer."
-        )
+def least_rows(model: Any, n_rows: int) -> int:
+    """Return the number of rows that a feature must have to be paired."""
+    if model.min_rows != "auto":
+        return int(model.min_rows)
+    return max(1, round(n_rows**MIN_ROWS_POWER))
 
 
-def chosen_sizes(
-    scale: float | str, prior: float | str, layout: Layout | RegionLayout
-) -> tuple[float, float]:
-    """Return scale and prior as numbers; "auto" is what suits the data."""
-    if scale == "auto" or prior == "auto":
-        statistics = layout.statistics()
-        scale = automatic.automatic_scale(statistics) if scale == "auto" else scale
-        prior = automatic.automatic_prior(statistics) if prior == "auto" else prior
-    return float(scale), float(prior)
+def automatic_scale(of: Statistics) -> float:
+    """Return the scale that suits the data."""
+    share = max(1.0, of.values_per_anchor / SCALE_VALUES)
+    return SCALE_MARGIN * math.sqrt(of.n_anchors) * share / of.typical_margin
 
 
-def stored_sizes(arrays: Arrays) -> tuple[float, float]:
-    """Return scale and prior from the arrays of a stage; raise ValueError where no run has them."""
-    size = arrays["size"]
-    if size.shape != (2,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
-        raise ValueError("scale and prior are not numbers that a run can have.")
-    scale, prior = size.tolist()
-    return scale, prior
+def own_similarity(of: Statistics) -> float:
+    """Return the mean ‖x‖² of the anchors, which automatic priors are divided by."""
+    return of.own_similarity if of.own_similarity > 0 else 1.0
 
 
-def identity_of_run(
-    model: HDSL,
-    supervision: Supervision,
-    validation: Supervision | None,
-    earlier: Result | None,
-) -> dict[str, Any]:
-    """Return all that the end of a run depends on, data by their digests."""
-
-    def of(data: Supervision | None) -> dict[str, str]:
-        if data is None:
-            return digest(None)
-        landmarks = data.landmarks if isinstance(data.landmarks, np.ndarray) else None
-        regions = () if data.regions is None else (data.regions,)
-        return digest(
-            data.y, data.weights, data.compared, data.compared_weights, landmarks, *regions
-        )
-
-    path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
-    return {
-        **recorded_parameters(model),
-        "X": digest(supervision.X),
-        "labels, triplets or weights": of(supervision),
-        "validation rows": digest(None if validation is None else validation.X),
-        "validation labels or triplets": of(validation),
-        "path so far": digest(*path),
-        "version of hdsl": version("hdsl"),
-    }
+def is_open(model: Any, held: Supervision | None) -> bool:
+    """Return whether something is to be chosen on held-out data."""
+    return model.prior == "auto" or (model.max_iter == "auto" and held is not None)
 
 
-def estimate_fit(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> MemoryEstimate:
+def n_steps(model: Any) -> int:
+    """Return the number of iterations where nothing is chosen."""
+    return choosing.FIXED_STEPS if model.max_iter == "auto" else int(model.max_iter)
+
+
+class Size(NamedTuple):
+    """The numbers that a run goes by."""
+
+    scale: float
+    prior: float
+    max_iter: int
+
+    @classmethod
+    def chosen(
+        cls, model: Any, of: Statistics, choice: choosing.Choice | None
+    ) -> tuple[Size, Arrays | None]:
+        """Return the numbers as given, automatic or chosen, and what was tried."""
+        scale = automatic_scale(of) if model.scale == "auto" else float(model.scale)
+        if choice is None:
+            return cls(scale, float(model.prior), n_steps(model)), None
+        unit = own_similarity(of) if model.prior == "auto" else 1.0
+        table = choice.table
+        if table is not None:
+            table = {**table, "prior": table["prior"] / unit}
+        return cls(scale, choice.prior / unit, choice.n_iter), table
+
+    def as_array(self, data: Supervision) -> np.ndarray:
+        """Return the numbers, and a fingerprint of the comparisons that they go with."""
+        sha = digest(data.compared, data.compared_weights)["sha256"]
+        return np.array([*self, int(sha[:12], 16)], dtype=np.float64)
+
+    @classmethod
+    def restored(cls, arrays: Arrays, data: Supervision) -> Size:
+        """Return the numbers of a checkpoint; raise ValueError where no run has them."""
+        size = arrays["size"]
+        if size.shape != (4,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
+            raise ValueError("scale and prior are not numbers that a run can have.")
+        scale, prior, max_iter, _ = size.tolist()
+        own = cls(scale, prior, int(max_iter))
+        if own.as_array(data)[3] != size[3]:
+            raise ValueError("`mining` gave other triplets than when the run began.")
+        return own
+
+
+# --- memory --------------------------------------------------------------------------------------
+
+
+def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
     """Return the memory that a fit of a model to these comparisons takes."""
     from .cpu.memory import estimate
 
-    return estimate(
-        X, compared, batch_size=model.batch_size, prior=model.prior != 0,
-        automatic="auto" in (model.scale, model.prior), max_iter=model.max_iter,
-        n_threads=int(joblib.effective_n_jobs(model.n_jobs)),
-    )  # fmt: skip
+    n_threads = int(joblib.effective_n_jobs(model.n_jobs))
+    return estimate(X, compared, batch_size=model.batch_size, n_threads=n_threads)
 
 
-def check_memory(model: HDSL, X: sp.csr_array, compared: np.ndarray) -> None:
+def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
     """Refuse what cannot fit, before the work."""
-    if model.memory_limit is None or model.device != "cpu":  # a card is asked when it is known
+    if model.memory_limit is None:
         return
-    need = estimate_fit(model, X, compared)
-    products = memory.format_bytes(need.products)
     memory.check_fits(
         f"To fit {len(compared)} triplets of {X.shape[0]} rows with {X.nnz} values, "
         f"{type(model).__name__}",
-        need.total,
+        estimate_fit(model, X, compared).total,
         model.memory_limit,
-        (
-            "fit fewer triplets",
-            f"set batch_size= (the products, {products}, are not stored then)",
-            "pass memory_limit=None to go on anyway",
-        ),
+        ("fit fewer triplets", "pass memory_limit=None to go on anyway"),
     )
 
 
-def check_card(model: HDSL, device: runtime.Device, X: sp.csr_array, compared: np.ndarray) -> None:
+def check_card(model: Any, device: runtime.Device, X: sp.csr_array, compared: np.ndarray) -> None:
     """Refuse what a card has no room for, before the work."""
     from .cuda.memory import estimate
 
     if model.memory_limit is None:
         return
-    need = estimate(X, compared, model.storage, corrects=model.step == "corrective")
     device.check_fits(
         "The fit on the GPU",
-        need.total,
+        estimate(X, compared, corrects=model.step == "corrective").total,
         model.memory_limit,
         ("give fewer comparisons or rows", "take device='cpu'"),
     )
 
 
+# --- fitted attributes ---------------------------------------------------------------------------
+
+
+def store(model: Any, learned: Learned) -> None:
+    """Give a model the fitted attributes of a run."""
+    result = learned.result
+    model.atoms_, model.weights_ = result.atoms, result.weights
+    model.scale_, model.prior_ = learned.scale, learned.prior
+    model.objective_, model.gap_ = result.objective, result.gap
+    model.gap_is_exact_, model.status_ = result.gap_is_exact, result.status
+    model.n_iter_, model.trace_ = result.n_iter, result.trace
+    model.corrections_, model.choice_ = result.corrections, learned.choice
+    model.n_triplets_ = learned.n_comparisons
+
+
+def summary(model: Any) -> str:
+    """Return what a fit has learned, in one line."""
+    n, seconds = len(model.weights_), float(model.trace_["seconds"][-1])
+    return (
+        f"{model.n_iter_} iterations in {duration(seconds)} ({model.status_}), objective "
+        f"{model.objective_:.4g}, {n} feature pair{'' if n == 1 else 's'}"
+    )
+
+
+def at(model: Any, n_iter: int) -> Any:
+    """Return a copy of a fitted model as it was after `n_iter` iterations."""
+    copied = copy(model)
+    active = replay(model.trace_, n_iter, model.corrections_)
+    then = model.trace_[n_iter]
+    if n_iter != model.n_iter_:
+        copied.atoms_, copied.weights_ = active.atoms, active.weights
+    copied.objective_, copied.gap_ = float(then["objective"]), float(then["gap"])
+    copied.gap_is_exact_, copied.n_iter_ = bool(then["gap_is_exact"]), n_iter
+    copied.trace_ = model.trace_[: n_iter + 1]
+    copied.corrections_ = _corrections_until(model, n_iter)
+    copied.status_ = "at"
+    copied.__dict__.pop("checkpoint_file_", None)  # the whole path is not saved with this model
+    return copied
+
+
+def path_so_far(model: Any) -> Result:
+    """Return the path of a fitted model, for a run to continue."""
+    return Result(
+        atoms=model.atoms_,
+        weights=model.weights_,
+        objective=model.objective_,
+        gap=model.gap_,
+        gap_is_exact=model.gap_is_exact_,
+        n_iter=model.n_iter_,
+        status=model.status_,
+        trace=model.trace_[: model.n_iter_ + 1],
+        corrections=_corrections_until(model, model.n_iter_),
+    )
+
+
+def _corrections_until(model: Any, n_iter: int) -> np.ndarray:
+    return model.corrections_[: np.searchsorted(model.corrections_["n_iter"], n_iter + 1)]
+
+
+def check_same_path(model: Any) -> None:
+    """Raise ValueError where a path would go on with another scale, prior, norm or domain."""
+    if model.norm != model.norm_:
+        raise ValueError(
+            f"The path so far has norm {model.norm_!r}, but the 'norm' parameter is "
+            f"{model.norm!r}: set norm={model.norm_!r}, or fit with warm_start=False."
+        )
+    if model.init != "zero" and abs(float(model.weights_.sum()) - 1.0) > 1e-9:
+        raise ValueError(
+            f"The path so far has init='zero', but the 'init' parameter is {model.init!r}: set "
+            "init='zero', or fit with warm_start=False."
+        )
+    for name in ("scale", "prior"):
+        value, used = getattr(model, name), getattr(model, name + "_")
+        if value != "auto" and value != used:
+            raise ValueError(
+                f"The path so far has {name} {used:g}, but the {name!r} parameter is "
+                f"{value!r}. Set {name}={used!r} to go on with it, or start anew: fit with "
+                "warm_start=False."
+            )
+
+
+# --- checkpoints and callbacks -------------------------------------------------------------------
+
+
+def rests(checkpoint: Checkpoint | None, saved: Arrays) -> Rests | None:
+    """Return where the solver resumes, and what saves a run with what is around it."""
+    if checkpoint is None:
+        return None
+
+    def save(arrays: Callable[[], Arrays]) -> None:
+        checkpoint.write_if_due(lambda: {**saved, **nested(run=arrays())})
+
+    return Rests(None if checkpoint.arrays is None else part_of(checkpoint.arrays, "run"), save)
+
+
+@contextmanager
+def damage_explained(checkpoint: Checkpoint | None) -> Iterator[None]:
+    """Let an error about a rest name the file that it comes from."""
+    try:
+        yield
+    except RestError as error:
+        assert checkpoint is not None
+        with checkpoint.explain_damage():
+            raise ValueError(str(error)) from None
+
+
+def keep_checkpoint(model: Any, checkpoint: Checkpoint | None) -> None:
+    """Remember the file of a run that has ended: it is deleted when the model is saved."""
+    model.__dict__.pop("checkpoint_file_", None)
+    if checkpoint is not None and model.status_ != "interrupted":
+        model.checkpoint_file_ = checkpoint.file
+
+
+def identity_of_run(
+    model: Any, data: Supervision, held: Supervision | None, earlier: Result | None
+) -> dict[str, Any]:
+    """Return all that the end of a run depends on, data by their digests."""
+
+    def of(part: Supervision | None) -> dict[str, str]:
+        if part is None:
+            return digest(None)
+        return digest(part.y, part.weights, part.compared, part.compared_weights)
+
+    path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
+    return {
+        **recorded_parameters(model),
+        "X": digest(data.X),
+        "labels, triplets or weights": of(data),
+        "validation rows": digest(None if held is None else held.X),
+        "validation labels or triplets": of(held),
+        "path so far": digest(*path),
+        "version of hdsl": version("hdsl"),
+    }
+
+
+def recorded_parameters(model: Any) -> dict[str, Any]:
+    """Return the parameters that the end of a run depends on; of functions and objects the name."""
+    params = sorted(model.get_params(deep=False).items())
+    return {name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT}
+
+
+def _recorded(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, str | int | float | None):
+        return value
+    return getattr(value, "__qualname__", type(value).__qualname__)
+
+
 def all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None:
     """Return one callback for several; all are called, also when one ends the run."""
     parts = [part for part in listeners if part is not None]
-    if not parts:
-        return None
+    return (lambda state: any([part(state) for part in parts])) if parts else None
 
-    def call(state: State) -> bool:
-        ends = [part(state) for part in parts]
-        return any(ends)
 
-    return call
+# --- parameters ----------------------------------------------------------------------------------
+
+
+def check_parameters(model: Any) -> None:
+    """Raise ValueError for a parameter that no fit can use."""
+    name = type(model).__name__
+    number, word = checks.check_number, checks.check_word
+    number(name, "scale", model.scale, low=0, strict=True, words=("auto",))
+    number(name, "prior", model.prior, low=0, words=("auto",))
+    if model.norm is not None:
+        word(name, "norm", model.norm, ("l2",), also=" or None")
+    _check_loss(name, model.loss)
+    word(name, "oracle", model.oracle, oracle.ORACLES)
+    word(name, "step", model.step, steps.RULES)
+    word(name, "init", model.init, INITS)
+    if not callable(model.mining):
+        also = " or a callable (X, y, rng)"
+        word(name, "mining", model.mining, supervision.METHODS, also=also)
+    for parameter in ("n_targets", "n_impostors"):
+        number(name, parameter, getattr(model, parameter), low=1, integer=True)
+    for parameter in ("min_rows", "max_iter"):
+        number(name, parameter, getattr(model, parameter), low=1, integer=True, words=("auto",))
+    number(name, "batch_size", model.batch_size, low=1, integer=True, words=(None,))
+    number(name, "max_anchors", model.max_anchors, low=2, integer=True, words=(None,))
+    number(name, "tol", model.tol, low=0)
+    number(name, "validation_fraction", model.validation_fraction, low=0, strict=True, high=1)
+    number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
+    _check_objects(name, model)
+    _check_device(name, model)
+
+
+def _check_loss(owner: str, loss: Any) -> None:
+    """Raise ValueError unless `loss` is a known name or an object that works."""
+    if isinstance(loss, str | type) or not losses.is_loss(loss):  # a class is not a loss yet
+        also = " or an object with value(), derivative() and curvature()"
+        checks.check_word(owner, "loss", loss, losses.LOSSES, also=also)
+        return
+    own = losses.CheckedLoss(loss)
+    try:
+        for method in (own.value, own.derivative, own.curvature):
+            method(np.array([-1.0, 0.5]))
+    except ValueError as error:
+        raise ValueError(f"The 'loss' parameter of {owner}: {error}") from None
+
+
+def _check_device(owner: str, model: Any) -> None:
+    """Raise ValueError or DeviceError for a device that a fit cannot run on."""
+    checks.check_device(owner, model.device)
+    if model.device == "cpu":
+        return
+    if not isinstance(model.loss, str):
+        raise ValueError(
+            f"The 'loss' parameter of {owner} must be one of {', '.join(losses.LOSSES)} with "
+            f"device={model.device!r}. Got {model.loss!r}: a loss of your own needs device='cpu'."
+        )
+    runtime.get_device(model.device)  # raises where there is none, before any work
+
+
+def _check_objects(owner: str, model: Any) -> None:
+    """Raise ValueError for what is not a function, a number of threads or a path."""
+    if model.callback is not None and not callable(model.callback):
+        raise checks.ParameterError(owner, "callback", "a callable", repr(model.callback), " or None")
+    n_jobs = model.n_jobs
+    is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):
+        wanted = f"an int other than 0, up to {MOST_JOBS}"
+        raise checks.ParameterError(owner, "n_jobs", wanted, f"{n_jobs!r:.80}", ", or None")
+    if not isinstance(model.checkpoint, str | os.PathLike | None) or model.checkpoint == "":
+        wanted = "the path of a file"
+        raise checks.ParameterError(
+            owner, "checkpoint", wanted, repr(model.checkpoint), ", or None"
+        )

@@ -7,30 +7,25 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from . import path, saving
-from .callbacks import CallbackSupportMixin
-from .parameters import check_parameters, class_rows
-from .path_model import PathModel
+from . import arrays, fitting, saving
+from .model import SimilarityModel
 from .similarity import Similarity
 from .solver import atoms as atoms_module
-from .supervision import Supervision
 
 if TYPE_CHECKING:
     from .solver.loop import State
     from .solver.protocols import Loss
 
 
-class HDSL(CallbackSupportMixin, PathModel):
+class HDSL(SimilarityModel):
     """Similarity learning for sparse, very high-dimensional data.
 
     Learns S(x, x') = prior·⟨x, x'⟩ + xᵀMx' from comparisons "x is more like y than like z". M is a
-    convex combination of 0 and atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, and a Frank-Wolfe method adds one
-    feature pair per step. M is positive semi-definite, extremely sparse and readable. The cost
-    depends on the non-zeros of X, not on the number of features. One run is a whole path of models,
-    and stopping early is the regulariser.
+    convex combination of 0 and atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ, found by a Frank-Wolfe method. M is
+    positive semi-definite, extremely sparse and readable. The cost depends on the non-zeros of X,
+    not on the number of features. One run is a whole path of models, from none to many pairs.
 
     Parameters
     ----------
@@ -39,8 +34,11 @@ class HDSL(CallbackSupportMixin, PathModel):
         9 √n max(1, s/80) / m for n anchors that rest on s = (Σx²)² / Σx⁴ values on average, with m
         the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
-        Weight of the plain dot product under the learned part. 0 is the paper's model; "auto" is
-        1 / m, and at least 15 over the mean ‖x‖² of the anchors.
+        Weight of the plain dot product under the learned part. 0 is the paper's model. "auto" is
+        chosen on rows, or anchors of comparisons, that are held out, from 1, 2, 4, 8, 16 and 32
+        over the mean ‖x‖²: of those within one standard error of the best the largest. With labels
+        the score is by the nearest rows, and a prior that harms the search for a row by half of its
+        features is left out; with comparisons it is the share that holds. ``choice_`` has it all.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is then the
         cosine. Columns that no training row has do not count in a row's length. None, the paper's
@@ -51,13 +49,11 @@ class HDSL(CallbackSupportMixin, PathModel):
     oracle : {"ascent", "heuristic", "exact"}
         How the next atom is found: alternating maximisation from several starts, the paper's
         heuristic, or a search of all feature pairs.
-    step : {"away", "forward", "pairwise", "blended", "corrective"}
-        The kind of Frank-Wolfe step: the paper's (forward or away, whichever is steeper), forward
-        steps only, pairwise steps, lazy blended pairwise steps, or corrective steps. An iteration
-        of these adds up to some hundred atoms and changes all weights at once: it takes longer, and
-        far fewer are needed. They are made for the CPU; on a GPU they work, but slowly.
-    step_size : {"line_search", "2/(k+2)"}, default="line_search"
-        The second, the classic decreasing step, needs ``step="forward"``.
+    step : {"corrective", "away", "forward", "pairwise", "blended"}
+        The kind of Frank-Wolfe step. A corrective step adds up to some hundred atoms and changes
+        all weights at once. The others change one or two: the paper's (forward or away, whichever
+        is steeper), forward steps only, pairwise steps, or lazy blended pairwise steps. They need
+        hundreds of iterations: set `max_iter`.
     init : {"zero", "oracle", "random"}, default="zero"
         Where the path starts. "zero": at M = 0, the prior alone; weights sum to at most 1, so that
         the scale is an upper bound of what is learned. The others are the paper's domain, with
@@ -66,86 +62,53 @@ class HDSL(CallbackSupportMixin, PathModel):
     batch_size : int or None, default=None
         Number of comparisons that directions are chosen by, drawn anew in each iteration without
         replacement. None takes all.
-    objective : {"triplets", "classification"}, default="triplets"
-        What ``fit(X, y)`` compares. "triplets": rows with rows, see `mining`. "classification": the
-        mean similarity of each row to the landmarks of its class with that to the landmarks of each
-        of the 5 nearest other classes, which makes a similarity for `SimilarityClassifier`. A row
-        does not count among its own landmarks: those of a class are dealt into 10 groups, and a
-        landmark is compared with the other groups.
-    landmarks : "all", int or array-like of int, default="all"
-        Rows that stand for their classes, with ``objective="classification"``: all rows; so many in
-        all, drawn from each class by its share, at least 2; or rows of X with these numbers.
     mining : {"neighbors", "random"} or callable, default="neighbors"
         How ``fit(X, y)`` makes triplets: target neighbours times impostors by dot product, random
         ones by label, or a function (X, y, rng) -> array of shape (n_triplets, 3).
     n_targets, n_impostors : int, default=10
         Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors triplets per row.
-    class_centers : {"rows", "classes", None}, default=None
-        Whether ``fit(X, y)`` also compares each row with the mean row of its class and those of the
-        5 nearest other classes. These comparisons weigh as much in sum as those of rows: for each
-        row ("rows"), or over all rows with the same sum for each class ("classes").
-    mine_every : int or None, default=None
-        With ``mining="neighbors"``, mine neighbours again under the similarity learned so far after
-        every `mine_every` iterations, and add the new triplets. None mines once, by dot product.
-    max_iter : int, default=300
-        Largest number of iterations. Reaching it is a normal end; ``status_`` says so.
+    min_rows : int or "auto", default="auto"
+        Features that fewer rows have are not paired; they count in the dot product. "auto" is the
+        eighth root of the number of rows: 2 for 300 rows, 3 for 10,000.
+    max_anchors : int or None, default=20000
+        Most rows that ``fit(X, y)`` makes triplets of. Of more rows a sample is compared, in which
+        each class has its share. None compares all.
+    max_iter : int or "auto", default="auto"
+        Largest number of iterations. Reaching it is a normal end; ``status_`` says so. "auto" is
+        chosen with the prior: 5, 10, 15, 20 or 30, the smallest within one standard error of the
+        best. It is 20 where the prior is given.
     tol : float >= 0, default=1e-3
         Stop when the duality gap is at most this. If the oracle is not "exact", an exact search
         confirms the gap first, unless it costs more than 2e11 multiplications (minutes at worst,
-        milliseconds as a rule). Each failed check doubles the wait before the next, so a run of k
-        iterations makes at most log2(k) + 2 checks.
-    early_stopping : bool, default=False
-        Choose the model of the path by its score on validation data: of the models within one
-        standard error of the best score, the one with the most iterations. Validation data given to
-        ``fit`` turn early stopping on by themselves. Without them rows are held out to choose the
-        number of iterations, and the model is then fitted to all rows for that many. A callback or
-        an interrupt that ends the choice leaves the model chosen so far, without a refit.
-    validation_fraction : float, default=0.1
-        Share of the rows to hold out if ``fit`` is given no validation data: with labels, of each
-        class; with triplets, those of a held-out anchor validate and those without a held-out row
-        train. A warning says so where they are too few to choose by: 50 rows or 200 comparisons.
-    n_iter_no_change : int or None, default=300
-        Stop after this many iterations without a better validation score; None never does. Paths
-        are scored every 10 iterations, and after 100 whenever they are a tenth longer.
-    scoring : callable or None, default=None
-        Called as scoring(model, X_val, y_val), larger is better; y_val is the validation triplets
-        if there are no labels. Of equal scores the longest run wins. None is the share of the 10
-        nearest rows of X, by learned cosine, that have the label of a validation row, or the share
-        of comparisons that hold.
+        milliseconds as a rule). Each failed check doubles the wait before the next.
+    validation_fraction : float, default=0.3
+        Share of the rows, or of the anchors of comparisons, to hold out for a choice if ``fit`` is
+        given no validation data. Up to 1500 rows are split into 1 / validation_fraction folds, and
+        each is held out once; of more rows one part is held out.
     warm_start : bool, default=False
         Let ``fit`` continue the path of the previous fit, for up to `max_iter` more iterations with
-        the same scale and prior. With ``early_stopping=True`` rows held out choose how many more;
-        the path may have learned from these rows before, so `X_val` chooses better.
+        the same scale and prior; nothing is chosen then.
     checkpoint : str, path-like or None, default=None
         A file that the run is saved to every half minute. If it exists, left by a killed or
         interrupted process, the fit continues from it and ends in the same model, to the last bit.
         Other data or parameters than those of the saved run are refused. ``save`` deletes the file
-        when the model of a complete run is written. A function given as `mining`, `scoring` or
-        `callback` must be the same, which cannot be checked, and must not depend on its own past.
-    n_components : int or None, default=None
-        Columns of ``transform`` for the learned part: the leading eigenvectors of M, times the
-        roots of their eigenvalues. None is one column per atom, which is exact.
+        when the model of a complete run is written. A function given as `mining` or `callback` must
+        be the same, which cannot be checked, and must not depend on its own past.
     callback : callable or None, default=None
         Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
         ``atoms``, ``weights`` and ``seconds``; True stops the run.
-    random_state : int, RandomState or None, default=None
-        Source of every random choice. None takes a seed from NumPy's global state, as in
-        scikit-learn; an int leaves that state alone.
     device : {"cpu", "cuda", "cuda:1", ...}, default="cpu"
         Where neighbours are mined and the solver runs: on the processor or on a GPU, which needs
         ``hdsl[cuda]``. Both take the same path up to rounding, and a run may go on where another
         device left it. A GPU pays from some hundred thousand comparisons on.
-    storage : {"float64", "float32"}, default="float64"
-        The type in which the solver stores the values of X, at unit length where `norm` says so.
-        "float32" rounds them and takes a third less memory for X on a GPU; the CPU finds the same
-        model and saves nothing. All sums and products are float64, and so is mining.
-        `reproduce.theory.storage_bound` says how far rounding can move the objective and the gap.
+    random_state : int, RandomState or None, default=None
+        Source of every random choice. None takes a seed from NumPy's global state, as in
+        scikit-learn; an int leaves that state alone.
     n_jobs : int or None, default=None
-        Number of threads, at most NUMBA_NUM_THREADS where that is set, as in joblib's processes.
-        Results do not depend on it.
+        Number of threads. Results do not depend on it.
     verbose : int, default=0
-        1 shows a live line in a terminal or a notebook, on stderr, and elsewhere a line every 10
-        seconds; 2 makes that every second.
+        1 shows what is being done and how far it is, on stderr, and says what was chosen and why;
+        2 does it more often in a log.
     memory_limit : "auto", float or None, default="auto"
         GiB that the fit may take beyond X and the comparisons, of the GPU's memory where it runs
         there; "auto" is what is left. A fit that needs more is refused before the work, with the
@@ -159,6 +122,11 @@ class HDSL(CallbackSupportMixin, PathModel):
         Positive, with a sum of at most 1; the rest is on M = 0. The sum is 1 in the paper's domain.
     scale_, prior_ : float
         The values used.
+    choice_ : dict of str to ndarray, or None
+        What was tried: prior (inf is the plain cosine), n_iter (0 where the model starts from that
+        of the next larger prior), score on held-out data with its standard error, mean reciprocal
+        rank of known items, and which was chosen. ``pandas.DataFrame(model.choice_)`` reads it.
+        None where nothing was chosen.
     norm_ : {"l2", None}
         The value used.
     columns_ : ndarray or None
@@ -169,28 +137,24 @@ class HDSL(CallbackSupportMixin, PathModel):
         Mean loss of the comparisons.
     gap_ : float
         Duality gap of the last model. If ``gap_is_exact_``, it bounds the distance of the objective
-        from its minimum over the features that occur in X. NaN after an interrupt, or after a lazy
+        from its minimum over the features that are paired. NaN after an interrupt, or after a lazy
         blended step that did not need it.
     gap_is_exact_ : bool
     n_iter_ : int
-        Iterations that led to this model; with validation data the run went further.
+        Iterations that led to this model.
     n_triplets_ : int
         Number of comparisons.
     status_ : str
         Why the run ended: "optimal" (gap below tol, certified), "gap_not_certified" (below tol by a
         heuristic oracle, too expensive to check), "no_violation" (every comparison holds with
-        enough margin), "max_iter", "no_change" (early stopping), "callback", "interrupted", or
-        "stalled" (no step of positive size was found).
+        enough margin), "max_iter", "callback", "interrupted", or "stalled" (no step of positive
+        size was found).
     trace_ : structured ndarray, one record per model of the path
         The model after k iterations and the step that led to it: objective, gap, kind, step_size,
-        atom, n_atoms, n_features, seconds, validation_score (NaN where there is none).
-        ``pandas.DataFrame(model.trace_)`` reads it.
+        atom, n_atoms, n_features, seconds. ``pandas.DataFrame(model.trace_)`` reads it.
     corrections_ : structured ndarray
         With ``step="corrective"``, the new weight of each atom that an iteration changed: n_iter,
         i, j, sign, weight; (-1, -1, 1) is M = 0. Empty for other steps. ``at`` reads it.
-    validation_score_ : float
-        Score of this model, with early stopping. After a refit on all rows it is the score of the
-        model of the same length that chose the length, and the trace has the scores of that run.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
@@ -212,8 +176,6 @@ class HDSL(CallbackSupportMixin, PathModel):
     [0.8, 0.4, -0.8, -0.4]
     """
 
-    _learn = staticmethod(path.learn)
-
     def __init__(
         self,
         scale: float | str = "auto",
@@ -222,30 +184,22 @@ class HDSL(CallbackSupportMixin, PathModel):
         norm: str | None = "l2",
         loss: str | Loss = "smoothed_hinge",
         oracle: str = "ascent",
-        step: str = "away",
-        step_size: str = "line_search",
+        step: str = "corrective",
         init: str = "zero",
         batch_size: int | None = None,
-        objective: str = "triplets",
-        landmarks: Any = "all",
         mining: str | Callable[..., np.ndarray] = "neighbors",
         n_targets: int = 10,
         n_impostors: int = 10,
-        class_centers: str | None = None,
-        mine_every: int | None = None,
-        max_iter: int = 300,
+        min_rows: int | str = "auto",
+        max_anchors: int | None = 20_000,
+        max_iter: int | str = "auto",
         tol: float = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int | None = 300,
-        scoring: Callable[..., float] | None = None,
+        validation_fraction: float = 0.3,
         warm_start: bool = False,
         checkpoint: Any = None,
-        n_components: int | None = None,
         callback: Callable[[State], bool | None] | None = None,
-        random_state: Any = None,
         device: str = "cpu",
-        storage: str = "float64",
+        random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
         memory_limit: str | float | None = "auto",
@@ -256,29 +210,21 @@ class HDSL(CallbackSupportMixin, PathModel):
         self.loss = loss
         self.oracle = oracle
         self.step = step
-        self.step_size = step_size
         self.init = init
         self.batch_size = batch_size
-        self.objective = objective
-        self.landmarks = landmarks
         self.mining = mining
         self.n_targets = n_targets
         self.n_impostors = n_impostors
-        self.class_centers = class_centers
-        self.mine_every = mine_every
+        self.min_rows = min_rows
+        self.max_anchors = max_anchors
         self.max_iter = max_iter
         self.tol = tol
-        self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.scoring = scoring
         self.warm_start = warm_start
         self.checkpoint = checkpoint
-        self.n_components = n_components
         self.callback = callback
-        self.random_state = random_state
         self.device = device
-        self.storage = storage
+        self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.memory_limit = memory_limit
@@ -312,7 +258,7 @@ class HDSL(CallbackSupportMixin, PathModel):
             One weight per triplet or quadruplet where these are given. Otherwise one per row, for
             the triplets that it is the anchor of. Weight 0 is absence, weight 2 is repetition.
         X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
-            Rows to choose a model of the path by; needs `y_val` or `triplets_val`.
+            Rows to choose by, instead of a part of X; needs `y_val` or `triplets_val`.
         y_val : array-like of shape (n_val,), default=None
             Their labels; rows of X vote for them.
         triplets_val : array-like of int of shape (n_val, 3) or (n_val, 4), default=None
@@ -322,10 +268,13 @@ class HDSL(CallbackSupportMixin, PathModel):
         -------
         self
         """
-        return self._fit(
-            X, (X_val, y_val, triplets_val), self.warm_start,
-            y=y, triplets=triplets, quadruplets=quadruplets, sample_weight=sample_weight,
-        )  # fmt: skip
+        return fitting.learn(
+            self,
+            X,
+            _given(y, triplets, quadruplets, sample_weight),
+            (X_val, y_val, triplets_val),
+            continues=self.warm_start,
+        )
 
     def partial_fit(
         self,
@@ -340,7 +289,7 @@ class HDSL(CallbackSupportMixin, PathModel):
 
         The first call is a fit. Later calls start from the current atoms and weights, use
         ``scale_`` and ``prior_``, and minimise the loss of the comparisons that they are given:
-        pass old ones too where they should still count. There is no early stopping.
+        pass old ones too where they should still count. Nothing is chosen then.
 
         Parameters
         ----------
@@ -353,16 +302,8 @@ class HDSL(CallbackSupportMixin, PathModel):
         -------
         self
         """
-        return self._fit(
-            X, (), True,
-            y=y, triplets=triplets, quadruplets=quadruplets, sample_weight=sample_weight,
-        )  # fmt: skip
-
-    def _check_parameters(self) -> None:
-        check_parameters(self)
-
-    def _supervised(self, rows: sp.csr_array, given: dict[str, Any]) -> Supervision:
-        return Supervision.check(type(self).__name__, rows, **given, **class_rows(self))
+        given = _given(y, triplets, quadruplets, sample_weight)
+        return fitting.learn(self, X, given, continues=True)
 
     # --- what was learned ------------------------------------------------------------------------
 
@@ -396,7 +337,12 @@ class HDSL(CallbackSupportMixin, PathModel):
             or not (0 <= n_iter <= last)
         ):
             raise ValueError(f"n_iter must be an int from 0 to {last}. Got {n_iter!r}.")
-        return path.at(self, int(n_iter), path.go_to)
+        return fitting.at(self, int(n_iter))
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = dict(super().__getstate__())
+        state.pop("checkpoint_file_", None)  # the file is this object's to delete, not its copies'
+        return state
 
     # Notebooks ask for these two; scikit-learn answers with a picture of the parameters.
     @property
@@ -423,6 +369,15 @@ class HDSL(CallbackSupportMixin, PathModel):
 
     # --- files ------------------------------------------------------------------------------------
 
+    def to_arrays(self) -> Any:
+        """Return the fitted model as arrays, and what of it is no array."""
+        return arrays.model_to_arrays(self)
+
+    @classmethod
+    def from_arrays(cls, given: Any, header: Any) -> HDSL:
+        """Return the model that `to_arrays` was called on."""
+        return arrays.model_from_arrays(cls, given, header)
+
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, completely or not at all; `hdsl.load` reads it.
 
@@ -440,3 +395,12 @@ class HDSL(CallbackSupportMixin, PathModel):
             By convention ``*.hdsl``.
         """
         saving.save(self, path)
+
+
+def _given(y: Any, triplets: Any, quadruplets: Any, sample_weight: Any) -> dict[str, Any]:
+    return {
+        "y": y,
+        "triplets": triplets,
+        "quadruplets": quadruplets,
+        "sample_weight": sample_weight,
+    }

@@ -1,109 +1,394 @@
-"""LocalHDSL: one similarity for all rows, and one more per region of the space."""
+"""LocalHDSL: one similarity for all rows, and a correction per region of the space."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from . import checks, saving
+from . import checks, choosing, fitting, supervision
 from . import explain as explain_module
-from . import path as path_module
-from .arrays import centers_of, csr_from_arrays, csr_to_arrays, parts_from_arrays, parts_to_arrays
 from .explain.parts import one_row
 from .explain.tables import as_names
-from .linear import check_array
-from .local_fitting import LocalFit, go_to, learn_local
-from .local_regions import check_regions, given_regions
-from .local_similarity import Centers, LocalSimilarity, Predicted
-from .parameters import check_parameters
-from .path_model import PathModel
-from .similarity import Similarity
-from .solver import atoms as atoms_module
-from .solver.blocks import ORDERS
-from .supervision import Supervision
+from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, nested, part_of
+from .hdsl import HDSL
+from .model import SimilarityModel
+from .progress import Progress
+from .similarity import LearnedCosine, Similarity, check_result, products, row_products
+from .solver import losses
+from .solver.atoms import NOTHING, check_atoms
+from .solver.atoms import names as atom_names
+from .solver.columns import drop_unused_columns
+from .solver.protocols import Base
+from .supervision import Mining, Supervision
 
 if TYPE_CHECKING:
-    from .solver.blocks import ProductState
-    from .solver.protocols import Loss
+    from .cpu.workers import Workers
+    from .solver.loop import Result
+    from .solver.protocols import Layout
+
+#: What n_regions="auto" chooses from, the simplest first.
+CANDIDATES = (0, 2, 4, 8)
+
+#: Restarts of k-means, and its largest number of iterations.
+KMEANS: dict[str, Any] = {"n_init": 3, "max_iter": 100}
+
+#: What `regions` may be besides "kmeans".
+ALSO = ", a clusterer with fit and predict, or an array of the region of each row"
+
+#: Features that name a region.
+N_NAMED = 3
 
 
-class LocalHDSL(PathModel):
-    """HDSL with one small part more per region of the space.
+# --- regions -------------------------------------------------------------------------------------
 
-    Learns S(x, y) = prior·⟨x, y⟩ + xᵀ(M + N_r)y, where r is the region of x, the query. M and each
-    N_r are convex combinations of 0 and atoms (e_i ± e_j)(e_i ± e_j)ᵀ, with their own scales. Use
-    it where feature pairs mean different things in different parts of the data. With no regions
-    it is `HDSL`. `LocalHDSLCV` chooses their number.
+
+class Regions(Protocol):
+    """Assigns rows to regions."""
+
+    @property
+    def n_regions(self) -> int:
+        """Number of regions."""
+
+    def assign(self, X: Any) -> np.ndarray:
+        """Return the region of each row, from 0; -1 for a row of no region."""
+
+
+@dataclass(frozen=True)
+class Centers:
+    """Regions of the rows that are nearest to a center.
 
     Parameters
     ----------
-    n_regions : int >= 0, default=4
-        Number of regions that k-means makes; 0 is no regions, M alone. Other regions have their own
-        number.
-    regions : "kmeans", clusterer or array-like of int of shape (n_rows,), default="kmeans"
+    centers : csr_array of shape (n_regions, n_features)
+    """
+
+    centers: sp.csr_array
+
+    @property
+    def n_regions(self) -> int:
+        """Number of centers."""
+        return self.centers.shape[0]
+
+    def assign(self, X: Any) -> np.ndarray:
+        """Return the region of each row: that of the nearest center, the first of equals."""
+        if self.n_regions == 0:
+            return np.full(X.shape[0], -1)
+        squares = np.asarray(self.centers.multiply(self.centers).sum(axis=1)).ravel()
+        return np.argmax(2.0 * products(X, self.centers) - squares, axis=1)
+
+    def features(self, region: int) -> list[int]:
+        """Return the features that set a center apart from the others, the first ones first."""
+        (centers,), columns = drop_unused_columns(self.centers)
+        own, mean = centers[[region]].toarray().ravel(), np.asarray(centers.mean(axis=0)).ravel()
+        first = np.argsort(mean - own, kind="stable")[:N_NAMED]
+        first = first[own[first] > mean[first]]
+        return (first if columns is None else columns[first]).tolist()
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """Regions that a fitted clusterer predicts.
+
+    Parameters
+    ----------
+    clusterer : object
+        With ``predict``.
+    labels : ndarray of shape (n_regions,)
+        Its answers for the training rows, sorted; rows of any other answer have no region.
+    """
+
+    clusterer: Any
+    labels: np.ndarray
+
+    @property
+    def n_regions(self) -> int:
+        """Number of labels."""
+        return len(self.labels)
+
+    def assign(self, X: Any) -> np.ndarray:
+        """Return the region of each row, -1 for an answer that no training row has."""
+        answers = np.asarray(self.clusterer.predict(_for_clusterers(X))).ravel()
+        place = np.minimum(np.searchsorted(self.labels, answers), len(self.labels) - 1)
+        return np.where(self.labels[place] == answers, place, -1)
+
+
+def _for_clusterers(X: Any) -> Any:
+    """Return a matrix with indices of 32 bits, which clusterers of scikit-learn need."""
+    if not sp.issparse(X):
+        return X
+    if max(X.shape[1], X.nnz) > np.iinfo(np.int32).max:
+        raise ValueError(
+            f"X has {X.shape[1]} columns and {X.nnz} values, but clusterers take fewer than 2**31: "
+            "use regions='kmeans', or pass regions as an array."
+        )
+    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
+
+
+def make_regions(regions: Any, n_regions: int, X: sp.csr_array, seed: int) -> Regions:
+    """Return what assigns rows to regions.
+
+    Parameters
+    ----------
+    regions : "kmeans", clusterer or ndarray of shape (n_rows,)
+    n_regions : int
+        For k-means; 0 is no regions, whatever `regions` is.
+    X : csr_array of shape (n_rows, n_features)
+        Rows as they are compared.
+    seed : int
+        For k-means, and for a clusterer without a random state.
+    """
+    if n_regions == 0:
+        return Centers(sp.csr_array((0, X.shape[1])))
+    if hasattr(regions, "predict"):
+        clusterer = clone(regions)
+        if clusterer.get_params().get("random_state", seed) is None:
+            clusterer.set_params(random_state=seed)
+        rows = _for_clusterers(X)
+        return Predicted(clusterer, np.unique(np.asarray(clusterer.fit(rows).predict(rows))))
+    (narrow,), columns = drop_unused_columns(X)
+    if isinstance(regions, str):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # fewer distinct rows than regions
+            kmeans = KMeans(min(n_regions, X.shape[0]), random_state=seed, **KMEANS)
+            centers = sp.csr_array(kmeans.fit(_for_clusterers(narrow)).cluster_centers_)
+    else:
+        _, code = np.unique(regions, return_inverse=True)
+        share = 1.0 / np.bincount(code)[code]
+        centers = sp.csr_array((share, (code, np.arange(X.shape[0])))) @ narrow
+        centers.sort_indices()
+    indices = centers.indices if columns is None else columns[centers.indices]
+    arrays = centers.data, indices, centers.indptr
+    return Centers(sp.csr_array(arrays, shape=(centers.shape[0], X.shape[1])))
+
+
+# --- the similarity ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LocalSimilarity:
+    """One similarity that all regions share, and one more per region.
+
+    The region is that of x, the query. So S is not symmetric, and queries of one region are
+    compared by a plain `Similarity`, which `in_region` returns.
+
+    Parameters
+    ----------
+    shared : Similarity
+    local : sequence of Similarity
+        One per region, without prior, of rows that come as the shared one compares them.
+    regions : Regions
+    """
+
+    shared: Similarity
+    local: Sequence[Similarity]
+    regions: Regions
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the rows."""
+        return self.shared.n_features
+
+    def assign(self, X: Any) -> np.ndarray:
+        """Return the region of each row, -1 for none."""
+        return self.regions.assign(self.index_rows(X))
+
+    def in_region(self, region: int) -> Similarity:
+        """Return the similarity of the queries of a region; of -1, the shared one."""
+        if region < 0:
+            return self.shared
+        parts = (self.shared, self.local[region])
+        total = sum(part.scale for part in parts)
+        atoms = np.concatenate([part.atoms for part in parts])
+        weights = np.concatenate([part.weights * (part.scale / total) for part in parts])
+        atoms, place = np.unique(atoms, axis=0, return_inverse=True)
+        weights = np.bincount(place.ravel(), weights, len(atoms))
+        return replace(self.shared, atoms=atoms, weights=weights, scale=total)
+
+    def index_rows(self, X: Any) -> Any:
+        """Return rows as S compares them; their dot products with ``rewrite`` of x are S(x, y)."""
+        return self.shared.index_rows(X)
+
+    def rewrite(self, X: Any) -> Any:
+        """Return prior·X + X(M + N_r), the query side, each row by its own region."""
+        assigned = self.assign(X)
+        rows = [np.flatnonzero(assigned == region) for region in np.unique(assigned)]
+        parts = [self.in_region(int(assigned[own[0]])).rewrite(X[own]) for own in rows]
+        order = np.argsort(np.concatenate(rows), kind="stable")
+        if sp.issparse(parts[0]):
+            return sp.csr_array(sp.vstack(parts, format="csr")[order])
+        return np.concatenate(parts)[order]
+
+    @property
+    def components(self) -> sp.csr_array:
+        """Rows sqrt(λ weight_k)(e_i ± e_j): those of the shared atoms, then of each region."""
+        parts = [part.components for part in (self.shared, *self.local)]
+        return sp.csr_array(sp.vstack(parts, format="csr"))
+
+    def transform(self, X: Any) -> Any:
+        """Return rows whose dot products are S for rows of one region, and the shared S otherwise.
+
+        Columns are the atoms of each region, 0 in rows of another one, then those of the shared
+        part and sqrt(prior)·X.
+        """
+        X = self.index_rows(X)
+        assigned = self.regions.assign(X)
+        parts = []
+        for number, part in enumerate(self.local):
+            inside = (assigned == number).astype(X.dtype)[:, None]
+            Z = part.transform(X)
+            parts.append(sp.csr_array(Z.multiply(inside)) if sp.issparse(Z) else Z * inside)
+        parts.append(replace(self.shared, norm=None, columns=None).transform(X))
+        if sp.issparse(X):
+            return sp.hstack([sp.csr_array(part) for part in parts], format="csr", dtype=X.dtype)
+        return np.hstack(parts)
+
+    def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
+        """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
+        rewriter = LearnedCosine(self) if cosine else self
+        queries, rows = rewriter.rewrite(X), rewriter.index_rows(X if Y is None else Y)
+        return check_result(products(queries, rows), "The similarity")
+
+    def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
+        """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
+        rewriter = LearnedCosine(self) if cosine else self
+        scores = row_products(rewriter.rewrite(X), rewriter.index_rows(Y))
+        return check_result(scores, "The similarity")
+
+
+# --- block coordinate descent --------------------------------------------------------------------
+
+
+class _Descent:
+    """The shared part and one part per region, learned in turn; each makes the mean loss smaller.
+
+    Parameters
+    ----------
+    model : HDSL
+        Holds the parameters.
+    layout : Layout
+        Of all comparisons, sorted by anchor.
+    data : Supervision
+        The same comparisons.
+    assigned : ndarray of shape (n_rows,)
+        The region of each row, -1 for none.
+    """
+
+    def __init__(
+        self, model: HDSL, layout: Layout, data: Supervision, assigned: np.ndarray, workers: Workers
+    ) -> None:
+        self.model, self.layout = model, layout
+        self.loss = losses.checked(losses.get(model.loss))
+        region = assigned[data.compared[:, 0]]
+        n_regions = int(assigned.max(initial=-1)) + 1
+        self.inside = [region == r for r in range(n_regions)]
+        self.parts: list[Result | None] = [None] * n_regions
+        self.layouts: list[Layout | None] = []
+        for inside in self.inside:
+            part = data.with_compared(inside)
+            empty = not part.counts() or not inside.any()
+            self.layouts.append(
+                None if empty else fitting.make_layout(
+                    model, part.X, part.compared, part.compared_weights, workers
+                )
+            )  # fmt: skip
+
+    def run(
+        self, shared: Result, scales: tuple[float, float, float], n_rounds: int,
+        rng: np.random.Generator,
+    ) -> Result:  # fmt: skip
+        """Return the shared part after some rounds; `scales` are λ, that of regions, the prior."""
+        scale, local_scale, prior = scales
+        n_more = fitting.n_steps(self.model)
+        for done in range(n_rounds):
+            for r, layout in enumerate(self.layouts):
+                if layout is None:
+                    continue
+                base = Base(shared.atoms, scale * shared.weights)
+                problem = layout.problem(self.loss, local_scale, prior, base)
+                self.parts[r] = fitting.solve(
+                    self.model, problem, rng, max_iter=n_more * (done + 1), earlier=self.parts[r]
+                )
+            shared = fitting.solve(
+                self.model, self._shared_problem(scale, local_scale, prior), rng,
+                max_iter=shared.n_iter + n_more, earlier=shared,
+            )  # fmt: skip
+        return shared
+
+    def _shared_problem(self, scale: float, local_scale: float, prior: float) -> Any:
+        """Return the problem of the shared part: each comparison has the offset of its region."""
+        problem: Any = self.layout.problem(self.loss, scale, prior)
+        offset = np.array(problem.margins(*NOTHING))
+        for inside, layout, part in zip(self.inside, self.layouts, self.parts, strict=True):
+            if layout is not None and part is not None:
+                base = Base(part.atoms, local_scale * part.weights)
+                offset[inside] = layout.problem(self.loss, scale, prior, base).margins(*NOTHING)
+        problem.offset = offset
+        return problem
+
+    def local(self, local_scale: float, n_features: int) -> list[Similarity]:
+        """Return the part of each region; one without comparisons has no atoms."""
+        found = [NOTHING if part is None else (part.atoms, part.weights) for part in self.parts]
+        return [Similarity(*part, local_scale, 0.0, n_features) for part in found]
+
+
+# --- the estimator -------------------------------------------------------------------------------
+
+
+class LocalHDSL(SimilarityModel):
+    """HDSL with a correction per region of the space.
+
+    Learns S(x, y) = prior·⟨x, y⟩ + xᵀ(M + N_r)y, where r is the region of x, the query. M and each
+    N_r are convex combinations of 0 and atoms (e_i ± e_j)(e_i ± e_j)ᵀ, with their own scales. Use
+    it where feature pairs mean different things in different parts of the data. M is learned first;
+    then the parts of all regions and M again, in turn. The problem is convex, so this goes toward
+    the best of all.
+
+    Parameters
+    ----------
+    model : HDSL or None, default=None
+        Has the parameters of the fit; it is cloned. None is ``HDSL()``.
+    n_regions : int >= 0 or "auto", default="auto"
+        Number of regions that k-means makes; 0 is no regions, M alone. "auto" chooses 0, 2, 4 or 8
+        on held-out rows: the fewest within one standard error of the best. Other regions have their
+        own number.
+    regions : "kmeans", clusterer or array-like of shape (n_rows,), default="kmeans"
         How rows are assigned to regions. A clusterer is cloned, fitted to the rows as they are
         compared, and must have ``predict``; rows with an answer that no training row has are
         compared by M alone. With an array, the region of each training row, new rows have the
         region of the nearest mean.
-    scale : float > 0 or "auto", default="auto"
-        λ of M, as in `HDSL`.
     local_scale : float > 0 or "auto", default="auto"
         λ of each N_r. "auto" is scale / sqrt(number of regions), the automatic scale for as many
         anchors as a region has on average.
-    prior, norm, loss, oracle, mining, n_targets, n_impostors
-        As in `HDSL`.
-    step : {"pairwise", "away", "forward", "blended", "corrective"}, default="pairwise"
-        The kind of Frank-Wolfe step, as in `HDSL`, in one block (M or one N_r) per iteration.
-        "blended" asks the oracle in each iteration, since gaps choose the block. "corrective"
-        changes all weights of one block, and adds several atoms to it, at once.
-    order : {"largest", "cyclic"}, default="largest"
-        The block of a step: that of the largest duality gap, or each in turn.
-    max_iter : int, default=300
-        Largest number of steps in all blocks together.
-    tol : float >= 0, default=1e-3
-        Stop when the duality gap, the sum over blocks, is at most this; an exact search of every
-        block confirms it, as in `HDSL`.
-    early_stopping, validation_fraction, n_iter_no_change, scoring
-        As in `HDSL`. With labels, regions are made of the rows that train, and again of all rows
-        for the refit.
-    checkpoint : str, path-like or None, default=None
-        As in `HDSL`. Regions are part of it; those of a clusterer are made again and must be the
-        same.
-    callback : callable or None, default=None
-        Called as callback(state) before each step, with ``n_iter``, ``objective``, ``gap``,
-        ``blocks`` and ``seconds``; True stops the run.
-    random_state, n_jobs, verbose, memory_limit
-        As in `HDSL`.
+    n_rounds : int >= 1, default=2
+        How often the parts of regions, and then M, are learned in turn.
 
     Attributes
     ----------
-    atoms_, weights_ : ndarrays of shape (n_atoms, 3) and (n_atoms,)
-        Of M.
-    local_atoms_, local_weights_ : lists of ndarrays, one per region
-        Of each N_r.
-    scale_, local_scale_, prior_ : float
-        The values used.
-    n_regions_ : int
-    regions_ : hdsl.local_similarity.Centers or Predicted
+    shared_ : HDSL
+        M, with all fitted attributes of `HDSL`.
+    local_ : list of Similarity
+        Each N_r.
+    local_scale_ : float
+    regions_ : Centers or Predicted
         Assigns rows, as S compares them, to regions.
+    n_regions_ : int
     region_sizes_ : ndarray of shape (n_regions_,)
-        Training rows per region.
-    norm_, columns_, objective_, gap_, gap_is_exact_, n_iter_, n_triplets_, n_features_in_
-        As in `HDSL`.
-    corrections_ : structured ndarray
-        As in `HDSL`; the block of an iteration is in the trace.
-    status_ : str
-        As in `HDSL`.
-    trace_ : structured ndarray, one record per model of the path
-        As in `HDSL`, and ``block``: 0 for a step in M, r + 1 for a step in N_r.
-    validation_score_ : float
-        As in `HDSL`.
+        Compared training rows per region.
+    choice_ : dict of str to ndarray or None
+        With ``n_regions="auto"``, what was tried: n_regions, score, error (its standard error).
+    n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         If X has string column names.
 
@@ -117,92 +402,33 @@ class LocalHDSL(PathModel):
     Features 0 and 1 mean the same in the rows that have feature 2, and the opposite in the others.
 
     >>> import numpy as np
-    >>> from hdsl import LocalHDSL
+    >>> from hdsl import HDSL, LocalHDSL
     >>> X = np.array([[1.0, 0, 1, 0], [0, 1, 1, 0], [1, 0, 0, 1], [0, 1, 0, 1]])
     >>> triplets = [[0, 1, 2], [1, 0, 3], [2, 0, 3], [3, 1, 2]]
-    >>> model = LocalHDSL(2, regions=[0, 0, 1, 1], prior=0.0, scale=1.0, local_scale=9.0)
-    >>> S = model.fit(X, triplets=triplets).similarity(X)
-    >>> S[[0, 2]].round(1).tolist()
-    [[0.5, 0.5, -0.5, -0.5], [0.5, -0.5, 0.5, -0.5]]
+    >>> shared = HDSL(scale=1.0, prior=0.0)
+    >>> model = LocalHDSL(shared, regions=[0, 0, 1, 1], local_scale=9.0).fit(X, triplets=triplets)
+    >>> S = model.similarity(X)
+    >>> bool(S[0, 1] > S[0, 2]), bool(S[2, 0] > S[2, 3])
+    (True, True)
     """
-
-    regions_: Centers | Predicted
-    n_regions_: int
-
-    _kind_of_fit, _learn = LocalFit, staticmethod(learn_local)
-
-    # Parameters of HDSL that a product of domains does not have, as HDSL's checks read them.
-    batch_size = mine_every = n_components = class_centers = None
-    objective, landmarks = "triplets", "all"
-    step_size, init, device, storage = "line_search", "zero", "cpu", "float64"
 
     def __init__(
         self,
-        n_regions: int = 4,
+        model: HDSL | None = None,
         *,
+        n_regions: int | str = "auto",
         regions: Any = "kmeans",
-        scale: float | str = "auto",
         local_scale: float | str = "auto",
-        prior: float | str = "auto",
-        norm: str | None = "l2",
-        loss: str | Loss = "smoothed_hinge",
-        oracle: str = "ascent",
-        step: str = "pairwise",
-        order: str = "largest",
-        mining: str | Callable[..., np.ndarray] = "neighbors",
-        n_targets: int = 10,
-        n_impostors: int = 10,
-        max_iter: int = 300,
-        tol: float = 1e-3,
-        early_stopping: bool = False,
-        validation_fraction: float = 0.1,
-        n_iter_no_change: int | None = 300,
-        scoring: Callable[..., float] | None = None,
-        checkpoint: Any = None,
-        callback: Callable[[ProductState], bool | None] | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        memory_limit: str | float | None = "auto",
+        n_rounds: int = 2,
     ) -> None:
+        self.model = model
         self.n_regions = n_regions
         self.regions = regions
-        self.scale = scale
         self.local_scale = local_scale
-        self.prior = prior
-        self.norm = norm
-        self.loss = loss
-        self.oracle = oracle
-        self.step = step
-        self.order = order
-        self.mining = mining
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.max_iter = max_iter
-        self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.scoring = scoring
-        self.checkpoint = checkpoint
-        self.callback = callback
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.memory_limit = memory_limit
-
-    # --- fitting ---------------------------------------------------------------------------------
+        self.n_rounds = n_rounds
 
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        triplets: Any = None,
-        sample_weight: Any = None,
-        X_val: Any = None,
-        y_val: Any = None,
-        triplets_val: Any = None,
+        self, X: Any, y: Any = None, *, triplets: Any = None, sample_weight: Any = None
     ) -> LocalHDSL:
         """Learn the similarity from labels or triplets.
 
@@ -214,48 +440,146 @@ class LocalHDSL(PathModel):
         triplets : array-like of int of shape (n_triplets, 3), default=None
             Row numbers of X: the first is more like the second than like the third.
         sample_weight : array-like, default=None
-            One weight per triplet where these are given, otherwise one per row, for k-means too.
-        X_val, y_val, triplets_val : array-like, default=None
-            Validation data, as in ``HDSL.fit``; each row is compared by the region that it is in.
+            One weight per triplet where these are given, otherwise one per row.
 
         Returns
         -------
         self
         """
-        return self._fit(
-            X, (X_val, y_val, triplets_val), False,
-            y=y, triplets=triplets, sample_weight=sample_weight,
-        )  # fmt: skip
+        from .cpu.workers import Workers  # compiled code is loaded by the first fit
 
-    def _supervised(self, rows: sp.csr_array, given: dict[str, Any]) -> Supervision:
-        checked = Supervision.check(type(self).__name__, rows, **given)
-        return replace(checked, regions=given_regions(self.regions, rows.shape[0]))
-
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        check_parameters(self)
-        checks.check_word(name, "order", self.order, ORDERS)
-        checks.check_number(name, "n_regions", self.n_regions, low=0, integer=True)
-        checks.check_number(
-            name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",)
+        model = HDSL() if self.model is None else clone(self.model)
+        self._check_parameters(model)
+        given = {"y": y, "triplets": triplets, "sample_weight": sample_weight}
+        learned = copy(self)
+        learned.shared_ = shared = model.fit(X, **given)
+        run = fitting.prepare(model, X, given)
+        rng, n_rows = run.rng, run.data.X.shape[0]
+        regions = self.regions
+        if not isinstance(regions, str) and not hasattr(regions, "predict"):
+            regions = np.asarray(regions)
+            if len(regions) != n_rows:
+                raise ValueError(f"regions has {len(regions)} values, but X has {n_rows} rows.")
+        with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
+            n_regions = self.n_regions if isinstance(regions, str) else 1
+            learned.choice_ = None
+            if n_regions == "auto":
+                n_regions = self._choose(learned, run.data, rng, workers)
+                progress.say(f"{n_regions} regions")
+            made = make_regions(regions, n_regions, run.data.X, int(rng.integers(2**31 - 1)))
+            assigned = made.assign(run.data.X)
+            if isinstance(regions, np.ndarray):
+                _, assigned = np.unique(regions, return_inverse=True)
+            data, assigned = _compared(model, run.data, assigned, rng)
+            path = fitting.path_so_far(shared)
+            scale = self._local_scale(shared.scale_, made.n_regions)
+            descent, path = self._descend(
+                shared, data, assigned, path, (shared.scale_, scale, shared.prior_), rng, workers
+            )
+        found = fitting.Learned(
+            path, shared.scale_, shared.prior_, len(data.compared), shared.choice_
         )
-        check_regions(name, self.regions)
+        fitting.store(shared, found)
+        learned.local_ = descent.local(scale, data.X.shape[1])
+        learned.local_ += [
+            Similarity(*NOTHING, scale, 0.0, data.X.shape[1])
+            for _ in range(made.n_regions - len(learned.local_))
+        ]
+        learned.regions_, learned.n_regions_, learned.local_scale_ = made, made.n_regions, scale
+        learned.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=made.n_regions)
+        learned._take_features(shared)
+        self.__dict__ = learned.__dict__
+        return self
+
+    def _descend(
+        self, model: HDSL, data: Supervision, assigned: np.ndarray, path: Result,
+        scales: tuple[float, float, float], rng: np.random.Generator, workers: Workers,
+        layout: Layout | None = None,
+    ) -> tuple[_Descent, Result]:  # fmt: skip
+        if layout is None:
+            columns = np.unique(path.atoms[:, :2])
+            layout = fitting.make_layout(
+                model, data.X, data.compared, data.compared_weights, workers, columns
+            )
+        descent = _Descent(model, layout, data, assigned, workers)
+        if not any(part is not None for part in descent.layouts):
+            return descent, path
+        return descent, descent.run(path, scales, self.n_rounds, rng)
+
+    def _choose(
+        self, learned: LocalHDSL, data: Supervision, rng: np.random.Generator, workers: Workers
+    ) -> int:
+        """Return the number of regions that held-out rows speak for; 0 where these are too few."""
+        shared: Any = learned.shared_
+        tried: list[list[choosing.Score]] = [[] for _ in CANDIDATES]
+        for train, judge in (
+            (_sorted(part.train), part.judge)
+            for part in choosing.make_parts(shared, data, None, rng)
+        ):
+            fits = fitting.Fits(shared, train, rng, workers)
+            path = fits.solve(shared.prior_, fitting.n_steps(shared), None, None)
+            for scores, n_regions in zip(tried, CANDIDATES, strict=True):
+                made = make_regions("kmeans", n_regions, train.X, int(rng.integers(2**31 - 1)))
+                scale = self._local_scale(fits.scale, n_regions)
+                descent, found = self._descend(
+                    shared, train, made.assign(train.X), path, (fits.scale, scale, shared.prior_),
+                    rng, workers, fits.layout,
+                )  # fmt: skip
+                similarity: Any = fits.similarity(found.atoms, found.weights, shared.prior_)
+                if n_regions:
+                    local = descent.local(scale, train.X.shape[1])
+                    similarity = LocalSimilarity(similarity, local, made)
+                scores.append(judge(similarity))
+        if not tried[0]:
+            return 0
+        joined = [
+            choosing.Score(*map(np.concatenate, zip(*scores, strict=True))) for scores in tried
+        ]
+        learned.choice_ = {
+            "n_regions": np.array(CANDIDATES),
+            "score": np.array([score.units.mean() for score in joined]),
+            "error": np.array([choosing.standard_error(score.units) for score in joined]),
+        }
+        return CANDIDATES[choosing.simplest(joined, joined[0])[1]]
+
+    def _local_scale(self, scale: float, n_regions: int) -> float:
+        if self.local_scale == "auto":
+            return scale / math.sqrt(max(n_regions, 1))
+        return float(self.local_scale)
+
+    def _check_parameters(self, model: Any) -> None:
+        name, number = type(self).__name__, checks.check_number
+        number(name, "n_regions", self.n_regions, low=0, integer=True, words=("auto",))
+        number(name, "local_scale", self.local_scale, low=0, strict=True, words=("auto",))
+        number(name, "n_rounds", self.n_rounds, low=1, integer=True)
+        if getattr(model, "device", None) != "cpu" or model.init != "zero":
+            raise ValueError(
+                f"The 'model' parameter of {name} must be an HDSL with device='cpu' and "
+                f"init='zero'. Got {model!r} instead."
+            )
+        regions = self.regions
+        if regions is None or isinstance(regions, str):
+            checks.check_word(name, "regions", regions, ("kmeans",), also=ALSO)
+        elif not (hasattr(regions, "fit") and hasattr(regions, "predict")) and (
+            hasattr(regions, "fit") or np.ndim(regions) != 1
+        ):
+            raise ValueError(
+                f"The 'regions' parameter of {name} must be 'kmeans'{ALSO}. Got {regions!r}."
+            )
+
+    def _take_features(self, shared: HDSL) -> None:
+        self.n_features_in_ = shared.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(shared, "feature_names_in_"):
+            self.feature_names_in_ = shared.feature_names_in_
 
     # --- what was learned ------------------------------------------------------------------------
 
     @property
     def similarity_(self) -> LocalSimilarity:  # type: ignore[override]
         """The learned similarity as a plain value, free of the estimator."""
-        check_is_fitted(self, "local_atoms_")
-        d = self.n_features_in_
-        shared = Similarity(
-            self.atoms_, self.weights_, self.scale_, self.prior_, d, self.norm_, self.columns_
-        )
-        local = [
-            Similarity(atoms, weights, self.local_scale_, 0.0, d)
-            for atoms, weights in zip(self.local_atoms_, self.local_weights_, strict=True)
-        ]
-        return LocalSimilarity(shared, local, self.regions_)
+        check_is_fitted(self, "local_")
+        return LocalSimilarity(self.shared_.similarity_, self.local_, self.regions_)
 
     def region(self, X: Any) -> np.ndarray:
         """Return the region of each row of X, shape (n_rows,); -1 for none."""
@@ -267,113 +591,66 @@ class LocalHDSL(PathModel):
 
         Regions that have no centers are numbered.
         """
-        similarity = self.similarity_
+        check_is_fitted(self, "local_")
         names = as_names(self._feature_names(feature_names), self.n_features_in_)
-        return similarity.region_names(lambda feature: str(names[feature]))
+        return [self._region_name(r, lambda f: str(names[f])) for r in range(self.n_regions_)]
+
+    def _region_name(self, region: int, name_of: Callable[[int], str]) -> str:
+        features = self.regions_.features(region) if isinstance(self.regions_, Centers) else []
+        return ", ".join(map(name_of, features)) or f"region {region}"
 
     def matrix(self, region: int | None = None) -> Any:
         """Return M, or M + N_r of a region, as a sparse array of shape (n_features, n_features)."""
+        return self._in_region(region).matrix()
+
+    def _in_region(self, region: int | None) -> Similarity:
         similarity = self.similarity_
         if region is None:
-            return similarity.shared.matrix()
-        return similarity.of(self._check_region(region)).matrix()
-
-    def _check_region(self, region: Any) -> int:
+            return similarity.shared
         checks.check_number(type(self).__name__, "region", region, low=0, integer=True)
         if region >= self.n_regions_:
             raise ValueError(f"region is {region}, but there are {self.n_regions_} regions.")
-        return int(region)
-
-    def at(self, n_iter: int) -> LocalHDSL:
-        """Return the model as it was after `n_iter` iterations, from the trace, without a refit."""
-        check_is_fitted(self, "local_atoms_")
-        checks.check_number(type(self).__name__, "n_iter", n_iter, low=0, integer=True)
-        if n_iter >= len(self.trace_):
-            raise ValueError(
-                f"n_iter must be an int from 0 to {len(self.trace_) - 1}. Got {n_iter!r}."
-            )
-        return path_module.at(self, int(n_iter), go_to)
-
-    def transform(self, X: Any, *, region: int | None = None) -> Any:  # type: ignore[override]
-        """Return rows whose dot products are the similarity inside each region.
-
-        A row has values in the columns of its own region only, so rows of different regions are
-        compared by M alone. With `region` all rows take that region: for a query x of region r,
-        ``transform(x, region=r) @ transform(Y, region=r).T`` is S(x, y) for all rows of Y.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-        region : int, default=None
-
-        Returns
-        -------
-        array or sparse matrix, as X, of shape (n_rows, n_columns)
-            The atoms of M, those of each N_r, then sqrt(prior)·X where prior > 0.
-        """
-        similarity, X = self.similarity_, self._check(X)
-        region = None if region is None else self._check_region(region)
-        Z = similarity.transform(X, region=region)
-        return checks.as_user_sparse(Z) if sp.issparse(Z) else Z
+        return similarity.in_region(int(region))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column of ``transform``; those of N_r start with ``r:``."""
         similarity, d = self.similarity_, self.n_features_in_
-        features = self._feature_names(input_features)
-        own = as_names(features, d)
-        names = [atoms_module.names(similarity.shared.atoms, own)]
-        for number, part in enumerate(similarity.local):
-            local = [f"{number}:{name}" for name in atoms_module.names(part.atoms, own)]
-            names.append(np.array(local, dtype=object))
-        if similarity.prior > 0:
-            names.append(np.array([own[i] for i in range(d)], dtype=object))
-        return np.concatenate(names)
+        own = as_names(self._feature_names(input_features), d)
+        names = [
+            [f"{number}:{name}" for name in atom_names(part.atoms, own)]
+            for number, part in enumerate(similarity.local)
+        ]
+        shared = self.shared_.get_feature_names_out(input_features)
+        return np.concatenate([np.array(sum(names, []), dtype=object), shared])
 
-    def explain(
-        self,
-        x: Any,
-        y: Any,
-        *,
-        rather_than: Any = None,
-        by: str = "pair",
-        feature_names: Any = None,
-        top: int | None = 10,
-    ) -> explain_module.Explanation:
+    def explain(self, x: Any, y: Any, **options: Any) -> explain_module.Explanation:
         """Return the exact additive parts of S(x, y) in the region of x, or why y rather than z.
 
         Parameters and result are those of ``HDSL.explain``; the title names the region.
         """
-        similarity, rows = self.similarity_, {"x": x, "y": y, "rather_than": rather_than}
-        checked = {name: self._check(one_row(z), name) for name, z in rows.items() if z is not None}
-        names = self._feature_names(feature_names)
-        region = int(similarity.assign(checked["x"])[0])
-        found = explain_module.explain(
-            similarity.of(region), **checked, by=by, feature_names=names, top=top
-        )
+        region = int(self.region(one_row(x))[0])
+        part = copy(self.shared_)
+        similarity = self.similarity_.in_region(region)
+        part.atoms_, part.weights_ = similarity.atoms, similarity.weights
+        part.scale_ = similarity.scale
+        found = part.explain(x, y, **options)
         if region < 0:
             return found
-        where = self.region_names(feature_names)[region]
+        where = self.region_names(options.get("feature_names"))[region]
         where = where if where == f"region {region}" else f"the region of {where}"
         return replace(found, of=f"In {where}: {found.of}")
 
     def importance(
-        self,
-        X: Any = None,
-        *,
-        region: int | None = None,
-        min_rows: int = 2,
-        feature_names: Any = None,
-        top: int | None = 10,
+        self, X: Any = None, *, region: int | None = None, feature_names: Any = None, **options: Any
     ) -> explain_module.Importance:
         """Return features and feature pairs by their effect, in M or in M + N_r of a region.
 
         The other parameters and the result are those of ``HDSL.importance``.
         """
-        similarity = self.similarity_
-        part = similarity.shared if region is None else similarity.of(self._check_region(region))
+        part = self._in_region(region)
         X = None if X is None else self._check(X)
         names = self._feature_names(feature_names)
-        return explain_module.importance(part, X, min_rows=min_rows, feature_names=names, top=top)
+        return explain_module.importance(part, X, feature_names=names, **options)
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -383,47 +660,80 @@ class LocalHDSL(PathModel):
         Regions must have centers, as those of k-means and of an array have: a file holds no code,
         and so no other clusterer.
         """
-        saving.save(self, path)
+        from .saving import save  # it knows all kinds of models, this one too
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the regions as plain arrays; raise ValueError unless they have centers.
+        save(self, path)
 
-        Returns
-        -------
-        dict of str to ndarray
-            atoms with the region first, weights, local_scale, sizes, and the centers as CSR arrays.
-        """
-        check_is_fitted(self, "local_atoms_")
-        centers = centers_of(self.regions_)
-        return {
-            **parts_to_arrays(self.local_atoms_, self.local_weights_),
-            "local_scale": np.array([self.local_scale_]),
-            "sizes": np.asarray(self.region_sizes_, dtype=np.int64),
-            **csr_to_arrays(centers, "centers"),
-        }
-
-    def take_arrays(self, arrays: Mapping[str, np.ndarray]) -> None:
-        """Take what `to_arrays` returned, on a model with all other fitted attributes.
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Return what was learned as plain arrays, and what is no array.
 
         Raises
         ------
         ValueError
-            The arrays are not those of regions; the first fault is named.
+            The regions have no centers.
         """
-        d = self.n_features_in_
-        scale = float(check_array(arrays, "local_scale", "f", (1,))[0])
-        sizes = check_array(arrays, "sizes", "i", (None,)).astype(np.int64)
+        check_is_fitted(self, "local_")
+        if not isinstance(self.regions_, Centers):
+            raise ValueError(
+                f"A model file has no place for {type(self.regions_.clusterer).__name__}, which "
+                "assigns rows to regions: it holds centers, not code. Use regions='kmeans', or "
+                "pass regions as an array."
+            )
+        shared, header = self.shared_.to_arrays()
+        sizes = [len(part.weights) for part in self.local_]
+        arrays = {
+            **nested(shared=shared),
+            "ends": np.cumsum([0, *sizes]),
+            "atoms": np.concatenate([NOTHING[0], *(part.atoms for part in self.local_)]),
+            "weights": np.concatenate([NOTHING[1], *(part.weights for part in self.local_)]),
+            "sizes": np.asarray(self.region_sizes_, dtype=np.int64),
+            **csr_to_arrays(self.regions_.centers, "centers"),
+        }
+        return arrays, {"shared": header, "local_scale": float(self.local_scale_)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> LocalHDSL:
+        """Return the model that `to_arrays` was called on.
+
+        Raises
+        ------
+        ValueError
+            Arrays and header are not those of such a model; the first fault is named.
+        """
+        shared = HDSL.from_arrays(part_of(arrays, "shared"), get_value(header, "shared", dict))
+        d, scale = shared.n_features_in_, get_value(header, "local_scale", float)
         if not 0.0 < scale < math.inf:
             raise ValueError("local_scale must be a finite number > 0")
-        n = len(sizes)
-        parts = parts_from_arrays(arrays, n, d)
         centers = csr_from_arrays(arrays, "centers", d)
-        if centers.shape[0] != n:
-            raise ValueError(f"there are {centers.shape[0]} centers, but {n} sizes of regions")
-        block = self.trace_["block"] if "block" in (self.trace_.dtype.names or ()) else None
-        if block is None or block.min() < 0 or block.max() > n:
-            raise ValueError("the trace names a block that does not exist")
-        self.regions_, self.n_regions_, self.region_sizes_ = Centers(centers), n, sizes
-        self.local_scale_ = scale
-        self.local_atoms_ = [atoms for atoms, _ in parts]
-        self.local_weights_ = [weights for _, weights in parts]
+        n = centers.shape[0]
+        ends = get_array(arrays, "ends", "i", (n + 1,)).tolist()
+        atoms, weights = get_array(arrays, "atoms", "i", (None, 3)), get_array(arrays, "weights", "f")
+        if [ends[0], ends[-1]] != [0, len(atoms)] or sorted(ends) != ends:
+            raise ValueError(f"ends must rise from 0 to {len(atoms)}")
+        self = cls(clone(shared), n_regions=n)
+        self.local_ = []
+        for begin, end in pairwise(ends):
+            check_atoms(atoms[begin:end], weights[begin:end], d)
+            self.local_.append(Similarity(atoms[begin:end], weights[begin:end], scale, 0.0, d))
+        self.shared_, self.regions_, self.n_regions_ = shared, Centers(centers), n
+        self.region_sizes_ = get_array(arrays, "sizes", "i", (n,))
+        self.local_scale_, self.choice_ = scale, None
+        self._take_features(shared)
+        return self
+
+
+def _sorted(data: Supervision) -> Supervision:
+    """Return the same comparisons sorted by anchor, which is the order of layouts."""
+    return data.with_compared(np.argsort(data.compared[:, 0], kind="stable"))
+
+
+def _compared(
+    model: HDSL, data: Supervision, assigned: np.ndarray, rng: np.random.Generator
+) -> tuple[Supervision, np.ndarray]:
+    """Return rows with comparisons, sorted by anchor, and the regions of these rows."""
+    how = Mining.of(model)
+    if data.compared is None and not callable(how.mining):
+        rows = supervision.sample_rows(how, data, rng)
+        if rows is not None:
+            data, assigned = data.take(rows), assigned[rows]
+    return _sorted(supervision.compare(how._replace(max_anchors=None), data, rng)), assigned

@@ -20,7 +20,6 @@ from .solver import atoms as atoms_module
 class SimilarityModel(TransformerMixin, BaseEstimator):
     """The use of a learned similarity; how it is learned is up to the subclass."""
 
-    n_components: int | None = None
     n_features_in_: int
 
     @property
@@ -53,11 +52,10 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         Returns
         -------
         array or sparse matrix, as X, of shape (n_rows, n_atoms) or (n_rows, n_atoms + n_features)
-            The atoms' components, then sqrt(prior)·X where prior > 0. With `n_components`, that
-            many dense columns replace those of the atoms: the best approximation of M of that rank.
+            The atoms' components, then sqrt(prior)·X where prior > 0.
         """
         similarity, X = self._similarity_and(X)
-        Z = similarity.transform(X, n_components=self.n_components)
+        Z = similarity.transform(X)
         Z = unit_rows(Z) if cosine else Z
         return checks.as_user_sparse(Z) if sp.issparse(Z) else Z
 
@@ -143,18 +141,10 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         return checks.check_matrix(self, X, reset=False, name=name)
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
-        """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``.
-
-        With `n_components` the learned columns are ``hdsl0``, ``hdsl1``, …
-        """
+        """Return a name for each column of ``transform``: ``wordA+wordB`` or ``wordA-wordB``."""
         similarity, d = self.similarity_, self.n_features_in_
         features = self._feature_names(input_features)
-        if self.n_components is None:
-            own = as_names(features, d)
-            names = atoms_module.names(similarity.atoms, own)
-        else:
-            n = similarity.n_directions(self.n_components)
-            names = np.array([f"hdsl{k}" for k in range(n)], dtype=object)
+        names = atoms_module.names(similarity.atoms, as_names(features, d))
         if similarity.prior == 0:
             return names
         if features is None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import scipy.linalg
 import scipy.sparse as sp
 
 from . import checks
@@ -97,52 +96,15 @@ class Similarity:
         M = M.tocoo()
         return features[M.row], features[M.col], M.data
 
-    def directions(self, n_components: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the leading eigenvectors of M, each times the root of its eigenvalue.
-
-        M is zero outside the features of its atoms and is decomposed on these alone. The cost
-        depends on their number, not on n_features.
-
-        Parameters
-        ----------
-        n_components : int
-            Fewer come back if M has fewer atoms or features.
-
-        Returns
-        -------
-        features : ndarray of shape (n_active,)
-        directions : ndarray of shape (n_active, n_components)
-            Largest eigenvalue first; the largest entry of each direction is positive.
-        """
-        features, place = np.unique(self.atoms[:, :2], return_inverse=True)
-        atoms = np.column_stack([place.reshape(-1, 2), self.atoms[:, 2]])
-        L = atoms_module.factors(atoms, np.sqrt(self.scale * self.weights), len(features))
-        M = (L.T @ L).toarray()
-        n = self.n_directions(n_components)
-        if n == 0:  # M = 0
-            return features, np.empty((len(features), 0))
-        values, vectors = scipy.linalg.eigh(M, subset_by_index=[len(M) - n, len(M) - 1])
-        values, vectors = values[::-1], vectors[:, ::-1]
-        largest = np.abs(vectors).argmax(axis=0)
-        signs = np.sign(vectors[largest, np.arange(n)])
-        return features, vectors * (signs * np.sqrt(np.maximum(values, 0.0)))
-
-    def n_directions(self, n_components: int) -> int:
-        """Return how many of `n_components` directions exist."""
-        return min(n_components, len(self.weights), atoms_module.n_features(self.atoms))
-
-    def transform(self, X: Any, *, n_components: int | None = None) -> Any:
-        """Return rows whose dot products are the similarity: components, then sqrt(prior)·X.
-
-        With `n_components` the learned part is the projection on that many leading directions.
-        """
+    def transform(self, X: Any) -> Any:
+        """Return rows whose dot products are the similarity: components, then sqrt(prior)·X."""
         X = self.index_rows(X)
         with np.errstate(over="ignore", invalid="ignore"):
-            Z = self._transform(X, n_components)
+            Z = self._transform(X)
         return check_result(Z, "The transform of X")
 
-    def _transform(self, X: Any, n_components: int | None) -> Any:
-        learned = self._learned(X) if n_components is None else self._projected(X, n_components)
+    def _transform(self, X: Any) -> Any:
+        learned = self._learned(X)
         if self.prior == 0:
             return learned
         rest = X * X.dtype.type(np.sqrt(self.prior))
@@ -158,16 +120,6 @@ class Similarity:
         i, j, sign = self.atoms.T
         root = np.sqrt(self.scale * self.weights)
         return (X[:, i] + X[:, j] * sign.astype(X.dtype)) * root.astype(X.dtype)
-
-    def _projected(self, X: Any, n_components: int) -> np.ndarray:
-        """Return the projection of X on the leading directions of M."""
-        features, directions = self.directions(n_components)
-        if sp.issparse(X):
-            (rows, L), _ = drop_unused_columns(X, self.components)
-            active = rows[:, np.unique(L.indices)]
-        else:
-            active = X[:, features]
-        return np.asarray(active @ directions.astype(X.dtype))
 
     def rewrite(self, X: Any) -> Any:
         """Return prior·X + XM, the query side: its dot products with rows y are S(x, y).

@@ -1,25 +1,22 @@
-"""What a fit learns from: rows with labels or comparisons, checked once and split by rows."""
+"""What a fit learns from: rows with labels or comparisons, checked once, and comparisons made."""
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from . import checks
 from . import triplets as triplets_module
-from .landmarks import LandmarkMeans, draw_landmarks
-from .similarity import unit_rows
-from .triplets.rows import row_keys
 
-#: A choice by fewer held-out rows or comparisons is uncertain.
-FEW_ROWS, FEW_COMPARISONS = 50, 200
+METHODS = ("neighbors", "random")
+
+#: Rows (anchor, positive, negative) or (a, b, c, d), and one weight for each or None.
+Compared = tuple[np.ndarray, np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -29,6 +26,7 @@ class Supervision:
     Parameters
     ----------
     X : csr_array of shape (n_rows, n_features)
+        As they are compared: at unit length where the model says so.
     y : ndarray of shape (n_rows,) or None
         Labels.
     weights : ndarray of shape (n_rows,) or None
@@ -36,14 +34,6 @@ class Supervision:
     compared : ndarray of shape (n, 3) or (n, 4), or None
         Triplets or quadruplets, given or made from the labels.
     compared_weights : ndarray of shape (n,) or None
-    class_centers : {"rows", "classes"} or None
-        Whether comparisons may name the centers of classes too, as rows after those of X, and what
-        these comparisons are weighted by.
-    landmarks : "all", int, ndarray of bool of shape (n_rows,), or None
-        Rows whose means stand for their classes: all or so many, both to be drawn, or those where
-        it is True. None where rows are compared with rows.
-    regions : ndarray of shape (n_rows,) or None
-        The region of each row, where regions are given.
     """
 
     X: sp.csr_array
@@ -51,9 +41,6 @@ class Supervision:
     weights: Any = None
     compared: Any = None
     compared_weights: Any = None
-    class_centers: str | None = None
-    landmarks: Any = None
-    regions: Any = None
 
     @property
     def is_judged(self) -> bool:
@@ -63,57 +50,7 @@ class Supervision:
     @property
     def codes(self) -> np.ndarray:
         """Class numbers of the labels."""
-        _, codes = np.unique(self.y, return_inverse=True)
-        return codes
-
-    @cached_property
-    def centers(self) -> sp.csr_array:
-        """The mean row of each class, as long as its rows are in the mean; (n_classes, d)."""
-        means = sp.csr_array(self.averages @ self.X)
-        lengths = self.averages @ np.sqrt(self.X.multiply(self.X).sum(axis=1))
-        return sp.csr_array(unit_rows(means).multiply(lengths[:, None]))
-
-    @property
-    def averages(self) -> sp.csr_array:
-        """What gives the means of the classes when multiplied with the rows; (n_classes, n)."""
-        codes = self.codes
-        weights = np.ones(len(codes)) if self.weights is None else self.weights
-        total = np.bincount(codes, weights)
-        share = weights / np.where(total > 0, total, 1.0)[codes]
-        return sp.csr_array((share, (codes, np.arange(len(codes)))))
-
-    @cached_property
-    def means(self) -> LandmarkMeans:
-        """The means of the landmarks of each class; they must be drawn."""
-        return self.means_from(row_keys(self.X), lambda average: average @ self.X)
-
-    def means_from(
-        self, keys: np.ndarray, times_rows: Callable[[sp.csr_array], sp.csr_array]
-    ) -> LandmarkMeans:
-        """Return the means of landmarks of rows that are elsewhere.
-
-        `keys` are those of the rows, and `times_rows` multiplies a matrix with them.
-        """
-        average, whole, own = LandmarkMeans.plan(keys, self.codes, self.landmarks, self.weights)
-        return LandmarkMeans(sp.csr_array(times_rows(average)), whole, own)
-
-    @property
-    def rows(self) -> sp.csr_array:
-        """The rows that comparisons name: those of X, and after them those that stand for classes.
-
-        These are the means of landmarks, or the centers of classes.
-        """
-        if self.is_judged or (self.class_centers is None and self.landmarks is None):
-            return self.X
-        more = self.centers if self.landmarks is None else self.means.rows
-        return sp.vstack([self.X, more], format="csr")
-
-    def draw(self, rng: np.random.Generator) -> Supervision:
-        """Return the same with its landmarks drawn, if there are any to draw."""
-        if self.landmarks is None or getattr(self.landmarks, "dtype", None) == np.bool_:
-            return self
-        drawn = draw_landmarks(self.landmarks, self.codes, self.weights, rng)
-        return replace(self, landmarks=drawn)
+        return np.unique(self.y, return_inverse=True)[1]
 
     @classmethod
     def check(
@@ -125,28 +62,20 @@ class Supervision:
         triplets: Any = None,
         quadruplets: Any = None,
         sample_weight: Any = None,
-        class_centers: str | None = None,
-        landmarks: Any = None,
     ) -> Supervision:
         """Return what was given to ``fit``, checked; X is checked already."""
         n_rows = X.shape[0]
-        judged = triplets is not None or quadruplets is not None
-        if landmarks is not None and (judged or y is None):
-            raise ValueError(
-                f"{owner} with objective='classification' compares rows with the landmarks of "
-                "classes: pass labels, fit(X, y), or set objective='triplets'."
-            )
         if triplets is not None and quadruplets is not None:
             raise ValueError(
                 "fit takes triplets or quadruplets, but got both. A triplet (a, p, q) is the "
                 "quadruplet (a, p, a, q): pass all judgements as quadruplets."
             )
-        if judged:
-            kind = "triplet" if quadruplets is None else "quadruplet"
+        if triplets is not None or quadruplets is not None:
             if quadruplets is None:
                 compared = checks.check_triplets(triplets, n_rows)
             else:
                 compared = checks.check_quadruplets(quadruplets, n_rows)
+            kind = "triplet" if quadruplets is None else "quadruplet"
             weights = checks.check_weights(sample_weight, len(compared), kind)
             return cls(X, compared=compared, compared_weights=weights)
         if y is None:
@@ -156,28 +85,25 @@ class Supervision:
             )
         checks.check_labels(y, n_rows)
         weights = checks.check_weights(sample_weight, n_rows, "row of X")
-        of = cls(X, np.asarray(y).ravel(), weights, class_centers=class_centers)
-        if isinstance(landmarks, str | numbers.Integral | None):
-            return replace(of, landmarks=landmarks)
-        is_landmark = draw_landmarks(landmarks, of.codes, weights, np.random.default_rng(0))
-        return replace(of, landmarks=is_landmark)  # given: nothing is drawn
+        return cls(X, np.asarray(y).ravel(), weights)
 
     def check_validation(
         self, owner: Any, X_val: Any, y_val: Any, triplets_val: Any
-    ) -> Supervision:
-        """Return validation data, checked: of the same kind and with the same features."""
+    ) -> Supervision | None:
+        """Return validation data, checked, with the same features; None where none are given."""
+        given = {"X_val": X_val, "y_val": y_val, "triplets_val": triplets_val}
+        came = [name for name, value in given.items() if value is not None]
+        if not came:
+            return None
         if X_val is None or (y_val is None) == (triplets_val is None):
-            given = {"X_val": X_val, "y_val": y_val, "triplets_val": triplets_val}
-            came = [name for name, value in given.items() if value is not None]
             raise ValueError(
                 "Validation data are X_val with y_val, or X_val with triplets_val. Got "
                 f"{' and '.join(came)}."
             )
-        X_val = checks.check_matrix(owner, X_val, reset=False, name="X_val")
-        X = sp.csr_array(X_val).astype(np.float64)
+        X = sp.csr_array(checks.check_matrix(owner, X_val, reset=False, name="X_val"))
+        X = X.astype(np.float64, copy=False)
         if triplets_val is not None:
-            compared = checks.check_comparisons(triplets_val, X.shape[0])
-            return Supervision(X, compared=compared)
+            return Supervision(X, compared=checks.check_comparisons(triplets_val, X.shape[0]))
         if self.is_judged:
             raise ValueError(
                 "y_val needs labels of X to vote with, but fit was given judgements. Pass "
@@ -187,95 +113,17 @@ class Supervision:
         checks.check_one_label_per_row(y, X.shape[0], "_val")
         return Supervision(X, y)
 
-    def hold_out(
-        self, fraction: float, rng: np.random.Generator
-    ) -> tuple[Supervision, Supervision]:
-        """Return a part to train on and a part to validate on; no row is in both.
-
-        With labels, a share of each class; a class of one row trains. With judgements a share of
-        the rows is held out: comparisons without such a row train. Triplets with a held-out anchor
-        validate (a new row is compared with any others, as in use), and quadruplets with a
-        held-out row in both pairs. The rest is left out.
-        """
-        hold_out = self._hold_out_judged if self.is_judged else self._hold_out_labelled
-        train, held = hold_out(fraction, rng)
-        n, enough = (
-            (len(held.compared), FEW_COMPARISONS) if self.is_judged else (held.X.shape[0], FEW_ROWS)
-        )
-        if n < enough:
-            what = "comparisons" if self.is_judged else "rows"
-            warnings.warn(
-                f"Early stopping holds out {n} {what}, fewer than {enough}: its choice of a model "
-                "is uncertain. Pass X_val, choose by folds with HDSLCV, or use "
-                "early_stopping=False.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return train, held
-
-    def _hold_out_labelled(
-        self, fraction: float, rng: np.random.Generator
-    ) -> tuple[Supervision, Supervision]:
-        n, codes = self.X.shape[0], self.codes
-        rows = rng.permutation(n)
-        sizes = np.bincount(codes)
-        rows = rows[sizes[codes[rows]] > 1]
-        if self.weights is not None:  # a row of weight 0 counts as absent
-            rows = rows[self.weights[rows] > 0]
-        rows = rows[np.argsort(codes[rows], kind="stable")]
-        # Evenly along the classes one after the other: each gives its share.
-        steps = np.floor((np.arange(len(rows) + 1) + rng.random()) * fraction)
-        held = rows[np.diff(steps) > 0]
-        if not len(held):
-            held = rows[rng.integers(len(rows), size=1)] if len(rows) else rows
-        _, first = np.unique(codes[held], return_index=True)
-        whole = np.bincount(codes[held], minlength=len(sizes))[codes[held[first]]]
-        held = np.delete(held, first[whole == sizes[codes[held[first]]]])  # one of each trains
-        if not len(held):
-            raise ValueError(
-                "No row can be held out: every class of y has one row only, or rows of weight "
-                "0. Pass X_val and y_val."
-            )
-        return self.take(np.setdiff1d(np.arange(n), held)), self.take(np.sort(held))
-
-    def _hold_out_judged(
-        self, fraction: float, rng: np.random.Generator
-    ) -> tuple[Supervision, Supervision]:
-        n = self.X.shape[0]
-        is_held = np.zeros(n, dtype=bool)
-        is_held[rng.permutation(n)[: max(1, round(fraction * n))]] = True
-        held = is_held[self.compared]
-        if held.shape[1] == 3:
-            validates = held[:, 0]
-        else:
-            validates = held[:, :2].any(axis=1) & held[:, 2:].any(axis=1)
-        train, valid = (self._with_compared(part) for part in (~held.any(axis=1), validates))
-        if not (train.counts() and valid.counts()):
-            raise ValueError(
-                f"Holding out {is_held.sum()} of {n} rows leaves {len(train.compared)} judgements "
-                f"to train on and {len(valid.compared)} to validate on; at least one of positive "
-                "weight is needed for each. Change validation_fraction, or pass X_val and "
-                "triplets_val."
-            )
-        return train, valid
-
     def take(self, rows: np.ndarray) -> Supervision:
         """Return the rows with their labels, or with the comparisons that lie inside them."""
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
-            is_drawn = isinstance(self.landmarks, np.ndarray)
-            return replace(
-                Supervision(self.X[rows], self.y[rows], weights),
-                class_centers=self.class_centers,
-                landmarks=self.landmarks[rows] if is_drawn else self.landmarks,
-                regions=None if self.regions is None else self.regions[rows],
-            )
-        inside = np.asarray(np.isin(self.compared, rows).all(axis=1))
-        part = self._with_compared(inside)
+            return Supervision(self.X[rows], self.y[rows], weights)
+        part = self.with_compared(np.isin(self.compared, rows).all(axis=1))
         compared = triplets_module.restrict(part.compared, rows, self.X.shape[0])
         return replace(part, X=self.X[rows], compared=compared)
 
-    def _with_compared(self, chosen: np.ndarray) -> Supervision:
+    def with_compared(self, chosen: np.ndarray) -> Supervision:
+        """Return the same rows with some of the comparisons."""
         weights = None if self.compared_weights is None else self.compared_weights[chosen]
         return replace(self, compared=self.compared[chosen], compared_weights=weights)
 
@@ -285,3 +133,169 @@ class Supervision:
             (self.compared, self.compared_weights) if self.is_judged else (self.y, self.weights)
         )
         return bool(len(items) if weights is None else weights.any())
+
+
+# --- comparisons from labels ---------------------------------------------------------------------
+
+
+class Mining(NamedTuple):
+    """How comparisons are made from labels; the parameters of ``HDSL`` by these names."""
+
+    mining: str | Callable[..., np.ndarray] = "neighbors"
+    n_targets: int = 10
+    n_impostors: int = 10
+    max_anchors: int | None = None
+    n_jobs: int | None = None
+    device: str = "cpu"
+    memory_limit: float | str | None = "auto"
+
+    @classmethod
+    def of(cls, model: Any) -> Mining:
+        """Return how a model makes comparisons; what it has no parameter for is the default."""
+        given = {name: getattr(model, name) for name in cls._fields if hasattr(model, name)}
+        return cls(**given)
+
+
+def compare(how: Mining, data: Supervision, rng: np.random.Generator) -> Supervision:
+    """Return rows with comparisons: those given, or those made from the labels.
+
+    Beyond `max_anchors` rows the comparisons are of a sample of the rows, and so is the result.
+    """
+    if data.compared is not None:
+        return data
+    if not callable(how.mining):
+        data = data.take(rows) if (rows := sample_rows(how, data, rng)) is not None else data
+    made, weights = _make(how, data, rng)
+    return replace(data, compared=made, compared_weights=weights)
+
+
+def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.ndarray | None:
+    """Return the rows that are compared, sorted, where they are more than `max_anchors`.
+
+    Each class has its share of them. A class whose share is too small for its rows to have target
+    neighbours is in the sample with rows enough for that, or not at all.
+    """
+    n, limit = data.X.shape[0], how.max_anchors
+    if limit is None or n <= limit:
+        return None
+    codes = data.codes
+    size = np.bincount(codes)
+    order = np.lexsort((rng.random(n), codes))  # class by class, shuffled inside
+    rank = np.empty(n, dtype=np.int64)
+    rank[order] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
+    share = limit / n * size
+    least = np.minimum(size, how.n_targets + 1)
+    # Shares are rounded so that they add up: a running sum crosses a whole number or not.
+    classes = rng.permutation(len(size))
+    units = np.where(share < least, share / least, share)[classes]
+    crossed = np.diff(np.floor(np.cumsum(units) + rng.random()), prepend=0.0)
+    wanted = np.empty(len(size), dtype=np.int64)
+    wanted[classes] = crossed.astype(np.int64)
+    wanted = np.where(share < least, wanted * least, np.maximum(wanted, least))
+    return np.flatnonzero(rank < wanted[codes])
+
+
+def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
+    """Return comparisons of rows by their labels, and their weights."""
+    X, y, weights = data.X, data.y, data.weights
+    if callable(how.mining):
+        made = checks.check_triplets(how.mining(X, y, rng), X.shape[0])
+        return made, _of_anchors(weights, made)
+    if how.mining == "random":
+        rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+        seed = int(rng.integers(2**31 - 1))
+        n_per_row = how.n_targets * how.n_impostors
+        made = rows[triplets_module.random_triplets(y[rows], n_per_row, random_state=seed)]
+        return made, _of_anchors(weights, made)
+    # Equal rows are one point that counts several times: as neighbours of each other they would
+    # crowd out the others and say nothing.
+    codes = data.codes
+    rows, weight = triplets_module.distinct_rows(X, codes, weights)
+    _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
+    made = triplets_module.neighbor_triplets(
+        X[rows], y[rows], how.n_targets, how.n_impostors, n_jobs=how.n_jobs, device=how.device,
+        memory_limit=how.memory_limit,
+    )  # fmt: skip
+    weight = weight[made[:, 0]]
+    return rows[made], None if (weight == weight[0]).all() else weight
+
+
+def _check_not_all_equal(codes: np.ndarray, distinct: np.ndarray) -> None:
+    """Raise ValueError if no class has two rows that differ, although some have two rows."""
+    if len(codes) > len(distinct) and np.bincount(distinct).max() == 1:
+        raise ValueError(
+            "No triplet can be built: the rows of each class are equal, at unit length with "
+            "norm='l2', so no row has another one of its class to compare with. Pass triplets= to "
+            "give judgements directly."
+        )
+
+
+def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
+    """Return the weights of the triplets' anchors, which must not all be zero."""
+    if weights is None:
+        return None
+    weights = weights[triplets[:, 0]]
+    if not weights.any():
+        raise ValueError(
+            "All triplets have an anchor of weight 0: give a positive sample_weight to some row "
+            "that has a neighbour of its own class."
+        )
+    return weights
+
+
+# --- parts to learn from and parts to choose by --------------------------------------------------
+
+
+def split_rows(
+    data: Supervision, n_folds: int, rng: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return (train, held) row numbers of folds of labelled rows; each class gives its share.
+
+    A row of weight 0 is absent, and one of a class of one row always trains.
+    """
+    n, codes = data.X.shape[0], data.codes
+    present = np.ones(n, dtype=bool) if data.weights is None else data.weights > 0
+    size = np.bincount(codes[present], minlength=codes.max() + 1)
+    order = np.lexsort((rng.random(n), codes))
+    order = order[(present & (size[codes] > 1))[order]]
+    fold = np.full(n, -1)
+    fold[order] = np.arange(len(order)) % n_folds  # consecutive along the classes
+    rows = np.flatnonzero(present)
+    return [(rows[fold[rows] != k], np.flatnonzero(fold == k)) for k in range(n_folds)]
+
+
+def split_anchors(
+    data: Supervision, n_folds: int, rng: np.random.Generator
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return (train, held) masks of comparisons for folds of the rows.
+
+    Triplets with a held-out anchor are held out, and quadruplets with a held-out row in both pairs:
+    a new row is compared with any others, as in use. What names a held-out row in the pair that is
+    alike, or any in a quadruplet, is not learned from.
+    """
+    compared = data.compared
+    fold = rng.permutation(data.X.shape[0]) % n_folds
+    parts = []
+    for k in range(n_folds):
+        held = (fold == k)[compared]
+        if compared.shape[1] == 3:
+            parts.append((~held[:, :2].any(axis=1), held[:, 0]))
+        else:
+            validates = held[:, :2].any(axis=1) & held[:, 2:].any(axis=1)
+            parts.append((~held.any(axis=1), validates))
+    return parts
+
+
+def warn_of_lengths(X: sp.csr_array) -> None:
+    """Warn of rows of very different length that are compared as they are."""
+    squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    low, high = np.sqrt(np.percentile(squares[squares > 0], [5, 95]))
+    if high > SPREAD * low:
+        checks.warn(
+            f"Rows differ in length: 5 % are shorter than {low:.3g} and 5 % longer than "
+            f"{high:.3g}. Long rows then look similar to everything: use norm='l2', or scale X."
+        )
+
+
+#: Rows differ in length if the 95th percentile is this many times the 5th.
+SPREAD = 3.0

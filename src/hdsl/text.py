@@ -1,29 +1,46 @@
-"""Texts as TF-IDF rows, and the documents that a model file holds beside the model."""
+"""Texts as TF-IDF rows, and documents with a model that takes texts.
+
+Nothing here needs scikit-learn, whose import takes longer than a search.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.feature_extraction.text import TfidfVectorizer
+from scipy.special import expit
 
 from . import checks
-from .files.model import CLASS_SCORES, read_model
-from .solver.snapshot import part_of
+from .arrays import similarity_from_arrays
+from .files.container import Arrays
+from .files.tables import (
+    check_columns,
+    csr_from_arrays,
+    csr_to_arrays,
+    get_array,
+    get_strings,
+    get_value,
+    nested,
+    pack_strings,
+    pack_values,
+    part_of,
+    unpack_values,
+)
+from .similarity import LearnedCosine, unit_rows
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
 
-#: The part of a row: training, choice of the model on the path, or test.
-TRAIN, VALIDATION, TEST = 0, 1, 2
+#: The part of a row: learned from, or held out to measure by.
+TRAIN, TEST = 0, 1
 
-#: What there is one of per row, and keys of a model file that are not the name here.
-_PER_ROW = ("labels", "texts", "ids", "part")
-_KEYS = {"idf": "count_idf"}
+#: As `ClassScores` squashes scores.
+STEEPNESS = 3.0
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
@@ -31,15 +48,8 @@ _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 # --- texts to rows -------------------------------------------------------------------------------
 
 
-def make_vectorizer(
-    tokens: str = "words",
-    *,
-    ngrams: int = 1,
-    stop_words: str = "english",
-    min_df: int | float = 1,
-    max_df: int | float = 1.0,
-) -> TfidfVectorizer:
-    """Return a TF-IDF vectorizer of texts: logarithmic counts, rows of length 1.
+class Words:
+    """TF-IDF rows of texts: logarithmic counts times weights of words, rows of length 1.
 
     Parameters
     ----------
@@ -48,45 +58,132 @@ def make_vectorizer(
         has only letters, and ``camelCase`` and ``snake_case`` are two words each.
     ngrams : int, default=1
         Longest sequence of consecutive words that is a feature.
-    stop_words : {"english", "none"}, default="english"
+    stop_words : {"english", "none"} or list of str, default="english"
         Words to leave out before n-grams are made.
     min_df, max_df : int or float
         Fewest and most documents that contain a word, as a number or as a share.
 
-    Returns
-    -------
-    TfidfVectorizer
+    Attributes
+    ----------
+    names : ndarray of shape (n_features,)
+        The words, sorted.
+    idf : ndarray of shape (n_features,)
+        1 + ln((1 + n) / (1 + n_w)) for a word in n_w of n documents.
 
     Examples
     --------
-    >>> vectorizer = make_vectorizer("identifiers", ngrams=2)
-    >>> vectorizer.fit(["call readLine or read_all"]).get_feature_names_out().tolist()
+    >>> Words("identifiers", ngrams=2).fit(["call readLine or read_all"]).names.tolist()
     ['line', 'line read', 'read', 'read line']
     """
-    checks.check_word("make_vectorizer", "tokens", tokens, TOKENS)
-    checks.check_word("make_vectorizer", "stop_words", stop_words, STOP_WORDS)
-    checks.check_number("make_vectorizer", "ngrams", ngrams, low=1, integer=True)
-    split = tokens == "identifiers"
-    return TfidfVectorizer(
-        preprocessor=split_identifiers if split else None,
-        token_pattern=r"(?u)[^\W\d_]{2,}" if split else r"(?u)\b\w\w+\b",
-        ngram_range=(1, int(ngrams)),
-        stop_words=None if stop_words == "none" else stop_words,
-        min_df=min_df,
-        max_df=max_df,
-        sublinear_tf=True,
-    )
 
+    def __init__(
+        self,
+        tokens: str = "words",
+        *,
+        ngrams: int = 1,
+        stop_words: str | Sequence[str] = "english",
+        min_df: int | float = 1,
+        max_df: int | float = 1.0,
+    ) -> None:
+        checks.check_word("Words", "tokens", tokens, TOKENS)
+        checks.check_number("Words", "ngrams", ngrams, low=1, integer=True)
+        if isinstance(stop_words, str):
+            checks.check_word("Words", "stop_words", stop_words, STOP_WORDS)
+        self.tokens, self.ngrams, self.stop_words = tokens, int(ngrams), stop_words
+        self.min_df, self.max_df = min_df, max_df
+        self.names = np.empty(0, dtype=object)
+        self.idf = np.empty(0)
+        self._index: dict[str, int] = {}
+        self._left_out: frozenset[str] | None = None
+        pattern = r"[^\W\d_]{2,}" if tokens == "identifiers" else r"\b\w\w+\b"
+        self._find = re.compile(pattern).findall
 
-def split_identifiers(text: str) -> str:
-    """Return a text in lower case with identifiers split into words.
+    def split(self, text: str) -> list[str]:
+        """Return the words of a text, without those that are left out."""
+        if self._left_out is None:
+            self._left_out = frozenset(self._stop_words())
+        text = _WORD_BREAK.sub(" ", text) if self.tokens == "identifiers" else text
+        return [word for word in self._find(text.lower()) if word not in self._left_out]
 
-    Examples
-    --------
-    >>> split_identifiers("HTTPServer.handle_request")
-    'http server.handle request'
-    """
-    return _WORD_BREAK.sub(" ", text).lower()
+    def _stop_words(self) -> Iterable[str]:
+        if self.stop_words == "none":
+            return ()
+        if self.stop_words != "english":
+            return self.stop_words
+        from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+        return ENGLISH_STOP_WORDS
+
+    def _terms(self, words: list[str]) -> Iterable[str]:
+        """Yield words and sequences of words."""
+        yield from words
+        for n in range(2, self.ngrams + 1):
+            for k in range(len(words) - n + 1):
+                yield " ".join(words[k : k + n])
+
+    def unknown(self, text: str) -> list[str]:
+        """Return the words of a text that no row has a column for, each once."""
+        return [word for word in dict.fromkeys(self.split(text)) if word not in self._index]
+
+    def fit(self, texts: Iterable[str]) -> Words:
+        """Learn the words and their weights; raise ValueError where none is left."""
+        index: dict[str, int] = {}
+        counts = self._count(texts, index, grow=True)
+        n = counts.shape[0]
+        n_with = np.bincount(counts.indices, minlength=len(index))
+        low, high = (
+            share * n if isinstance(share, float) else share for share in (self.min_df, self.max_df)
+        )
+        names = np.array(list(index), dtype=object)[(n_with >= low) & (n_with <= high)]
+        if not len(names):
+            raise ValueError(f"no word is in {low:g} to {high:g} of the {n} texts")
+        self._set(np.sort(names), np.empty(0))
+        n_with = np.array([n_with[index[name]] for name in self.names])
+        self.idf = 1 + np.log((1 + n) / (1 + n_with))
+        return self
+
+    def transform(self, texts: Iterable[str]) -> sp.csr_array:
+        """Return texts as rows; words that are not known are ignored."""
+        return unit_rows(weigh_counts(self._count(texts, self._index, grow=False), self.idf))
+
+    def _set(self, names: np.ndarray, idf: np.ndarray) -> None:
+        self.names, self.idf = names, idf
+        self._index = {name: k for k, name in enumerate(names.tolist())}
+
+    def _count(self, texts: Iterable[str], index: dict[str, int], *, grow: bool) -> sp.csr_array:
+        """Return how often each text has each term."""
+        indices, ends = array("q"), array("q", [0])
+        for text in texts:
+            for term in self._terms(self.split(text)):
+                place = index.setdefault(term, len(index)) if grow else index.get(term, -1)
+                if place >= 0:
+                    indices.append(place)
+            ends.append(len(indices))
+        shape = len(ends) - 1, max(len(index), 1)
+        kind = np.int32 if max(*shape, len(indices)) <= checks.INDEX_LIMIT else np.int64
+        at, indptr = np.array(indices, dtype=kind), np.array(ends, dtype=kind)
+        return checks.canonical(sp.csr_array((np.ones(len(at)), at, indptr), shape=shape))
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
+        self.split("")
+        arrays = nested(names=pack_strings(self.names.tolist())) | {"idf": self.idf}
+        header = {"tokens": self.tokens, "ngrams": self.ngrams}
+        return arrays, {**header, "stop_words": sorted(self._left_out or ())}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Words:
+        """Return the words that `to_arrays` was called on; raise ValueError if damaged."""
+        stop_words = get_value(header, "stop_words", list)
+        if not all(isinstance(word, str) for word in stop_words):
+            raise ValueError("stop words are not words")
+        tokens, ngrams = get_value(header, "tokens", str), get_value(header, "ngrams", int)
+        words = cls(tokens, ngrams=min(ngrams, 100), stop_words=stop_words)
+        names = get_strings(arrays, "names")
+        words._set(names, get_array(arrays, "idf", "f", (len(names),)))
+        if len(words._index) < len(names):
+            raise ValueError("a word is in the vocabulary twice")
+        return words
 
 
 # --- counts to rows ------------------------------------------------------------------------------
@@ -128,51 +225,34 @@ def weigh_counts(X: sp.csr_array, idf: np.ndarray) -> sp.csr_array:
 
 
 @dataclass(frozen=True, eq=False)
-class Collection:
-    """Documents as rows, and the vectorizer that made them; each part may be missing.
+class Documents:
+    """Rows and what is known of them; each part may be missing.
 
     Parameters
     ----------
     X : csr_array of shape (n_rows, n_features)
-    labels : ndarray of shape (n_rows,)
-        Numbers or strings.
-    texts : ndarray of shape (n_rows,)
+        Without class scores.
+    labels, texts, ids : ndarray of shape (n_rows,)
     part : ndarray of shape (n_rows,)
-        TRAIN, VALIDATION or TEST.
-    vectorizer : TfidfVectorizer
-        From `make_vectorizer`, fitted.
-    columns : dict of str to str
-        Names of the columns "text" and "label" in the table of the documents.
-    ids : ndarray of shape (n_rows,)
-        The user's name of each document.
+        TRAIN or TEST.
     idf : ndarray of shape (n_features,)
         For rows that were counts: `weigh_counts` made X with it.
     judgements : ndarray of shape (n, 3) or (n, 4)
         Triplets or quadruplets that were held out.
     judgement_weights : ndarray of shape (n,)
-    choice : ndarray of shape (n, 2)
-        Iterations and validation scores of the run that chose the number of iterations.
-    verdict : str
-        Of the comparison with the cosine on rows held out, as in `ErrorComparison`.
+    facts : dict
+        What was measured, and the names of the columns of a table.
     """
 
     X: Any = None
     labels: Any = None
     texts: Any = None
-    part: Any = None
-    vectorizer: Any = None
-    columns: Mapping[str, str] | None = None
     ids: Any = None
+    part: Any = None
     idf: Any = None
     judgements: Any = None
     judgement_weights: Any = None
-    verdict: str | None = None
-    choice: Any = None
-
-    @property
-    def idf_of_features(self) -> np.ndarray | None:
-        """The TF-IDF weights of words or of counts, if there are any."""
-        return self.idf if self.vectorizer is None else self.vectorizer.idf_
+    facts: dict[str, Any] = field(default_factory=dict)
 
     @property
     def n_rows(self) -> int:
@@ -180,165 +260,411 @@ class Collection:
         return 0 if self.X is None else self.X.shape[0]
 
     @property
-    def row_name(self) -> str:
-        """What a row is called: a document if it is a text."""
-        return "row" if self.texts is None else "document"
+    def is_new(self) -> np.ndarray:
+        """Which rows were held out."""
+        return np.zeros(self.n_rows, dtype=bool) if self.part is None else self.part == TEST
 
-    @property
-    def feature_names(self) -> np.ndarray | None:
-        """The words, one per feature."""
-        return None if self.vectorizer is None else self.vectorizer.get_feature_names_out()
-
-    def rows_of(self, texts: Sequence[str] | np.ndarray) -> sp.csr_array:
-        """Return texts as rows; words outside the vocabulary are ignored."""
-        if self.vectorizer is None:
-            raise ValueError(
-                "The model was not learned from texts, so it has no words: give row numbers."
-            )
-        return checks.canonical(self.vectorizer.transform(texts))
-
-    def to_extra(self) -> dict[str, Any]:
-        """Return what `write_model` takes as "extra"."""
-        extra: dict[str, Any] = {"columns": dict(self.columns or {})}
-        if self.vectorizer is not None:
-            split = self.vectorizer.preprocessor is not None
-            extra["vectorizer"] = {
-                "tokens": "identifiers" if split else "words",
-                "ngrams": self.vectorizer.ngram_range[1],
-                "stop_words": self.vectorizer.stop_words or "none",
-            }
-            extra["vocabulary"] = self.vectorizer.get_feature_names_out()
-            extra["idf"] = self.vectorizer.idf_
-        if self.X is not None:
-            for name in ("indptr", "indices", "data"):
-                extra[f"rows_{name}"] = getattr(self.X, name)
-        for name in ("idf", "judgements", "judgement_weights", "verdict", "choice"):
-            if getattr(self, name) is not None:
-                extra[_KEYS.get(name, name)] = getattr(self, name)
-        for name in _PER_ROW:
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return all of it as arrays, and what is no array."""
+        arrays = {} if self.X is None else csr_to_arrays(self.X, "X")
+        for name in (part.name for part in fields(self)):
             value = getattr(self, name)
-            if value is not None:
-                strings = value.dtype.kind in "OUS"
-                extra[name] = np.array([str(v) for v in value], dtype=object) if strings else value
-        return extra
+            if isinstance(value, np.ndarray) and value.ndim == 1:
+                arrays |= pack_values(name, value)
+            elif isinstance(value, np.ndarray):
+                arrays[name] = value
+        return arrays, self.facts
 
     @classmethod
-    def from_extra(cls, extra: Mapping[str, Any], n_features: int) -> Collection:
-        """Return the documents in a model file; raise ValueError if they are damaged."""
-        columns = extra.get("columns", {})
-        if not isinstance(columns, dict) or not all(isinstance(c, str) for c in columns.values()):
-            raise ValueError("columns are not names")
-        vectorizer = _vectorizer(extra, n_features) if "vectorizer" in extra else None
-        found = {name: extra.get(name) for name in _PER_ROW}
-        more: dict[str, Any] = {"vectorizer": vectorizer, "columns": columns}
-        more |= {"idf": _idf(extra, n_features), "verdict": _verdict(extra)}
-        more["choice"] = _choice(extra)
-        if "rows_data" not in extra:
-            return cls(**more)
-        X = _rows(extra, n_features)
-        more |= _judgements(extra, X.shape[0])
-        for name, value in found.items():
-            if value is None:
-                continue
-            good = isinstance(value, np.ndarray) and value.shape == (X.shape[0],)
-            kinds = {"labels": "biufO", "texts": "O", "ids": "biufO", "part": "i"}[name]
-            if not good or value.dtype.kind not in kinds:
-                raise ValueError(f"{name} must be a vector with one entry per row")
-        return cls(X, **found, **more)
+    def from_arrays(
+        cls, arrays: Mapping[str, np.ndarray], facts: dict[str, Any], n_features: int
+    ) -> Documents:
+        """Return what `to_arrays` was called on; raise ValueError if it is damaged."""
+        there = {name.partition(".")[0] for name in arrays}
+        found: dict[str, Any] = {"facts": facts}
+        if "idf" in there:
+            found["idf"] = get_array(arrays, "idf", "f", (n_features,))
+        if "X" not in there:
+            return cls(**found)
+        found["X"] = checks.canonical(csr_from_arrays(arrays, "X", n_features))
+        n_rows = found["X"].shape[0]
+        for name in there & {"labels", "texts", "ids", "part"}:
+            found[name] = unpack_values(arrays, name, n_rows)
+        if "texts" in there and found["texts"].dtype.kind != "O":
+            raise ValueError("texts must be strings")
+        if "judgements" in there:
+            judged = get_array(arrays, "judgements", "i")
+            found["judgements"] = checks.check_comparisons(judged, n_rows)
+            weights = arrays.get("judgement_weights")
+            found["judgement_weights"] = checks.check_weights(weights, len(judged), "judgement")
+        return cls(**found)
 
 
-def load_collection(path: Any) -> Collection:
-    """Return the documents in a model file; nothing in the file is executed.
+class Scored:
+    """A learned similarity over rows, with class scores beside them or without.
+
+    ``rewrite`` and ``index_rows`` take rows without scores, so a model with scores is compared
+    with the cosine of the rows as they are.
 
     Parameters
     ----------
-    path : str or path-like
-
-    Returns
-    -------
-    Collection
-        Empty if the file has no documents. The rows are without class scores.
+    similarity : Similarity or LocalSimilarity
+    scores : object with ``transform``, ``classes_`` and ``n_features_in_``, default=None
     """
-    state = read_model(path)
-    extra = state["extra"]
-    n_scores = np.size(part_of(extra, CLASS_SCORES).get("classes", ()))
-    try:
-        return Collection.from_extra(extra, state["n_features_in"] - n_scores)
-    except ValueError as error:
-        raise ValueError(
-            f"Cannot load the documents of {str(path)!r}: {error}. The file is damaged: copy it "
-            "again, or save the model anew."
-        ) from None
+
+    def __init__(self, similarity: Any, scores: Any = None) -> None:
+        self.similarity, self.scores = similarity, scores
+
+    @property
+    def n_scores(self) -> int:
+        """The number of class scores beside a row."""
+        return 0 if self.scores is None else len(self.scores.classes_)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features of a row without scores."""
+        return int(self.similarity.n_features) - self.n_scores
+
+    def rows(self, X: Any) -> sp.csr_array:
+        """Return rows as the model was learned on, with their class scores."""
+        return X if self.scores is None else sp.csr_array(self.scores.transform(X))
+
+    def names(self, names: np.ndarray | None) -> np.ndarray | None:
+        """Return the names of the features, then ``class:LABEL`` for each score."""
+        if self.scores is None:
+            return names
+        known = [f"x{k}" for k in range(self.n_features)] if names is None else names.tolist()
+        return np.array([*known, *(f"class:{label}" for label in self.scores.classes_)], object)
+
+    def rewrite(self, X: Any) -> Any:
+        """Return the query side of the learned similarity."""
+        return self.similarity.rewrite(self.rows(X))
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the other side."""
+        return self.similarity.index_rows(self.rows(X))
 
 
-def _rows(extra: Mapping[str, Any], n_features: int) -> sp.csr_array:
-    parts: list[Any] = [extra.get(f"rows_{name}") for name in ("data", "indices", "indptr")]
-    for array, kind in zip(parts, "fii", strict=True):
-        if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind != kind:
-            raise ValueError("the rows are not vectors of values and indices")
-    if not len(parts[2]):
-        raise ValueError("the row pointers are missing")
-    X = sp.csr_array(tuple(parts), shape=(len(parts[2]) - 1, n_features), dtype=np.float64)
-    checks.check_structure(X)
-    checks.check_finite(X, "the rows")
-    return checks.canonical(X)
+class PlainScores:
+    """The class scores of a file, as `ClassScores` gives them, without scikit-learn.
+
+    Parameters
+    ----------
+    arrays : dict of str to ndarray
+    header : dict
+        Of a `ClassScores` in a file.
+    """
+
+    def __init__(self, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
+        self.classes_ = unpack_values(arrays, "classes")
+        self.n_features_in_ = get_value(header, "n_features", int)
+        self.columns_ = get_array(arrays, "columns", "i") if "columns" in arrays else None
+        if self.columns_ is not None:
+            check_columns(self.columns_, self.n_features_in_)
+        n_classes = len(self.classes_)
+        self._coef = get_array(arrays, "coef", "f", (1 if n_classes == 2 else n_classes, None))
+        self._intercept = get_array(arrays, "intercept", "f", (len(self._coef),))
+        self._weight, self._n_scores = get_value(header, "weight", float), header.get("n_scores")
+        n_seen = self.n_features_in_ if self.columns_ is None else len(self.columns_)
+        if n_classes < 2 or self._coef.shape[1] not in (n_seen, self.n_features_in_):
+            raise ValueError("the weights of the class scores have the wrong shape")
+        if self._n_scores is not None and not get_value(header, "n_scores", int) > 0:
+            raise ValueError("n_scores must be positive")
+
+    def transform(self, X: sp.csr_array) -> sp.csr_array:
+        """Return rows at unit length with the class scores beside them."""
+        rows = unit_rows(X, self.columns_)
+        is_wide = self._coef.shape[1] != self.n_features_in_
+        values = np.asarray((rows[:, self.columns_] if is_wide else rows) @ self._coef.T)
+        values = values + self._intercept
+        if values.shape[1] == 1:
+            values = np.hstack([-values, values])
+        scores = np.square(expit(STEEPNESS * values))
+        if self._n_scores is not None and self._n_scores < scores.shape[1]:
+            low = np.argsort(-scores, axis=1, kind="stable")[:, self._n_scores :]
+            np.put_along_axis(scores, low, 0.0, axis=1)
+        scores = sp.csr_array(self._weight * unit_rows(scores))
+        return sp.csr_array(sp.hstack([rows, scores], format="csr"))
 
 
-def _idf(extra: Mapping[str, Any], n_features: int) -> np.ndarray | None:
-    idf: Any = extra.get(_KEYS["idf"])
-    if idf is None:
-        return None
-    if not isinstance(idf, np.ndarray) or idf.shape != (n_features,) or idf.dtype.kind != "f":
-        raise ValueError("the weights of counts must be a vector with one entry per feature")
-    if not np.isfinite(idf).all():
-        raise ValueError("the weights of counts must be finite")
-    return idf
+class Collection:
+    """Documents with a learned similarity: takes texts, searches, and says why.
+
+    ``hdsl.load`` returns it for a file of ``hdsl fit``.
+
+    Parameters
+    ----------
+    model : HDSL, LocalHDSL or Pipeline
+        Fitted; a pipeline has `ClassScores` first.
+    words : Words, default=None
+        What made rows of texts; None for rows of numbers.
+    documents : Documents, default=None
+
+    Attributes
+    ----------
+    model : HDSL, LocalHDSL or Pipeline
+    words : Words or None
+    documents : Documents
+    """
+
+    def __init__(
+        self, model: Any, words: Words | None = None, documents: Documents | None = None
+    ) -> None:
+        self._model = model
+        self._saved: tuple[Arrays, dict[str, Any]] | None = None
+        self._scored: Scored | None = None
+        self.words = words
+        self.documents = documents or Documents()
+
+    @property
+    def model(self) -> Any:
+        """The fitted model, as scikit-learn has it."""
+        if self._model is None:
+            from . import saving
+
+            assert self._saved is not None
+            self._model = saving.from_arrays(*self._saved)
+        return self._model
+
+    @property
+    def learned(self) -> Any:
+        """The fitted model without class scores before it."""
+        return self.model[-1] if hasattr(self.model, "steps") else self.model
+
+    @property
+    def scored(self) -> Scored:
+        """The learned similarity of rows."""
+        if self._scored is None:
+            self._scored = self._plain() or Scored(
+                self.learned.similarity_, self.model[0] if hasattr(self.model, "steps") else None
+            )
+        return self._scored
+
+    def _plain(self) -> Scored | None:
+        """Return the similarity of a file without loading scikit-learn, None for other kinds."""
+        arrays, header = self._saved or ({}, {})
+        if header.get("kind") == "HDSL":
+            return Scored(similarity_from_arrays(arrays, header))
+        steps = header.get("steps")
+        kinds = [step[1].get("kind") for step in steps] if isinstance(steps, list) else []
+        if kinds != ["ClassScores", "HDSL"]:
+            return None
+        scores = PlainScores(part_of(arrays, "0"), steps[0][1])
+        found = Scored(similarity_from_arrays(part_of(arrays, "1"), steps[1][1]), scores)
+        if found.n_features != scores.n_features_in_:
+            raise ValueError("the class scores and the model have other features")
+        return found
+
+    @property
+    def feature_names(self) -> np.ndarray | None:
+        """The words, one per feature of a row; None where they have no names."""
+        return None if self.words is None else self.words.names
+
+    # --- use --------------------------------------------------------------------------------------
+
+    def rows_of(self, texts: Iterable[str]) -> sp.csr_array:
+        """Return texts as rows; words that are not known are ignored (see `unknown_words`)."""
+        if self.words is None:
+            raise ValueError(
+                "The model was not learned from texts, so it has no words: give row numbers."
+            )
+        return self.words.transform(texts)
+
+    def unknown_words(self, text: str) -> list[str]:
+        """Return the words of a text that the model does not know, and so does not search for."""
+        return [] if self.words is None else self.words.unknown(text)
+
+    def known_share(self, text: str) -> float:
+        """Return which share of the words of a text is known: what a score rests on."""
+        if self.words is None:
+            return 1.0
+        n_words = len(set(self.words.split(text)))
+        return 1.0 - len(self.words.unknown(text)) / n_words if n_words else 0.0
+
+    def row_number(self, name: Any) -> int:
+        """Return the row of a document by its id, or by its number where there are no ids."""
+        documents = self.documents
+        if documents.X is None:
+            raise ValueError("The model has no documents: give texts instead of rows.")
+        if documents.ids is not None:
+            found = np.flatnonzero([str(value) == str(name) for value in documents.ids.tolist()])
+            if len(found):
+                return int(found[0])
+        if not str(name).isdecimal() or int(str(name)[:18]) >= documents.n_rows:
+            ids = "" if documents.ids is None else ", or by their ids"
+            raise ValueError(
+                f"There is no document {str(name)[:60]!r}: the model has {documents.n_rows:,}, "
+                f"numbered from 0{ids}."
+            )
+        return int(name)
+
+    def row_of(self, given: Any) -> sp.csr_array:
+        """Return one row: of a document by id or number, else of a text."""
+        try:
+            return self.documents.X[[self.row_number(given)]]
+        except (ValueError, TypeError):
+            if self.words is None or not isinstance(given, str) or given.isdecimal():
+                raise
+        row = self.rows_of([given])
+        if not row.nnz:
+            raise ValueError(f"The model knows none of the words of {given[:60]!r}: try others.")
+        return row
+
+    def search(
+        self, query: Any, k: int = 5, *, why: int = 4, row: Any = None
+    ) -> list[dict[str, Any]]:
+        """Return the documents of largest learned cosine with a text, and why.
+
+        Parameters
+        ----------
+        query : str or None
+        k : int, default=5
+            Number of documents.
+        why : int, default=4
+            Number of reasons for each.
+        row : int or str, default=None
+            The id or number of a document to search with, instead of a text.
+
+        Returns
+        -------
+        list of dict
+            ``row``, ``id``, ``label``, ``text``, ``similarity`` (the learned cosine), ``cosine``,
+            ``rank by cosine``, ``why`` (name and value of the largest parts) and ``more`` (number
+            and sum of the others).
+        """
+        if row is not None:
+            number = self.row_number(row)
+            return self.search_rows(self.documents.X[[number]], k, why=why, leave_out=number)[0]
+        return self.search_rows(self.row_of_text(query), k, why=why)[0]
+
+    def row_of_text(self, text: str) -> sp.csr_array:
+        """Return a text as one row; raise ValueError where no word of it is known."""
+        row = self.rows_of([text])
+        if not row.nnz:
+            raise ValueError(f"The model knows none of the words of {text[:60]!r}: try others.")
+        return row
+
+    def search_rows(
+        self, queries: sp.csr_array, k: int = 5, *, why: int = 4, leave_out: int | None = None
+    ) -> list[list[dict[str, Any]]]:
+        """Return for each row what `search` returns; nothing for an empty row."""
+        documents, scored = self.documents, self.scored
+        if documents.X is None:
+            raise ValueError("The model has no documents: fit it again without --no-documents.")
+        if k < 1 or why < 0:
+            raise ValueError(f"k must be 1 or more and why 0 or more. Got {k} and {why}.")
+        rows, asked = scored.rows(documents.X), scored.rows(queries)
+        cosine = LearnedCosine(scored.similarity)
+        found = _largest(cosine.rewrite(asked), cosine.index_rows(rows), k, leave_out)
+        plain, plain_queries = unit_rows(documents.X), unit_rows(queries)
+        names = scored.names(self.feature_names)
+        answers: list[list[dict[str, Any]]] = []
+        for q, hits in enumerate(found):
+            answers.append([])
+            if not queries[[q]].nnz:
+                continue
+            cosines = (plain @ plain_queries[[q]].T).toarray().ravel()
+            cosines[[] if leave_out is None else [leave_out]] = -np.inf
+            for number, score in hits:
+                reasons = self._reasons(asked[[q]], rows[[number]], names, score)
+                others = reasons[why:]
+                known = {name: getattr(documents, f"{name}s") for name in ("id", "label", "text")}
+                answers[-1].append(
+                    {"row": number}
+                    | {name: None if v is None else v[number] for name, v in known.items()}
+                    | {
+                        "similarity": score,
+                        "cosine": float(cosines[number]),
+                        "rank by cosine": int((cosines > cosines[number]).sum()) + 1,
+                        "why": reasons[:why],
+                        "more": {"n": len(others), "value": sum(p["value"] for p in others)},
+                    }
+                )
+        return answers
+
+    def _reasons(self, x: Any, y: Any, names: Any, cosine: float) -> list[dict[str, Any]]:
+        """Return what each feature and feature pair adds to the cosine, learned part and prior."""
+        from . import explain
+
+        found = explain.explain(self.scored.similarity, x, y, feature_names=names)
+        share = cosine / found.total if found.total else 0.0
+        values: dict[str, float] = {}
+        for part in found.parts:
+            values[part["name"]] = values.get(part["name"], 0.0) + share * float(part["value"])
+        ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
+        return [{"name": name, "value": value} for name, value in ordered]
+
+    def explain(
+        self, x: Any, y: Any, *, rather_than: Any = None, by: str = "pair", top: int | None = 10
+    ) -> Any:
+        """Return the parts of the similarity of two documents or texts.
+
+        Parameters
+        ----------
+        x, y, rather_than : str or int
+            The id or number of a document, else a text.
+        by, top
+            As in ``HDSL.explain``.
+
+        Returns
+        -------
+        hdsl.explain.Explanation
+        """
+        from . import explain
+
+        scored = self.scored
+        rows = [None if z is None else scored.rows(self.row_of(z)) for z in (x, y, rather_than)]
+        names = scored.names(self.feature_names)
+        return explain.explain(
+            scored.similarity, *rows[:2], rather_than=rows[2], by=by, feature_names=names, top=top
+        )
+
+    # --- files ------------------------------------------------------------------------------------
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return all of it as arrays, and what is no array."""
+        from . import saving
+
+        model, saved = self._saved or saving.to_arrays(self.model)
+        documents, facts = self.documents.to_arrays()
+        words, layout = ({}, None) if self.words is None else self.words.to_arrays()
+        arrays = nested(model=model, documents=documents, words=words)
+        return arrays, {"model": saved, "documents": facts, "words": layout}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Collection:
+        """Return what `to_arrays` was called on; raise ValueError if it is damaged."""
+        found, layout = cls(None), header.get("words")
+        found._saved = part_of(arrays, "model"), get_value(header, "model", dict)
+        if found._saved[1].get("kind") == "Collection":
+            raise ValueError("a collection holds a model")
+        if layout is not None:
+            found.words = Words.from_arrays(part_of(arrays, "words"), layout)
+        n_features = found.scored.n_features
+        if found.words is not None and len(found.words.names) != n_features:
+            raise ValueError(f"there are {len(found.words.names)} words, for {n_features} features")
+        found.documents = Documents.from_arrays(
+            part_of(arrays, "documents"), get_value(header, "documents", dict), n_features
+        )
+        return found
 
 
-def _choice(extra: Mapping[str, Any]) -> np.ndarray | None:
-    choice: Any = extra.get("choice")
-    if choice is None:
-        return None
-    is_table = isinstance(choice, np.ndarray) and choice.ndim == 2 and choice.shape[1] == 2
-    if not is_table or choice.dtype.kind != "f" or not np.isfinite(choice).all():
-        raise ValueError("the validation scores must be finite, in two columns")
-    return choice
+def _largest(
+    queries: Any, index: Any, k: int, leave_out: int | None
+) -> list[list[tuple[int, float]]]:
+    """Return the rows of largest dot product per query: a plain product for a few queries."""
+    if queries.shape[0] > 64:
+        from . import search
 
-
-def _verdict(extra: Mapping[str, Any]) -> str | None:
-    verdict = extra.get("verdict")
-    if verdict not in (None, "better", "worse", "no difference"):
-        raise ValueError("the verdict is unknown")
-    return verdict
-
-
-def _judgements(extra: Mapping[str, Any], n_rows: int) -> dict[str, Any]:
-    """Return the judgements held out and their weights, if there are any."""
-    if extra.get("judgements") is None:
-        return {}
-    given = [extra["judgements"], extra.get("judgement_weights")]
-    for array, kind in zip(given, "if", strict=True):
-        if array is not None and not (isinstance(array, np.ndarray) and array.dtype.kind == kind):
-            raise ValueError("the judgements held out are not row numbers with weights")
-    found = checks.check_comparisons(given[0], n_rows)
-    weights = checks.check_weights(given[1], len(found), "judgement")
-    return {"judgements": found, "judgement_weights": weights}
-
-
-def _vectorizer(extra: Mapping[str, Any], n_features: int) -> TfidfVectorizer:
-    options: Any = extra.get("vectorizer")
-    words: Any = extra.get("vocabulary")
-    idf: Any = extra.get("idf")
-    if not isinstance(options, dict) or options.keys() != {"tokens", "ngrams", "stop_words"}:
-        raise ValueError("the options of the vectorizer are missing")
-    for name, value in (("vocabulary", words), ("idf", idf)):
-        if not isinstance(value, np.ndarray) or value.shape != (n_features,):
-            raise ValueError(f"{name} must be a vector with one entry per feature")
-    if words.dtype.kind != "O" or idf.dtype.kind != "f" or not np.isfinite(idf).all():
-        raise ValueError("vocabulary must hold words, and idf finite numbers")
-    if len(set(words.tolist())) < n_features:
-        raise ValueError("a word is in the vocabulary twice")
-    vectorizer = make_vectorizer(**options)
-    vectorizer.vocabulary = dict(zip(words.tolist(), range(n_features), strict=True))
-    vectorizer.idf_ = idf
-    return vectorizer
+        found = search.top_k(queries, index, k)
+        return [
+            [(int(row), float(score)) for row, score in zip(*pair, strict=True) if row >= 0]
+            for pair in zip(found.rows, found.scores, strict=True)
+        ]
+    answers = []
+    for q in range(queries.shape[0]):
+        scores = np.asarray((index @ queries[[q]].T).todense()).ravel()
+        rows = np.lexsort((np.arange(len(scores)), -scores))
+        rows = rows[rows != leave_out][:k]
+        answers.append(list(zip(rows.tolist(), scores[rows].tolist(), strict=True)))
+    return answers

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hdsl.cuda.runtime import SINGLE, THREADS, Device, kernel_names, source
+from hdsl.cuda.runtime import THREADS, Device, kernel_names, source
 
 HEADER = Path(__file__).with_name("emulator.h")
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
@@ -27,16 +27,16 @@ why_missing = None if COMPILER else "no C++ compiler"
 
 
 @cache
-def library(*, single: bool = False) -> ctypes.PyDLL:
-    """Return the compiled kernels, for values of X as double or as float."""
+def library() -> ctypes.PyDLL:
+    """Return the compiled kernels."""
     wrappers = "\n".join(
         f'extern "C" int run_{name}(long long grid, void** args, int n_args) {{\n'
         f"  if (n_args != emulator::count({name})) return 3;\n"
         f"  return emulator::launch(grid, {THREADS},\n"
         f"    [](void** given) {{ emulator::call({name}, given); }}, args);\n}}"
-        for name in kernel_names(single=single)
+        for name in kernel_names()
     )
-    text = HEADER.read_text(encoding="utf-8") + source(single=single) + wrappers
+    text = HEADER.read_text(encoding="utf-8") + source() + wrappers
     key = hashlib.sha256(" ".join([str(COMPILER), *OPTIONS, text]).encode()).hexdigest()[:16]
     path = Path(tempfile.gettempdir()) / f"hdsl-emulator-{os.getuid()}-{key}.so"
     if not path.exists():
@@ -104,8 +104,7 @@ class Emulator(Device):
         places = (ctypes.c_void_p * len(values))(
             *(ctypes.cast(ctypes.pointer(value), ctypes.c_void_p) for value in values)
         )
-        of = library(single=kernel.endswith(SINGLE))
-        run = getattr(of, f"run_{kernel.removesuffix(SINGLE)}")
+        run = getattr(library(), f"run_{kernel}")
         run.argtypes = [ctypes.c_longlong, ctypes.c_void_p, ctypes.c_int]
 
         def call(keep=args):  # the arrays must live as long as their addresses are known
@@ -114,6 +113,13 @@ class Emulator(Device):
             assert code == 0, f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
 
         self._do(call)
+
+    def blocks_for(self, kernel):
+        """Return how many blocks run at the same time."""
+        return self.n_blocks
+
+    def release(self):
+        """Return: nothing is held."""
 
     def mark(self):
         """Return nothing: everything has run."""
@@ -128,6 +134,14 @@ class Emulator(Device):
     def cumsum(self, values):
         """Return the running sums of integers."""
         return np.cumsum(values, dtype=np.int64)
+
+    def largest(self, values, count):
+        """Return the places of the largest values, the first of equals first."""
+        return np.argsort(-values, kind="stable")[:count]
+
+    def take(self, values, places):
+        """Return the values at some places."""
+        return values[places]
 
     def record(self, work):
         """Return a function that does at its later calls what the first one queued.

@@ -4,6 +4,7 @@
 // its block, and all go on when all have arrived. Blocks run one after the other, so shared memory
 // is a static variable, and an atomic is a plain operation.
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -28,6 +29,7 @@
 #define __launch_bounds__(...)
 
 using std::isnan;
+using std::min;
 
 struct dim3 {
     unsigned x, y, z;

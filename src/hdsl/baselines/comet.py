@@ -130,7 +130,7 @@ class COMET(TripletLearner):
                 break
         else:
             share = (before - state.objective) / (start - state.objective)
-            self._warn_not_converged("a last decrease of", share, self.max_iter, self.tol)
+            self._warn_not_converged("a last decrease of", share)
         rest = float(np.sqrt(self.barrier / self.ridge))
         self.similarity_ = BilinearSimilarity(state.W, features, rest, X.shape[1])
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,10 +12,6 @@ from .. import checks
 from ..solver import losses
 from .learner import TripletLearner, Weights
 from .similarity import BilinearSimilarity
-
-if TYPE_CHECKING:
-    from ..cpu.problem import CPUProblem
-    from ..cpu.workers import Workers
 
 #: Iterations between two checks of the optimality conditions. A check costs half an iteration.
 CHECK_EVERY = 10
@@ -117,32 +113,17 @@ class DiagonalSimilarity(TripletLearner):
     def _learn(
         self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
     ) -> None:
-        from ..cpu.workers import Workers
-
         start = getattr(self, "weights_", None) if self.warm_start else None
-        with Workers(self.n_jobs) as workers:
-            problem = _make_problem(X, triplets, weights, self.loss, workers)
-            features = problem.features
-            objective = _DiagonalObjective(problem, self.penalty, float(self.alpha))
-            w = np.zeros(len(features)) if start is None else start[features]
-            w, self.n_iter_, violation = objective.minimize(w, self.max_iter, self.tol)
-            self.objective_ = objective(w)
+        objective = _DiagonalObjective(X, triplets, weights, self)
+        w = np.zeros(X.shape[1]) if start is None else start
+        w, self.n_iter_, violation = objective.minimize(w, self.max_iter, self.tol)
         if violation > self.tol:
-            self._warn_not_converged("a violation of", violation, self.max_iter, self.tol)
-        self.weights_ = np.zeros(X.shape[1])
-        self.weights_[features] = w
-        active = np.flatnonzero(self.weights_)
+            self._warn_not_converged("a violation of", violation)
+        self.weights_, self.objective_ = w, objective(w)
+        active = np.flatnonzero(w)
         self.n_active_features_ = len(active)
-        matrix = sp.csr_array(sp.diags_array(self.weights_[active]))
+        matrix = sp.csr_array(sp.diags_array(w[active]))
         self.similarity_ = BilinearSimilarity(matrix, active, 0.0, X.shape[1])
-
-
-def _make_problem(
-    X: sp.csr_array, triplets: np.ndarray, weights: Weights, loss: str, workers: Workers
-) -> CPUProblem:
-    from ..cpu.layout import CPULayout
-
-    return CPULayout(X, triplets, weights, workers=workers).problem(losses.get(loss), 1.0)
 
 
 class _DiagonalObjective:
@@ -153,36 +134,47 @@ class _DiagonalObjective:
     which move them about equally, and the penalty of w weighs each v_j differently.
     """
 
-    def __init__(self, problem: CPUProblem, penalty: str, alpha: float) -> None:
-        self.problem, self.penalty, self.alpha = problem, penalty, alpha
-        compared, n_features = problem.comparisons, problem.n_features
-        pair, ptr, feature, product = compared.pairs.products
-        rows = np.repeat(pair, np.diff(ptr))
-        shape = (compared.pairs.n_pairs, n_features)
-        self.Z = sp.csr_array(sp.coo_array((product, (rows, feature)), shape=shape))
-        self.positive, self.negative = compared.positive_pair, compared.negative_pair
-        self.omega = np.broadcast_to(compared.omega, compared.n_comparisons)
-        squares = np.zeros(n_features)
-        for t in range(0, compared.n_comparisons, CHUNK):
+    def __init__(
+        self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, model: DiagonalSimilarity
+    ) -> None:
+        self.penalty, self.alpha = model.penalty, float(model.alpha)
+        self.loss = losses.get(model.loss)
+        a, p, q = triplets.T
+        n, n_triplets = X.shape[0], len(triplets)
+        pairs, place = np.unique(np.append(a * n + p, a * n + q), return_inverse=True)
+        self.Z = sp.csr_array(X[pairs // n] * X[pairs % n])
+        self.positive, self.negative = place[:n_triplets], place[n_triplets:]
+        omega = np.ones(n_triplets) if weights is None else weights
+        self.omega = omega / omega.sum()
+        squares = np.zeros(X.shape[1])
+        for t in range(0, n_triplets, CHUNK):
             chunk = slice(t, t + CHUNK)
             differences = self.Z[self.positive[chunk]] - self.Z[self.negative[chunk]]
             squares += differences.power(2).T @ self.omega[chunk]
         # A feature that never makes a difference has size 0 and no weight.
         self.size = 1.0 / np.sqrt(np.where(squares > 0, squares, np.inf))
-        self.strength = alpha * (self.size if penalty == "l1" else self.size**2)
+        self.strength = self.alpha * (self.size if self.penalty == "l1" else self.size**2)
 
     def __call__(self, w: np.ndarray) -> float:
         norm = np.abs(w).sum() if self.penalty == "l1" else w @ w
-        return self.problem.value(self.margins(w)) + self.alpha * float(norm)
+        return self.value(self.margins(w)) + self.alpha * float(norm)
+
+    def value(self, margins: np.ndarray) -> float:
+        """Return the mean loss."""
+        return float(self.omega @ self.loss.value(margins))
 
     def margins(self, w: np.ndarray) -> np.ndarray:
-        """Return the margins of the triplets, in the order of the problem."""
+        """Return the margins of the triplets."""
         scores = self.Z @ w
         return scores[self.positive] - scores[self.negative]
 
     def gradient(self, margins: np.ndarray) -> np.ndarray:
         """Return the derivatives of the mean loss with respect to the weights."""
-        return np.where(self.size > 0, -self.problem.gradient(margins).diagonal, 0.0)
+        slopes = self.omega * self.loss.derivative(margins)
+        n_pairs = self.Z.shape[0]
+        of_pairs = np.bincount(self.positive, slopes, n_pairs)
+        of_pairs -= np.bincount(self.negative, slopes, n_pairs)
+        return np.where(self.size > 0, self.Z.T @ of_pairs, 0.0)
 
     def violation(self, w: np.ndarray, gradient: np.ndarray) -> float:
         """Return the distance of 0 from the subdifferential, for the worst feature."""
@@ -200,7 +192,7 @@ class _DiagonalObjective:
 
     def minimize(self, w: np.ndarray, max_iter: int, tol: float) -> tuple[np.ndarray, int, float]:
         """Return the weights, the number of iterations and the relative violation that is left."""
-        unit = float(np.abs(self.gradient(np.zeros(self.problem.n_comparisons))).max())
+        unit = float(np.abs(self.gradient(np.zeros(len(self.omega)))).max())
         if unit == 0:  # no triplet tells two rows apart
             return np.zeros_like(w), 0, 0.0
         v = np.divide(w, self.size, out=np.zeros_like(w), where=self.size > 0)
@@ -226,17 +218,16 @@ class _DiagonalObjective:
         self, ahead: np.ndarray, m_ahead: np.ndarray, L: float
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """Return the next v, its margins and the L, doubled where it was too small for the step."""
-        loss = self.problem.loss
-        here, gradient = self.problem.value(m_ahead), self.size * self.gradient(m_ahead)
+        here, gradient = self.value(m_ahead), self.size * self.gradient(m_ahead)
         while True:
             new = self.prox(ahead - gradient / L, L)
             step = new - ahead
             m_new = self.margins(new * self.size)
             room = 0.5 * L * (step @ step)
-            if self.problem.value(m_new) <= here + gradient @ step + room:
+            if self.value(m_new) <= here + gradient @ step + room:
                 return new, m_new, L
             # Values of short steps differ by rounding; derivatives do not, and bound them.
-            slopes = loss.derivative(m_new) - loss.derivative(m_ahead)
+            slopes = self.loss.derivative(m_new) - self.loss.derivative(m_ahead)
             if (self.omega * slopes) @ (m_new - m_ahead) <= room:
                 return new, m_new, L
             L *= 2.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
@@ -13,8 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import checks, memory
-from ..mining import METHODS, Mining
-from ..supervision import Supervision
+from ..supervision import METHODS, Mining, Supervision, compare
 
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None
@@ -32,6 +30,8 @@ class TripletLearner(BaseEstimator, ABC):
     random_state: Any
     n_jobs: int | None
     warm_start = False
+    max_iter = 0
+    tol = 0.0
 
     def fit(self, X: Any, y: Any = None, *, triplets: Any = None) -> Any:
         """Learn the similarity from labels or from triplets.
@@ -56,8 +56,8 @@ class TripletLearner(BaseEstimator, ABC):
         X = checks.as_problem_matrix(X)
         supervision = Supervision.check(type(self).__name__, X, y, triplets=triplets)
         self._check_memory(X)
-        triplets, weights = self._mine(supervision, rng)
-        self._learn(X, triplets, weights, rng)
+        data = compare(Mining.of(self), supervision, rng)
+        self._learn(X, data.compared, data.compared_weights, rng)
         return self
 
     def _check_mining(self) -> None:
@@ -70,13 +70,6 @@ class TripletLearner(BaseEstimator, ABC):
     def _check_number(self, parameter: str, **limits: Any) -> None:
         value = getattr(self, parameter)
         checks.check_number(type(self).__name__, parameter, value, **limits)
-
-    def _mine(
-        self, supervision: Supervision, rng: np.random.Generator
-    ) -> tuple[np.ndarray, Weights]:
-        """Return triplets and their weights, as HDSL makes them."""
-        mine = Mining(self.mining, self.n_targets, self.n_impostors, self.n_jobs)
-        return mine(supervision, rng)
 
     @abstractmethod
     def _check_parameters(self) -> None:
@@ -91,12 +84,11 @@ class TripletLearner(BaseEstimator, ABC):
     ) -> None:
         """Set the fitted attributes."""
 
-    def _warn_not_converged(self, what: str, value: float, max_iter: int, tol: float) -> None:
-        warnings.warn(
-            f"{type(self).__name__} stopped at max_iter={max_iter} with {what} {value:.1e} > "
-            f"tol={tol:.0e}. Raise max_iter or tol.",
+    def _warn_not_converged(self, what: str, value: float) -> None:
+        checks.warn(
+            f"{type(self).__name__} stopped at max_iter={self.max_iter} with {what} {value:.1e} > "
+            f"tol={self.tol:.0e}. Raise max_iter or tol.",
             ConvergenceWarning,
-            stacklevel=4,
         )
 
     def __sklearn_tags__(self) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +10,8 @@ import typer
 
 from .fit import show_outcome
 from .options import Json, NoClassScores, command, option
-from .shell import INTERRUPTED, say, show, show_json, working
-from .use import show_hits
+from .shell import INTERRUPTED, begin, say, show, show_json
+from .use import show_hits, write_report
 
 if TYPE_CHECKING:
     from .learn import Outcome
@@ -46,19 +45,20 @@ def demo(
 
       hdsl demo --model demo.hdsl && hdsl search demo.hdsl "parse a date"
     """
-    from ..saving import save
-    from . import documents, inputs
+    from . import inputs
 
-    inputs.check_output(output, (".html", ".htm"))
+    inputs.check_output(output)
     if model is not None:
         inputs.check_model_output(model)
     outcome, seconds = run(seed, quiet=as_json, class_scores=not no_class_scores)
-    docs = outcome.collection
-    documents.write_report(outcome.learned, docs, output, "Docstrings of Python's standard library")
+    found = outcome.collection
+    begin("writing the page", quiet=as_json)
+    write_report(found, output, "Docstrings of Python's standard library")
     if model is not None:
-        save(outcome.learned.to_save(), model, docs.to_extra())
-    query = documents.row_of(docs, QUERY, "the query")
-    (hits,) = documents.find(outcome.learned, docs, query, 3, 3)
+        from ..saving import save
+
+        save(found, model)
+    hits = found.search(QUERY, 3, why=3)
     if as_json:
         facts = outcome.facts() | {"seconds": round(seconds, 2)}
         facts |= {"strongest pairs": outcome.strongest_pairs(), "query": QUERY}
@@ -76,25 +76,29 @@ def demo(
 
 def run(seed: int, *, quiet: bool, class_scores: bool = True) -> tuple[Outcome, float]:
     """Learn the modules of summaries; return the outcome and the seconds."""
+    start = time.perf_counter()
+    begin("reading the docstrings of Python's standard library", quiet=quiet)
+    from dataclasses import replace
+
     import numpy as np
 
     from ..datasets import load_docstrings
     from ..hdsl import HDSL
-    from ..text import make_vectorizer
+    from ..text import Collection, Words
     from .inputs import Data
     from .learn import learn
 
-    start = time.perf_counter()
-    with working("reading the docstrings of Python's standard library", quiet=quiet):
-        docs = load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
+    docs = load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
     outcome = learn(
         Data(Path("docstrings"), texts=np.array(docs.texts, dtype=object), labels=docs.y),
         HDSL(random_state=seed),
-        vectorizer=make_vectorizer(**WORDS),
+        words=Words(**WORDS),
         class_scores=class_scores,
         seed=seed,
         quiet=quiet,
     )
+    found = outcome.collection
     named = [f"{name}: {text}" for name, text in zip(docs.names, docs.texts, strict=True)]
-    collection = replace(outcome.collection, texts=np.array(named, dtype=object))
+    documents = replace(found.documents, texts=np.array(named, dtype=object))
+    collection = Collection(found.model, found.words, documents)
     return replace(outcome, collection=collection), time.perf_counter() - start

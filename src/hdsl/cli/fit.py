@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .. import memory
 from .options import (
     INPUT,
     LEARNING,
+    Clicks,
     Encoding,
+    Grades,
     Id,
     Json,
     LabelColumn,
     Labels,
-    MatlabNames,
+    Links,
     NoClassScores,
     Quadruplets,
     Sep,
@@ -29,7 +31,17 @@ from .options import (
     command,
     option,
 )
-from .shell import INTERRUPTED, counted, one_line, say, show, show_json, show_measured, show_table
+from .shell import (
+    INTERRUPTED,
+    begin,
+    counted,
+    one_line,
+    say,
+    show,
+    show_json,
+    show_measured,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from .learn import Outcome
@@ -37,11 +49,25 @@ if TYPE_CHECKING:
 #: What to do where a fit needs too much memory.
 MORE_MEMORY = (
     "learn from fewer triplets (--n-targets, --n-impostors)",
-    "set --batch-size (no products are stored then)",
+    "set --batch-size",
     "pass --memory-limit none to go on anyway",
 )
 
 WORDS, SPLIT = "Words", "Rows held out"
+
+
+def _choice(name: str, *words: str) -> Any:
+    """Return a type whose values are words, so that a mistake is told before anything is loaded."""
+    return Enum(name, {word: word for word in words}, type=str)
+
+
+Norm = _choice("Norm", "l2", "none")
+Tokens = _choice("Tokens", "words", "identifiers")
+StopWords = _choice("StopWords", "english", "none")
+Mining = _choice("Mining", "neighbors", "random")
+Loss = _choice("Loss", "smoothed_hinge", "squared_hinge", "logistic", "exponential")
+Oracle = _choice("Oracle", "ascent", "heuristic", "exact")
+Step = _choice("Step", "corrective", "away", "forward", "pairwise", "blended")
 
 
 @command()
@@ -50,8 +76,8 @@ def fit(
         Path,
         typer.Argument(
             metavar="DATA",
-            help="Texts: .csv, .tsv, .jsonl or .parquet, with --text. Rows: .npz, .mtx, .mat, "
-            ".data (NIPS 2003), or svmlight under any other name.",
+            help="Texts: .csv, .tsv, .jsonl or .parquet, with --text. Rows: .npz, or svmlight "
+            "under any other name.",
         ),
     ],
     output: Annotated[Path, option("Model file.", "-o", "--output")] = Path("model.hdsl"),
@@ -73,26 +99,19 @@ def fit(
     device: Annotated[
         str, option("Where the solver runs: cpu, cuda, or cuda:1 and so on for another GPU.")
     ] = "cpu",
-    storage: Annotated[
-        str, option("Values of X in the solver: float64, or float32 to save memory on a GPU.")
-    ] = "float64",
     jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
     memory_limit: Annotated[
-        str,
-        option("Most GiB for the fit; auto is the free memory, none is no limit."),
+        str, option("Most GiB for the fit; auto is the free memory, none is no limit.")
     ] = "auto",
     as_json: Json = False,
     text: TextColumn = None,
     label: LabelColumn = None,
     labels: Labels = None,
-    triplets: Triplets = None,
-    quadruplets: Quadruplets = None,
     ids: Id = None,
     sep: Sep = None,
     encoding: Encoding = "utf-8",
     skip_missing: SkipMissing = False,
     zero_based: ZeroBased = False,
-    matlab_names: MatlabNames = "fea,gnd",
     tfidf: Annotated[
         bool | None,
         typer.Option(
@@ -104,163 +123,137 @@ def fit(
         ),
     ] = None,
     norm: Annotated[
-        str, option("l2: compare rows at unit length; none: as they are.", panel=INPUT)
-    ] = "l2",
+        Norm, option("l2: compare rows at unit length; none: as they are.", panel=INPUT)
+    ] = Norm.l2,
+    triplets: Triplets = None,
+    quadruplets: Quadruplets = None,
+    clicks: Clicks = None,
+    links: Links = None,
+    grades: Grades = None,
     tokens: Annotated[
-        str,
-        option("words, or identifiers: camelCase and snake_case are two words each.", panel=WORDS),
-    ] = "words",
+        Tokens,
+        option("identifiers: camelCase and snake_case are two words each.", panel=WORDS),
+    ] = Tokens.words,
     ngrams: Annotated[int, option("2 adds pairs of consecutive words.", panel=WORDS)] = 1,
     min_df: Annotated[
-        float,
-        option("Fewest documents with a word; below 1, a share of them.", panel=WORDS),
+        float, option("Fewest documents with a word; below 1, a share of them.", panel=WORDS)
     ] = 2,
     max_df: Annotated[
-        float,
-        option("Most documents with a word; up to 1, a share of them.", panel=WORDS),
+        float, option("Most documents with a word; up to 1, a share of them.", panel=WORDS)
     ] = 1.0,
     stop_words: Annotated[
-        str, option("Words to leave out: english or none.", panel=WORDS)
-    ] = "english",
+        StopWords, option("Words to leave out.", panel=WORDS)
+    ] = StopWords.english,
     scale: Annotated[str, option("Size of the learned part, or auto.", panel=LEARNING)] = "auto",
     prior: Annotated[
-        str, option("Weight of the plain dot product, or auto.", panel=LEARNING)
-    ] = "auto",
-    regions: Annotated[
-        int,
-        option(
-            "Regions, found by k-means, that each learn a part of their own; 0 is none.",
-            panel=LEARNING,
-        ),
-    ] = 0,
-    objective: Annotated[
         str,
         option(
-            "triplets of rows, or classification: each row against the means of the labels.",
+            "Weight of the plain dot product; auto is chosen on held-out rows.", panel=LEARNING
+        ),
+    ] = "auto",
+    no_class_scores: NoClassScores = False,
+    max_iter: Annotated[
+        int | None,
+        option(
+            "Most iterations. A corrective step adds several pairs of features and sets all "
+            "weights anew; other steps add one.",
             panel=LEARNING,
         ),
-    ] = "triplets",
-    no_class_scores: NoClassScores = False,
-    max_iter: Annotated[int, option("Most iterations; each adds a pair.", panel=LEARNING)] = 1000,
+    ] = None,
     n_targets: Annotated[
         int, option("Nearest rows of the same label, per row.", panel=LEARNING)
     ] = 10,
     n_impostors: Annotated[
         int, option("Nearest rows of other labels, per row.", panel=LEARNING)
     ] = 10,
-    mine_every: Annotated[
-        int | None,
-        option("Iterations after which they are searched again, as learned.", panel=LEARNING),
-    ] = None,
-    mining: Annotated[str, option("neighbors, or random rows.", panel=LEARNING)] = "neighbors",
-    loss: Annotated[
-        str,
-        option("smoothed_hinge, squared_hinge, logistic or exponential.", panel=LEARNING),
-    ] = "smoothed_hinge",
+    mining: Annotated[
+        Mining, option("How these rows are found.", panel=LEARNING)
+    ] = Mining.neighbors,
+    loss: Annotated[Loss, option("Loss of a comparison.", panel=LEARNING)] = Loss.smoothed_hinge,
     oracle: Annotated[
-        str,
-        option(
-            "How the next pair is found: ascent, heuristic (the paper's) or exact.", panel=LEARNING
-        ),
-    ] = "ascent",
+        Oracle,
+        option("How the next pair is found; heuristic is the paper's.", panel=LEARNING),
+    ] = Oracle.ascent,
     step: Annotated[
-        str, option("away (the paper's), forward, pairwise or blended.", panel=LEARNING)
-    ] = "away",
+        Step, option("How weights change; away is the paper's.", panel=LEARNING)
+    ] = Step.corrective,
     tol: Annotated[float, option("Stop at this duality gap.", panel=LEARNING)] = 1e-3,
     batch_size: Annotated[
         int | None, option("Triplets per iteration; default: all.", panel=LEARNING)
     ] = None,
     test: Annotated[float, option("Share of the rows to measure the error on.", panel=SPLIT)] = 0.2,
-    validation: Annotated[
-        float,
-        option(
-            "Share of the rows that chooses the number of iterations, and is learned from "
-            "afterwards. 0: --max-iter iterations.",
-            panel=SPLIT,
-        ),
-    ] = 0.2,
-    patience: Annotated[
-        int, option("Iterations without a better score before the choice ends.", panel=SPLIT)
-    ] = 300,
 ) -> None:
     """Learn a similarity, measure it on rows held out, save it.
 
-    Rows are split in three parts: the first is learned from; the second chooses the number of
-    iterations and is then learned from too; the third only measures the error. Ctrl-C ends the fit
-    and saves the model so far.
+    Ctrl-C ends the fit and saves the model so far.
 
     For example:
 
-      hdsl fit reviews.csv --text body --label topic -o model.hdsl
+      hdsl fit reviews.csv --text body --label topic
 
-      hdsl fit X.npz --labels y.npy --max-iter 3000
+      hdsl fit X.npz --labels y.npy -o model.hdsl
 
-      hdsl fit X.svm --prior 0 --scale 1000
+      hdsl fit products.csv --text title --id sku --clicks clicks.csv
 
-      hdsl fit X.npz --triplets judgements.csv
+      hdsl fit X.svm --step away --prior 0 --scale 1000 --max-iter 3000
 
-      hdsl fit X.npz --quadruplets pairs.npy
-
-      hdsl fit X.npz --labels y.npy --max-iter 20000 --checkpoint run.ckpt
-
-      hdsl fit reviews.csv --text body --label topic --regions 4
+      hdsl fit X.npz --labels y.npy --checkpoint run.ckpt
     """
-    from ..hdsl import HDSL
-    from ..saving import save
-    from ..text import Collection, make_vectorizer
     from . import inputs
-    from .learn import learn
 
     inputs.check_model_output(output)
-    _check_options(data, jobs, norm, tfidf, no_class_scores or bool(triplets or quadruplets))
-    checkpoints = _check_checkpoints(checkpoint, output)
-    shared: dict[str, Any] = {
-        "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"), "loss": loss,
-        "oracle": oracle, "step": step, "mining": mining, "n_targets": n_targets,
-        "n_impostors": n_impostors, "max_iter": max_iter, "tol": tol, "random_state": seed,
-        "n_iter_no_change": patience, "n_jobs": jobs,
-        "norm": None if norm == "none" else norm,
+    judged = {"triplets": triplets, "quadruplets": quadruplets, "clicks": clicks, "links": links,
+              "grades": grades}  # fmt: skip
+    is_unscored = no_class_scores or any(judged.values())
+    _check_options(jobs, norm.value, tfidf, inputs.is_table(data), is_unscored)
+    _check_checkpoint(checkpoint, output)
+    params: dict[str, Any] = {
+        "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"),
+        "loss": loss.value, "oracle": oracle.value, "step": step.value, "mining": mining.value,
+        "n_targets": n_targets, "n_impostors": n_impostors, "tol": tol, "batch_size": batch_size,
+        "norm": None if norm.value == "none" else norm.value, "device": device, "n_jobs": jobs,
+        "random_state": seed,
         "memory_limit": None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
     }  # fmt: skip
-    given = {"--quadruplets": quadruplets, "--batch-size": batch_size, "--mine-every": mine_every,
-             "--objective": None if objective == "triplets" else objective,
-             "--device": None if device == "cpu" else device,
-             "--storage": None if storage == "float64" else storage}  # fmt: skip
-    own: dict[str, Any] = {
-        "objective": objective,
-        "batch_size": batch_size,
-        "mine_every": mine_every,
-        "device": device,
-        "storage": storage,
-    }
-    model = _local_model(regions, shared, given) if regions else HDSL(**own, **shared)
-    vectorizer = None
-    if inputs.is_table(data):
-        vectorizer = make_vectorizer(
-            tokens, ngrams=ngrams, stop_words=stop_words,
+    params |= {} if max_iter is None else {"max_iter": max_iter}
+    begin(f"reading {data}", quiet=as_json)
+    given = inputs.read_data(
+        data,
+        inputs.Source(text, label, labels, judged, ids, sep, encoding, skip_missing, zero_based),
+    )
+    from ..text import Documents, Words
+    from . import learn
+
+    learn.check_labels(given)
+    words = None
+    if given.texts is not None:
+        words = Words(
+            tokens.value, ngrams=ngrams, stop_words=stop_words.value,
             min_df=_count_or_share(min_df), max_df=_count_or_share(max_df, share=1.0),
         )  # fmt: skip
-    source = inputs.Source(
-        text, label, labels, triplets, quadruplets, ids, sep, encoding, skip_missing,
-        zero_based, matlab_names,
-    )  # fmt: skip
+    from .. import memory
+    from ..hdsl import HDSL
+    from ..saving import save
+
+    model = HDSL(**params)
     try:
-        outcome = learn(
-            inputs.read_data(data, source), model, vectorizer=vectorizer, tfidf=tfidf,
-            class_scores=not no_class_scores, test=test, validation=validation, seed=seed,
-            quiet=as_json, checkpoint=checkpoint,
+        outcome = learn.learn(
+            given, model, words=words, tfidf=tfidf, class_scores=not no_class_scores, test=test,
+            seed=seed, quiet=as_json, checkpoint=checkpoint,
         )  # fmt: skip
     except memory.NotEnoughMemory as error:
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
     collection = outcome.collection
     if no_documents:
-        kept = ("vectorizer", "columns", "idf", "verdict", "choice")
-        collection = Collection(**{name: getattr(collection, name) for name in kept})
-    save(outcome.learned.to_save(), output, collection.to_extra())
+        kept = collection.documents
+        collection = type(collection)(
+            collection.model, collection.words, Documents(idf=kept.idf, facts=kept.facts)
+        )
+    save(collection, output)
     is_interrupted = model.status_ == "interrupted"
-    if not is_interrupted:
-        for file in outcome.checkpoints:
-            file.remove()
+    file = vars(model).pop("checkpoint_file_", None)
+    if file is not None and not is_interrupted:
+        file.remove()
     if as_json:
         pairs = {"strongest pairs": outcome.strongest_pairs(), "model": str(output)}
         show_json(outcome.facts() | pairs)
@@ -271,67 +264,53 @@ def fit(
         if sys.stdout is not None:
             sys.stdout.flush()
         say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
-        if any(path.exists() for path in checkpoints):
+        if checkpoint is not None and checkpoint.exists():
             say("the same command continues from the checkpoint.")
         raise typer.Exit(INTERRUPTED)
 
 
-def _check_checkpoints(checkpoint: Path | None, output: Path) -> list[Path]:
-    """Return the files of checkpoints; raise unless they can be written."""
+def _check_checkpoint(checkpoint: Path | None, output: Path) -> None:
+    """Raise unless the checkpoint can be written."""
     from ..files.atomic import check_can_write
-    from .learn import checkpoint_of_choice
 
-    checkpoints = [path for path in (checkpoint, checkpoint_of_choice(checkpoint)) if path]
-    if any(path.resolve() == output.resolve() for path in checkpoints):
+    if checkpoint is None:
+        return
+    if checkpoint.resolve() == output.resolve():
         raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
-    for path in checkpoints:
-        if not os.path.lexists(path):
-            check_can_write(path, "the checkpoint")
-    return checkpoints
+    if not os.path.lexists(checkpoint):
+        check_can_write(checkpoint, "the checkpoint")
 
 
 def _show_file(output: Path, outcome: Outcome, no_documents: bool) -> None:
     """Print what the model file holds, and what to do with it."""
-    size = memory.format_bytes(output.stat().st_size)
+    from ..memory import format_bytes
+
+    size = format_bytes(output.stat().st_size)
     show("", f"{output}: {size}{'' if no_documents else ', with the documents'}.")
     if no_documents:
         return
-    query = "--row 0" if outcome.collection.vectorizer is None else '"some words"'
+    query = "--row 0" if outcome.collection.words is None else '"some words"'
     show(f"Next: hdsl search {output} {query}, or hdsl report {output}")
-    if outcome.collection.verdict != "better":
+    if outcome.collection.documents.facts.get("verdict") != "better":
         show("Search shows the rank by cosine beside each hit: compare the two.")
 
 
 def _check_options(
-    data: Path, jobs: int | None, norm: str, tfidf: bool | None, is_unscored: bool
+    jobs: int | None, norm: str, tfidf: bool | None, is_table: bool, is_unscored: bool
 ) -> None:
     """Raise ValueError for options that no fit takes together."""
-    from . import inputs
-
     if jobs == 0:
         raise ValueError("--jobs must be 1 or more, or -1 for all cores. Got 0.")
-    if norm not in ("l2", "none"):
-        raise ValueError(f"--norm must be l2 or none. Got {norm!r}.")
     if norm == "none" and not is_unscored:
         raise ValueError(
             "--norm none leaves rows as they are, but class scores stand beside rows at unit "
             "length: add --no-class-scores."
         )
-    if tfidf is not None and inputs.is_table(data):
+    if tfidf is not None and is_table:
         raise ValueError(
             "--tfidf and --no-tfidf are for a matrix of counts: the texts of a table are always "
             "weighted. Leave it out."
         )
-
-
-def _local_model(regions: int, shared: dict[str, Any], given: dict[str, Any]) -> Any:
-    """Return the model with regions; raise ValueError for an option that it does not have."""
-    from ..local import LocalHDSL
-
-    others = [name for name, value in given.items() if value is not None]
-    if others:
-        raise ValueError(f"--regions does not go with {others[0]}: leave one of them out.")
-    return LocalHDSL(regions, **shared)
 
 
 def _number(text: str, name: str) -> float | str:
@@ -351,29 +330,21 @@ def _count_or_share(number: float, share: float = 0.0) -> float | int:
     return int(number) if number >= 1 and number != share else number
 
 
-def _of_regions(facts: dict[str, Any]) -> str:
-    """Return what the regions learned, if there are any."""
-    if "regions" not in facts:
-        return ""
-    return f" and {facts['pairs of regions']} more in {facts['regions']} regions"
-
-
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     """Print the data, the model, its errors, what to do without a gain, and its strongest pairs."""
-    facts, model = outcome.facts(), outcome.model
-    kind = outcome.collection.row_name
+    facts, model, kind = outcome.facts(), outcome.model, outcome.row_name
     by = counted(facts["labels"], "label") if outcome.by == "labels" else "judgements"
     scores = f" and {facts['class scores']} class scores" if facts["class scores"] else ""
     show(
         f"{counted(facts['rows'], kind)} with {by}, {counted(facts['features'], 'feature')}"
         f"{scores}; {facts['rows held out']:,} held out.",
         *_left_out(facts, kind),
-        f"{counted(facts['pairs'], 'pair')}{_of_regions(facts)} from "
-        f"{counted(facts['triplets'], 'triplet')} in {counted(facts['iterations'], 'iteration')}"
-        f"{' (chosen on validation rows)' if outcome.is_chosen else ''}, {outcome.seconds:.1f} s; "
-        f"scale {model.scale_:.4g}, prior {model.prior_:.4g}.",
+        f"{counted(facts['pairs'], 'pair')} from {counted(facts['triplets'], 'triplet')} in "
+        f"{counted(facts['iterations'], 'iteration')}, {outcome.seconds:.1f} s; scale "
+        f"{model.scale_:.4g}, prior {model.prior_:.4g}.",
+        *([facts["choice"]] if facts["choice"] else []),
+        "",
     )
-    show("")
     if outcome.measured:
         of = counted(outcome.measured.n, kind if outcome.by == "labels" else "judgement")
         show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
@@ -411,17 +382,16 @@ def _advice(outcome: Outcome) -> list[str]:
     if outcome.measured is None or outcome.measured.errors.verdict == "better":
         return []
     said = ["", "This model is not shown to be better than the cosine. To try:"]
-    collection = outcome.collection
     if outcome.by == "labels":
         said.append("  more labelled rows: the more per label, the more there is to learn")
     else:
         said.append("  more judgements, about more rows")
     if outcome.measured.errors.verdict == "no difference":
         said.append("  --test 0.4: measured on more rows, a small gain may show")
-    if collection.vectorizer is not None:
+    if outcome.collection.words is not None:
         said.append(
             "  other words: --ngrams 2, --stop-words none, --min-df 1, --tokens identifiers"
         )
-    elif collection.idf is None:
+    elif outcome.collection.documents.idf is None:
         said.append("  --tfidf if the values are counts, or weigh them before")
     return said

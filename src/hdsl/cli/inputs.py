@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import csv
-import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,37 +12,39 @@ from typing import Any
 import numpy as np
 
 from .. import checks, memory, readers
-from .. import triplets as triplets_module
 from ..files import container
 from ..files.atomic import check_can_write
 from ..readers import tables
-from ..triplets import Judgements
-from .shell import counted, one_line
+from .shell import counted, one_line, say
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 #: Files that are not text.
-BINARY = (".npz", ".npy", ".mat", ".parquet", ".gz", ".bz2", ".hdsl")
+BINARY = (".npz", ".npy", ".parquet", ".gz", ".bz2", ".hdsl")
 
 #: Bytes of memory per byte of a file while it is read, roughly.
 GROWTH = 5
 
+#: Labels that stand for none, in lower case.
+NO_LABEL = ("", "na", "n/a", "nan", "null")
+
 
 @dataclass(frozen=True)
 class Source:
-    """How to read a data file: the options that commands share."""
+    """How to read a data file: the options that commands share.
+
+    `judgements` has the file of each kind in `options.JUDGEMENTS`, None where it is not given.
+    """
 
     text: str | None = None
     label: str | None = None
     labels: Path | None = None
-    triplets: Path | None = None
-    quadruplets: Path | None = None
+    judgements: Mapping[str, Path | None] = field(default_factory=dict)
     ids: str | None = None
     sep: str | None = None
     encoding: str = "utf-8"
     skip_missing: bool = False
     zero_based: bool = False
-    matlab_names: str = "fea,gnd"
 
 
 @dataclass(frozen=True)
@@ -72,22 +73,19 @@ class Data:
 
 def read_data(path: Path, source: Source) -> Data:
     """Return the rows or texts in a file, with the labels or judgements that `source` names."""
-    if source.triplets is not None and source.quadruplets is not None:
-        raise ValueError(
-            "Give --triplets or --quadruplets, not both. A triplet (a, p, q) is the quadruplet "
-            "(a, p, a, q)."
-        )
-    judgements = source.triplets or source.quadruplets
+    given = {kind: file for kind, file in source.judgements.items() if file is not None}
+    if len(given) > 1:
+        raise ValueError(f"Give one file of judgements, not {' and '.join(f'--{k}' for k in given)}.")
     check_input(path, source.encoding)
-    for given in (source.labels, judgements):
-        if given is not None:
-            check_input(given)
+    for file in (source.labels, *given.values()):
+        if file is not None:
+            check_input(file)
     data = _read_table(path, source) if is_table(path) else _read_matrix(path, source)
-    if data.n_skipped and (source.labels or (judgements and data.ids is None)):
+    beside = source.labels or next(iter(given.values()), None)
+    if data.n_skipped and (source.labels or (beside and data.ids is None)):
         raise ValueError(
             f"--skip-missing leaves {counted(data.n_skipped, 'row')} of {path} out, so the rows of "
-            f"{source.labels or judgements} have other numbers: name rows by --id, and labels by "
-            "--label."
+            f"{beside} have other numbers: name rows by --id, and labels by --label."
         )
     if source.labels is not None:
         data = replace(data, labels=readers.read_labels(source.labels))
@@ -96,9 +94,8 @@ def read_data(path: Path, source: Source) -> Data:
         raise ValueError(
             f"{source.labels} has {labels}, but {path} has {rows}: one label per row is expected."
         )
-    if judgements is not None:
-        n_columns = 3 if source.quadruplets is None else 4
-        comparisons, weights = read_comparisons(judgements, data, n_columns)
+    for kind, file in given.items():
+        comparisons, weights = read_comparisons(kind, file, data)
         data = replace(data, comparisons=comparisons, weights=weights)
     return data
 
@@ -141,15 +138,12 @@ def read_lines(path: Path) -> list[str]:
     return [line.strip() for line in text.decode().splitlines() if line.strip()]
 
 
-def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
-    """Raise unless a file with one of these suffixes can be written."""
-    if path.suffix.lower() not in suffixes:
-        raise ValueError(f"{path} must end in {' or '.join(suffixes)}: give another name with -o.")
+def check_output(path: Path) -> None:
+    """Raise unless a file can be written."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder: name a file in it with -o.")
-    folder = path.parent
-    if not folder.is_dir():
-        raise ValueError(f"There is no folder {folder} for {path.name}: make it first.")
+    if not path.parent.is_dir():
+        raise ValueError(f"There is no folder {path.parent} for {path.name}: make it first.")
     try:
         check_can_write(path, str(path))
     except OSError as error:
@@ -158,7 +152,7 @@ def check_output(path: Path, suffixes: tuple[str, ...]) -> None:
 
 def check_model_output(path: Path) -> None:
     """Raise unless a model can be written, in place of nothing or of another model."""
-    check_output(path, (".hdsl",))
+    check_output(path)
     if path.exists():
         try:
             container.read(path)
@@ -168,25 +162,39 @@ def check_model_output(path: Path) -> None:
             ) from None
 
 
+def load_collection(path: Path) -> Any:
+    """Return the documents and the model in a file of ``hdsl fit``, or a model without any."""
+    from ..saving import load
+    from ..text import Collection
+
+    check_input(path)
+    saved = load(path)
+    if isinstance(saved, Collection):
+        return saved
+    if not hasattr(saved, "similarity_") and not hasattr(saved, "steps"):
+        raise ValueError(
+            f"{path} holds a {type(saved).__name__}: this command needs a model of `hdsl fit`. Use "
+            "hdsl.load(path) in Python."
+        )
+    return Collection(saved)
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
 def _read_table(path: Path, source: Source) -> Data:
     if source.sep is not None and len(source.sep.replace("\\t", "\t")) != 1:
         raise ValueError(f"--sep must be one character, such as ';' or '\\t'. Got {source.sep!r}.")
-    how: dict[str, Any] = {
-        "sep": source.sep and source.sep.replace("\\t", "\t"),
-        "encoding": source.encoding,
-        "skip_missing": source.skip_missing,
-    }
     wanted = {"--text": source.text, "--label": source.label, "--id": source.ids}
     named = {option: column for option, column in wanted.items() if column is not None}
-    csv.field_size_limit(sys.maxsize)  # a field may hold a whole book
     try:
-        table = tables.read_table(path, named or {"--text": "\0"}, **how)
+        table = tables.read_table(
+            path, named or {"--text": "\0"},
+            sep=source.sep and source.sep.replace("\\t", "\t"), encoding=source.encoding,
+            skip_missing=source.skip_missing,
+        )  # fmt: skip
     except tables.MissingColumnError as error:
         raise ValueError(_about_columns(path, source, error, named)) from None
-    except (ValueError, OSError, ImportError):
-        raise
-    except Exception as error:  # any error of the library that reads Parquet
-        raise ValueError(f"{path} cannot be read: {error}") from error
     if source.text is None:
         raise ValueError(_no_text(path, ""))
     texts = table.columns[source.text]
@@ -195,12 +203,63 @@ def _read_table(path: Path, source: Source) -> Data:
             f"Column {source.text!r} of {path} holds {texts.dtype}, not text: name another with "
             "--text."
         )
-    columns = {"text": source.text} | ({"label": source.label} if source.label else {})
+    if source.label is not None:
+        table = _clean_labels(table, source.label, source.skip_missing)
     labels, ids = (table.columns[name] if name else None for name in (source.label, source.ids))
-    if labels is not None and labels.dtype.kind == "O":  # JSON may mix numbers and words
-        labels = np.array([str(label) for label in labels.tolist()], dtype=object)
-    texts = texts.astype(object)
+    if ids is not None:
+        _check_ids(table, ids.tolist())
+    columns = {"text": source.text} | ({"label": source.label} if source.label else {})
+    texts = table.columns[source.text].astype(object)
     return Data(path, None, texts, labels, columns=columns, ids=ids, n_skipped=table.n_skipped)
+
+
+def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
+    """Return the table with labels without spaces around them, and without rows that have none."""
+    labels = table.columns[name]
+    if labels.dtype.kind not in "OU":
+        return table
+    given = [str(label) for label in labels.tolist()]  # JSON may mix numbers and words
+    stripped = np.array([label.strip() for label in given], dtype=object)
+    n_changed = sum(a != b for a, b in zip(given, stripped.tolist(), strict=True))
+    if n_changed:
+        say(f"spaces around {counted(n_changed, 'label')} are left out.")
+    empty = np.array([label.lower() in NO_LABEL for label in stripped.tolist()])
+    if empty.any() and not skip:
+        row = int(np.argmax(empty))
+        raise checks.WayOutError(
+            f"{table.place(row)} has {given[row]!r} in column {name!r}, no label "
+            f"({int(empty.sum())} such rows)", "drop them or fill them", "missing",
+        )  # fmt: skip
+    if empty.all():
+        raise ValueError(f"{table.name} has no label in column {name!r}.")
+    alike: dict[str, set[str]] = {}
+    for label in stripped[~empty].tolist():
+        alike.setdefault(label.lower(), set()).add(label)
+    several = [sorted(labels) for labels in alike.values() if len(labels) > 1]
+    if several:
+        shown = ", ".join(f"{' and '.join(map(repr, labels))}" for labels in several[:3])
+        say(
+            f"warning: {counted(len(several), 'label')} {'is' if len(several) == 1 else 'are'} "
+            f"written in several ways, such as {shown}: they count as different labels."
+        )
+    table.columns[name] = stripped
+    return table._replace(
+        columns={key: column[~empty] for key, column in table.columns.items()},
+        lines=None if table.lines is None else np.asarray(table.lines)[~empty],
+        n_skipped=table.n_skipped + int(empty.sum()),
+    )
+
+
+def _check_ids(table: tables.Table, ids: list[Any]) -> None:
+    """Raise ValueError with the line of the first id that occurs a second time."""
+    twice = {name for name, count in Counter(ids).items() if count > 1}
+    if twice:
+        seen: set[Any] = set()
+        row = next(k for k, name in enumerate(ids) if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise ValueError(
+            f"{table.place(row)} has the id {one_line(ids[row], 60)!r} for the second time: ids "
+            f"must differ ({counted(len(twice), 'such id')})."
+        )
 
 
 def _about_columns(
@@ -221,7 +280,7 @@ def _about_columns(
 def _no_text(path: Path, columns: str) -> str:
     return (
         f"{path} is a table: name its column of texts with --text{columns}. Rows of numbers are "
-        "read from .npz, .mtx or svmlight files."
+        "read from .npz or svmlight files."
     )
 
 
@@ -233,28 +292,20 @@ def _read_matrix(path: Path, source: Source) -> Data:
                 f"{name} is about a table ({', '.join(TABLES)}), but {path} is read as a matrix: "
                 "leave it out, or rename the file."
             )
-    options: dict[str, Any] = {}
-    if path.suffix == ".mat":
-        X_name, _, y_name = source.matlab_names.partition(",")
-        options = {"X_name": X_name, "y_name": y_name or None}
-    elif source.zero_based:
-        options = {"format": "svmlight", "zero_based": True}
-    X, y = readers.read_matrix(path, **options)
+    X, y = readers.read_matrix(path, zero_based=source.zero_based)
     return Data(path, X, labels=y)
 
 
-def read_comparisons(
-    path: Path, data: Data, n_columns: int = 3
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return triplets (3 columns) or quadruplets (4 columns), and their weights."""
-    read: Callable[..., Judgements] = triplets_module.judgement_triplets
-    check: Callable[[Any, int], np.ndarray] = checks.check_triplets
-    if n_columns == 4:
-        read, check = triplets_module.judgement_quadruplets, checks.check_quadruplets
-    if path.suffix == ".npy":
+# --- judgements ----------------------------------------------------------------------------------
+
+
+def read_comparisons(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.ndarray | None]:
+    """Return the triplets or quadruplets of a file of judgements, and their weights."""
+    check = checks.check_quadruplets if kind == "quadruplets" else checks.check_triplets
+    if path.suffix == ".npy" and kind in ("triplets", "quadruplets"):
         comparisons, weights = readers.read_array(path), None
     else:
-        comparisons, weights = read(path, ids=data.ids)
+        comparisons, weights = _judged(kind, path, data.ids)
     if comparisons.dtype.kind in "iu" and comparisons.ndim == 2:
         outside = np.argwhere((comparisons < 0) | (comparisons >= data.n_rows))
         for judgement, column in outside[:1].tolist():
@@ -266,3 +317,26 @@ def read_comparisons(
         return check(comparisons, data.n_rows), weights
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _judged(kind: str, path: Path, ids: Any) -> tuple[np.ndarray, np.ndarray | None]:
+    from .. import triplets as t
+
+    if kind == "triplets":
+        return t.judgement_triplets(path, ids=ids)
+    if kind == "quadruplets":
+        return t.judgement_quadruplets(path, ids=ids)
+    if kind == "grades":
+        return t.graded_triplets(path, ids=ids, random_state=0)
+    if kind == "clicks":
+        try:
+            return t.choice_triplets(path, ids=ids), None
+        except tables.MissingColumnError as error:
+            if "event" in error.columns or not {"anchor", "item", "clicked"} <= {*error.columns}:
+                raise
+        return t.choice_triplets(path, event="anchor", ids=ids), None
+    table = tables.read_table(path, {"left": "left", "right": "right", "same": "same"})
+    index = tables.row_index(ids, table.is_text)
+    links = np.column_stack([tables.row_numbers(table, name, index) for name in ("left", "right")])
+    signs = 2 * tables.flags(table, "same") - 1
+    return t.link_triplets(links, signs, random_state=0), None

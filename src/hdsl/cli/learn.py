@@ -4,219 +4,226 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-import typer
-from sklearn.feature_extraction.text import TfidfVectorizer
 
-from ..class_scores import ClassScores
-from ..files.checkpoint import CheckpointFile
-from ..hdsl import HDSL
-from ..local import LocalHDSL
 from ..text import (
     TEST,
     TRAIN,
-    VALIDATION,
     Collection,
+    Documents,
+    Words,
     are_counts,
     inverse_frequencies,
     weigh_counts,
 )
 from .inputs import Data
-from .measure import Measured, measure_judgements, measure_labels
-from .scored import ScoredModel
-from .shell import counted, is_watched, say
-
-#: Most weights of a classifier and scores of rows, 0.8 GB. Where class scores need more, they are
-#: left out.
-MAX_SCORES = 10**8
+from .measure import MAX_SCORES, Measured, measure_judgements, measure_labels
+from .shell import begin, counted, is_watched, say
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A model, the documents it was learned from, and its errors on rows held out."""
+    """A model with its documents, and its errors on rows held out."""
 
-    learned: ScoredModel
     collection: Collection
     by: str
     measured: Measured | None
-    is_chosen: bool
     seconds: float
-    checkpoints: list[CheckpointFile]
     n_skipped: int = 0
 
     @property
-    def n_empty(self) -> int:
-        """The number of rows without a value: documents without a known word."""
-        return int((np.diff(self.collection.X.indptr) == 0).sum())
+    def model(self) -> Any:
+        """The model without its class scores."""
+        return self.collection.learned
 
     @property
-    def model(self) -> HDSL | LocalHDSL:
-        """The model without its class scores."""
-        return self.learned.model
+    def row_name(self) -> str:
+        """What a row is called: a document if it is a text."""
+        return "row" if self.collection.documents.texts is None else "document"
 
     def facts(self) -> dict[str, Any]:
         """Return the outcome as values for JSON."""
-        model, part, labels = self.model, self.collection.part, self.collection.labels
-        return {
-            "rows": len(part),
-            "rows held out": int((part == TEST).sum()),
+        model, documents = self.model, self.collection.documents
+        labels = documents.labels
+        facts = {
+            "rows": documents.n_rows,
+            "rows held out": int(documents.is_new.sum()),
             "rows skipped": self.n_skipped,
-            "empty rows": self.n_empty,
-            "tf-idf": self.collection.vectorizer is not None or self.collection.idf is not None,
+            "empty rows": int((np.diff(documents.X.indptr) == 0).sum()),
+            "tf-idf": self.collection.words is not None or documents.idf is not None,
             "labels": None if labels is None else len(np.unique(labels)),
-            "features": self.learned.n_features,
-            "class scores": self.learned.n_scores,
+            "features": self.collection.scored.n_features,
+            "class scores": self.collection.scored.n_scores,
             "triplets": model.n_triplets_,
             "iterations": model.n_iter_,
-            "iterations chosen on validation rows": self.is_chosen,
             "status": model.status_,
             "pairs": len(model.weights_),
-            **self._regions(),
             "scale": model.scale_,
             "prior": model.prior_,
+            "choice": choice_of(model),
             "objective": model.objective_,
             "measure": self.measured.measure if self.measured else None,
             "measured on": self.measured.n if self.measured else 0,
-            **(self.measured.facts() if self.measured else {"error": {}}),
-            "seconds": round(self.seconds, 2),
         }
-
-    def _regions(self) -> dict[str, int]:
-        """Return the number of regions and of their own pairs, if there are regions."""
-        model = self.model
-        if isinstance(model, HDSL):
-            return {}
-        pairs = sum(len(weights) for weights in model.local_weights_)
-        return {"regions": model.n_regions_, "pairs of regions": pairs}
+        facts |= self.measured.facts() if self.measured else {"error": {}}
+        return facts | {"seconds": round(self.seconds, 2)}
 
     def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
-        """Return the feature pairs with the largest effect on the rows that were learned from."""
-        X = self.learned.rows(self.collection.X[self.collection.part != TEST])
-        names = self.learned.feature_names(self.collection.feature_names)
-        found = self.model.importance(X, feature_names=names)
+        """Return the feature pairs with the largest effect on the rows that were learned from.
+
+        Pairs with a class come last.
+        """
+        documents, scored = self.collection.documents, self.collection.scored
+        X = scored.rows(documents.X[~documents.is_new])
+        names = scored.names(self.collection.feature_names)
+        found = self.model.importance(X, feature_names=names).pairs
         fields = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
-        return [dict(zip(fields, pair, strict=True)) for pair in found.pairs[fields][:n].tolist()]
+        pairs = [dict(zip(fields, pair, strict=True)) for pair in found[fields].tolist()]
+        if scored.n_scores:
+            pairs.sort(key=lambda pair: "class:" in pair["name"])
+        return pairs[:n]
 
 
-class _Plan(NamedTuple):
-    """The arguments of ``fit`` that choose and that learn, and how to measure the model."""
+def choice_of(model: Any) -> str | None:
+    """Return why the model has its prior and its length, in one sentence."""
+    choice = getattr(model, "choice_", None)
+    found = choice.get("reason") if isinstance(choice, dict) else getattr(choice, "reason", None)
+    return None if found is None else str(found)
 
-    choose: dict[str, Any]
-    learn: dict[str, Any]
-    measure: Callable[[ScoredModel], Measured]
+
+@dataclass(frozen=True)
+class _Plan:
+    """The arguments of ``fit``, and how to measure the model."""
+
+    given: dict[str, Any]
+    measure: Callable[[Collection], Measured]
+    held_out: dict[str, Any]
 
 
 def learn(
     data: Data,
-    model: HDSL | LocalHDSL,
+    model: Any,
     *,
-    vectorizer: TfidfVectorizer | None = None,
+    words: Words | None = None,
     tfidf: bool | None = None,
     class_scores: bool = True,
     test: float = 0.2,
-    validation: float = 0.2,
     seed: int = 0,
     quiet: bool = False,
     checkpoint: Path | None = None,
 ) -> Outcome:
     """Learn a similarity from a data file.
 
-    Rows are split in three parts. The first is learned from, and the second chooses the number of
-    iterations; then both are learned from for that many. The third only measures the model: it
-    does not even add words to the vocabulary.
+    A share of the rows only measures the model: it does not even add words to the vocabulary.
 
     Parameters
     ----------
     data : Data
     model : HDSL or LocalHDSL
         With the parameters to learn with; it is fitted.
-    vectorizer : TfidfVectorizer
+    words : Words
         For texts; it is fitted.
     tfidf : bool
         For rows: whether to weigh them as counts. None does so if they are whole numbers, and not
         only 0 and 1.
     class_scores : bool
         Whether to learn from labels with class scores beside the rows. Judgements have none.
-    test, validation : float
-        Shares of the rows. Without test rows nothing is measured; without validation rows there
-        are `max_iter` iterations.
+    test : float
+        Share of the rows to measure on; 0 measures nothing.
     seed : int
         Seed of the split.
     quiet : bool
         Whether to show no progress.
     checkpoint : Path
-        File for checkpoints. The choice has another one beside it (`checkpoint_of_choice`).
+        File for checkpoints.
 
     Returns
     -------
     Outcome
     """
     start = time.perf_counter()
-    by = "labels" if data.comparisons is None else "judgements"
-    labels = data.labels if by == "labels" else None
-    if by == "labels" and labels is None:
-        raise ValueError(
-            f"{data.path} has no labels to learn from: name their column with --label, their file "
-            "with --labels, or a file of judgements with --triplets or --quadruplets."
-        )
-    part = split(labels, data.n_rows, test, validation, seed)
-    if vectorizer is None:
-        X, idf = _weighted(data, part, tfidf)
-    else:
-        X, idf = _vectorized(vectorizer, data.texts, part), None
-    collection = Collection(
-        X, data.labels, data.texts, part, vectorizer, data.columns, data.ids, idf,
-        **({} if labels is not None else _held_out_judgements(data, part)),
-    )  # fmt: skip
-    plan = _by_judgements(data, X, part) if labels is None else _by_labels(X, labels, part)
-    scores = None
+    labels = data.labels if data.comparisons is None else None
+    part = split(labels, data.n_rows, test, seed)
+    begin("counting words" if words is not None else "weighing values", quiet=quiet)
+    X, idf = _weighted(data, part, tfidf) if words is None else (_rows(words, data, part), None)
+    is_new = part == TEST
+    plan = _by_judgements(data, X, is_new) if labels is None else _by_labels(X, labels, is_new)
+    fitted: Any = model
     if class_scores and labels is not None and _is_scored(X, labels):
+        from sklearn.pipeline import make_pipeline
+
+        from ..class_scores import ClassScores
+
+        begin("scoring the labels with a linear classifier", quiet=quiet)
         scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
-    max_iter = model.max_iter
-    is_chosen = bool((part == VALIDATION).any())
-    checkpoints = []
-    if is_chosen:
-        beside = checkpoint_of_choice(checkpoint)
-        what = "choosing the number of iterations"
-        checkpoints += _fit(model, _with_scores(plan.choose, scores), what, quiet, beside)
-        model.max_iter = max(model.n_iter_, 1)
-        curve = model.trace_["validation_score"]
-        at = np.flatnonzero(np.isfinite(curve))
-        collection = replace(collection, choice=np.column_stack([at.astype(float), curve[at]]))
-    if not is_chosen or model.status_ != "interrupted":
-        checkpoints += _fit(model, _with_scores(plan.learn, scores), "learning", quiet, checkpoint)
-    model.max_iter = max_iter
+        plan.given["X"] = scores.fit_transform(plan.given["X"], plan.given["y"])
+        fitted = make_pipeline(scores, model)
+    if checkpoint is not None and checkpoint.exists():
+        say(f"continues from {checkpoint}")
+    begin("learning (the first time, code is compiled)", quiet=quiet)
+    model.set_params(checkpoint=checkpoint, verbose=int(is_watched(quiet)))
+    try:
+        model.fit(**plan.given)
+    finally:
+        model.set_params(checkpoint=None, verbose=0)
     seconds = time.perf_counter() - start
-    learned = ScoredModel(model, scores)
-    measured = plan.measure(learned) if (part == TEST).any() else None
-    if measured is not None:
-        collection = replace(collection, verdict=measured.errors.verdict)
+    facts: dict[str, Any] = {"columns": data.columns, "choice": choice_of(model)}
+    documents = Documents(
+        X, _plain(data.labels), data.texts, _plain(data.ids), part, idf, **plan.held_out,
+        facts=facts,
+    )  # fmt: skip
+    collection = Collection(fitted, words, documents)
+    measured = None
+    if is_new.any():
+        begin("measuring on the rows held out", quiet=quiet)
+        measured = plan.measure(collection)
+        facts |= {"verdict": measured.errors.verdict, "classifier": measured.classifier}
     return Outcome(
-        learned, collection, by, measured, is_chosen, seconds, checkpoints, data.n_skipped
+        collection, "judgements" if labels is None else "labels", measured, seconds, data.n_skipped
     )
 
 
-def split(
-    labels: np.ndarray | None, n_rows: int, test: float, validation: float, seed: int
-) -> np.ndarray:
-    """Return the part of each row, TRAIN, VALIDATION or TEST: random shares of each label.
+def _plain(values: np.ndarray | None) -> np.ndarray | None:
+    """Return labels or ids as numbers, or as strings."""
+    if values is None or values.dtype.kind in "biuf":
+        return values
+    return np.array([str(value) for value in values.tolist()], dtype=object)
+
+
+def check_labels(data: Data) -> None:
+    """Raise ValueError unless there are labels or judgements to learn from."""
+    if data.comparisons is not None:
+        return
+    if data.labels is None:
+        raise ValueError(
+            f"{data.path} has no labels to learn from: name their column with --label, their file "
+            "with --labels, or a file of judgements with --triplets, --clicks, --links or --grades."
+        )
+    _, sizes = np.unique(data.labels, return_counts=True)
+    if len(sizes) < 2 or sizes.max() < 2:
+        labels, rows = counted(len(sizes), "different label"), counted(len(data.labels), "row")
+        raise ValueError(
+            f"There {'is' if len(sizes) == 1 else 'are'} {labels} among {rows}: at least 2 are "
+            "needed, one of them with several rows."
+        )
+
+
+def split(labels: np.ndarray | None, n_rows: int, test: float, seed: int) -> np.ndarray:
+    """Return the part of each row, TRAIN or TEST: a random share of each label.
 
     Examples
     --------
-    >>> part = split(np.array(list("aaaaabbbbb")), 10, test=0.2, validation=0.2, seed=0)
+    >>> part = split(np.array(list("aaaaabbbbb")), 10, test=0.2, seed=0)
     >>> np.bincount(part[:5]).tolist(), np.bincount(part[5:]).tolist()
-    ([3, 1, 1], [3, 1, 1])
+    ([4, 1], [4, 1])
     """
-    if not (test >= 0 and validation >= 0 and test + validation < 1):
-        raise ValueError(
-            f"--test {test:g} and --validation {validation:g} must be shares of the rows, 0 or "
-            "more and together less than 1: the rest is learned from."
-        )
+    if not 0 <= test < 1:
+        raise ValueError(f"--test must be a share of the rows, from 0 to below 1. Got {test:g}.")
     codes = np.zeros(n_rows, dtype=np.int64)
     if labels is not None:
         _, codes = np.unique(labels, return_inverse=True)
@@ -224,22 +231,21 @@ def split(
     order = order[np.argsort(codes[order], kind="stable")]
     sizes = np.bincount(codes)
     rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    place = (rank + 0.5) / np.repeat(sizes, sizes)
     part = np.full(n_rows, TRAIN, dtype=np.int8)
-    part[order[place < test + validation]] = VALIDATION
-    part[order[place < test]] = TEST
+    part[order[(rank + 0.5) / np.repeat(sizes, sizes) < test]] = TEST
     return part
 
 
-def _vectorized(vectorizer: TfidfVectorizer, texts: Any, part: np.ndarray) -> sp.csr_array:
+def _rows(words: Words, data: Data, part: np.ndarray) -> sp.csr_array:
+    assert data.texts is not None
     try:
-        vectorizer.fit(texts[part != TEST])
+        words.fit(data.texts[part != TEST])
     except ValueError as error:
         raise ValueError(
             f"No word is left to learn from ({error}): lower --min-df, raise --max-df, or try "
             "--stop-words none."
         ) from None
-    return sp.csr_array(vectorizer.transform(texts))
+    return words.transform(data.texts)
 
 
 def _weighted(
@@ -274,101 +280,36 @@ def _is_scored(X: sp.csr_array, y: np.ndarray) -> bool:
     return is_small
 
 
-def _with_scores(given: dict[str, Any], scores: ClassScores | None) -> dict[str, Any]:
-    """Return arguments of ``fit`` with class scores beside the rows, fitted on the rows of X."""
-    if scores is None:
-        return given
-    found = given | {"X": scores.fit_transform(given["X"], given["y"])}
-    return found | ({"X_val": scores.transform(given["X_val"])} if "X_val" in given else {})
-
-
-def _by_labels(X: sp.csr_array, y: np.ndarray, part: np.ndarray) -> _Plan:
-    train, held, new = (part == p for p in (TRAIN, VALIDATION, TEST))
-    _, sizes = np.unique(y, return_counts=True)
-    if len(sizes) < 2 or sizes.max() < 2:
-        labels, rows = counted(len(sizes), "different label"), counted(len(y), "row")
-        raise ValueError(
-            f"There {'is' if len(sizes) == 1 else 'are'} {labels} among {rows}: at least 2 are "
-            "needed, one of them with several rows."
-        )
+def _by_labels(X: sp.csr_array, y: np.ndarray, new: np.ndarray) -> _Plan:
     return _Plan(
-        {"X": X[train], "y": y[train], "X_val": X[held], "y_val": y[held]},
         {"X": X[~new], "y": y[~new]},
-        lambda model: measure_labels(model, X[~new], y[~new], X[new], y[new]),
+        lambda found: measure_labels(found.scored, X[~new], y[~new], X[new], y[new]),
+        {},
     )
 
 
-def _by_judgements(data: Data, X: sp.csr_array, part: np.ndarray) -> _Plan:
+def _by_judgements(data: Data, X: sp.csr_array, new: np.ndarray) -> _Plan:
     """Measure on judgements about new rows; learn from those that name no new row."""
-    comparisons, weights = data.comparisons, data.weights
-    assert comparisons is not None
-    rows = part[comparisons]
-    known = (rows != TEST).all(axis=1)
-    new = _is_about(rows, TEST)
-    held = known & _is_about(rows, VALIDATION)
-    train = (rows == TRAIN).all(axis=1)
-    for chosen, purpose, is_needed in (
-        (train, "learn from", True),
-        (held, "choose by", (part == VALIDATION).any()),
-        (new, "measure by", (part == TEST).any()),
-    ):
-        if is_needed and not chosen.any():
+    compared, weights = data.comparisons, data.weights
+    assert compared is not None
+    rows = new[compared]
+    learned = ~rows.any(axis=1)
+    is_triplet = compared.shape[1] == 3
+    held = rows[:, 0] if is_triplet else rows.reshape(-1, 2, 2).any(axis=2).all(axis=1)
+    for chosen, purpose in ((learned, "learn from"), (held, "measure by")):
+        if not chosen.any() and (purpose == "learn from" or new.any()):
             raise ValueError(
-                f"Of {len(comparisons)} judgements none is left to {purpose}, as each row is in "
-                "one part only: lower --test and --validation, or set one to 0."
+                f"Of {len(compared)} judgements none is left to {purpose}, as each row is learned "
+                "from or held out: change --test, or set it to 0."
             )
-
-    def weights_of(chosen: np.ndarray) -> np.ndarray | None:
-        return None if weights is None else weights[chosen]
-
-    name = "triplets" if comparisons.shape[1] == 3 else "quadruplets"
+    given: dict[str, Any] = {"X": X, "triplets" if is_triplet else "quadruplets": compared[learned]}
+    given["sample_weight"] = None if weights is None else weights[learned]
+    held_weights = None if weights is None else weights[held]
+    kept = {"judgements": compared[held], "judgement_weights": held_weights}
     return _Plan(
-        {"X": X, name: comparisons[train], "sample_weight": weights_of(train),
-         "X_val": X, "triplets_val": comparisons[held]},
-        {"X": X, name: comparisons[known], "sample_weight": weights_of(known)},
-        lambda model: measure_judgements(
-            model, X, comparisons[new], weights_of(new), np.flatnonzero(part == TEST)
+        given,
+        lambda found: measure_judgements(
+            found.scored, X, compared[held], held_weights, np.flatnonzero(new)
         ),
-    )  # fmt: skip
-
-
-def _held_out_judgements(data: Data, part: np.ndarray) -> dict[str, Any]:
-    """Return the judgements about new rows and their weights, as a collection holds them."""
-    new = _is_about(part[data.comparisons], TEST)
-    if not new.any():
-        return {}
-    weights = None if data.weights is None else data.weights[new]
-    return {"judgements": data.comparisons[new], "judgement_weights": weights}  # type: ignore[index]
-
-
-def _is_about(parts: np.ndarray, part: int) -> np.ndarray:
-    """Return which triplets have their anchor in a part, or which quadruplets a row per pair."""
-    if parts.shape[1] == 3:
-        return parts[:, 0] == part
-    return (parts.reshape(-1, 2, 2) == part).any(axis=2).all(axis=1)
-
-
-def _fit(
-    model: HDSL | LocalHDSL,
-    given: dict[str, Any],
-    what: str,
-    quiet: bool,
-    checkpoint: Path | None,
-) -> list[CheckpointFile]:
-    """Fit a model, with a line about it; return its checkpoint, to be deleted when all is saved."""
-    if checkpoint is not None and checkpoint.exists():
-        say(f"{what}: continues from {checkpoint}")
-    if is_watched(quiet):
-        typer.echo(f"{what}:", err=True)
-        model.verbose = 1
-    model.checkpoint = checkpoint
-    try:
-        model.fit(**given)
-    finally:
-        model.checkpoint, model.verbose = None, 0
-    return [model.checkpoint_file_] if hasattr(model, "checkpoint_file_") else []
-
-
-def checkpoint_of_choice(checkpoint: Path | None) -> Path | None:
-    """Return the checkpoint of the choice: it is needed until the learning after it ends."""
-    return None if checkpoint is None else checkpoint.with_name(checkpoint.name + ".choosing")
+        kept if held.any() else {},
+    )

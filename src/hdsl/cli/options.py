@@ -58,7 +58,22 @@ def option(help: str, *names: str, panel: str | None = None) -> Any:
 #: Neighbours that vote where an error is measured.
 N_NEIGHBORS = 3
 
-INPUT, LEARNING = "Input", "Learning"
+INPUT, JUDGED, LEARNING = "Input", "Judgements instead of labels", "Learning"
+
+#: Files of judgements: the option, and what its table says of rows, by number from 0 or by --id.
+JUDGEMENTS = {
+    "triplets": "anchor, positive, negative: the anchor is more like the positive",
+    "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike",
+    "clicks": "anchor, item, clicked, and event where an anchor was shown several times",
+    "links": "left, right, same: 1 or 0, whether two rows belong together",
+    "grades": "anchor, item, grade: larger is more relevant",
+}
+
+
+def _judgements(name: str) -> Any:
+    array = {"triplets": ", or .npy (n, 3)", "quadruplets": ", or .npy (n, 4)"}.get(name, "")
+    return option(f"Table with columns {JUDGEMENTS[name]}{array}.", f"--{name}", panel=JUDGED)
+
 
 Json = Annotated[bool, option("Print JSON on stdout instead of text.", "--json")]
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file from `hdsl fit`.")]
@@ -68,30 +83,15 @@ Labels = Annotated[
     Path | None,
     option("File of labels: .npy, or text with one label per line.", "--labels", panel=INPUT),
 ]
-Triplets = Annotated[
-    Path | None,
-    option(
-        "File of judgements: a table with columns anchor, positive, negative (row numbers from 0, "
-        "or ids with --id), or .npy of shape (n, 3).",
-        "--triplets",
-        panel=INPUT,
-    ),
-]
-Quadruplets = Annotated[
-    Path | None,
-    option(
-        "File of judgements about two pairs: a table with columns positive_a, positive_b, "
-        "negative_a, negative_b (row numbers or ids, likewise), or .npy of shape (n, 4).",
-        "--quadruplets",
-        panel=INPUT,
-    ),
-]
+Triplets = Annotated[Path | None, _judgements("triplets")]
+Quadruplets = Annotated[Path | None, _judgements("quadruplets")]
+Clicks = Annotated[Path | None, _judgements("clicks")]
+Links = Annotated[Path | None, _judgements("links")]
+Grades = Annotated[Path | None, _judgements("grades")]
 Id = Annotated[
     str | None,
     option(
-        "Column of ids in a table: judgements name rows by id, and search shows the ids.",
-        "--id",
-        panel=INPUT,
+        "Column of ids in a table: judgements and searches name rows by id.", "--id", panel=INPUT
     ),
 ]
 Sep = Annotated[
@@ -108,9 +108,6 @@ SkipMissing = Annotated[
 ]
 ZeroBased = Annotated[
     bool, option("Indices of an svmlight file start at 0.", "--zero-based", panel=INPUT)
-]
-MatlabNames = Annotated[
-    str, option("Names of the rows and the labels in .mat.", "--matlab-names", panel=INPUT)
 ]
 NoClassScores = Annotated[
     bool,

@@ -7,6 +7,7 @@ import math
 import os
 import shutil
 import sys
+import unicodedata
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -30,7 +31,6 @@ WIDTH = 120
 
 #: Options whose parameter in Python has another name.
 OPTION_OF = {
-    "n_iter_no_change": "patience",
     "n_jobs": "jobs",
     "n_regions": "regions",
     "random_state": "seed",
@@ -41,7 +41,6 @@ WAYS_OUT = {
     "columns": "rename yours",
     "encoding": "save the file as UTF-8, or name its encoding with --encoding",
     "ids": "name the column of ids with --id",
-    "matlab_names": "name yours with --matlab-names ROWS,LABELS",
     "missing": "fill them, or pass --skip-missing to leave such rows out",
     "zero_based": "pass --zero-based if they count from 0",
 }
@@ -112,8 +111,6 @@ class Commands(TyperGroup):
 
 def _explain(error: Exception, command: Any = None) -> int:
     """Say in one line what is wrong; return the exit code."""
-    from ..cuda.runtime import BrokenDeviceError
-
     if hasattr(error, "format_message"):  # a wrong option or argument
         command = getattr(getattr(error, "ctx", None), "command_path", "hdsl")
         said = error.format_message().rstrip(".")
@@ -126,7 +123,7 @@ def _explain(error: Exception, command: Any = None) -> int:
     if isinstance(error, BAD_INPUT_ERRORS):
         say(_in_our_words(error, command) or type(error).__name__)
         return BAD_INPUT
-    if isinstance(error, BrokenDeviceError):
+    if type(error).__name__ == "BrokenDeviceError":
         say(str(error))
         return 1
     say(
@@ -212,19 +209,26 @@ def show_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> N
 
 def table_lines(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> list[str]:
     """Return the lines of a table, as `show_table` prints them."""
-    from rich.cells import cell_len, set_cell_size
-
     n_columns, lines = len(rows[0]), []
-    widths = [max(cell_len(row[k]) for row in rows) for k in range(n_columns)]
+    widths = [max(_cells(row[k]) for row in rows) for k in range(n_columns)]
     for row in rows:
         cells = []
         for k, cell in enumerate(row):
-            blank = " " * (widths[k] - cell_len(cell))
+            blank = " " * (widths[k] - _cells(cell))
             cells.append(blank + cell if k in right else cell + blank)
         line = "  ".join(cells).rstrip()
-        too_long = cell_len(line) > width()
-        lines.append(set_cell_size(line, width() - 1).rstrip() + "…" if too_long else line)
+        if _cells(line) > width():
+            while _cells(line) >= width():
+                line = line[:-1]
+            line = line.rstrip() + "…"
+        lines.append(line)
     return lines
+
+
+def _cells(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    wide = sum(unicodedata.east_asian_width(c) in "WF" for c in text)
+    return len(text) + wide - sum(map(bool, map(unicodedata.combining, text)))
 
 
 def width() -> int:
@@ -268,7 +272,9 @@ def show_measured(title: str, measured: Measured) -> None:
     for name, rate in (("cosine", errors.before), ("learned", errors.after)):
         counts = f"{round(rate.n_wrong, 1):g} of {rate.n:,}"
         rows.append((f"  {name}", percent(rate.share), _range(rate.interval), counts))
-    show_table(rows, right=(1, 3))
+    if measured.classifier is not None:
+        rows.append(("  LinearSVC", percent(measured.classifier), "", "no neighbours, no reasons"))
+    show_table(rows, right=(1,))
     show(errors.sentence)
     if not measured.known_items:
         return
@@ -302,13 +308,7 @@ def _is_terminal(stream: Any) -> bool:
     return stream is not None and stream.isatty()  # None: the process was started without it
 
 
-@contextmanager
-def working(what: str, *, quiet: bool = False) -> Iterator[None]:
-    """Show a message on stderr during the work, where stderr is a terminal."""
-    if not is_watched(quiet):
-        yield
-        return
-    from rich.console import Console
-
-    with Console(stderr=True).status(what):
-        yield
+def begin(what: str, *, quiet: bool = False) -> None:
+    """Say on stderr what is being done from now on, where stderr is a terminal."""
+    if is_watched(quiet):
+        typer.echo(f"{what} …", err=True)

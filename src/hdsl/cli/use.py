@@ -1,4 +1,4 @@
-"""The commands on a model file: ``hdsl evaluate``, ``search``, ``explain`` and ``report``."""
+"""The commands on a model file: evaluate, search, explain, report, export, info."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from typing import Annotated, Any
 
 import typer
 
-from ..memory import format_bytes
 from .options import (
     N_NEIGHBORS,
+    Clicks,
     Encoding,
+    Grades,
     Id,
     Json,
     LabelColumn,
     Labels,
-    MatlabNames,
+    Links,
     Model,
     Quadruplets,
     Sep,
@@ -26,7 +27,23 @@ from .options import (
     command,
     option,
 )
-from .shell import counted, one_line, say, show, show_json, show_measured, table_lines, width
+from .shell import (
+    counted,
+    one_line,
+    say,
+    show,
+    show_json,
+    show_measured,
+    show_table,
+    table_lines,
+    width,
+)
+
+#: Endings of the files that each engine loads.
+SUFFIXES = {"pgvector": ".sql", "qdrant": ".jsonl", "jsonl": ".jsonl"}
+
+#: Triplets per row that a fit to labels makes: 10 targets times 10 impostors.
+PER_ROW = 100
 
 
 @command()
@@ -39,22 +56,24 @@ def evaluate(
     text: TextColumn = None,
     label: LabelColumn = None,
     labels: Labels = None,
-    triplets: Triplets = None,
-    quadruplets: Quadruplets = None,
     ids: Id = None,
     sep: Sep = None,
     encoding: Encoding = "utf-8",
     skip_missing: SkipMissing = False,
     zero_based: ZeroBased = False,
-    matlab_names: MatlabNames = "fea,gnd",
+    triplets: Triplets = None,
+    quadruplets: Quadruplets = None,
+    clicks: Clicks = None,
+    links: Links = None,
+    grades: Grades = None,
     n_neighbors: Annotated[int, option("Neighbours that vote.", "-k")] = N_NEIGHBORS,
     as_json: Json = False,
 ) -> None:
     """Measure a model against the cosine, with intervals.
 
     The neighbours of new rows are the documents in the model, or the other new rows where it has
-    none. Columns default to those of the fit. --triplets and --quadruplets measure judgements.
-    Known-item search ranks rows by half of their features.
+    none. Columns default to those of the fit. Known-item search ranks rows by half of their
+    features.
 
     For example:
 
@@ -62,37 +81,43 @@ def evaluate(
 
       hdsl evaluate model.hdsl new_reviews.csv
     """
-    from . import documents, inputs
+    from . import inputs
 
-    learned, collection = documents.load_all(model)
-    if data is None:
-        found = documents.measure_held_out(model, learned, collection, n_neighbors)
-    else:
+    found = inputs.load_collection(model)
+    judged = {"triplets": triplets, "quadruplets": quadruplets, "clicks": clicks, "links": links,
+              "grades": grades}  # fmt: skip
+    if data is not None:
         if inputs.is_table(data):
-            columns = collection.columns or {}
-            is_labelled = not (labels or triplets or quadruplets)
+            columns = found.documents.facts.get("columns") or {}
             text = text or columns.get("text")
-            label = (label or columns.get("label")) if is_labelled else None
+            if not (labels or any(judged.values())):
+                label = label or columns.get("label")
         source = inputs.Source(
-            text, label, labels, triplets, quadruplets, ids, sep, encoding, skip_missing,
-            zero_based, matlab_names,
-        )  # fmt: skip
+            text, label, labels, judged, ids, sep, encoding, skip_missing, zero_based
+        )
         given = inputs.read_data(data, source)
-        found = documents.measure_new(given, learned, collection, n_neighbors)
-    measured = found.measured
+    from . import measure
+
+    if data is None:
+        result = measure.measure_held_out(found, n_neighbors)
+    else:
+        result = measure.measure_new(given, found, n_neighbors)
+    measured = result.measured
     if as_json:
         facts = {"measure": measured.errors.supervision, "n": measured.n}
-        facts |= {"neighbours": n_neighbors, "held out": found.held_out}
+        facts |= {"neighbours": n_neighbors, "held out": result.held_out}
         show_json(facts | measured.facts())
     else:
-        show_measured(f"{measured.measure}{found.rows}", measured)
+        show_measured(f"{measured.measure}{result.rows}", measured)
 
 
 @command()
 def search(
     model: Model,
     query: Annotated[list[str] | None, typer.Argument(help="Words.", show_default=False)] = None,
-    row: Annotated[int | None, option("Row number of a document in the model, from 0.")] = None,
+    row: Annotated[
+        str | None, option("A document in the model, by its id, or its number from 0.")
+    ] = None,
     queries: Annotated[
         Path | None, option("File of queries, one text per line; searches for all of them.")
     ] = None,
@@ -104,6 +129,7 @@ def search(
 
     Each has its learned cosine, its rank by plain cosine, and the parts that the learned cosine
     is the sum of. "a ~ b" is a pair: a is in one text and b in the other. A single word is in both.
+    Words that the model does not know are named: the score rests on the others.
 
     For example:
 
@@ -113,47 +139,51 @@ def search(
 
       hdsl search model.hdsl --queries queries.txt --json
     """
-    from . import documents, inputs
-
     if (row is not None) + bool(query) + (queries is not None) != 1:
         raise ValueError(
-            "Give words to search for, a row number with --row, or a file with --queries, and one "
-            "of them only."
+            "Give words to search for, a document with --row, or a file with --queries, and one of "
+            "them only."
         )
-    learned, collection = documents.load_all(model)
-    if collection.verdict == "worse":
+    if n_neighbors < 1 or why < 0:
+        raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n_neighbors} and {why}.")
+    from . import inputs
+
+    texts = [" ".join(query or [])] if queries is None else inputs.read_lines(queries)
+    found = inputs.load_collection(model)
+    if found.documents.facts.get("verdict") == "worse":
         say("warning: on rows held out, this model makes more errors than the cosine.")
-    if queries is not None:
-        texts = inputs.read_lines(queries)
-        found = documents.find(learned, collection, collection.rows_of(texts), n_neighbors, why)
-        _show_answers(texts, found, as_json=as_json)
+    if row is not None:
+        hits = found.search(None, n_neighbors, why=why, row=row)
+        show_json({"query": row, "neighbours": hits}) if as_json else show_hits(hits)
         return
-    words = " ".join(query or [])
-    if row is None:
-        x = documents.row_of(collection, words, "the query")
-    else:
-        x = documents.document(collection, row)
-    (hits,) = documents.find(learned, collection, x, n_neighbors, why, leave_out=row)
+    if queries is None:
+        found.row_of_text(texts[0])  # an error where no word is known
+    answers = found.search_rows(found.rows_of(texts), n_neighbors, why=why)
+    results: list[dict[str, Any]] = [
+        {"query": text, "unknown words": found.unknown_words(text),
+         "known share": found.known_share(text), "neighbours": hits}
+        for text, hits in zip(texts, answers, strict=True)
+    ]  # fmt: skip
     if as_json:
-        show_json({"query": words if row is None else row, "neighbours": hits})
-    else:
-        show_hits(hits)
+        show_json(results if queries is not None else results[0])
+        return
+    for result in results:
+        if queries is not None:
+            show(one_line(result["query"]))
+        show_answer(result)
+        if queries is not None:
+            show("")
 
 
-def _show_answers(texts: list[str], found: list[list[dict[str, Any]]], *, as_json: bool) -> None:
-    """Print the neighbours of several queries."""
-    n_unknown = sum(not hits for hits in found)
-    if n_unknown:
-        have = counted(n_unknown, "query has", "queries have")
-        say(f"warning: {have} no word that the model knows.")
-    if as_json:
-        answers = zip(texts, found, strict=True)
-        show_json([{"query": text, "neighbours": hits} for text, hits in answers])
-        return
-    for text, hits in zip(texts, found, strict=True):
-        show(one_line(text))
-        show_hits(hits) if hits else show("  nothing found")
-        show("")
+def show_answer(result: dict[str, Any]) -> None:
+    """Print the neighbours of a query, and the words of it that nothing rests on."""
+    unknown = result["unknown words"]
+    if unknown:
+        shown = ", ".join(repr(one_line(word, 40)) for word in unknown[:5])
+        more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+        rest = f"the scores rest on {100 * result['known share']:.0f} % of the words"
+        show(f"The model does not know {shown}{more}: {rest}.")
+    show_hits(result["neighbours"]) if result["neighbours"] else show("  nothing found")
 
 
 def show_hits(hits: list[dict[str, Any]]) -> None:
@@ -204,8 +234,8 @@ def _ordinal(n: int) -> str:
 @command()
 def explain(
     model: Model,
-    x: Annotated[str, option("A text, or the row number of a document in the model.", "--x")],
-    y: Annotated[str, option("A text, or the row number of a document in the model.", "--y")],
+    x: Annotated[str, option("A document in the model, by id or number, or a text.", "--x")],
+    y: Annotated[str, option("A document in the model, by id or number, or a text.", "--y")],
     rather_than: Annotated[
         str | None, option("A third, likewise: explain why x is more like y than like this.")
     ] = None,
@@ -221,38 +251,30 @@ def explain(
 
       hdsl explain model.hdsl --x 17 --y 3 --rather-than 44
     """
-    from . import documents
+    from . import inputs
 
-    learned, collection = documents.load_all(model)
-    given = {"--x": x, "--y": y, "--rather-than": rather_than}
-    rows = {
-        name: learned.rows(
-            documents.document(collection, int(text))
-            if text.strip().isdecimal()
-            else documents.row_of(collection, text, name)
-        )
-        for name, text in given.items()
-        if text is not None
-    }
-    parts = learned.model.explain(
-        rows["--x"],
-        rows["--y"],
-        rather_than=rows.get("--rather-than"),
-        by=by,
-        feature_names=learned.feature_names(collection.feature_names),
-        top=top,
-    )
-    if as_json:
-        show_json(parts.to_dict())
-    else:
-        show(repr(parts))
+    found = inputs.load_collection(model)
+    for given in (x, y, rather_than):
+        unknown = [] if given is None or _is_row(found, given) else found.unknown_words(given)
+        if unknown:
+            say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {given[:60]!r}.")
+    parts = found.explain(x, y, rather_than=rather_than, by=by, top=top)
+    show_json(parts.to_dict()) if as_json else show(repr(parts))
+
+
+def _is_row(found: Any, given: str) -> bool:
+    try:
+        found.row_number(given)
+    except ValueError:
+        return False
+    return True
 
 
 @command()
 def report(
     model: Model,
     output: Annotated[Path, option("HTML file.", "-o", "--output")] = Path("report.html"),
-    title: Annotated[str | None, option("Title of the page.")] = None,
+    title: Annotated[str | None, option("Title of the page. Default: the model's name.")] = None,
 ) -> None:
     """Write what was learned as one self-contained HTML page.
 
@@ -260,9 +282,208 @@ def report(
 
       hdsl report model.hdsl -o report.html
     """
-    from . import documents, inputs
+    from ..memory import format_bytes
+    from . import inputs
 
-    inputs.check_output(output, (".html", ".htm"))
-    learned, collection = documents.load_all(model)
-    documents.write_report(learned, collection, output, title)
+    inputs.check_output(output)
+    write_report(inputs.load_collection(model), output, title or model.stem)
     show(f"{output}: {format_bytes(output.stat().st_size)}.")
+
+
+def write_report(found: Any, path: Path, title: str) -> None:
+    """Write the page of a model, with its documents where it has them."""
+    from .. import report
+    from .measure import measure_judgements
+
+    documents, scored, learned = found.documents, found.scored, found.learned
+    names = scored.names(found.feature_names)
+    X, y, texts, new = documents.X, documents.labels, documents.texts, documents.is_new
+    if X is None:
+        learned.report(path, feature_names=names, title=title)
+        return
+    errors = None
+    if documents.judgements is not None:
+        judged = documents.judgements, documents.judgement_weights, new.nonzero()[0]
+        measured = measure_judgements(scored, X, *judged).errors
+        errors = {"n_neighbors": 0, "n_rows": int((~new).sum()), "n_test": measured.before.n}
+        errors |= measured.to_dict()
+    elif new.any() and y is not None:
+        errors = report.measure_errors(scored, X[~new], y[~new], X[new], y[new], None)
+        errors["classifier"] = documents.facts.get("classifier")
+    idf = documents.idf if found.words is None else found.words.idf
+    page = report.page(
+        learned, scored.rows(X[~new]), None if y is None else y[~new],
+        texts=None if texts is None else texts[~new],
+        feature_names=names, title=title, errors=errors,
+        more=report.More((~new).nonzero()[0], scored.n_scores, idf),
+    )  # fmt: skip
+    report.write(path, page)
+
+
+@command()
+def export(
+    model: Model,
+    to: Annotated[
+        str, option("pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights.")
+    ],
+    output: Annotated[
+        Path | None,
+        option("File to write. Default: the model's name with another ending.", "-o", "--output"),
+    ] = None,
+    query: Annotated[
+        str | None, option("Print this text as a query for the engine instead.", "--query")
+    ] = None,
+    cosine: Annotated[
+        bool,
+        typer.Option(
+            help="Divide each document by its learned length, so that dot products are the learned "
+            "cosine. Otherwise they are the similarity, and a new model needs no new index."
+        ),
+    ] = True,
+) -> None:
+    """Write the documents of a model as a file that a search engine loads, or one query.
+
+    The dot product of a query with a document is the learned cosine. Each document has its row
+    number as id, its own id as name where the model has ids, label, text and learned length.
+
+    For example:
+
+      hdsl export model.hdsl --to pgvector -o index.sql
+
+      hdsl export model.hdsl --to pgvector --query "open a socket"
+    """
+    from ..checks import check_word
+    from ..files.atomic import atomic_write
+    from ..memory import format_bytes
+    from . import inputs
+
+    check_word("hdsl export", "to", to, SUFFIXES)
+    output = output or model.with_suffix(SUFFIXES[to])
+    if query is None:
+        inputs.check_output(output)
+    found = inputs.load_collection(model)
+    from ..serving import export_query, export_rows
+    from ..similarity import LearnedCosine
+
+    scored, documents = found.scored, found.documents
+    side: Any = LearnedCosine(scored) if cosine else scored
+    names = scored.names(found.feature_names)
+    if query is not None:
+        show(export_query(to, side.rewrite(found.row_of_text(query)), names=names))
+        return
+    if documents.X is None:
+        raise ValueError("The model has no documents: fit it again without --no-documents.")
+    fields: dict[str, Any] = {"length": LearnedCosine(scored).lengths(documents.X).tolist()}
+    named = {"name": documents.ids, "label": documents.labels, "text": documents.texts}
+    fields |= {name: values.tolist() for name, values in named.items() if values is not None}
+    with atomic_write(output, "the export") as file:
+        for piece in export_rows(to, side.index_rows(documents.X), names=names, fields=fields):
+            file.write(piece.encode("utf-8", "replace"))
+    show(f"{output}: {documents.n_rows:,} documents, {format_bytes(output.stat().st_size)}.")
+
+
+@command()
+def info(
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="A model file, or a matrix of rows: .npz or svmlight."),
+    ] = None,
+    per_row: Annotated[int, option("Triplets per row of a matrix that a fit makes.")] = PER_ROW,
+    zero_based: ZeroBased = False,
+    as_json: Json = False,
+) -> None:
+    """Show versions and the machine, a model, or the memory that a fit to a matrix needs.
+
+    For example:
+
+      hdsl info model.hdsl
+
+      hdsl info X.npz
+    """
+    import os
+    import platform
+    from importlib.metadata import version
+
+    from .. import memory
+
+    free = memory.available()
+    facts: dict[str, object] = {
+        "hdsl": version("hdsl"),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
+        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "free memory": memory.format_bytes(free) if free is not None else "unknown",
+        "gpu": _gpu(),
+    }
+    if data is not None:
+        facts |= _about(data, per_row, zero_based)
+    if as_json:
+        show_json(facts)
+    else:
+        show_table([(name, str(value)) for name, value in facts.items()])
+
+
+def _gpu() -> str:
+    """Return the card that ``device="cuda"`` takes, or why there is none."""
+    from ..cuda.runtime import DeviceError, get_device
+    from ..memory import format_bytes
+
+    try:
+        card = get_device()
+    except DeviceError as error:
+        return f"none ({error})"
+    return f"{card.name}, {format_bytes(card.memory()['free'])} free"
+
+
+def _about(path: Path, per_row: int, zero_based: bool) -> dict[str, object]:
+    """Return what a file holds: a model, or rows that a fit may take."""
+    from ..files import container
+    from . import inputs
+
+    inputs.check_input(path)
+    if inputs.is_table(path):
+        raise ValueError(
+            f"{path} is a table: hdsl info takes a model file or a matrix of rows (.npz, svmlight)."
+        )
+    is_model = path.suffix == ".hdsl"
+    if not is_model and path.suffix != ".npz":
+        with path.open("rb") as file:
+            is_model = file.read(9)[8:] == b"{"  # as a safetensors file begins
+    if not is_model:
+        return _fit_facts(path, per_row, zero_based)
+    _, header = container.read(path)
+    whole = header
+    while header.get("kind") in ("Collection", "Pipeline"):
+        header = header["model"] if header["kind"] == "Collection" else header["steps"][-1][1]
+    found = inputs.load_collection(path) if whole.get("kind") == "Collection" else None
+    facts: dict[str, object] = {"kind": header.get("kind"), "made by": whole.get("versions")}
+    if found is not None:
+        documents, scored = found.documents, found.scored
+        facts |= {"documents": documents.n_rows, "features": scored.n_features}
+        facts |= {"class scores": scored.n_scores, "words": found.words is not None}
+        facts["labels"] = 0 if documents.labels is None else len(set(documents.labels.tolist()))
+    names = ("scale", "prior", "n_triplets", "n_iter", "status")
+    return facts | {name: header[name] for name in names if name in header}
+
+
+def _fit_facts(path: Path, per_row: int, zero_based: bool) -> dict[str, object]:
+    import numpy as np
+
+    from .. import memory
+    from ..cpu import memory as cpu_memory
+    from . import inputs
+
+    X = inputs.read_data(path, inputs.Source(zero_based=zero_based)).X
+    anchor = np.repeat(np.arange(X.shape[0]), per_row)
+    shift = np.tile(np.arange(per_row), X.shape[0])
+    near, far = anchor + 1 + shift // 10, anchor + 11 + shift % 10
+    need = cpu_memory.estimate(X, np.column_stack([anchor, near, far]) % X.shape[0])
+    free = memory.available()
+    return {
+        "rows": X.shape[0],
+        "features": X.shape[1],
+        "values": X.nnz,
+        "triplets": len(anchor),
+        "a fit takes": str(need),
+        "fits": free is None or need.total <= free,
+    }

@@ -1,29 +1,115 @@
-"""Comparisons: which pair of rows is to beat which, and how much each counts."""
+"""Comparisons, and the distinct pairs of rows that they compare."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cached_property
 
 import numpy as np
+import scipy.sparse as sp
 
-from ..solver.atoms import Atom
-from .kernels import comparisons as kernels
-from .kernels.compiler import CHUNK
-from .kernels.pairs import count_into, list_terms
-from .pairs import Pairs
-from .rows import Rows, check_count
+from .kernels import pairs as kernels
+from .kernels.compiled import CHUNK
+from .rows import INDEX_LIMIT, Arrays, Rows, arrays_of, check_count
 from .workers import GRAIN
 
+#: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
+PAIR_GRAIN = 400
 
-def sides_of(columns: Iterable[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the rows of the pairs that are to win, and those of the pairs that are to lose.
+#: The diagonal is summed in parts: most of them, least products of each, and least products of each
+#: per feature, since all parts have a number for every feature.
+MOST_PARTS, LEAST_PRODUCTS, LEAST_SHARE = 16, 100_000, 4
 
-    The columns are those of triplets or of quadruplets.
-    """
+#: Scores of atoms are summed in so many parts of the rows.
+SCORE_PARTS = 16
+
+
+def sides_of(columns: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Return rows a, b, c and d of comparisons S(a, b) > S(c, d), triplets or quadruplets."""
     a, b, *others = columns
-    c, d = others if len(others) == 2 else (a, *others)
-    return [(a, b), (c, d)]
+    return (a, b, *others) if len(others) == 2 else (a, b, a, *others)
+
+
+class Pairs:
+    """Unordered pairs of rows, each once, sorted.
+
+    Parameters
+    ----------
+    rows : Rows
+    a, b : ndarray of int32 of shape (n_pairs,)
+        The two rows of each pair, a ≤ b, sorted by a and then b.
+    whole : csr_array, default=None
+        The rows with the columns that are no features too, for inner products; None adds none.
+    """
+
+    def __init__(
+        self, rows: Rows, a: np.ndarray, b: np.ndarray, whole: sp.csr_array | None = None
+    ) -> None:
+        self.rows, self.a, self.b = rows, a, b
+        self._whole = whole
+        self.n_pairs, self.workers = len(a), rows.workers
+        #: Where the pairs of each first row begin.
+        self.ptr = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=rows.n_rows))])
+        number = np.arange(self.n_pairs, dtype=np.int32)
+        #: For each row, the rows it is compared with and the numbers of these pairs. A pair of a
+        #: row with itself is listed twice, so that it counts twice in S = C + Cᵀ.
+        self.links = grouped(
+            np.append(a, b), np.append(b, a), np.append(number, number), rows.n_rows
+        )
+        length = np.diff(rows.by_row[0])
+        #: Multiplications of a search of all rows of S.
+        self.cost = 2.0 * float((length[a] * length[b]).sum())
+        self.score_bounds = np.searchsorted(
+            self.ptr, self.n_pairs * np.arange(SCORE_PARTS + 1) // SCORE_PARTS
+        )
+        self.score_bounds[[0, -1]] = 0, rows.n_rows
+        self._shared: tuple[np.ndarray, np.ndarray] | None = None
+        self._products: Arrays | None = None
+
+    def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
+        if self._shared is None:
+            counts, inner = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs)
+            nothing = np.empty(0, dtype=np.int32), np.empty(0)
+            self._find_shared(counts, inner, *nothing)
+            if self._whole is not None:
+                self._find_shared(np.empty_like(counts), inner, *nothing, whole=self._whole)
+            self._shared = counts, inner
+        return self._shared
+
+    def _find_shared(self, *out: np.ndarray, whole: sp.csr_array | None = None) -> None:
+        by_row = self.rows.by_row if whole is None else arrays_of(whole)
+        n_features = self.rows.n_features if whole is None else whole.shape[1]
+        self.workers.run(
+            kernels.shared_features, self.workers.split(self.n_pairs, grain=PAIR_GRAIN),
+            self.a, self.b, by_row, n_features, *out,
+        )  # fmt: skip
+
+    @property
+    def inner_products(self) -> np.ndarray:
+        """⟨x_a, x_b⟩ of each pair."""
+        return self._shared_features()[1]
+
+    @property
+    def products(self) -> Arrays:
+        """x_a ∘ x_b of each pair: where those of a pair begin, features, and products."""
+        if self._products is None:
+            counts, inner = self._shared_features()
+            ptr = np.concatenate([[0], np.cumsum(counts)])
+            self._products = ptr, np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
+            self._find_shared(ptr[:-1].copy(), np.empty_like(inner), *self._products[1:])
+        return self._products
+
+    def diagonal(self, w: np.ndarray) -> np.ndarray:
+        """Return the diagonal of C, summed in parts that depend on the pairs alone."""
+        ptr, feature, product = self.products
+        n, d = int(ptr[-1]), self.rows.n_features
+        n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
+        bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
+        bounds[[0, -1]] = 0, self.n_pairs
+        out = np.empty((n_parts, d))
+        self.workers.run(
+            kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
+        )
+        return out.sum(axis=0) if n_parts > 1 else out[0]
 
 
 class Comparisons:
@@ -33,10 +119,11 @@ class Comparisons:
     ----------
     rows : Rows
     compared : ndarray of shape (n, 3) or (n, 4)
-        Rows (anchor, positive, negative), sorted by anchor, or rows (a, b, c, d).
+        Rows (anchor, positive, negative) or (a, b, c, d).
     omega : ndarray of shape (n,) or float
         Weights, which sum to 1 over all comparisons of a problem; a number where all are equal.
-    store_products : bool, default=True
+    whole : csr_array, default=None
+        As in `Pairs`.
     """
 
     def __init__(
@@ -44,110 +131,88 @@ class Comparisons:
         rows: Rows,
         compared: np.ndarray,
         omega: np.ndarray | float,
-        *,
-        store_products: bool = True,
+        whole: sp.csr_array | None = None,
     ) -> None:
         self.rows, self.workers = rows, rows.workers
         self.n_comparisons, self.n_chunks = len(compared), -(-len(compared) // CHUNK)
         self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
-        self.omega, self.omega_step = np.atleast_1d(omega), np.ndim(omega)
-        self.pairs, self.positive_pair, self.negative_pair = self._number_pairs(store_products)
-
-    def _number_pairs(self, store_products: bool) -> tuple[Pairs, np.ndarray, np.ndarray]:
-        n, n_rows = self.n_comparisons, np.int64(self.rows.n_rows)
-        keys = np.concatenate([np.minimum(a, b) * n_rows + np.maximum(a, b) for a, b in self.sides])
-        distinct, number = np.unique(keys, return_inverse=True)
-        check_count(len(distinct), "pairs of rows that are compared", "comparisons")
-        a, b = (distinct // n_rows).astype(np.int32), (distinct % n_rows).astype(np.int32)
-        number = number.astype(np.int32)
-        pairs = Pairs(self.rows, a, b, store_products=store_products)
-        return pairs, number[:n].copy(), number[n:].copy()
+        self.omega, self.is_weighted = np.atleast_1d(omega), np.ndim(omega) > 0
+        a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows)
+        self.pairs = Pairs(rows, a, b, whole)
+        self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // CHUNK)
+        self.bounds = [min(c * CHUNK, len(compared)) for c in self.chunk_bounds]
+        self._terms: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
-    def sides(self) -> list[tuple[np.ndarray, np.ndarray]]:
-        """The rows of the pairs that are to win, and those of the pairs that are to lose."""
+    def sides(self) -> tuple[np.ndarray, ...]:
+        """Rows a, b, c and d."""
         return sides_of(self.columns)
 
     @property
-    def anchors(self) -> np.ndarray:
-        """The row that each comparison starts from."""
-        return self.columns[0]
-
-    @cached_property
-    def chunk_bounds(self) -> list[int]:
-        """Chunks of comparisons shared out among the threads."""
-        return self.workers.split(self.n_chunks, grain=GRAIN // CHUNK)
-
-    @cached_property
     def dot_margins(self) -> np.ndarray:
         """Margins of the plain dot product."""
-        inner = self.pairs.inner_products
-        return inner[self.positive_pair] - inner[self.negative_pair]
+        return self.differences(self.pairs.inner_products)
 
-    @property
-    def dot_rounding(self) -> np.ndarray:
-        """How far rounding may move each margin of the dot product."""
-        norm = np.sqrt(self.rows.squared_norms)
-        (a, b), (c, d) = self.sides
-        return 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])
+    def differences(self, by_pair: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+        """Return by how much the pair that is to win exceeds the other, added to `out`."""
+        out = np.zeros(self.n_comparisons) if out is None else out
+        self.workers.run(
+            kernels.differences, self.bounds, self.winner, self.loser, by_pair, out
+        )
+        return out
 
-    def add_atom_margins(self, atom: Atom, factor: float, out: np.ndarray) -> None:
-        """Add `factor` times the margins of the matrix (e_i ± e_j)(e_i ± e_j)ᵀ."""
-        i, j, sign = atom
-        u = self.two_per_row[0]
-        kernels.unfold_atom(0, self.rows.n_rows, i, j, float(sign), *self.rows.by_column, u)
-        self.workers.run(kernels.add_margins, self.chunk_bounds, factor, *self.by_anchor, u, out)
-
-    @cached_property
-    def two_per_row(self) -> np.ndarray:
-        """Room for two numbers per row."""
-        return np.zeros((2, self.rows.n_rows))
-
-    @property
-    def by_anchor(self) -> tuple[np.ndarray, ...]:
-        """Where the triplets of each anchor begin, if these are triplets, and rows a, b, c, d."""
-        (a, b), (c, d) = self.sides
-        return self._anchor_ptr, a, b, c, d
-
-    @property
-    def _anchor_ptr(self) -> np.ndarray:
-        return np.empty(0, dtype=np.int64)
-
-    @cached_property
-    def terms(self) -> tuple[np.ndarray, np.ndarray]:
-        """The comparisons that each pair is in: t where it is to win, ~t where it is to lose."""
-        ptr = np.zeros(self.pairs.n_pairs + 1, dtype=np.int64)
-        for number in (self.positive_pair, self.negative_pair):
-            count_into(number, ptr)
-        np.cumsum(ptr, out=ptr)
-        term = np.empty(2 * self.n_comparisons, dtype=np.int32)
-        list_terms(self.positive_pair, self.negative_pair, ptr[:-1].copy(), term)
-        return ptr, term
+    def sum_pulls(self, pulls: np.ndarray) -> np.ndarray:
+        """Return the sum of the pulls at each pair: + where it is to win, - where it is to lose."""
+        n_pairs, w = self.pairs.n_pairs, np.empty(self.pairs.n_pairs)
+        if self._terms is None:
+            number = np.arange(1, self.n_comparisons + 1, dtype=np.int32)
+            keys = np.append(self.winner, self.loser)
+            ptr, _, term = grouped(keys, keys, np.append(number, -number), n_pairs)
+            self._terms = ptr, term
+        bounds = self.workers.split(n_pairs, grain=GRAIN, work=self._terms[0])
+        self.workers.run(kernels.sum_pulls, bounds, *self._terms, pulls, w)
+        return w
 
 
-class Triplets(Comparisons):
-    """Comparisons of two pairs that share a row: the anchor is more like the one than the other.
+def grouped(
+    keys: np.ndarray, first: np.ndarray, second: np.ndarray, n: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where each of n keys begins, and two values of each item, by keys and then in order.
 
-    Only triplets whose anchor has a feature of an atom have a margin: they come sorted by anchor.
+    Examples
+    --------
+    >>> ptr, first, second = grouped(*np.array([[2, 0, 2], [5, 6, 7], [1, 3, 2]]), 3)
+    >>> ptr.tolist(), first.tolist(), second.tolist()
+    ([0, 1, 1, 3], [6, 5, 7], [3, 1, 2])
     """
-
-    @property
-    def dot_rounding(self) -> np.ndarray:
-        """How far rounding may move each margin of the dot product."""
-        norm = np.sqrt(self.rows.squared_norms)
-        anchor, positive, negative = self.columns
-        return 1e-14 * norm[anchor] * (norm[positive] + norm[negative])
-
-    @cached_property
-    def _anchor_ptr(self) -> np.ndarray:
-        ptr = np.zeros(self.rows.n_rows + 1, dtype=np.int64)
-        count_into(self.anchors, ptr)
-        return np.cumsum(ptr)
+    table = sp.coo_array((second, (keys, first)), shape=(n, INDEX_LIMIT))
+    table.has_canonical_format = True  # equal items are not to be added up
+    table = table.tocsr()
+    return table.indptr.astype(np.int64), table.indices, table.data
 
 
-def make_comparisons(
-    rows: Rows, compared: np.ndarray, omega: np.ndarray | float, *, store_products: bool = True
-) -> Comparisons:
-    """Return triplets or quadruplets, as the width of `compared` says."""
-    kind = Triplets if compared.shape[1] == 3 else Comparisons
-    return kind(rows, compared, omega, store_products=store_products)
+def number_pairs(sides: tuple[np.ndarray, ...], n_rows: int) -> tuple[np.ndarray, ...]:
+    """Return the distinct pairs of rows {a, b}, and their numbers in both sides of comparisons.
+
+    Examples
+    --------
+    >>> pairs = number_pairs(tuple(np.array([[0, 2], [2, 1], [0, 2], [1, 0]], dtype=np.int32)), 3)
+    >>> [part.tolist() for part in pairs]
+    [[0, 0, 1], [1, 2, 2], [1, 2], [0, 1]]
+    """
+    a, b, c, d = sides
+    low = np.append(np.minimum(a, b), np.minimum(c, d))
+    high = np.append(np.maximum(a, b), np.maximum(c, d))
+    check_count(len(low), "pairs of rows that are compared", "comparisons")
+    order = np.arange(len(low), dtype=np.int32)
+    table = sp.coo_array((order, (low, high)), shape=(n_rows, n_rows))
+    table.has_canonical_format = True
+    table = table.tocsr()
+    del low, high
+    table.sort_indices()
+    first = np.repeat(np.arange(n_rows, dtype=np.int32), np.diff(table.indptr))
+    is_new = np.ones(len(order), dtype=bool)
+    is_new[1:] = (first[1:] != first[:-1]) | (table.indices[1:] != table.indices[:-1])
+    number = np.cumsum(is_new, dtype=np.int32) - np.int32(1)
+    order[table.data] = number
+    return first[is_new], table.indices[is_new], order[: len(a)], order[len(a) :]

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cached_property
-
 import numpy as np
 
-from ..solver.protocols import Gradient, Vertex
-from ..solver.snapshot import Arrays
-from .cross_terms import CrossTerms, entries_directly
-from .kernels import climb as climbing
-from .kernels import gradient as kernels
-from .kernels.comparisons import any_nonzero, dots
-from .kernels.compiler import CHUNK, WIDTH
-from .pairs import Pairs
+from ..solver.protocols import Gradient
+from .comparisons import Pairs
+from .kernels import atoms as atom_kernels
+from .kernels import partners as kernels
+from .kernels.compiled import WIDTH
+from .kernels.pairs import absolute_sums
+from .rows import AtomRows
+from .workers import GRAIN
 
-#: Features whose columns have one value for so many rows are spread one after the other.
-SCATTERED = 4
+#: WIDTH rows of S side by side take the time of so many single ones that reach all rows of X.
+SIDE_BY_SIDE = 3.5
 
 Partners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -28,173 +25,121 @@ class CPUGradient(Gradient):
     Parameters
     ----------
     pairs : Pairs
+    atom_rows : AtomRows
     scale : float
     w : ndarray of shape (n_pairs,)
     pulls : ndarray of shape (n_comparisons,)
         Slopes of the loss times -weight, of which w is the sum per pair.
     offset : ndarray of shape (n_comparisons,) or None
-        The prior's share in the margins.
-    batch : ndarray or None
+        The share of the prior and the base in the margins.
+    batch : ndarray, default=None
         The comparisons of a mini-batch.
-    cross_terms : CrossTerms or None
-        Terms of the active atoms, for the gradient over all comparisons.
     """
 
     def __init__(
         self,
         pairs: Pairs,
+        atom_rows: AtomRows,
         scale: float,
         w: np.ndarray,
         pulls: np.ndarray,
         offset: np.ndarray | None,
-        batch: np.ndarray | None,
-        cross_terms: CrossTerms | None,
+        batch: np.ndarray | None = None,
     ) -> None:
-        self.pairs, self.rows_of_x, self.workers = pairs, pairs.rows, pairs.workers
+        self.pairs, self.atom_rows, self.workers = pairs, atom_rows, pairs.workers
         self.scale, self.w, self.pulls, self.offset, self.batch = scale, w, pulls, offset, batch
-        self.cross_terms = cross_terms
         self.n_features, self.covers_all = pairs.rows.n_features, batch is None
+        self._diagonal: np.ndarray | None = None
 
     @property
     def rounding(self) -> float:
         """How far rounding may move an entry of C or S: its terms may be large and cancel."""
-        largest = float(self.rows_of_x.largest.max())
+        val = self.pairs.rows.by_row[2]
+        largest = max(float(val.max(initial=0.0)), -float(val.min(initial=0.0)))
         return 1e-14 * largest**2 * float(np.abs(self.w).sum())
 
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-        return not any_nonzero(self.pulls)
-
-    def snapshot(self) -> Arrays:
-        """Return the number of each pair."""
-        return {"w": self.w}
+        return not self.pulls.any()
 
     def dot(self, margins: np.ndarray) -> float:
         """Return ⟨M, -∇f⟩ for the model with these margins."""
         margins = margins if self.batch is None else margins[self.batch]
-        n_chunks = -(-margins.size // CHUNK)
-        out = np.empty(n_chunks)
-        dots(0, n_chunks, self.pulls, margins, out)
-        total = float(out.sum())
-        if self.offset is not None:
-            dots(0, n_chunks, self.pulls, self.offset, out)
-            total -= float(out.sum())
-        return total
+        total = float((self.pulls * margins).sum())
+        return total if self.offset is None else total - float((self.pulls * self.offset).sum())
 
-    @cached_property
+    @property
     def diagonal(self) -> np.ndarray:
         """C_jj of every feature."""
-        pairs = self.pairs
-        if not pairs.store_products:
-            out = np.zeros(self.n_features)
-            kernels.diagonal_directly(pairs.a, pairs.b, *self.rows_of_x.by_row, self.w, out)
-            return out
-        out, (pair, ptr, feature, product) = np.empty(self.n_features), pairs.products
-        self.workers.together(
-            kernels.diagonal, 2, product.size, pairs.product_parts, pair, ptr, feature, product,
-            self.w, pairs.diagonal_parts, out,
-        )  # fmt: skip
-        return out
+        if self._diagonal is None:
+            self._diagonal = self.pairs.diagonal(self.w)
+        return self._diagonal
 
     def largest_diagonal(self, count: int) -> np.ndarray:
-        """Return the features of largest C_jj, largest first."""
-        out = np.empty(min(count, self.n_features), dtype=np.int64)
-        kernels.largest(self.diagonal, out)
-        return out
+        """Return the features of largest C_jj, largest first, the smallest of equals first."""
+        count = min(count, self.n_features)
+        if count == 0:
+            return np.empty(0, dtype=np.int64)
+        falling = -self.diagonal
+        some = np.flatnonzero(falling <= np.partition(falling, count - 1)[count - 1])
+        return some[np.argsort(falling[some], kind="stable")[:count]]
 
-    def rows(self, features: np.ndarray) -> np.ndarray:
-        """Return the rows of S for up to WIDTH features, shape (len(features), n_features)."""
-        R = self._spread(features)
-        out = np.empty((self.n_features, WIDTH))
-        bounds = self.rows_of_x.feature_bounds
-        self.workers.run(kernels.gather_rows, bounds, *self.rows_of_x.by_column, R, out)
-        return out[:, : len(features)].T
+    # --- atoms -----------------------------------------------------------------------------------
 
-    def spread(self, features: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
-        """Return R = (W + Wᵀ) X[:, features], WIDTH columns per array, and max |R| per column.
+    def scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B: λ Σ_s w_s z_a z_b."""
+        if not len(atoms):
+            return np.empty(0)
+        pairs = self.pairs
+        Z, places, n_atoms = self.atom_rows.find(atoms)
+        out = np.empty((len(pairs.score_bounds) - 1, n_atoms))
+        parts = np.arange(len(out) + 1) if self._is_long(Z[0][-1]) else [0, len(out)]
+        self.workers.run(
+            atom_kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, self.w, Z, out
+        )
+        return self.scale * out.sum(axis=0)[places]
 
-        The first array is the shard's own room, which the next call writes to.
-        """
-        rows, arrays = self.rows_of_x, []
-        peak = np.empty(len(features))
-        U, marked, R, peaks = self.pairs.side_by_side
-        for k in range(0, len(features), WIDTH):
-            R, few = R if k == 0 else kernels.zeros_in_lines(rows.n_rows), features[k : k + WIDTH]
-            if SCATTERED * int(rows.lengths[few].sum()) < rows.n_rows:
-                kernels.spread(few, *rows.by_column, *self.pairs.links, self.w, R)
-                largest = np.maximum(R.max(axis=0), -R.min(axis=0))
-            else:
-                padded = np.full(WIDTH, -1)
-                padded[: len(few)] = few
-                self.workers.together(
-                    climbing.spread_rows, 3, 2 * self.pairs.n_pairs, padded, len(few),
-                    *rows.by_column, *self.pairs.links, self.w, U, marked, R, peaks,
-                )  # fmt: skip
-                largest = peaks[:-1].max(axis=0)
-            peak[k : k + WIDTH] = largest[: len(few)]
-            arrays.append(R)
-        return arrays, peak
-
-    def rows_at(self, spread: list[np.ndarray], n: int, columns: np.ndarray) -> np.ndarray:
-        """Return S_ij for listed j and n features that were spread, shape (len(columns), n)."""
-        bounds, by_column = self.workers.pieces(len(columns)), self.rows_of_x.by_column
-        if n == 1:
-            one = np.empty((len(columns), 1))
-            r = np.ascontiguousarray(spread[0][:, 0])
-            self.workers.run(kernels.gather_one, bounds, columns, *by_column, r, one)
-            return one
-        out = np.empty((len(spread), len(columns), WIDTH))
-        for R, part in zip(spread, out, strict=True):
-            self.workers.run(kernels.gather_columns, bounds, columns, *by_column, R, part)
-        return out[0, :, :n] if len(out) == 1 else np.concatenate([*out], axis=1)[:, :n]
-
-    def drift_since(self, other: CPUGradient) -> np.ndarray:
-        """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
-        rows, pairs = self.rows_of_x, self.pairs
-        reached = np.zeros(rows.n_rows)
-        kernels.pair_drift(self.w, other.w, pairs.a, pairs.b, rows.largest, reached)
-        out = np.empty(self.n_features)
-        self.workers.run(kernels.absolute_sums, rows.feature_bounds, *rows.by_column, reached, out)
-        return out
+    def _is_long(self, n_values: int) -> bool:
+        """Return whether a pass over the pairs with so many values of the rows is worth threads."""
+        return n_values * self.pairs.n_pairs > GRAIN * self.pairs.rows.n_rows
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""
-        if self.cross_terms is not None:
-            return self.cross_terms.entries(atoms, self.w)
-        return entries_directly(self.pairs, atoms[:, 0], atoms[:, 1], self.w)
+        i, j, sign = atoms.T
+        return sign * (self.scores(atoms) / self.scale - self.diagonal[i] - self.diagonal[j])
 
-    def climb(self, starts: Iterable[int], n_largest: int) -> Vertex:
-        """Return the best vertex that alternating maximisation reaches."""
-        given = sorted(set(starts))
-        if len(given) + n_largest > WIDTH or self.n_features < 2 or not self.covers_all:
-            return super().climb(given, n_largest)
-        pairs, rows, n_passes = self.pairs, self.rows_of_x, climbing.MOST_PASSES
-        features = np.full((n_passes + 1, WIDTH), -1)
-        features[0, : len(given)] = given
-        n_own, way = np.zeros((2, n_passes + 1), dtype=np.int64)
-        n_own[0] = len(given)
-        seen, ends, score = (
-            np.empty(2 * WIDTH + n_passes, dtype=np.int64),
-            np.zeros(6, int),
-            np.zeros(2),
-        )
-        ends[0] = -1
-        while True:
-            self.workers.together(
-                climbing.climb, n_passes * climbing.PASS_PHASES + 1, 2 * self._cost_of_a_pass,
-                self.scale, n_largest, rows.feature_blocks, pairs.row_cost, *rows.by_column,
-                rows.column_sizes, *rows.by_row, *rows.common, *pairs.links, self.w, self.diagonal,
-                *pairs.side_by_side,
-                *pairs.of_blocks, *pairs.of_rare_features, features, n_own, way,
-                np.empty((n_passes, WIDTH), dtype=np.int64), np.empty((n_passes, WIDTH)), seen,
-                ends, score,
-            )  # fmt: skip
-            if not n_own[-1]:
-                return self.vertex(int(ends[0]), int(ends[1]), float(score[0]))
-            # It rises on and on: take up the last pass.
-            features[0], n_own[0], way[0] = features[-1], n_own[-1], way[-1]
-            n_own[1:] = 0
-            seen = np.concatenate([seen, np.empty(n_passes, dtype=np.int64)])
+    # --- rows of S -------------------------------------------------------------------------------
+
+    def rows(self, features: np.ndarray) -> np.ndarray:
+        """Return the rows of S for a few features, shape (len(features), n_features)."""
+        made = [
+            self._side_by_side(features[k : k + WIDTH])[:, : len(features[k : k + WIDTH])].T
+            for k in range(0, len(features), WIDTH)
+        ]
+        return np.concatenate(made) if made else np.empty((0, self.n_features))
+
+    def _side_by_side(self, features: np.ndarray) -> np.ndarray:
+        """Return the rows of S for up to WIDTH features as columns."""
+        rows, (ptr, idx, val) = self.pairs.rows, self.pairs.rows.by_column
+        U, R, S = (lines(n) for n in (rows.n_rows, rows.n_rows, rows.n_features))
+        U[:], marked = 0.0, np.zeros(rows.n_rows, dtype=np.uint8)
+        for c, i in enumerate(features.tolist()):
+            U[idx[ptr[i] : ptr[i + 1]], c] = val[ptr[i] : ptr[i + 1]]
+            marked[idx[ptr[i] : ptr[i + 1]]] = 1
+        links = self.pairs.links
+        bounds = self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0])
+        self.workers.run(kernels.spread, bounds, links, self.w, marked, U, R)
+        self.workers.run(kernels.gather, rows.feature_bounds, rows.by_column, R, S)
+        return S
+
+    def drift_since(self, other: CPUGradient) -> np.ndarray:
+        """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
+        pairs, rows, out = self.pairs, self.pairs.rows, np.empty(self.n_features)
+        change = np.abs(self.w - other.w)
+        reached = np.bincount(pairs.a, change * rows.largest[pairs.b], rows.n_rows)
+        reached += np.bincount(pairs.b, change * rows.largest[pairs.a], rows.n_rows)
+        self.workers.run(absolute_sums, rows.feature_bounds, rows.by_column, reached, out)
+        return out
 
     # --- partners --------------------------------------------------------------------------------
 
@@ -203,67 +148,55 @@ class CPUGradient(Gradient):
 
         One row of S after the other where features are rare, else several in a pass over X.
         """
-        cost, nnz = self.pairs.row_cost[features], self.rows_of_x.nnz
-        if len(features) <= WIDTH:
-            is_light = self.covers_all and bool(2 * cost.sum() <= nnz)
-            return (self._scatter if is_light else self._gather)(features, after)
-        # A pass looks at every feature, for WIDTH of them; what is scattered takes longer.
-        light = 4 * WIDTH * cost <= nnz + 2 * self.n_features
-        found = np.empty(len(features)), np.empty(len(features), np.int64), np.empty(len(features))
-        for chosen, find in ((light, self._scatter), (~light, self._gather_many)):
-            if chosen.any():
-                for whole, part in zip(found, find(features[chosen], after), strict=True):
-                    whole[chosen] = part
+        rows, found = self.pairs.rows, np.empty((len(features), 3))
+        share = rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2)
+        common = np.flatnonzero(share > SIDE_BY_SIDE / WIDTH)
+        left_over = len(common) % WIDTH
+        if left_over < SIDE_BY_SIDE:
+            common = common[: len(common) - left_over]
+        for k in range(0, len(common), WIDTH):
+            some = common[k : k + WIDTH]
+            found[some] = self._best_of(features[some], after)
+        others = np.setdiff1d(np.arange(len(features)), common)
+        if len(others):
+            found[others] = self._scatter(features[others], after, float(share[others].sum()))
+        return found[:, 0], found[:, 1].astype(np.int64), found[:, 2]
+
+    def _best_of(self, features: np.ndarray, after: bool) -> np.ndarray:
+        """Find the partners of up to WIDTH features from their whole rows of S."""
+        S, found = self._side_by_side(features), np.empty((len(features), 3))
+        bounds = np.arange(len(features) + 1)
+        if self.n_features < GRAIN // WIDTH:
+            bounds = bounds[[0, -1]]
+        self.workers.run(kernels.best_of_rows, bounds, features, after, self.diagonal, S, found)
         return found
 
-    def _spread(self, features: np.ndarray) -> np.ndarray:
-        R = self.pairs.side_by_side[2]
-        kernels.spread(features, *self.rows_of_x.by_column, *self.pairs.links, self.w, R)
-        return R
-
-    @property
-    def _cost_of_a_pass(self) -> int:
-        return self.rows_of_x.nnz + 2 * self.pairs.n_pairs
-
-    def _gather(self, features: np.ndarray, after: bool) -> Partners:
-        """Find the partners of up to WIDTH features in one pass over X that the threads share."""
-        m, rows = len(features), self.rows_of_x
-        padded = np.full(WIDTH, -1)
-        padded[:m] = features
-        value, partner, entry = self.pairs.of_blocks
-        self.workers.together(
-            climbing.gather_partners, 5, self._cost_of_a_pass, rows.feature_blocks, padded, m,
-            after, *rows.by_column, rows.column_sizes, *rows.by_row, *rows.common,
-            *self.pairs.links, self.w, self.diagonal, *self.pairs.side_by_side, value, partner,
-            entry,
-        )  # fmt: skip
-        best = value[:, :m].argmax(axis=0), np.arange(m)  # the first block of equals
-        return value[best], partner[best], entry[best]
-
-    def _gather_many(self, features: np.ndarray, after: bool) -> Partners:
-        """Find the partners of many features, WIDTH per pass; each thread has its own passes."""
-        m = len(features)
-        n_blocks = -(-m // WIDTH)
-        padded = np.full(n_blocks * WIDTH, -1)
-        padded[:m] = features
-        value, partner = np.full(len(padded), -np.inf), np.full(len(padded), -1)
-        value[m:], entry = np.inf, np.zeros(len(padded))  # nothing is better than padding
-        self.workers.run(
-            kernels.gather_blocks, self.workers.pieces(n_blocks), padded, after,
-            *self.rows_of_x.by_column, self.rows_of_x.column_sizes, *self.pairs.links, self.w,
-            self.diagonal, value, partner, entry,
-        )  # fmt: skip
-        return value[:m], partner[:m], entry[:m]
-
-    def _scatter(self, features: np.ndarray, after: bool) -> Partners:
+    def _scatter(self, features: np.ndarray, after: bool, share: float) -> np.ndarray:
         """Find the partners of rare features, one row of S at a time."""
-        m, rows = len(features), self.rows_of_x
-        value, partner, entry = np.full(m, -np.inf), np.full(m, -1, dtype=np.int64), np.zeros(m)
-        last = np.empty(self.n_features, dtype=np.int64)
-        first, second = kernels.largest_after(self.diagonal, last)
+        rows, pairs, found = self.pairs.rows, self.pairs, np.empty((len(features), 3))
+        is_long = share * rows.nnz > GRAIN
+        bounds = self.workers.pieces(len(features)) if is_long else [0, len(features)]
         self.workers.run(
-            kernels.scatter_partners, self.workers.pieces(m), features, after, *rows.by_column,
-            *rows.by_row, *self.pairs.links, self.w, self.diagonal, last, first, second, value,
-            partner, entry,
+            kernels.scatter, bounds, features, self._best_others(features, after), after,
+            rows.by_column, rows.by_row, pairs.links, self.w, self.diagonal, found,
         )  # fmt: skip
-        return value, partner, entry
+        return found
+
+    def _best_others(self, features: np.ndarray, after: bool) -> np.ndarray:
+        """Return for each feature the other one of largest diagonal, or the one after it; or -1."""
+        diagonal, d = self.diagonal, self.n_features
+        if not after:
+            best = self.largest_diagonal(2)
+            second = best[1] if d > 1 else -1
+            return np.where(features == best[0], second, best[0])
+        falling = diagonal[::-1]
+        is_best = falling == np.maximum.accumulate(falling)
+        at = d - 1 - np.maximum.accumulate(np.where(is_best, np.arange(d), 0))
+        return np.append(at[::-1], -1)[features + 1]
+
+
+def lines(n: int) -> np.ndarray:
+    """Return an array of shape (n, WIDTH) whose rows are cache lines: none takes two loads."""
+    room = np.empty((n + 1) * WIDTH)
+    first = -(room.ctypes.data // 8) % WIDTH
+    return room[first : first + n * WIDTH].reshape((n, WIDTH))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.protocols import Layout, Loss, Statistics
-from .comparisons import make_comparisons
-from .nearness import near_order
+from ..solver.protocols import Base, Layout, Loss, Statistics
+from .comparisons import Comparisons
 from .problem import CPUProblem
 from .rows import Rows, number_features
-from .statistics import statistics
 from .workers import Workers
+
+#: Statistics are those of about this many comparisons where there are more.
+STATISTICS_SAMPLE = 100_000
 
 
 class CPULayout(Layout):
@@ -27,16 +28,19 @@ class CPULayout(Layout):
         Of the comparisons; only their ratios matter.
     workers : Workers
     columns : ndarray, default=None
-        Columns that are features although they may be empty.
-    store_products : bool, default=True
-        Whether products of compared rows are stored: faster, unless gradients are of batches.
+        Columns that are features although they may be rare or empty.
+    min_rows : int, default=1
+        Columns that fewer rows have are no features. They count in inner products, so in the prior.
+    total_weight : float, default=None
+        What weights are divided by, where these comparisons are some of a problem's; by default
+        their sum.
 
     Attributes
     ----------
     features : ndarray of shape (n_features,)
         The columns of X that are features, the fullest first. Feature numbers are positions here.
     comparisons : Comparisons
-        Sorted by their first row. Rows have numbers of their own where there are many.
+        Sorted by their first row.
     weights : ndarray of shape (n,) or None
         In the same order, relative to the largest.
     """
@@ -49,35 +53,78 @@ class CPULayout(Layout):
         *,
         workers: Workers,
         columns: np.ndarray | None = None,
-        store_products: bool = True,
+        min_rows: int = 1,
+        total_weight: float | None = None,
     ) -> None:
         self.features, indices = number_features(X)
+        n_columns = len(self.features)
+        matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], n_columns))
+        self._whole = matrix
+        if min_rows > 1:
+            common = np.bincount(indices, minlength=n_columns) >= min_rows
+            if columns is not None:
+                common |= np.isin(self.features, columns)
+            if np.count_nonzero(common) >= 2 and not common.all():
+                self.features, matrix = self.features[common], sp.csr_array(matrix[:, common])
         if columns is not None:
             self.features = np.concatenate([self.features, np.setdiff1d(columns, self.features)])
         self.n_features = len(self.features)
-        matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], self.n_features))
-        rows_in_order = near_order(compared, X.shape[0])
-        if rows_in_order is not None:
-            matrix = matrix[rows_in_order]  # a copy, which may be sorted in place
-            matrix.sort_indices()
-            number = np.empty(X.shape[0], dtype=np.int64)
-            number[rows_in_order] = np.arange(X.shape[0])
-            compared = number[compared]
-        order = np.argsort(compared[:, 0], kind="stable")
-        omega: np.ndarray | float = 1.0 / len(compared)
-        self.weights = None
-        if weights is not None:
-            omega = (weights / weights.sum())[order]
-            self.weights = weights[order] / weights.max()
-        rows = Rows(matrix, workers)
-        self.comparisons = make_comparisons(
-            rows, compared[order], omega, store_products=store_products
+        matrix = sp.csr_array(
+            (matrix.data, matrix.indices, matrix.indptr), shape=(X.shape[0], self.n_features)
         )
+        omega: np.ndarray | float = 1.0 / (total_weight or len(compared))
+        self.weights = None if weights is None else weights / weights.max()
+        if weights is not None:
+            omega = weights / (total_weight or weights.sum())
+        if (compared[1:, 0] < compared[:-1, 0]).any():
+            order = np.argsort(compared[:, 0], kind="stable")
+            compared = compared[order]
+            if self.weights is not None:
+                self.weights, omega = self.weights[order], np.asarray(omega)[order]
+        whole = self._whole if matrix.nnz < self._whole.nnz else None
+        self.comparisons = Comparisons(Rows(matrix, workers), compared, omega, whole)
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        return statistics(self.comparisons.rows, [(self.comparisons, self.weights)])
+        compared, weights = self.comparisons, self.weights
+        rows, n = compared.rows, compared.n_comparisons
+        omega = np.ones(n) if weights is None else weights
+        is_anchor = np.zeros(rows.n_rows, dtype=bool)
+        is_anchor[compared.columns[0][omega > 0]] = True
+        some = slice(0, n, -(-n // STATISTICS_SAMPLE))
+        if not omega[some].any():  # all that count are left out
+            some = slice(0, n)
+        sides, part = [side[some] for side in compared.sides], omega[some]
+        used, at = np.unique(np.concatenate(sides), return_inverse=True)
+        norms, values = _sizes(self._whole[used])
+        a, b, c, d = norms[at].reshape(4, -1)
+        inner = compared.pairs.inner_products
+        margins = np.abs(inner[compared.winner[some]] - inner[compared.loser[some]])
+        margins[margins <= 1e-14 * (a * b + c * d)] = 0.0
+        total = float(part.sum())
+        mean = [float((x * part).sum()) / total for x in (margins, values[at[: len(a)]], a * a)]
+        # Where no two dot products differ, go by the size of the rows.
+        typical = mean[0] or float(np.square(self._whole.data).sum()) / rows.n_rows
+        return Statistics(float(omega.sum()), typical, int(is_anchor.sum()), *mean[1:])
 
-    def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> CPUProblem:
-        """Return the problem of a loss, a scale and a prior."""
-        return CPUProblem(self.comparisons, self.features, loss, scale, prior)
+    def problem(
+        self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
+    ) -> CPUProblem:
+        """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
+        return CPUProblem(self.comparisons, self.features, loss, scale, prior, base)
+
+
+def _sizes(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Return ‖x‖ of each row, and how many values it rests on, (Σx²)² / Σx⁴.
+
+    Sizes are relative to the row's largest, whose fourth power may not be a number.
+    """
+    n = matrix.shape[0]
+    row = np.repeat(np.arange(n), np.diff(matrix.indptr))
+    size = np.abs(matrix.data)
+    largest = np.zeros(n)
+    np.maximum.at(largest, row, size)
+    squares = np.square(size / largest[row])
+    second, fourth = (np.bincount(row, part, n) for part in (squares, squares**2))
+    values = np.divide(second**2, fourth, out=np.zeros(n), where=fourth > 0)
+    return largest * np.sqrt(second), values

@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Sequence
 
 import numpy as np
 
-from ..solver.atoms import ZERO, Atom, as_array
-from ..solver.protocols import Loss, Move, Step
-from ..solver.snapshot import Arrays
-from .comparisons import Comparisons, make_comparisons
-from .corrective import Corrections, Sample
-from .cross_terms import CrossTerms
+from ..solver.atoms import ZERO, positioned, renumbered
+from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step
+from .comparisons import Comparisons
 from .gradient import CPUGradient
-from .hosted import HostedProblem
-from .kernels import comparisons as kernels
-from .kernels import step as step_kernels
-from .kernels.compiler import CHUNK
-from .kernels.gradient import pairs_and_diagonal
-from .kernels.losses import CODES, GIVEN
-from .rooms import Rooms
-from .rows import Rows
+from .kernels import atoms as atom_kernels
+from .kernels import losses as kernels
+from .rows import AtomRows, Rows
+from .workers import GRAIN
 
-#: A part of the comparisons has no fewer chunks than this, and one in so many at least.
-SAMPLE, MOST_LEFT_OUT = 4, 16
+#: Second derivatives of n atoms are estimated from about this many comparisons divided by n, where
+#: there are more, but from so many per atom at least.
+CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 
-_NOTHING = np.empty(0)
+#: Numbers in the matrices that they are summed in, and the most of these.
+CURVATURE_ROOM, MOST_PARTS = 1 << 22, 16
+
+#: A batch whose weights are all zero has this weight.
+TINY = 1e-300
 
 
-class CPUProblem(HostedProblem):
+class CPUProblem(Problem):
     """Mean loss of the margins of a convex combination of atoms.
 
-    Margins are those of the whole similarity, prior included. The zero atom has the prior's: with
-    it, weights sum to 1, and the margins of a model are the same combination of its atoms'.
+    Margins are those of the whole similarity, prior and base included. The zero atom has theirs:
+    with it, weights sum to 1, and the margins of a model are the same combination of its atoms'.
 
-    Parameters are those of ``HostedProblem``.
+    Parameters
+    ----------
+    comparisons : Comparisons
+    features : ndarray of shape (n_features,)
+        The user's number of each feature.
+    loss : Loss
+    scale : float
+        λ of the domain.
+    prior : float, default=0.0
+        Weight of the plain dot product under the learned part.
+    base : Base, default=None
+        A fixed model under the learned part.
     """
 
     def __init__(
@@ -45,152 +53,136 @@ class CPUProblem(HostedProblem):
         loss: Loss,
         scale: float,
         prior: float = 0.0,
-        sample: Sample | None = None,
+        base: Base | None = None,
     ) -> None:
-        super().__init__(comparisons, features, loss, scale, prior, sample)
-        self.workers = comparisons.workers
-        self.offset = prior * comparisons.dot_margins if prior > 0 else None
-        self.cross_terms = CrossTerms(comparisons.pairs)
-        self._code = CODES.get(type(loss), GIVEN)
-        self._rooms = Rooms()
+        self.comparisons, self.features, self.loss = comparisons, features, loss
+        self.scale, self.workers = float(scale), comparisons.workers
+        self.n_comparisons, self.n_features = comparisons.n_comparisons, len(features)
+        self.atom_rows = AtomRows(comparisons.rows)
+        self._code = kernels.CODES.get(type(loss))
+        self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None
+        if base is not None and len(base.atoms):
+            atoms, factors = _known(base, features)
+            self.offset = self._combined(atoms, factors, self.offset)
+            self.forget()
 
     # --- margins and value -----------------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the margins of a combination of atoms, from scratch."""
-        out = np.zeros(self.n_comparisons) if self.offset is None else self.offset.copy()
-        for atom, weight in zip(atoms, weights, strict=True):
-            self._add(atom, weight, out)
-        return out
+        if len(atoms) != len(weights):
+            raise ValueError(f"There are {len(atoms)} atoms, but {len(weights)} weights.")
+        out = None if self.offset is None else self.offset.copy()
+        return self._combined(atoms, self.scale * weights, out)
 
-    def _add(self, atom: Atom | np.ndarray, weight: float, out: np.ndarray) -> None:
-        """Add the margins of an atom, without the prior's, times a weight."""
-        self.comparisons.add_atom_margins(Atom(*atom), self.scale * weight, out)
+    def _combined(
+        self, atoms: np.ndarray, factors: np.ndarray, out: np.ndarray | None
+    ) -> np.ndarray:
+        """Return Σ factor · margins of (e_i ± e_j)(e_i ± e_j)ᵀ, added to `out`."""
+        out = np.zeros(self.n_comparisons) if out is None else out
+        if not len(atoms):
+            return out
+        pairs = self.comparisons.pairs
+        Z, places, n_atoms = self.atom_rows.find(atoms)
+        spread, by_pair = np.zeros(n_atoms), np.empty(pairs.n_pairs)
+        spread[places] = factors
+        mean = Z[0][-1] / pairs.rows.n_rows
+        bounds = self.workers.split(
+            pairs.rows.n_rows, grain=int(GRAIN / (4 * mean + 1)) + 1, work=pairs.ptr
+        )
+        self.workers.run(
+            atom_kernels.similarities, bounds, pairs.ptr, pairs.b, Z, spread, by_pair
+        )
+        return self.comparisons.differences(by_pair, out)
 
     def value(self, margins: np.ndarray) -> float:
         """Return the mean loss."""
-        if self._code == GIVEN:
-            return self._weighted_sum(self.loss.value(margins))
-        return self._weighted_sum(margins, self._code)
+        return float(self._along(margins, margins, 0.0)[0])
 
-    def _weighted_sum(self, values: np.ndarray, code: int = GIVEN) -> float:
-        """Return the weighted sum of values, or of the losses of margins."""
-        of, out = self.comparisons, np.empty(self.comparisons.n_chunks)
+    def _along(
+        self, margins: np.ndarray, direction: np.ndarray, size: float, moved: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Return value and first two derivatives at a step size; write the margins there."""
+        omega, n_chunks = self.comparisons.omega, self.comparisons.n_chunks
+        if self._code is None:
+            there = margins + size * direction
+            if moved is not None:
+                moved[:] = there
+            terms = (
+                self.loss.value(there),
+                direction * self.loss.derivative(there),
+                direction**2 * self.loss.curvature(there),
+            )
+            return np.array([(omega * term).sum() for term in terms])
+        sums = np.empty((n_chunks, 3))
         self.workers.run(
-            kernels.loss_sums, of.chunk_bounds, code, values, of.omega, of.omega_step, out
-        )
-        return float(out.sum())
-
-    def largest_margin(self, margins: np.ndarray) -> float:
-        """Return the largest absolute margin."""
-        return max(float(margins.max()), -float(margins.min()))
+            kernels.along, self.comparisons.chunk_bounds, self._code, margins, direction,
+            float(size), omega, _NOTHING if moved is None else moved, sums,
+        )  # fmt: skip
+        return sums.sum(axis=0)
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def direction(self, margins: np.ndarray, move: Move) -> np.ndarray:
-        """Return how margins change along a move."""
+    def direction(self, margins: np.ndarray, move: Move | Correction) -> np.ndarray:
+        """Return how margins change along a move, or along a correction of many weights."""
+        if isinstance(move, Correction):
+            return self._combined(move.atoms, self.scale * move.change, None)
         if move.toward is not None and move.away is not None:
             out = np.zeros(self.n_comparisons)
         elif self.offset is None:
             out = margins.copy() if move.toward is None else -margins
         else:
             out = margins - self.offset if move.toward is None else self.offset - margins
-        for atom, sign in ((move.toward, 1.0), (move.away, -1.0)):
+        compared, (ptr, idx, val) = self.comparisons, self.comparisons.rows.by_column
+        for atom, factor in ((move.toward, self.scale), (move.away, -self.scale)):
             if atom is not None and atom != ZERO:
-                self._add(atom, sign, out)
+                u = np.zeros(compared.rows.n_rows)
+                for feature, sign in ((atom.i, 1.0), (atom.j, float(atom.sign))):
+                    own = slice(ptr[feature], ptr[feature + 1])
+                    u[idx[own]] += sign * val[own]
+                self.workers.run(
+                    atom_kernels.add_atom, compared.bounds, factor, *compared.sides, u, out
+                )
         return out
 
     def slopes(
         self, margins: np.ndarray, direction: np.ndarray, step_sizes: Sequence[float]
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
-        sizes = np.array(step_sizes, dtype=np.float64)
-        if self._code == GIVEN:
-            return np.array([self._slopes_of_given(margins, direction, size) for size in sizes])
-        of = self.comparisons
-        sums = np.empty((2, len(sizes), of.n_chunks))
-        self.workers.run(
-            kernels.slopes_along, of.chunk_bounds, self._code, margins, direction, sizes,
-            of.omega, of.omega_step, *sums,
-        )  # fmt: skip
-        return sums.sum(axis=2).T
-
-    def sampled_slopes(
-        self, margins: np.ndarray, direction: np.ndarray, step_sizes: Sequence[float]
-    ) -> np.ndarray:
-        """Return what slopes may be: those of some chunks of the comparisons."""
-        of = self.comparisons
-        if self._code == GIVEN or of.n_chunks < 2 * SAMPLE:
-            return self.slopes(margins, direction, step_sizes)
-        every = min(of.n_chunks // SAMPLE, MOST_LEFT_OUT)
-        end = of.n_comparisons // CHUNK * CHUNK
-        sizes = np.array(step_sizes, dtype=np.float64)
-        m, d, omega = (
-            array[:end].reshape(-1, CHUNK)[::every].ravel() if array.size > 1 else array
-            for array in (margins, direction, of.omega)
-        )
-        n_chunks = m.size // CHUNK
-        sums = np.empty((2, len(sizes), n_chunks))
-        kernels.slopes_along(0, n_chunks, self._code, m, d, sizes, omega, of.omega_step, *sums)
-        return sums.sum(axis=2).T
-
-    def _slopes_of_given(
-        self, margins: np.ndarray, direction: np.ndarray, step_size: float
-    ) -> tuple[float, float]:
-        there = margins + step_size * direction
-        return (
-            self._weighted_sum(direction * self.loss.derivative(there)),
-            self._weighted_sum(direction**2 * self.loss.curvature(there)),
-        )
+        return np.array([self._along(margins, direction, size)[1:] for size in step_sizes])
 
     def advance(self, margins: np.ndarray, direction: np.ndarray, step_size: float) -> Step:
         """Return the step of this size."""
         out = np.empty(self.n_comparisons)
-        bounds = self.comparisons.chunk_bounds
-        self.workers.run(kernels.advance, bounds, margins, direction, step_size, out)
-        return Step(out, step_size, self.value(out), self.largest_margin(out))
+        return Step(out, step_size, float(self._along(margins, direction, step_size, out)[0]))
 
-    def step(self, margins: np.ndarray, move: Move, step_size: float | None = None) -> Step | None:
-        """Return the best step along a move, or the one of a given size; None for no step."""
-        if self._code == GIVEN:
-            return super().step(margins, move, step_size)
-        of, n_chunks = self.comparisons, self.comparisons.n_chunks
-        toward, away = move.toward, move.away
-        share = 0.0 if toward is not None and away is not None else 1.0 if toward is None else -1.0
-        chosen = [
-            (atom, sign * self.scale)
-            for atom, sign in ((toward, 1.0), (away, -1.0))
-            if atom is not None and atom != ZERO
-        ]
-        atoms = as_array([atom for atom, _ in chosen])
-        factors = np.array([factor for _, factor in chosen])
-        direction, out = (self._rooms.take(self.n_comparisons) for _ in range(2))
-        sums, totals, result = (
-            np.empty((2, n_chunks)),
-            np.empty((step_kernels.N_PHASES, 2)),
-            np.zeros(3),
-        )
-        self.workers.together(
-            step_kernels.take_step, step_kernels.N_PHASES, 8 * self.n_comparisons, self._code,
-            margins, _NOTHING if self.offset is None else self.offset, share, atoms, factors,
-            *of.rows.by_column, *of.by_anchor, of.omega, of.omega_step,
-            np.nan if step_size is None else step_size, move.max_step_size, of.two_per_row,
-            direction, out, *sums, totals, result,
+    def curvature(
+        self,
+        margins: np.ndarray,
+        atoms: np.ndarray,
+        sample: tuple[np.ndarray, float] | None = None,
+    ) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms.
+
+        `sample` names comparisons and a factor of their weights; by default it is chosen by the
+        numbers of comparisons and atoms alone.
+        """
+        n, compared = len(atoms), self.comparisons
+        if not n:
+            return np.zeros((0, 0))
+        chosen, factor = curvature_sample(compared.n_comparisons, n) if sample is None else sample
+        omega = compared.omega[chosen] if compared.is_weighted else compared.omega
+        bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
+        Z, places, n_atoms = self.atom_rows.find(atoms)
+        n_parts = max(1, min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2))
+        bounds = len(chosen) * np.arange(n_parts + 1) // n_parts
+        out = np.zeros((n_parts, n_atoms, n_atoms))
+        self.workers.run(
+            atom_kernels.curvatures, np.arange(n_parts + 1), bounds, chosen, bend,
+            compared.sides, Z, out,
         )  # fmt: skip
-        size, value, largest = result.tolist()
-        return Step(out, size, value, largest) if size > 0.0 else None
-
-    @cached_property
-    def _corrections(self) -> Corrections:
-        return Corrections(self.comparisons, self.loss, self.scale, self.sample)
-
-    def curvature(self, margins: np.ndarray, atoms: np.ndarray) -> np.ndarray:
-        """Return the second derivatives of the value in the weights of the atoms."""
-        return self._corrections.curvature(margins, atoms)
-
-    def shift(self, atoms: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """Return how margins change where the weights of atoms change."""
-        return self._corrections.shift(atoms, change)
+        total = out.sum(axis=0)
+        return (total + total.T)[np.ix_(places, places)]
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -200,63 +192,74 @@ class CPUProblem(HostedProblem):
         batch: np.ndarray | None = None,
         batch_weight: float | None = None,
     ) -> CPUGradient:
-        """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
-        of, offset = self.comparisons, self.offset
+        """Return the gradient over all comparisons, or over a batch of them (rising numbers).
+
+        `batch_weight` is the weight of the whole batch where these comparisons are a part of it.
+        """
+        compared, offset, atom_rows = self.comparisons, self.offset, self.atom_rows
         if batch is not None:
-            of, margins = self._take(batch, batch_weight), margins[batch]
-            offset = None if offset is None else offset[batch]
-        given = self.loss.derivative(margins) if self._code == GIVEN else margins
-        pairs, pulls = of.pairs, self._rooms.take(of.n_comparisons)
-        if not pairs.store_products:
-            w = np.zeros(pairs.n_pairs)
-            kernels.pull_pairs_once(
-                self._code, given, of.omega, of.omega_step, of.positive_pair, of.negative_pair,
-                pulls, w,
-            )  # fmt: skip
-            terms = self.cross_terms if batch is None else None
-            return CPUGradient(pairs, self.scale, w, pulls, offset, batch, terms)
-        w, diagonal = self._rooms.take(pairs.n_pairs), np.empty(self.n_features)
-        pair, ptr, feature, product = pairs.products
-        self.workers.together(
-            pairs_and_diagonal, 6, 2 * of.n_comparisons + product.size, self._code, given,
-            of.omega, of.omega_step, *of.terms, pairs.product_parts, pair, ptr, feature, product,
-            pairs.diagonal_parts, pulls, w, diagonal,
-        )  # fmt: skip
-        gradient = CPUGradient(pairs, self.scale, w, pulls, offset, batch, self.cross_terms)
-        gradient.diagonal = diagonal
-        return gradient
+            compared, margins = self._take(batch, batch_weight), margins[batch]
+            offset, atom_rows = None if offset is None else offset[batch], AtomRows(compared.rows)
+        if self._code is None:
+            pulls = -compared.omega * self.loss.derivative(margins)
+        else:
+            pulls = np.empty(compared.n_comparisons)
+            self.workers.run(
+                kernels.pull, compared.chunk_bounds, self._code, margins, compared.omega, pulls
+            )
+        w = compared.sum_pulls(pulls)
+        return CPUGradient(compared.pairs, atom_rows, self.scale, w, pulls, offset, batch)
+
+    def batch_weight(self, batch: np.ndarray) -> float:
+        """Return the weight of a batch, as `gradient` counts it."""
+        compared = self.comparisons
+        return float(compared.omega[batch].sum()) if compared.is_weighted else float(len(batch))
 
     def _take(self, batch: np.ndarray, batch_weight: float | None) -> Comparisons:
         """Return some of the comparisons with the rows that they name.
 
         Feature numbers stay; a batch costs what its own rows hold and nothing else.
         """
-        of = self.comparisons
-        total = self.batch_total(batch, batch_weight)
-        omega = (of.omega[batch] if of.omega_step else 1.0) / total
-        compared = np.column_stack([column[batch] for column in of.columns])
+        whole = self.comparisons
+        total = max(self.batch_weight(batch) if batch_weight is None else batch_weight, TINY)
+        omega = (whole.omega[batch] if whole.is_weighted else 1.0) / total
+        compared = np.column_stack([column[batch] for column in whole.columns])
         rows, numbers = np.unique(compared, return_inverse=True)
-        return make_comparisons(
-            Rows(of.rows.matrix[rows], self.workers),
-            numbers.reshape(compared.shape),
-            omega,
-            store_products=False,  # a batch is used once
+        return Comparisons(
+            Rows(whole.rows.matrix[rows], self.workers), numbers.reshape(compared.shape), omega
         )
 
-    # --- snapshots -------------------------------------------------------------------------------
+    def forget(self) -> None:
+        """Drop the rows of Z of the last atoms."""
+        self.atom_rows.forget()
 
-    def snapshot(self, margins: np.ndarray) -> Arrays:
-        """Return the margins, and the feature pairs whose terms are stored."""
-        return {"margins": margins, "known": self.cross_terms.known}
+    def exact_search_cost(self) -> float:
+        """Return the number of multiplications of a search of all pairs of features."""
+        return self.comparisons.pairs.cost
 
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Return the margins of a snapshot."""
-        self.check_snapshot(arrays)
-        self.cross_terms.learn(arrays["known"])
-        return arrays["margins"]
+    def to_user(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
+        return renumbered(atoms, self.features)
 
-    def restore_gradient(self, arrays: Mapping[str, np.ndarray]) -> CPUGradient:
-        """Return the gradient of a snapshot."""
-        self.check_gradient(arrays)
-        pairs, nothing = self.comparisons.pairs, np.empty(0)
-        return CPUGradient(pairs, self.scale, arrays["w"], nothing, None, None, self.cross_terms)
+    def from_user(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms in the problem's own feature numbers."""
+        return positioned(atoms, self.features)
+
+
+_NOTHING = np.empty(0)
+
+
+def curvature_sample(n_comparisons: int, n_atoms: int) -> tuple[np.ndarray, float]:
+    """Return the comparisons that second derivatives are estimated from, and their factor."""
+    most = max(CURVATURE_WORK // n_atoms, PER_ATOM * n_atoms)
+    stride = -(-n_comparisons // most)
+    chosen = np.arange(0, n_comparisons, stride)
+    return chosen, n_comparisons / len(chosen)
+
+
+def _known(base: Base, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the atoms of a base on positions in `features`; -1 stands for all others."""
+    order = np.argsort(features)
+    place = np.minimum(np.searchsorted(features, base.atoms[:, :2], sorter=order), len(order) - 1)
+    ends = np.where(features[order[place]] == base.atoms[:, :2], order[place], -1)
+    return np.column_stack([ends, base.atoms[:, 2]]), base.factors

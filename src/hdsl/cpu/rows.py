@@ -1,26 +1,19 @@
-"""Rows of X in the forms that the kernels want."""
+"""Rows of X in the forms that the kernels want, and rows of Z for many atoms."""
 
 from __future__ import annotations
-
-from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
 from ..solver.columns import is_wide
-from .kernels.compiler import COMMON_BLOCK, WIDTH
-from .kernels.pairs import ends_below
+from .kernels.atoms import atom_rows
 from .workers import GRAIN, Workers
 
 #: Rows, pairs of rows and features are numbered by 32 bits.
 INDEX_LIMIT = int(np.iinfo(np.int32).max)
 
-#: Least number of entries of X that are one task of a pass over X, and the most tasks.
-ENTRY_BLOCK, MOST_BLOCKS = 8192, 1024
-
-#: From so many rows on, R leaves the caches. Features that one row in COMMON_SHARE has are then
-#: visited by rows, at most MOST_COMMON of them, in COMMON_PARTS parts.
-MANY_ROWS, COMMON_SHARE, MOST_COMMON, COMMON_PARTS = 50_000, 512, 8192, 32
+#: The arrays of a sparse matrix: pointers (int64), indices (int32), values (float64).
+Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
 class Rows:
@@ -29,102 +22,90 @@ class Rows:
     Parameters
     ----------
     matrix : csr_array of shape (n_rows, n_features), float64
-        Canonical: sorted, no duplicates, no stored zeros.
+        No duplicates, no stored zeros.
     workers : Workers
     """
 
     def __init__(self, matrix: sp.csr_array, workers: Workers) -> None:
         self.matrix, self.workers = matrix, workers
         self.n_rows, self.n_features = matrix.shape
-        self.row_ptr = matrix.indptr.astype(np.int64)
-        self.row_idx, self.row_val = np.asarray(matrix.indices, dtype=np.int32), matrix.data
-        columns = matrix.tocsc()
-        self.col_ptr = columns.indptr.astype(np.int64)
-        self.col_idx, self.col_val = np.asarray(columns.indices, dtype=np.int32), columns.data
-        self.nnz = int(self.row_ptr[-1])
+        self.by_row, self.by_column = arrays_of(matrix), arrays_of(matrix.tocsc())
+        self.nnz = int(self.by_row[0][-1])
+        self.lengths = np.diff(self.by_column[0])
+        self._largest: np.ndarray | None = None
+        self._feature_bounds: list[int] | None = None
 
     @property
-    def by_row(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The CSR arrays."""
-        return self.row_ptr, self.row_idx, self.row_val
-
-    @property
-    def by_column(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The CSC arrays."""
-        return self.col_ptr, self.col_idx, self.col_val
-
-    @cached_property
-    def squared_norms(self) -> np.ndarray:
-        """‖x‖² of each row."""
-        return np.bincount(self._row_of_value(), np.square(self.row_val), self.n_rows)
-
-    @cached_property
     def largest(self) -> np.ndarray:
         """max_j |x_j| of each row."""
-        out = np.zeros(self.n_rows)
-        np.maximum.at(out, self._row_of_value(), np.abs(self.row_val))
-        return out
+        if self._largest is None:
+            ptr, _, val = self.by_row
+            full = np.diff(ptr) > 0
+            self._largest = np.zeros(self.n_rows)
+            if full.any():
+                self._largest[full] = np.maximum.reduceat(np.abs(val), ptr[:-1][full])
+        return self._largest
 
-    @cached_property
-    def column_sizes(self) -> np.ndarray:
-        """Σ|x| of each feature, and a little more, so that sums of other orders stay below."""
-        column = np.repeat(np.arange(self.n_features), self.lengths)
-        return np.bincount(column, np.abs(self.col_val), self.n_features) * (1.0 + 1e-9)
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        """Number of values of each feature."""
-        return np.diff(self.col_ptr)
-
-    def n_values(self) -> np.ndarray:
-        """Return how many values each row rests on, (Σx²)² / Σx⁴: all of them where they are alike.
-
-        Sizes are relative to the row's largest, whose fourth power may not be a number.
-        """
-        row = self._row_of_value()
-        squares = np.square(self.row_val / np.where(self.largest > 0, self.largest, 1.0)[row])
-        second, fourth = (np.bincount(row, part, self.n_rows) for part in (squares, squares**2))
-        return np.divide(second**2, fourth, out=np.zeros(self.n_rows), where=fourth > 0)
-
-    def _row_of_value(self) -> np.ndarray:
-        return np.repeat(np.arange(self.n_rows), np.diff(self.row_ptr))
-
-    @cached_property
-    def feature_bounds(self) -> np.ndarray:
+    @property
+    def feature_bounds(self) -> list[int]:
         """Features shared out among the threads by the entries of X in them."""
-        return np.array(self.workers.split(self.n_features, grain=GRAIN, work=self.col_ptr))
+        if self._feature_bounds is None:
+            ptr = self.by_column[0]
+            self._feature_bounds = self.workers.split(self.n_features, grain=GRAIN // 4, work=ptr)
+        return self._feature_bounds
 
-    @cached_property
-    def feature_blocks(self) -> np.ndarray:
-        """Bounds of blocks of features, for any number of threads.
 
-        Common features come COMMON_BLOCK in a block, the others with about equally many entries.
+class AtomRows:
+    """Rows of Z = X U for the atoms that were asked for last.
+
+    Parameters
+    ----------
+    rows : Rows
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what is stored."""
+        self._place: dict[tuple[int, ...], int] = {}
+        self._Z: Arrays | None = None
+
+    def find(self, atoms: np.ndarray) -> tuple[Arrays, np.ndarray, int]:
+        """Return the CSR arrays of a Z with these atoms, their columns, and the number of columns.
+
+        Features -1 are columns of zeros.
         """
-        n_common = self.n_common
-        common = np.arange(0, n_common, COMMON_BLOCK)
-        before = int(self.col_ptr[n_common])
-        n_blocks = max(1, min(MOST_BLOCKS, (self.nnz - before) // ENTRY_BLOCK))
-        wanted = before + np.arange(n_blocks) * (self.nnz - before) // n_blocks
-        others = np.maximum(np.searchsorted(self.col_ptr, wanted), n_common)
-        return np.unique(np.concatenate([common, others, [self.n_features]]))
+        keys = list(map(tuple, atoms.tolist()))
+        if self._Z is None or not all(key in self._place for key in keys):
+            self._Z = self._make(atoms)
+            self._place = {key: k for k, key in enumerate(keys)}
+        places = np.array([self._place[key] for key in keys], dtype=np.int64)
+        return self._Z, places, len(self._place)
 
-    @cached_property
-    def n_common(self) -> int:
-        """Number of common features, whose entries are visited by rows: none for few rows.
+    def _make(self, atoms: np.ndarray) -> Arrays:
+        rows, n = self._rows, self._rows.n_rows
+        i, j, sign = (np.ascontiguousarray(part) for part in atoms.T)
+        work = int(rows.lengths[i].sum() + rows.lengths[j].sum())
+        bounds = rows.workers.split(n, grain=max(1, int(GRAIN * n / max(8 * work, 1))))
+        nothing = np.empty(0, dtype=np.int32), np.empty(0)
+        ptr = np.zeros(n + 1, dtype=np.int64)
+        given = i, j, sign.astype(np.float64), rows.by_column
+        rows.workers.run(atom_rows, bounds, *given, ptr[1:], *nothing)
+        np.cumsum(ptr, out=ptr)
+        atom, value = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
+        rows.workers.run(atom_rows, bounds, *given, ptr[:-1].copy(), atom, value)
+        return ptr, atom, value
 
-        They must be the first of each row.
-        """
-        if self.n_rows < MANY_ROWS or not self.matrix.has_sorted_indices:
-            return 0
-        return int((self.lengths[:MOST_COMMON] >= self.n_rows // COMMON_SHARE).sum())
 
-    @cached_property
-    def common(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Where the common features of each row end, the parts of the rows, and room for sums."""
-        end, n_parts = np.empty(self.n_rows, dtype=np.int64), COMMON_PARTS if self.n_common else 0
-        ends_below(self.row_ptr, self.row_idx, self.n_common, end)
-        parts = np.arange(n_parts + 1) * self.n_rows // max(n_parts, 1)
-        return end, parts, np.empty((n_parts, self.n_common, WIDTH))
+def arrays_of(X: sp.csr_array | sp.csc_array) -> Arrays:
+    """Return the arrays of a matrix as the kernels take them; shared where they have the types."""
+    return (
+        X.indptr.astype(np.int64, copy=False),
+        X.indices.astype(np.int32, copy=False),
+        X.data.astype(np.float64, copy=False),
+    )
 
 
 def number_features(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:

@@ -7,25 +7,23 @@ are known. The host waits once for all of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..cpu.corrective import Sample
-from ..cpu.hosted import HostedProblem
-from ..cpu.kernels.losses import CODES
-from ..solver.atoms import ZERO, Atom
-from ..solver.protocols import Loss, Move, Step, Vertex
-from ..solver.snapshot import Arrays
-from .corrective import CardCorrections
-from .gradient import CLIMB_HEAD, CUDAGradient, HeldPulls, Pulls, variant, vertex_of
+from ..solver.atoms import ZERO, positioned, renumbered
+from ..solver.protocols import Base, Correction, Move, Problem, Step
+from .atoms import Atoms
+from .gradient import CUDAGradient, HeldPulls, Pulls, variant
 from .pool import Held, Pool
-from .runtime import Array, kernel_for
+from .runtime import Array, BrokenDeviceError
+from .terms import Terms
 
 if TYPE_CHECKING:
-    from .layout import OnCard
+    from .on_card import OnCard
 
 #: Points of a line search that are queued at once; few searches need more.
 SEARCH_POINTS = 10
@@ -33,11 +31,14 @@ SEARCH_POINTS = 10
 #: Recorded queues of work that are kept, one per combination of arrays that it runs on.
 MOST_RECORDED = 64
 
-#: No atoms, and no feature pair to learn.
-NOTHING_TOLD = np.array([-1, -1, 0, 0, -1, -1, 0, 0, 0, -1, -1, -1, 0, 0, 0, 0])
+#: No atoms.
+NO_ATOMS = np.array([-1, -1, 0, 0, -1, -1, 0, 0])
 
 # Places in the state of a line search, as in the kernels.
-DONE, RESULT, VALUE, LARGEST, ANY_SLOPE, SEARCH_SIZE = 10, 11, 13, 14, 15, 16
+DONE, RESULT, VALUE, ANY_SLOPE, SEARCH_SIZE = 10, 11, 13, 14, 16
+
+#: Stands in for a zero that is divided by.
+TINY = float(np.finfo(np.float64).tiny)
 
 
 class CUDAMargins(Held):
@@ -46,72 +47,116 @@ class CUDAMargins(Held):
     Attributes
     ----------
     array : Array
-    measures : tuple of (value, largest margin, whether any slope is not 0) or None
+    measures : tuple of (value, whether any slope is not 0) or None
     pulls : HeldPulls or None
         The gradient there, where it was computed ahead.
+    is_of_move : bool
+        Whether a step toward or away from one atom led there.
     """
 
     def __init__(self, problem: CUDAProblem) -> None:
         super().__init__(problem.pool)
         self._device = problem.device
-        self.measures: tuple[float, float, bool] | None = None
+        self.measures: tuple[float, bool] | None = None
         self.pulls: HeldPulls | None = None
+        self.is_of_move = False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return a copy on the host."""
-        return self._device.download(self.array)
+        return self._device.download(self.array).astype(dtype or np.float64, copy=False)
 
 
-class CUDAProblem(HostedProblem):
+class CUDAProblem(Problem):
     """Mean loss of the margins of a convex combination of atoms.
 
     Parameters
     ----------
     card : OnCard
-    features : ndarray of shape (n_features,)
-        The user's number of each feature.
-    loss : Loss
-        One that the kernels know.
+    code : int
+        Of the loss.
     scale : float
         λ of the domain.
     prior : float, default=0.0
         Weight of the plain dot product under the learned part.
-    sample : Sample, default=None
-        What second derivatives are estimated from; None chooses by these comparisons alone.
+    base : Base, default=None
+        A fixed model under the learned part.
     """
 
     def __init__(
-        self,
-        card: OnCard,
-        features: np.ndarray,
-        loss: Loss,
-        scale: float,
-        prior: float = 0.0,
-        sample: Sample | None = None,
+        self, card: OnCard, code: int, scale: float, prior: float = 0.0, base: Base | None = None
     ) -> None:
-        super().__init__(card.of, features, loss, scale, prior, sample)
-        self.card, self.device, self.code = card, card.device, CODES[type(loss)]
-        device = self.device
+        self.card, self.device, self.code, self.scale = card, card.device, code, float(scale)
+        self.features, self.n_features = card.features, card.n_features
+        self.n_comparisons, device = card.n, card.device
         self.pool = Pool(lambda: device.empty(card.n))
         self.pulls_pool = Pool(lambda: Pulls(card))
-        self.offset = None
-        if prior > 0:
-            self.offset = device.empty(card.n)
-            device.run("scale_values", card.n, card.n, self.prior, card.dot_margins, self.offset)
+        self._by_pair = device.empty(card.n_pairs)
+        self._atoms_of, self._terms = Atoms(card), None
+        self.offset = self._offset(float(prior), base)
         self._direction = device.empty(card.n)
         self._search, self._host_search = device.zeros(SEARCH_SIZE), device.host(SEARCH_SIZE)
-        # A move, its two atoms, and the feature pair to learn, as kernels read them.
-        self._told, self._host_told = device.zeros(24, np.int64), device.host(24, np.int64)
-        self._atoms, self._host_atoms = self._told[:16], self._host_told[:16]
-        self._move, self._host_move = self._told[16:], self._host_told[16:].view(np.float64)
-        self._starts, self._host_starts = device.zeros(16, np.int64), device.host(16, np.int64)
-        self._host_climb, self._host_score = device.host(CLIMB_HEAD, np.int64), device.host(1)
+        # The two atoms of a move, and its numbers, as kernels read them.
+        self._told, self._host_told = device.zeros(16, np.int64), device.host(16, np.int64)
+        self._atoms, self._host_atoms = self._told[:8], self._host_told[:8]
+        self._move, self._host_move = self._told[8:], self._host_told[8:].view(np.float64)
         self._recorded: dict[tuple, Callable[[], None]] = {}
 
+    def _offset(self, prior: float, base: Base | None) -> Array | None:
+        """Return the margins of the prior and of a fixed model; None where there is neither."""
+        if prior <= 0.0 and base is None:
+            return None
+        out = self.device.zeros(self.card.n)
+        if prior > 0.0:
+            self._queue_margins(self.card.dots, prior, 0.0, out)
+        if base is not None:
+            self._atoms_of.values(self._known(base.atoms), base.factors, self._by_pair, 0.0)
+            self._queue_margins(self._by_pair, 1.0, 1.0, out)
+            self._atoms_of.forget()
+        return out
+
+    def _known(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms of the user's features in own numbers; -1 for features that X has not."""
+        order = np.argsort(self.features)
+        at = np.searchsorted(self.features, atoms[:, :2], sorter=order)
+        found = order[np.minimum(at, self.n_features - 1)]
+        ends = np.where(self.features[found] == atoms[:, :2], found, -1)
+        return np.column_stack([ends, atoms[:, 2]])
+
+    def to_user(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
+        return renumbered(atoms, self.features)
+
+    def from_user(self, atoms: np.ndarray) -> np.ndarray:
+        """Return atoms in the problem's own feature numbers."""
+        return positioned(atoms, self.features)
+
+    def exact_search_cost(self) -> float:
+        """Return the number of multiplications of a search of all pairs of features."""
+        return self.card.exact_search_cost()
+
     @property
-    def weighting(self) -> tuple[Array, int]:
-        """Weights of the comparisons, as kernels take them."""
-        return self.card.omega, self.card.omega_step
+    def terms(self) -> Terms:
+        """Terms of feature pairs, for steps toward and away from one atom."""
+        if self._terms is None:
+            self._terms = Terms(self.card)
+        return self._terms
+
+    def forget(self) -> None:
+        """Drop all that is remembered from one question to the next."""
+        self._atoms_of.forget()
+        if self._terms is not None:
+            self._terms.forget()
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Make sure that an interrupt between two launches leaves nothing half done."""
+        try:
+            yield
+        except BaseException:
+            self.card.reset()
+            with suppress(BrokenDeviceError):
+                self.forget()
+            raise
 
     def _kernel(self, name: str) -> str:
         return variant(name, self.code, self.card.omega_step)
@@ -125,30 +170,39 @@ class CUDAProblem(HostedProblem):
             self.device.clear(out.array)
         else:
             self.device.copy(out.array, self.offset)
-        with self.card.undisturbed():
-            for atom, weight in zip(atoms, weights, strict=True):
-                self._add(Atom(*atom.tolist()), float(weight), out.array)
+        if len(atoms):
+            self._queue_values(atoms, weights)
+            self._queue_margins(self._by_pair, 1.0, 1.0, out.array)
         return out
 
-    def _add(self, atom: Atom, weight: float, out: Array) -> None:
-        """Add the margins of an atom, without the prior's, times a weight."""
-        card, device = self.card, self.device
-        listed = device.upload(np.array([*atom, 0, -1, -1, 0, 0], dtype=np.int64))
-        self._queue_atoms(listed)
-        device.run("add_margins", card.n, card.n, self.scale * weight, card.u, *card.rows_of, out)
-        self._queue_clearing(listed)
+    def _queue_values(self, atoms: np.ndarray, weights: np.ndarray) -> None:
+        """Queue what a combination of atoms adds to the similarity of each pair of rows."""
+        with self.undisturbed():
+            self._atoms_of.values(atoms, self.scale * weights, self._by_pair, 0.0)
 
-    def _queue_atoms(self, listed: Array) -> None:
-        card = self.card
-        kernel = kernel_for("scatter_atoms", card.columns.val)
-        self.device.run(kernel, card.n_rows, listed, *card.by_column, card.u, card.v)
+    def _queue_margins(self, by_pair: Array, factor: float, base: float, out: Array) -> None:
+        """Queue out = base · out + factor · the margins by these numbers of pairs."""
+        n, side = self.card.n, self.card.side
+        self.device.run("pair_margins", n, n, side, by_pair, factor, base, out)
 
-    def _queue_clearing(self, listed: Array) -> None:
-        card = self.card
-        self.device.run("clear_atoms", card.n_rows, listed, *card.by_column[:2], card.u, card.v)
+    def score_sums(self, atoms: np.ndarray, w: Array) -> np.ndarray:
+        """Return C_ii + C_jj ± S_ij for each atom, with one number per pair of rows."""
+        with self.undisturbed():
+            return self._atoms_of.scores(atoms, w)
 
-    def _measured(self, margins: CUDAMargins) -> tuple[float, float, bool]:
-        """Return value, largest margin, and whether any slope is not 0."""
+    def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
+        """Return the second derivatives of the value in the weights of the atoms."""
+        with self.undisturbed():
+            return self._atoms_of.curvature(atoms, self.code, self.scale**2, margins.array)
+
+    def _queue_atoms(self, listed: Array, *, back: bool = False) -> None:
+        """Queue the unfolding of two atoms in u and v, or take them back."""
+        card, (ptr, idx, val) = self.card, self.card.by_column
+        val = None if back else val
+        self.device.run("scatter_atoms", card.n_rows, listed, ptr, idx, val, card.u, card.v)
+
+    def _measured(self, margins: CUDAMargins) -> tuple[float, bool]:
+        """Return the value, and whether any slope is not 0."""
         if margins.measures is None:
             self._queue_advance(margins.array, None, None)
             margins.measures = self._read_measures()
@@ -158,71 +212,72 @@ class CUDAProblem(HostedProblem):
         card = self.card
         self.device.run(
             self._kernel("advance"), card.n, self.code, card.n, margins, direction,
-            *self.weighting, out, card.part, card.ticket, self._search, per_block=2048,
+            *card.weighting, out, card.part, card.ticket, self._search, per_block=2048,
         )  # fmt: skip
         self.device.copy(self._host_search, self._search)
 
-    def _read_measures(self) -> tuple[float, float, bool]:
+    def _read_measures(self) -> tuple[float, bool]:
         self.device.wait()
         return self._host_measures()
 
-    def _host_measures(self) -> tuple[float, float, bool]:
-        value, largest, any_slope = self._host_search[VALUE:].tolist()
-        return value, largest, any_slope > 0.0
+    def _host_measures(self) -> tuple[float, bool]:
+        return float(self._host_search[VALUE]), bool(self._host_search[ANY_SLOPE] > 0.0)
 
     def value(self, margins: CUDAMargins) -> float:
         """Return the mean loss."""
         return self._measured(margins)[0]
 
-    def largest_margin(self, margins: CUDAMargins) -> float:
-        """Return the largest absolute margin."""
-        return self._measured(margins)[1]
-
     def has_slope(self, margins: CUDAMargins) -> bool:
         """Return whether any slope is not 0."""
-        return self._measured(margins)[2]
+        return self._measured(margins)[1]
 
     # --- steps -----------------------------------------------------------------------------------
 
-    def _set_move(self, move: Move, step_size: float | None) -> None:
+    def _set_move(self, move: Move | Correction) -> None:
         """Write a move to the host's side of what kernels read."""
         told, numbers = self._host_atoms, self._host_move
-        told[:] = NOTHING_TOLD
+        told[:] = NO_ATOMS
+        numbers[:4] = 0.0, 0.0, 0.0, move.max_step_size
+        if isinstance(move, Correction):
+            return
         numbers[0] = 1.0 if move.toward is None else -1.0 if move.away is None else 0.0
-        numbers[1] = numbers[2] = 0.0
         if move.toward is not None and move.toward != ZERO:
             told[0:3], numbers[1] = move.toward, self.scale
         if move.away is not None and move.away != ZERO:
             told[4:7], numbers[2] = move.away, -self.scale
-        numbers[3] = move.max_step_size
-        numbers[4] = np.nan if step_size is None else step_size
 
     def _queue_move(self, margins: Array, direction: Array) -> None:
         """Queue the direction of a move, and the slope at its start."""
-        card, device = self.card, self.device
-        device.copy(self._told, self._host_told)
+        self.device.copy(self._told, self._host_told)
         self._queue_atoms(self._atoms)
-        device.run(
-            self._kernel("begin_move"), card.n, self.code, card.n, *card.rows_of, card.u, card.v,
-            margins,
-            self.offset, self._move, *self.weighting, direction, card.part, card.ticket,
+        self._queue_start(margins, direction, self.card.u, self.card.v)
+        self._queue_atoms(self._atoms, back=True)
+
+    def _queue_start(self, margins: Array, direction: Array, *unfolded: Array | None) -> None:
+        card = self.card
+        self.device.run(
+            self._kernel("begin_move"), card.n, self.code, card.n, *card.rows_of, *unfolded,
+            margins, self.offset, self._move, *card.weighting, direction, card.part, card.ticket,
             self._search, per_block=2048,
         )  # fmt: skip
-        self._queue_clearing(self._atoms)
 
     def _queue_search(self, margins: Array) -> None:
         card = self.card
         for _ in range(SEARCH_POINTS):
             self.device.run(
                 self._kernel("search_on"), card.n, self.code, card.n, margins, self._direction,
-                *self.weighting, card.part, card.ticket, self._search, per_block=2048,
+                *self.card.weighting, card.part, card.ticket, self._search, per_block=2048,
             )  # fmt: skip
 
-    def direction(self, margins: CUDAMargins, move: Move) -> CUDAMargins:
-        """Return how margins change along a move."""
+    def direction(self, margins: CUDAMargins, move: Move | Correction) -> CUDAMargins:
+        """Return how margins change along a move, or along a correction of many weights."""
         out = CUDAMargins(self)
-        self._set_move(move, None)
-        with self.card.undisturbed():
+        if isinstance(move, Correction):
+            self._queue_values(move.atoms, move.change)
+            self._queue_margins(self._by_pair, 1.0, 0.0, out.array)
+            return out
+        self._set_move(move)
+        with self.undisturbed():
             self._queue_move(margins.array, out.array)
         self.device.wait()  # the host's side may be written again
         return out
@@ -235,7 +290,7 @@ class CUDAProblem(HostedProblem):
         for size in step_sizes:
             self.device.run(
                 "slopes", card.n, self.code, card.n, margins.array, direction.array, float(size),
-                *self.weighting, card.part, card.ticket, card.scalars, per_block=2048,
+                *self.card.weighting, card.part, card.ticket, card.scalars, per_block=2048,
             )  # fmt: skip
             out.append(self.device.download(card.scalars)[:2])
         return np.array(out)
@@ -252,60 +307,63 @@ class CUDAProblem(HostedProblem):
             self.device.copy(self._search, self._host_search)
             self._queue_advance(margins.array, direction.array, out.array)
             out.measures = self._read_measures()
-        return Step(out, step_size, *out.measures[:2])
+        return Step(out, step_size, out.measures[0])
 
-    def step(self, margins: CUDAMargins, move: Move, step_size: float | None = None) -> Step | None:
-        """Return the best step along a move, or the one of a given size; None for no step."""
-        if step_size is not None and not step_size > 0.0:
-            return None
+    def step(self, margins: CUDAMargins, move: Move | Correction) -> Step | None:
+        """Return the best step along a move; None for no step."""
         out = CUDAMargins(self)
-        out.pulls = HeldPulls(self.pulls_pool, self.card)
-        try:
-            size = self._carried_out(margins, move, step_size, out)
-        except BaseException:
-            self.card.reset()
-            raise
+        out.pulls, out.is_of_move = HeldPulls(self.pulls_pool, self.card), isinstance(move, Move)
+        with self.undisturbed():
+            size = self._carried_out(margins.array, move, out.array, out.pulls.array)
         if not size > 0.0:
             return None
         out.measures = self._host_measures()
-        out.pulls.scores = self.card.terms.host_copy()
-        return Step(out, size, *out.measures[:2])
+        if out.is_of_move:
+            out.pulls.scores = self.terms.host_copy()
+        return Step(out, size, out.measures[0])
 
     def _carried_out(
-        self, margins: CUDAMargins, move: Move, step_size: float | None, out: CUDAMargins
+        self, margins: Array, move: Move | Correction, out: Array, pulls: Pulls
     ) -> float:
         """Queue a step, wait for it, and return its size."""
-        terms = self.card.terms
-        assert out.pulls is not None
-        self._set_move(move, step_size)
-        if move.toward is not None and move.toward != ZERO:
-            planned = terms.plan(move.toward.i, move.toward.j)
-            if planned is not None:
-                lead, other = planned
-                self._host_atoms[8:12] = 1, other, lead, other
-        arrays = margins.array, out.array, out.pulls.array
-        self._replay(self._queue_step, *arrays, version=terms.version)
-        self._wait_and_go_on(out.pulls.array)
-        terms.note_used()
+        self._set_move(move)
+        if isinstance(move, Correction):
+            self._queue_values(move.atoms, move.change)
+            self._replay(self._queue_correction, margins, out, pulls)
+            self._wait_and_go_on(pulls)
+        else:
+            terms = self.terms
+            if move.toward is not None and move.toward != ZERO:
+                terms.learn(move.toward.i, move.toward.j)
+            self._replay(self._queue_step, margins, out, pulls, version=terms.version)
+            self._wait_and_go_on(pulls)
         while self._host_search[DONE] == 0.0:
             self.card.link_owner = None
-            self._queue_search(margins.array)
-            self._queue_rest(*arrays)
-            self._wait_and_go_on(out.pulls.array)
+            self._queue_search(margins)
+            self._queue_rest(margins, out, pulls)
+            if isinstance(move, Move):
+                self.terms.queue_scores(pulls.w, pulls.diagonal)
+            self._wait_and_go_on(pulls)
         return float(self._host_search[RESULT])
+
+    def _queue_correction(self, margins: Array, out: Array, pulls: Pulls) -> None:
+        """Queue a step by what pairs of rows gain, which is there."""
+        self.device.copy(self._told, self._host_told)
+        self._queue_margins(self._by_pair, 1.0, 0.0, self._direction)
+        self._queue_start(margins, self._direction, None, None)
+        self._queue_search(margins)
+        self._queue_rest(margins, out, pulls)
 
     def _queue_step(self, margins: Array, out: Array, pulls: Pulls) -> None:
         self._queue_move(margins, self._direction)
-        self.card.terms.queue(self._atoms[8:12])
-        self.device.copy(self.card.terms.host_table, self.card.terms.table)
         self._queue_search(margins)
         self._queue_rest(margins, out, pulls)
+        self.terms.queue_scores(pulls.w, pulls.diagonal)
 
     def _queue_rest(self, margins: Array, out: Array, pulls: Pulls) -> None:
         """Queue what follows a line search."""
         self._queue_advance(margins, self._direction, out)
-        pulls.queue(self.code, out, *self.weighting)
-        self.card.terms.queue_scores(pulls.w, pulls.diagonal)
+        pulls.queue(self.code, out, *self.card.weighting)
 
     def _wait_and_go_on(self, pulls: Pulls) -> None:
         """Wait for the answers of a step, and let the card prepare the ascent meanwhile."""
@@ -331,94 +389,36 @@ class CUDAProblem(HostedProblem):
             self._recorded[key] = self.device.record(partial(work, *arrays))
         self._recorded[key]()
 
-    # --- corrections -----------------------------------------------------------------------------
-
-    @cached_property
-    def _corrections(self) -> CardCorrections:
-        return CardCorrections(self.card, self.code, self.scale, self.sample)
-
-    def curvature(self, margins: CUDAMargins, atoms: np.ndarray) -> np.ndarray:
-        """Return the second derivatives of the value in the weights of the atoms.
-
-        They are estimated from a sample of the comparisons where there are many.
-        """
-        return self._corrections.curvature(margins.array, atoms)
-
-    def shift(self, atoms: np.ndarray, change: np.ndarray) -> CUDAMargins:
-        """Return how margins change where the weights of atoms change."""
-        out = CUDAMargins(self)
-        self.device.clear(out.array)
-        self._corrections.add_shift(atoms, change, out.array)
-        return out
-
     # --- gradients -------------------------------------------------------------------------------
 
-    def gradient(
-        self,
-        margins: CUDAMargins,
-        batch: np.ndarray | None = None,
-        batch_weight: float | None = None,
-    ) -> CUDAGradient:
+    def gradient(self, margins: CUDAMargins, batch: np.ndarray | None = None) -> CUDAGradient:
         """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
+        card, device = self.card, self.device
         if batch is None:
             if margins.pulls is None:
-                margins.pulls = HeldPulls(self.pulls_pool, self.card)
-                margins.pulls.array.queue(self.code, margins.array, *self.weighting)
+                margins.pulls = HeldPulls(self.pulls_pool, card)
+                margins.pulls.array.queue(self.code, margins.array, *card.weighting)
             return CUDAGradient(self, margins.pulls, margins, None)
-        weights, pulls = Held(self.pool), HeldPulls(self.pulls_pool, self.card)
-        self.device.clear(weights.array)
-        self.device.run(
-            "batch_weights", len(batch), len(batch), self.device.upload(batch.astype(np.int64)),
-            *self.weighting, self.batch_total(batch, batch_weight), weights.array,
-        )  # fmt: skip
+        weights, pulls = Held(self.pool), HeldPulls(self.pulls_pool, card)
+        listed, total = device.upload(batch.astype(np.int64)), float(len(batch))
+        if card.omega_step:
+            total = max(float(device.download(device.take(card.omega, listed)).sum()), TINY)
+        device.clear(weights.array)
+        device.run(
+            "batch_weights", len(batch), len(batch), listed, *card.weighting, total, weights.array
+        )
         pulls.array.queue(self.code, margins.array, weights.array, 1)
         return CUDAGradient(self, pulls, margins, weights)
 
-    def climb(self, pulls: Pulls, starts: list[int], n_largest: int) -> Vertex:
-        """Return the best vertex that an ascent reaches; there are at most WIDTH starts."""
-        self._host_starts[: 2 + len(starts)] = n_largest, len(starts), *starts
-        with self.card.undisturbed():
-            self.own_links(pulls)
-            self._replay(self._queue_climb, pulls)
-            self.device.wait()
-            while self._host_climb[0] != 0:
-                self._replay(self._queue_rounds, pulls)
-                self.device.wait()
-        return vertex_of(self._host_climb, float(self._host_score[0]))
-
-    def _queue_climb(self, pulls: Pulls) -> None:
-        self.device.copy(self._starts, self._host_starts)
-        self.device.launch("begin_climb", 1, pulls.largest, self._starts, pulls.climb)
-        self._queue_rounds(pulls)
-
-    def _queue_rounds(self, pulls: Pulls) -> None:
-        card = self.card
-        pulls.queue_climb(self.scale, (card.value, card.partner, card.entry))
-        self.device.copy(self._host_climb, pulls.climb[:CLIMB_HEAD])
-        self.device.copy(self._host_score, pulls.best_score)
-
-    # --- snapshots -------------------------------------------------------------------------------
-
-    def snapshot(self, margins: CUDAMargins) -> Arrays:
-        """Return the margins, and the feature pairs whose terms are stored."""
-        return {"margins": np.asarray(margins), "known": self.card.terms.known}
-
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> CUDAMargins:
-        """Return the margins of a snapshot."""
-        self.check_snapshot(arrays)
-        self.card.terms.learn(list(map(tuple, arrays["known"].tolist())))
-        out = CUDAMargins(self)
-        self.device.copy(out.array, self.device.upload(arrays["margins"]))
-        return out
-
-    def restore_gradient(self, arrays: Mapping[str, np.ndarray]) -> CUDAGradient:
-        """Return the gradient of a snapshot."""
-        self.check_gradient(arrays)
-        pulls = HeldPulls(self.pulls_pool, self.card)
-        self.device.copy(pulls.array.w, self.device.upload(arrays["w"]))
-        pulls.array.queue_diagonal()
-        return CUDAGradient(self, pulls, None, None)
+    def stored_scores(self, atoms: np.ndarray, pulls: HeldPulls) -> np.ndarray | None:
+        """Return C_ii + C_jj and S_ij for each atom, from stored terms; None without room."""
+        terms, (era, ahead) = self.terms, pulls.scores or (0, np.empty((0, 2)))
+        runs = terms.locate(atoms)
+        if era == terms.era and runs is not None and max(runs) < len(ahead):
+            return ahead[runs]
+        with self.undisturbed():
+            return terms.scored(atoms, pulls.array.w, pulls.array.diagonal)
 
 
 def _queue_links(pulls: Pulls) -> None:
-    pulls.queue_link_weights()
+    pulls.queue_links()

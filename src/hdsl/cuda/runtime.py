@@ -10,12 +10,11 @@ Work is queued and runs in order; the host goes on meanwhile. ``wait`` and ``dow
 from __future__ import annotations
 
 import re
-from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cached_property, wraps
+from functools import wraps
 from importlib import resources
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -34,13 +33,9 @@ SOURCES = (
     "gather.cu",
     "climb.cu",
     "setup.cu",
-    "corrective.cu",
+    "atoms.cu",
     "search.cu",
 )
-
-#: Ends the name of a kernel that reads values of X as float; such kernels are compiled when a fit
-#: asks for them.
-SINGLE = "_float32"
 
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
@@ -90,120 +85,17 @@ def names_failures(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def source(*, single: bool = False) -> str:
-    """Return the source of all kernels, or of those of a fit with values of X as float."""
+def source() -> str:
+    """Return the source of all kernels."""
     folder = resources.files(__package__) / "kernels"
-    names = SOURCES[:-1] if single else SOURCES
-    text = "\n".join((folder / name).read_text(encoding="utf-8") for name in names)
-    return f"#define STORED float\n{text}" if single else text
+    return "\n".join((folder / name).read_text(encoding="utf-8") for name in SOURCES)
 
 
-def kernel_names(*, single: bool = False) -> list[str]:
-    """Return the names of all kernels in a source."""
-    return re.findall(r"^KERNEL (\w+)\(", source(single=single), re.M)
-
-
-def kernel_for(kernel: str, values: Array) -> str:
-    """Return the name of a kernel that reads values of X as they are stored."""
-    return kernel + SINGLE if values.dtype == np.float32 else kernel
-
-
-class Device(Protocol):
-    """A machine that runs kernels.
-
-    Attributes
-    ----------
-    name : str
-    n_blocks : int
-        Blocks that run at the same time; kernels that loop take so many at most.
-    """
-
-    name: str
-    n_blocks: int
-
-    @abstractmethod
-    def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
-        """Return an array whose values are open."""
-
-    @abstractmethod
-    def host(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
-        """Return an array in the host's memory that copies need not wait for."""
-
-    @abstractmethod
-    def copy(self, target: Any, of: Any) -> None:
-        """Queue a copy; either side may be an array of ``host``."""
-
-    @abstractmethod
-    def clear(self, array: Array) -> None:
-        """Queue the setting of all bytes to 0."""
-
-    @abstractmethod
-    def upload(self, array: np.ndarray) -> Array:
-        """Return a copy on the device."""
-
-    @abstractmethod
-    def download(self, array: Array) -> np.ndarray:
-        """Wait, and return a copy on the host."""
-
-    @abstractmethod
-    def launch(self, kernel: str, n_blocks: int, *args: Any) -> None:
-        """Queue a kernel on so many blocks; None stands for an array that is not there."""
-
-    @abstractmethod
-    def mark(self) -> Any:
-        """Return a mark of what is queued so far."""
-
-    @abstractmethod
-    def wait(self, mark: Any = None) -> None:
-        """Wait until the queue is empty, or has come to a mark."""
-
-    @abstractmethod
-    def argsort(self, keys: Array) -> Array:
-        """Return the stable order of the keys, as int64."""
-
-    @abstractmethod
-    def cumsum(self, values: Array) -> Array:
-        """Return the running sums of integers, as int64."""
-
-    @abstractmethod
-    def record(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return a function that queues what `work` queues, in less time when called often.
-
-        `work` allocates nothing and always queues the same.
-        """
-
-    @abstractmethod
-    def memory(self) -> dict[str, int]:
-        """Return bytes: ``used`` by arrays, ``held`` from the card, ``free`` on it."""
-
-    def release(self) -> None:
-        """Give back the memory that no array takes."""
-
-    def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
-        """Return an array of zeros."""
-        out = self.empty(shape, dtype)
-        self.clear(out)
-        return out
-
-    def blocks_for(self, kernel: str) -> int:
-        """Return how many blocks of a kernel run at the same time, at most ``n_blocks``."""
-        return self.n_blocks
-
-    def run(self, kernel: str, n_items: int, *args: Any, per_block: int = THREADS) -> None:
-        """Queue a kernel that loops over items, on as many blocks as there is work for."""
-        most = self.blocks_for(kernel)
-        self.launch(kernel, max(1, min(most, -(-n_items // per_block))), *args)
-
-    def check_fits(
-        self, what: str, needed: int, memory_limit: float | str | None, options: tuple[str, ...]
-    ) -> None:
-        """Raise NotEnoughMemory where work needs more than a limit in GiB, or than is free."""
-        is_limit = memory_limit not in (None, "auto")
-        held = self.memory()
-        free = held["free"] + held["held"] - held["used"]
-        limit = float(memory_limit) * 2**30 if is_limit else free  # type: ignore[arg-type]
-        if needed > limit:
-            raise NotEnoughMemory(what, needed, int(limit), is_limit, options)
+def kernel_names() -> list[str]:
+    """Return the names of all kernels."""
+    plain = re.findall(r"^KERNEL (\w+)\(", source(), re.M)
+    both = re.findall(r"^VARIANTS\(\s+(\w+),", source(), re.M)
+    return [*plain, *(name + end for name in both for end in ("", "_plain"))]
 
 
 def get_device(name: str = "cuda") -> Device:
@@ -217,15 +109,21 @@ def get_device(name: str = "cuda") -> Device:
     match = re.fullmatch(r"cuda(?::(\d+))?", name)
     if match is None:
         raise ValueError(f"No device is named {name!r}. There are 'cpu', 'cuda' and 'cuda:1'.")
-    return Card(int(match[1] or 0))
+    return Device(int(match[1] or 0))
 
 
-class Card(Device):
+class Device:
     """One NVIDIA GPU, through CuPy.
 
     Parameters
     ----------
     number : int, default=0
+
+    Attributes
+    ----------
+    name : str
+    n_blocks : int
+        Blocks that run at the same time; kernels that loop take so many at most.
     """
 
     def __init__(self, number: int = 0) -> None:
@@ -244,35 +142,39 @@ class Card(Device):
                 self._pool = cupy.cuda.MemoryPool()
         except cupy.cuda.runtime.CUDARuntimeError as error:  # none, or one that has failed
             raise DeviceError(f"No GPU can be used: {error}. device='cpu' needs none.") from error
-        self.number = number
         self.name = properties["name"].decode()
         self._n_processors = properties["multiProcessorCount"]
         self.n_blocks = 8 * self._n_processors
+        self._module: Any = None
         self._functions: dict[str, Any] = {}
         self._blocks: dict[str, int] = {}
-
-    def __enter__(self) -> Card:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.release()
 
     def release(self) -> None:
         """Give back the memory that no array takes."""
         self.wait()
         self._pool.free_all_blocks()
 
-    @cached_property
-    def _module(self) -> Any:
-        return self._compiled(single=False)
+    def zeros(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
+        """Return an array of zeros."""
+        out = self.empty(shape, dtype)
+        self.clear(out)
+        return out
 
-    @cached_property
-    def _single_module(self) -> Any:
-        return self._compiled(single=True)
+    def run(self, kernel: str, n_items: int, *args: Any, per_block: int = THREADS) -> None:
+        """Queue a kernel that loops over items, on as many blocks as there is work for."""
+        most = self.blocks_for(kernel)
+        self.launch(kernel, max(1, min(most, -(-n_items // per_block))), *args)
 
-    def _compiled(self, *, single: bool) -> Any:
-        with self._device:
-            return self._cupy.RawModule(code=source(single=single), options=COMPILER_OPTIONS)
+    def check_fits(
+        self, what: str, needed: int, memory_limit: float | str | None, options: tuple[str, ...]
+    ) -> None:
+        """Raise NotEnoughMemory where work needs more than a limit in GiB, or than is free."""
+        is_limit = memory_limit not in (None, "auto")
+        held = self.memory()
+        free = held["free"] + held["held"] - held["used"]
+        limit = float(memory_limit) * 2**30 if is_limit else free  # type: ignore[arg-type]
+        if needed > limit:
+            raise NotEnoughMemory(what, needed, int(limit), is_limit, options)
 
     def _new(self, make: Callable[..., Array], *args: Any) -> Array:
         with self._device, self._stream, self._cupy.cuda.using_allocator(self._pool.malloc):
@@ -331,9 +233,10 @@ class Card(Device):
     def _function(self, kernel: str) -> Any:
         function = self._functions.get(kernel)
         if function is None:
-            is_single = kernel.endswith(SINGLE)
-            module = self._single_module if is_single else self._module
-            function = self._functions[kernel] = module.get_function(kernel.removesuffix(SINGLE))
+            if self._module is None:
+                with self._device:
+                    self._module = self._cupy.RawModule(code=source(), options=COMPILER_OPTIONS)
+            function = self._functions[kernel] = self._module.get_function(kernel)
         return function
 
     @names_failures
@@ -367,6 +270,16 @@ class Card(Device):
     def cumsum(self, values: Array) -> Array:
         """Return the running sums of integers, as int64."""
         return self._new(lambda: self._cupy.cumsum(values, dtype=np.int64))
+
+    @names_failures
+    def largest(self, values: Array, count: int) -> np.ndarray:
+        """Wait, and return the places of the largest values, the first of equals first."""
+        return self.download(self._new(lambda: self._cupy.argsort(-values)[:count]))
+
+    @names_failures
+    def take(self, values: Array, places: Array) -> Array:
+        """Return the values at some places."""
+        return self._new(lambda: values[places])
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         """Return a function that queues what `work` queues, as a graph when called often."""

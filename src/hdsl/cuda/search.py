@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..cpu.pruned_search import csr_arrays
 from ..memory import NotEnoughMemory
 from .runtime import THREADS, Array, Device
 from .segments import cut_to_fit
@@ -203,8 +202,8 @@ class _Rows:
 
     def __init__(self, device: Device, X: sp.csr_array) -> None:
         self.n, self.n_columns, self.nnz = X.shape[0], X.shape[1], X.nnz
-        ptr, idx, val = csr_arrays(X)
-        self.ptr, self.idx, self.val = map(device.upload, (ptr, idx, val))
+        ptr, idx = X.indptr.astype(np.int64), X.indices.astype(np.int32)
+        self.ptr, self.idx, self.val = map(device.upload, (ptr, idx, X.data))
         self.norm = device.empty(self.n)
         device.run(
             "row_norms", self.n, self.n, self.ptr, self.val, self.norm,

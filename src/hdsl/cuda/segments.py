@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .runtime import THREADS, Array, Device, kernel_for
+from .runtime import THREADS, Array, Device
 
 #: Columns of numbers that are summed side by side, as in the kernels.
 WIDTH = 8
@@ -38,8 +38,8 @@ class Segments:
         Where segments begin, on the host.
     idx : Array of int32
         On the device; rising in each segment.
-    val : Array of float64 or float32, or None
-        On the device; None where each sum brings its own, of float64.
+    val : Array of float64 or None
+        On the device; None where each sum brings its own.
     block : int
         Chunks do not cross multiples of this index: so many entries of what is gathered from fit
         in the card's cache.
@@ -116,7 +116,7 @@ class Segments:
         if self.n_chunks:
             val = self.val if val is None else val
             self.device.run(
-                kernel_for("gather_chunks", val), self.n_chunks, query, self.n_chunks,
+                "gather_chunks", self.n_chunks, query, self.n_chunks,
                 self.chunk_first, self.chunk_last, self.chunk_slot, self.idx, val, source,
                 int(absolute), slots, per_block=THREADS // LANES,
             )  # fmt: skip
@@ -135,7 +135,7 @@ class Segments:
         self.sum_chunks(query, source, slots, val=val, absolute=absolute)
         val = self.val if val is None else val
         self.device.run(
-            kernel_for("gather_dense", val), self.n, query, *self.entries, val, source,
+            "gather_dense", self.n, query, *self.entries, val, source,
             int(absolute), slots, out, per_block=THREADS // LANES,
         )  # fmt: skip
 

@@ -6,16 +6,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .runtime import Array, kernel_for
+from .runtime import Array
 
 if TYPE_CHECKING:
-    from .layout import OnCard
+    from .on_card import OnCard
 
-#: Most terms stored (12 bytes each); the rest is recomputed when it is asked for.
+#: Most terms stored (12 bytes each); beyond that, scores take a pass over the pairs of rows.
 TERMS_LIMIT = 1 << 26
 
-#: Terms that one block of threads sums, as in the kernels.
+#: Terms that one block of threads sums.
 CHUNK = 2048
+
+#: Room to begin with, in runs.
+RUNS = 512
 
 
 class Terms:
@@ -32,192 +35,112 @@ class Terms:
     ----------
     runs : dict of (int, int) to int
         The run of each feature pair.
-    version : int
-        Counts the changes of arrays: what was recorded before one is no longer valid.
+    version, era : int
+        Count the changes of arrays, and how often all runs were forgotten: what was recorded, or
+        scored, before is no longer valid.
     """
-
-    pair: Array
-    value: Array
-    run_features: Array
-    run_chunks: Array
-    chunk_first: Array
 
     def __init__(self, card: OnCard, limit: int = TERMS_LIMIT) -> None:
         self.card, self.device, self.limit = card, card.device, limit
+        self.version = self.era = self._room = self._most_runs = 0
+        self._n_runs, self._hosts = self.device.zeros(1, np.int64), ()
+        self.forget()
+        self._make_room(min(max(len(card.products.idx) // 4, 1 << 12), limit), RUNS)
+
+    def forget(self) -> None:
+        """Forget all runs."""
         self.runs: dict[tuple[int, int], int] = {}
-        self.version = 0
-        bound = self.device.empty(card.n_features)
-        self.device.launch(
-            "count_links", self.device.n_blocks, card.n_features, *card.by_column[:2],
-            card.links.ptr, bound,
-        )  # fmt: skip
-        self.bound = self.device.download(bound).astype(np.int64)
-        self._tiles = self.device.empty(-(-card.n_rows // 256) + 1, np.int64)
-        self.table = self.device.zeros(8, np.int64)
-        self.host_table = self.device.host(8, np.int64)
-        self._used = 0  # at most
-        self._atoms: np.ndarray | None = None  # those that _located belongs to
-        self._located = np.empty(0, dtype=np.int64)
-        # Room to begin with: arrays that grow leave recorded work behind.
-        self._room_for(min(max(len(card.products.idx) // 4, 1 << 12), limit), 512)
+        self._used, self._chunks, self._located = 0, [0], (None, None)
+        self.era += 1
+        self.device.clear(self._n_runs)
 
-    # --- room ------------------------------------------------------------------------------------
-
-    def _room_for(self, n_terms: int, n_runs: int) -> None:
-        """Allocate arrays of these lengths, and move what there is."""
-        device, old = self.device, self.__dict__
+    def _make_room(self, n_terms: int, n_runs: int) -> None:
+        """Allocate arrays of these lengths, and move the terms that there are."""
+        device, n_chunks = self.device, n_terms // CHUNK + n_runs + 1
         self.version += 1  # first: some arrays are new even where there is no memory for others
-        n_chunks = n_terms // CHUNK + n_runs + 1
-        sizes = {
-            "pair": (n_terms, np.int32), "value": (n_terms, np.float64),
-            "run_features": (2 * n_runs, np.int64), "run_chunks": (n_runs + 1, np.int64),
-            "chunk_first": (2 * n_chunks, np.int64),
-        }  # fmt: skip
-        for name, (size, dtype) in sizes.items():
-            array = device.zeros(size, dtype)
-            if name in old:
-                device.copy(array, old[name])
-            setattr(self, name, array)
-        self.part, self.scores = device.empty(n_chunks), device.empty(2 * n_runs)
-        self.host_scores = device.host(2 * n_runs)
-        self.n_terms, self.n_runs = n_terms, n_runs
+        pair, value = device.empty(n_terms, np.int32), device.empty(n_terms)
+        if self._used:
+            device.copy(pair, self._pair[: self._used])
+            device.copy(value, self._value[: self._used])
+        self._pair, self._value = pair, value
+        # The features of each run, where its chunks begin, and where the chunks do.
+        sizes, known = (2 * n_runs, n_runs + 1, n_chunks + 1), self._hosts
+        self._hosts = tuple(np.zeros(size, np.int64) for size in sizes)
+        for host, old in zip(self._hosts, known, strict=False):
+            host[: len(old)] = old
+        self._tables = tuple(map(device.upload, self._hosts))
+        self._part, self._scores = device.empty(n_chunks), device.empty(2 * n_runs)
+        self._host_scores = device.host(2 * n_runs)
+        self._room, self._most_runs = n_terms, n_runs
 
-    def _reserve(self, count: int) -> bool:
-        """Make room for a run of so many terms; False where the limit forbids it."""
-        if self._used + count > self.n_terms:
-            self._refresh()
-        if self._used + count > self.limit:
-            return False
-        wanted, runs = self._used + count, len(self.runs) + 1
-        if wanted > self.n_terms or runs > self.n_runs:
-            grown = max(wanted, min(2 * self.n_terms, self.limit))
-            self._room_for(
-                grown if wanted > self.n_terms else self.n_terms,
-                2 * self.n_runs if runs > self.n_runs else self.n_runs,
-            )
-        self._used += count
-        return True
-
-    def _refresh(self) -> None:
-        """Ask how many terms there are."""
-        self.device.copy(self.host_table, self.table)
-        self.device.wait()
-        self.note_used()
-
-    def note_used(self) -> None:
-        """Take the number of terms from the host's copy of the table, which is up to date."""
-        self._used = int(self.host_table[0])
-
-    # --- runs ------------------------------------------------------------------------------------
-
-    def plan(self, i: int, j: int) -> tuple[int, int] | None:
-        """Reserve a run for a new feature pair; return the two with the lead first.
-
-        None where the pair is known or there is no room. Whoever calls it must ``learn``.
-        """
-        i, j = int(i), int(j)
+    def learn(self, i: int, j: int) -> bool:
+        """List the run of a feature pair; return whether there was room, or it was known."""
         if (i, j) in self.runs:
-            return None
-        lead, other = (i, j) if self.bound[i] <= self.bound[j] else (j, i)
-        if not self._reserve(int(self.bound[lead])):
-            return None
-        self.runs[i, j] = len(self.runs)
-        return lead, other
-
-    def queue(self, query: Array) -> None:
-        """Queue the listing of a run: `query` holds 1 and the other feature, then the lead.
-
-        0 and a lead of -1 do nothing.
-        """
+            return True
         card, device = self.card, self.device
-        lead, links = query[2:], card.links
-        column = max(1, card.n_rows)
-        scatter = kernel_for("scatter_features", card.columns.val)
-        device.run(scatter, column, query, *card.by_column, card.u)
-        device.run(
-            "count_terms", column, lead, *card.by_column[:2], links.ptr, links.idx, card.u,
-            self._tiles, card.ticket, self.table, self.run_features, self.run_chunks,
-            self.chunk_first,
-        )  # fmt: skip
-        device.run(
-            kernel_for("fill_terms", card.columns.val), column, lead, *card.by_column, links.ptr,
-            links.idx, card.link_pair, card.u, self._tiles, self.pair, self.value,
-        )  # fmt: skip
-        device.run(scatter, column, query, *card.by_column[:2], None, card.u)
+        lead, other = (i, j) if card.lengths[i] <= card.lengths[j] else (j, i)
+        size, ptr, idx, val = int(card.lengths[lead]), *card.by_column
+        counts, query = device.empty(size, np.int32), device.upload(np.array([1, other]))
+        known = lead, ptr, idx, val, card.links.ptr, card.links.idx, card.link_pair, card.u
+        device.run("scatter_features", card.n_rows, query, ptr, idx, val, card.u)
+        device.run("list_terms", size, *known, counts, None, 0, None, None)
+        upto = device.cumsum(counts)
+        n = int(device.download(upto[size - 1 :])[0]) if size else 0
+        has_room = self._used + n <= self.limit
+        if has_room:
+            self._add(lead, other, n)
+            into = self._used - n, self._pair, self._value
+            device.run("list_terms", size, *known, None, upto, *into)
+        device.run("scatter_features", card.n_rows, query, ptr, idx, None, card.u)
+        return has_room
+
+    def _add(self, lead: int, other: int, n: int) -> None:
+        """Write a run of n terms into the tables."""
+        wanted, run = self._used + n, len(self.runs)
+        if wanted > self._room or run == self._most_runs:
+            grown = max(wanted, min(2 * self._room, self.limit))
+            n_runs = max(2 * run, RUNS) if run == self._most_runs else self._most_runs
+            self._make_room(grown if wanted > self._room else self._room, n_runs)
+        ends = [*range(self._used + CHUNK, wanted, CHUNK), *([wanted] if n else [])]
+        self._chunks += ends
+        self._used = wanted
+        self.runs[min(lead, other), max(lead, other)] = run
+        features, bounds, firsts = self._hosts
+        features[2 * run : 2 * run + 2] = lead, other
+        bounds[run + 1] = len(self._chunks) - 1
+        firsts[: len(self._chunks)] = self._chunks
+        for table, host in zip(self._tables, self._hosts, strict=True):
+            self.device.copy(table, host)
+        self.device.copy(self._n_runs, np.array([run + 1]))
 
     def queue_scores(self, w: Array, diagonal: Array) -> None:
         """Queue C_ii + C_jj and S_ij of all runs, and their copy to the host."""
         self.device.run(
-            "score_runs", len(self.part), self.table, self.run_features, self.run_chunks,
-            self.chunk_first, self.pair, self.value, w, diagonal, self.part, self.card.ticket,
-            self.scores, per_block=1,
+            "score_runs", len(self._part), self._n_runs, *self._tables, self._pair, self._value, w,
+            diagonal, self._part, self.card.ticket, self._scores, per_block=1,
         )  # fmt: skip
-        self.device.copy(self.host_scores, self.scores)
+        self.device.copy(self._host_scores, self._scores)
 
-    def learn(self, keys: list[tuple[int, int]]) -> None:
-        """List runs of new feature pairs; drop those not asked for when there is no room."""
-        for key in keys:
-            if key in self.runs:
-                continue
-            planned = self.plan(*key)
-            if planned is None:
-                self._forget_all_but(keys)
-                planned = self.plan(*key)
-                if planned is None:
-                    continue
-            self._list_run(*planned)
+    def locate(self, atoms: np.ndarray) -> list[int] | None:
+        """Return the runs of atoms, None where some have none."""
+        if self._located[0] is not atoms:
+            runs = [self.runs.get((i, j), -1) for i, j, _ in atoms.tolist()]
+            if -1 in runs:
+                return None
+            self._located = atoms, runs
+        return self._located[1]
 
-    def _list_run(self, lead: int, other: int) -> None:
-        self.queue(self.device.upload(np.array([1, other, lead, other])))
+    def host_copy(self) -> tuple[int, np.ndarray]:
+        """Return the era, and the scores of all runs that the host has, shape (n_runs, 2)."""
+        return self.era, self._host_scores[: 2 * len(self.runs)].reshape(-1, 2).copy()
 
-    def forget(self) -> None:
-        """Forget all runs."""
-        self.runs, self._used, self._atoms = {}, 0, None
-        self.device.clear(self.table)
-
-    def _forget_all_but(self, keys: list[tuple[int, int]]) -> None:
-        kept = [key for key in keys if key in self.runs]
-        self.forget()
-        for key in kept:
-            planned = self.plan(*key)
-            if planned is not None:
-                self._list_run(*planned)
-
-    def locate(self, atoms: np.ndarray) -> np.ndarray | None:
-        """Return the runs of atoms, None where some have none; atoms change little by little."""
-        last = self._atoms
-        if atoms is last:
-            return self._located
-        n = 0
-        if last is not None and len(last) < len(atoms) and np.array_equal(atoms[: len(last)], last):
-            n = len(last)
-        found = [self.runs.get((i, j), -1) for i, j, _ in atoms[n:].tolist()]
-        if -1 in found:
-            return None
-        self._located = np.concatenate([self._located[:n], np.array(found, dtype=np.int64)])
-        self._atoms = atoms
-        return self._located
-
-    def host_copy(self) -> np.ndarray:
-        """Return the scores of all runs that the host has, shape (n_runs, 2)."""
-        return self.host_scores[: 2 * len(self.runs)].reshape(-1, 2).copy()
-
-    @property
-    def known(self) -> np.ndarray:
-        """The feature pairs whose terms are stored, in their order, shape (n_known, 2)."""
-        return np.array(list(self.runs), dtype=np.int64).reshape(-1, 2)
-
-    def scored(self, keys: list[tuple[int, int]], w: Array, diagonal: Array) -> np.ndarray:
-        """Wait for C_ii + C_jj and S_ij of feature pairs, shape (n, 2)."""
-        self.learn(keys)
+    def scored(self, atoms: np.ndarray, w: Array, diagonal: Array) -> np.ndarray | None:
+        """Wait for C_ii + C_jj and S_ij of atoms, shape (n, 2); None where there is no room."""
+        keys = [(i, j) for i, j, _ in atoms.tolist()]
+        if not all(self.learn(*key) for key in keys):
+            self.forget()
+            if not all(self.learn(*key) for key in keys):
+                return None
         self.queue_scores(w, diagonal)
         self.device.wait()
-        table = self.host_scores.reshape(-1, 2)
-        out = table[[self.runs.get(key, 0) for key in keys]].copy()
-        lacking = [k for k, key in enumerate(keys) if key not in self.runs]
-        if lacking:
-            largest = max(int(self.bound[list(keys[k])].min()) for k in lacking)
-            for k in lacking:  # no room to store them
-                alone = Terms(self.card, max(largest, 1))
-                out[k] = alone.scored([keys[k]], w, diagonal)[0]
-        return out
+        return self.host_copy()[1][self.locate(atoms)]

@@ -1,138 +1,137 @@
-"""Neighbour triplets on a cluster: blocks against blocks, the best of each merged, never n × n."""
+"""Comparisons from labels on a cluster: blocks against blocks, the best of each merged."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import hashlib
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks, search
+from .. import search
+from ..supervision import Mining
+from ..triplets import random_triplets
 from ..triplets.mining import check_not_empty, warn_of_single_rows
-from .blocks import Blocks, keep_rows
-from .sources import Source, held
-from .tasks import Compared
+from .data import Compared, Rows, held
+from .problem import gather
 
-if TYPE_CHECKING:
-    from ..similarity import Similarity
+#: Bytes of the digest of a row; rows of equal digests count as equal.
+DIGEST = 16
 
-#: Row numbers and scores of the best rows so far: same label, other labels.
-Lists = tuple[tuple[np.ndarray, np.ndarray], tuple[np.ndarray, np.ndarray]]
-
-
-# --- on the workers ------------------------------------------------------------------------------
+#: Scores and numbers of the best rows so far: of the same label, and of others.
+Lists = list[tuple[np.ndarray, np.ndarray]]
 
 
-def transformed(block: sp.csr_array, similarity: Similarity) -> sp.csr_array:
-    """Return rows whose inner products are the similarity, in canonical form."""
-    return checks.canonical(sp.csr_array(similarity.transform(block)))
+# --- tasks ---------------------------------------------------------------------------------------
+
+
+def row_digests(block: sp.csr_array) -> np.ndarray:
+    """Return a digest of each row."""
+    out = np.empty(block.shape[0], dtype=f"V{DIGEST}")
+    indices, data = block.indices.astype(np.int64), block.data
+    for k, (first, last) in enumerate(zip(block.indptr[:-1], block.indptr[1:], strict=True)):
+        sha = hashlib.blake2b(indices[first:last].tobytes(), digest_size=DIGEST)
+        sha.update(data[first:last].tobytes())
+        out[k] = np.void(sha.digest())
+    return out
 
 
 def nearest(
-    queries: tuple[sp.csr_array, np.ndarray],
-    index: tuple[sp.csr_array, np.ndarray, np.ndarray],
-    counts: tuple[int, int],
+    queries: sp.csr_array,
+    codes: np.ndarray,
+    index: sp.csr_array,
+    labels: np.ndarray,
+    first: int,
+    wanted: tuple[int, int],
     is_same: bool,
 ) -> Lists:
     """Return the best rows of one block for the rows of another, in the numbers of all rows."""
-    *rows, numbers = index
-    found = search.neighbors_between(queries, tuple(rows), *counts, exclude_self=is_same, n_jobs=1)
-    same, other = (
-        (of.scores, np.where(of.rows < 0, -1, numbers[of.rows]) if len(numbers) else of.rows)
-        for of in found
+    found = search.neighbors_between(
+        (queries, codes), (index, labels), *wanted, exclude_self=is_same, n_jobs=1
     )
-    return same, other
+    return [(kind.scores, np.where(kind.rows < 0, -1, kind.rows + first)) for kind in found]
 
 
-def merge(*parts: Lists) -> Lists:
-    """Return the best rows of several blocks; of equals the one with the smaller number."""
-    same, other = (_merged([part[k] for part in parts]) for k in (0, 1))
-    return same, other
+def triplets_of(
+    first: int, weights: np.ndarray | None, numbers: np.ndarray, *parts: Lists
+) -> Compared:
+    """Return all pairs of a target and an impostor of each row, from the lists of all blocks.
 
-
-def _merged(parts: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    scores, rows = (np.concatenate(column, axis=1) for column in zip(*parts, strict=True))
-    order = np.lexsort((np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1)
-    order = order[:, : parts[0][0].shape[1]]
-    return np.take_along_axis(scores, order, axis=1), np.take_along_axis(rows, order, axis=1)
-
-
-def triplets_of(lists: Lists, anchors: np.ndarray, weights: np.ndarray | None) -> Compared:
-    """Return all pairs of a target and an impostor of each anchor."""
-    targets, impostors = lists[0][1], lists[1][1]
+    `first` is the number of the first row among those that are compared, and `numbers` are the
+    numbers of these in X.
+    """
+    targets, impostors = (_best([part[k] for part in parts]) for k in (0, 1))
     valid = (targets >= 0)[:, :, None] & (impostors >= 0)[:, None, :]
     row, target, impostor = np.nonzero(valid)
-    made = np.column_stack([anchors[row], targets[row, target], impostors[row, impostor]])
-    return made.astype(np.int64), None if weights is None else weights[row]
+    made = np.column_stack([row + first, targets[row, target], impostors[row, impostor]])
+    return numbers[made], None if weights is None else weights[row]
 
 
-def only_new(block: Compared, *earlier: Compared) -> Compared:
-    """Return the comparisons of a block that are in none of the earlier ones."""
-    compared, weights = block
-    known = np.concatenate([part for part, _ in earlier])
-    _, position = np.unique(np.concatenate([known, compared]), axis=0, return_index=True)
-    new = np.sort(position[position >= len(known)]) - len(known)
-    return compared[new], None if weights is None else weights[new]
-
-
-def with_weights(block: Compared) -> Compared:
-    """Return a block with a weight of 1 for each comparison, where it has none."""
-    compared, weights = block
-    return compared, np.ones(len(compared)) if weights is None else weights
+def _best(lists: Lists) -> np.ndarray:
+    """Return the best rows of several blocks; of equals the one with the smaller number."""
+    scores, rows = (np.concatenate(column, axis=1) for column in zip(*lists, strict=True))
+    order = np.lexsort((np.where(rows < 0, np.iinfo(np.int64).max, rows), -scores), axis=1)
+    return np.take_along_axis(rows, order[:, : lists[0][0].shape[1]], axis=1)
 
 
 # --- on the client -------------------------------------------------------------------------------
 
 
+def compare(
+    how: Mining, rows: Rows, y: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
+) -> list[Any]:
+    """Return comparisons of rows by their labels in blocks, as ``supervision.compare`` makes them.
+
+    Parameters
+    ----------
+    how : Mining
+    rows : Rows
+    y : ndarray of shape (n_rows,)
+    weights : ndarray of shape (n_rows,) or None
+    rng : numpy.random.Generator
+    """
+    if how.mining == "random":
+        chosen = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        seed, n_per_row = int(rng.integers(2**31 - 1)), how.n_targets * how.n_impostors
+        made = chosen[random_triplets(y[chosen], n_per_row, random_state=seed)]
+        own = None if weights is None else weights[made[:, 0]]
+        return [held(rows.client, (made, own))]
+    return neighbor_blocks(rows, y, weights, (how.n_targets, how.n_impostors))
+
+
 def neighbor_blocks(
-    rows: Blocks,
-    y: np.ndarray,
-    weights: np.ndarray | None,
-    n_targets: int,
-    n_impostors: int,
-    similarity: Similarity | None = None,
-) -> Source:
+    rows: Rows, y: np.ndarray, weights: np.ndarray | None, wanted: tuple[int, int]
+) -> list[Any]:
     """Return the triplets that ``triplets.neighbor_triplets`` makes of distinct rows, in blocks.
 
-    Equal rows of a label are one point that counts several times. Which blocks there are does not
-    depend on the similarity.
+    Equal rows of a label are one point that counts several times.
     """
     client = rows.client
-    _, codes = np.unique(y, return_inverse=True)
-    kept, weight = distinct(rows.digests, codes, weights)
-    warn_of_single_rows(y[kept], np.unique(codes[kept], return_inverse=True)[1])
-    is_anchor = np.bincount(codes[kept])[codes[kept]] > 1
-    check_not_empty(kept[is_anchor][:, None])
+    digests = np.concatenate(gather(client, client.map(row_digests, rows.blocks, pure=False)))
+    chosen, weight = _distinct(digests, np.unique(y, return_inverse=True)[1], weights)
+    rows, y = rows.keep(chosen), y[chosen]
+    codes = np.unique(y, return_inverse=True)[1]
+    warn_of_single_rows(y, codes)
+    is_anchor = np.bincount(codes)[codes] > 1
+    check_not_empty(chosen[is_anchor][:, None])
     is_equal = bool((weight[is_anchor] == weight[is_anchor][0]).all())
-    learned = None if similarity is None else held(client, similarity)
-    sides, done = [], 0
-    for block, part in zip(rows.source.futures(), rows.cut(kept), strict=True):
-        here = slice(done, done + len(part))
-        done = here.stop
-        if len(part):
-            side = client.submit(keep_rows, block, part, pure=False)
-            if learned is not None:
-                side = client.submit(transformed, side, learned, pure=False)
-            numbers = kept[here]
-            sides.append((side, codes[numbers], numbers, None if is_equal else weight[here]))
-    return _mined(client, sides, (n_targets, n_impostors))
-
-
-def _mined(client: Any, sides: list[tuple], counts: tuple[int, int]) -> Source:
-    made = []
-    for q, (queries, codes, anchors, weights) in enumerate(sides):
+    numbers, starts = held(client, chosen), rows.starts.tolist()
+    cuts, made = [slice(*pair) for pair in pairwise(starts)], []
+    for q, here in enumerate(cuts):
         parts = [
             client.submit(
-                nearest, (queries, codes), (index, labels, numbers), counts, q == k, pure=False
+                nearest, rows.blocks[q], codes[here], rows.blocks[k], codes[there],
+                there.start, wanted, q == k, pure=False,
             )
-            for k, (index, labels, numbers, _) in enumerate(sides)
-        ]
-        lists = client.submit(merge, *parts, pure=False)
-        made.append(client.submit(triplets_of, lists, anchors, weights, pure=False))
-    return Source(client, made)
+            for k, there in enumerate(cuts)
+        ]  # fmt: skip
+        own = None if is_equal else weight[here]
+        made.append(client.submit(triplets_of, here.start, own, numbers, *parts, pure=False))
+    return made
 
 
-def distinct(
+def _distinct(
     digests: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first of each group of equal rows and labels, and the weight of each group."""
@@ -142,6 +141,5 @@ def distinct(
     keys["digest"], keys["code"] = digests[rows], codes[rows]
     flat = keys.view(f"V{keys.dtype.itemsize}")
     _, first, group = np.unique(flat, return_index=True, return_inverse=True)
-    total = np.bincount(group, weight)
     order = np.argsort(first)
-    return rows[first[order]], total[order]
+    return rows[first[order]], np.bincount(group, weight)[order]

@@ -29,8 +29,7 @@ def load_dexter(data_home: str | PathLike[str] | None = None, *, download: bool 
     data_home : str or path, default=None
         The folder to look in. None takes the environment variable HDSL_DATA, or else ``hdsl`` in
         scikit-learn's data folder. It may hold ``dexter/X_train.npz``, ``y_train.npy``,
-        ``X_valid.npz``, ... or the original ``dexter_train.data``, ``dexter_train.labels``,
-        ``dexter_valid.data``, ..., in the folder itself or in ``dexter/``.
+        ``X_valid.npz``, ...
     download : bool, default=True
         Whether to fetch a missing set from OpenML, which has no test rows.
 
@@ -129,12 +128,12 @@ class _Source:
     folder: str
     sizes: tuple[int, int, int]
     width: int | None
-    originals: tuple[str, ...]
     origin: str
     description: str
-    read: Callable[[Path], Parts | None]
     fetch: Callable[[Any], Parts]
     fetched_from: str
+    originals: tuple[str, ...] = ()
+    read: Callable[[Path], Parts] | None = None
     target_names: tuple[str, ...] | None = None
 
 
@@ -142,11 +141,11 @@ def _load(source: _Source, data_home: Any, download: bool) -> Bunch:
     home = _data_home(data_home)
     folder = home / source.folder
     parts, where = _read_folder(folder), str(folder)
-    for place in (folder, home) if parts is None else ():
-        parts = source.read(place)
-        if parts is not None:
-            where = f"{source.originals[0]} in {place}"
-            break
+    if parts is None and source.read is not None:
+        found = (_find(place, name) for place in (folder, home) for name in source.originals)
+        path = next((path for path in found if path is not None), None)
+        if path is not None:
+            parts, where = source.read(path), str(path)
     if parts is None:
         reason, cause = "download=False forbids fetching it", None
         if download:
@@ -156,11 +155,11 @@ def _load(source: _Source, data_home: Any, download: bool) -> Bunch:
                 reason = f"fetching it from {source.fetched_from} failed ({error})"
                 cause = error
         if parts is None:
+            also = f" or {source.originals[0]}" if source.originals else ""
             raise FileNotFoundError(
                 f"{source.name} is not there: looked for X_train.npz, y_train.npy, X_valid.npz, "
-                f"y_valid.npy in {folder}, and for {', '.join(source.originals)} there and in "
-                f"{home}; {reason}. Get the files from {source.origin} and pass their folder as "
-                "data_home= or HDSL_DATA."
+                f"y_valid.npy{also} in {folder}; {reason}. Get the files from {source.origin} and "
+                "pass their folder as data_home= or HDSL_DATA."
             ) from cause
     _check_parts(source, parts, where)
     return Bunch(
@@ -244,25 +243,11 @@ def _challenge(
     name: str,
     sizes: tuple[int, int, int],
     width: int,
-    layout: str,
     positives: tuple[int, int],
     origin: str,
     description: str,
 ) -> _Source:
     """Return a set of the challenge, with the known numbers of positive train and valid rows."""
-
-    def read(folder: Path) -> Parts | None:
-        paths = {part: _find(folder, f"{name}_{part}.data") for part in PARTS}
-        if paths["train"] is None or paths["valid"] is None:
-            return None
-        parts: Parts = {}
-        for part, path in paths.items():
-            parts[f"X_{part}"], parts[f"y_{part}"] = (
-                (None, None)
-                if path is None
-                else readers.read_nips2003(path, n_features=width, layout=layout)
-            )
-        return parts
 
     def fetch(data_home: Any) -> Parts:
         from sklearn import datasets
@@ -281,27 +266,13 @@ def _challenge(
             )
         return parts
 
-    return _Source(
-        name=name,
-        folder=name,
-        sizes=sizes,
-        width=width,
-        originals=tuple(
-            f"{name}_{part}.{kind}" for part in PARTS[:2] for kind in ("data", "labels")
-        ),
-        origin=origin,
-        description=description,
-        read=read,
-        fetch=fetch,
-        fetched_from="OpenML",
-    )
+    return _Source(name, name, sizes, width, origin, description, fetch, "OpenML")
 
 
 _DEXTER = _challenge(
     "dexter",
     sizes=(300, 300, 2000),
     width=20_000,
-    layout="sparse",
     positives=(150, 150),
     origin="https://archive.ics.uci.edu/dataset/168/dexter",
     description=(
@@ -315,7 +286,6 @@ _DOROTHEA = _challenge(
     "dorothea",
     sizes=(800, 350, 800),
     width=100_000,
-    layout="binary",
     positives=(78, 34),
     origin="https://archive.ics.uci.edu/dataset/169/dorothea",
     description=(
@@ -331,10 +301,7 @@ _DOROTHEA = _challenge(
 _RCV1_4_CLASSES = ("C15", "ECAT", "GCAT", "MCAT")
 
 
-def _read_rcv1(folder: Path) -> Parts | None:
-    path = _find(folder, "rcv1_train.binary")
-    if path is None:
-        return None
+def _read_rcv1(path: Path) -> Parts:
     X, y = readers.read_svmlight(path, n_features=47_236)
     return _shuffled(X, y, _RCV1.sizes, path)
 
@@ -350,13 +317,12 @@ def _fetch_rcv1(data_home: Any) -> Parts:
     return _shuffled(sp.csr_array(found.data)[rows], y, _RCV1.sizes, "RCV1")
 
 
-def _read_rcv1_4(folder: Path) -> Parts | None:
-    path = folder / "RCV1_4Class.mat"
-    if not path.is_file():
-        return None
-    X, y = readers.read_mat(path)
-    assert y is not None
-    return _shuffled(X, y - 1, _RCV1_4.sizes, path)
+def _read_rcv1_4(path: Path) -> Parts:
+    from scipy.io import loadmat
+
+    found = loadmat(path, variable_names=("fea", "gnd"))
+    y = found["gnd"].ravel().astype(np.int64) - 1
+    return _shuffled(sp.csr_array(found["fea"]), y, _RCV1_4.sizes, path)
 
 
 def _fetch_rcv1_4(data_home: Any) -> Parts:
@@ -386,16 +352,16 @@ _RCV1 = _Source(
     folder="rcv1_binary",
     sizes=(12_145, 4_048, 4_049),
     width=47_236,
-    originals=("rcv1_train.binary.bz2",),
     origin="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html",
     description=(
         "rcv1, binary: Reuters news in CCAT or ECAT (1) against GCAT or MCAT (-1); documents on "
         "both sides are left out. 47,236 words, cosine-normalised log TF-IDF. RCV1-v2 (D. Lewis "
         "et al., 2004)."
     ),
-    read=_read_rcv1,
     fetch=_fetch_rcv1,
     fetched_from="sklearn.datasets.fetch_rcv1",
+    originals=("rcv1_train.binary",),
+    read=_read_rcv1,
 )
 
 _RCV1_4 = _Source(
@@ -403,14 +369,14 @@ _RCV1_4 = _Source(
     folder="rcv1_4",
     sizes=(3_850, 2_888, 2_887),
     width=None,
-    originals=("RCV1_4Class.mat",),
     origin="http://www.cad.zju.edu.cn/home/dengcai/Data/TextData.html",
     description=(
         "rcv1_4: 9,625 Reuters news in exactly one of C15, ECAT, GCAT and MCAT (labels 0 to 3), "
         "TF-IDF. RCV1-v2 (D. Lewis et al., 2004)."
     ),
-    read=_read_rcv1_4,
     fetch=_fetch_rcv1_4,
     fetched_from="sklearn.datasets.fetch_rcv1",
+    originals=("RCV1_4Class.mat",),
+    read=_read_rcv1_4,
     target_names=_RCV1_4_CLASSES,
 )

@@ -1,6 +1,7 @@
 """How good a learned similarity is."""
 
-from ..uncertainty import (
+from .agreement import compare_triplets, knn_error, triplet_accuracy
+from .errors import (
     ErrorComparison,
     ErrorRate,
     McNemar,
@@ -8,7 +9,6 @@ from ..uncertainty import (
     mcnemar,
     wilson_interval,
 )
-from .agreement import compare_triplets, knn_error, triplet_accuracy
 from .known_items import KnownItem, known_item
 from .rankings import RankingQuality, ranking_quality
 from .recovery import RecoveryAUC, recovery_auc

@@ -8,11 +8,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
-from .. import checks, monitor
+from .. import checks
 from ..neighbors import SimilarityKNeighborsClassifier
-from ..similarity import LearnedCosine, Rewriter, Similarity, as_rewriter
+from ..similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, comparison_points
 from ..solver.atoms import NOTHING
-from ..uncertainty import ErrorComparison
+from .errors import ErrorComparison
 
 
 def knn_error(
@@ -89,7 +89,8 @@ def triplet_accuracy(
     X, triplets, weights = _check(model, X, triplets, sample_weight)
     if model is None:
         model = _plain(X.shape[1], norm=None)
-    return monitor.triplet_accuracy(X, triplets, weights)(as_rewriter(model, X.shape[1], "model"))
+    right = comparison_points(X, triplets)(as_rewriter(model, X.shape[1], "model"))
+    return float(np.average(right, weights=weights))
 
 
 def compare_triplets(
@@ -128,7 +129,7 @@ def compare_triplets(
     """
     X, triplets, weights = _check(model, X, triplets, sample_weight)
     learned = as_rewriter(model, X.shape[1], "model")
-    points = monitor.comparison_points(X, triplets)
+    points = comparison_points(X, triplets)
     before, after = (
         1.0 - points(similarity)
         for similarity in (

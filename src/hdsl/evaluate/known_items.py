@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from .. import checks
 from ..similarity import LearnedCosine, as_rewriter, check_result, unit_rows
 from ..solver.columns import drop_unused_columns
-from ..uncertainty import wilson_interval
+from .errors import wilson_interval
 
 #: Similarities that are formed at a time: 32 MiB.
 BLOCK = 2**22
@@ -152,7 +152,7 @@ def known_item(
     if n_queries is not None and n_queries < len(chosen):
         chosen = np.sort(rng.choice(chosen, n_queries, replace=False))
     query_side, row_side = _sides(model, X.shape[1], is_similarity, cosine)
-    ranks = _ranks(query_side(_parts(X[chosen], share, rng)), row_side(X), chosen)
+    ranks = middle_ranks(query_side(half_rows(X[chosen], share, rng)), row_side(X), chosen)
     return KnownItem(ranks, chosen, X.shape[0], n_skipped)
 
 
@@ -179,7 +179,7 @@ def _choose(X: sp.csr_array, rows: Any) -> tuple[np.ndarray, int]:
     return chosen, len(given) - len(chosen)
 
 
-def _parts(X: sp.csr_array, share: float, rng: np.random.Generator) -> sp.csr_array:
+def half_rows(X: sp.csr_array, share: float, rng: np.random.Generator) -> sp.csr_array:
     """Return rows with a random share of their values: at least one, and not all."""
     sizes = np.diff(X.indptr)
     n_drawn = np.clip(np.rint(share * sizes), 1, sizes - 1).astype(np.int64)
@@ -221,7 +221,7 @@ def _sides(
     return embed, embed
 
 
-def _ranks(queries: Any, index: Any, own: np.ndarray) -> np.ndarray:
+def middle_ranks(queries: Any, index: Any, own: np.ndarray) -> np.ndarray:
     """Return the middle rank of row `own[q]` of the index for each query q, by blocks."""
     if sp.issparse(queries) and sp.issparse(index):
         (queries, index), _ = drop_unused_columns(sp.csr_array(queries), sp.csr_array(index))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from ..solver import atoms as atoms_module
 from .tables import Block, Readable, as_frame, as_names, pair_names, records, shown, table_of
 
 BY = ("pair", "atom")
+
+#: Words that are shown behind the score of a class.
+N_WORDS = 4
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,12 +36,16 @@ class Explanation(Readable):
         What is explained, such as "S(x, y)".
     top : int or None
         How many parts are shown; None is all.
+    words : dict of int to dict of str to list of str, default={}
+        For a feature that is the score of a class, the words that add most to the score, by row:
+        "x", "y" and "rather_than". ``ClassScores.explain`` knows them.
     """
 
     total: float
     parts: np.ndarray
     of: str
     top: int | None = 10
+    words: dict[int, dict[str, list[str]]] = field(default_factory=dict)
 
     @property
     def learned(self) -> float:
@@ -52,7 +59,19 @@ class Explanation(Readable):
 
     def to_dict(self) -> dict[str, Any]:
         """Return `of`, the total and the parts as plain values for JSON."""
-        return {"of": self.of, "total": self.total, "parts": records(self.parts)}
+        parts = records(self.parts)
+        for part in parts:
+            words = self.words_of(part)
+            if words:
+                part["words"] = words
+        return {"of": self.of, "total": self.total, "parts": parts}
+
+    def words_of(self, part: Any) -> list[str]:
+        """Return the words behind a part with the score of a class, those of all rows in turn."""
+        rows = [row for feature in (part["i"], part["j"])
+                for row in self.words.get(int(feature), {}).values()]  # fmt: skip
+        ranked = [row[k] for k in range(max(map(len, rows), default=0)) for row in rows if k < len(row)]
+        return list(dict.fromkeys(ranked))
 
     def to_frame(self) -> Any:
         """Return the parts as a pandas DataFrame."""
@@ -66,14 +85,16 @@ class Explanation(Readable):
         else:
             which = "y and z differ in" if self.of.endswith("z)") else "x and y share"
             title += f": {which} no feature and no pair of features that counts"
-        rows = [
-            (shown(part["name"]) + " (prior)" * (part["kind"] == "prior"), float(part["value"]))
-            for part in self.parts[: self.top]
-        ]
+        rows = [(self._label(part), float(part["value"])) for part in self.parts[: self.top]]
         rest = self.parts["value"][self.top :] if self.top is not None else ()
         if len(rest):
             rows.append((f"[{len(rest)} more]", math.fsum(rest)))
         return [(title, rows)]
+
+    def _label(self, part: Any) -> str:
+        words = self.words_of(part)
+        label = shown(part["name"]) + " (prior)" * (part["kind"] == "prior")
+        return label + (f": {', '.join(map(shown, words[:N_WORDS]))}" if words else "")
 
 
 def explain(

@@ -12,7 +12,20 @@ import scipy.sparse as sp
 from .. import checks
 from ..similarity import Similarity, check_result
 from .effects import count_occurrences
-from .tables import Block, Readable, as_frame, as_names, pair_names, records, shown, table_of
+from .tables import (
+    Block,
+    Readable,
+    as_frame,
+    as_names,
+    has_class,
+    pair_names,
+    records,
+    shown,
+    table_of,
+)
+
+#: The effect of a feature that so many rows have counts half.
+FEW = 5
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -31,8 +44,8 @@ class Importance(Readable):
         both, and n_rows_i and n_rows_j, the numbers of rows that have i and j.
     ranked_by : {"weight", "effect"}, default="weight"
         The column that both tables are sorted by, largest absolute value first.
-    n_left_out : int, default=0
-        Number of feature pairs that are left out, as one of the features is in too few rows.
+    n_rare : int, default=0
+        Number of feature pairs at the end, as one of the features is in too few rows.
     top : int or None
         How many of each are shown; None is all.
     """
@@ -40,14 +53,14 @@ class Importance(Readable):
     features: np.ndarray
     pairs: np.ndarray
     ranked_by: str = "weight"
-    n_left_out: int = 0
+    n_rare: int = 0
     top: int | None = 10
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ranking and both tables as plain values for JSON."""
         return {
             "ranked_by": self.ranked_by,
-            "n_left_out": self.n_left_out,
+            "n_rare": self.n_rare,
             "features": records(self.features),
             "pairs": records(self.pairs),
         }
@@ -58,11 +71,20 @@ class Importance(Readable):
         return as_frame(getattr(self, of))
 
     def blocks(self) -> list[Block]:
-        """Return a title and the first features, and a title and the first pairs."""
-        return [
-            (self._title("features", self.features), self._rows(self.features, ["n_rows"])),
-            (self._title("pairs", self.pairs), self._rows(self.pairs, ["n_rows_i", "n_rows_j"])),
-        ]
+        """Return titles with the first features, the first pairs, and the first pairs of classes.
+
+        Pairs with the score of a class come apart from those of other features.
+        """
+        blocks = [(self._title("features", self.features), self._rows(self.features, ["n_rows"]))]
+        is_class = has_class(self.pairs["name"])
+        for what, pairs in (
+            ("pairs", self.pairs[~is_class]),
+            ("pairs with a class", self.pairs[is_class]),
+        ):
+            if len(pairs) or what == "pairs":
+                rows = self._rows(pairs, ["n_rows_i", "n_rows_j"])
+                blocks.append((self._title(what, pairs), rows))
+        return blocks
 
     def _title(self, what: str, table: np.ndarray) -> str:
         is_cut = self.top is not None and self.top < len(table)
@@ -70,8 +92,8 @@ class Importance(Readable):
         if self.ranked_by == "weight":
             return f"{title} by weight in M"
         title += " by effect on S (rows that have " + ("it)" if what == "features" else "each)")
-        if what == "pairs" and self.n_left_out:
-            title += f"; {self.n_left_out} in too few rows left out"
+        if what == "pairs" and 0 < self.n_rare < len(self.pairs):
+            title += f"; {self.n_rare} with a feature in too few rows come last"
         return title
 
     def _rows(self, table: np.ndarray, counts: list[str]) -> list[tuple[str, float]]:
@@ -88,7 +110,7 @@ def importance(
     similarity: Similarity,
     X: Any = None,
     *,
-    min_rows: int = 2,
+    min_rows: int = 5,
     feature_names: Sequence[str] | np.ndarray | None = None,
     top: int | None = 10,
 ) -> Importance:
@@ -100,7 +122,9 @@ def importance(
     the part is M_ii x_i y_i. This is exact for values of any sign and follows from means over the
     rows of X. Squares are used because few rows decide who is near: a part that is large for some
     pairs of rows changes their order, and one that is small for all, as those of common words are,
-    does not. A mean of absolute values ranks the common words first.
+    does not. A mean of absolute values ranks the common words first. What two or three rows show may be
+    chance: the effect is multiplied by n / (n + 5) for n rows that have the feature, of a pair the
+    rarer one.
 
     Parameters
     ----------
@@ -108,10 +132,10 @@ def importance(
     X : array or sparse matrix of shape (n_rows, n_features), default=None
         Rows to rank by, compared as the similarity compares them: at unit length if it has
         ``norm="l2"``. None ranks by weight.
-    min_rows : int, default=2
-        With X, leave out features that fewer rows have, and pairs with such a feature. A pair of
-        features that no row has together stays: it compares rows that have one with rows that have
-        the other.
+    min_rows : int, default=5
+        With X, features that fewer rows have, and pairs with such a feature, come last. A pair of
+        features that no row has together does not: it compares rows that have one with rows that
+        have the other.
     feature_names : array-like of str of shape (n_features,), default=None
         None is x0, x1, …
     top : int or None, default=10
@@ -128,13 +152,13 @@ def importance(
     >>> X = [[1, 1, 0], [1, 0, 2], [0, 1, 2], [0, 0, 2]]
     >>> importance(similarity, X, feature_names=["goal", "match", "profit"])
     3 features by effect on S (rows that have it)
-      profit (3)   +3 |++++++++++++++++++++
-      goal (2)     +2 |+++++++++++++
-      match (2)  +1.5 |++++++++++
+      profit (3)  +1.125 |++++++++++++++++++++
+      goal (2)   +0.5714 |++++++++++
+      match (2)  +0.4286 |++++++++
     <BLANKLINE>
     2 pairs by effect on S (rows that have each)
-      goal ~ match (2, 2)  +2.372                 |++++++++++++++++++++
-      goal ~ profit (2, 3) -1.871 ----------------|
+      goal ~ match (2, 2)  +0.6776                 |++++++++++++++++++++
+      goal ~ profit (2, 3) -0.5345 ----------------|
     """
     checks.check_number("importance", "top", top, low=1, integer=True, words=(None,))
     checks.check_number("importance", "min_rows", min_rows, low=0, integer=True)
@@ -155,19 +179,21 @@ def importance(
         return Importance(table_of("weight", **features), table_of("weight", **pairs), top=top)
     ends = np.searchsorted(active, np.column_stack([i, j]))
     found = count_occurrences(_as_rows(X, similarity), active, ends)
+    evidence = found.n_rows / (found.n_rows + FEW)
     with np.errstate(over="ignore", invalid="ignore"):
-        features["effect"] = check_result(weight * found.size, "The effect of a feature")
-        effect = entries * found.size_of_pair
+        effect = weight * found.size * evidence
+        features["effect"] = check_result(effect, "The effect of a feature")
+        effect = entries * found.size_of_pair * evidence[ends].min(axis=1, initial=1.0)
         pairs["effect"] = check_result(effect, "The effect of a feature pair")
     features["n_rows"], pairs["n_rows"] = found.n_rows, found.n_rows_both
     pairs["n_rows_i"], pairs["n_rows_j"] = found.n_rows[ends].T
-    is_common = found.n_rows >= min_rows
-    are_common = is_common[ends].all(axis=1)
+    is_rare = found.n_rows < min_rows
+    are_rare = is_rare[ends].any(axis=1)
     return Importance(
-        table_of("effect", **{name: column[is_common] for name, column in features.items()}),
-        table_of("effect", **{name: column[are_common] for name, column in pairs.items()}),
+        table_of("effect", is_rare, **features),
+        table_of("effect", are_rare, **pairs),
         ranked_by="effect",
-        n_left_out=int((~are_common).sum()),
+        n_rare=int(are_rare.sum()),
         top=top,
     )
 

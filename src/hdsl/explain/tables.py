@@ -11,6 +11,9 @@ import numpy as np
 #: Blue and vermilion of Okabe and Ito, for positive and negative: safe for the color-blind.
 POSITIVE, NEGATIVE = "#0072B2", "#D55E00"
 
+#: How the name of a feature begins that is the score of a class.
+CLASS = "class:"
+
 Block = tuple[str, list[tuple[str, float]]]
 
 
@@ -47,9 +50,19 @@ def pair_names(i: np.ndarray, j: np.ndarray, names: Any) -> np.ndarray:
     return np.array(labels, dtype=object)
 
 
-def table_of(by: str, **columns: np.ndarray) -> np.ndarray:
-    """Return columns as one structured array, sorted by falling absolute value of column `by`."""
-    order = np.argsort(-np.abs(columns[by]), kind="stable")
+def has_class(names: np.ndarray) -> np.ndarray:
+    """Return whether each name of `pair_names` has the score of a class in it."""
+    found = [name.startswith(CLASS) or f" ~ {CLASS}" in name for name in names]
+    return np.array(found, dtype=bool)
+
+
+def table_of(by: str, last: np.ndarray | None = None, **columns: np.ndarray) -> np.ndarray:
+    """Return columns as one structured array, sorted by falling absolute value of column `by`.
+
+    Rows where `last` is True come after all others.
+    """
+    size = -np.abs(columns[by])
+    order = np.lexsort((size,) if last is None else (size, last))
     table = np.empty(len(order), dtype=[(name, column.dtype) for name, column in columns.items()])
     for name, column in columns.items():
         table[name] = column[order]

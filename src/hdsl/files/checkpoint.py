@@ -1,18 +1,19 @@
-"""Checkpoints: snapshots of a run in a file, so that a killed process loses seconds and not hours.
+"""Checkpoints: a run at its last rest, in a file, so that a killed process loses seconds and not hours.
 
-The container is that of model files: arrays and a JSON header, read with the same distrust. The
-header holds the inputs of the run, values of parameters and digests of data, and the file is
-refused if a run has other inputs. Those who pass arrays check their values when they come back.
+The file is one as models have: arrays and a JSON header. The header holds the inputs of the run,
+values of parameters and digests of data, and the file is refused if a run has other inputs. Those
+who pass arrays check their values when they come back.
 """
 
 from __future__ import annotations
 
 import errno
 import hashlib
+import json
 import os
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from reprlib import Repr
 from typing import Any, NamedTuple
@@ -20,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.snapshot import generator_state, set_generator_state
 from . import container
 from .atomic import check_can_write
 from .container import Arrays
@@ -29,13 +29,12 @@ from .tables import pack_table, unpack_table
 #: Seconds between two writes.
 INTERVAL = 30.0
 
-#: Largest share of the time of a run that is spent writing: large snapshots are written less often.
+#: Largest share of the time of a run that is spent writing: large ones are written less often.
 TIME_SHARE = 0.05
 
 
 _REPR = Repr()
 _REPR.maxstring = _REPR.maxother = 80
-short = _REPR.repr
 
 
 class CheckpointFile(NamedTuple):
@@ -122,7 +121,7 @@ class Checkpoint:
         """Turn an error about the content into one that says that the file is damaged."""
         try:
             yield
-        except (ValueError, KeyError) as error:
+        except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"The checkpoint {self.name!r} is damaged: {error} Delete it to start again."
             ) from None
@@ -131,10 +130,11 @@ class Checkpoint:
         """Set a generator to its state at the start of the run; a new run starts from the state."""
         if self.arrays is not None:
             with self.explain_damage():
-                set_generator_state(rng, self.arrays["begin"])
-        self._start = {"begin": generator_state(rng)}
+                _set_state(rng, self.arrays["begin"])
+        state = json.dumps(rng.bit_generator.state).encode()
+        self._start = {"begin": np.frombuffer(state, np.uint8)}
 
-    def check(self, inputs: Mapping[str, Any]) -> None:
+    def check(self, inputs: dict[str, Any]) -> None:
         """Raise ValueError if the file is of a run with other inputs; else write with these.
 
         Parameters
@@ -142,6 +142,7 @@ class Checkpoint:
         inputs : dict
             All that the result depends on: values of parameters, and digests of data.
         """
+        inputs = json.loads(container.dumps(dict(inputs)))  # tuples are lists in the file
         if self.arrays is not None and self._inputs != inputs:
             names = {**inputs, **self._inputs}
             changed = [name for name in names if self._inputs.get(name) != inputs.get(name)]
@@ -151,14 +152,14 @@ class Checkpoint:
                 "the inputs of that run, name another file, or delete this one to start again. The "
                 "checkpoint of a run that has ended is deleted when its model is saved."
             )
-        self._inputs = dict(inputs)
+        self._inputs = inputs
 
-    def _difference(self, name: str, inputs: Mapping[str, Any]) -> str:
+    def _difference(self, name: str, inputs: dict[str, Any]) -> str:
         there, here = self._inputs.get(name), inputs.get(name)
-        name = name if name in inputs else short(name)  # a file may hold anything
+        name = name if name in inputs else _REPR.repr(name)  # a file may hold anything
         if isinstance(here, dict) or isinstance(there, dict):  # a digest says nothing to people
             return f"other {name}"
-        return f"{name}={short(there)} (now {short(here)})"
+        return f"{name}={_REPR.repr(there)} (now {_REPR.repr(here)})"
 
     def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
         """Write what `arrays` returns if it is time to; if that fails, warn and go on."""
@@ -196,6 +197,14 @@ class Checkpoint:
         header = {"checkpoint": self._inputs, "tables": tables}
         container.write(self.path, plain, header, what="the checkpoint")
         self._identity = _identity(self.path)
+
+
+def _set_state(rng: np.random.Generator, state: np.ndarray) -> None:
+    """Set the state of a random generator; raise ValueError where it is not one."""
+    try:
+        rng.bit_generator.state = json.loads(state.tobytes())
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        raise ValueError("it holds no state of a random generator.") from None
 
 
 def begin(path: str | os.PathLike[str] | None, rng: np.random.Generator) -> Checkpoint | None:

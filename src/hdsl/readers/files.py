@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -49,11 +48,6 @@ def check_file(path: str | PathLike[str]) -> Path:
     if not path.stat().st_size:
         raise DataFileError(f"{path} is empty.")
     return path
-
-
-def plain_name(path: Path) -> str:
-    """Return the name of a file without ``.gz`` or ``.bz2``."""
-    return path.stem if path.suffix in OPENERS else path.name
 
 
 def read_text(path: str | PathLike[str]) -> tuple[Path, bytes]:
@@ -114,25 +108,20 @@ def check_n_rows(path: Path, n_rows: int, size: int) -> None:
     """Raise DataFileError if the row pointers alone take far more memory than the file."""
     if n_rows > max(size, FREE_BYTES // 8):  # a pointer per row
         raise DataFileError(
-            f"{path} claims {n_rows} rows, more than {format_bytes(size)} can hold."
+            f"{path} claims {n_rows:.3g} rows, more than {format_bytes(size)} can hold."
         )
 
 
 @contextmanager
-def parsing(path: Path, what: str, text: bytes | None = None) -> Iterator[None]:
-    """Turn any error of a library's parser into a DataFileError that names the file and line."""
+def parsing(path: Path, what: str) -> Iterator[None]:
+    """Turn any error of a library's parser into a DataFileError that names the file."""
     try:
         yield
     except (DataFileError, MemoryError):
         raise
     except Exception as error:
-        message = str(error) or type(error).__name__
-        line = re.match(r"Line (\d+): (.*)", message)
-        if line and text is not None:
-            number = int(line[1])
-            wanted = f"{what} text ({shorten(line[2].rstrip('.'))})"
-            raise bad_line(path, number, line_at(text, number), wanted) from None
-        raise DataFileError(f"{path} cannot be read as {what}: {shorten(message)}") from error
+        message = shorten(str(error) or type(error).__name__)
+        raise DataFileError(f"{path} cannot be read as {what}: {message}") from error
 
 
 # --- lines of text -------------------------------------------------------------------------------
@@ -166,20 +155,6 @@ def _quoted(line: bytes) -> str:
 def shorten(text: str, width: int = 60) -> str:
     """Return at most `width` characters of a text."""
     return text if len(text) <= width else text[: width - 3] + "..."
-
-
-def numbers_by_line(path: Path, text: bytes, n_before: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Return the count of numbers in each line, and all numbers; `n_before` lines precede them."""
-    counts = words_by_line(text)
-    values = parse_numbers(text)
-    if len(values) == counts.sum() and np.isfinite(values).all():
-        return counts, values
-    for number, line in enumerate(io.BytesIO(text), n_before + 1):
-        for word in line.split():
-            parsed = parse_numbers(word)
-            if len(parsed) != 1 or not np.isfinite(parsed[0]):
-                raise bad_line(path, number, line, "a finite number", word)
-    raise DataFileError(f"{path} cannot be read as lines of numbers.")
 
 
 def words_by_line(text: bytes) -> np.ndarray:

@@ -14,6 +14,9 @@ import scipy.sparse as sp
 from . import files
 from .files import Data, DataFileError
 
+#: Bytes of the list of members in a .npz file; that of a sparse matrix has about 500.
+MAX_DIRECTORY = 4096
+
 
 def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Data:
     """Return X of a file made by `scipy.sparse.save_npz`, and None for the labels.
@@ -33,6 +36,7 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
     path = files.check_file(path)
     files.check_n_features(n_features)
     with files.parsing(path, "a SciPy sparse .npz file"):
+        _check_n_members(path)
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
             way_out = "Save it with compressed=False"
@@ -45,6 +49,9 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
                     count = _check_npy(path, stream, member.file_size, f" ({member.filename})")
                 parsed += files.BYTES_PER_NUMBER * count // 2  # one of two is an index
                 files.check_expansion(path, parsed, way_out)
+        with np.load(path, allow_pickle=False) as arrays:
+            if "shape" in arrays.files:
+                _check_shape(path, arrays["shape"].ravel().tolist())
         X = sp.load_npz(path)  # never unpickles
         if X.format not in ("csr", "csc", "coo") or X.ndim != 2 or X.dtype.kind not in "biuf":
             raise DataFileError(
@@ -53,6 +60,23 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
             )
     files.check_n_rows(path, X.shape[0], size)
     return files.as_csr(path, X, n_features), None
+
+
+def _check_n_members(path: Path) -> None:
+    """Raise DataFileError where the list of the members is too long, before it is parsed."""
+    with path.open("rb") as stream:
+        stream.seek(max(path.stat().st_size - 2**16 - 22, 0))
+        _, found, end = stream.read().rpartition(b"PK\5\6")
+    if found and int.from_bytes(end[8:12], "little") > MAX_DIRECTORY:
+        raise DataFileError(
+            f"{path} has far more members than the six arrays of a sparse matrix: save it with "
+            "scipy.sparse.save_npz."
+        )
+
+
+def _check_shape(path: Path, shape: list[Any]) -> None:
+    if any(not isinstance(n, int) or n < 0 for n in shape):
+        raise DataFileError(f"{path} has the impossible shape {files.shorten(str(shape))}.")
 
 
 def read_array(path: str | PathLike[str]) -> np.ndarray:
@@ -88,10 +112,11 @@ def _check_npy(path: Path, stream: Any, size: int, member: str = "") -> int:
             f"{path}{member} holds pickled Python objects, which can run code when read: "
             "save numbers or strings."
         )
-    count, rest = math.prod(shape), size - stream.tell()
-    if count * dtype.itemsize != rest or count > size or min(shape, default=0) < 0:
+    rest = size - stream.tell()
+    count = math.prod(shape) if len(shape) <= 64 and max(shape, default=0) < 2**63 else -1
+    if min(count, *shape, 0) < 0 or count * dtype.itemsize != rest or count > size:
         raise DataFileError(
-            f"{path}{member} claims an array of shape {shape} and dtype {dtype}, but {rest} bytes "
-            "follow: the file is cut off or damaged."
+            f"{path}{member} claims an array of shape {files.shorten(str(shape))} and dtype "
+            f"{files.shorten(str(dtype))}, but {rest} bytes follow: it is cut off or damaged."
         )
     return count

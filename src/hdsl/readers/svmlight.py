@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from .. import checks
 from . import files
 from .files import Data, DataFileError
+from .numpy_files import read_npz
 
 #: The label of each line that has one. Comments and empty lines have none.
 _FIRST_WORD = re.compile(rb"(?m)^[^\S\n]*[^\s#]+")
@@ -42,10 +43,11 @@ def read_svmlight(
     """
     path, text = files.read_text(path)
     files.check_n_features(n_features)
-    loaded = parse_pairs(text, n_features, zero_based)
+    # Python reads 1_0 as 10, and so does the parser.
+    loaded = None if b"_" in text else _parse_pairs(text, n_features, zero_based)
     if loaded is None:
-        labels = check_pairs(path, text, n_features, zero_based=zero_based)
-        loaded = parse_pairs(_FIRST_WORD.sub(b"0", text), n_features, zero_based)
+        labels = _check_pairs(path, text, n_features, zero_based)
+        loaded = _parse_pairs(_FIRST_WORD.sub(b"0", text), n_features, zero_based)
         if loaded is None:
             raise DataFileError(f"{path} cannot be read as svmlight.")
     else:
@@ -55,7 +57,7 @@ def read_svmlight(
     return files.as_csr(path, loaded[0], n_features), labels
 
 
-def parse_pairs(
+def _parse_pairs(
     text: bytes, n_features: int | None, zero_based: bool
 ) -> tuple[sp.csr_matrix, np.ndarray] | None:
     """Return X and y as scikit-learn parses them, None if it raises or a value is not finite."""
@@ -70,32 +72,25 @@ def parse_pairs(
     return (X, y) if np.isfinite(X.data).all() and np.isfinite(y).all() else None
 
 
-def check_pairs(
-    path: Path,
-    text: bytes,
-    n_features: int | None,
-    *,
-    labelled: bool = True,
-    zero_based: bool = False,
-) -> np.ndarray:
+def _check_pairs(path: Path, text: bytes, n_features: int | None, zero_based: bool) -> np.ndarray:
     """Raise on the first bad line of ``index:value`` pairs; return the labels as strings."""
     names: dict[bytes, int] = {}
     codes = array("q")
     for number, line in enumerate(io.BytesIO(text), 1):
-        words = line.partition(b"#")[0].split()
-        if labelled and words:
-            label = words.pop(0)
-            if b":" in label:
-                raise files.bad_line(path, number, line, "a label before the first 'index:value'")
-            if not _is_finite_or_word(label):
-                raise files.bad_line(path, number, line, "a finite label")
-            codes.append(names.setdefault(label, len(names)))
+        label, *words = line.partition(b"#")[0].split() or [b""]
+        if not label:
+            continue
+        if b":" in label:
+            raise files.bad_line(path, number, line, "a label before the first 'index:value'")
+        if not _is_finite_or_word(label):
+            raise files.bad_line(path, number, line, "a finite label")
+        codes.append(names.setdefault(label, len(names)))
         if words and words[0].startswith(b"qid:"):
             words.pop(0)
         fault = _first_fault(words, n_features, 0 if zero_based else 1)
         if fault is not None:
             wanted, word = fault
-            has_zero = labelled and word.startswith(b"0:") and not zero_based
+            has_zero = word.startswith(b"0:") and not zero_based
             way_out = ("pass zero_based=True if they count from 0", "zero_based")
             raise files.bad_line(path, number, line, wanted, word, way_out if has_zero else None)
     return np.array([name.decode() for name in names], dtype=object)[np.asarray(codes, dtype=int)]
@@ -111,10 +106,13 @@ def _first_fault(words: list[bytes], n_features: int | None, low: int) -> tuple[
             i, is_finite = int(index), math.isfinite(float(value))
         except ValueError:
             return "'index:value'", word
+        if b"_" in word:
+            return "'index:value' in plain digits", word
         if i < low:
             return f"an index >= {low}", word
         if i > high:
-            return f"an index <= {high}{limit_hint(n_features)}", word
+            why = "" if n_features is None else f" (n_features={n_features})"
+            return f"an index <= {high}{why}", word
         if i <= last:
             return f"an index > {last}: they must increase", word
         if not is_finite:
@@ -130,6 +128,37 @@ def _is_finite_or_word(label: bytes) -> bool:
         return True
 
 
-def limit_hint(n_features: int | None) -> str:
-    """Return where the limit of an index comes from, for a message."""
-    return "" if n_features is None else f" (n_features={n_features})"
+def read_matrix(
+    path: str | PathLike[str], *, n_features: int | None = None, zero_based: bool = False
+) -> Data:
+    r"""Return the matrix in a file, and its labels if the file has them.
+
+    Parameters
+    ----------
+    path : str or path
+        ``.npz`` of SciPy, or svmlight under any other name, because LIBSVM names its files in many
+        ways. For a matrix in another format, call its reader in SciPy and pass it to ``fit``.
+    n_features : int, default=None
+        Number of columns. None takes that of the file, or the largest index in it.
+    zero_based : bool, default=False
+        Whether indices of an svmlight file count from 0.
+
+    Returns
+    -------
+    X : csr_array of shape (n_rows, n_features)
+        float64.
+    y : ndarray of shape (n_rows,) or None
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder, "spam.svm")
+    ...     _ = path.write_text("spam 1:0.5 3:2\nham 2:1\n")
+    ...     X, y = read_matrix(path)
+    >>> X.toarray().tolist(), y.tolist()
+    ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], ['spam', 'ham'])
+    """
+    if Path(path).suffix == ".npz":
+        return read_npz(path, n_features=n_features)
+    return read_svmlight(path, n_features=n_features, zero_based=zero_based)

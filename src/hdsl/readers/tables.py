@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import json
+import math
 import os
 import reprlib
 from array import array
@@ -16,9 +18,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import strict_json
 from ..checks import WayOutError
-from .files import check_expansion
+from .files import check_expansion, expansion_limit
+
+#: Rows of a Parquet file that are read at once.
+BATCH = 4096
 
 #: For a Parquet file whose columns take far more memory than the file.
 WAY_OUT = "Save it as .csv"
@@ -212,6 +216,7 @@ def _decoded_lines(path: Path, encoding: str) -> Iterator[str]:
 def _read_csv(path: Path, text: Iterator[str], wanted: dict[str, str], sep: str) -> Table:
     reader = csv.reader(text, delimiter=sep, strict=True)
     lines = array("q")
+    limit = csv.field_size_limit(2**31 - 1)  # a field may hold a whole book; a C long on Windows
     try:
         header = next(reader, [])
         _check_columns(path.name, header, wanted)
@@ -229,6 +234,8 @@ def _read_csv(path: Path, text: Iterator[str], wanted: dict[str, str], sep: str)
                 )
     except csv.Error as error:
         raise ValueError(f"{path.name}, line {reader.line_num} cannot be read: {error}.") from None
+    finally:
+        csv.field_size_limit(limit)
     return Table(path.name, columns, lines, is_text=True)
 
 
@@ -243,9 +250,10 @@ def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Tabl
         if not line.strip():
             continue
         try:
-            record = strict_json.loads(line)
-        except ValueError as error:
-            raise ValueError(f"{path.name}, line {number} cannot be read: {error}.") from None
+            record = json.loads(line, object_pairs_hook=_unique, parse_constant=_refuse)
+        except (ValueError, RecursionError) as error:
+            reason = str(error)[:100]
+            raise ValueError(f"{path.name}, line {number} cannot be read: {reason}.") from None
         if not isinstance(record, dict):
             raise ValueError(f"{path.name}, line {number} must be an object, {{...}}.")
         if not lines:
@@ -254,6 +262,21 @@ def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Tabl
             column.append(record.get(name))
         lines.append(number)
     return Table(path.name, columns, lines)
+
+
+def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the members of an object; refuse a name that occurs twice, and endless numbers."""
+    for _, value in members:
+        if isinstance(value, float) and math.isinf(value):
+            raise ValueError("a number is too large")
+    if len(dict(members)) < len(members):
+        twice, _ = Counter(name for name, _ in members).most_common(1)[0]
+        raise ValueError(f"the name {_REPR.repr(twice)} occurs twice")
+    return dict(members)
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 @contextmanager
@@ -273,7 +296,7 @@ def _parsing(path: Path) -> Iterator[None]:
 def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
     """Return the wanted columns; Polars would print a panic of its threads for a damaged file."""
     try:
-        pa, pc, pq = map(import_module, ("pyarrow", "pyarrow.compute", "pyarrow.parquet"))
+        pa, pq = map(import_module, ("pyarrow", "pyarrow.parquet"))
     except ImportError:
         raise ImportError(
             f"Reading {path.name} needs pyarrow: install it, pass a DataFrame, or save the table "
@@ -287,26 +310,49 @@ def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
             kind = schema.field(name).type
             if pa.types.is_nested(kind) or pa.types.is_fixed_size_binary(kind):
                 raise _not_plain(path.name, name)
-        # A text that occurs a million times takes a few bytes in the file: read it as codes, and
-        # decode them once the size is known.
         with pq.ParquetFile(path, read_dictionary=names) as file:
-            check_expansion(path, 8 * len(names) * file.metadata.num_rows, WAY_OUT)
-            table = file.read(columns=names)
-        for name in table.column_names:
-            if not pa.types.is_dictionary(table[name].type):
-                continue
-            chunks = table[name].chunks
-            if pa.types.is_primitive(table[name].type.value_type):
-                size = 0
+            _check_sizes(path, file.metadata, names)
+            return _read_in_pieces(path, file, names)
+
+
+def _check_sizes(path: Path, metadata: Any, names: list[str]) -> None:
+    """Raise DataFileError where the sizes in the file say that it expands to far more."""
+    size = 8 * len(names) * metadata.num_rows
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        columns = map(group.column, range(group.num_columns))
+        size += sum(
+            max(column.total_uncompressed_size, 0)
+            for column in columns
+            if column.path_in_schema in names
+        )
+    check_expansion(path, size, WAY_OUT)
+
+
+def _read_in_pieces(path: Path, file: Any, names: list[str]) -> dict[str, Any]:
+    """Return the columns; a text that occurs a million times counts a million times.
+
+    A size in the file may lie, so batches are read as long as what they take is allowed.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    size, limit = 0, expansion_limit(path)
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    for batch in file.iter_batches(BATCH, columns=names, use_threads=False):
+        for name in names:
+            column = batch.column(name)
+            column.validate(full=True)
+            size += 8 * len(column)
+            if pa.types.is_dictionary(column.type):
+                if not pa.types.is_primitive(column.type.value_type):
+                    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
+                    size += pc.sum(lengths).as_py() or 0
             else:
-                lengths = (pc.take(pc.binary_length(c.dictionary), c.indices) for c in chunks)
-                size = sum(pc.sum(part).as_py() or 0 for part in lengths)
-            check_expansion(path, size, WAY_OUT)
-            plain = pa.chunked_array(
-                [c.dictionary_decode() for c in chunks], table[name].type.value_type
-            )
-            table = table.set_column(table.column_names.index(name), name, plain)
-        return table
+                size += column.nbytes
+            if size > limit:
+                check_expansion(path, size, WAY_OUT)
+            columns[name] += column.to_pylist()
+    return columns
 
 
 def _not_plain(table: str, column: str) -> ValueError:

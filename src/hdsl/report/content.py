@@ -4,54 +4,33 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.svm import LinearSVC
 from sklearn.utils.validation import column_or_1d
 
 from .. import checks
+from ..evaluate import compare_errors, known_item, wilson_interval
 from ..explain.effects import count_occurrences
-from ..local_similarity import Centers, LocalSimilarity
+from ..explain.tables import CLASS
 from ..similarity import Rewriter, Similarity, check_result
 from ..solver.atoms import ZERO
-from ..solver.columns import take_columns
+from ..solver.columns import drop_unused_columns, take_columns
 from ..solver.trace import NO_ATOM
-from ..uncertainty import compare_errors
 
 #: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
-#: As many values of the centers of regions, or none.
 MAX_VALUES = 50_000
 
 #: Characters of a text, of a feature's name, of a parameter.
 MAX_TEXT, MAX_NAME, MAX_PARAMETER = 1500, 100, 80
 
-N_NEIGHBORS = 3
+#: Neighbours that vote, and most rows that are searched for.
+N_NEIGHBORS, N_QUERIES = 3, 500
 
 #: Classes that have a colour of their own.
 N_CLASSES = 10
-
-
-class FittedModel(Protocol):
-    """What a page reads of a fitted HDSL or LocalHDSL."""
-
-    scale_: float
-    prior_: float
-    n_iter_: int
-    n_triplets_: int
-    n_features_in_: int
-    status_: str
-    gap_is_exact_: bool
-    trace_: np.ndarray
-    corrections_: np.ndarray
-    n_jobs: int | None
-
-    @property
-    def similarity_(self) -> Similarity | LocalSimilarity:
-        """The learned similarity."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters of the constructor."""
 
 
 class Rows(NamedTuple):
@@ -69,24 +48,27 @@ class More(NamedTuple):
     ----------
     row_numbers : ndarray of shape (n_rows,)
         Numbers of the rows of X in the user's data; None is from 0.
-    n_scores : int
-        Number of last features that are class scores: the plain cosine leaves them out.
+    scores : ClassScores
+        What made the last features, the scores of classes; None is no scores. The plain cosine
+        leaves them out.
     query_weights : ndarray of shape (n_features - n_scores,)
         Weight of a feature in a typed query; None is 1.
-    choice : ndarray of shape (n, 2)
-        Iterations and validation scores of the run that chose the number of iterations.
     """
 
     row_numbers: np.ndarray | None = None
-    n_scores: int = 0
+    scores: Any = None
     query_weights: np.ndarray | None = None
-    choice: np.ndarray | None = None
+
+    @property
+    def n_scores(self) -> int:
+        """The number of last features that are scores of classes."""
+        return 0 if self.scores is None else len(self.scores.classes_)
 
 
 # --- user input ----------------------------------------------------------------------------------
 
 
-def check_rows(model: FittedModel, X: Any, y: Any, texts: Any) -> Rows:
+def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
     """Return X as a CSR array, labels as an array and texts as a list."""
     for name, value in (("y", y), ("texts", texts)):
         if X is None and value is not None:
@@ -108,7 +90,7 @@ def check_rows(model: FittedModel, X: Any, y: Any, texts: Any) -> Rows:
     return Rows(X, y, texts)
 
 
-def held_out_errors(model: FittedModel, rows: Rows, X_test: Any, y_test: Any) -> dict[str, Any]:
+def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> dict[str, Any]:
     """Return the errors of a model on test rows, as in `measure_errors`."""
     X, y, _ = rows
     if X is None or y is None or X_test is None or y_test is None:
@@ -132,28 +114,47 @@ def measure_errors(
     y_test: np.ndarray,
     n_jobs: int | None = None,
 ) -> dict[str, Any]:
-    """Return the errors of 3 nearest neighbors on test rows, by cosine and by learned cosine."""
+    """Return what test rows show: errors, and how well a row is found by half of its features.
+
+    The errors are those of 3 nearest neighbors by cosine and by learned cosine, and of LinearSVC.
+    """
     k = min(N_NEIGHBORS, X.shape[0])
     found = compare_errors(
         similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
     )
     counts = {"n_neighbors": k, "n_rows": X.shape[0], "n_test": X_test.shape[0]}
-    return counts | found.to_dict()
+    more: dict[str, Any] = {}
+    if len(np.unique(y)) > 1:
+        (train, test), _ = drop_unused_columns(X, X_test)
+        classifier = LinearSVC(tol=0.1, random_state=0).fit(sp.csr_matrix(train), y)
+        n_wrong = int(np.sum(classifier.predict(sp.csr_matrix(test)) != y_test))
+        more["classifier"] = {
+            "name": "LinearSVC", "n_wrong": n_wrong, "error": n_wrong / len(y_test),
+            "interval": list(wilson_interval(n_wrong, len(y_test))),
+        }  # fmt: skip
+    if (np.diff(X_test.indptr) >= 2).any():
+        rows = sp.csr_array(sp.vstack([X_test, X]))
+        searched = np.arange(X_test.shape[0])
+        more["known_items"] = {
+            name: known_item(each, rows, rows=searched, n_queries=N_QUERIES, random_state=0).mrr
+            for name, each in (("cosine", None), ("learned", similarity))
+        }
+    return counts | found.to_dict() | more
 
 
 # --- parts of the page ---------------------------------------------------------------------------
 
 
 def model_parts(
-    model: FittedModel,
-    rows: Rows,
-    feature_names: Any,
-    max_items: int,
-    more: More,
+    model: Any, rows: Rows, feature_names: Any, max_items: int, more: More
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     trace, similarity = model.trace_, model.similarity_
-    shared = similarity.shared if isinstance(similarity, LocalSimilarity) else similarity
+    if not isinstance(similarity, Similarity):
+        raise ValueError(
+            f"A report shows one similarity, but {type(model).__name__} has one per region: use "
+            "importance(region=...) and explain."
+        )
     has_names = feature_names is not None or hasattr(model, "feature_names_in_")
     name_of = _name_of(model, feature_names)
     atoms, steps, corrections = _steps(trace, model.corrections_)
@@ -161,18 +162,16 @@ def model_parts(
     ends = np.searchsorted(active, atoms[:, :2])
     if rows.X is not None:
         rows = rows._replace(X=checks.canonical(similarity.index_rows(rows.X)))
-    used, items, regions = active, None, None
+    used, items = active, None
     if rows.X is not None and max_items > 0:
         chosen = choose_rows(rows.X, max_items)
         used = np.concatenate([active, np.setdiff1d(rows.X[chosen].indices, active)])
         numbers = chosen if more.row_numbers is None else np.asarray(more.row_numbers)[chosen]
         items = _items(rows, chosen, used) | {"rows": pack(numbers)}
-    if isinstance(similarity, LocalSimilarity) and similarity.local:
-        assigned = None if rows.X is None else similarity.regions.assign(rows.X)
-        regions = _regions(similarity, assigned, name_of)
-        if items is not None and assigned is not None:
-            items["region"] = pack(assigned[chosen])
-            regions["centers"] = _centers(similarity, used) if has_names else None
+        if more.scores is not None:
+            items["words"] = _words(more.scores, rows.X[chosen], name_of)
+    names = [name_of(feature) for feature in used.tolist()]
+    n_plain = int(model.n_features_in_) - more.n_scores
     return {
         "model": {
             "scale": float(model.scale_),
@@ -182,26 +181,48 @@ def model_parts(
             "n_features": int(model.n_features_in_),
             "status": str(model.status_),
             "gap_is_exact": bool(model.gap_is_exact_),
-            "has_unit_rows": shared.norm == "l2",
             "n_scores": more.n_scores,
         },
         "classes": None if rows.X is None or rows.y is None else _classes(rows.X, rows.y, used),
-        "choice": None if more.choice is None else [pack(column) for column in more.choice.T],
+        "choice": _choice(getattr(model, "choice_", None)),
         "has_names": has_names,
         "query_weights": None if more.query_weights is None else pack(_weights(more, used)),
-        "names": [name_of(feature) for feature in used.tolist()],
+        "names": names,
+        "is_score": [
+            f >= n_plain or name.startswith(CLASS)
+            for f, name in zip(used.tolist(), names, strict=True)
+        ],
         "columns": pack(used),
         "atoms": {"i": pack(ends[:, 0]), "j": pack(ends[:, 1]), "sign": pack(atoms[:, 2])},
         "steps": {name: pack(column) for name, column in steps.items()},
         "corrections": {name: pack(column) for name, column in corrections.items()},
         "trace": {
-            name: pack(trace[name])
-            for name in ("objective", "gap", "n_atoms", "n_features", "validation_score")
+            name: pack(trace[name]) for name in ("objective", "gap", "n_atoms", "n_features")
         },
         "counts": None if rows.X is None else _counts(rows.X, active, ends),
         "items": items,
-        "regions": regions,
     }
+
+
+def _choice(table: Any) -> dict[str, Any] | None:
+    """Return what was tried on held-out data; None where nothing was chosen."""
+    if table is None:
+        return None
+    wanted = ("prior", "n_iter", "score", "error", "mrr", "chosen")
+    return {name: pack(np.asarray(table[name], dtype=np.float64)) for name in wanted}
+
+
+def _words(scores: Any, X: sp.csr_array, name_of: Callable[[int], str]) -> list[Any] | None:
+    """Return the words behind the scores of each row, by class; None for a nonlinear classifier."""
+    n = scores.n_features_in_
+    try:
+        found = scores.words(take_columns(X, np.arange(n)))
+    except ValueError:
+        return None
+    return [
+        {str(n + label): [name_of(word) for word in words] for label, words in row.items()}
+        for row in found
+    ]
 
 
 def _steps(
@@ -210,8 +231,7 @@ def _steps(
     """Return the distinct atoms of a path, shape (n, 3), its steps and its corrections.
 
     Atoms are named by their numbers: the zero atom has number n, and -1 is none. A step of size 0
-    names atoms that it does not change; they are left out. The block of a step is 0 for M and r + 1
-    for a region.
+    names atoms that it does not change; they are left out.
     """
     size = trace["step_size"].copy()
     size[0] = 1.0
@@ -228,8 +248,6 @@ def _steps(
     numbers[moved] = number.ravel()
     toward, away, corrected = np.split(numbers, [n, 2 * n])
     steps = {"toward": toward, "away": away, "size": size, "drop": trace["drop"] + 0}
-    if "block" in (trace.dtype.names or ()):
-        steps["block"] = trace["block"]
     weights = corrections["weight"].copy()
     return atoms, steps, {"n_iter": corrections["n_iter"], "atom": corrected, "weight": weights}
 
@@ -308,48 +326,13 @@ def _classes(X: sp.csr_array, y: np.ndarray, used: np.ndarray) -> dict[str, Any]
     }
 
 
-def _regions(
-    similarity: LocalSimilarity, assigned: np.ndarray | None, name_of: Callable[[int], str]
-) -> dict[str, Any]:
-    """Return names and scale of the regions, and the number of rows assigned to each."""
-    n_rows = None
-    if assigned is not None:
-        n_rows = np.bincount(assigned[assigned >= 0], minlength=len(similarity.local))
-    return {
-        "names": similarity.region_names(name_of),
-        "scale": float(similarity.local[0].scale),
-        "n_rows": None if n_rows is None else pack(n_rows),
-        "centers": None,
-    }
-
-
-def _centers(similarity: LocalSimilarity, used: np.ndarray) -> dict[str, Any] | None:
-    """Return the centers of regions in the page's features, to find the region of typed words.
-
-    None where regions have no centers, or too many values.
-    """
-    regions = similarity.regions
-    if not isinstance(regions, Centers):
-        return None
-    order = np.argsort(used)
-    own = sp.csr_array(take_columns(regions.centers, used[order]))
-    if own.nnz > MAX_VALUES:
-        return None
-    return {
-        "start": pack(own.indptr),
-        "feature": pack(order[own.indices]),
-        "value": pack(own.data.astype(np.float32)),
-        "square": pack(np.asarray(regions.centers.power(2).sum(axis=1)).ravel()),
-    }
-
-
 def _weights(more: More, used: np.ndarray) -> np.ndarray:
     """Return the weights of the page's features in a query; a class score has none."""
     given = np.asarray(more.query_weights, dtype=np.float64)
     return np.where(used < len(given), given[used.clip(max=len(given) - 1)], 0.0)
 
 
-def _name_of(model: FittedModel, given: Any) -> Callable[[int], str]:
+def _name_of(model: Any, given: Any) -> Callable[[int], str]:
     """Return what gives the name of a feature by its number."""
     names: Sequence[Any] | None = given
     if names is None:
@@ -364,7 +347,7 @@ def _name_of(model: FittedModel, given: Any) -> Callable[[int], str]:
     return lambda feature: _cut(names[feature], MAX_NAME)
 
 
-def parameters(model: FittedModel) -> list[list[Any]]:
+def parameters(model: Any) -> list[list[Any]]:
     """Return name, value as text, and whether it is the default; changed parameters come first."""
     defaults = type(model)().get_params(deep=False)
     shown = [

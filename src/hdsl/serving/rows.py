@@ -123,10 +123,4 @@ def to_sparsevec(X: Any) -> list[str]:
 
 def as_sparse(X: Any, name: str) -> sp.csr_array:
     """Return X as a finite canonical CSR array of floats."""
-    X = X if sp.issparse(X) else np.asarray(X)
-    checks.check_rows(X, name)
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float64)
-    X = checks.canonical(sp.csr_array(X))
-    checks.check_finite(X, name)
-    return X
+    return checks.canonical(sp.csr_array(checks.as_rows(X, name)))

@@ -55,13 +55,16 @@ def renumbered(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
 def positioned(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
     """Return atoms on `features` as atoms on positions in it, i < j: undoes `renumbered`.
 
+    A feature that is not there gets the position of another one.
+
     Examples
     --------
     >>> positioned(np.array([[3, 7, -1]]), np.array([7, 3])).tolist()
     [[0, 1, -1]]
     """
     order = np.argsort(features)
-    ends = order[np.searchsorted(features, atoms[:, :2], sorter=order)]
+    place = np.searchsorted(features, atoms[:, :2], sorter=order)
+    ends = order[np.minimum(place, len(features) - 1)]
     ends = np.where(atoms[:, :2] < 0, -1, ends)
     return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
 

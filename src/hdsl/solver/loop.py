@@ -3,39 +3,51 @@
 What is fixed (problem, oracle, rule, options) and what moves (the state) are separate. One loop
 serves all rules, losses, oracles and machines; it neither prints nor scores models. It calls
 ``callback(state)``, and True means stop.
+
+Every so many iterations the loop rests: problem and oracle forget, and the margins are computed
+from the atoms anew. What follows depends on atoms, weights, counters and the random state alone, so
+that these are all that a checkpoint holds.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import time
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import NOTHING, ZERO, Atom, check_atoms
+from .atoms import NOTHING, ZERO, Atom, as_array, check_atoms, n_features
 from .oracle import Exact
-from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule, StepSize
-from .run import EXACT_CHECK_LIMIT, Iterate, Run, RunResult, RunState
-from .snapshot import (
-    Arrays,
-    SnapshotError,
-    Snapshots,
-    check_arrays,
-    generator_state,
-    nested,
-    outside_parts,
-    part_of,
-    set_generator_state,
+from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, Step, StepRule
+from .steps import StepContext, rest_every
+from .trace import (
+    CORRECTION_DTYPE,
+    NO_ATOM,
+    NO_CORRECTIONS,
+    STEP_FIELDS,
+    TRACE_DTYPE,
+    check_corrections,
+    check_trace,
+    correction_records,
 )
-from .steps import StepContext, best_size
-from .trace import CORRECTION_DTYPE, STEP_FIELDS, TRACE_DTYPE, check_corrections, check_trace
+
+#: An exact check of a gap that a heuristic oracle claims may cost so many multiplications. Where it
+#: would cost more it is left out, and the status says so.
+EXACT_CHECK_LIMIT = 2e11
+
+#: Rounding may raise the objective by this share of it in a step; a larger rise is refused.
+RISE_LIMIT = 1e-13
 
 #: A warning says so when rounding moves the objective by this share of it.
 VISIBLE_DRIFT = 1e-6
+
+Arrays = dict[str, np.ndarray]
 
 Callback = Callable[["State"], bool | None]
 
@@ -46,8 +58,6 @@ class Options:
 
     Parameters
     ----------
-    step_size : callable, default=best_size
-        From the iteration to the step size, or to None for a line search.
     init : {"oracle", "zero", "random"}, default="oracle"
         "zero": the domain has M = 0, and the path starts there. The others are the paper's domain,
         without 0: start from the atom that the oracle picks at M = 0, or from a random one.
@@ -59,61 +69,79 @@ class Options:
         Stop when the gap is at most this.
     """
 
-    step_size: StepSize = best_size
     init: str = "oracle"
     batch_size: int | None = None
     max_iter: int = 1000
     tol: float = 1e-3
 
 
-@dataclass(frozen=True)
-class Result(RunResult):
+@dataclass(frozen=True, kw_only=True)
+class Result:
     """What a run learned, and how it went, in the feature numbers of the user's X."""
 
     atoms: np.ndarray
     weights: np.ndarray
+    objective: float
+    gap: float
+    gap_is_exact: bool
+    n_iter: int
+    status: str
+    trace: np.ndarray
+    corrections: np.ndarray = field(default_factory=NO_CORRECTIONS.copy)
+    n_exact_checks: int = 0
 
 
-def stored_result(
-    atoms: np.ndarray,
-    weights: np.ndarray,
-    trace: np.ndarray,
-    corrections: np.ndarray,
-    n_iter: int,
-    n_features: int,
-) -> Result:
-    """Return the result of a run from what a file has of it, for another run to continue.
+class Rests(NamedTuple):
+    """How a run is saved and continued.
 
-    Raise ValueError where the arrays are not those of a run.
+    Parameters
+    ----------
+    latest : dict of str to ndarray or None
+        The rest to continue from; None starts at the beginning.
+    save : callable
+        Called at each rest with a function that returns its arrays.
     """
-    check_atoms(atoms, weights, n_features)
-    check_trace(trace, n_iter, n_features)
-    if trace.dtype != TRACE_DTYPE or len(trace) != n_iter + 1:
-        raise ValueError("the trace is not that of a run.")
-    check_corrections(corrections, len(trace), n_features)
-    return Result(
-        atoms,
-        weights,
-        objective=np.nan,
-        gap=np.nan,
-        gap_is_exact=False,
-        n_iter=n_iter,
-        status="max_iter",
-        trace=trace,
-        corrections=corrections,
-    )
+
+    latest: Arrays | None
+    save: Callable[[Callable[[], Arrays]], None]
+
+
+class RestError(ValueError):
+    """The arrays are not a rest of such a run."""
+
+
+class Iterate(NamedTuple):
+    """The model, and the step that led to it; replaced as a whole, never in part."""
+
+    n_iter: int
+    active: ActiveSet  # in the problem's feature numbers
+    step: tuple  # its fields in the trace, in the user's feature numbers
+    corrections: tuple[np.ndarray, ...] = ()  # of this run so far, one table per iteration
 
 
 @dataclass
-class State(RunState):
+class State:
     """Everything that moves. Callbacks read it and do not change it."""
 
+    problem: Problem
+    iterate: Iterate
+    margins: Margins
+    objective: float
+    gap: float = np.nan
+    gap_is_exact: bool = False
+    seconds: float = 0.0
     gap_estimate: float = np.inf  # of lazy blended steps
+    records: list[tuple] = field(default_factory=list)
+
+    @property
+    def n_iter(self) -> int:
+        """Number of iterations so far."""
+        return self.iterate.n_iter
 
     @property
     def active(self) -> ActiveSet:
         """The model, in the problem's feature numbers."""
-        return self.iterate.models[0]
+        return self.iterate.active
 
     @property
     def atoms(self) -> np.ndarray:
@@ -135,7 +163,7 @@ def frank_wolfe(
     rng: np.random.Generator,
     callback: Callback | None = None,
     earlier: Result | None = None,
-    snapshots: Snapshots | None = None,
+    rests: Rests | None = None,
 ) -> Result:
     """Minimise the problem's value over convex combinations of atoms.
 
@@ -153,8 +181,8 @@ def frank_wolfe(
     earlier : Result, default=None
         A run whose path this one continues, perhaps on another problem that knows the features of
         its atoms.
-    snapshots : Snapshots, default=None
-        Where a run with the same arguments was, and what takes new snapshots.
+    rests : Rests, default=None
+        Where a run with the same arguments rested, and what saves new rests.
 
     Returns
     -------
@@ -162,28 +190,26 @@ def frank_wolfe(
 
     Raises
     ------
-    SnapshotError
-        The snapshot is not of a run with these arguments.
+    RestError
+        The rest to continue from is not of a run with these arguments.
     """
     run = _Run(problem, oracle, rule, options or Options(), rng)
-    if snapshots is not None and snapshots.latest is not None:
+    if rests is not None and rests.latest is not None:
         try:
-            state = run.restore(snapshots.latest, 0 if earlier is None else earlier.n_iter)
+            state = run.restore(rests.latest, 0 if earlier is None else earlier.n_iter)
         except ValueError as error:
-            raise SnapshotError(str(error)) from None
+            raise RestError(str(error)) from None
     else:
         state = run.start() if earlier is None else run.resume(earlier)
     try:
-        status = run.iterate(state, callback, snapshots)
+        status = run.iterate(state, callback, rests)
         return run.finish(state, status, earlier)
     except KeyboardInterrupt:  # the model is replaced as a whole, so it is never half changed
         return run.finish(state, "interrupted", earlier)
 
 
-class _Run(Run[State]):
+class _Run:
     """One run of the loop: the fixed parts, and the steps it is made of."""
-
-    problem: Problem
 
     def __init__(
         self,
@@ -193,27 +219,25 @@ class _Run(Run[State]):
         options: Options,
         rng: np.random.Generator,
     ) -> None:
-        super().__init__(problem, rng)
-        self.oracle, self.rule, self.options = oracle, rule, options
+        self.problem, self.oracle, self.rule, self.options = problem, oracle, rule, options
+        self.rng, self.began = rng, time.perf_counter()
         size = options.batch_size
         self.batch_size = size if size and size < problem.n_comparisons else None
         self.checker = Exact()  # one for all checks, so that each has less to compute
+        self.n_checks, self.next_check, self.wait = 0, 0, 1
+        self.idle = 0  # steps of size 0 since the last other one
         self.seen = -1  # the last model that the callback has seen
-
-    def margins(self, models: tuple[ActiveSet, ...]) -> Margins:
-        return self.problem.margins(models[0].atoms, models[0].weights)
 
     # --- where a run begins ----------------------------------------------------------------------
 
     def start(self) -> State:
-        problem = self.problem
         if self.options.init == "zero":
             return self.state(0, ActiveSet.of(ZERO))
         if self.options.init == "random":
-            i, j = self.rng.choice(problem.n_features, size=2, replace=False)
+            i, j = self.rng.choice(self.problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:
-            atom = self.oracle(self.gradient(problem.margins(*NOTHING)), self.rng).atom
+            atom = self.oracle(self.gradient(self.problem.margins(*NOTHING)), self.rng).atom
         return self.state(0, ActiveSet.of(atom))
 
     def resume(self, earlier: Result) -> State:
@@ -225,20 +249,30 @@ class _Run(Run[State]):
         return self.state(earlier.n_iter, active)
 
     def state(self, n_iter: int, active: ActiveSet) -> State:
-        iterate = Iterate(n_iter, (active,))
-        return State(self.problem, iterate, *self.measured(iterate.models))
+        first = active[0] if len(active) else ZERO
+        step = ("start", 1.0, *self.user_atom(first), *NO_ATOM, False)
+        return State(self.problem, Iterate(n_iter, active, step), *self.measured(active))
+
+    def measured(self, active: ActiveSet) -> tuple[Margins, float]:
+        """Return the margins of a model, from scratch, and its value."""
+        margins = self.problem.margins(active.atoms, active.weights)
+        return margins, self.problem.value(margins)
 
     # --- the loop --------------------------------------------------------------------------------
 
-    def iterate(self, state: State, callback: Callback | None, snapshots: Snapshots | None) -> str:
+    def iterate(self, state: State, callback: Callback | None, rests: Rests | None) -> str:
         """Iterate until something ends the run; return what."""
 
         def show() -> bool:
             return callback is not None and state.n_iter > self.seen and bool(callback(state))
 
+        last_rest, every = state.n_iter, rest_every(self.rule)
         while True:
-            if snapshots is not None:
-                snapshots.save(lambda: self.snapshot(state))
+            if state.n_iter % every == 0 and state.n_iter > last_rest:
+                last_rest = state.n_iter
+                self.rest(state)
+                if rests is not None:
+                    rests.save(lambda: self.snapshot(state))
             context = self.context(state, self.gradient(state.margins), self.oracle)
             if self.is_solved(state, context):
                 self.record(state, 0.0, True)
@@ -267,6 +301,14 @@ class _Run(Run[State]):
                 self.record(state, gap, is_exact)  # of the model that it still is
                 return "stalled"
 
+    def rest(self, state: State) -> None:
+        """Forget all but atoms, weights, counters and the random state."""
+        self.problem.forget()
+        self.oracle.forget()
+        self.checker.forget()
+        state.gap_estimate = np.inf
+        state.margins, state.objective = self.measured(state.active)
+
     def context(self, state: State, gradient: Gradient, oracle: Oracle) -> StepContext:
         return StepContext(
             self.problem, state.active, state.margins, gradient, oracle, self.rng, self.options.tol,
@@ -287,7 +329,10 @@ class _Run(Run[State]):
         return gradient.is_zero() and (gradient.covers_all or state.objective == 0.0)
 
     def check(self, state: State, context: StepContext) -> tuple[str | None, StepContext]:
-        """Check a gap below tol; a status of None means go on, with what the check found."""
+        """Check a gap below tol; a status of None means go on, with what the check found.
+
+        Each failure doubles the wait, so a run of k iterations makes at most log2(k) + 2 checks.
+        """
         if context.certifies:
             return "optimal", context
         if state.n_iter < self.next_check:
@@ -295,8 +340,9 @@ class _Run(Run[State]):
         affordable = self.problem.exact_search_cost() <= EXACT_CHECK_LIMIT
         if not affordable and context.gradient.covers_all:
             return "gap_not_certified", context
-        self.count_check(state)
-        self.rebuild(state)
+        self.n_checks += 1
+        self.next_check, self.wait = state.n_iter + self.wait, 2 * self.wait
+        state.margins, state.objective = self.measured(state.active)
         gradient = self.problem.gradient(state.margins)
         full = self.context(state, gradient, self.checker if affordable else self.oracle)
         if full.gap > self.options.tol:
@@ -305,14 +351,30 @@ class _Run(Run[State]):
 
     def take(self, state: State, move: Move | Correction) -> bool:
         """Carry out a move; return whether it went anywhere."""
-        size = self.options.step_size(state.n_iter)
+        step = self.problem.step(state.margins, move)
+        if step is not None and step.value > state.objective * (1.0 + RISE_LIMIT):
+            step = None  # rounding is larger than what there is to gain
+        n_iter, before, _, corrections = state.iterate
+        n_iter, size = n_iter + 1, 0.0 if step is None else step.step_size
+        atoms = self.user_atom(move.toward), self.user_atom(move.away)
+        if step is None:
+            fields = (move.kind, size, *atoms[0], *atoms[1], False)
+            state.iterate = Iterate(n_iter, before, fields, corrections)
+            return False
+        after, drop = before.after(move, size)
         if isinstance(move, Correction):
-            step = self.problem.correct(state.margins, move)
-        else:
-            step = self.problem.step(state.margins, move, size)
-        if step is not None and size is None and self.rises(state, step):
-            step = None
-        return self.follow(state, move, step)
+            corrections += (correction_records(n_iter, self.in_user(before), self.in_user(after)),)
+        # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
+        fields = (move.kind, size, *atoms[0], *atoms[1], drop)
+        state.iterate = Iterate(n_iter, after, fields, corrections)
+        self.follow(state, move, step)
+        return True
+
+    def follow(self, state: State, move: Move | Correction, step: Step) -> None:
+        """Take over the margins of a step; a long step away would multiply their rounding."""
+        state.margins, state.objective = step.margins, step.value
+        if move.toward is None and step.step_size > 1.0:
+            state.margins, state.objective = self.measured(state.active)
 
     def is_stuck(self, context: StepContext) -> bool:
         """Whether there is nothing to hope for after steps of size 0."""
@@ -321,12 +383,37 @@ class _Run(Run[State]):
         # A random start or another batch may still find a way down.
         return self.idle >= 1000
 
+    # --- the trace -------------------------------------------------------------------------------
+
+    def user_atom(self, atom: Atom | None) -> Atom:
+        """Return an atom in the user's feature numbers; `NO_ATOM` for None."""
+        if atom is None or atom == ZERO:
+            return NO_ATOM if atom is None else ZERO
+        return Atom(*self.problem.to_user(as_array([atom]))[0].tolist())
+
+    def in_user(self, active: ActiveSet) -> ActiveSet:
+        return ActiveSet(self.problem.to_user(active.atoms), active.weights, active.zero)
+
+    def record(self, state: State, gap: float, gap_is_exact: bool) -> None:
+        """Add the record of the current model and of the step that led to it."""
+        state.gap, state.gap_is_exact = float(gap), bool(gap_is_exact)
+        state.seconds = time.perf_counter() - self.began
+        state.records.append(self.line(state))
+
+    def line(self, state: State) -> tuple:
+        """Return the record of the current model."""
+        atoms = state.active.atoms
+        return (
+            state.objective, state.gap, state.gap_is_exact, *state.iterate.step, len(atoms),
+            n_features(atoms), state.seconds,
+        )  # fmt: skip
+
     # --- the end ---------------------------------------------------------------------------------
 
     def finish(self, state: State, status: str, earlier: Result | None) -> Result:
         """Return the model in the user's feature numbers, with an objective free of drift."""
         before = state.objective
-        self.rebuild(state)
+        state.margins, state.objective = self.measured(state.active)
         is_visible = not math.isclose(before, state.objective, rel_tol=VISIBLE_DRIFT, abs_tol=1e-12)
         if is_visible and status != "interrupted":
             warnings.warn(
@@ -339,7 +426,8 @@ class _Run(Run[State]):
         n_before = 0 if earlier is None else earlier.n_iter
         if len(state.records) <= state.n_iter - n_before:  # interrupted before the step's record
             self.record(state, np.nan, False)
-        trace, corrections = self.tables(state)
+        trace = np.array(state.records, TRACE_DTYPE)
+        corrections = np.concatenate([NO_CORRECTIONS, *state.iterate.corrections])
         if earlier is not None:  # the first model is the last of the earlier run
             trace[STEP_FIELDS][0] = earlier.trace[STEP_FIELDS][-1]
             trace = np.concatenate([earlier.trace[:-1], trace])
@@ -353,84 +441,103 @@ class _Run(Run[State]):
             n_iter=state.n_iter,
             status=status,
             trace=trace,
-            n_exact_checks=self.n_checks,
             corrections=corrections,
+            n_exact_checks=self.n_checks,
         )
 
-    # --- snapshots -------------------------------------------------------------------------------
+    # --- rests -----------------------------------------------------------------------------------
 
     def snapshot(self, state: State) -> Arrays:
-        """Return all that the rest of the run depends on, between two iterations."""
-        corrections = self.corrections(state)
+        """Return all that the rest of the run depends on, in the user's feature numbers."""
+        active = self.in_user(state.active)
         return {
-            **({"corrections": corrections} if len(corrections) else {}),
-            "atoms": state.active.atoms,
-            "weights": state.active.weights,
+            "atoms": active.atoms,
+            "weights": active.weights,
+            "zero": np.array([np.nan if active.zero is None else active.zero]),
             "trace": np.array([*state.records, self.line(state)], dtype=TRACE_DTYPE),
-            "floats": np.array([state.drift, state.gap_estimate, time.perf_counter() - self.began]),
-            "zero": np.array([np.nan if state.active.zero is None else state.active.zero]),
+            "corrections": np.concatenate([NO_CORRECTIONS, *state.iterate.corrections]),
             "counts": np.array(
                 [state.n_iter, self.idle, self.seen, self.n_checks, self.next_check, self.wait]
             ),
+            "seconds": np.array([time.perf_counter() - self.began]),
             "random": generator_state(self.rng),
-            **nested(
-                problem=self.problem.snapshot(state.margins),
-                oracle=self.oracle.snapshot(),
-                checker=self.checker.snapshot(),
-            ),
         }
 
-    def restore(self, snapshot: Arrays, n_before: int) -> State:
-        """Return the state of a snapshot of a run on the same problem.
+    def restore(self, arrays: Arrays, n_before: int) -> State:
+        """Return the state of a rest of a run on the same problem.
 
-        `n_before` is the number of iterations of the earlier run that it continues. A snapshot may
-        come from a file that anybody wrote, and compiled loops trust the numbers in it: each part
-        checks its own.
+        `n_before` is the number of iterations of the earlier run that it continues. The arrays may
+        come from a file that anybody wrote, and compiled loops trust the numbers in them.
         """
-        own = outside_parts(snapshot, "problem", "oracle", "checker")
-        check_arrays(
-            own,
-            {
-                "atoms": (np.int64, (-1, 3)),
-                "weights": (np.float64, (-1,)),
-                "trace": (TRACE_DTYPE, (-1,)),
-                "floats": (np.float64, (3,)),
-                "zero": (np.float64, (1,)),
-                "counts": (np.int64, (6,)),
-                "random": (np.uint8, (-1,)),
-            },
-            {"corrections": (CORRECTION_DTYPE, (-1,))},
-        )
-        n_features = self.problem.n_features
-        check_atoms(own["atoms"], own["weights"], n_features)
-        zero = None if np.isnan(own["zero"][0]) else float(own["zero"][0])
-        total = float(own["weights"].sum()) + (zero or 0.0)
+        _check_kinds(arrays)
+        zero = None if np.isnan(arrays["zero"][0]) else float(arrays["zero"][0])
+        total = float(arrays["weights"].sum()) + (zero or 0.0)
         if (zero is None) == (self.options.init == "zero") or min(zero or 0.0, 0.0) < 0.0:
             raise ValueError(f"'zero' is {zero}, which no run with this init has.")
         if not abs(total - 1.0) <= 1e-9:
             raise ValueError(f"the weights sum to {total!r}, expected 1.")
-        n_iter, idle, seen, *checks = own["counts"].tolist()
-        if seen < -1:
+        n_iter, idle, seen, *checks = arrays["counts"].tolist()
+        n_checks, next_check, wait = checks
+        if seen < -1 or min(idle, n_checks, next_check, wait - 1) < 0:
             raise ValueError("'counts' has a number that is too small.")
-        self.seen = seen
-        self.restore_counts(idle, *checks)
-        active = ActiveSet(own["atoms"], own["weights"], zero)
-        iterate, records = self.restore_path(own, (active,), n_iter, n_before)
-        if np.isnan(own["floats"]).any():
-            raise ValueError("'floats' has a value that is not a number.")
-        drift, gap_estimate, seconds = own["floats"].tolist()
-        self.began -= seconds
-        for name, oracle in (("oracle", self.oracle), ("checker", self.checker)):
-            oracle.restore(part_of(snapshot, name), self.problem)
-        margins = self.problem.restore(part_of(snapshot, "problem"))
-        set_generator_state(self.rng, own["random"])
-        return State(
-            self.problem,
-            iterate,
-            margins,
-            float(own["trace"]["objective"][-1]),
-            self.problem.largest_margin(margins),
-            drift=drift,
-            gap_estimate=gap_estimate,
-            records=records,
+        limit = np.iinfo(np.int64).max
+        check_atoms(arrays["atoms"], arrays["weights"], limit)
+        atoms = self.problem.from_user(arrays["atoms"])
+        if not np.array_equal(self.problem.to_user(atoms), arrays["atoms"]):
+            raise ValueError("'atoms' has a feature that does not exist.")
+        trace = arrays["trace"]
+        check_trace(trace, 0, limit)
+        check_corrections(arrays["corrections"], n_iter + 1, limit)
+        if len(trace) != n_iter - n_before + 1:
+            raise ValueError(f"the trace has {len(trace)} lines at iteration {n_iter}.")
+        set_generator_state(self.rng, arrays["random"])
+        self.idle, self.seen = idle, seen
+        self.n_checks, self.next_check, self.wait = n_checks, next_check, wait
+        self.began -= float(arrays["seconds"][0])
+        *records, last = (record.item() for record in trace)
+        active = ActiveSet(atoms, arrays["weights"], zero)
+        step = last[3 : 3 + len(STEP_FIELDS)]
+        iterate = Iterate(n_iter, active, step, (arrays["corrections"],))
+        return State(self.problem, iterate, *self.measured(active), records=records)
+
+
+def _check_kinds(arrays: Mapping[str, np.ndarray]) -> None:
+    """Raise ValueError unless the arrays have the names, dtypes and shapes of a rest."""
+    kinds: dict[str, tuple] = {
+        "atoms": (np.int64, (-1, 3)),
+        "weights": (np.float64, (-1,)),
+        "zero": (np.float64, (1,)),
+        "trace": (TRACE_DTYPE, (-1,)),
+        "corrections": (CORRECTION_DTYPE, (-1,)),
+        "counts": (np.int64, (6,)),
+        "seconds": (np.float64, (1,)),
+        "random": (np.uint8, (-1,)),
+    }
+    odd = sorted(kinds.keys() ^ arrays.keys())
+    if odd:
+        raise ValueError(f"{odd[0]!r} is missing or not known.")
+    for name, array in arrays.items():
+        dtype, shape = kinds[name]
+        fits = array.ndim == len(shape) and all(
+            n in (-1, length) for n, length in zip(shape, array.shape, strict=True)
         )
+        if array.dtype != dtype or not fits:
+            raise ValueError(
+                f"{name!r} has dtype {array.dtype} and shape {array.shape}, expected "
+                f"{np.dtype(dtype)} and {shape}."
+            )
+    if not np.isfinite(arrays["seconds"]).all():
+        raise ValueError("'seconds' is not a number.")
+
+
+def generator_state(rng: np.random.Generator) -> np.ndarray:
+    """Return the state of a random generator, as bytes of JSON."""
+    return np.frombuffer(json.dumps(rng.bit_generator.state).encode(), np.uint8)
+
+
+def set_generator_state(rng: np.random.Generator, state: np.ndarray) -> None:
+    """Set the state of a random generator; raise ValueError where it is not one."""
+    try:
+        rng.bit_generator.state = json.loads(state.tobytes())
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        raise ValueError("it holds no state of a random generator.") from None

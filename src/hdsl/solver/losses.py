@@ -2,7 +2,7 @@
 
 A loss is a class with ``value``, ``derivative`` and ``curvature`` (``protocols.Loss``). To add one,
 write the class and add it to ``LOSSES``; that is enough. To make it fast on the CPU, write its
-function of one margin in ``backends/cpu/kernels/losses.py`` too.
+function of one margin in ``cpu/kernels/losses.py`` too.
 """
 
 from __future__ import annotations

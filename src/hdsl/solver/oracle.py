@@ -8,12 +8,11 @@ its business. Ties go to the smallest (i, j, -sign).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
-from .protocols import Gradient, Oracle, Problem, Vertex
-from .snapshot import Arrays, check_arrays, nested, outside_parts, part_of
+from .protocols import Gradient, Oracle, Vertex
 
 #: Starts of an ascent: the features of so many largest diagonal entries, of so many of the last
 #: vertices, and so many at random; together no more than share one pass over X.
@@ -53,17 +52,25 @@ class Exact(Oracle):
         self._base_value: np.ndarray
         self._value: np.ndarray
 
+    def forget(self) -> None:
+        """Forget the bounds: the next search is of all rows.
+
+        The last bits of a score depend on which rows are computed together.
+        """
+        self._base = self._last = None
+
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return the best of all atoms."""
         return _best(gradient, *self._search(gradient))
 
     def vertices(self, gradient: Gradient, rng: np.random.Generator) -> list[Vertex]:
-        """Return the best of all atoms, and the best pairs of other features."""
-        rows, value, partner, entry = self._search(gradient)
-        order = np.argsort(-(gradient.diagonal[rows] + value), kind="stable")
-        order = order[partner[order] >= 0][: MANY_LARGEST + MANY_RANDOM]
-        columns = (array[order].tolist() for array in (rows, partner, entry))
-        return [gradient.vertex(*pair) for pair in zip(*columns, strict=True)]
+        """Return the best of all atoms, and the vertices of an ascent from many starts.
+
+        None of them depends on what is remembered.
+        """
+        best = self(gradient, rng)
+        others = gradient.climb_all((), MANY_LARGEST)
+        return [best, *(vertex for vertex in others if vertex.atom != best.atom)]
 
     def _search(self, gradient: Gradient) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return rows that hold the best pair, and the best pair of each."""
@@ -81,27 +88,6 @@ class Exact(Oracle):
         self.n_calls += 1
         self.n_rows += len(rows)
         return found
-
-    def snapshot(self) -> Arrays:
-        """Return the bounds, and the two gradients that they count from."""
-        counts = {"counts": np.array([self.n_calls, self.n_rows, self._budget])}
-        if self._base is None or self._last is None:
-            return counts
-        values = {"value": self._value.copy(), "base_value": self._base_value}
-        gradients = nested(base=self._base.snapshot(), last=self._last.snapshot())
-        return {**counts, **values, **gradients}
-
-    def restore(self, arrays: Mapping[str, np.ndarray], problem: Problem) -> None:
-        """Remember what a snapshot holds."""
-        base, last = part_of(arrays, "base"), part_of(arrays, "last")
-        own = outside_parts(arrays, "base", "last")
-        values = dict.fromkeys(("value", "base_value"), (np.float64, (problem.n_features,)))
-        is_new = own.keys() == {"counts"} and not base and not last
-        check_arrays(own, {"counts": (np.int64, (3,)), **({} if is_new else values)})
-        self.n_calls, self.n_rows, self._budget = own["counts"].tolist()
-        if not is_new:
-            self._base, self._last = map(problem.restore_gradient, (base, last))
-            self._value, self._base_value = own["value"].copy(), own["base_value"]
 
     def _candidates(self, gradient: Gradient) -> np.ndarray:
         """Return the rows whose best pair may be the best of all."""
@@ -176,17 +162,9 @@ class Ascent(Oracle):
         self._recent.append(found[0].atom.i)
         return found
 
-    def snapshot(self) -> Arrays:
-        """Return the features of the last vertices."""
-        return {"recent": np.array(self._recent, dtype=np.int64)}
-
-    def restore(self, arrays: Mapping[str, np.ndarray], problem: Problem) -> None:
-        """Remember the features of the last vertices."""
-        check_arrays(arrays, {"recent": (np.int64, (-1,))})
-        recent = arrays["recent"]
-        if ((recent < 0) | (recent >= problem.n_features)).any():
-            raise ValueError("'recent' has a feature that does not exist.")
-        self._recent.extend(recent.tolist())
+    def forget(self) -> None:
+        """Forget the last vertices."""
+        self._recent.clear()
 
 
 ORACLES: dict[str, Callable[[], Oracle]] = {

@@ -1,7 +1,7 @@
 """Who may ask what: the seams between the solver and the machines it runs on.
 
-The loop in ``solver`` knows a problem, a gradient, an oracle and a step rule by these classes
-alone. A machine (``backends``) implements ``Layout``, ``Problem`` and ``Gradient``. A method with a
+The loop knows a problem, a gradient, an oracle and a step rule by these classes alone. A machine
+(``cpu``, ``cuda``, ``dask``) implements ``Layout``, ``Problem`` and ``Gradient``. A method with a
 body here is built on the others, and a machine may replace it by a faster one.
 
 A model is a convex combination of atoms λ(e_i ± e_j)(e_i ± e_j)ᵀ and, in a domain that has it, 0.
@@ -17,14 +17,13 @@ where S = C + Cᵀ. Nothing is ever d × d.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .atoms import ZERO, Atom
+from .atoms import Atom
 from .line_search import line_search
-from .snapshot import Arrays
 
 #: Margins of all comparisons. A handle: whoever is not the problem passes it back and never looks
 #: inside, since it may be an array, several arrays, or live on another machine.
@@ -73,7 +72,6 @@ class Step(NamedTuple):
     margins: Margins
     step_size: float
     value: float
-    largest_margin: float  # in absolute value
 
 
 class Vertex(NamedTuple):
@@ -146,10 +144,6 @@ class Gradient(Protocol):
     @abstractmethod
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-
-    @abstractmethod
-    def snapshot(self) -> Arrays:
-        """Return what ``Problem.restore_gradient`` needs."""
 
     # What is built on it.
 
@@ -271,24 +265,14 @@ class Problem(Protocol):
         """Return the mean loss."""
 
     @abstractmethod
-    def largest_margin(self, margins: Margins) -> float:
-        """Return the largest absolute margin."""
+    def gradient(self, margins: Margins, batch: np.ndarray | None = None) -> Gradient:
+        """Return the gradient over all comparisons, or over a batch of them (rising numbers)."""
 
-    @abstractmethod
-    def gradient(
-        self,
-        margins: Margins,
-        batch: np.ndarray | None = None,
-        batch_weight: float | None = None,
-    ) -> Gradient:
-        """Return the gradient over all comparisons, or over a batch of them (rising numbers).
+    def forget(self) -> None:
+        """Drop all that is remembered from one question to the next.
 
-        `batch_weight` is the weight of a batch that this one is a part of.
+        The solver asks for it at a rest: what follows depends on atoms and weights alone.
         """
-
-    @abstractmethod
-    def weight_of(self, batch: np.ndarray) -> float:
-        """Return the weight of a batch, as `batch_weight` counts it."""
 
     @abstractmethod
     def exact_search_cost(self) -> float:
@@ -302,23 +286,11 @@ class Problem(Protocol):
     def from_user(self, atoms: np.ndarray) -> np.ndarray:
         """Return atoms in the problem's own feature numbers."""
 
-    @abstractmethod
-    def snapshot(self, margins: Margins) -> Arrays:
-        """Return margins, and whatever else later answers depend on, as plain arrays."""
-
-    @abstractmethod
-    def restore(self, arrays: Mapping[str, np.ndarray]) -> Margins:
-        """Return the margins of a snapshot; raise ValueError where the arrays are not one."""
-
-    @abstractmethod
-    def restore_gradient(self, arrays: Mapping[str, np.ndarray]) -> Gradient:
-        """Return the gradient of a snapshot; raise ValueError where the arrays are not one."""
-
     # What a step is built on.
 
     @abstractmethod
-    def direction(self, margins: Margins, move: Move) -> Margins:
-        """Return how margins change along a move."""
+    def direction(self, margins: Margins, move: Move | Correction) -> Margins:
+        """Return how margins change along a move, or along a correction of many weights."""
 
     @abstractmethod
     def slopes(
@@ -326,60 +298,31 @@ class Problem(Protocol):
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
 
-    def sampled_slopes(
-        self, margins: Margins, direction: Margins, step_sizes: Sequence[float]
-    ) -> np.ndarray:
-        """Return what slopes may be: those of a part of the comparisons where this is faster."""
-        return self.slopes(margins, direction, step_sizes)
-
     @abstractmethod
     def advance(self, margins: Margins, direction: Margins, step_size: float) -> Step:
         """Return the step of this size."""
 
-    def step(self, margins: Margins, move: Move, step_size: float | None = None) -> Step | None:
-        """Return the best step along a move, or the one of a given size; None for no step."""
+    def step(self, margins: Margins, move: Move | Correction) -> Step | None:
+        """Return the best step along a move; None for no step."""
         direction = self.direction(margins, move)
-        if step_size is None:
-            return self._step_along(margins, direction, move.max_step_size)
-        return self.advance(margins, direction, step_size) if step_size > 0.0 else None
-
-    def _step_along(self, margins: Margins, direction: Margins, limit: float) -> Step | None:
-        """Return the best step along a direction, up to a size; None for no step."""
         slopes = lambda size: self.slopes(margins, direction, [size])[0].tolist()  # noqa: E731
-        size = line_search(slopes, limit)
+        size = line_search(slopes, move.max_step_size)
         return self.advance(margins, direction, size) if size > 0.0 else None
 
-    # What a correction is built on.
-
+    @abstractmethod
     def curvature(self, margins: Margins, atoms: np.ndarray) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.
 
-        Where a machine has many comparisons, these may be an estimate from a part of them that
-        depends on the problem alone.
+        Where there are many comparisons, these are an estimate from a part of them that depends on
+        the problem and on the number of atoms alone.
         """
-        n = len(atoms)
-        own = [Atom(*atom) for atom in atoms.tolist()]
 
-        def along(toward: Atom, away: Atom) -> float:
-            direction = self.direction(margins, Move("pairwise", toward, away, 1.0))
-            return float(self.slopes(margins, direction, [0.0])[0, 1])
 
-        out = np.diag([along(atom, ZERO) for atom in own]).reshape(n, n)
-        for k in range(n):
-            for q in range(k):
-                both = out[k, k] + out[q, q] - along(own[k], own[q])
-                out[k, q] = out[q, k] = 0.5 * both
-        return out
+class Base(NamedTuple):
+    """A fixed model that another one is learned on top of: its margins are an offset."""
 
-    def shift(self, atoms: np.ndarray, change: np.ndarray) -> Margins:
-        """Return how margins change where the weights of atoms change."""
-        away_from_zero = Move("away", None, ZERO, 1.0)
-        return self.direction(self.margins(atoms, change), away_from_zero)
-
-    def correct(self, margins: Margins, correction: Correction) -> Step | None:
-        """Return the best step along a correction; None for no step."""
-        direction = self.shift(correction.atoms, correction.change)
-        return self._step_along(margins, direction, correction.max_step_size)
+    atoms: np.ndarray  # in the feature numbers of the user's X
+    factors: np.ndarray  # scale times weight of each
 
 
 class Layout(Protocol):
@@ -397,8 +340,10 @@ class Layout(Protocol):
         """Return what an automatic scale and prior are chosen by."""
 
     @abstractmethod
-    def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> Problem:
-        """Return the problem of a loss, a scale and a prior."""
+    def problem(
+        self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
+    ) -> Problem:
+        """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
 
 
 class Oracle(Protocol):
@@ -420,34 +365,9 @@ class Oracle(Protocol):
         """Return distinct vertices of high score, best first; the first as when called."""
         return [self(gradient, rng)]
 
-    def snapshot(self) -> Arrays:
-        """Return what is remembered."""
-        return {}
-
-    def restore(self, arrays: Mapping[str, np.ndarray], problem: Problem) -> None:
-        """Remember what a snapshot holds; raise ValueError where the arrays are not one."""
-        if arrays:
-            raise ValueError(f"{next(iter(arrays))!r} is not known.")
+    def forget(self) -> None:
+        """Drop what later answers depend on, but for the random state."""
 
 
 #: Looks at the context of an iteration (``steps.StepContext``) and names a move.
 StepRule = Callable[[Any], "Move | Correction"]
-
-#: Step size at an iteration; None leaves it to the line search.
-StepSize = Callable[[int], float | None]
-
-
-class Similarity(Protocol):
-    """What neighbours, scores and explanations need of a learned similarity."""
-
-    @abstractmethod
-    def rewrite(self, X: Any) -> Any:
-        """Return queries whose dot products with rows y are S(x, y)."""
-
-    @abstractmethod
-    def pairwise(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return S between all rows of X and all rows of Y."""
-
-    @abstractmethod
-    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
-        """Return S(x, y) for the rows of X and Y side by side."""

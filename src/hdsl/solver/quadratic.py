@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numba import njit
 
 #: Share of the mean curvature that is added to that of each weight, so that atoms that can hardly
 #: be told apart do not trade large weights.
@@ -41,52 +42,58 @@ def best_change(
     >>> best_change(np.eye(2), np.array([0.0, 1.0]), np.array([1.0, 0.0]), 1e-9).round(2).tolist()
     [-0.5, 0.5]
     """
-    n, start = len(weights), weights
-    change = np.zeros(n)  # not the difference of weights: that would be all rounding at the end
-    scores, weights, diagonal = scores.copy(), weights.copy(), curvature.diagonal().copy()
-    ridge = RIDGE * float(diagonal.mean())
-    diagonal += ridge
-    is_empty, twice = weights <= 0.0, 2.0 * curvature
-    lead, bend, sizes, gains = np.empty((4, n))
-    with np.errstate(over="ignore"):  # a step without curvature is as long as the weight
-        for _ in range(100 + 20 * n):
-            best = _first_above(scores, _largest(scores) - EQUAL * tol)
-            np.subtract(scores[best], scores, out=lead)
-            np.maximum(lead, 0.0, out=lead)
-            lead[is_empty] = 0.0
-            if not _largest(lead) > tol:
-                break
-            np.subtract(diagonal[best], twice[best], out=bend)
-            bend += diagonal
-            np.maximum(bend, TINY, out=bend)
-            np.divide(lead, bend, out=sizes)
-            np.minimum(sizes, weights, out=sizes)
-            bend *= sizes  # the gain is sizes * (lead - sizes * bend / 2)
-            bend *= 0.5
-            np.subtract(lead, bend, out=gains)
-            gains *= sizes
-            worst = _first_above(gains, (1.0 - EQUAL) * _largest(gains))
-            size = float(sizes[worst])
-            if best == worst or not size > 0.0:
-                break
-            weights[best] += size
-            change[best] += size
-            is_empty[best] = False
-            if size < weights[worst]:
-                weights[worst] -= size
-                change[worst] -= size
-            else:
-                weights[worst], change[worst], is_empty[worst] = 0.0, -start[worst], True
-            np.subtract(curvature[best], curvature[worst], out=lead)
-            lead *= size
-            scores -= lead
-            scores[best] -= size * ridge
-            scores[worst] += size * ridge
+    curvature = np.ascontiguousarray(curvature, dtype=np.float64)
+    change = np.zeros(len(weights))
+    _move_weights(curvature, scores.astype(np.float64), weights.astype(np.float64), tol, change)
     return change
 
 
-_largest = np.maximum.reduce
+@njit(cache=True, nogil=True)
+def _move_weights(curvature, scores, weights, tol, change):
+    """Add the best change to `change`; scores and weights are overwritten.
+
+    The change is summed by itself: as a difference of weights it would be all rounding at the end.
+    """
+    n = weights.size
+    ridge = 0.0
+    for k in range(n):
+        ridge += curvature[k, k]
+    ridge *= RIDGE / n
+    start, sizes, gains = weights.copy(), np.zeros(n), np.zeros(n)
+    for _ in range(100 + 20 * n):
+        best = _first_above(scores, scores.max() - EQUAL * tol)
+        widest, most = 0.0, 0.0
+        row, own = curvature[best], curvature[best, best] + ridge
+        for k in range(n):
+            lead = scores[best] - scores[k]
+            sizes[k] = gains[k] = 0.0
+            if weights[k] > 0.0 and lead > 0.0:
+                widest = max(widest, lead)
+                bend = max(own - 2.0 * row[k] + curvature[k, k] + ridge, TINY)
+                size = min(lead / bend, weights[k])
+                sizes[k], gains[k] = size, size * (lead - 0.5 * size * bend)
+                most = max(most, gains[k])
+        worst = _first_above(gains, (1.0 - EQUAL) * most)
+        size = sizes[worst]
+        if not widest > tol or best == worst or not size > 0.0:
+            break
+        weights[best] += size
+        change[best] += size
+        weights[worst] -= size
+        change[worst] -= size
+        if weights[worst] <= 0.0:
+            weights[worst], change[worst] = 0.0, -start[worst]
+        other = curvature[worst]
+        for k in range(n):
+            scores[k] -= size * (row[k] - other[k])
+        scores[best] -= size * ridge
+        scores[worst] += size * ridge
 
 
-def _first_above(values: np.ndarray, limit: float) -> int:
-    return int((values >= limit).argmax())
+@njit(cache=True, nogil=True)
+def _first_above(values, limit):
+    """Return the first place of a value that reaches a limit."""
+    for k in range(values.size):
+        if values[k] >= limit:
+            return k
+    return 0

@@ -1,4 +1,4 @@
-"""Step rules and step sizes.
+"""Step rules.
 
 A rule looks at the context of an iteration (gradient, scores of the active atoms, the oracle's
 vertex if it asks for it) and names a move.
@@ -7,7 +7,6 @@ vertex if it asks for it) and names a move.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from .protocols import (
     Oracle,
     Problem,
     StepRule,
-    StepSize,
     Vertex,
 )
 from .quadratic import best_change
@@ -63,42 +61,55 @@ class StepContext:
     tol: float
     gap_estimate: float
     asked: bool = field(default=False, init=False)  # whether the oracle was called
+    _scores: np.ndarray | None = field(default=None, init=False)
+    _score: float | None = field(default=None, init=False)
+    _vertex: Vertex | None = field(default=None, init=False)
+    _vertices: list[Vertex] | None = field(default=None, init=False)
 
     @property
     def certifies(self) -> bool:
         """Whether the gap bounds the distance to the optimum."""
         return self.oracle.certifies and self.gradient.covers_all
 
-    @cached_property
+    @property
     def scores(self) -> np.ndarray:
         """⟨B, -∇f⟩ of the active atoms."""
-        return self.gradient.scores(self.active.atoms)
+        if self._scores is None:
+            self._scores = self.gradient.scores(self.active.atoms)
+        return self._scores
 
-    @cached_property
+    @property
     def score(self) -> float:
         """⟨M, -∇f⟩."""
-        if "scores" in self.__dict__:
-            return float((self.active.weights * self.scores).sum())  # same bits: no BLAS
-        return self.gradient.dot(self.margins)
+        if self._score is None:
+            if self._scores is None:
+                self._score = self.gradient.dot(self.margins)
+            else:
+                self._score = float((self.active.weights * self._scores).sum())  # not BLAS: bits
+        return self._score
 
-    @cached_property
+    @property
     def vertices(self) -> list[Vertex]:
         """The oracle's answers, best first; one where it was asked for one already."""
-        if "vertex" in self.__dict__:
-            return [self.vertex]
-        self.asked = True
-        return self.oracle.vertices(self.gradient, self.rng)
+        if self._vertices is None:
+            if self._vertex is not None:
+                return [self._vertex]
+            self.asked = True
+            self._vertices = self.oracle.vertices(self.gradient, self.rng)
+        return self._vertices
 
-    @cached_property
+    @property
     def vertex(self) -> Vertex:
         """The oracle's answer, or the best active atom where that is better."""
+        if self._vertex is None:
+            self._vertex = self._best_vertex()
+        return self._vertex
+
+    def _best_vertex(self) -> Vertex:
         self.asked = True
-        if "vertices" in self.__dict__:
-            vertex = self.vertices[0]
-        else:
-            vertex = self.oracle(self.gradient, self.rng)
-        if "scores" in self.__dict__ and not self.certifies:
-            best = self.active.extreme(self.scores, largest=True)
+        vertex = self._vertices[0] if self._vertices else self.oracle(self.gradient, self.rng)
+        if self._scores is not None and not self.certifies:
+            best = self.active.extreme(self._scores, largest=True)
             own = Vertex(best.score, best.atom)
             vertex = own if own.beats(vertex) else vertex
         if self.active.zero is not None and vertex.score < 0.0:
@@ -204,16 +215,6 @@ RULES: dict[str, StepRule] = {
 }
 
 
-# --- step sizes ----------------------------------------------------------------------------------
-
-
-def best_size(n_iter: int) -> None:
-    """Return None: the line search finds the size."""
-
-
-def decreasing_size(n_iter: int) -> float:
-    """Return 2 / (k + 2), the classic size of forward steps."""
-    return 2.0 / (n_iter + 2.0)
-
-
-STEP_SIZES: dict[str, StepSize] = {"line_search": best_size, "2/(k+2)": decreasing_size}
+def rest_every(rule: StepRule) -> int:
+    """Return after how many iterations the loop rests, so that rests cost next to nothing."""
+    return 4 if rule is corrective else 64

@@ -26,7 +26,6 @@ TRACE_DTYPE = np.dtype(
         ("n_atoms", "i8"),
         ("n_features", "i8"),
         ("seconds", "f8"),
-        ("validation_score", "f8"),  # for whoever scores the models; the loop does not
     ]
 )
 
@@ -135,7 +134,7 @@ def check_trace(trace: np.ndarray, n_iter: int, n_features: int) -> None:
     """Raise ValueError for a trace that cannot be replayed to iteration `n_iter`."""
     dtype = trace.dtype
     codes = {name: dtype[name].newbyteorder("<").str for name in dtype.names or ()}
-    for name in sorted(REPLAYED | (codes.keys() & {"validation_score"})):
+    for name in sorted(REPLAYED):
         code = TRACE_DTYPE[name].newbyteorder("<").str
         if codes.get(name) != code:
             found = codes.get(name, "missing")

@@ -1,15 +1,15 @@
-"""Losses of one margin: one function per loss, of the margin and the order of the derivative.
+"""Kernels over comparisons: losses and their derivatives, and the pulls of the comparisons.
 
-A loss without such a function is computed by NumPy from its own methods, and reaches the kernels as
-numbers: its code is GIVEN.
+`omega` holds the weights of the comparisons; one number where they are all equal. A loss without a
+code is computed by NumPy from its own methods, and reaches the kernels as numbers.
 """
 
 import numpy as np
 
 from ...solver import losses
-from .compiler import kernel
+from .compiled import CHUNK, REORDERED, kernel
 
-GIVEN, SMOOTHED_HINGE, SQUARED_HINGE, LOGISTIC, EXPONENTIAL = -1, 0, 1, 2, 3
+SMOOTHED_HINGE, SQUARED_HINGE, LOGISTIC, EXPONENTIAL = 0, 1, 2, 3
 
 CODES: dict[type, int] = {
     losses.SmoothedHinge: SMOOTHED_HINGE,
@@ -18,7 +18,7 @@ CODES: dict[type, int] = {
     losses.Exponential: EXPONENTIAL,
 }
 
-#: That of ``core.losses``, written out: what is compiled depends on this folder alone.
+#: That of ``solver.losses``, written out: what is compiled depends on this file alone.
 TAIL = -30.0
 
 
@@ -35,45 +35,63 @@ def smoothed_hinge(m, order):
 
 
 @kernel()
-def squared_hinge(m, order):
-    """max(0, 1 - m)²."""
-    if not m < 1.0:
-        return 0.0
-    if order == 0:
-        return (1.0 - m) * (1.0 - m)
-    return 2.0 * (m - 1.0) if order == 1 else 2.0
-
-
-@kernel()
-def logistic(m, order):
-    """log(1 + e^-m)."""
-    if order == 0:
-        return np.log1p(np.exp(-m)) if m > 0.0 else np.log1p(np.exp(m)) - m
-    if order == 1:
-        return -np.exp(-m) / (1.0 + np.exp(-m)) if m > 0.0 else -1.0 / (1.0 + np.exp(m))
-    e = np.exp(-abs(m))
-    return e / ((1.0 + e) * (1.0 + e))
-
-
-@kernel()
-def exponential(m, order):
-    """e^-m, continued by its tangent below the tail."""
-    if order == 0:
-        return np.exp(-m) if m >= TAIL else np.exp(-TAIL) * (1.0 + TAIL - m)
-    if order == 1:
-        return -np.exp(-max(m, TAIL))
-    return np.exp(-m) if m >= TAIL else 0.0
-
-
-@kernel()
 def loss(code, m, order):
     """Return the loss of a margin (order 0) or its first or second derivative."""
     if code == SMOOTHED_HINGE:
         return smoothed_hinge(m, order)
     if code == SQUARED_HINGE:
-        return squared_hinge(m, order)
+        gap = 1.0 - m if m < 1.0 else 0.0
+        if order == 0:
+            return gap * gap
+        return -2.0 * gap if order == 1 else (2.0 if m < 1.0 else 0.0)
     if code == LOGISTIC:
-        return logistic(m, order)
-    if code == EXPONENTIAL:
-        return exponential(m, order)
-    return m  # GIVEN: the number is what was asked for
+        e = np.exp(-abs(m))
+        if order == 0:
+            return np.log1p(e) + (0.0 if m > 0.0 else -m)
+        return -(e if m > 0.0 else 1.0) / (1.0 + e) if order == 1 else e / ((1.0 + e) * (1.0 + e))
+    e = np.exp(-max(m, TAIL))  # the exponential goes on as its tangent
+    if order == 0:
+        return e * (1.0 + max(TAIL - m, 0.0))
+    return -e if order == 1 else (e if m >= TAIL else 0.0)
+
+
+@kernel(fastmath=REORDERED)
+def along(start, stop, code, margins, direction, step, omega, moved, sums):
+    """Write the weighted loss and its first two derivatives in `step`, by chunks of comparisons.
+
+    They are those at margins + step * direction, which is written to `moved` unless that is empty.
+    """
+    for c in range(start, stop):
+        first, last = c * CHUNK, min((c + 1) * CHUNK, margins.size)
+        value, slope, bend = 0.0, 0.0, 0.0
+        if code == SMOOTHED_HINGE and omega.size == 1:
+            for t in range(first, last):
+                x, d = margins[t] + step * direction[t], direction[t]
+                value += smoothed_hinge(x, 0)
+                slope += d * smoothed_hinge(x, 1)
+                bend += d * d * smoothed_hinge(x, 2)
+            value, slope, bend = omega[0] * value, omega[0] * slope, omega[0] * bend
+        else:
+            for t in range(first, last):
+                x, d = margins[t] + step * direction[t], direction[t]
+                weight = omega[t] if omega.size > 1 else omega[0]
+                value += weight * loss(code, x, 0)
+                slope += weight * d * loss(code, x, 1)
+                bend += weight * d * d * loss(code, x, 2)
+        if moved.size > 0:
+            for t in range(first, last):
+                moved[t] = margins[t] + step * direction[t]
+        sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend
+
+
+@kernel()
+def pull(start, stop, code, margins, omega, pulls):
+    """Write the pulls -omega * loss'(margin) of the chunks [start, stop)."""
+    first, last = start * CHUNK, min(stop * CHUNK, margins.size)
+    if code == SMOOTHED_HINGE and omega.size == 1:
+        for t in range(first, last):
+            pulls[t] = -omega[0] * smoothed_hinge(margins[t], 1)
+    else:
+        for t in range(first, last):
+            weight = omega[t] if omega.size > 1 else omega[0]
+            pulls[t] = -weight * loss(code, margins[t], 1)

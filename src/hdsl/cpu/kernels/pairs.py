@@ -1,109 +1,85 @@
-"""Kernels over pairs of rows, which are fixed for a set of comparisons."""
+"""Kernels over pairs of compared rows: what they share, how comparisons pull at them."""
 
 import numpy as np
 
-from .compiler import kernel
+from .compiled import REORDERED, kernel
 
 
 @kernel()
-def count_into(keys, counts):
-    """Add to counts[k + 1] the number of times k occurs: the first half of a counting sort."""
-    for k in keys:
-        counts[k + 1] += 1
+def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, product):
+    """Find the shared features of the pairs [start, stop) (X as CSR), and the inner products.
 
-
-@kernel()
-def link_rows(row_a, row_b, cursor, neighbor, pair):
-    """Fill the adjacency lists of the rows; `cursor` starts as their pointers.
-
-    A pair of a row with itself is listed twice, so that it counts twice in S = C + Cᵀ.
-    """
-    for s in range(row_a.size):
-        a, b = row_a[s], row_b[s]
-        neighbor[cursor[a]] = b
-        pair[cursor[a]] = s
-        cursor[a] += 1
-        neighbor[cursor[b]] = a
-        pair[cursor[b]] = s
-        cursor[b] += 1
-
-
-@kernel()
-def list_terms(positive_pair, negative_pair, cursor, term):
-    """Fill the lists of comparisons of the pairs; `cursor` starts as their pointers.
-
-    A pair lists t where it is to win, and after those ~t where it is to lose.
-    """
-    for t in range(positive_pair.size):
-        s = positive_pair[t]
-        term[cursor[s]] = t
-        cursor[s] += 1
-    for t in range(negative_pair.size):
-        s = negative_pair[t]
-        term[cursor[s]] = ~t
-        cursor[s] += 1
-
-
-@kernel()
-def unfold(s, start, rows, ptr, idx, val, out):
-    """Hold row rows[s] in a vector that held rows[s - 1], or zeros at the start (X as CSR).
-
+    Where `feature` is empty they are counted in at[s]; else x_a ∘ x_b is written from at[s] on.
     Pairs come sorted by their first row, which is unfolded once for all of its pairs: a merge of
     two sorted rows would mispredict at every other entry.
     """
-    if s > start:
-        if rows[s] == rows[s - 1]:
-            return
-        for k in range(ptr[rows[s - 1]], ptr[rows[s - 1] + 1]):
-            out[idx[k]] = 0.0
-    for k in range(ptr[rows[s]], ptr[rows[s] + 1]):
-        out[idx[k]] = val[k]
-
-
-@kernel()
-def pair_products_count(start, stop, row_a, row_b, ptr, idx, val, n_features, counts, inner):
-    """Count the shared features of the pairs [start, stop) (X as CSR); write the inner products."""
+    ptr, idx, val = rows
     x = np.zeros(n_features)
+    held = -1
     for s in range(start, stop):
-        unfold(s, start, row_a, ptr, idx, val, x)
-        total = 0.0
-        shared = 0
-        for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
-            total += x[idx[k]] * val[k]
-            shared += x[idx[k]] != 0.0
-        counts[s] = shared
-        inner[s] = total
-
-
-@kernel()
-def pair_products_fill(start, stop, row_a, row_b, ptr, idx, val, n_features, at, feature, product):
-    """Write x_a ∘ x_b of the pairs [start, stop) from at[s] on: shared features and products."""
-    x = np.zeros(n_features)
-    for s in range(start, stop):
-        unfold(s, start, row_a, ptr, idx, val, x)
-        n = at[s]
-        for k in range(ptr[row_b[s]], ptr[row_b[s] + 1]):
-            y = x[idx[k]]
-            if y != 0.0:
-                feature[n] = idx[k]
-                product[n] = y * val[k]
-                n += 1
-
-
-@kernel()
-def place_of(idx, start, stop, row):
-    """Return the first place in idx[start:stop], which rises, that is not below `row`."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if idx[middle] < row:
-            start = middle + 1
+        if a[s] != held:
+            if held >= 0:
+                for k in range(ptr[held], ptr[held + 1]):
+                    x[idx[k]] = 0.0
+            held = a[s]
+            for k in range(ptr[held], ptr[held + 1]):
+                x[idx[k]] = val[k]
+        first, last = ptr[b[s]], ptr[b[s] + 1]
+        if feature.size == 0:
+            total, shared = 0.0, 0
+            for k in range(first, last):
+                total += x[idx[k]] * val[k]
+                shared += x[idx[k]] != 0.0
+            at[s], inner[s] = shared, total
         else:
-            stop = middle
-    return start
+            n = at[s]
+            for k in range(first, last):
+                if x[idx[k]] != 0.0:
+                    feature[n], product[n] = idx[k], x[idx[k]] * val[k]
+                    n += 1
 
 
 @kernel()
-def ends_below(ptr, idx, limit, out):
-    """Write where the indices below `limit` end in each row (X as CSR)."""
-    for b in range(out.size):
-        out[b] = place_of(idx, ptr[b], ptr[b + 1], limit)
+def sum_pulls(start, stop, term_ptr, term, pulls, w):
+    """Write for each pair [start, stop) the sum of the pulls at it.
+
+    Its terms name comparisons, by t + 1 where the pair is to win and by -(t + 1) where it is not.
+    """
+    for s in range(start, stop):
+        total = 0.0
+        for k in range(term_ptr[s], term_ptr[s + 1]):
+            t = term[k]
+            total += pulls[t - 1] if t > 0 else -pulls[-t - 1]
+        w[s] = total
+
+
+@kernel()
+def diagonals(start, stop, bounds, ptr, feature, product, w, out):
+    """Write the diagonal of C from the products of the pairs of each part [start, stop)."""
+    for part in range(start, stop):
+        total = out[part]
+        for j in range(total.size):
+            total[j] = 0.0
+        for s in range(bounds[part], bounds[part + 1]):
+            x = w[s]
+            if x != 0.0:
+                for k in range(ptr[s], ptr[s + 1]):
+                    total[np.uint32(feature[k])] += x * product[k]
+
+
+@kernel()
+def differences(start, stop, winner, loser, by_pair, out):
+    """Add how much the pair that is to win exceeds the other, for the comparisons [start, stop)."""
+    for t in range(start, stop):
+        out[t] += by_pair[winner[t]] - by_pair[loser[t]]
+
+
+@kernel(fastmath=REORDERED)
+def absolute_sums(start, stop, columns, x, out):
+    """Write the sum of |X[:, j]| * x for the features j in [start, stop) (X as CSC)."""
+    ptr, idx, val = columns
+    for j in range(start, stop):
+        total = 0.0
+        for k in range(ptr[j], ptr[j + 1]):
+            total += abs(val[k]) * x[idx[k]]
+        out[j] = total

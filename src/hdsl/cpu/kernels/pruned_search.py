@@ -13,7 +13,7 @@ the level of ‖x[≤j]‖, the highest first, so that a query stops at the firs
 
 import numpy as np
 
-from .compiler import kernel
+from .compiled import kernel
 from .search import push
 
 #: Most rows of a block: their numbers take two bytes, and their sums stay in the L2 cache.

@@ -10,7 +10,7 @@ equal scores the smaller row number comes first.
 
 import numpy as np
 
-from .compiler import WIDTH, kernel
+from .compiled import WIDTH, kernel
 from .gradient import aligned_zeros, gather_column
 
 # --- one list -------------------------------------------------------------------------------------

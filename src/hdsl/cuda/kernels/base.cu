@@ -8,16 +8,28 @@ typedef long long i64;
 
 #define KERNEL extern "C" __global__ void
 #define THREADS 256
+#define WARPS (THREADS / 32)
 #define FULL 0xffffffffu
 
-// Comparisons whose terms one block sums.
-#define CHUNK 2048
+// Loops in which each thread, or each warp, of the grid takes its share of n items.
+#define EACH(k, n) \
+    for (i64 k = blockIdx.x * (i64)THREADS + threadIdx.x; k < (n); k += gridDim.x * (i64)THREADS)
+#define EACH_WARP(k, n) \
+    for (i64 k = blockIdx.x * (i64)WARPS + threadIdx.x / 32; k < (n); k += gridDim.x * (i64)WARPS)
 
-// The type in which values of X are stored; sums and products are double.
-#ifndef STORED
-#define STORED double
-#endif
-typedef STORED stored;
+// Comparisons whose terms one block sums, one chunk after the other.
+#define CHUNK 2048
+#define CHUNKS(n) (((n) + CHUNK - 1) / CHUNK)
+#define EACH_CHUNK(chunk, n) for (i64 chunk = blockIdx.x; chunk < CHUNKS(n); chunk += gridDim.x)
+#define EACH_OF_CHUNK(t, chunk, n) \
+    for (i64 t = chunk * CHUNK + threadIdx.x, end_##t = min((chunk + 1) * CHUNK, n); t < end_##t; \
+         t += THREADS)
+
+// A kernel for all losses and weights, and another one, `name_plain`, for the smoothed hinge with equal
+// weights.
+#define VARIANTS(name, parameters, arguments) \
+    KERNEL name parameters { name##_of<false> arguments; } \
+    KERNEL name##_plain parameters { name##_of<true> arguments; }
 
 #define INF __longlong_as_double(0x7ff0000000000000LL)
 
@@ -63,18 +75,18 @@ __device__ inline double loss_curvature(i64 code, double m) {
 
 // Returns the sum over the block, in the same order always, to every thread.
 __device__ inline double block_sum(double x) {
-    __shared__ double part[THREADS / 32];
+    __shared__ double part[WARPS];
     for (int k = 16; k > 0; k >>= 1) x += __shfl_down_sync(FULL, x, k);
     __syncthreads();  // the last result has been read
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
     __syncthreads();
     x = part[0];
-    for (int k = 1; k < THREADS / 32; k++) x += part[k];
+    for (int k = 1; k < WARPS; k++) x += part[k];
     return x;
 }
 
 __device__ inline double block_max(double x) {
-    __shared__ double part[THREADS / 32];
+    __shared__ double part[WARPS];
     for (int k = 16; k > 0; k >>= 1) {
         double other = __shfl_down_sync(FULL, x, k);
         x = other > x ? other : x;
@@ -83,7 +95,7 @@ __device__ inline double block_max(double x) {
     if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = x;
     __syncthreads();
     x = part[0];
-    for (int k = 1; k < THREADS / 32; k++) x = part[k] > x ? part[k] : x;
+    for (int k = 1; k < WARPS; k++) x = part[k] > x ? part[k] : x;
     return x;
 }
 
@@ -119,4 +131,14 @@ __device__ inline bool is_last_block(unsigned* ticket) {
 // A value, and the place where it was found: the larger value wins, then the smaller place.
 __device__ inline bool is_better(double value, i64 place, double other, i64 other_place) {
     return value > other || (value == other && place < other_place);
+}
+
+// The first of the sorted entries [low, high) that is not below a number.
+__device__ inline i64 place_of(const int* idx, i64 low, i64 high, i64 wanted) {
+    while (low < high) {
+        i64 middle = (low + high) / 2;
+        if (idx[middle] < wanted) low = middle + 1;
+        else high = middle;
+    }
+    return low;
 }

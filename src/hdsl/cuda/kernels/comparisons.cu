@@ -4,12 +4,12 @@
 
 // --- the line search -----------------------------------------------------------------------------
 //
-// Newton's method inside a bracket, as ``core.line_search``; one evaluation per launch. A launch
+// Newton's method inside a bracket, as ``solver.line_search``; one evaluation per launch. A launch
 // after the end returns at once.
 
 enum {
     STEP, SLOPE, CURVATURE, LOW, LOW_SLOPE, HIGH, HIGH_SLOPE, TINY, LIMIT, MOVED, DONE_, RESULT,
-    COUNT, VALUE, LARGEST, ANY_SLOPE
+    COUNT, VALUE, ANY_SLOPE
 };
 
 __device__ inline void finish_search(double* s) {
@@ -79,61 +79,40 @@ __device__ inline void continue_search(double* s, double slope, double curvature
     else propose(s);
 }
 
-// Sums the derivatives of all chunks in the last block, and moves the search on or writes them.
-__device__ inline void end_slopes(i64 n_chunks, double* part, unsigned* ticket, double* search) {
-    if (!is_last_block(ticket)) return;
-    double first = sum_parts(part, n_chunks), second = sum_parts(part + n_chunks, n_chunks);
-    if (threadIdx.x == 0) continue_search(search, first, second);
-}
-
 // --- margins along a move ------------------------------------------------------------------------
 
+// Writes u = X[:, i] + sign X[:, j] for the rows of either (X as CSC), or zeros there without `val`.
 __device__ inline void scatter_atom(
-    const i64* atom, const i64* ptr, const int* idx, const stored* val, double* u
+    const i64* atom, const i64* ptr, const int* idx, const double* val, double* u
 ) {
     i64 i = atom[0], j = atom[1];
     if (i < 0) return;
     double sign = (double)atom[2];
     i64 n_i = ptr[i + 1] - ptr[i], n_j = ptr[j + 1] - ptr[j];
-    for (i64 q = blockIdx.x * (i64)THREADS + threadIdx.x; q < n_i + n_j;
-         q += gridDim.x * (i64)THREADS) {
+    EACH(q, n_i + n_j) {
         bool first = q < n_i;
         i64 k = first ? ptr[i] + q : ptr[j] + q - n_i;
         int row = idx[k];
-        // The same row in the other column; a row of both belongs to the first.
-        i64 low = first ? ptr[j] : ptr[i], end = first ? ptr[j + 1] : ptr[i + 1], high = end;
-        while (low < high) {
-            i64 middle = (low + high) / 2;
-            if (idx[middle] < row) low = middle + 1;
-            else high = middle;
+        if (val == nullptr) {
+            u[row] = 0.0;
+            continue;
         }
-        bool both = low < end && idx[low] == row;
-        if (first) u[row] = both ? val[k] + sign * val[low] : val[k];
+        // The same row in the other column; a row of both belongs to the first.
+        i64 end = first ? ptr[j + 1] : ptr[i + 1];
+        i64 at = place_of(idx, first ? ptr[j] : ptr[i], end, row);
+        bool both = at < end && idx[at] == row;
+        if (first) u[row] = both ? val[k] + sign * val[at] : val[k];
         else if (!both) u[row] = sign * val[k];
     }
 }
 
-// Writes u = X[:, i] + sign X[:, j] for the rows of either (X as CSC), with (i, j, sign) from
-// atoms[0:3], and v likewise from atoms[4:7]. An i of -1 is no atom. The rest of u and v is zeros.
+// Unfolds two atoms (i, j, sign), atoms[0:3] in u and atoms[4:7] in v, or takes them back. An i of -1 is
+// no atom. The rest of u and v is zeros.
 KERNEL scatter_atoms(
-    const i64* atoms, const i64* ptr, const int* idx, const stored* val, double* u, double* v
+    const i64* atoms, const i64* ptr, const int* idx, const double* val, double* u, double* v
 ) {
     scatter_atom(atoms, ptr, idx, val, u);
     scatter_atom(atoms + 4, ptr, idx, val, v);
-}
-
-__device__ inline void clear_atom(const i64* atom, const i64* ptr, const int* idx, double* u) {
-    if (atom[0] < 0) return;
-    for (int side = 0; side < 2; side++)
-        for (i64 k = ptr[atom[side]] + blockIdx.x * (i64)THREADS + threadIdx.x;
-             k < ptr[atom[side] + 1]; k += gridDim.x * (i64)THREADS)
-            u[idx[k]] = 0.0;
-}
-
-// Sets the entries of u and v that atoms wrote back to 0.
-KERNEL clear_atoms(const i64* atoms, const i64* ptr, const int* idx, double* u, double* v) {
-    clear_atom(atoms, ptr, idx, u);
-    clear_atom(atoms + 4, ptr, idx, v);
 }
 
 // The margin of one comparison under the matrix of u: a triplet where d is not there.
@@ -143,15 +122,6 @@ __device__ inline double margin_of(
     double at = u[a[t]];
     if (d == nullptr) return at == 0.0 ? 0.0 : at * (u[b[t]] - u[c[t]]);
     return at * u[b[t]] - u[c[t]] * u[d[t]];
-}
-
-// out += factor * the margins of the matrix of u.
-KERNEL add_margins(
-    i64 n, double factor, const double* u, const int* a, const int* b, const int* c, const int* d,
-    double* out
-) {
-    for (i64 t = blockIdx.x * (i64)THREADS + threadIdx.x; t < n; t += gridDim.x * (i64)THREADS)
-        out[t] += factor * margin_of(u, a, b, c, d, t);
 }
 
 // The slope and the curvature of one comparison's loss, times its weight. PLAIN is the smoothed hinge
@@ -182,6 +152,10 @@ __device__ inline void end_chunk(
     }
 }
 
+// Writes how margins change along a move, and begins the line search.
+//
+// move: factors of the margins (with the prior's taken off), of u and of v; the largest step. Without u
+// the direction is there, and is followed.
 template <bool PLAIN>
 __device__ inline void begin_move_of(
     i64 code, i64 n, const int* __restrict__ a, const int* __restrict__ b,
@@ -192,61 +166,37 @@ __device__ inline void begin_move_of(
     unsigned* ticket, double* search
 ) {
     double of_margins = move[0], of_u = move[1], of_v = move[2];
-    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
-    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
+    EACH_CHUNK(chunk, n) {
         double first = 0.0, second = 0.0;
-        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
 #pragma unroll 4
-        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
+        EACH_OF_CHUNK(t, chunk, n) {
             double m = margins[t], x = 0.0;
+            if (u == nullptr) x = direction[t];
             if (of_margins != 0.0) x = of_margins * (offset == nullptr ? m : m - offset[t]);
             if (of_u != 0.0) x += of_u * margin_of(u, a, b, c, d, t);
             if (of_v != 0.0) x += of_v * margin_of(v, a, b, c, d, t);
-            direction[t] = x;
+            if (u != nullptr) direction[t] = x;
             add_slopes<PLAIN>(code, m, x, omega, t * omega_step, first, second);
         }
-        end_chunk<PLAIN>(chunk, n_chunks, first, second, omega, part);
+        end_chunk<PLAIN>(chunk, CHUNKS(n), first, second, omega, part);
     }
     if (!is_last_block(ticket)) return;
-    double first = sum_parts(part, n_chunks), second = sum_parts(part + n_chunks, n_chunks);
+    double first = sum_parts(part, CHUNKS(n)), second = sum_parts(part + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x != 0) return;
     search[STEP] = search[COUNT] = search[DONE_] = search[MOVED] = search[RESULT] = 0.0;
     search[LIMIT] = move[3];
-    if (isnan(move[4])) {
-        continue_search(search, first, second);
-    } else {
-        search[RESULT] = move[4];
-        search[DONE_] = 1.0;
-    }
+    continue_search(search, first, second);
 }
 
-// Writes how margins change along a move, and begins the line search.
-//
-// move: factors of the margins (with the prior's taken off), of u and of v; the largest step; a
-// given step size, or NaN for a search.
-KERNEL begin_move(
-    i64 code, i64 n, const int* a, const int* b, const int* c, const int* d, const double* u,
-    const double* v, const double* margins, const double* offset, const double* move,
-    const double* omega, i64 omega_step, double* direction, double* part, unsigned* ticket,
-    double* search
-) {
-    begin_move_of<false>(
-        code, n, a, b, c, d, u, v, margins, offset, move, omega, omega_step, direction, part, ticket,
-        search
-    );
-}
-
-KERNEL begin_move_plain(
-    i64 code, i64 n, const int* a, const int* b, const int* c, const int* d, const double* u,
-    const double* v, const double* margins, const double* offset, const double* move,
-    const double* omega, i64 omega_step, double* direction, double* part, unsigned* ticket,
-    double* search
-) {
-    begin_move_of<true>(
-        code, n, a, b, c, d, u, v, margins, offset, move, omega, omega_step, direction, part, ticket,
-        search
-    );
-}
+VARIANTS(
+    begin_move,
+    (i64 code, i64 n, const int* a, const int* b, const int* c, const int* d, const double* u,
+     const double* v, const double* margins, const double* offset, const double* move,
+     const double* omega, i64 omega_step, double* direction, double* part, unsigned* ticket,
+     double* search),
+    (code, n, a, b, c, d, u, v, margins, offset, move, omega, omega_step, direction, part, ticket,
+     search)
+)
 
 // Sums the derivatives at a step size, chunk by chunk.
 template <bool PLAIN>
@@ -254,166 +204,138 @@ __device__ inline void sum_slopes(
     i64 code, i64 n, const double* __restrict__ margins, const double* __restrict__ direction,
     double step, const double* __restrict__ omega, i64 omega_step, double* part
 ) {
-    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
-    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
+    EACH_CHUNK(chunk, n) {
         double first = 0.0, second = 0.0;
-        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
 #pragma unroll 4
-        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
+        EACH_OF_CHUNK(t, chunk, n) {
             double x = direction[t];
             add_slopes<PLAIN>(
                 code, margins[t] + step * x, x, omega, t * omega_step, first, second
             );
         }
-        end_chunk<PLAIN>(chunk, n_chunks, first, second, omega, part);
+        end_chunk<PLAIN>(chunk, CHUNKS(n), first, second, omega, part);
     }
 }
 
 // Takes the derivatives at the point where the line search is, and moves it on.
-KERNEL search_on(
+template <bool PLAIN>
+__device__ inline void search_on_of(
     i64 code, i64 n, const double* margins, const double* direction, const double* omega,
     i64 omega_step, double* part, unsigned* ticket, double* search
 ) {
     if (search[DONE_] != 0.0) return;
-    sum_slopes<false>(code, n, margins, direction, search[STEP], omega, omega_step, part);
-    end_slopes((n + CHUNK - 1) / CHUNK, part, ticket, search);
+    sum_slopes<PLAIN>(code, n, margins, direction, search[STEP], omega, omega_step, part);
+    if (!is_last_block(ticket)) return;
+    double first = sum_parts(part, CHUNKS(n)), second = sum_parts(part + CHUNKS(n), CHUNKS(n));
+    if (threadIdx.x == 0) continue_search(search, first, second);
 }
 
-KERNEL search_on_plain(
-    i64 code, i64 n, const double* margins, const double* direction, const double* omega,
-    i64 omega_step, double* part, unsigned* ticket, double* search
-) {
-    if (search[DONE_] != 0.0) return;
-    sum_slopes<true>(code, n, margins, direction, search[STEP], omega, omega_step, part);
-    end_slopes((n + CHUNK - 1) / CHUNK, part, ticket, search);
-}
+VARIANTS(
+    search_on,
+    (i64 code, i64 n, const double* margins, const double* direction, const double* omega,
+     i64 omega_step, double* part, unsigned* ticket, double* search),
+    (code, n, margins, direction, omega, omega_step, part, ticket, search)
+)
 
 // Writes the first two derivatives at a step size into out.
 KERNEL slopes(
     i64 code, i64 n, const double* margins, const double* direction, double step,
     const double* omega, i64 omega_step, double* part, unsigned* ticket, double* out
 ) {
-    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
     sum_slopes<false>(code, n, margins, direction, step, omega, omega_step, part);
     if (!is_last_block(ticket)) return;
-    double first = sum_parts(part, n_chunks), second = sum_parts(part + n_chunks, n_chunks);
+    double first = sum_parts(part, CHUNKS(n)), second = sum_parts(part + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x == 0) {
         out[0] = first;
         out[1] = second;
     }
 }
 
+// Writes margins + step * direction, with the step that the search ended with, and measures them:
+// the mean loss, and whether any slope is not 0. Without a direction the margins are measured only.
+// Nothing is written where the search has not ended, or at 0.
 template <bool PLAIN>
 __device__ inline void advance_of(
     i64 code, i64 n, const double* __restrict__ margins, const double* __restrict__ direction,
     const double* __restrict__ omega, i64 omega_step, double* __restrict__ out, double* part,
     unsigned* ticket, double* search
 ) {
-    double step = 0.0;
-    if (direction != nullptr) {
-        step = search[RESULT];
-        if (search[DONE_] == 0.0 || !(step > 0.0)) return;
-    }
-    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
-    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
-        double value = 0.0, largest = 0.0;
-        bool any = false;
-        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
+    double step = direction == nullptr ? 0.0 : search[RESULT];
+    if (direction != nullptr && (search[DONE_] == 0.0 || !(step > 0.0))) return;
+    EACH_CHUNK(chunk, n) {
+        double value = 0.0, any = 0.0;
 #pragma unroll 4
-        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
+        EACH_OF_CHUNK(t, chunk, n) {
             double m = margins[t];
             if (direction != nullptr) {
                 m = m + step * direction[t];
                 out[t] = m;
             }
-            largest = fabs(m) > largest ? fabs(m) : largest;
-            if (PLAIN) {
-                value += loss_value(SMOOTHED_HINGE, m);
-                any |= m < 1.0;
-            } else {
-                double w = omega[t * omega_step];
-                value += w * loss_value(code, m);
-                any |= w * loss_slope(code, m) != 0.0;
-            }
+            double w = PLAIN ? 1.0 : omega[t * omega_step];
+            value += w * loss_value(PLAIN ? SMOOTHED_HINGE : code, m);
+            any = w * loss_slope(PLAIN ? SMOOTHED_HINGE : code, m) != 0.0 ? 1.0 : any;
         }
         value = block_sum(value);
-        largest = block_max(largest);
-        double some = block_max(any ? 1.0 : 0.0);
+        any = block_max(any);
         if (threadIdx.x == 0) {
             part[chunk] = PLAIN ? value * omega[0] : value;
-            part[n_chunks + chunk] = largest;
-            part[2 * n_chunks + chunk] = some;
+            part[CHUNKS(n) + chunk] = any;
         }
     }
     if (!is_last_block(ticket)) return;
-    double value = sum_parts(part, n_chunks), largest = max_parts(part + n_chunks, n_chunks);
-    double some = max_parts(part + 2 * n_chunks, n_chunks);
+    double value = sum_parts(part, CHUNKS(n)), any = max_parts(part + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x == 0) {
         search[VALUE] = value;
-        search[LARGEST] = largest;
-        search[ANY_SLOPE] = some;
+        search[ANY_SLOPE] = any;
     }
 }
 
-// Writes margins + step * direction, with the step that the search ended with, and measures them:
-// the mean loss, the largest absolute margin, and whether any slope is not 0. Without a direction
-// the margins are measured only. Nothing is written where the search has not ended, or at 0.
-KERNEL advance(
-    i64 code, i64 n, const double* margins, const double* direction, const double* omega,
-    i64 omega_step, double* out, double* part, unsigned* ticket, double* search
-) {
-    advance_of<false>(
-        code, n, margins, direction, omega, omega_step, out, part, ticket, search
-    );
-}
-
-KERNEL advance_plain(
-    i64 code, i64 n, const double* margins, const double* direction, const double* omega,
-    i64 omega_step, double* out, double* part, unsigned* ticket, double* search
-) {
-    advance_of<true>(code, n, margins, direction, omega, omega_step, out, part, ticket, search);
-}
+VARIANTS(
+    advance,
+    (i64 code, i64 n, const double* margins, const double* direction, const double* omega,
+     i64 omega_step, double* out, double* part, unsigned* ticket, double* search),
+    (code, n, margins, direction, omega, omega_step, out, part, ticket, search)
+)
 
 // --- pulls ---------------------------------------------------------------------------------------
 
-// Writes the inner product of the pulls -omega * loss'(margin) with other margins less an offset.
+// Writes the inner product of the pulls -omega * loss'(margin) with other margins less an offset, and
+// whether there is any pull.
 KERNEL dot_pulls(
     i64 code, i64 n, const double* margins, const double* omega, i64 omega_step,
     const double* other, const double* offset, double* part, unsigned* ticket, double* out
 ) {
-    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
-    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
+    EACH_CHUNK(chunk, n) {
         double total = 0.0, any = 0.0;
-        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
-        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) {
+        EACH_OF_CHUNK(t, chunk, n) {
             double pull = -omega[t * omega_step] * loss_slope(code, margins[t]);
-            double m = other[t];
-            total += pull * (offset == nullptr ? m : m - offset[t]);
+            total += pull * (offset == nullptr ? other[t] : other[t] - offset[t]);
             any = pull != 0.0 ? 1.0 : any;
         }
         total = block_sum(total);
         any = block_max(any);
         if (threadIdx.x == 0) {
             part[chunk] = total;
-            part[n_chunks + chunk] = any;
+            part[CHUNKS(n) + chunk] = any;
         }
     }
     if (!is_last_block(ticket)) return;
-    double total = sum_parts(part, n_chunks), any = max_parts(part + n_chunks, n_chunks);
+    double total = sum_parts(part, CHUNKS(n)), any = max_parts(part + CHUNKS(n), CHUNKS(n));
     if (threadIdx.x == 0) {
         out[0] = total;
         out[1] = any;
     }
 }
 
+// Writes w: per pair of rows, the pulls of the comparisons that it is to win less those of the ones
+// that it is to lose. Term k of pair s names a comparison t, or ~t where the pair is to lose it.
 template <bool PLAIN>
 __device__ inline void pull_pairs_of(
     i64 code, i64 n_pairs, const i64* __restrict__ term_ptr, const int* __restrict__ term,
     const double* __restrict__ margins, const double* __restrict__ omega, i64 omega_step,
     double* __restrict__ w
 ) {
-    for (i64 s = blockIdx.x * (i64)THREADS + threadIdx.x; s < n_pairs;
-         s += gridDim.x * (i64)THREADS) {
+    EACH(s, n_pairs) {
         double total = 0.0;
 #pragma unroll 4
         for (i64 k = term_ptr[s]; k < term_ptr[s + 1]; k++) {
@@ -427,28 +349,18 @@ __device__ inline void pull_pairs_of(
     }
 }
 
-// Writes w: per pair of rows, the pulls of the comparisons that it is to win less those of the ones
-// that it is to lose. Term k of pair s names a comparison t, or ~t where the pair is to lose it.
-KERNEL pull_pairs(
-    i64 code, i64 n_pairs, const i64* term_ptr, const int* term, const double* margins,
-    const double* omega, i64 omega_step, double* w
-) {
-    pull_pairs_of<false>(code, n_pairs, term_ptr, term, margins, omega, omega_step, w);
-}
-
-KERNEL pull_pairs_plain(
-    i64 code, i64 n_pairs, const i64* term_ptr, const int* term, const double* margins,
-    const double* omega, i64 omega_step, double* w
-) {
-    pull_pairs_of<true>(code, n_pairs, term_ptr, term, margins, omega, omega_step, w);
-}
+VARIANTS(
+    pull_pairs,
+    (i64 code, i64 n_pairs, const i64* term_ptr, const int* term, const double* margins,
+     const double* omega, i64 omega_step, double* w),
+    (code, n_pairs, term_ptr, term, margins, omega, omega_step, w)
+)
 
 // Writes w, or |w - other| where there is another, in the order of the links.
 KERNEL link_weights(
     i64 n_links, const int* pair, const double* w, const double* other, double* out
 ) {
-    for (i64 e = blockIdx.x * (i64)THREADS + threadIdx.x; e < n_links;
-         e += gridDim.x * (i64)THREADS) {
+    EACH(e, n_links) {
         int s = pair[e];
         out[e] = other == nullptr ? w[s] : fabs(w[s] - other[s]);
     }
@@ -458,27 +370,18 @@ KERNEL link_weights(
 KERNEL batch_weights(
     i64 n, const i64* batch, const double* omega, i64 omega_step, double total, double* out
 ) {
-    for (i64 k = blockIdx.x * (i64)THREADS + threadIdx.x; k < n; k += gridDim.x * (i64)THREADS)
-        out[batch[k]] = (omega_step ? omega[batch[k]] : 1.0) / total;
-}
-
-// out = factor * x.
-KERNEL scale_values(i64 n, double factor, const double* x, double* out) {
-    for (i64 k = blockIdx.x * (i64)THREADS + threadIdx.x; k < n; k += gridDim.x * (i64)THREADS)
-        out[k] = factor * x[k];
+    EACH(k, n) out[batch[k]] = (omega_step ? omega[batch[k]] : 1.0) / total;
 }
 
 // Sum of absolute values.
 KERNEL absolute_sum(i64 n, const double* x, double* part, unsigned* ticket, double* out) {
-    i64 n_chunks = (n + CHUNK - 1) / CHUNK;
-    for (i64 chunk = blockIdx.x; chunk < n_chunks; chunk += gridDim.x) {
+    EACH_CHUNK(chunk, n) {
         double total = 0.0;
-        i64 end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
-        for (i64 t = chunk * CHUNK + threadIdx.x; t < end; t += THREADS) total += fabs(x[t]);
+        EACH_OF_CHUNK(t, chunk, n) total += fabs(x[t]);
         total = block_sum(total);
         if (threadIdx.x == 0) part[chunk] = total;
     }
     if (!is_last_block(ticket)) return;
-    double total = sum_parts(part, n_chunks);
+    double total = sum_parts(part, CHUNKS(n));
     if (threadIdx.x == 0) out[0] = total;
 }

@@ -1,6 +1,6 @@
 // Segmented sums: out[q] = Σ val[k] * source[idx[k]] over the segments q of a sparse matrix, for up
 // to 8 columns of `source` side by side. Columns of X, links of rows and products of pairs are such
-// segments. Values of X may be stored as float; those of links and products are double.
+// segments.
 //
 // Eight threads own a segment. A segment above `limit` is cut into chunks, which come first and
 // leave their sums in slots; blocks of source stay in the cache while their chunks are summed.
@@ -17,7 +17,7 @@ __device__ inline int width_of(const i64* query) {
 
 // Writes X[:, f] of the features of a query side by side, or zeros there without `val` (X as CSC).
 KERNEL scatter_features(
-    const i64* query, const i64* ptr, const int* idx, const stored* val, double* U
+    const i64* query, const i64* ptr, const int* idx, const double* val, double* U
 ) {
     i64 n = query[0], n_blocks = gridDim.x;
     int width = width_of(query);
@@ -34,7 +34,7 @@ KERNEL scatter_features(
 // The share of one thread in the sum over [first, last).
 template <int W>
 __device__ inline double gather_part(
-    i64 first, i64 last, const int* __restrict__ idx, const stored* __restrict__ val,
+    i64 first, i64 last, const int* __restrict__ idx, const double* __restrict__ val,
     const double* __restrict__ source, bool absolute, int lane
 ) {
     double x = 0.0;
@@ -59,7 +59,7 @@ template <int W> __device__ inline double add_lanes(double x) {
 template <int W>
 __device__ inline void gather_chunks_of(
     i64 n_chunks, const i64* chunk_first, const i64* chunk_last, const int* chunk_slot,
-    const int* idx, const stored* val, const double* source, bool absolute, double* slots
+    const int* idx, const double* val, const double* source, bool absolute, double* slots
 ) {
     int lane = threadIdx.x % LANES;
     i64 n_rounds = (n_chunks + THREADS / LANES - 1) / (THREADS / LANES);
@@ -79,7 +79,7 @@ __device__ inline void gather_chunks_of(
 // Sums the chunks of long segments.
 KERNEL gather_chunks(
     const i64* query, i64 n_chunks, const i64* chunk_first, const i64* chunk_last,
-    const int* chunk_slot, const int* idx, const stored* val, const double* source, i64 absolute,
+    const int* chunk_slot, const int* idx, const double* val, const double* source, i64 absolute,
     double* slots
 ) {
     switch (width_of(query)) {
@@ -94,22 +94,32 @@ KERNEL gather_chunks(
     }
 }
 
+// A sparse matrix by segments; those above `limit` have slots.
+struct Matrix {
+    i64 n;
+    const i64* ptr;
+    i64 limit;
+    const int* long_of;
+    const i64* long_ptr;
+    const int* idx;
+    const double* val;
+};
+
 // The sum of a whole segment, where the slots of long ones are filled; all threads must call it.
 template <int W>
 __device__ inline double segment_sum(
-    i64 q, i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr,
-    const int* idx, const stored* val, const double* source, bool absolute, const double* slots
+    i64 q, const Matrix& of, const double* source, bool absolute, const double* slots
 ) {
     int lane = threadIdx.x % LANES;
     double x = 0.0;
-    if (q < n) {
-        i64 first = ptr[q], last = ptr[q + 1];
-        if (last - first <= limit) {
-            x = gather_part<W>(first, last, idx, val, source, absolute, lane);
+    if (q < of.n) {
+        i64 first = of.ptr[q], last = of.ptr[q + 1];
+        if (last - first <= of.limit) {
+            x = gather_part<W>(first, last, of.idx, of.val, source, absolute, lane);
         } else {
-            i64 end = long_ptr[long_of[q] + 1];
+            i64 end = of.long_ptr[of.long_of[q] + 1];
 #pragma unroll 4
-            for (i64 slot = long_ptr[long_of[q]] + lane / W; slot < end; slot += LANES / W)
+            for (i64 slot = of.long_ptr[of.long_of[q]] + lane / W; slot < end; slot += LANES / W)
                 x += slots[slot * W + lane % W];
         }
     }
@@ -118,35 +128,29 @@ __device__ inline double segment_sum(
 
 template <int W>
 __device__ inline void gather_dense_of(
-    i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr, const int* idx,
-    const stored* val, const double* source, bool absolute, const double* slots, double* out
+    const Matrix& of, const double* source, bool absolute, const double* slots, double* out
 ) {
     int lane = threadIdx.x % LANES;
-    i64 n_rounds = (n + THREADS / LANES - 1) / (THREADS / LANES);
+    i64 n_rounds = (of.n + THREADS / LANES - 1) / (THREADS / LANES);
     for (i64 round = blockIdx.x; round < n_rounds; round += gridDim.x) {
         i64 q = round * (THREADS / LANES) + threadIdx.x / LANES;
-        double x = segment_sum<W>(
-            q, n, ptr, limit, long_of, long_ptr, idx, val, source, absolute, slots
-        );
-        if (q < n && lane < W) out[q * W + lane] = x;
+        double x = segment_sum<W>(q, of, source, absolute, slots);
+        if (q < of.n && lane < W) out[q * W + lane] = x;
     }
 }
 
 // Writes the sums of all segments.
 KERNEL gather_dense(
     const i64* query, i64 n, const i64* ptr, i64 limit, const int* long_of, const i64* long_ptr,
-    const int* idx, const stored* val, const double* source, i64 absolute, const double* slots,
+    const int* idx, const double* val, const double* source, i64 absolute, const double* slots,
     double* out
 ) {
+    Matrix of = {n, ptr, limit, long_of, long_ptr, idx, val};
     switch (width_of(query)) {
-#define CASE(W) \
-    case W: \
-        gather_dense_of<W>( \
-            n, ptr, limit, long_of, long_ptr, idx, val, source, absolute, slots, out \
-        ); \
-        break;
-        CASE(1) CASE(2) CASE(4) CASE(8)
-#undef CASE
+        case 1: gather_dense_of<1>(of, source, absolute, slots, out); break;
+        case 2: gather_dense_of<2>(of, source, absolute, slots, out); break;
+        case 4: gather_dense_of<4>(of, source, absolute, slots, out); break;
+        case 8: gather_dense_of<8>(of, source, absolute, slots, out);
     }
 }
 
@@ -187,48 +191,43 @@ template <int W> __device__ inline Best best_of_block(Best best) {
     return best;
 }
 
+// Room for the best of each block.
+struct Found {
+    double* value;
+    double* entry;
+    i64* partner;
+};
+
 // Returns in the first W threads of the last block the best partners of all, and whether it is that
 // block. S is written where asked for.
 template <int W>
 __device__ inline bool best_partners(
-    const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
-    const i64* long_ptr, const int* idx, const stored* val, const double* source,
-    const double* slots, const double* diagonal, double* S, double* block_value,
-    double* block_entry, i64* block_partner, unsigned* ticket, Best& best
+    const i64* query, i64 after, const Matrix& of, const double* source, const double* slots,
+    const double* diagonal, double* S, const Found& room, unsigned* ticket, Best& best
 ) {
     int c = threadIdx.x % W;
     i64 feature = c < query[0] ? query[1 + c] : -1;
-    best.value = -INF;
-    best.entry = 0.0;
-    best.partner = -1;
-    i64 n_rounds = (n + THREADS / LANES - 1) / (THREADS / LANES);
+    best = {-INF, 0.0, -1};
+    i64 n_rounds = (of.n + THREADS / LANES - 1) / (THREADS / LANES);
     for (i64 round = blockIdx.x; round < n_rounds; round += gridDim.x) {
         i64 j = round * (THREADS / LANES) + threadIdx.x / LANES;
-        double x = segment_sum<W>(
-            j, n, ptr, limit, long_of, long_ptr, idx, val, source, false, slots
-        );
-        if (j >= n || feature < 0) continue;
-        if (S != nullptr && threadIdx.x % LANES < W) S[c * n + j] = x;
+        double x = segment_sum<W>(j, of, source, false, slots);
+        if (j >= of.n || feature < 0) continue;
+        if (S != nullptr && threadIdx.x % LANES < W) S[c * of.n + j] = x;
         if (after ? j > feature : j != feature) take_better(best, diagonal[j] + fabs(x), j, x);
     }
     best = best_of_block<W>(best);
     if (threadIdx.x < W) {
-        block_value[blockIdx.x * LANES + c] = best.value;
-        block_entry[blockIdx.x * LANES + c] = best.entry;
-        block_partner[blockIdx.x * LANES + c] = best.partner;
+        room.value[blockIdx.x * LANES + c] = best.value;
+        room.entry[blockIdx.x * LANES + c] = best.entry;
+        room.partner[blockIdx.x * LANES + c] = best.partner;
     }
     if (!is_last_block(ticket)) return false;
-    const volatile double* fresh_value = block_value;
-    const volatile double* fresh_entry = block_entry;
-    const volatile i64* fresh_partner = block_partner;
-    best.value = -INF;
-    best.entry = 0.0;
-    best.partner = -1;
+    const volatile double *value = room.value, *entry = room.entry;
+    const volatile i64* partner = room.partner;
+    best = {-INF, 0.0, -1};
     for (i64 b = threadIdx.x / W; b < gridDim.x; b += THREADS / W)
-        take_better(
-            best, fresh_value[b * LANES + c], fresh_partner[b * LANES + c],
-            fresh_entry[b * LANES + c]
-        );
+        take_better(best, value[b * LANES + c], partner[b * LANES + c], entry[b * LANES + c]);
     best = best_of_block<W>(best);
     return true;
 }

@@ -38,14 +38,13 @@ struct Posting {
 
 // Counts the rows that have each feature.
 KERNEL count_features(i64 n, const int* idx, int* counts) {
-    for (i64 k = blockIdx.x * (i64)THREADS + threadIdx.x; k < n; k += gridDim.x * (i64)THREADS)
+    EACH(k, n)
         atomicAdd(&counts[idx[k]], 1);
 }
 
 // Writes the first level at which a feature is left out: at level l those of 0.4 / 2^l of the rows.
 KERNEL feature_levels(i64 n_features, i64 n_rows, const int* counts, int* level) {
-    for (i64 j = blockIdx.x * (i64)THREADS + threadIdx.x; j < n_features;
-         j += gridDim.x * (i64)THREADS) {
+    EACH(j, n_features) {
         int l = 1;
         double least = 0.2 * (double)n_rows;
         while (l < SEARCH_LEVELS && counts[j] < least) {
@@ -64,8 +63,7 @@ __device__ inline double warp_sum(double x) {
 // Writes the length of each row; a warp owns a row.
 KERNEL row_norms(i64 n, const i64* ptr, const double* val, double* norm) {
     int lane = threadIdx.x % 32;
-    for (i64 r = (blockIdx.x * (i64)THREADS + threadIdx.x) / 32; r < n;
-         r += gridDim.x * (i64)THREADS / 32) {
+    EACH_WARP(r, n) {
         double largest = 0.0, sum = 0.0;
         for (i64 k = ptr[r] + lane; k < ptr[r + 1]; k += 32)
             largest = fabs(val[k]) > largest ? fabs(val[k]) : largest;
@@ -88,8 +86,7 @@ KERNEL row_parts(
     const double* norm, double scale, float* part
 ) {
     int lane = threadIdx.x % 32;
-    for (i64 p = (blockIdx.x * (i64)THREADS + threadIdx.x) / 32; p < n;
-         p += gridDim.x * (i64)THREADS / 32) {
+    EACH_WARP(p, n) {
         i64 r = place == nullptr ? p : (i64)place[p];
         double unit = scale > 0.0 ? scale : norm[r], sum[SEARCH_LEVELS];
         for (int l = 0; l < SEARCH_LEVELS; l++) sum[l] = 0.0;
@@ -113,8 +110,7 @@ KERNEL row_parts(
 KERNEL count_postings(
     i64 first, i64 n_rows, const int* place, const i64* ptr, const int* idx, int* counts
 ) {
-    for (i64 p = (blockIdx.x * (i64)THREADS + threadIdx.x) / 32; p < n_rows;
-         p += gridDim.x * (i64)THREADS / 32) {
+    EACH_WARP(p, n_rows) {
         i64 r = place[first + p];
         for (i64 k = ptr[r] + threadIdx.x % 32; k < ptr[r + 1]; k += 32)
             atomicAdd(&counts[idx[k]], 1);
@@ -126,8 +122,7 @@ KERNEL fill_postings(
     i64 first, i64 n_rows, const int* place, const i64* ptr, const int* idx, const double* val,
     double scale, const i64* upto, int* counts, Posting* postings
 ) {
-    for (i64 p = (blockIdx.x * (i64)THREADS + threadIdx.x) / 32; p < n_rows;
-         p += gridDim.x * (i64)THREADS / 32) {
+    EACH_WARP(p, n_rows) {
         i64 r = place[first + p];
         for (i64 k = ptr[r] + threadIdx.x % 32; k < ptr[r + 1]; k += 32) {
             int j = idx[k];

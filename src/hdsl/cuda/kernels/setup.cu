@@ -11,41 +11,36 @@ __device__ inline i64 segment_of(i64 k, const i64* ptr, i64 n) {
     return low;
 }
 
-// Writes features and values of X by rows from its columns; order[q] is the place of entry q there.
+// Writes X by columns from its rows, or by rows from its columns: the n_segments segments and values of
+// its entries, of which order[q] is to come as the q-th.
 KERNEL transpose(
-    i64 n, i64 n_features, const i64* order, const i64* ptr, const stored* val, int* feature,
-    stored* value
+    i64 n, i64 n_segments, const i64* order, const i64* ptr, const double* val, int* segment,
+    double* out
 ) {
-    for (i64 q = blockIdx.x * (i64)THREADS + threadIdx.x; q < n; q += gridDim.x * (i64)THREADS) {
+    EACH(q, n) {
         i64 k = order[q];
-        feature[q] = (int)segment_of(k, ptr, n_features);
-        value[q] = val[k];
+        segment[q] = (int)segment_of(k, ptr, n_segments);
+        out[q] = val[k];
     }
 }
 
 // The value of a feature in a row with sorted features; 0 where it has none.
 __device__ inline double value_at(
-    const i64* row_ptr, const int* feature, const stored* value, int row, int j
+    const i64* row_ptr, const int* feature, const double* value, int row, int j
 ) {
-    i64 low = row_ptr[row], end = row_ptr[row + 1], high = end;
-    while (low < high) {
-        i64 middle = (low + high) / 2;
-        if (feature[middle] < j) low = middle + 1;
-        else high = middle;
-    }
-    return low < end && feature[low] == j ? value[low] : 0.0;
+    i64 end = row_ptr[row + 1], at = place_of(feature, row_ptr[row], end, j);
+    return at < end && feature[at] == j ? value[at] : 0.0;
 }
 
 // For every entry (a, j) of X by columns, the pairs {a, b}, b >= a, whose rows share feature j:
 // counts them, or writes pair and product from `at` on. So products come sorted by feature and pair.
 KERNEL pair_products(
-    i64 nnz, i64 n_features, const i64* col_ptr, const int* col_idx, const stored* col_val,
-    const i64* row_ptr, const int* feature, const stored* value, const i64* link_ptr,
+    i64 nnz, i64 n_features, const i64* col_ptr, const int* col_idx, const double* col_val,
+    const i64* row_ptr, const int* feature, const double* value, const i64* link_ptr,
     const int* neighbor, const int* pair, int* counts, const i64* upto, int* out_pair,
     double* out_product
 ) {
-    for (i64 k = blockIdx.x * (i64)THREADS + threadIdx.x; k < nnz;
-         k += gridDim.x * (i64)THREADS) {
+    EACH(k, nnz) {
         int a = col_idx[k], j = (int)segment_of(k, col_ptr, n_features), n = 0;
         i64 at = counts == nullptr && k > 0 ? upto[k - 1] : 0;
         for (i64 e = link_ptr[a]; e < link_ptr[a + 1]; e++) {
@@ -66,28 +61,98 @@ KERNEL pair_products(
 
 // Writes where the products of each feature begin, from the running counts of the entries of X.
 KERNEL product_pointers(i64 n_features, const i64* col_ptr, const i64* upto, i64* out) {
-    for (i64 j = blockIdx.x * (i64)THREADS + threadIdx.x; j <= n_features;
-         j += gridDim.x * (i64)THREADS)
+    EACH(j, n_features + 1)
         out[j] = col_ptr[j] > 0 ? upto[col_ptr[j] - 1] : 0;
 }
 
-// Writes the pair numbers of both sides of the comparisons, side by side.
-KERNEL interleave(i64 n, const int* positive, const int* negative, int* out) {
-    for (i64 t = blockIdx.x * (i64)THREADS + threadIdx.x; t < n; t += gridDim.x * (i64)THREADS) {
-        out[2 * t] = positive[t];
-        out[2 * t + 1] = negative[t];
+// --- pairs of rows -------------------------------------------------------------------------------
+
+// Writes a * n_rows + b, the smaller row first, for both pairs of each comparison side by side.
+KERNEL pair_keys(
+    i64 n, i64 n_rows, const int* a, const int* b, const int* c, const int* d, i64* out
+) {
+    EACH(t, n) {
+        i64 w = a[t], x = b[t], y = d == nullptr ? a[t] : c[t], z = d == nullptr ? c[t] : d[t];
+        out[2 * t] = w < x ? w * n_rows + x : x * n_rows + w;
+        out[2 * t + 1] = y < z ? y * n_rows + z : z * n_rows + y;
     }
 }
 
-// Writes the comparisons of each pair: t where it is to win, ~t where it is to lose. `order` sorts
-// the interleaved pair numbers, and every pair is in a comparison.
-KERNEL pair_terms(i64 n, i64 n_pairs, const i64* order, const int* number, i64* ptr, int* term) {
-    for (i64 q = blockIdx.x * (i64)THREADS + threadIdx.x; q < n; q += gridDim.x * (i64)THREADS) {
-        i64 from = order[q];
+// Writes whether each of the sorted keys is the first of its kind.
+KERNEL first_keys(i64 n, const i64* order, const i64* key, int* out) {
+    EACH(q, n)
+        out[q] = q == 0 || key[order[q - 1]] != key[order[q]];
+}
+
+// Writes the rows of each pair, the numbers of the pairs of all comparisons, and the comparisons of
+// each pair: t where it is to win, ~t where it is to lose. `order` sorts the keys, and `upto` counts
+// the different ones.
+KERNEL list_pairs(
+    i64 n, i64 n_rows, const i64* order, const i64* key, const i64* upto, int* a, int* b, int* side,
+    i64* ptr, int* term
+) {
+    EACH(q, n) {
+        i64 from = order[q], s = upto[q] - 1;
         int t = (int)(from / 2);
+        side[from] = (int)s;
         term[q] = from % 2 ? ~t : t;
-        if (q == 0 || number[order[q - 1]] != number[from]) ptr[number[from]] = q;
-        if (q == n - 1) ptr[n_pairs] = n;
+        if (q == 0 || upto[q - 1] != upto[q]) {
+            ptr[s] = q;
+            a[s] = (int)(key[from] / n_rows);
+            b[s] = (int)(key[from] % n_rows);
+        }
+        if (q == n - 1) ptr[s + 1] = n;
+    }
+}
+
+// Writes two lists of numbers side by side.
+KERNEL interleave(i64 n, const int* a, const int* b, int* out) {
+    EACH(s, n) {
+        out[2 * s] = a[s];
+        out[2 * s + 1] = b[s];
+    }
+}
+
+// Writes, for each row, the rows that it is compared with and these pairs; `order` sorts `row`, which
+// has the rows of all pairs side by side.
+KERNEL list_links(i64 n, const i64* order, const int* row, int* neighbor, int* pair) {
+    EACH(q, n) {
+        neighbor[q] = row[order[q] ^ 1];
+        pair[q] = (int)(order[q] / 2);
+    }
+}
+
+// Writes where each key from 0 to n_keys begins among n sorted ones.
+KERNEL key_bounds(i64 n_keys, i64 n, const i64* order, const int* key, i64* out) {
+    EACH(r, n_keys + 1) {
+        i64 low = 0, high = n;
+        while (low < high) {
+            i64 middle = (low + high) / 2;
+            if (key[order[middle]] < r) low = middle + 1;
+            else high = middle;
+        }
+        out[r] = low;
+    }
+}
+
+// --- sizes ---------------------------------------------------------------------------------------
+
+// Writes the largest absolute value of each row, and the sums of squares and of fourth powers relative
+// to it, whose own fourth power may not be a number.
+KERNEL row_sizes(
+    i64 n_rows, const i64* ptr, const double* val, double* largest, double* second, double* fourth
+) {
+    EACH(r, n_rows) {
+        double size = 0.0, two = 0.0, four = 0.0;
+        for (i64 k = ptr[r]; k < ptr[r + 1]; k++) size = fabs(val[k]) > size ? fabs(val[k]) : size;
+        for (i64 k = ptr[r]; k < ptr[r + 1]; k++) {
+            double square = val[k] / size * (val[k] / size);
+            two += square;
+            four += square * square;
+        }
+        largest[r] = size;
+        second[r] = two;
+        fourth[r] = four;
     }
 }
 
@@ -96,28 +161,8 @@ KERNEL cut_segments(
     i64 n_segments, i64 n_cuts, i64 step, const i64* segment, const i64* ptr, const int* idx,
     i64* out
 ) {
-    for (i64 k = blockIdx.x * (i64)THREADS + threadIdx.x; k < n_segments * n_cuts;
-         k += gridDim.x * (i64)THREADS) {
-        i64 q = segment[k / n_cuts], low = ptr[q], high = ptr[q + 1];
-        i64 wanted = (k % n_cuts + 1) * step;
-        while (low < high) {
-            i64 middle = (low + high) / 2;
-            if (idx[middle] < wanted) low = middle + 1;
-            else high = middle;
-        }
-        out[k] = low;
-    }
-}
-
-// Writes, per feature, the links of all rows that have it: most terms of a pair that it leads.
-KERNEL count_links(
-    i64 n_features, const i64* ptr, const int* idx, const i64* link_ptr, double* out
-) {
-    for (i64 j = blockIdx.x; j < n_features; j += gridDim.x) {
-        double total = 0.0;
-        for (i64 k = ptr[j] + threadIdx.x; k < ptr[j + 1]; k += THREADS)
-            total += (double)(link_ptr[idx[k] + 1] - link_ptr[idx[k]]);
-        total = block_sum(total);
-        if (threadIdx.x == 0) out[j] = total;
+    EACH(k, n_segments * n_cuts) {
+        i64 q = segment[k / n_cuts];
+        out[k] = place_of(idx, ptr[q], ptr[q + 1], (k % n_cuts + 1) * step);
     }
 }

@@ -1,16 +1,8 @@
 // --- charts ------------------------------------------------------------------------------------
 
-// Each series has values, one per iteration from 0, or the points that exist.
-const scores = choice
-  ? { values: choice[1], at: choice[0] }
-  : { values: trace.validation_score.filter(v => !Number.isNaN(v)),
-      at: Float64Array.from(trace.validation_score.keys()).filter(
-        k => !Number.isNaN(trace.validation_score[k])) };
-
+// Each series has one value per iteration, from 0.
 const CHARTS = [
-  { title: "Validation score", points: true, chosen: model.n_iter, series: [scores],
-    unit: choice ? "of a run on fewer rows, which chose the number of iterations" : "the larger the better" },
-  { title: "Mean loss", unit: "of the triplets", series: [{ values: trace.objective }] },
+  { title: "Mean loss", unit: "of the comparisons", series: [{ values: trace.objective }] },
   { title: "Duality gap", unit: "logarithmic", log: true, series: [{ values: trace.gap }] },
   { title: "In use", unit: "number of", series: [
     { name: "features", values: trace.n_features }, { name: "pairs", values: trace.n_atoms }] },
@@ -54,9 +46,7 @@ function chart(options, figure) {
 
   const W = Math.max(240, figure.clientWidth), H = 206;
   const box = { left: 52, right: W - 14, top: 10, bottom: H - 40 };
-  const iteration = (at, n) => (at ? at[n] : n);
-  const end = Math.max(LAST, ...series.map(({ at }) => (at?.length ? at.at(-1) : 0)));
-  const x = k => box.left + (end ? k / end : 0) * (box.right - box.left);
+  const x = k => box.left + (LAST ? k / LAST : 0) * (box.right - box.left);
   const part = log ? v => Math.log(v / low) / Math.log(high / low) : v => (v - low) / (high - low);
   const y = v => box.bottom - part(v) * (box.bottom - box.top);
   const svg = s("svg", { width: W, height: H, viewBox: `0 0 ${W} ${H}`, role: "img" });
@@ -65,36 +55,25 @@ function chart(options, figure) {
     svg.append(s("path", { class: "grid", d: `M${box.left} ${y(t)}H${box.right}` }),
       s("text", { x: box.left - 7, y: y(t) + 4, "text-anchor": "end" }, tick(t)));
   }
-  const marks = ticks(0, end || 1, false).filter(Number.isInteger);
-  for (const t of marks.filter(t => t <= end)) {
+  const marks = ticks(0, LAST || 1, false).filter(Number.isInteger);
+  for (const t of marks.filter(t => t <= LAST)) {
     svg.append(s("path", { class: "grid", d: `M${x(t)} ${box.bottom}v4` }),
       s("text", { x: x(t), y: box.bottom + 17, "text-anchor": "middle" }, whole(t)));
   }
   svg.append(s("text", { x: box.right, y: H - 4, "text-anchor": "end" }, "iterations"));
-  series.forEach(({ name, values, at }, n) => {
+  series.forEach(({ name, values }, n) => {
     let d = "", pen = "M";
-    const points = [], last = values.length - 1;
-    const stride = options.points ? 1 : Math.max(1, Math.floor(last / 1500));
-    for (let k = 0; k <= last; k = k < last ? Math.min(k + stride, last) : k + 1) {
+    const points = [], stride = Math.max(1, Math.floor(LAST / 1500));
+    for (let k = 0; k <= LAST; k = k < LAST ? Math.min(k + stride, LAST) : k + 1) {
       if (good(values[k])) {
-        points.push([x(iteration(at, k)), y(values[k])]);
+        points.push([x(k), y(values[k])]);
         d += `${pen}${points.at(-1)[0].toFixed(1)} ${points.at(-1)[1].toFixed(1)}`;
         pen = "L";
       } else pen = "M";
     }
     svg.append(s("path", { class: "curve " + "ab"[n], d }));
-    if (options.points ? points.length < 80 : points.length < 3) {
+    if (points.length < 80) {
       svg.append(...points.map(([cx, cy]) => s("circle", { class: "point", cx, cy, r: 2.5 })));
-    }
-    if (options.chosen !== undefined) {
-      const there = at.indexOf(options.chosen);
-      if (there >= 0) {
-        const cx = x(options.chosen), cy = y(values[there]), isLate = cx > (box.left + box.right) / 2;
-        const under = cy < box.top + 26;
-        svg.append(s("circle", { class: "chosen", cx, cy, r: 6 }), s("text", {
-          class: "chosen", x: cx, y: under ? cy + 22 : cy - 12, "text-anchor": isLate ? "end" : "start",
-        }, `chosen: ${counted(options.chosen, "iteration")}`));
-      }
     }
     if (name) {
       const end = y(values[LAST]), other = y(series[1 - n].values[LAST]);
@@ -112,36 +91,25 @@ function chart(options, figure) {
   svg.setAttribute("aria-label", `${options.title} along the path, ${ends.join(", ")}`);
   const under = event => {
     const inside = (event.clientX - svg.getBoundingClientRect().left) * (W / svg.clientWidth || 1);
-    return Math.max(0, Math.min(Math.round((inside - box.left) / (box.right - box.left) * end), end));
+    return Math.max(0, Math.min(Math.round((inside - box.left) / (box.right - box.left) * LAST), LAST));
   };
-  const place = (at, k) => (at ? lastAt(at, k) : Math.min(k, LAST));
   const pick = event => goTo(under(event));
   svg.addEventListener("pointerdown", pick);
   svg.addEventListener("pointermove", event => {
     if (event.buttons & 1) pick(event);
-    const k = under(event), said = series.flatMap(({ name, values, at }) => {
-      const n = place(at, k);
-      return n >= 0 && good(values[n]) ? [`${name ? name + " " : ""}${number(values[n], 4)}`] : [];
-    });
+    const k = under(event), said = series.flatMap(({ name, values }) =>
+      good(values[k]) ? [`${name ? name + " " : ""}${number(values[k], 4)}`] : []);
     tell({ getBoundingClientRect: () => ({ left: event.clientX, right: event.clientX,
       top: event.clientY, bottom: event.clientY + 14 }) }, `Iteration ${whole(k)}: ${said.join(", ")}`);
   });
   svg.addEventListener("pointerleave", untell);
   return k => {
     line.setAttribute("d", `M${x(k)} ${box.top}V${box.bottom}`);
-    series.forEach(({ values, at }, n) => {
-      const last = place(at, k), there = last >= 0 && good(values[last]);
-      dots[n].setAttribute("visibility", there ? "visible" : "hidden");
-      if (there) fill(dots[n], { cx: x(iteration(at, last)), cy: y(values[last]) }, []);
+    series.forEach(({ values }, n) => {
+      dots[n].setAttribute("visibility", good(values[k]) ? "visible" : "hidden");
+      if (good(values[k])) fill(dots[n], { cx: x(k), cy: y(values[k]) }, []);
     });
   };
-}
-
-/** The place of the last of some iterations that is not after k, -1 if there is none. */
-function lastAt(at, k) {
-  let n = at.length - 1;
-  while (n >= 0 && at[n] > k) n--;
-  return n;
 }
 
 let cursors = [];

@@ -17,21 +17,16 @@ function unpack(value) {
 }
 
 const data = unpack(JSON.parse(document.getElementById("data").textContent));
-const { model, atoms, steps, corrections, trace, names, counts, items, classes, regions } = data;
-const choice = data.choice && data.choice.map(unpack); // iterations and validation scores
+const { model, atoms, steps, corrections, trace, names, counts, items, classes } = data;
 const LAST = steps.size.length - 1;
 const N_ATOMS = atoms.i.length;
-const N_BLOCKS = 1 + (regions ? regions.names.length : 0); // M, and one per region
 
-// --- the models of the path, from its steps: weights of M, then of each region -----------------
+// --- the models of the path, from its steps ----------------------------------------------------
 
 const path = (() => {
   const every = Math.max(50, Math.ceil(LAST / 60));
-  const start = Array.from({ length: N_BLOCKS }, (_, block) => {
-    const w = new Float64Array(N_ATOMS + 1); // the last is the zero atom
-    w[block ? N_ATOMS : steps.toward[0]] = 1;
-    return w;
-  });
+  const start = new Float64Array(N_ATOMS + 1); // the last is the zero atom
+  start[steps.toward[0]] = 1;
   const kept = [start];
   const begin = new Array(LAST + 1); // where the corrections of each iteration begin
   for (let n = corrections.n_iter.length - 1; n >= 0; n--) begin[corrections.n_iter[n]] = n;
@@ -51,34 +46,36 @@ const path = (() => {
     for (let n = 0; n <= N_ATOMS; n++) w[n] /= sum;
   }
 
+  /** The weights of the atoms after k iterations. */
   function at(k) {
     const known = Math.min(Math.floor(k / every), kept.length - 1);
-    const blocks = [...kept[known]], own = new Set(); // a block is copied before it changes
+    const w = kept[known].slice();
     for (let n = known * every + 1; n <= k; n++) {
-      const block = steps.block ? steps.block[n] : 0;
-      if (!own.has(block)) blocks[block] = blocks[block].slice();
-      own.add(block);
-      take(blocks[block], n);
-      if (n % every === 0 && n / every === kept.length) { kept.push([...blocks]); own.clear(); }
+      take(w, n);
+      if (n % every === 0 && n / every === kept.length) kept.push(w.slice());
     }
-    return blocks;
+    return w;
   }
   return { at };
 })();
 
-// What a pair adds to the similarity of two rows, as a root mean square; by weight without rows.
-const MIN_ROWS = 2; // of each feature, or else a pair may be chance
-const effect = (n, w, scale = model.scale) => scale * w[n] * counts.size[n];
+// What a pair adds to the similarity of two rows, as a root mean square, less where few rows have
+// the rarer feature; by weight without rows.
+const FEW = 5;
+const rarer = n => Math.min(counts.feature[atoms.i[n]], counts.feature[atoms.j[n]]);
+const effect = (n, w) => model.scale * w[n] * counts.size[n] * rarer(n) / (rarer(n) + FEW);
 const strength = counts ? effect : (n, w) => w[n];
-const isCommon = n =>
-  !counts || Math.min(counts.feature[atoms.i[n]], counts.feature[atoms.j[n]]) >= MIN_ROWS;
+const isCommon = n => !counts || rarer(n) >= FEW;
+const isScore = f => data.is_score[f];
+const hasClass = n => isScore(atoms.i[n]) || isScore(atoms.j[n]);
+const group = n => (isCommon(n) ? 0 : 2) + hasClass(n);
 
-/** The atoms in use, the strongest first; those in too few rows come last. */
-function ranked(w, scale) {
+/** The atoms in use, the strongest first: those of words, of classes, of what few rows have. */
+function ranked(w) {
   const active = [];
   for (let n = 0; n < N_ATOMS; n++) if (w[n] > 0) active.push(n);
   return active.sort((p, q) =>
-    isCommon(q) - isCommon(p) || strength(q, w, scale) - strength(p, w, scale) || w[q] - w[p] || p - q);
+    group(p) - group(q) || strength(q, w) - strength(p, w) || w[q] - w[p] || p - q);
 }
 
 // --- the similarity of two items ---------------------------------------------------------------
@@ -91,32 +88,22 @@ function valuesOf(item) {
   return values;
 }
 
-const regionOf = item => (regions ? items.region[item] : -1);
-
-/** What adds up to the similarity of the queries of a region; -1 is none. */
-function partsOf(region, blocks) {
-  const shared = { w: blocks[0], scale: model.scale, isLocal: false };
-  return region < 0 ? [shared] : [shared, { w: blocks[1 + region], scale: regions.scale, isLocal: true }];
-}
-
-function explain(x, y, parts) {
-  const shared = [];
+function explain(x, y, w) {
+  const shared = [], pairs = [];
   if (model.prior > 0) {
     for (const [f, value] of x) {
       if (y.has(f)) shared.push({ feature: f, value: model.prior * value * y.get(f) });
     }
   }
-  const pairs = [];
-  for (const { w, scale, isLocal } of parts) for (let n = 0; n < N_ATOMS; n++) {
+  for (let n = 0; n < N_ATOMS; n++) {
     if (!(w[n] > 0)) continue;
     const i = atoms.i[n], j = atoms.j[n], sign = atoms.sign[n];
     const left = (x.get(i) ?? 0) + sign * (x.get(j) ?? 0);
     if (left === 0) continue;
     const right = (y.get(i) ?? 0) + sign * (y.get(j) ?? 0);
-    if (right !== 0) pairs.push({ atom: n, isLocal, value: scale * w[n] * left * right });
+    if (right !== 0) pairs.push({ atom: n, value: model.scale * w[n] * left * right });
   }
   const total = parts => parts.reduce((sum, part) => sum + part.value, 0);
-  const [plain, learned] = [total(shared), total(pairs.filter(({ isLocal }) => !isLocal))];
-  const local = total(pairs.filter(({ isLocal }) => isLocal));
-  return { shared, pairs, plain, learned, local, total: plain + learned + local };
+  const [plain, learned] = [total(shared), total(pairs)];
+  return { shared, pairs, plain, learned, total: plain + learned };
 }

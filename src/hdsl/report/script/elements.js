@@ -50,9 +50,8 @@ const hue = n => (n >= 0 ? `hue-${n}` : "hue-none");
 const feature = f => h("span", { class: classes ? `feature tinted ${hue(classOf(f))}` : "feature" },
   names[f]);
 const signOf = n => h("span", { class: "sign " + sideOf(n) }, atoms.sign[n] > 0 ? "+" : "−");
-const pairOf = (n, isLocal = false) =>
-  h("span", { class: "pair" }, feature(atoms.i[n]), " ", signOf(n), " ", feature(atoms.j[n]),
-    isLocal ? " in the region" : "");
+const pairOf = n =>
+  h("span", { class: "pair" }, feature(atoms.i[n]), " ", signOf(n), " ", feature(atoms.j[n]));
 
 /** What bars are measured by: the largest value, or the next where that towers over all others. */
 const measure = ([first, next]) => (first > 4 * next ? 1.5 * next : first);

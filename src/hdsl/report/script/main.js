@@ -1,26 +1,19 @@
 // --- one model after another -------------------------------------------------------------------
 
 function showNow() {
-  const { k } = view, scored = lastAt(scores.at, k);
-  const facts = [
-    ["iteration", `${whole(k)} of ${whole(LAST)}`], ["loss", number(trace.objective[k], 4)],
-    ["pairs", whole(trace.n_atoms[k])], ["features", whole(trace.n_features[k])],
+  const { k } = view;
+  $("now").replaceChildren(...definitions([
+    ["iteration", `${whole(k)} of ${whole(LAST)}`], ["pairs", whole(trace.n_atoms[k])],
+    ["features", whole(trace.n_features[k])], ["loss", number(trace.objective[k], 4)],
     ["gap", number(trace.gap[k])],
-  ];
-  if (scored >= 0) {
-    const when = scores.at[scored] < k ? ` (at ${whole(scores.at[scored])})` : "";
-    facts.push(["validation score", number(scores.values[scored]) + when]);
-  }
-  $("now").replaceChildren(...definitions(facts));
-  const told = `iteration ${k}, ${counted(trace.n_atoms[k], "pair")}`;
-  $("slider").setAttribute("aria-valuetext", told);
+  ]));
+  $("slider").setAttribute("aria-valuetext", `iteration ${k}, ${counted(trace.n_atoms[k], "pair")}`);
 }
 
 let frame = 0, settle = 0;
 
 function choose() {
-  view.blocks = path.at(view.k);
-  view.w = view.blocks[0];
+  view.w = path.at(view.k);
   view.order = ranked(view.w);
 }
 
@@ -31,7 +24,6 @@ function show() {
   for (const move of cursors) move(view.k);
   showStrongest();
   showTable();
-  showRegions();
   showItems();
 }
 
@@ -74,7 +66,6 @@ function prepareControls() {
 choose();
 showResult();
 prepareTable();
-prepareRegions();
 prepareNeighbors();
 prepareControls();
 showSettings();
@@ -85,16 +76,14 @@ showNetwork();
 // For readers with a console, and for tests: numbers of columns, not places on the page.
 window.hdslReport = Object.freeze({
   lastIteration: LAST,
-  at: (k, block = 0) => {
-    const w = path.at(k)[block];
-    const column = f => data.columns[f];
-    return ranked(w, block ? regions.scale : model.scale).map(n => (
+  at: k => {
+    const w = path.at(k), column = f => data.columns[f];
+    return ranked(w).map(n => (
       { i: column(atoms.i[n]), j: column(atoms.j[n]), sign: atoms.sign[n], weight: w[n] }));
   },
   ask: text => { $("query").value = text; ask(); },
   explain: (a, b, k) => {
-    const { shared, pairs, plain, learned, local, total } =
-      explain(valuesOf(a), valuesOf(b), partsOf(regionOf(a), path.at(k)));
-    return { plain, learned, local, total, nShared: shared.length, nPairs: pairs.length };
+    const { shared, pairs, plain, learned, total } = explain(valuesOf(a), valuesOf(b), path.at(k));
+    return { plain, learned, total, nShared: shared.length, nPairs: pairs.length };
   },
 });

@@ -3,9 +3,8 @@
 function showResult() {
   document.title = data.title;
   $("title").append(data.title);
-  const { errors } = data, [w, ...local] = path.at(model.n_iter), order = ranked(w);
-  const own = local.flatMap(part => ranked(part, regions.scale)); // of regions
-  const used = new Set([...order, ...own].flatMap(n => [atoms.i[n], atoms.j[n]]));
+  const { errors } = data, order = ranked(path.at(model.n_iter));
+  const used = new Set(order.flatMap(n => [atoms.i[n], atoms.j[n]]));
   const plus = order.filter(n => atoms.sign[n] > 0), minus = order.filter(n => atoms.sign[n] < 0);
   if (errors) showErrors(errors);
   else {
@@ -14,36 +13,35 @@ function showResult() {
       "rows and labels, so it does not show whether the learned similarity is better than the cosine.");
   }
   const sentence = [
-    `From ${counted(model.n_triplets, "triplet")}, the model learned `,
+    `From ${counted(model.n_triplets, "comparison")}, the model learned `,
     `${counted(order.length, "pair")} of features: ${whole(plus.length)} that count together and `,
     `${whole(minus.length)} that are set apart`,
-    regions ? `, and ${whole(own.length)} more in ${counted(local.length, "region")}` : "",
     model.prior > 0 ? ", on top of the plain dot product. " : ". ",
   ];
   if (plus.length) sentence.push("Strongest together: ", pairOf(plus[0]), ". ");
   if (minus.length) sentence.push("Strongest apart: ", pairOf(minus[0]), ".");
   $("sentence").append(...sentence);
   $("facts").append(...definitions([
-    ["Pairs in use", whole(order.length + own.length), h("small", {}, `of ${counted(used.size, "feature")}`)],
+    ["Pairs in use", whole(order.length), h("small", {}, `of ${counted(used.size, "feature")}`)],
     ["Features in all", whole(model.n_features),
       h("small", {}, percent(used.size / model.n_features) + " in use")],
-    ["Iterations", whole(model.n_iter), h("small", {}, isChosen() ? "chosen on validation rows"
-      : LAST > model.n_iter ? `the best of ${whole(LAST)}` : "the whole path")],
+    ["Iterations", whole(model.n_iter), h("small", {}, LAST > model.n_iter ? `of ${whole(LAST)}`
+      : "the whole path")],
   ]));
 }
 
-const isChosen = () => Boolean(choice) || !Number.isNaN(trace.validation_score[model.n_iter]);
-
 function showErrors(errors) {
-  const { before, after, verdict, n_neighbors: k } = errors;
+  const { before, after, verdict, classifier, n_neighbors: k } = errors;
   const what = k ? `${k} nearest neighbours get` : "The learned cosine gets";
-  const of = k ? "new rows" : "judgements";
+  const kind = k ? "new rows" : "judgements";
   const versus = { better: "fewer than", worse: "more than", "no difference": "not clearly other than" };
   $("headline").append(`${what} `, h("b", {}, percent(after.error)), ` of ${whole(errors.n_test)} ` +
-    `${of} wrong: ${versus[verdict]} the `, h("b", {}, percent(before.error)), " of the plain cosine.");
-  const most = Math.max(before.interval[1], after.interval[1]) * 1.04 || 1;
-  for (const [name, kind, { error, interval: [low, high] }] of
-    [["Cosine", "plain", before], ["Learned", "learned", after]]) {
+    `${kind} wrong: ${versus[verdict]} the `, h("b", {}, percent(before.error)), " of the plain cosine.",
+    classifier ? ` ${classifier.name} gets ${percent(classifier.error)} of them wrong.` : "");
+  const bars = [["Cosine", "plain", before], ["Learned", "learned", after]];
+  if (classifier) bars.push([classifier.name, "plain", classifier]);
+  const most = Math.max(...bars.map(([, , { interval }]) => interval[1])) * 1.04 || 1;
+  for (const [name, kind, { error, interval: [low, high] }] of bars) {
     const bar = h("span", { class: `bar-of ${kind}` }), range = h("span", { class: "range" });
     bar.style.width = `${100 * error / most}%`;
     range.style.left = `${100 * low / most}%`;
@@ -60,4 +58,63 @@ function showErrors(errors) {
     : `The error is the share of ${counted(errors.n_test, "judgement")} held out that are wrong`;
   $("measured").append(`${how}: ${withInterval(before)} by cosine, ${withInterval(after)} by the ` +
     `learned cosine, with ${percent(errors.confidence, 0)} intervals. ${errors.sentence}`);
+  showKnownItems(errors.known_items);
+}
+
+/** What learning costs a search for one particular row. */
+function showKnownItems(found) {
+  if (!found) return;
+  const share = found.learned / found.cosine;
+  $("known-items").append(
+    "To find one particular row by half of its features: the mean reciprocal rank is ",
+    h("b", {}, found.learned.toFixed(3)), " as learned and ", h("b", {}, found.cosine.toFixed(3)),
+    " by cosine. ", found.sentence ?? (share < 0.98 ? "For such a search use the cosine." : ""));
+}
+
+// --- settings ----------------------------------------------------------------------------------
+
+const ENDS = {
+  optimal: "The run ended at the optimum, certified by its duality gap.",
+  gap_not_certified: "The run ended with a duality gap below its tolerance, by a search that is " +
+    "not exhaustive: near the optimum, but not certified.",
+  no_violation: "The run ended because every comparison was judged right with a margin to spare.",
+  max_iter: "The run ended at its largest number of iterations.",
+  callback: "The run was ended by a callback.",
+  interrupted: "The run was interrupted; this is the model up to there.",
+  stalled: "The run ended because no step led further down.",
+  at: "This is an earlier model of a longer path.",
+};
+
+function showSettings() {
+  const gap = trace.gap[model.n_iter], { choice } = data;
+  const how = model.gap_is_exact ? "found by an exact search" : "by a search that is not exhaustive";
+  $("status").append([
+    ENDS[model.status] ?? `The run ended with status ${model.status}.`,
+    LAST > model.n_iter ? `The fitted model is the one after ${whole(model.n_iter)} of ` +
+      `${counted(LAST, "iteration")}.` : "",
+    Number.isNaN(gap) ? "" : `Its duality gap is ${number(gap)}, ${how}.`,
+    `The scale is ${number(model.scale, 4)}, and the prior, the weight of the plain dot product, is`,
+    `${number(model.prior, 4)}${choice ? ": chosen on held-out data" : ""}.`,
+  ].filter(part => part).join(" "));
+  if (choice) showTried(choice);
+  else $("tried").remove();
+  for (const [id, isDefault] of [["changed", false], ["defaults", true]]) {
+    const some = data.parameters.filter(parameter => parameter[2] === isDefault);
+    $(id).append(...definitions(some.map(([name, value]) => [name, value])));
+  }
+  $("colophon").append(`Written by hdsl ${data.version}. `,
+    "This page is complete: it loads nothing and sends nothing.");
+}
+
+/** The candidates that held-out data chose from. */
+function showTried(tried) {
+  const head = ["Prior", "Iterations", "Score", "Known items"];
+  const [table] = $("tried").getElementsByTagName("table");
+  table.tHead.append(h("tr", {}, ...head.map(label => h("th", { scope: "col", class: "number" }, label))));
+  table.tBodies[0].append(...Array.from(tried.prior, (prior, n) => h("tr",
+    { class: tried.chosen[n] ? "taken" : "" },
+    ...[Number.isFinite(prior) ? number(prior) : "cosine", tried.n_iter[n] ? whole(tried.n_iter[n]) : "–",
+      `${tried.score[n].toFixed(3)} ± ${tried.error[n].toFixed(3)}`,
+      Number.isNaN(tried.mrr[n]) ? "–" : tried.mrr[n].toFixed(3),
+    ].map(text => h("td", { class: "number" }, text)))));
 }

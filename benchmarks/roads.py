@@ -1,0 +1,246 @@
+"""Whole roads from rows to answer, each in processes of its own: what a user waits for.
+
+`python -m benchmarks roads` runs all of them; `--problems` names some. Seconds are of the wall, as
+a user counts them, and CPU seconds of the processes beside them. A road of the command line starts
+a process with empty caches of compiled code where it says so.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import problems
+from .measure import record
+from .tasks import Record, Task, benchmark
+
+#: A fit in a new process; prints its seconds, those before the first iteration, and its size.
+FIT = """
+import json, sys, time
+import numpy as np, scipy.sparse as sp
+given = json.loads(sys.argv[1])
+from hdsl import HDSL
+with np.load(given["data"]) as stored:
+    X = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), tuple(stored["shape"]))
+    learn = {name: stored[name] for name in ("y", "triplets") if name in stored}
+first = []
+model = HDSL(random_state=0, callback=lambda state: first.append(time.perf_counter()) and None,
+             **given["parameters"])
+if given["warm"]:
+    HDSL(random_state=0, prior=1.0, max_iter=2).fit(X[:200], np.arange(200) % 2)
+began, cpu = time.perf_counter(), time.process_time()
+model.fit(X, **learn)
+print(json.dumps({"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu,
+                  "before": first[0] - began if first else None, "objective": model.objective_,
+                  "prior": model.prior_, "n_iter": model.n_iter_, "n_atoms": len(model.weights_)}))
+"""
+
+IMPORT = "import time; began = time.perf_counter(); import hdsl; print(time.perf_counter() - began)"
+
+
+class Road(NamedTuple):
+    """How a road is measured, what is aimed at in seconds, and what it is."""
+
+    run: Callable[[Task, Path], dict[str, Any]]
+    aim: float | None
+    what: str
+
+
+def _process(command: list[str], folder: Path, **more: str) -> dict[str, Any]:
+    """Return the wall and CPU seconds of a process, its peak of memory, and what it printed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    began = time.perf_counter()
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": _path(), **more},
+    )  # fmt: skip
+    seconds = time.perf_counter() - began
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[:6])} failed:\n{done.stderr[-2000:]}")
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {"seconds": seconds, "cpu": cpu, "said": done.stdout, "peak": after.ru_maxrss / 1024}
+
+
+def _path() -> str:
+    """Return the folders that this process imports from, for another one."""
+    return os.pathsep.join(place for place in sys.path if place)
+
+
+def _hdsl(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "hdsl", *arguments]
+
+
+# --- the command line ----------------------------------------------------------------------------
+
+
+def _install(task: Task, folder: Path) -> dict[str, Any]:
+    """Make a new environment, install the package there, and run the demo with empty caches."""
+    environment = folder / "env"
+    steps = [
+        [sys.executable, "-m", "venv", str(environment)],
+        [str(environment / "bin/python"), "-m", "pip", "install", "-qq", str(problems.ROOT)],
+        [str(environment / "bin/hdsl"), "demo"],
+    ]
+    spent = [
+        _process(step, folder, PYTHONPATH="")["seconds"] for step in steps[: 1 if task.toy else 3]
+    ]
+    parts = ", ".join(
+        f"{name} {s:.1f} s" for name, s in zip(("venv", "pip", "demo"), spent, strict=False)
+    )
+    return {"seconds": sum(spent), "note": parts}
+
+
+def _demo(task: Task, folder: Path) -> dict[str, Any]:
+    """Run the demo with an empty cache of compiled code, and again."""
+    if task.toy:
+        return _process(_hdsl("--help"), folder)
+    caches = {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    first, second = (_process(_hdsl("demo"), folder, **caches) for _ in range(2))
+    return {
+        **first,
+        "note": f"the second time {second['seconds']:.1f} s",
+        "again": second["seconds"],
+    }
+
+
+def _texts(task: Task, folder: Path) -> Path:
+    """Write texts of made words with labels as a CSV file."""
+    rng = np.random.default_rng(0)
+    n, n_labels = (120, 4) if task.toy else (2000, 20)
+    words = np.array([f"word{k}a" for k in range(4000)])
+    path = folder / "texts.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        rows = csv.writer(file)
+        rows.writerow(["text", "label"])
+        for row in range(n):
+            label = row % n_labels
+            own = rng.integers(100 * label, 100 * label + 100, size=12)
+            text = " ".join(words[np.append(own, rng.zipf(1.3, size=40) % 4000)])
+            rows.writerow([text, f"class{label}"])
+    return path
+
+
+def _fit_csv(task: Task, folder: Path) -> dict[str, Any]:
+    """Fit a CSV of texts with code that is compiled already."""
+    path = _texts(task, folder)
+    command = _hdsl("fit", str(path), "--text", "text", "--label", "label", "--out", "model.hdsl")
+    if not task.toy:
+        _process(command, folder)
+    return _process(command, folder)
+
+
+def _search(task: Task, folder: Path) -> dict[str, Any]:
+    """Search a model of texts, once it is fitted."""
+    _fit_csv(task, folder)
+    command = _hdsl("search", "model.hdsl", "word3a word5a word7a")
+    _process(command, folder)
+    wrong = subprocess.run(_hdsl("search", "no-such-model"), cwd=folder, capture_output=True,
+                           env={**os.environ, "PYTHONPATH": _path()}, check=False)  # fmt: skip
+    return {**_process(command, folder), "code_of_a_mistake": wrong.returncode}
+
+
+def _import(task: Task, folder: Path) -> dict[str, Any]:
+    """Import the package in a new process."""
+    done = [_process([sys.executable, "-c", IMPORT], folder) for _ in range(1 if task.toy else 5)]
+    return {**done[-1], "seconds": float(np.median([float(one["said"]) for one in done]))}
+
+
+# --- fits ----------------------------------------------------------------------------------------
+
+
+def _stored(folder: Path, X, **learn) -> str:
+    path = folder / "rows.npz"
+    np.savez(path, data=X.data, indices=X.indices, indptr=X.indptr, shape=X.shape, **learn)
+    return str(path)
+
+
+def _fit_in_process(task: Task, folder: Path, X, caches: dict, **learn) -> dict[str, Any]:
+    given = {
+        "data": _stored(folder, X, **learn),
+        "warm": not caches,
+        "parameters": {"n_jobs": task.threads, "device": task.device or "cpu"},
+    }
+    done = _process([sys.executable, "-c", FIT, json.dumps(given)], folder, **caches)
+    found = json.loads(done["said"])
+    note = f"prior {found['prior']:.3g}, {found['n_iter']} iterations, {found['n_atoms']} atoms"
+    if found["before"] is not None:
+        note += f", {found['before']:.2f} s before the first iteration"
+    return {**found, "peak": done["peak"], "note": note}
+
+
+def _labelled(name: str) -> Callable[[Task, Path], dict[str, Any]]:
+    def run(task: Task, folder: Path) -> dict[str, Any]:
+        problem = problems.load(name, toy=task.toy)
+        return _fit_in_process(task, folder, problem.X, {}, y=problem.y)
+
+    return run
+
+
+def _first_fit(task: Task, folder: Path) -> dict[str, Any]:
+    """Fit a small problem with an empty cache of compiled code; a toy compiles nothing."""
+    X, y = problems.labelled_rows(300, 400, 20)
+    caches = {"SOURCE_DATE_EPOCH": "0"} if task.toy else {"NUMBA_CACHE_DIR": str(folder / "cache")}
+    cold = _fit_in_process(task, folder, X, caches, y=y)
+    if task.toy:
+        return cold
+    again = _fit_in_process(task, folder, X, caches, y=y)["seconds"]
+    return {**cold, "note": f"the next process {again:.1f} s", "again": again}
+
+
+def _large(n_rows: int, n_features: int) -> Callable[[Task, Path], dict[str, Any]]:
+    def run(task: Task, folder: Path) -> dict[str, Any]:
+        size = (400, 500) if task.toy else (n_rows, n_features)
+        X, _ = problems.labelled_rows(*size, 15 if task.toy else 30)
+        return _fit_in_process(task, folder, X, {}, y=np.arange(size[0]) % 10)
+
+    return run
+
+
+def _million(task: Task, folder: Path) -> dict[str, Any]:
+    problem = problems.load("million", toy=task.toy)
+    return _fit_in_process(task, folder, problem.X, {}, triplets=problem.triplets)
+
+
+ROADS = {
+    "import": Road(_import, None, "import hdsl"),
+    "first_fit": Road(_first_fit, 10.0, "HDSL().fit of 300 rows, empty caches"),
+    "install": Road(_install, None, "a new environment, pip install, hdsl demo"),
+    "demo": Road(_demo, 15.0, "hdsl demo, empty caches"),
+    "fit_csv": Road(_fit_csv, 5.0, "hdsl fit, a CSV of 2,000 texts in 20 classes, compiled"),
+    "search": Road(_search, 1.0, "hdsl search in that model"),
+    "r52": Road(_labelled("reuters_r52"), 8.0, "HDSL().fit on R52, prior chosen"),
+    "dexter": Road(_labelled("dexter"), 0.7, "HDSL().fit on dexter, prior chosen"),
+    "rows:2e5": Road(_large(200_000, 100_000), 120.0, "200,000 rows in 10 classes"),
+    "rows:1e6": Road(_large(1_000_000, 200_000), 600.0, "a million rows in 10 classes"),
+    "million": Road(_million, 40.0, "a million rows, 15 million given triplets"),
+}
+
+#: Roads that need a real set.
+NEEDS = {"r52": "reuters_r52", "dexter": "dexter"}
+
+
+@benchmark(problems=tuple(ROADS), threads=(None,))
+def roads(task: Task) -> Iterator[Record]:
+    """Seconds from rows to answer: commands and whole fits in new processes, beside the aim."""
+    road = ROADS[task.problem]
+    with tempfile.TemporaryDirectory() as folder:
+        found = road.run(task, Path(folder))
+    found.pop("said", None)
+    note = road.what + (f": aim {road.aim:g} s" if road.aim else "")
+    note = "; ".join(filter(None, [note, found.pop("note", "")]))
+    yield record(
+        task, task.problem, seconds=found.pop("seconds"), cpu_seconds=found.pop("cpu", None),
+        peak=found.pop("peak", np.nan), note=note, aim=road.aim, **found,
+    )  # fmt: skip

@@ -1,0 +1,374 @@
+"""The prior, and how long to learn, chosen on rows or anchors that are held out.
+
+A candidate is scored by what users want of a model. With labels: whether the nearest training rows
+of a held-out row, by learned cosine, have its label; and whether a row is still found by half of
+its features. With comparisons: the share of those of a held-out anchor that hold. Of candidates
+that one standard error of the paired difference cannot tell from the best, the simplest is taken:
+the largest prior, then the fewest iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from . import search, supervision
+from .evaluate.known_items import half_rows, middle_ranks
+from .similarity import LearnedCosine, Similarity, comparison_points
+from .solver.atoms import NOTHING
+from .supervision import Mining, Supervision
+
+if TYPE_CHECKING:
+    from .progress import Progress
+    from .solver.loop import Callback, Result, State
+
+#: Candidates for the prior, over the mean ‖x‖² of the anchors; the largest is nearest the cosine.
+PRIORS = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
+
+#: The prior where too little can be held out to choose one.
+FIXED_PRIOR = 8.0
+
+#: Iterations for the first candidate, and for each that starts from the model of the one before.
+FIRST_STEPS, NEXT_STEPS = 10, 5
+
+#: Candidates for the number of iterations, and their number where nothing is chosen.
+STEPS = (5, 10, 15, 20, 30)
+FIXED_STEPS = 20
+
+#: Most rows (or anchors) to learn from and to choose by: a part is enough to tell priors apart.
+MOST_TRAIN, MOST_HELD = 3000, 1500
+
+#: A choice by fewer held-out rows, anchors or comparisons is not made.
+FEW_ROWS, FEW_ANCHORS, FEW_COMPARISONS = 50, 20, 200
+
+#: Nearest rows whose labels are looked at, and half rows that are searched for.
+N_NEIGHBORS, N_QUERIES = 10, 500
+
+#: A candidate must have this share of the cosine's mean reciprocal rank.
+LEAST_MRR = 0.98
+
+
+class Score(NamedTuple):
+    """How good a similarity is on held-out data: larger is better, one number per unit."""
+
+    units: np.ndarray  # rows or anchors, from 0 to 1
+    reciprocal_ranks: np.ndarray  # of known items; empty with comparisons
+
+
+Judge = Callable[[Similarity], Score]
+
+
+class Fits(Protocol):
+    """Fits to one part of the data, which share a layout.
+
+    Attributes
+    ----------
+    unit : float
+        The mean ‖x‖² of the anchors.
+    """
+
+    unit: float
+
+    def solve(
+        self, prior: float, max_iter: int, earlier: Result | None, callback: Callback | None
+    ) -> Result:
+        """Return the path of a prior, perhaps from the model of another one."""
+
+    def similarity(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Similarity:
+        """Return what a run of this prior has learned."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the data to learn from, with comparisons, and what judges what is learned."""
+
+    train: Supervision
+    judge: Judge
+
+
+@dataclass
+class Choice:
+    """What was tried and what was chosen.
+
+    Parameters
+    ----------
+    prior : float
+        Over the mean ‖x‖² of the anchors.
+    n_iter : int
+    reason : str
+        Why, in one sentence.
+    table : dict of str to ndarray or None
+        One line per candidate: prior (as used; inf is the plain cosine), n_iter, score with its
+        standard error, mrr (NaN with comparisons), chosen. None where nothing was tried.
+    """
+
+    prior: float
+    n_iter: int
+    reason: str
+    table: dict[str, np.ndarray] | None = None
+
+
+@dataclass
+class _Tried:
+    """Candidates with their scores, in the order of their simplicity."""
+
+    names: list[tuple[float, int]] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
+
+    def add(self, prior: float, n_iter: int, parts: Sequence[Score]) -> None:
+        self.names.append((prior, n_iter))
+        self.scores.append(Score(*map(np.concatenate, zip(*parts, strict=True))))
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def make_parts(
+    model: Any, data: Supervision, held: Supervision | None, rng: np.random.Generator
+) -> list[Part]:
+    """Return parts to learn from and to choose by; none where the data are too few.
+
+    They are folds where rows are few, else one split. Given validation data replace the split.
+    """
+    if held is not None:
+        return [_part(model, _at_most(data, MOST_TRAIN, rng), held, rng)]
+    n_folds = max(2, round(1.0 / model.validation_fraction))
+    if data.is_judged or callable(model.mining):
+        data = supervision.compare(Mining.of(model), data, rng)
+        data = replace(data, y=None, weights=None)
+        n_anchors = len(np.unique(data.compared[:, 0]))
+        if n_anchors < FEW_ANCHORS or len(data.compared) < FEW_COMPARISONS:
+            return []
+        masks = supervision.split_anchors(data, n_folds, rng)
+        splits = [(data.with_compared(train), data.with_compared(out)) for train, out in masks]
+        n_units = n_anchors
+    else:
+        rows = supervision.split_rows(data, n_folds, rng)
+        n_units = sum(len(out) for _, out in rows)
+        if n_units < FEW_ROWS:
+            return []
+        splits = [(data.take(train), data.take(out)) for train, out in rows]
+    splits = [(train, out) for train, out in splits if train.counts() and out.counts()]
+    if n_units > MOST_HELD:
+        splits = splits[:1]
+    return [
+        _part(model, _at_most(train, MOST_TRAIN, rng), _at_most(out, MOST_HELD, rng), rng)
+        for train, out in splits
+        if train.is_judged or len(np.unique(train.y)) > 1
+    ]
+
+
+def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision:
+    """Return at most so many rows, of each class its share, or comparisons of so many anchors."""
+    if not data.is_judged:
+        rows = supervision.sample_rows(Mining(max_anchors=n), data, rng)
+        return data if rows is None else data.take(rows)
+    anchors = np.unique(data.compared[:, 0])
+    if len(anchors) <= n:
+        return data
+    chosen = rng.choice(anchors, n, replace=False)
+    return data.with_compared(np.isin(data.compared[:, 0], chosen))
+
+
+def _part(model: Any, train: Supervision, held: Supervision, rng: np.random.Generator) -> Part:
+    if held.is_judged:
+        judge = judge_comparisons(held)
+    else:
+        judge = judge_labels(train, held, rng, model.n_jobs, model.device)
+    return Part(supervision.compare(Mining.of(model), train, rng), judge)
+
+
+def judge_labels(
+    train: Supervision,
+    held: Supervision,
+    rng: np.random.Generator,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+) -> Judge:
+    """Return a judge by the labels of the nearest training rows, and by known items.
+
+    The units are held-out rows: half the share of the 10 nearest rows that have the label of the
+    row, half whether most of the 3 nearest have it.
+    """
+    classes, codes = np.unique(train.y, return_inverse=True)
+    truth = np.searchsorted(classes, held.y).clip(max=len(classes) - 1)
+    truth[classes[truth] != held.y] = -1  # no training row has this label
+    searched = np.flatnonzero(np.diff(held.X.indptr) >= 2)
+    searched = np.sort(rng.permutation(searched)[:N_QUERIES])
+    halves = half_rows(held.X[searched], 0.5, rng)
+    k = min(N_NEIGHBORS, train.X.shape[0])
+
+    def judge(similarity: Similarity) -> Score:
+        cosine = LearnedCosine(similarity)
+        found = search.top_k(
+            cosine.rewrite(held.X), cosine.index_rows(train.X), k, n_jobs=n_jobs, device=device
+        )
+        right = codes[found.rows] == truth[:, None]
+        units = 0.5 * right.mean(axis=1) + 0.5 * (right[:, :3].mean(axis=1) > 0.5)
+        ranks = middle_ranks(cosine.rewrite(halves), cosine.index_rows(held.X), searched)
+        return Score(units, 1.0 / ranks)
+
+    return judge
+
+
+def judge_comparisons(held: Supervision) -> Judge:
+    """Return a judge by the share of comparisons that hold by learned cosine, per anchor."""
+    points = comparison_points(held.X, held.compared)
+    anchors = np.unique(held.compared[:, 0], return_inverse=True)[1]
+    weights = held.compared_weights
+    weights = np.ones(len(anchors)) if weights is None else weights
+    total = np.bincount(anchors, weights)
+
+    def judge(similarity: Similarity) -> Score:
+        right = np.bincount(anchors, weights * points(LearnedCosine(similarity)))
+        return Score((right / np.where(total > 0, total, 1.0))[total > 0], np.empty(0))
+
+    return judge
+
+
+# --- the choice ----------------------------------------------------------------------------------
+
+
+def choose(
+    model: Any,
+    data: Supervision,
+    held: Supervision | None,
+    rng: np.random.Generator,
+    start: Callable[[Supervision], Fits],
+    progress: Progress,
+) -> Choice:
+    """Return the prior and the number of iterations that held-out data speak for.
+
+    `start` returns the fits to a part of the data; others are as in ``fitting.learn``.
+    """
+    progress.stage("choosing the prior: mining")
+    parts = make_parts(model, data, held, rng)
+    if not parts:
+        return _unchosen(model, "too few rows or comparisons to hold some out")
+    is_free = model.prior == "auto"
+    runs = [_Runs(start(part.train), part.judge, is_free) for part in parts]
+    candidates = PRIORS if is_free else (float(model.prior),)
+    tried = _Tried()
+    tried.add(np.inf, 0, [run.score(*NOTHING, 1.0) for run in runs])
+    progress.stage("choosing the prior", len(candidates) * len(runs))
+    for prior in candidates:
+        scores = []
+        for run in runs:
+            scores.append(run.next(prior))
+            progress.step()
+        tried.add(prior, 0, scores)
+    best, chosen = simplest(tried.scores[1:], tried.scores[0])
+    prior, n_iter = candidates[chosen], model.max_iter
+    steps = _Tried()
+    if n_iter == "auto":
+        progress.stage("choosing the number of iterations", len(runs))
+        along = []
+        for run in runs:
+            along.append(run.path(prior))
+            progress.step()
+        for k, n in enumerate(STEPS):
+            steps.add(prior, n, [scores[k] for scores in along])
+        n_iter = STEPS[simplest(steps.scores, tried.scores[0])[1]]
+    reason = _reason(tried, best, chosen, n_iter)
+    return Choice(prior, n_iter, reason, _table(tried, steps, prior, n_iter))
+
+
+def _unchosen(model: Any, why: str) -> Choice:
+    prior = FIXED_PRIOR if model.prior == "auto" else float(model.prior)
+    n_iter = FIXED_STEPS if model.max_iter == "auto" else model.max_iter
+    return Choice(prior, n_iter, f"{why}: prior {prior:g} and {n_iter} iterations are taken")
+
+
+class _Runs:
+    """The runs on one part: each starts where the one of the next larger prior ended."""
+
+    def __init__(self, fits: Fits, judge: Judge, is_relative: bool) -> None:
+        self.fits, self.judge, self.last = fits, judge, None
+        self.unit = fits.unit if is_relative else 1.0
+
+    def score(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Score:
+        """Score the model of a run."""
+        return self.judge(self.fits.similarity(atoms, weights, prior / self.unit))
+
+    def next(self, prior: float) -> Score:
+        """Score the model of the next smaller prior."""
+        n = FIRST_STEPS if self.last is None else self.last.n_iter + NEXT_STEPS
+        self.last = self.fits.solve(prior / self.unit, n, self.last, None)
+        return self.score(self.last.atoms, self.last.weights, prior)
+
+    def path(self, prior: float) -> list[Score]:
+        """Score the models of one path after each number of `STEPS`."""
+        models: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+
+        def remember(state: State) -> None:
+            models[state.n_iter] = state.atoms, state.weights
+
+        self.fits.solve(prior / self.unit, STEPS[-1], None, remember)
+        last, scores = max(models), []
+        for n in STEPS:
+            if n > last and scores:  # the path has ended before
+                scores.append(scores[-1])
+            else:
+                scores.append(self.score(*models[min(n, last)], prior))
+        return scores
+
+
+def simplest(scores: Sequence[Score], cosine: Score) -> tuple[int, int]:
+    """Return the best candidate, and the first that is as good within one standard error.
+
+    Candidates come in the order of their simplicity. One that loses too much of the cosine's mean
+    reciprocal rank is out, unless all do: then the first is taken.
+    """
+    allowed = [k for k, score in enumerate(scores) if _finds(score, cosine)] or [0]
+    best = max(allowed, key=lambda k: (scores[k].units.mean(), -k))
+    for k in allowed:
+        if is_as_good(scores[k].units, scores[best].units):
+            return best, k
+    return best, best
+
+
+def _finds(score: Score, cosine: Score) -> bool:
+    ranks = score.reciprocal_ranks
+    return not len(ranks) or ranks.mean() >= LEAST_MRR * cosine.reciprocal_ranks.mean()
+
+
+def is_as_good(units: np.ndarray, others: np.ndarray) -> bool:
+    """Whether the mean is at most one standard error of the paired difference below the other's."""
+    lost = others - units
+    return bool(lost.mean() <= standard_error(lost))
+
+
+def standard_error(values: np.ndarray) -> float:
+    """Return the standard error of the mean of independent values; 0 for fewer than two."""
+    n = len(values)
+    return float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
+
+
+def _reason(tried: _Tried, best: int, chosen: int, n_iter: int) -> str:
+    cosine, top, taken = (tried.scores[k].units for k in (0, best + 1, chosen + 1))
+    prior = tried.names[chosen + 1][0]
+    said = f"prior {prior:g} and {n_iter} iterations"
+    score = f"{taken.mean():.3f} on held-out data, cosine {cosine.mean():.3f}"
+    if is_as_good(cosine, top):
+        return f"nothing to learn here: the cosine is as good, so {said} are taken ({score})"
+    if best == chosen:
+        return f"{said} are the best ({score})"
+    return f"{said} are the simplest within one standard error of the best ({score})"
+
+
+def _table(tried: _Tried, steps: _Tried, prior: float, n_iter: int) -> dict[str, np.ndarray]:
+    names, scores = tried.names + steps.names, tried.scores + steps.scores
+    chosen = [name == (prior, n_iter if steps.names else 0) for name in names]
+    with np.errstate(all="ignore"):
+        mrr = [s.reciprocal_ranks.mean() if len(s.reciprocal_ranks) else np.nan for s in scores]
+    return {
+        "prior": np.array([name[0] for name in names]),
+        "n_iter": np.array([name[1] for name in names]),
+        "score": np.array([s.units.mean() for s in scores]),
+        "error": np.array([standard_error(s.units) for s in scores]),
+        "mrr": np.array(mrr),
+        "chosen": np.array(chosen),
+    }

@@ -1,0 +1,143 @@
+"""Kernels over atoms: with Z = X U, U the vectors e_i ± e_j, the terms of a pair are z_a ∘ z_b.
+
+Rows of Z are short. An atom adds λ z_a z_b to the similarity of the rows a and b, and a margin is
+the difference of two similarities.
+"""
+
+import numpy as np
+
+from .compiled import kernel
+
+
+@kernel()
+def place_of(idx, start, stop, row):
+    """Return the first place in idx[start:stop], which rises, that is not below `row`."""
+    while start < stop:
+        middle = (start + stop) // 2
+        if idx[middle] < row:
+            start = middle + 1
+        else:
+            stop = middle
+    return start
+
+
+@kernel()
+def atom_rows(start, stop, i, j, sign, columns, at, atom, value):
+    """Find the rows [start, stop) of Z from the columns of X (CSC); feature -1 is a column of zeros.
+
+    Where `atom` is empty their entries are counted in `at`; else they are written from at[row] on.
+    """
+    ptr, idx, val = columns
+    for k in range(i.size):
+        p = p_end = q = q_end = 0
+        if i[k] >= 0:
+            p_end = ptr[i[k] + 1]
+            p = place_of(idx, ptr[i[k]], p_end, start)
+        if j[k] >= 0:
+            q_end = ptr[j[k] + 1]
+            q = place_of(idx, ptr[j[k]], q_end, start)
+        while True:
+            first = idx[p] if p < p_end else stop
+            second = idx[q] if q < q_end else stop
+            row = min(first, second)
+            if row >= stop:
+                break
+            x = 0.0
+            if first == row:
+                x += val[p]
+                p += 1
+            if second == row:
+                x += sign[k] * val[q]
+                q += 1
+            if atom.size > 0:
+                atom[at[row]], value[at[row]] = k, x
+            at[row] += 1
+
+
+@kernel()
+def similarities(start, stop, pair_ptr, b, Z, factors, out):
+    """Write Σ_k factors_k z_ak z_bk of the pairs {a, b} with a in [start, stop)."""
+    ptr, atom, value = Z
+    x = np.zeros(factors.size)
+    for a in range(start, stop):
+        for k in range(ptr[a], ptr[a + 1]):
+            x[atom[k]] = factors[atom[k]] * value[k]
+        for s in range(pair_ptr[a], pair_ptr[a + 1]):
+            total = 0.0
+            if ptr[a] < ptr[a + 1]:
+                for k in range(ptr[b[s]], ptr[b[s] + 1]):
+                    total += x[np.uint32(atom[k])] * value[k]
+            out[s] = total
+        for k in range(ptr[a], ptr[a + 1]):
+            x[atom[k]] = 0.0
+
+
+@kernel()
+def scores(start, stop, bounds, pair_ptr, b, w, Z, out):
+    """Write Σ_s w_s z_a ∘ z_b over the pairs {a, b} of each part [start, stop) of the rows."""
+    ptr, atom, value = Z
+    x = np.zeros(out.shape[1])
+    for part in range(start, stop):
+        total = out[part]
+        for k in range(total.size):
+            total[k] = 0.0
+        for a in range(bounds[part], bounds[part + 1]):
+            if ptr[a] == ptr[a + 1]:
+                continue
+            for k in range(ptr[a], ptr[a + 1]):
+                x[atom[k]] = value[k]
+            for s in range(pair_ptr[a], pair_ptr[a + 1]):
+                pull = w[s]
+                if pull != 0.0:
+                    for k in range(ptr[b[s]], ptr[b[s] + 1]):
+                        total[np.uint32(atom[k])] += pull * (x[np.uint32(atom[k])] * value[k])
+            for k in range(ptr[a], ptr[a + 1]):
+                x[atom[k]] = 0.0
+
+
+@kernel()
+def add_atom(start, stop, factor, a, b, c, d, u, out):
+    """Add factor * (u[a] u[b] - u[c] u[d]) to the comparisons [start, stop)."""
+    for t in range(start, stop):
+        x, y = u[a[t]], u[c[t]]
+        if x != 0.0 or y != 0.0:
+            out[t] += factor * (x * u[b[t]] - y * u[d[t]])
+
+
+@kernel()
+def curvatures(start, stop, bounds, chosen, bend, sides, Z, out):
+    """Write matrices K with K + Kᵀ = Σ_t bend_t v_t v_tᵀ, one per part [start, stop).
+
+    The sum is over the comparisons chosen[bounds[part] : bounds[part + 1]], and
+    v_t = z_a ∘ z_b - z_c ∘ z_d.
+    """
+    ptr, atom, value = Z
+    n = out.shape[1]
+    x, v, used = np.zeros(n), np.zeros(n), np.empty(n, np.int64)
+    is_used = np.zeros(n, np.bool_)
+    for part in range(start, stop):
+        for q in range(bounds[part], bounds[part + 1]):
+            if bend[q] == 0.0:
+                continue
+            m = 0
+            for side in range(2):
+                a, b = sides[2 * side][chosen[q]], sides[2 * side + 1][chosen[q]]
+                for k in range(ptr[a], ptr[a + 1]):
+                    x[atom[k]] = value[k]
+                for k in range(ptr[b], ptr[b + 1]):
+                    z = atom[k]
+                    if x[z] != 0.0:
+                        if not is_used[z]:
+                            is_used[z] = True
+                            used[m] = z
+                            m += 1
+                        v[z] += x[z] * value[k] if side == 0 else -x[z] * value[k]
+                for k in range(ptr[a], ptr[a + 1]):
+                    x[atom[k]] = 0.0
+            for k in range(m):
+                row, pull = out[part, used[k]], bend[q] * v[used[k]]
+                for z in range(k):
+                    row[used[z]] += pull * v[used[z]]
+                row[used[k]] += 0.5 * pull * v[used[k]]
+            for k in range(m):
+                is_used[used[k]], v[used[k]] = False, 0.0

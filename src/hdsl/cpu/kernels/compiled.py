@@ -1,0 +1,29 @@
+"""How kernels are compiled, and the sizes they share."""
+
+from collections.abc import Callable
+from typing import Any
+
+from numba import njit
+
+#: Sums that may be taken in another order than written, so that they fill vector registers. The
+#: order is fixed when a kernel is compiled: same bits in every run, for any number of threads. No
+#: other kernel may call such a one.
+REORDERED = {"reassoc", "nsz"}
+
+#: Comparisons summed one after the other; longer sums are made of such partial sums.
+CHUNK = 4096
+
+#: Rows of S computed side by side in one pass over X: one cache line of float64.
+WIDTH = 8
+
+
+def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile without the GIL, and keep the result on disk where a folder can be written to."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        try:
+            return njit(cache=True, nogil=True, **options)(function)
+        except RuntimeError:  # a read-only install without a home: every process compiles
+            return njit(nogil=True, **options)(function)
+
+    return decorate

@@ -1,0 +1,118 @@
+"""Kernels from pairs of rows to rows of S = C + Cᵀ, and to the best partners of features.
+
+The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is the smallest.
+"""
+
+import numpy as np
+
+from .compiled import WIDTH, kernel
+
+
+@kernel()
+def spread(start, stop, links, w, marked, U, R):
+    """Write the rows [start, stop) of R = (W + Wᵀ) U, n × WIDTH; rows of U not marked are zero."""
+    ptr, neighbor, pair = links
+    for b in range(start, stop):
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        for e in range(ptr[b], ptr[b + 1]):
+            a = np.uint32(neighbor[e])
+            if marked[a]:
+                x = w[np.uint32(pair[e])]
+                u = U[a]
+                s0 += x * u[0]
+                s1 += x * u[1]
+                s2 += x * u[2]
+                s3 += x * u[3]
+                s4 += x * u[4]
+                s5 += x * u[5]
+                s6 += x * u[6]
+                s7 += x * u[7]
+        r = R[b]
+        r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7] = s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@kernel(fastmath={"contract"})
+def gather(start, stop, columns, R, out):
+    """Write S[j, :] = X[:, j]ᵀ R, WIDTH numbers, for the features j in [start, stop) (X as CSC)."""
+    ptr, idx, val = columns
+    for j in range(start, stop):
+        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+        for k in range(ptr[j], ptr[j + 1]):
+            x = val[k]
+            r = R[np.uint32(idx[k])]
+            s0 += x * r[0]
+            s1 += x * r[1]
+            s2 += x * r[2]
+            s3 += x * r[3]
+            s4 += x * r[4]
+            s5 += x * r[5]
+            s6 += x * r[6]
+            s7 += x * r[7]
+        s = out[j]
+        s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7] = s0, s1, s2, s3, s4, s5, s6, s7
+
+
+@kernel()
+def best_of_rows(start, stop, features, after, diagonal, S, found):
+    """Write value, partner and entry of the features [start, stop); S has their rows as columns."""
+    for c in range(start, stop):
+        best, partner = -np.inf, -1
+        i = features[c]
+        for j in range(i + 1 if after else 0, diagonal.size):
+            value = diagonal[j] + abs(S[j, c])
+            if value > best and j != i:
+                best, partner = value, j
+        found[c, 0], found[c, 1] = best, partner
+        found[c, 2] = S[partner, c] if partner >= 0 else 0.0
+
+
+@kernel()
+def scatter(start, stop, features, other, after, columns, rows, links, w, diagonal, found):
+    """Write value, partner and entry of each feature in [start, stop), one row of S at a time.
+
+    Visits only the rows of X that the feature reaches, so it is the cheaper way for rare features.
+    A partner that shares no pair with the feature has S_ij = 0: `other` is the best such, or -1.
+    """
+    ptr, idx, val = columns
+    row_ptr, row_idx, row_val = rows
+    link_ptr, neighbor, pair = links
+    n, d = row_ptr.size - 1, diagonal.size
+    r, reached, s, seen = np.zeros(n), np.empty(n, np.int32), np.zeros(d), np.empty(d, np.int32)
+    is_reached, is_seen = np.zeros(n, np.bool_), np.zeros(d, np.bool_)
+    for f in range(start, stop):
+        i, n_reached, n_seen = features[f], 0, 0
+        for k in range(ptr[i], ptr[i + 1]):
+            a = idx[k]
+            for e in range(link_ptr[a], link_ptr[a + 1]):
+                x = w[np.uint32(pair[e])]
+                if x != 0.0:
+                    b = np.uint32(neighbor[e])
+                    if not is_reached[b]:
+                        is_reached[b] = True
+                        reached[n_reached] = b
+                        n_reached += 1
+                    r[b] += x * val[k]
+        for k in range(n_reached):
+            b = np.uint32(reached[k])
+            x = r[b]
+            r[b], is_reached[b] = 0.0, False
+            for q in range(row_ptr[b], row_ptr[b + 1]):
+                j = np.uint32(row_idx[q])
+                if not is_seen[j]:
+                    is_seen[j] = True
+                    seen[n_seen] = j
+                    n_seen += 1
+                s[j] += row_val[q] * x
+        best, partner, entry = -np.inf, -1, 0.0
+        if other[f] >= 0:
+            partner = other[f]
+            best, entry = diagonal[partner] + abs(s[partner]), s[partner]
+        for k in range(n_seen):
+            j = seen[k]
+            value = diagonal[j] + abs(s[j])
+            if (j > i if after else j != i) and (
+                value > best or (value == best and j < partner)
+            ):
+                best, partner, entry = value, j, s[j]
+            is_seen[j], s[j] = False, 0.0
+        found[f, 0], found[f, 1], found[f, 2] = best, partner, entry

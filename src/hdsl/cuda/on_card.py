@@ -1,0 +1,265 @@
+"""Rows, comparisons and pairs of rows on a card, laid out there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from ..solver.columns import is_wide
+from .runtime import Array, BrokenDeviceError, Device
+from .segments import WIDTH, Segments
+
+#: Rows, features and pairs of rows are numbered by 32 bits.
+INDEX_LIMIT = int(np.iinfo(np.int32).max)
+
+#: Rows and pairs of rows whose numbers fit in a part of the card's cache.
+ROW_BLOCK, PAIR_BLOCK = 1 << 18, 1 << 21
+
+#: Comparisons whose terms one block of threads sums, as in the kernels.
+CHUNK = 2048
+
+
+class OnCard:
+    """Rows and comparisons on a card, and the room that work on them needs.
+
+    Parameters are those of ``CUDALayout``.
+
+    Attributes
+    ----------
+    features : ndarray of shape (n_features,)
+        The columns of X that are features, the fullest first. Feature numbers are positions here.
+    columns, links, products : Segments
+        X by columns; per row, the rows it is compared with; per feature, the products of pairs.
+    by_row : tuple of Array
+        X as CSR arrays with sorted features.
+    rows_of : tuple of Array
+        The rows of the comparisons, sorted by the first; the last is None for triplets.
+    pairs : tuple of Array
+        The rows a ≤ b of each pair, sorted.
+    side : Array
+        The pairs of each comparison, side by side: the one that is to win, the one that is to lose.
+    term_ptr, term : Array
+        The comparisons of each pair: t where it is to win, ~t where it is to lose.
+    """
+
+    def __init__(
+        self,
+        X: sp.csr_array,
+        compared: np.ndarray,
+        weights: np.ndarray | None,
+        device: Device,
+        columns: np.ndarray | None,
+    ) -> None:
+        self.device = device
+        self.n, self.n_rows = len(compared), X.shape[0]
+        _check_count(2 * self.n, "sides of comparisons", "comparisons")
+        self._lay_out_rows(X, columns)
+        self._sort_comparisons(compared, weights)
+        self._number_pairs()
+        self.products = self._products()
+        self._make_room()
+        self._dots: Array | None = None
+        self._row_sizes: Any = None
+
+    # --- the layout ------------------------------------------------------------------------------
+
+    def _lay_out_rows(self, X: sp.csr_array, columns: np.ndarray | None) -> None:
+        """Number the features, and copy X by columns and by rows with sorted features."""
+        device, nnz = self.device, int(X.indptr[-1])
+        names, indices, width = None, X.indices, X.shape[1]
+        if is_wide(X):
+            names, indices = np.unique(indices, return_inverse=True)
+            width = len(names)
+        idx = device.upload(np.asarray(indices, dtype=np.int32))
+        counts = device.zeros(width, np.int32)
+        device.run("count_features", nnz, nnz, idx, counts)
+        length = device.download(counts).astype(np.int64)
+        n_used = int(np.count_nonzero(length))
+        features = np.argsort(-length, kind="stable")[:n_used]
+        position = np.zeros(width, dtype=np.int32)
+        position[features] = np.arange(n_used, dtype=np.int32)
+        lengths = length[features]
+        if names is not None:
+            features = names[features].astype(np.int64)
+        if columns is not None:  # some of them may be empty
+            empty = np.setdiff1d(columns, features)
+            features = np.concatenate([features, empty])
+            lengths = np.append(lengths, np.zeros(len(empty), dtype=np.int64))
+        _check_count(len(features), "features", "columns")
+        self.features, self.n_features, self.lengths = features, len(features), lengths
+        idx = device.take(device.upload(position), idx)
+        row_ptr = device.upload(X.indptr.astype(np.int64))
+        by_column = self._transposed(idx, self.n_rows, row_ptr, device.upload(X.data))
+        ptr = np.concatenate([[0], np.cumsum(lengths)])
+        self.columns = Segments(device, ptr, *by_column, self.n_rows, ROW_BLOCK)
+        self.by_row = (
+            row_ptr,
+            *self._transposed(by_column[0], self.n_features, self.columns.ptr, by_column[1]),
+        )
+
+    def _transposed(self, idx: Array, n: int, ptr: Array, val: Array) -> tuple[Array, Array]:
+        """Return indices and values of a sparse matrix of n segments, by their indices."""
+        device, nnz = self.device, len(idx)
+        order = device.argsort(idx)
+        out = device.empty(nnz, np.int32), device.empty(nnz)
+        device.run("transpose", nnz, nnz, n, order, ptr, val, *out)
+        return out
+
+    def _sort_comparisons(self, compared: np.ndarray, weights: np.ndarray | None) -> None:
+        """Copy the comparisons, sorted by their first row."""
+        device = self.device
+        first, *others = (device.upload(part.astype(np.int32)) for part in compared.T)
+        order = device.argsort(first)
+        rows = [device.take(part, order) for part in (first, *others)]
+        self.rows_of = (*rows, None)[:4]
+        omega, self.omega_step = np.array([1.0 / self.n]), 0
+        if weights is not None:
+            omega, self.omega_step = weights / weights.sum(), 1
+        self.omega = device.upload(omega)
+        if self.omega_step:
+            self.omega = device.take(self.omega, order)
+
+    def _number_pairs(self) -> None:
+        """Number the pairs of rows, and list the comparisons of each and the links of rows."""
+        device, n = self.device, 2 * self.n
+        key, is_first = device.empty(n, np.int64), device.empty(n, np.int32)
+        device.run("pair_keys", self.n, self.n, self.n_rows, *self.rows_of, key)
+        order = device.argsort(key)
+        device.run("first_keys", n, n, order, key, is_first)
+        upto = device.cumsum(is_first)
+        self.n_pairs = int(device.download(upto[n - 1 :])[0])
+        a, b = self.pairs = tuple(device.empty(self.n_pairs, np.int32) for _ in "ab")
+        self.side, self.term = device.empty(n, np.int32), device.empty(n, np.int32)
+        self.term_ptr = device.empty(self.n_pairs + 1, np.int64)
+        device.run(
+            "list_pairs", n, n, self.n_rows, order, key, upto, a, b, self.side, self.term_ptr,
+            self.term,
+        )  # fmt: skip
+        del key, is_first, order, upto
+        n_links = 2 * self.n_pairs
+        row, ptr = device.empty(n_links, np.int32), device.empty(self.n_rows + 1, np.int64)
+        device.run("interleave", self.n_pairs, self.n_pairs, a, b, row)
+        order = device.argsort(row)
+        device.run("key_bounds", self.n_rows + 1, self.n_rows, n_links, order, row, ptr)
+        neighbor, self.link_pair = device.empty(n_links, np.int32), device.empty(n_links, np.int32)
+        device.run("list_links", n_links, n_links, order, row, neighbor, self.link_pair)
+        del order, row
+        self.links = Segments(device, device.download(ptr), neighbor, None, self.n_rows, ROW_BLOCK)
+
+    def _products(self) -> Segments:
+        """Return the products of compared rows, by feature and pair."""
+        device, columns, links = self.device, self.columns, self.links
+        nnz = len(columns.idx)
+        known = (
+            nnz, self.n_features, columns.ptr, columns.idx, columns.val, *self.by_row, links.ptr,
+            links.idx, self.link_pair,
+        )  # fmt: skip
+        counts = device.empty(nnz, np.int32)
+        device.run("pair_products", nnz, *known, counts, None, None, None)
+        upto = device.cumsum(counts)
+        del counts
+        n_products = int(device.download(upto[nnz - 1 :])[0]) if nnz else 0
+        pair, product = device.empty(n_products, np.int32), device.empty(n_products)
+        device.run("pair_products", nnz, *known, None, upto, pair, product)
+        ptr = device.empty(self.n_features + 1, np.int64)
+        device.run("product_pointers", self.n_features + 1, self.n_features, columns.ptr, upto, ptr)
+        return Segments(device, device.download(ptr), pair, product, self.n_pairs, PAIR_BLOCK)
+
+    def _make_room(self) -> None:
+        """Allocate what kernels write between two answers; they run one after the other."""
+        device = self.device
+        self.u, self.v = device.zeros(self.n_rows), device.zeros(self.n_rows)
+        self.U, self.R = device.zeros(self.n_rows * WIDTH), device.empty(self.n_rows * WIDTH)
+        slots = max(WIDTH * self.columns.n_slots, WIDTH * self.links.n_slots, self.products.n_slots)
+        self.slots = device.empty(max(slots, 1))
+        chunks = [-(-count // CHUNK) for count in (self.n, self.n_pairs, self.n_features)]
+        self.part = device.empty(2 * max(chunks))
+        self.ticket = device.zeros(4, np.uint32)
+        self.link_w = device.empty(len(self.link_pair))
+        self.link_owner: object = None  # whose numbers these are
+        self.block_value, self.block_entry = (device.empty(WIDTH * device.n_blocks) for _ in "ve")
+        self.block_partner = device.empty(WIDTH * device.n_blocks, np.int64)
+        self.tile_value = device.empty(WIDTH * chunks[2])
+        self.tile_place = device.empty(WIDTH * chunks[2], np.int64)
+        self.scalars = device.zeros(4)
+
+    # --- what is left undone ---------------------------------------------------------------------
+
+    @contextmanager
+    def undisturbed(self) -> Iterator[None]:
+        """Make sure that an interrupt between two launches leaves nothing half done."""
+        try:
+            yield
+        except BaseException:
+            self.reset()
+            raise
+
+    def reset(self) -> None:
+        """Bring what kernels share, and what is known of it, to where it was at the start.
+
+        On a card that has failed nothing can be done, and the error that is under way goes on.
+        """
+        self.link_owner = None
+        with suppress(BrokenDeviceError):
+            for array in (self.u, self.v, self.U, self.ticket):
+                self.device.clear(array)
+
+    # --- what is asked for now and then ----------------------------------------------------------
+
+    @property
+    def by_column(self) -> tuple[Array, Array, Array]:
+        """X as CSC arrays."""
+        return self.columns.ptr, self.columns.idx, self.columns.val
+
+    @property
+    def weighting(self) -> tuple[Array, int]:
+        """Weights of the comparisons, as kernels take them."""
+        return self.omega, self.omega_step
+
+    @property
+    def dots(self) -> Array:
+        """The inner product of each pair of rows."""
+        if self._dots is None:
+            self._dots = self.device.empty(self.n_pairs)
+            self.device.run(
+                "pair_values", self.n_pairs, self.n_pairs, *self.pairs, *self.by_row, None, 1.0,
+                0.0, self._dots,
+            )  # fmt: skip
+        return self._dots
+
+    @property
+    def row_sizes(self) -> tuple[Array, Array, Array]:
+        """max_j |x_j| of each row, and its sums of squares and fourth powers relative to that."""
+        if self._row_sizes is None:
+            self._row_sizes = tuple(self.device.empty(self.n_rows) for _ in range(3))
+            ptr, _, val = self.by_row
+            self.device.run("row_sizes", self.n_rows, self.n_rows, ptr, val, *self._row_sizes)
+        return self._row_sizes
+
+    def dot_margins(self) -> Array:
+        """Return the margins of the dot product."""
+        out = self.device.empty(self.n)
+        self.device.run("pair_margins", self.n, self.n, self.side, self.dots, 1.0, 0.0, out)
+        return out
+
+    def column_sizes(self, features: np.ndarray) -> np.ndarray:
+        """Return how many rows have each feature; none has -1."""
+        return np.where(features < 0, 0, self.lengths[features])
+
+    def exact_search_cost(self) -> float:
+        """Return the number of multiplications of a search of all pairs of features."""
+        length = np.diff(self.device.download(self.by_row[0])).astype(np.float64)
+        a, b = map(self.device.download, self.pairs)
+        return 2.0 * float((length[a] * length[b]).sum())
+
+
+def _check_count(n: int, what: str, of: str) -> None:
+    """Raise ValueError for more things than 32 bits can number."""
+    if n > INDEX_LIMIT:
+        raise ValueError(
+            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: fit on fewer {of}."
+        )

@@ -1,0 +1,443 @@
+"""Blocks of rows and of comparisons in, shards out.
+
+Blocks stay where Dask has them. Comparisons are dealt out by anchors to shards that have few rows
+in common, and a shard takes the rows that it needs out of each block, so that no machine has all of
+X. All of it is a graph of tasks: what a worker loses Dask makes again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from operator import getitem
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from .. import checks
+from ..similarity import unit_rows
+from .problem import ClusterError, DaskLayout, Places, gather
+from .shard import Shard
+
+#: Rows of the client are cut into blocks of so many.
+LOCAL_ROWS = 1 << 14
+
+#: Comparisons per shard, and the fewest and the most shards. Their number is a power of two, so
+#: that 2, 4 or 8 workers have equally many.
+SHARD_SIZE, FEWEST_SHARDS, MOST_SHARDS = 1 << 20, 4, 256
+
+#: Pairs of compared rows, per anchor, that the shards are chosen by.
+PER_ANCHOR = 8
+
+#: What must be the same on the client and on all workers, as results depend on it.
+PACKAGES = ("python", "numpy", "numba", "hdsl")
+
+#: Comparisons, and their weights or None.
+Compared = tuple[np.ndarray, np.ndarray | None]
+
+
+# --- the cluster ---------------------------------------------------------------------------------
+
+
+def find_client(client: Any) -> Any:
+    """Return the client of a fit, given or the current one; it must be usable."""
+    try:
+        from distributed import get_client
+    except ImportError:
+        raise ImportError("hdsl.dask needs Dask: install hdsl[dask].") from None
+    if client is None:
+        try:
+            client = get_client()
+        except ValueError:
+            raise ValueError(
+                "There is no Dask client. Make one first, client = distributed.Client(...), or "
+                "pass it: hdsl.dask.HDSL(client=client)."
+            ) from None
+    if client.status != "running":
+        raise ClusterError(
+            f"The Dask client is {client.status}: make a new one, distributed.Client(...)."
+        )
+    if not client.nthreads():
+        raise ClusterError(
+            "The cluster has no workers: start some, or wait for them with "
+            "client.wait_for_workers(1, timeout=60)."
+        )
+    return client
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what results depend on."""
+    import platform
+    from importlib.metadata import version
+
+    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES[1:]}}
+
+
+def check_versions(client: Any) -> None:
+    """Raise ClusterError where a worker has another version of what results depend on."""
+    here = versions()
+    for address, there in client.run(versions).items():
+        for name, own in here.items():
+            if there[name] != own:
+                raise ClusterError(
+                    f"Worker {address} has {name} {there[name]}, the client has {own}: results "
+                    "would depend on where shards are. Use the same versions on all machines."
+                )
+
+
+def held(client: Any, value: Any) -> Any:
+    """Return an object of the client as a future that Dask can make again on any worker."""
+    import dask
+
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TB"}):
+        return client.submit(itself, value, pure=False)
+
+
+def itself(value: Any) -> Any:
+    """Return the value."""
+    return value
+
+
+# --- blocks --------------------------------------------------------------------------------------
+
+
+def is_in_blocks(data: Any) -> bool:
+    """Whether data are a Dask collection, a future, or a list of blocks."""
+    if isinstance(data, list | tuple):
+        return len(data) > 0 and all(
+            is_in_blocks(part) or getattr(part, "ndim", 0) == 2 for part in data
+        )
+    return hasattr(data, "__dask_graph__") or (hasattr(data, "key") and hasattr(data, "status"))
+
+
+def as_futures(client: Any, data: Any) -> list[Any]:
+    """Return blocks of rows as futures."""
+    if not is_in_blocks(data):
+        data = [data[k : k + LOCAL_ROWS] for k in range(0, data.shape[0], LOCAL_ROWS)]
+    elif hasattr(data, "to_delayed"):
+        parts = np.asarray(data.to_delayed(), dtype=object)
+        if parts.ndim == 2 and parts.shape[1] > 1:
+            raise ValueError(
+                f"The array has {parts.shape[1]} blocks of columns, but blocks must be of whole "
+                "rows: use rechunk({1: -1}), or build it from blocks of rows."
+            )
+        data = parts.ravel().tolist()
+    elif not isinstance(data, list | tuple):
+        data = [data]
+    return [as_future(client, block) for block in data]
+
+
+def as_future(client: Any, block: Any) -> Any:
+    """Return one block as a future."""
+    if hasattr(block, "__dask_graph__"):
+        return client.compute(block)
+    return block if hasattr(block, "key") else held(client, block)
+
+
+class Facts(NamedTuple):
+    """What the client knows of a block of rows."""
+
+    shape: tuple[int, int]
+    columns: np.ndarray
+    counts: np.ndarray  # values of each of these columns
+    largest: float
+    longest: int
+    squares: np.ndarray  # ‖x‖² of each row
+
+
+def check_block(block: Any, number: int) -> sp.csr_array:
+    """Return a block as a canonical CSR array of float64, checked as rows of one machine are."""
+    X = checks.as_rows(block, f"Block {number} of X")
+    return checks.canonical(sp.csr_array(X)).astype(np.float64, copy=False)
+
+
+def describe(block: sp.csr_array) -> Facts:
+    """Return what the client needs to know of a block."""
+    columns, counts = np.unique(block.indices, return_counts=True)
+    squares = np.asarray(block.multiply(block).sum(axis=1)).ravel()
+    largest, longest = np.abs(block.data).max(initial=0.0), np.diff(block.indptr).max(initial=0)
+    return Facts(block.shape, columns, counts, float(largest), int(longest), squares)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows in blocks on a cluster, checked.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    blocks : list of Future
+    facts : list of Facts
+    """
+
+    client: Any
+    blocks: list[Any]
+    facts: list[Facts]
+
+    @classmethod
+    def load(cls, client: Any, X: Any) -> Rows:
+        """Return rows as a user gives them; raise ValueError for what cannot be used."""
+        given = as_futures(client, X)
+        if not given:
+            raise ValueError("X has no blocks: at least one block of rows is needed.")
+        blocks = client.map(check_block, given, range(len(given)), pure=False)
+        rows = cls(client, blocks, gather(client, client.map(describe, blocks, pure=False)))
+        widths = {facts.shape[1] for facts in rows.facts}
+        if len(widths) > 1:
+            raise ValueError(f"Blocks of X have different numbers of features: {sorted(widths)}.")
+        n_rows, n_columns = rows.shape
+        columns, _ = rows.columns()
+        checks.check_live_features(len(columns), n_columns)
+        if n_rows >= checks.INDEX_LIMIT:
+            raise ValueError(f"X has {n_rows} rows, at most {checks.INDEX_LIMIT - 1} can be.")
+        checks.check_largest(rows.largest)
+        return rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns."""
+        return int(self.starts[-1]), self.facts[0].shape[1]
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Number of the first row of each block, and of all rows at the end."""
+        return np.cumsum([0, *(facts.shape[0] for facts in self.facts)])
+
+    @property
+    def largest(self) -> float:
+        """The largest absolute value."""
+        return max(facts.largest for facts in self.facts)
+
+    def columns(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the columns with values, rising, and how many values each has."""
+        together = np.concatenate([facts.columns for facts in self.facts])
+        columns, place = np.unique(together, return_inverse=True)
+        counts = np.bincount(place, np.concatenate([facts.counts for facts in self.facts]))
+        return columns.astype(np.int64), counts
+
+    def at_unit_length(self) -> Rows:
+        """Return the rows at unit length."""
+        blocks = self.client.map(unit_rows, self.blocks, pure=False)
+        facts = gather(self.client, self.client.map(describe, blocks, pure=False))
+        return replace(self, blocks=blocks, facts=facts)
+
+    def keep(self, rows: np.ndarray) -> Rows:
+        """Return some rows, by rising numbers."""
+        if len(rows) == self.shape[0]:
+            return self
+        cuts, starts = np.searchsorted(rows, self.starts), self.starts
+        own = [rows[a:b] - first for first, a, b in zip(starts, cuts, cuts[1:], strict=False)]
+        pairs = [(block, part) for block, part in zip(self.blocks, own, strict=True) if len(part)]
+        blocks = self.client.map(getitem, *zip(*pairs, strict=True), pure=False)
+        facts = gather(self.client, self.client.map(describe, blocks, pure=False))
+        return replace(self, blocks=blocks, facts=facts)
+
+    def fetch(self, rows: np.ndarray) -> sp.csr_array:
+        """Return some rows, by rising numbers, on the client."""
+        return sp.csr_array(sp.vstack(gather(self.client, self.keep(rows).blocks), format="csr"))
+
+
+# --- comparisons ---------------------------------------------------------------------------------
+
+
+def check_compared(block: Any, weights: Any, n_rows: int, width: int) -> Compared:
+    """Return a block of comparisons and its weights, checked as those of one machine are."""
+    check = checks.check_triplets if width == 3 else checks.check_quadruplets
+    return check(np.asarray(block), n_rows), weights
+
+
+def count_rows(block: Any) -> int:
+    """Return the number of rows of a block."""
+    return len(block)
+
+
+def compared_blocks(rows: Rows, given: Any, sample_weight: Any, width: int) -> list[Any]:
+    """Return futures of triplets or quadruplets in blocks, and their weights."""
+    client, kind = rows.client, "triplet" if width == 3 else "quadruplet"
+    blocks = as_futures(client, given)
+    counts = gather(client, client.map(count_rows, blocks, pure=False))
+    ends = np.cumsum(counts)
+    weights = checks.check_weights(sample_weight, int(ends[-1]), kind)
+    parts = [None] * len(blocks) if weights is None else np.split(weights, ends[:-1])
+    chosen = [k for k, n in enumerate(counts) if n]
+    if not chosen:
+        raise ValueError(f"{kind}s is empty: at least one {kind} is needed.")
+    return client.map(
+        check_compared, [blocks[k] for k in chosen], [parts[k] for k in chosen],
+        n_rows=rows.shape[0], width=width, pure=False,
+    )  # fmt: skip
+
+
+class Summary(NamedTuple):
+    """What the client knows of a block of comparisons."""
+
+    anchors: np.ndarray
+    counts: np.ndarray
+    weight: float
+    pairs: np.ndarray  # some pairs of an anchor and a row that it is compared with
+
+
+def summarise(block: Compared) -> Summary:
+    """Return what the client needs to know of a block of comparisons."""
+    compared, weights = block
+    anchors, counts = np.unique(compared[:, 0], return_counts=True)
+    pairs = np.column_stack(
+        [np.repeat(compared[:, 0], compared.shape[1] - 1), compared[:, 1:].ravel()]
+    )
+    pairs = pairs[:: max(1, len(pairs) // (PER_ANCHOR * len(anchors)))]
+    weight = float(len(compared)) if weights is None else float(weights.sum())
+    return Summary(anchors, counts, weight, pairs)
+
+
+def choose_shards(
+    anchors: np.ndarray, counts: np.ndarray, pairs: np.ndarray, n_rows: int
+) -> np.ndarray:
+    """Return the shard of each anchor: shards of like size with few rows in common.
+
+    They are parts of an order of the rows in which compared ones are near each other.
+
+    Parameters
+    ----------
+    anchors, counts : ndarray of shape (n_anchors,)
+        Rising rows that comparisons start from, and how many start from each.
+    pairs : ndarray of shape (n_pairs, 2)
+        Compared rows.
+    n_rows : int
+    """
+    wanted = 1 << (-(-int(counts.sum()) // SHARD_SIZE) - 1).bit_length()
+    wanted = min(max(wanted, FEWEST_SHARDS), MOST_SHARDS, len(anchors))
+    a, b = pairs.T.astype(np.int32)
+    links = np.ones(2 * len(a), dtype=np.int8), (np.append(a, b), np.append(b, a))
+    graph = sp.coo_array(links, shape=(n_rows, n_rows)).tocsr()
+    place = np.empty(n_rows, dtype=np.int64)
+    place[reverse_cuthill_mckee(graph, symmetric_mode=True)] = np.arange(n_rows)
+    order = np.argsort(place[anchors])
+    before = np.cumsum(counts[order]) - counts[order]
+    shards = np.empty(len(anchors), dtype=np.int64)
+    shards[order] = before * wanted // counts.sum()
+    return np.unique(shards, return_inverse=True)[1]  # an anchor may be larger than a shard
+
+
+def deal(block: Compared, shard_of: np.ndarray, n_shards: int) -> list[Compared]:
+    """Return the comparisons of a block by shards."""
+    compared, weights = block
+    shard = shard_of[compared[:, 0]]
+    order = np.argsort(shard, kind="stable")
+    cuts = np.searchsorted(shard[order], np.arange(1, n_shards))
+    parts = np.split(compared[order].astype(np.int32), cuts)
+    own = [None] * n_shards if weights is None else np.split(weights[order], cuts)
+    return [*zip(parts, own, strict=True)]
+
+
+class Gathered(NamedTuple):
+    """The comparisons of a shard, sorted by anchor, in the shard's own row numbers."""
+
+    compared: np.ndarray
+    weights: np.ndarray | None
+    rows: np.ndarray  # the numbers of these rows in X, rising
+
+
+def join(*parts: Compared) -> Gathered:
+    """Return the comparisons of a shard."""
+    compared = np.concatenate([part for part, _ in parts])
+    order = np.argsort(compared[:, 0], kind="stable")
+    weights = [own for _, own in parts if own is not None]
+    rows, numbers = np.unique(compared[order], return_inverse=True)
+    own = np.concatenate(weights)[order] if weights else None
+    return Gathered(numbers.reshape(compared.shape), own, rows)
+
+
+def rows_of(gathered: Gathered) -> np.ndarray:
+    """Return the rows that a shard needs."""
+    return gathered.rows
+
+
+def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array:
+    """Return those rows that are in a block; `first` is the number of its first row."""
+    begin, end = np.searchsorted(rows, [first, first + block.shape[0]])
+    return sp.csr_array(block)[rows[begin:end] - first]
+
+
+def make_shard(
+    of: Gathered, columns: tuple[np.ndarray, np.ndarray], total_weight: float, *parts: sp.csr_array
+) -> Shard:
+    """Return a shard, its rows in the numbers of the features, laid out."""
+    X, n_features = sp.csr_array(sp.vstack(parts, format="csr")), len(columns[0])
+    together = np.concatenate(columns)
+    order = np.argsort(together)
+    numbers = order[np.searchsorted(together, X.indices, sorter=order)]
+    X = sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(together)))
+    X.sort_indices()
+    shard = Shard(X, of.compared, of.weights, total_weight, n_features)
+    shard.layout()
+    return shard
+
+
+def number_columns(
+    rows: Rows, also: np.ndarray | None, min_rows: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the columns that are features, the fullest first, and those that only count in ⟨x, y⟩.
+
+    Features have values in `min_rows` rows at least, or are listed in `also`.
+    """
+    columns, counts = rows.columns()
+    columns = columns[np.argsort(-counts, kind="stable")]
+    n_full = int((counts >= min_rows).sum())
+    features, rare = columns[:n_full], columns[n_full:]
+    if also is not None:
+        features = np.concatenate([features, np.setdiff1d(also, features)])
+        rare = np.setdiff1d(rare, also)
+    if len(features) < 2:
+        raise ValueError(
+            "At least 2 features with a non-zero value are needed, as an atom pairs two. The "
+            f"{rows.shape[0]} rows to learn from have {len(features)}: give more rows."
+        )
+    return features, rare
+
+
+def build(
+    rows: Rows, compared: Sequence[Any], also: np.ndarray | None = None, min_rows: int = 1
+) -> DaskLayout:
+    """Return the layout of rows and comparisons.
+
+    Parameters
+    ----------
+    rows : Rows
+    compared : list of Future
+        Blocks of comparisons and their weights.
+    also : ndarray, default=None
+        Columns that are features although they may be rare or empty.
+    min_rows : int, default=1
+        Rows that a feature must have a value in.
+    """
+    client, n_rows = rows.client, rows.shape[0]
+    features, rare = number_columns(rows, also, min_rows)
+    told = gather(client, client.map(summarise, compared, pure=False))
+    anchors, place = np.unique(np.concatenate([part.anchors for part in told]), return_inverse=True)
+    counts = np.bincount(place, np.concatenate([part.counts for part in told])).astype(np.int64)
+    pairs = np.concatenate([part.pairs for part in told])
+    places = Places(counts, choose_shards(anchors, counts, pairs, n_rows))
+    shard_of = np.full(n_rows, -1, dtype=np.int32)
+    shard_of[anchors] = places.shards
+    n, total_weight = places.n_shards, float(sum(part.weight for part in told))
+    dealt = client.map(deal, compared, shard_of=held(client, shard_of), n_shards=n, pure=False)
+    frame, threads = held(client, (features, rare)), client.nthreads()
+    homes = [address for address in sorted(threads) for _ in range(threads[address])]
+    shards = []
+    for k in range(n):
+        parts = client.map(getitem, dealt, [k] * len(dealt), pure=False)
+        own = client.submit(join, *parts, pure=False)
+        needed = client.submit(rows_of, own, pure=False)
+        starts = rows.starts[:-1].tolist()
+        taken = client.map(take_rows, rows.blocks, [needed] * len(starts), starts, pure=False)
+        home = homes[k * len(homes) // n]
+        shards.append(
+            client.submit(
+                make_shard, own, frame, total_weight, *taken, workers=[home],
+                allow_other_workers=True, pure=False,
+            )
+        )  # fmt: skip
+    squares = sum(float(facts.squares.sum()) for facts in rows.facts)
+    return DaskLayout(client, shards, features, places, squares / n_rows)

@@ -1,0 +1,334 @@
+"""Errors with their uncertainty: an interval for one, and a test for the difference of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from .. import checks
+from ..neighbors import SimilarityKNeighborsClassifier
+from ..similarity import Rewriter
+
+#: A difference is more than chance if its p-value is at most this.
+LEVEL = 0.05
+
+
+# --- one error, two errors -----------------------------------------------------------------------
+
+
+def wilson_interval(n_wrong: float, n: float, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the Wilson interval of a share: where the true share lies with this confidence.
+
+    It is inside [0, 1], and sensible for few rows and for 0 errors.
+
+    Parameters
+    ----------
+    n_wrong : float
+        From 0 to n; a tie may count one half.
+    n : float
+        Number of independent trials, > 0.
+    confidence : float, default=0.95
+
+    Returns
+    -------
+    low, high : float
+
+    Examples
+    --------
+    >>> low, high = wilson_interval(0, 20)
+    >>> round(low, 3), round(high, 3)
+    (0.0, 0.161)
+    """
+    checks.check_number("wilson_interval", "n", n, low=0, strict=True)
+    checks.check_number("wilson_interval", "n_wrong", n_wrong, low=0)
+    checks.check_number("wilson_interval", "confidence", confidence, low=0, strict=True, high=1)
+    if n_wrong > n:
+        raise ValueError(f"n_wrong must be at most n. Got {n_wrong:g} of {n:g}.")
+    share, z2 = n_wrong / n, float(stats.norm.ppf(0.5 + confidence / 2)) ** 2
+    center = share + z2 / (2 * n)
+    half = np.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n**2)))
+    low, high = (center - half) / (1 + z2 / n), (center + half) / (1 + z2 / n)
+    return float(max(low, 0.0)) if n_wrong else 0.0, float(min(high, 1.0)) if n_wrong < n else 1.0
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """The errors that only one of two methods makes, and how likely chance explains them.
+
+    Parameters
+    ----------
+    only_a : int
+        Trials that only A gets wrong.
+    only_b : int
+        Trials that only B gets wrong.
+    p_value : float
+        Two-sided and exact.
+    """
+
+    only_a: int
+    only_b: int
+    p_value: float
+
+    @property
+    def is_more_than_chance(self) -> bool:
+        """Whether the p-value is at most 0.05."""
+        return self.p_value <= LEVEL
+
+    @property
+    def chance(self) -> str:
+        """Whether the difference is more than chance, in words."""
+        p = f"p = {self.p_value:.2g}" if self.p_value >= 0.001 else "p < 0.001"
+        more = "more" if self.is_more_than_chance else "not more"
+        return f"the difference is {more} than chance ({p})"
+
+    def sentence(self, a: str = "A", b: str = "B") -> str:
+        """Return the result in words, without a full stop."""
+        if self.only_a == self.only_b == 0:
+            return f"{b} makes the same errors as {a}"
+        errors = "error" if self.only_b == 1 else "errors"
+        return (
+            f"{b} makes {self.only_b} {errors} that {a} does not and avoids {self.only_a}: "
+            f"{self.chance}"
+        )
+
+    def __str__(self) -> str:
+        return self.sentence()
+
+
+def mcnemar(wrong_a: Any, wrong_b: Any) -> McNemar:
+    """Return McNemar's exact test of whether two methods make equally many errors.
+
+    Only trials that one of them gets wrong and the other right say something. By chance each
+    would be an error of A or of B with probability 1/2.
+
+    Parameters
+    ----------
+    wrong_a, wrong_b : array-like of shape (n_trials,)
+        Whether A and B are wrong, trial by trial. Numbers count too, such as 0.5 for a tie: then
+        the larger one is the error (sign test).
+
+    Returns
+    -------
+    McNemar
+
+    Examples
+    --------
+    >>> print(mcnemar([1] * 31 + [0] * 12, [0] * 31 + [1] * 12))
+    B makes 12 errors that A does not and avoids 31: the difference is more than chance (p = 0.0054)
+    """
+    a, b = (np.asarray(wrong, dtype=np.float64) for wrong in (wrong_a, wrong_b))
+    if a.ndim != 1 or a.shape != b.shape:
+        raise ValueError(
+            "wrong_a and wrong_b must be two vectors about the same trials. Got shapes "
+            f"{a.shape} and {b.shape}."
+        )
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise ValueError("wrong_a and wrong_b must be finite: a NaN is neither right nor wrong.")
+    only_a, only_b = int((a > b).sum()), int((b > a).sum())
+    n = only_a + only_b
+    p_value = float(stats.binomtest(only_a, n).pvalue) if n else 1.0
+    return McNemar(only_a, only_b, p_value)
+
+
+@dataclass(frozen=True)
+class ErrorRate:
+    """A share of errors with its interval.
+
+    Parameters
+    ----------
+    n_wrong : float
+        A tie counts one half.
+    n : int
+    interval : tuple of float
+        Lower and upper limit of the share.
+    """
+
+    n_wrong: float
+    n: int
+    interval: tuple[float, float]
+
+    @property
+    def share(self) -> float:
+        """The share of errors."""
+        return self.n_wrong / self.n
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f"{100 * self.share:.1f} % ({100 * low:.1f} to {100 * high:.1f} %), "
+            f"{round(self.n_wrong, 1):g} of {self.n}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as plain values."""
+        return {"n_wrong": self.n_wrong, "error": self.share, "interval": list(self.interval)}
+
+
+@dataclass(frozen=True)
+class ErrorComparison:
+    """Errors of the cosine and of a learned similarity on the same trials, and what they show.
+
+    Parameters
+    ----------
+    before, after : ErrorRate
+        Of the plain cosine and of the learned similarity.
+    test : McNemar
+        A is the cosine and B the learned similarity.
+    confidence : float
+        Of the intervals.
+    supervision : {"labels", "judgements"}
+        What the errors are counted against.
+    """
+
+    before: ErrorRate
+    after: ErrorRate
+    test: McNemar
+    confidence: float = 0.95
+    supervision: str = "labels"
+
+    @classmethod
+    def from_trials(
+        cls,
+        before: np.ndarray,
+        after: np.ndarray,
+        *,
+        sample_weight: np.ndarray | None = None,
+        confidence: float = 0.95,
+        supervision: str = "labels",
+    ) -> ErrorComparison:
+        """Return the comparison of two vectors of errors, one number from 0 to 1 per trial.
+
+        Weights count in the errors and their intervals. The test counts trials of weight > 0.
+        """
+        used = slice(None) if sample_weight is None else sample_weight > 0
+        return cls(
+            _rate(before, sample_weight, confidence),
+            _rate(after, sample_weight, confidence),
+            mcnemar(before[used], after[used]),
+            confidence,
+            supervision,
+        )
+
+    @property
+    def verdict(self) -> str:
+        """Either "better", "worse" or "no difference", which is one that chance may explain."""
+        if not self.test.is_more_than_chance:
+            return "no difference"
+        return "better" if self.test.only_b < self.test.only_a else "worse"
+
+    @property
+    def sentence(self) -> str:
+        """What the errors show, and what to do if nothing was gained."""
+        said = self.test.sentence("the cosine", "the learned similarity")
+        return f"{said[0].upper()}{said[1:]}.{self._advice()}"
+
+    def _advice(self) -> str:
+        if self.verdict == "better":
+            return ""
+        if self.verdict == "no difference" and self.test.only_b < self.test.only_a:
+            return (
+                f" A gain is not shown: give more {self.supervision}, measure on more, or use the "
+                "cosine."
+            )
+        said = " It is worse, and nothing" if self.verdict == "worse" else " Nothing"
+        return f"{said} was gained: use the cosine, or give more {self.supervision}."
+
+    def __str__(self) -> str:
+        return f"cosine   {self.before}\nlearned  {self.after}\n{self.sentence}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as plain values, for JSON."""
+        return {
+            "n": self.before.n,
+            "confidence": self.confidence,
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+            "n_only_before_wrong": self.test.only_a,
+            "n_only_after_wrong": self.test.only_b,
+            "p_value": self.test.p_value,
+            "verdict": self.verdict,
+            "sentence": self.sentence,
+        }
+
+
+def _rate(wrong: np.ndarray, weights: np.ndarray | None, confidence: float) -> ErrorRate:
+    """Return the share of errors; weights that differ make the interval wider."""
+    n = len(wrong)
+    if weights is None:
+        n_wrong = wrong.sum().item()
+        return ErrorRate(n_wrong, n, wilson_interval(n_wrong, n, confidence))
+    share = min(float(np.average(wrong, weights=weights)), 1.0)
+    n_independent = float(weights.sum() ** 2 / np.square(weights).sum())  # Kish's effective size
+    interval = wilson_interval(share * n_independent, n_independent, confidence)
+    return ErrorRate(share * n, n, interval)
+
+
+# --- nearest neighbors ---------------------------------------------------------------------------
+
+
+def compare_errors(
+    model: Rewriter,
+    X: Any,
+    y: Any,
+    X_test: Any = None,
+    y_test: Any = None,
+    *,
+    n_neighbors: int = 3,
+    cosine: bool = False,
+    n_jobs: int | None = None,
+) -> ErrorComparison:
+    """Return the errors of nearest neighbors by plain cosine and as learned, and a verdict.
+
+    Parameters
+    ----------
+    model : HDSL, Similarity
+        Fitted, or another object with ``rewrite(X)``.
+    X, X_test : array-like or sparse matrix of shape (n_rows, n_features), (n_test, n_features)
+        Neighbors of test rows are rows of X. Without test rows, each row of X is tested with the
+        other rows as its neighbors. Rows that the model learned from say little about new rows.
+    y, y_test : array-like of shape (n_rows,), (n_test,)
+        A test row whose label is not in `y` counts as wrong.
+    n_neighbors : int, default=3
+    cosine : bool, default=False
+        Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
+    n_jobs : int or None, default=None
+        Threads. The result does not depend on their number.
+
+    Returns
+    -------
+    ErrorComparison
+
+    Examples
+    --------
+    >>> from hdsl.similarity import Similarity
+    >>> atom = np.array([[0, 1, -1]]), np.array([1.0])
+    >>> learned = Similarity(*atom, scale=1.0, prior=0.0, n_features=3)
+    >>> X, y = np.array([[1.0, 0, 3], [0, 1, 1]]), ["a", "b"]
+    >>> X_test, y_test = [[3.0, 2, 3], [2, 3, 9], [2, 3, 1]], ["a", "b", "b"]
+    >>> found = compare_errors(learned, X, y, X_test, y_test, n_neighbors=1)
+    >>> print(found.before, found.after, sep=chr(10))
+    33.3 % (6.1 to 79.2 %), 1 of 3
+    0.0 % (0.0 to 56.1 %), 0 of 3
+    >>> found.verdict
+    'no difference'
+    """
+    if (X_test is None) != (y_test is None):
+        raise ValueError("X_test and y_test go together: pass both or none.")
+    truth = np.asarray(y if y_test is None else y_test)
+    n_test = np.shape(X if X_test is None else X_test)[0]
+    if truth.shape != (n_test,):
+        raise ValueError(
+            f"There are labels of shape {truth.shape} for {n_test} test rows: one label per row is "
+            "expected."
+        )
+
+    def wrong(similarity: Rewriter | None, cosine: bool) -> np.ndarray:
+        knn = SimilarityKNeighborsClassifier(
+            n_neighbors, similarity=similarity, cosine=cosine, n_jobs=n_jobs
+        )
+        return np.asarray(knn.fit(X, y).predict(X_test) != truth)
+
+    return ErrorComparison.from_trials(wrong(None, True), wrong(model, cosine))

@@ -1,0 +1,115 @@
+"""The page of a model, from its template, styles, script and content, and its file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import os
+import re
+from importlib.metadata import version
+from importlib.resources import files
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from .. import checks
+from ..files.atomic import atomic_write, check_can_write
+from . import content
+
+#: Parts of the script in their order; they share one scope.
+SCRIPT = ("data", "elements", "result", "charts", "pairs", "neighbors", "main")
+
+#: What error messages call the file.
+WHAT = "the report"
+
+
+def page(
+    model: Any,
+    X: Any = None,
+    y: Any = None,
+    *,
+    X_test: Any = None,
+    y_test: Any = None,
+    texts: Any = None,
+    feature_names: Any = None,
+    title: str | None = None,
+    max_items: int = 200,
+    errors: dict[str, Any] | None = None,
+    more: content.More | None = None,
+) -> str:
+    """Return the page of a fitted model as HTML; the parameters are those of ``HDSL.report``.
+
+    `errors`, as `measure_errors` returns them, are shown if there are no test rows. They may have
+    "classifier", the error of a classifier on the same rows with its name, and "known_items", what
+    a search by half of a row finds, before and after. `more` is what else a caller knows.
+
+    Examples
+    --------
+    >>> from hdsl import HDSL
+    >>> model = HDSL(scale=1.0, prior=0.0).fit([[1, 0], [0, 1]], triplets=[[0, 0, 1]])
+    >>> page(model, title="Cats & dogs").partition("<title>")[2][:15]
+    'Cats &amp; dogs'
+    """
+    checks.check_number("report", "max_items", max_items, low=0, integer=True)
+    check_is_fitted(model, "atoms_")
+    rows = content.check_rows(model, X, y, texts)
+    if X_test is not None or y_test is not None:
+        errors = content.held_out_errors(model, rows, X_test, y_test)
+    return _fill(
+        {
+            "title": str(title) if title is not None else "What was learned",
+            "version": version("hdsl"),
+            "parameters": content.parameters(model),
+            "errors": errors,
+            **content.model_parts(model, rows, feature_names, max_items, more or content.More()),
+        }
+    )
+
+
+def _fill(parts: dict[str, Any]) -> str:
+    """Return the filled template; its policy allows styles and script by their hashes alone."""
+    folder = files(__package__)
+    source = {name: (folder / f"page.{name}").read_text("utf-8") for name in ("html", "css")}
+    parts_of_script = ((folder / "script" / f"{name}.js").read_text("utf-8") for name in SCRIPT)
+    source["js"] = '"use strict";\n(() => {\n' + "\n".join(parts_of_script) + "})();\n"
+    style, script = (
+        base64.b64encode(hashlib.sha256(source[name].encode()).digest()).decode()
+        for name in ("css", "js")
+    )
+    slots = {
+        "policy": f"default-src 'none'; style-src 'sha256-{style}'; script-src 'sha256-{script}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'",
+        "title": html.escape(parts["title"]),
+        "css": source["css"],
+        "data": _json(parts),
+        "js": source["js"],
+    }
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: slots[match[1]], source["html"])
+
+
+def _json(value: Any) -> str:
+    """Return JSON that is safe inside a script element, whatever the strings are."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
+
+
+def check_path(path: str | os.PathLike[str]) -> None:
+    """Raise OSError if no page can be written to `path`: to be called before the page is made."""
+    check_can_write(path, WHAT)
+
+
+def write(path: str | os.PathLike[str], text: str) -> None:
+    """Write a page to a file, completely or not at all: an error leaves the old file unchanged.
+
+    Parameters
+    ----------
+    path : str or path-like
+    text : str
+        As `page` returns it.
+    """
+    with atomic_write(path, WHAT) as file:
+        file.write(text.encode("utf-8", "replace"))  # half a surrogate pair becomes "?"

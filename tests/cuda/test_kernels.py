@@ -1,0 +1,172 @@
+"""Kernels of the GPU against plain NumPy, in the emulator and on a card where there is one."""
+
+import ctypes
+import importlib.util
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+from devices import DEVICES
+from hdsl.cuda import on_card, runtime, segments
+from hdsl.cuda.layout import CUDALayout
+from hdsl.cuda.segments import Segments
+from strategies import matrices, random_arrays
+
+every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+fewer = settings(max_examples=settings().max_examples // 3)
+
+pytestmark = pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, and no card")
+
+
+@every_device
+@fewer
+@given(
+    X=matrices(max_features=9),
+    width=st.integers(1, 8),
+    block=st.sampled_from([1, 3, 1000]),
+    limit=st.sampled_from([1, 2, 64]),
+    absolute=st.booleans(),
+)
+def test_segmented_sums(device, X, width, block, limit, absolute):
+    """Whatever is cut, and wherever, the sums are those of a matrix product."""
+    matrix = sp.csr_array(X)
+    n, n_source = X.shape
+    source = np.random.default_rng(0).standard_normal((n_source, width))
+    lanes = next(lane for lane in (1, 2, 4, 8) if lane >= width)
+    padded = np.zeros((n_source, lanes))
+    padded[:, :width] = source
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "SHORTEST", limit)
+        patch.setattr(segments, "LONGEST", limit)
+        idx = device.upload(matrix.indices.astype(np.int32))
+        ptr, val = matrix.indptr.astype(np.int64), device.upload(matrix.data)
+        cut = Segments(device, ptr, idx, val, n_source, block)
+    out, slots = device.empty(n * lanes), device.empty(max(1, cut.n_slots * lanes))
+    query = device.upload(np.array([width, *range(8)]))
+    cut.sum(query, device.upload(padded.ravel()), slots, out, absolute=absolute)
+    expected = (np.abs(X) if absolute else X) @ source
+    found = device.download(out).reshape(n, lanes)[:, :width]
+    assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
+@every_device
+@fewer
+@given(
+    values=st.lists(st.sampled_from([0.0, 1.0, -1.0, 2.5, 3.0]), min_size=1, max_size=40),
+    repeats=st.sampled_from([1, 150]),
+    count=st.integers(1, 8),
+)
+def test_largest_places(device, values, repeats, count):
+    """The kernel's, of a few; those of a sort, of any number."""
+    x = np.tile(np.array(values), repeats)
+    tiles = -(-len(x) // 2048)
+    room = device.empty(8 * tiles), device.empty(8 * tiles, np.int64), device.zeros(1, np.uint32)
+    out, given_x = device.empty(8, np.int64), device.upload(x)
+    device.run("largest_places", len(x), len(x), count, given_x, *room, out, per_block=2048)
+    expected = np.argsort(-x, kind="stable")
+    assert_array_equal(device.download(out)[: min(count, len(x))], expected[:count])
+    assert_array_equal(device.largest(given_x, 3 * count), expected[: 3 * count])
+
+
+@every_device
+@pytest.mark.parametrize("width", [3, 4])
+def test_the_layout_is_that_of_numpy(device, monkeypatch, width):
+    """Features, rows, pairs, links, products and terms, for a row with itself and empty columns."""
+    monkeypatch.setattr(on_card, "ROW_BLOCK", 4)
+    X, T = random_arrays(3, n=20, d=15, T=60, density=0.4)
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.zeros(20), X[:, rng.permutation(15)]])
+    compared = np.column_stack([T, rng.integers(20, size=60)])[:, :width]
+    compared[0, 1] = compared[0, 0]
+    weights = rng.random(60)
+    layout = CUDALayout(sp.csr_array(X), compared, weights, device=device, columns=np.array([0, 3]))
+    card, down = layout.card, device.download
+    order = np.argsort(compared[:, 0], kind="stable")
+    length = np.count_nonzero(X, axis=0)
+    assert_array_equal(layout.features, [*np.argsort(-length, kind="stable")[:15], 0])
+    dense = X[:, layout.features]
+    for arrays, expected in ((card.by_row, dense), (card.by_column, dense.T)):
+        ptr, idx, val = map(down, arrays)
+        of = sp.csr_array(expected)
+        of.sort_indices()
+        assert_array_equal(ptr, of.indptr)
+        assert_array_equal(idx, of.indices)
+        assert_array_equal(val, of.data)
+    rows = [down(part) for part in card.rows_of if part is not None]
+    assert_array_equal(np.column_stack(rows), compared[order])
+    assert_allclose(down(card.omega), (weights / weights.sum())[order], rtol=1e-15)
+    a, b, *others = rows
+    c, d = others if width == 4 else (a, *others)
+    sides = np.sort([[a, b], [c, d]], axis=1)
+    listed = sorted({*map(tuple, sides[0].T.tolist()), *map(tuple, sides[1].T.tolist())})
+    assert list(zip(*(down(part).tolist() for part in card.pairs), strict=True)) == listed
+    number = {pair: s for s, pair in enumerate(listed)}
+    side = [[number[tuple(pair)] for pair in one.T.tolist()] for one in sides]
+    assert_array_equal(down(card.side).reshape(-1, 2).T, side)
+    ptr, term = down(card.term_ptr), down(card.term)
+    for s in range(len(listed)):
+        both = sorted([2 * t + k for k in range(2) for t in range(60) if side[k][t] == s])
+        assert term[ptr[s] : ptr[s + 1]].tolist() == [~(q // 2) if q % 2 else q // 2 for q in both]
+    ptr, neighbor, pair = down(card.links.ptr), down(card.links.idx), down(card.link_pair)
+    for row in range(20):
+        ends = [(s, k) for s, of in enumerate(listed) for k in range(2) if of[k] == row]
+        at = slice(ptr[row], ptr[row + 1])
+        assert pair[at].tolist() == [s for s, _ in ends]
+        assert neighbor[at].tolist() == [listed[s][1 - k] for s, k in ends]
+    low, high = np.array(listed).T
+    products = sp.csc_array(dense[low] * dense[high])
+    products.sort_indices()
+    assert_array_equal(down(card.products.ptr), products.indptr)
+    assert_array_equal(down(card.products.idx), products.indices)
+    assert_array_equal(down(card.products.val), products.data)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_every_kernel_is_compiled_for_the_cards_we_know(arch, tmp_path):
+    """By NVRTC, as on a user's machine, or by nvcc; without a card."""
+    names = compiled_names(runtime.source(), arch, tmp_path)
+    assert all(name.encode() in names for name in runtime.kernel_names())
+
+
+def compiled_names(source, arch, folder):
+    """Return compiled code, which has the names of its kernels in it."""
+    nvrtc = nvrtc_library()
+    if nvrtc is None and shutil.which("nvcc") is None:
+        pytest.skip("neither NVRTC (package nvidia-cuda-nvrtc) nor nvcc is installed")
+    if nvrtc is None:
+        code, out = folder / "kernels.cu", folder / "kernels.cubin"
+        code.write_text(source, encoding="utf-8")
+        options = ["-std=c++17", "-fmad=false", f"-arch={arch}", "-cubin"]
+        subprocess.run(["nvcc", *options, code, "-o", out], check=True)
+        return out.read_bytes()
+    program = ctypes.c_void_p()
+    options = [*(option.encode() for option in runtime.COMPILER_OPTIONS), f"-arch={arch}".encode()]
+    given_options = (ctypes.c_char_p * len(options))(*options)
+    text = source.encode()
+    assert nvrtc.nvrtcCreateProgram(ctypes.byref(program), text, b"kernels.cu", 0, None, None) == 0
+    status = nvrtc.nvrtcCompileProgram(program, len(options), given_options)
+    size = ctypes.c_size_t()
+    nvrtc.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetProgramLog(program, log)
+    assert status == 0, log.value.decode()
+    nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+    cubin = ctypes.create_string_buffer(size.value)
+    nvrtc.nvrtcGetCUBIN(program, cubin)
+    return cubin.raw
+
+
+def nvrtc_library():
+    """Return NVRTC of NVIDIA's package where it is installed, else None."""
+    spec = importlib.util.find_spec("nvidia")
+    for folder in spec.submodule_search_locations if spec else ():
+        for path in sorted(Path(folder).glob("**/libnvrtc.so.*")):
+            return ctypes.CDLL(str(path))
+    return None

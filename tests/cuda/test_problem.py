@@ -1,0 +1,316 @@
+"""The problem on a GPU: dense answers, the CPU's path, the same bits, nothing left half done.
+
+Kernels run in the emulator, and on a card where there is one.
+"""
+
+import tracemalloc
+from functools import partial
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import reference
+from devices import DEVICES
+from emulator.device import Emulator
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.cuda import atoms as many
+from hdsl.cuda import on_card, segments, terms
+from hdsl.cuda.layout import CUDALayout
+from hdsl.cuda.memory import estimate, for_corrections
+from hdsl.solver import losses
+from hdsl.solver.atoms import Atom
+from hdsl.solver.loop import Options, frank_wolfe
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.protocols import Base, Correction, Move, Problem
+from hdsl.solver.steps import RULES
+from pairwise import pairwise
+from runs import assert_same_path, assert_same_run, run_in_parts
+from strategies import LOSSES, atoms, comparisons, make_twin, models, random_arrays, twins
+
+ONE = Workers(1)
+every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
+emulated = pytest.mark.skipif("emulator" not in DEVICES, reason="no C++ compiler for the emulator")
+fewer = settings(max_examples=settings().max_examples // 3)
+
+pytestmark = pytest.mark.skipif(not DEVICES, reason="no C++ compiler for the emulator, and no card")
+
+
+def on(device):
+    return partial(CUDALayout, device=device)
+
+
+@pytest.fixture
+def short_chunks(monkeypatch):
+    """Cut even small problems into chunks, and these into blocks."""
+    monkeypatch.setattr(segments, "SHORTEST", 2)
+    monkeypatch.setattr(segments, "LONGEST", 2)
+    monkeypatch.setattr(on_card, "ROW_BLOCK", 4)
+    monkeypatch.setattr(on_card, "PAIR_BLOCK", 8)
+
+
+# --- dense answers -------------------------------------------------------------------------------
+
+
+def cut_atoms(patch, data):
+    """Cut atoms, pairs and samples into blocks of random sizes."""
+    for name in ("ENTRIES_LIMIT", "SAMPLE_LIMIT", "PARTS_LIMIT", "SHORTEST"):
+        patch.setattr(many, name, data.draw(st.sampled_from([2, 9, 1000]), name))
+
+
+@every_device
+@fewer
+@given(data=st.data())
+def test_many_atoms_at_once_are_the_dense_ones(device, data):
+    """Margins, directions, scores and second derivatives, however they are cut."""
+    twin = data.draw(twins(LOSSES, layout=on(device), compared=comparisons))
+    ours, dense = twin.ours, twin.dense
+    some, change = data.draw(models(dense.d))
+    with pytest.MonkeyPatch.context() as patch:
+        cut_atoms(patch, data)
+        margins = ours.margins(some, change)
+        m = np.asarray(margins)
+        direction = np.asarray(ours.direction(margins, Correction("", None, None, 1, some, change)))
+        gradient = ours.gradient(margins)
+        scores, entries = gradient.scores(some), gradient.entries(some)
+        found = ours.curvature(margins, some)
+    V, size = reference.atom_margins(dense, some), dense.scale * np.abs(twin.X).max() ** 2
+    assert_allclose(m, dense.margins(some, change), rtol=0, atol=1e-12 * (1 + 8 * size))
+    assert_allclose(direction, V @ change, rtol=0, atol=1e-12 * (1 + 8 * size))
+    C = -dense.gradient(m)
+    tolerance = 1e-12 * max(dense.score_size(m), 1e-290)
+    assert_allclose(scores, dense.scores(m, some), rtol=0, atol=tolerance)
+    i, j, _ = some.T
+    assert_allclose(entries, (C + C.T)[i, j], rtol=0, atol=tolerance / dense.scale)
+    bend = dense.omega * losses.get(dense.loss).curvature(m)
+    assert_allclose(found, V.T @ (bend[:, None] * V), rtol=0, atol=1e-11 + 1e-12 * (8 * size) ** 2)
+    assert_array_equal(found, found.T)
+
+
+@every_device
+@fewer
+@given(data=st.data())
+def test_the_line_search_is_the_hosts(device, data):
+    """On the card it takes the steps of ``solver.line_search`` on the same slopes."""
+    twin = data.draw(twins(LOSSES, layout=on(device), compared=comparisons))
+    ours, (some, weights) = twin.ours, data.draw(models(twin.dense.d))
+    margins = ours.margins(some, weights)
+    atom, limit = Atom(*data.draw(atoms(twin.dense.d))), data.draw(st.sampled_from([0.1, 1.0]))
+    for move in (
+        Move("forward", atom, None, limit),
+        Move("away", None, atom, limit),
+        Correction("correct", None, None, limit, some, -weights),
+    ):
+        found, expected = ours.step(margins, move), Problem.step(ours, margins, move)
+        if found is None or expected is None:  # rounding may hide a slope that is all but 0
+            value = ours.value(margins)
+            for step in filter(None, (found, expected)):
+                assert step.value == pytest.approx(value, rel=1e-9, abs=1e-12)
+        else:
+            assert found.value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
+
+
+@every_device
+def test_a_base_is_an_offset_also_on_columns_that_are_empty(device):
+    X, T = random_arrays(5, n=20, d=15, T=60, density=0.4)
+    wide = sp.csr_array(np.column_stack([np.zeros(20), X]))
+    layout = CUDALayout(wide, T, device=device)
+    loss, factors = losses.get("logistic"), np.array([0.5, 0.25])
+    base = Base(np.array([[0, 3, 1], [2, 5, -1]]), factors)
+    plain, ours = layout.problem(loss, 2.0, 0.3), layout.problem(loss, 2.0, 0.3, base)
+    some, weights = np.array([[0, 1, 1]]), np.ones(1)
+    found = np.asarray(ours.margins(some, weights)) - np.asarray(plain.margins(some, weights))
+    u = np.column_stack([wide.toarray()[:, 3], wide.toarray()[:, 2] - wide.toarray()[:, 5]])
+    a, b, c = T[np.argsort(T[:, 0], kind="stable")].T
+    expected = (u[a] * (u[b] - u[c])) @ factors
+    assert_allclose(found, expected, atol=1e-13)
+    assert_allclose(np.asarray(ours.margins(np.empty((0, 3), int), np.empty(0))),
+                    np.asarray(plain.margins(np.empty((0, 3), int), np.empty(0))) + expected,
+                    atol=1e-13)  # fmt: skip
+
+
+@every_device
+@pytest.mark.parametrize("width", [3, 4])
+@pytest.mark.parametrize("sample", [100_000, 7])
+def test_statistics_are_the_cpus(device, monkeypatch, width, sample):
+    X, T = random_arrays(5, n=20, d=15, T=60, density=0.4)
+    rng = np.random.default_rng(0)
+    T = np.column_stack([T, rng.integers(20, size=60)])[:, :width]
+    for name in ("hdsl.cpu.layout", "hdsl.cuda.layout"):
+        monkeypatch.setattr(f"{name}.STATISTICS_SAMPLE", sample)
+    for weights in (None, rng.random(60), np.eye(60)[59]):
+        found = CUDALayout(sp.csr_array(X), T, weights, device=device).statistics()
+        expected = CPULayout(sp.csr_array(X), T, weights, workers=ONE).statistics()
+        assert_allclose(found, expected, rtol=1e-12)
+
+
+@every_device
+def test_second_derivatives_of_many_atoms_rest_on_the_cpus_sample(device, monkeypatch):
+    X, T = random_arrays(3, n=25, d=27, T=120, density=0.3)
+    given_twin = X, T, "logistic", 5.0, 0.0, np.random.default_rng(1).random(120)
+    i, j = np.triu_indices(27, 1)
+    every = np.concatenate([np.column_stack([i, j, np.full(len(i), s)]) for s in (1, -1)])
+    for work in (1 << 24, 200):
+        for name in ("hdsl.cpu.problem", "hdsl.cuda.atoms"):
+            monkeypatch.setattr(f"{name}.CURVATURE_WORK", work)
+            monkeypatch.setattr(f"{name}.PER_ATOM", 1e-9 if work == 200 else 16)
+        ours, cpu = (make_twin(*given_twin, layout=of).ours for of in (on(device), cpus()))
+        margins = ours.margins(every[:3], np.full(3, 1 / 3))
+        found = ours.curvature(margins, every[:70])
+        expected = cpu.curvature(np.asarray(margins), every[:70])
+        assert_allclose(found, expected, rtol=0, atol=1e-13 * np.abs(expected).max())
+        gradients = ours.gradient(margins), cpu.gradient(np.asarray(margins))
+        assert_allclose(*(gradient.scores(every) for gradient in gradients), atol=1e-13)
+        assert ours.exact_search_cost() == cpu.exact_search_cost()
+
+
+def cpus():
+    return partial(CPULayout, workers=ONE)
+
+
+@emulated
+def test_the_number_of_blocks_changes_no_bit():
+    """Sums have an order of the problem: cards with more or fewer processors agree."""
+    X, T = random_arrays(3, n=25, d=27, T=120, density=0.3)
+    answers = []
+    for n_blocks in (1, 2, 50):
+        device = Emulator()
+        device.n_blocks = n_blocks
+        ours = make_twin(X, T, scale=5.0, layout=on(device)).ours
+        some = np.array([[0, 5, 1], [1, 2, -1], [3, 26, 1], [0, 2, 1]])
+        margins = ours.margins(some, np.full(4, 0.25))
+        gradient = ours.gradient(margins)
+        found = ours.curvature(margins, some), np.asarray(margins), gradient.scores(some)
+        answers.append([part.tobytes() for part in (*found, gradient.rows(np.arange(8)))])
+    assert answers[0] == answers[1] == answers[2]
+
+
+@emulated
+def test_a_fit_takes_no_more_memory_than_is_estimated():
+    """The emulator's arrays are NumPy's."""
+    X, T = random_arrays(3, n=400, d=80, T=3000, density=0.2)
+    X = sp.csr_array(X)
+    some = np.array([[i, j, s] for i in range(12) for j in range(i + 1, 12) for s in (1, -1)])
+    tracemalloc.start()
+    try:
+        ours = CUDALayout(X, T, device=Emulator()).problem(losses.get("logistic"), 1.0, 1.0)
+        margins = ours.margins(some, np.full(len(some), 1 / len(some)))
+        ours.curvature(margins, some)
+        ours.gradient(margins).scores(some)
+        ours.step(margins, Correction("", None, None, 1.0, some, np.full(len(some), -0.001)))
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    corrects = estimate(X, T, corrects=True).total
+    assert taken <= corrects
+    assert estimate(X, T).total < corrects
+    assert for_corrections(4 * 10**6, 10**6, 10**8, 10**8) < 5e9  # there is a limit
+
+
+# --- the path ------------------------------------------------------------------------------------
+
+CASES = pairwise(
+    sorted(ORACLES), sorted(RULES), ["smoothed_hinge", "logistic"], [None, 12], [False, True],
+    [0.0, 0.3], [3, 4],
+)  # fmt: skip
+NAMES = "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"
+
+
+@every_device
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.usefixtures("short_chunks")
+def test_the_path_is_the_cpus(device, monkeypatch, case):
+    """From the start; from a rest, then to the last bit; from a rest of the other's."""
+    monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 3)
+    run = partial(run_in_parts, **dict(zip(NAMES, case, strict=True)))
+    run = partial(run, max_iter=6 if case[1] in ("corrective", "pairwise") else 12)
+    taken, taken_by_cpu = [], []
+    found = run(on(device), save=lambda take: taken.append(take()))
+    expected = run(cpus(), save=lambda take: taken_by_cpu.append(take()))
+    assert_same_path(found, expected)
+    if taken and taken_by_cpu:
+        assert_same_run(run(on(device), latest=taken[0]), found)
+        assert_same_path(run(cpus(), latest=taken[0]), expected)
+        assert_same_path(run(on(device), latest=taken_by_cpu[0]), expected)
+
+
+@every_device
+def test_terms_beyond_the_limit_are_computed_anew(device, monkeypatch):
+    """With room for few feature pairs, or for none, scores are the same numbers."""
+    X, T = random_arrays(5, n=20, d=15, T=60, density=0.4)
+    some = np.array([[0, 1, 1], [2, 5, -1], [3, 4, 1], [1, 9, 1]])
+    found = []
+    for limit in (1 << 20, 150, 1):
+        monkeypatch.setattr(terms.Terms.__init__, "__defaults__", (limit,))
+        ours = make_twin(X, T, scale=5.0, layout=on(device)).ours
+        margins = ours.margins(some[:1], np.ones(1))
+        gradient = ours.gradient(margins)
+        step = ours.step(margins, Move("forward", gradient.climb((), 4).atom, None, 1.0))
+        gradient = ours.gradient(step.margins)
+        found.append([gradient.scores(some), gradient.scores(some[2:]), gradient.entries(some)])
+    for other in found[1:]:
+        for a, b in zip(found[0], other, strict=True):
+            assert_allclose(a, b, rtol=1e-12, atol=1e-15)
+
+
+class Interrupted(Emulator):
+    """Raises KeyboardInterrupt at one of its launches."""
+
+    def __init__(self, at):
+        super().__init__()
+        self.left = at
+
+    def launch(self, kernel, n_blocks, *args):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        super().launch(kernel, n_blocks, *args)
+
+
+@emulated
+@pytest.mark.parametrize(
+    ("rule", "at"),
+    [
+        *(("away", at) for at in range(1, 200, 17)),
+        *(("corrective", at) for at in range(20, 120, 9)),
+    ],
+)
+def test_an_interrupt_between_two_launches_leaves_nothing_half_done(rule, at):
+    """The run ends with the margins of its model, and the next one takes the same path."""
+    X, T = random_arrays(7, n=20, d=15, T=60, density=0.4)
+    device = Interrupted(10**9)
+    twin = make_twin(X, T, scale=5.0, layout=on(device))
+
+    def solve():
+        twin.ours.forget()
+        return frank_wolfe(
+            twin.ours, ORACLES["ascent"](), RULES[rule], Options(max_iter=4, tol=0.0),
+            rng=np.random.default_rng(0),
+        )  # fmt: skip
+
+    whole = solve()
+    device.left = at
+    try:
+        ended = solve()
+    except KeyboardInterrupt:  # before the first model
+        ended = None
+    if ended is not None:
+        margins = twin.dense.margins(twin.ours.from_user(ended.atoms), ended.weights)
+        assert ended.objective == pytest.approx(twin.dense.value(margins), rel=1e-12)
+    device.left = 10**9
+    assert_array_equal(solve().weights, whole.weights)
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def test_a_loss_of_ones_own_is_refused():
+    layout = on(next(iter(DEVICES.values())))(
+        *map(sp.csr_array, [np.eye(3)]), np.array([[0, 1, 2]])
+    )
+    with pytest.raises(ValueError, match="device='cpu'"):
+        layout.problem(object(), 1.0)

@@ -1,0 +1,72 @@
+"""Dask clusters for tests: one of threads, started by the first test that asks, and short fits."""
+
+import atexit
+import itertools
+from functools import cache
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+
+from hdsl.dask import data as blocks
+
+
+@cache
+def threads():
+    """Return a client of two workers that are threads of this process."""
+    from distributed import Client, LocalCluster
+
+    cluster = LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=False, dashboard_address=":0"
+    )
+    client = Client(cluster, set_as_default=False)
+    atexit.register(cluster.close)
+    atexit.register(client.close)
+    return client
+
+
+def cut(X, n_blocks=3):
+    """Return the rows of X in blocks."""
+    bounds = np.linspace(0, X.shape[0], n_blocks + 1).astype(int)
+    return [X[first:last] for first, last in itertools.pairwise(bounds)]
+
+
+def cluster_layout(X, compared, weights=None, *, client=None, columns=None, min_rows=1):
+    """Return the layout of arrays on a cluster."""
+    client = client or threads()
+    X = sp.csr_array(X)
+    parts = client.map(blocks.check_block, cut(X), range(3), pure=False)
+    rows = blocks.Rows(client, parts, client.gather(client.map(blocks.describe, parts)))
+    pieces = [(compared, None if weights is None else np.asarray(weights, dtype=float))]
+    return blocks.build(rows, [blocks.held(client, piece) for piece in pieces], columns, min_rows)
+
+
+def data(n=60, d=30, T=400, seed=0):
+    """Return rows, labels and triplets."""
+    rng = np.random.default_rng(seed)
+    X = sp.csr_array(sp.random_array((n, d), density=0.3, rng=rng, format="csr"))
+    compared = rng.integers(n, size=(T, 3))
+    return X, rng.integers(3, size=n), compared[compared[:, 1] != compared[:, 2]]
+
+
+def settings_of(**params):
+    """Return parameters of a short fit."""
+    return {"max_iter": 5, "prior": 2.0, "random_state": 0, "n_targets": 2, "n_impostors": 2, **params}
+
+
+def bytes_of(model, folder):
+    """Return the bytes of the model's file."""
+    path = folder / "model.hdsl"
+    model.local().save(path)
+    return path.read_bytes()
+
+
+def assert_same_path(one, other):
+    """Compare two models and their paths up to rounding."""
+    assert_array_equal(one.atoms_, other.atoms_)
+    assert (one.status_, one.n_iter_, one.n_triplets_) == (
+        other.status_, other.n_iter_, other.n_triplets_,
+    )  # fmt: skip
+    assert other.objective_ == pytest.approx(one.objective_, abs=1e-9)
+    assert_allclose(other.trace_["objective"], one.trace_["objective"], atol=1e-9)

@@ -1,0 +1,299 @@
+"""The experiments on real sets, at small size on stand-ins for their files."""
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose
+from sklearn.decomposition import PCA
+from sklearn.metrics.pairwise import polynomial_kernel
+
+import reproduce
+from reproduce import cisi, dimension, knn, projections, runner, svm
+from reproduce.runner import Settings
+
+NAMES = ("knn", "features", "sparsity", "svm", "dimension")
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # few rows, runs that end at their limit
+
+
+def rows_of(n, n_features, n_classes, rng):
+    """Return rows with 12 random features and up to 4 of the 8 that belong to their class."""
+    y = rng.permutation(np.arange(n) % n_classes)
+    places = np.hstack(
+        [8 * y[:, None] + rng.integers(8, size=(n, 4)),
+         rng.integers(8 * n_classes, n_features, size=(n, 12))]
+    )  # fmt: skip
+    values = rng.integers(1, 10, size=places.shape).astype(float)
+    rows = np.repeat(np.arange(n), places.shape[1])
+    X = sp.coo_array((values.ravel(), (rows, places.ravel())), shape=(n, n_features))
+    return X.tocsr(), y
+
+
+def write_set(folder, n_features, n_classes, parts):
+    folder.mkdir()
+    rng = np.random.default_rng(len(folder.name))
+    for part, n in parts.items():
+        X, y = rows_of(n, n_features, n_classes, rng)
+        sp.save_npz(folder / f"X_{part}.npz", X)
+        np.save(folder / f"y_{part}.npy", y)
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory):
+    """Settings whose folder has the results of the paper's experiments, on two sets."""
+    out, data = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("data")
+    write_set(data / "dexter", 20_000, 2, {"train": 300, "valid": 300})
+    write_set(data / "rcv1_4", 300, 4, {"train": 3850, "valid": 2888, "test": 2887})
+    command = [*NAMES, "--data", str(data), "--out", str(out), "--jobs", "1", "--quick"]
+    assert reproduce.main(command) == 0
+    return Settings(out, data, 1, True)
+
+
+def lines_of(settings, name):
+    known = runner.read(settings, name)
+    return [known[runner.key(cell)] for cell in reproduce.load(name).cells(settings)]
+
+
+def table(settings, name, which):
+    results = reproduce.load(name).publish(settings, lines_of(settings, name))
+    return next(table for table in results.tables if table.name == which)
+
+
+def column(table, head):
+    place = list(table.head).index(head)
+    return [row[place] for row in table.rows]
+
+
+# --- what is computed ----------------------------------------------------------------------------
+
+
+def test_every_experiment_writes_a_page_and_its_figures(settings):
+    pytest.importorskip("matplotlib")
+    figures = {"knn": "paths", "features": "iterations", "sparsity": "signs", "dimension": "errors"}
+    for name in NAMES:
+        page = (settings.out / f"{name}.md").read_text(encoding="utf-8")
+        assert page.startswith(f"# {reproduce.load(name).TITLE}\n")
+        assert "| dexter |" in page
+        assert "| rcv1_4 |" in page
+        if name in figures:
+            assert (settings.out / f"{name}-{figures[name]}.png").stat().st_size > 5000
+
+
+def test_features_and_entries_are_those_of_the_chosen_models(settings):
+    for line in lines_of(settings, "features"):
+        model, last = knn.chosen_model(settings, line["cell"]["set"])
+        curve = np.array(line["n_features"])
+        assert len(curve) == last.n_iter_ + 1
+        assert np.diff(curve).max() <= 2  # an iteration adds one atom at most
+        assert curve[line["n_iter"]] == len(np.unique(model.atoms_[:, :2]))
+    assert column(table(settings, "features", "final"), "paper") == ["183", "1888"]
+    for line in lines_of(settings, "sparsity"):
+        M = sp.triu(knn.chosen_model(settings, line["cell"]["set"])[0].matrix())
+        drawn = sp.coo_array((line["sign"], (line["row"], line["col"])), shape=M.shape)
+        assert (drawn != M.sign()).nnz == 0
+    assert column(table(settings, "sparsity", "entries"), "share, paper") == [
+        "0.00018 %", "0.00059 %",
+    ]  # fmt: skip
+
+
+def test_errors_stand_beside_the_papers(settings):
+    shown = table(settings, "knn", "errors")
+    assert column(shown, "")[:3] == ["valid", "valid, by folds", "paper, test"]
+    assert column(shown, "DOT")[2] == "20.1"
+    prior = float(column(shown, "HDSL with prior")[0].split()[0])
+    assert prior < float(column(shown, "DOT")[0])
+    shown = table(settings, "svm", "errors")
+    assert column(shown, "set") == ["dexter", "", "", "rcv1_4", ""]
+    for head, words in (("linear-ℓ2", "8.9 5.1"), ("poly-2", "9.4 5.7"), ("poly-3", "9.2 5.7")):
+        errors = column(shown, head)
+        assert [errors[2], errors[4]] == words.split()
+        assert float(errors[0]) < 25
+        assert float(errors[0]) <= float(errors[1])  # chosen by what is reported
+    assert column(shown, "HDSL")[4] == "5.7 [1888]"
+
+
+def test_errors_by_dimension_agree_with_those_of_knn(settings):
+    lines, known = lines_of(settings, "dimension"), runner.read(settings, "knn").values()
+    assert {line["cell"]["method"] for line in lines} == {"hdsl", *list(dimension.LABELS)[2:]}
+    for name, where in (("dexter", "valid"), ("rcv1_4", "test")):
+        chosen = [line for line in lines if line["cell"]["set"] == name]
+        hdsl = next(line for line in chosen if line["cell"]["method"] == "hdsl")
+        wanted = {"set": name, "method": "hdsl", "draw": 0}.items()
+        best = knn.chosen(
+            [ln for ln in known if wanted <= ln["cell"].items() and "fold" not in ln["cell"]]
+        )
+        at_best = next(point for point in hdsl["path"] if point["n_iter"] == best["n_iter"])
+        assert at_best["dimensions"] == hdsl["kept"] <= best["n_atoms"]
+        assert at_best[where] == pytest.approx(best[where])
+        assert hdsl["components"][-1][where] == at_best[where]
+    rows = table(settings, "knn", "errors")
+    assert "±" in column(rows, "RP+OASIS")[list(column(rows, "")).index("test")]
+
+
+# --- choices -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "head"), [("svm", "C"), ("dimension", "10")])
+def test_validation_errors_alone_choose(settings, name, head):
+    choices = column(table(settings, name, "choices"), head)
+    for key in ("test", "valid"):
+        lines = [
+            {**line, key: 1.0 - line[key]} if key in line else line
+            for line in lines_of(settings, name)
+        ]
+        results = reproduce.load(name).publish(settings, lines)
+        assert (column(results.tables[1], head) == choices) == (key != "valid")
+
+
+def line(valid, test=0.0, curve=None, **cell):
+    more = {"curve": curve} if curve else {}
+    return {"cell": {"set": "s", "method": "hdsl", "draw": 0, **cell}, "valid": valid,
+            "test": test, **more}  # fmt: skip
+
+
+def test_folds_choose_the_value_and_the_iteration():
+    lines = [
+        line(0.02, curve=[[0, 0.4], [10, 0.3], [20, 0.02]], scale=1.0),
+        line(0.10, curve=[[0, 0.5], [10, 0.2], [20, 0.1]], scale=10.0),
+        # Of the first, folds find iteration 10 best (0.25); of the second 20 (0.15).
+        line(0.2, curve=[[0, 0.4], [10, 0.2], [20, 0.6]], scale=1.0, fold=0),
+        line(0.3, curve=[[0, 0.4], [10, 0.3], [20, 0.6]], scale=1.0, fold=1),
+        line(0.1, curve=[[0, 0.4], [10, 0.4], [20, 0.1]], scale=10.0, fold=0),
+        line(0.2, curve=[[0, 0.4], [10, 0.2]], scale=10.0, fold=1),
+    ]
+    best, error = knn.chosen_by_folds(lines)
+    assert (best["cell"]["scale"], error) == (10.0, 0.1)
+    lines = [line(0.3, alpha=1.0), line(0.2, alpha=2.0), line(0.1, alpha=1.0, fold=0),
+             line(0.4, alpha=2.0, fold=0)]  # fmt: skip
+    best, error = knn.chosen_by_folds(lines)
+    assert (best["cell"]["alpha"], error) == (1.0, 0.3)
+
+
+def test_search_continues_from_the_grid_while_the_error_falls(monkeypatch):
+    first = {"set": "made", "method": "hdsl_prior", "scale": 1.5, "prior": 0.3, "draw": 0}
+    monkeypatch.setattr(knn, "method_cells", lambda *_: [first, {**first, "prior": 1.0}])
+    known = {}
+
+    def learn(cells):
+        for cell in cells:
+            apart = np.log2(cell["scale"] / 6.0), np.log2(cell["prior"] / 2.0)
+            known[runner.key(cell)] = {"cell": cell, "valid": float(np.hypot(*apart))}
+
+    assert knn.nearby(None, "made", known) == []  # the grid is not computed yet
+    learn(knn.method_cells())
+    tried = []
+    while len(ahead := knn.nearby(None, "made", known)) > len(tried):
+        tried = ahead
+        learn(tried)
+    best = knn.chosen(list(known.values()))["cell"]
+    assert (best["scale"], best["prior"], best["iterations"]) == (6.0, 2.0, 2000)
+
+
+def test_larger_costs_with_the_same_solution_are_not_solved(settings, monkeypatch):
+    cell = {"set": "rcv1_4", "method": "poly_2", "gamma": 1.0, "C": 1e3}
+    monkeypatch.setattr(svm, "_settled", {})
+    answers = [svm.compute(settings, {**cell, "C": C}) for C in (1e-4, 1e3, 1e5)]
+    assert answers[2].pop("same_as") == 1e3
+    monkeypatch.setattr(svm, "_settled", {})
+    assert svm.compute(settings, {**cell, "C": 1e5}) == answers[2] == answers[1] != answers[0]
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+
+def test_polynomial_kernel_is_that_of_scikit_learn():
+    rng = np.random.default_rng(0)
+    X, Y = (sp.random(n, 30, density=0.3, random_state=rng, format="csr") for n in (600, 7))
+    expected = polynomial_kernel(X, Y, degree=3, gamma=0.7, coef0=1.0)
+    assert_allclose(svm.polynomial(X, Y, 3, 0.7), expected)
+
+
+def test_rank_of_atoms_is_that_of_their_matrix():
+    rng = np.random.default_rng(0)
+    for n_atoms in range(1, 15):
+        for _ in range(5):
+            i, j = np.sort(rng.permuted(np.tile(np.arange(8), (n_atoms, 1)), axis=1)[:, :2]).T
+            sign = rng.choice([-1, 1], size=n_atoms)
+            L = np.zeros((n_atoms, 8))
+            L[np.arange(n_atoms), i], L[np.arange(n_atoms), j] = 1, sign
+            expected = np.linalg.matrix_rank(L.T @ (rng.uniform(1, 2, (n_atoms, 1)) * L))
+            assert dimension.rank(np.column_stack([i, j, sign])) == expected
+
+
+def test_principal_components_are_those_of_pca(monkeypatch):
+    rng = np.random.default_rng(0)
+    scales = np.geomspace(1, 0.05, 90)  # of the features, so that components differ in variance
+    X = sp.csr_array(sp.random(70, 90, density=0.3, random_state=rng))
+    X = sp.csr_array(X @ sp.diags_array(scales))
+    exact = PCA(69).fit(X.toarray())
+    center, components = projections.principal_components(X, 69)
+    Z, expected = X @ components - center @ components, exact.transform(X.toarray())
+    assert_allclose(Z @ Z.T, expected @ expected.T, atol=1e-8)
+    monkeypatch.setattr(projections, "EXACT", 10)
+    _, components = projections.principal_components(X, 20)
+    share = np.var(X @ components, axis=0, ddof=1) / exact.explained_variance_[:20]
+    assert share.max() <= 1 + 1e-8
+    assert share.min() > 0.99
+
+
+# --- judgements ----------------------------------------------------------------------------------
+
+
+def test_judgements_of_texts(tmp_path):
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "lee50_human"
+    folder.mkdir()
+    X, y = rows_of(50, 200, 4, rng)
+    sp.save_npz(folder / "X.npz", X)
+    sp.save_npz(folder / "X_background.npz", rows_of(80, 200, 4, rng)[0])
+    drawn = rng.integers(50, size=(6000, 3))
+    a, p, q = y[drawn.T]
+    np.save(folder / "triplets.npy", drawn[(a == p) & (a != q) & (drawn[:, 0] != drawn[:, 1])])
+    command = ["judgements", "--quick", "--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert reproduce.main([*command, "--jobs", "1"]) == 0
+    lines = runner.read(Settings(tmp_path / "out"), "judgements").values()
+    assert len(lines) == 5
+    cosine, learned = (np.mean([line[name] for line in lines]) for name in ("cosine", "learned"))
+    assert learned > cosine - 0.02
+    assert "Mean of 5 folds" in (tmp_path / "out" / "judgements.md").read_text()
+
+
+@pytest.fixture
+def judged(tmp_path):
+    """A folder with a small collection: a query word stands for another word of its topic."""
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "data" / "cisi"
+    folder.mkdir(parents=True)
+    noise = [f"n{k}a" for k in range(30)]
+    documents = [
+        {"id": k, "text": " ".join([f"topic{k % 4}b", *rng.choice(noise, 6)])} for k in range(80)
+    ]
+    queries = [
+        {"id": k, "text": " ".join([f"asked{k % 4}b", *rng.choice(noise, 4)])} for k in range(40)
+    ]
+    documents += [{"id": 80 + k, "text": f"asked{k % 4}b {noise[0]}"} for k in range(8)]
+    with gzip.open(folder / "documents.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(document) + "\n" for document in documents)
+    (folder / "queries.jsonl").write_text("".join(json.dumps(q) + "\n" for q in queries))
+    pairs = [(q, d) for q in range(39) for d in range(80) if q % 4 == d % 4]
+    (folder / "qrels.tsv").write_text("".join(f"{q}\t{d}\n" for q, d in pairs))
+    return tmp_path / "data"
+
+
+def test_judged_queries_gain_where_words_stand_for_others(judged, tmp_path):
+    settings = Settings(tmp_path, judged, 1, quick=True)
+    lines = runner.run("cisi", cisi, settings)
+    assert sorted(q for line in lines for q in line["queries"]) == list(range(39))
+    before, after = cisi.pool(lines)
+    gain, low, _ = after.gain(before, "ndcg")
+    assert gain > 0.2
+    assert low > 0
+    assert [table.name for table in cisi.publish(settings, lines).tables] == ["measures", "choices"]
+    collection = cisi.load(judged)  # without a gain they are left as they are
+    rng = np.random.default_rng(0)
+    random = [set(rng.choice(80, 5, replace=False).tolist()) for _ in collection.relevant]
+    collection = collection._replace(relevant=random)
+    assert cisi.choose(collection, np.arange(12), ((15.0,), (1.0,), (5,))) is None

@@ -1,0 +1,365 @@
+"""Line search, active set and step rules: each alone, and each step of a path."""
+
+from collections import Counter
+from fractions import Fraction
+from itertools import product
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+import reference
+from hdsl.solver.active_set import ActiveSet
+from hdsl.solver.atoms import Atom
+from hdsl.solver.line_search import line_search
+from hdsl.solver.protocols import Oracle, Vertex
+from hdsl.solver.steps import RULES, StepContext, away, blended, pairwise
+from hdsl.solver.trace import replay
+from runs import NEVER, as_dict, run
+from strategies import LOSSES, make_twin, random_twin
+
+# --- line search ---------------------------------------------------------------------------------
+
+
+def search(problem, margins, direction, max_step_size=1.0):
+    """Return the step size found for a problem, and where the search asked for slopes."""
+    asked = []
+
+    def slopes(size):
+        asked.append(size)
+        return problem.slopes(margins, direction, [size])[0].tolist()
+
+    return line_search(slopes, max_step_size), asked
+
+
+@st.composite
+def lines(draw, loss):
+    """A problem of T triplets, margins, a direction and a limit; X plays no part."""
+    T = draw(st.integers(1, 20))
+    twin = make_twin(np.eye(2), [[0, 0, 1]] * T, loss)
+    m, d = draw(st.sampled_from([(5.0, 10.0), (0.0, 1.0), (1e3, 1e3), (1.0, 1e-6)]))
+    margins = draw(st.lists(st.floats(-m, m), min_size=T, max_size=T))
+    direction = draw(st.lists(st.floats(-d, d), min_size=T, max_size=T))
+    direction = np.where(np.abs(direction) < 1e-12, 0.0, direction)  # less is nothing beside m
+    return twin, np.array(margins), direction, draw(st.sampled_from([1.0, 0.3, 1e-6, 5.0]))
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@settings(max_examples=100)
+@given(data=st.data())
+def test_line_search_ends_at_slope_zero_or_at_a_bound(loss, data):
+    twin, margins, direction, max_step_size = data.draw(lines(loss))
+    size, _ = search(twin.ours, margins, direction, max_step_size)
+    there, slope = margins + size * direction, twin.dense.slope(margins, direction, size)
+    # The terms of a sum may be huge where the sum is zero; and no step lies between two floats.
+    terms = twin.dense.omega @ np.abs(direction * twin.dense.ell1(there))
+    terms += size * twin.dense.curvature(margins, direction, size)
+    first = abs(twin.dense.slope(margins, direction, 0.0))
+    tolerance = 1e-10 * min(1.0, first) + 1e-12 * terms + 4e-16 * first
+    tolerance += 1e-150  # the square of less is no number
+    assert 0.0 <= size <= max_step_size
+    assert slope >= -tolerance or size == max_step_size
+    assert slope <= tolerance or size == 0.0
+    best = twin.dense.line_search(margins, direction, max_step_size)
+    value = twin.dense.value(margins + best * direction)
+    nothing = 1e-12 * (1 + abs(value)) + 1e-15 * twin.dense.value(margins)
+    assert twin.dense.value(there) <= value + nothing
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(("scale", "mean"), [(1.0, 10), (100.0, 15), (1e4, 30)])
+def test_line_search_between_atoms_takes_few_passes(loss, scale, mean):
+    """A bisection takes 53."""
+    passes, rng = [], np.random.default_rng(0)
+    for seed in range(5):
+        twin = random_twin(seed, loss=loss, scale=scale, T=100)
+        for _ in range(20):
+            margins, toward = twin.dense.vertices[:, rng.choice(56, size=2, replace=False)].T
+            _, asked = search(twin.ours, margins, toward - margins)
+            passes.append(len(asked))
+    assert np.mean(passes) <= mean
+    assert max(passes) <= 100  # rounding decides the last ones
+
+
+def exact_slope(loss, margins, direction, step):
+    """Return T times the slope of a hinge loss in fractions, without any rounding."""
+    total, step = Fraction(0), Fraction(step)
+    for m, d in zip(map(Fraction, margins), map(Fraction, direction), strict=True):
+        violation = max(1 - (m + step * d), Fraction(0))
+        total -= d * (min(violation, 1) if loss == "smoothed_hinge" else 2 * violation)
+    return total
+
+
+@pytest.mark.parametrize("loss", ["smoothed_hinge", "squared_hinge"])
+@given(st.lists(st.tuples(st.integers(-8, 8), st.integers(-8, 8)), min_size=1, max_size=12))
+def test_line_search_is_exact_for_hinges(loss, pairs):
+    """At most the last bits of the step are wrong: the slope changes sign around it."""
+    margins, direction = np.array(pairs, dtype=float).T / 4
+    twin = make_twin(np.eye(2), [[0, 0, 1]] * len(pairs), loss)
+    size, _ = search(twin.ours, margins, direction)
+    before, after = max(size - 4e-16, 0.0), min(size + 4e-16, 1.0)
+    assert size == 0.0 or exact_slope(loss, margins, direction, before) <= 0
+    assert size == 1.0 or exact_slope(loss, margins, direction, after) >= 0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_line_search_with_margins_of_any_size(loss):
+    """The step is in range, the value is never worse, and there is no warning."""
+    twin = make_twin(np.eye(2), [[0, 0, 1]] * 3, loss)
+    for size in (1e-150, 1e-9, 1e6, 1e12):
+        for direction in ([1.0, -1.0, 0.5], [1.0, 1.0, 1.0], [-1.0, -2.0, 1e-3]):
+            for start in ([0.0, 0.0, 0.0], [-0.5 * size, 0.25 * size, 0.5]):
+                margins, line = np.array(start), size * np.array(direction)
+                step, _ = search(twin.ours, margins, line)
+                value, before = (twin.ours.value(margins + s * line) for s in (step, 0.0))
+                best = twin.dense.line_search(margins, line, 1.0)
+                assert 0.0 <= step <= 1.0
+                assert value <= before * (1 + 1e-12)
+                assert value <= twin.dense.value(margins + best * line) * (1 + 1e-9) + 1e-12
+
+
+class Line:
+    """A line of a known slope; it records where it was asked."""
+
+    def __init__(self, slope, curvature=0.0):
+        self.slope, self.curvature, self.asked = slope, curvature, []
+
+    def __call__(self, size):
+        self.asked.append(size)
+        return self.slope(size), self.curvature
+
+
+@pytest.mark.parametrize(
+    ("slope", "limit", "size"),
+    [
+        (lambda s: s - 0.25, 1.0, 0.25),  # one step of Newton from the right piece is enough
+        (lambda s: s - 1.0, 1.0, 1.0),
+        (lambda s: s - 2.0, 1.0, 1.0),  # one that leads past the end is cut to the end
+        (lambda s: s + 0.5, 1.0, 0.0),  # uphill
+        (lambda s: s, 1.0, 0.0),
+        (lambda s: np.nan, 1.0, 0.0),
+        (lambda s: s - 0.5, 0.0, 0.0),
+    ],
+)
+def test_line_search_asks_no_more_than_it_needs(slope, limit, size):
+    line = Line(slope, 1.0)
+    assert line_search(line, limit) == size
+    assert line.asked == sorted({0.0, size})
+
+
+@pytest.mark.parametrize(("down", "up"), [(-1.0, 2.0), (-2.0, 1.0), (-1.0, 1.0), (-1.0, 1e-9)])
+def test_line_search_on_a_jump_of_the_slope_ends_where_it_is_smaller(down, up):
+    """With rounding there may be no number of slope 0."""
+    line = Line(lambda s: down if s < 0.3 else up)
+    found = line_search(line, 1.0)
+    assert found == pytest.approx(0.3, abs=1e-15)
+    assert line.slope(found) == (down if -down < up else up)
+    assert len(set(line.asked)) == len(line.asked) < 200  # nowhere twice
+
+
+def test_line_search_survives_newton_steps_that_are_too_long():
+    for curvature in (1e-3, 0.1):
+        found = line_search(lambda s, c=curvature: (s**3 - 0.1, c), 1.0)
+        assert found == pytest.approx(0.1 ** (1 / 3), rel=1e-12)
+
+
+# --- active set ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("largest", [True, False])
+def test_extreme_is_the_smallest_atom_of_equal_scores(largest):
+    """Scores are equal up to rounding, and not up to more."""
+    active = ActiveSet(np.array([[2, 3, 1], [0, 1, -1], [0, 1, 1]]), np.full(3, 1 / 3))
+    worse = -1e-9 if largest else 1e-9
+    for scores, k in [
+        ([5.0, 5.0 + 2e-12, 5.0 - 2e-12], 2),
+        ([5.0, 5.0, 5.0 + worse], 1),
+        ([5.0, 4.0, 6.0], 2 if largest else 1),
+        ([-1e12, 0.5, 0.0], 2 if largest else 0),  # relative to the larger end
+    ]:
+        found = active.extreme(np.array(scores), largest=largest)
+        assert found == (active[k], scores[k], 1 / 3)
+
+
+def test_an_atom_leaves_with_the_largest_step_away_from_it():
+    """Whatever rounding leaves of its weight."""
+    active = ActiveSet(np.array([[0, 1, 1], [2, 3, 1]]), np.array([0.25, 0.75]))
+    gone = active.moved(None, Atom(0, 1, 1), 1 / 3 - 1e-15, True)
+    assert as_dict(gone) == {(2, 3, 1): 1.0}
+    assert_allclose(active.moved(None, Atom(0, 1, 1), 1 / 6, False).weights, [0.125, 0.875])
+    other = active.moved(Atom(4, 5, -1), Atom(0, 1, 1), 0.25 - 1e-15, True)
+    assert other.atoms.tolist() == [[2, 3, 1], [4, 5, -1]]
+    with pytest.raises(ValueError, match=r"moves away from \(0, 1, -1\), which is not active"):
+        active.moved(None, Atom(0, 1, -1), 0.1, False)
+
+
+# --- step rules ----------------------------------------------------------------------------------
+
+
+class Fixed(Oracle):
+    """An oracle with one answer."""
+
+    def __init__(self, vertex, certifies):
+        self.vertex, self.certifies = vertex, certifies
+
+    def __call__(self, gradient, rng):
+        return self.vertex
+
+
+def context(scores, *, gap, atom=(0, 7, -1), gap_estimate=np.inf, certifies=True):
+    """Return the context of three atoms with these scores and equal weights; tol is 1e-3."""
+    active = ActiveSet(np.array([[0, 1, 1], [2, 3, 1], [4, 5, 1]]), np.full(3, 1 / 3))
+    scores = np.array(scores)
+    gradient = SimpleNamespace(
+        scores=lambda atoms: scores, dot=lambda margins: 7.0, covers_all=True
+    )
+    oracle = Fixed(Vertex(float(scores.mean() + gap), Atom(*atom)), certifies)
+    return StepContext(None, active, None, gradient, oracle, None, 1e-3, gap_estimate)
+
+
+@pytest.mark.parametrize(("gap", "kind"), [(2.5, "forward"), (2.0, "forward"), (1.5, "away")])
+def test_an_away_step_is_taken_only_where_it_is_steeper(gap, kind):
+    move = away(context([1.0, 3.0, 5.0], gap=gap))
+    assert move.kind == kind
+    if kind == "away":
+        assert (move.toward, move.away) == (None, Atom(0, 1, 1))
+        assert move.max_step_size == pytest.approx(0.5)  # 1/3, over the 2/3 of the others
+
+
+def test_a_pairwise_step_needs_two_atoms():
+    move = pairwise(context([5.0, 3.0, 1.0], gap=9.0))
+    assert move[:3] == ("pairwise", Atom(0, 7, -1), Atom(4, 5, 1))
+    assert move.max_step_size == pytest.approx(1 / 3)
+    same = pairwise(context([5.0, 3.0, 1.0], gap=-2.0, atom=(4, 5, 1)))
+    assert same == ("forward", Atom(4, 5, 1), None, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("gap", "estimate", "kind", "after"),
+    [
+        (5.0, np.inf, "forward", 5.0),  # the first time the gap is asked for
+        (4.0, np.inf, "forward", 4.0),  # as good as a shift from worst to best, which gives 4
+        (3.9, np.inf, "pairwise", 3.9),
+        (0.5, 100.0, "pairwise", 10.0),  # a poor vertex is not believed at once
+        (1e-5, np.inf, "pairwise", 1e-3),  # the estimate is never below tol
+        (9.0, 2.0, "pairwise", 2.0),  # a shift is enough: the oracle is not asked
+        (9.0, 4 / 1.5, "pairwise", 4 / 1.5),  # just enough
+    ],
+)
+def test_a_blended_step_asks_the_oracle_when_shifts_no_longer_pay(gap, estimate, kind, after):
+    seen = context([5.0, 3.0, 1.0], gap=gap, gap_estimate=estimate)
+    move = blended(seen)
+    assert move.kind == kind
+    assert seen.gap_estimate == pytest.approx(after)
+    assert seen.asked == (after != estimate)
+    if kind == "pairwise":
+        assert (move.toward, move.away) == (Atom(0, 1, 1), Atom(4, 5, 1))
+        assert move.max_step_size == pytest.approx(1 / 3)
+
+
+def test_an_active_atom_may_beat_the_vertex_of_a_heuristic():
+    """Where the scores of active atoms are known; nobody computes them for that alone."""
+    scored, unscored, certain = (
+        context([2.0, 4.0, 6.0], gap=1.0, certifies=certifies) for certifies in (False, False, True)
+    )
+    for seen in (scored, certain):
+        assert seen.scores.tolist() == [2.0, 4.0, 6.0]
+        assert seen.score == pytest.approx(4.0)  # by the scores, else by the margins
+    assert not scored.asked
+    assert scored.vertex == (6.0, (4, 5, 1))
+    assert scored.gap == pytest.approx(2.0)
+    assert unscored.vertex == certain.vertex == (5.0, (0, 7, -1))
+    assert (unscored.score, unscored.gap) == (7.0, -2.0)
+    assert unscored._scores is None
+
+
+# --- the steps of a path -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", ["forward", "away"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_path_is_that_of_the_dense_algorithm(rule, loss):
+    """The same atoms, weights and step sizes as Algorithms 1 and 3 in dense matrices."""
+    for seed in range(3):
+        twin = random_twin(seed, loss=loss, scale=8.0, prior=0.5 * (seed % 2))
+        trace = run(twin, rule=rule, max_iter=12, tol=NEVER).trace
+        for k, (value, expected, size) in enumerate(reference.frank_wolfe(twin.dense, rule, 12)):
+            assert as_dict(replay(trace, k)) == pytest.approx(expected, abs=1e-8)
+            assert trace["objective"][k] == pytest.approx(value, rel=1e-9)
+            assert trace["step_size"][k] == pytest.approx(size, abs=1e-8)
+
+
+@pytest.mark.parametrize("rule", sorted(RULES.keys() - {"corrective"}))
+def test_each_step_obeys_its_rule(rule):
+    """Toward the best atom or away from the worst, with the best size, and as the rule says.
+
+    After a pairwise step its two atoms score the same, so rounding decides which is worse next:
+    paths part, but each step can be judged from where it starts.
+    """
+    kinds, has_drops = set(), False
+    for seed, loss in product(range(2), LOSSES):
+        twin = random_twin(seed, loss=loss, scale=8.0, prior=0.5 * seed)
+        trace = run(twin, rule=rule, max_iter=40, tol=NEVER).trace
+        models = [as_dict(replay(trace, k)) for k in range(len(trace))]
+        for k, row in enumerate(trace[1:]):
+            assert_step(twin.dense, rule, row, models[k], models[k + 1])
+        kinds |= set(trace["kind"][1:].tolist())
+        has_drops |= trace["drop"].any()
+    assert kinds == {"away": {"forward", "away"}, "blended": {"forward", "pairwise"}}.get(
+        rule, {rule}
+    )
+    assert has_drops == (rule != "forward")
+
+
+def assert_step(dense, rule, row, before, after):
+    """Compare one step of a trace with what the rule asks for at the model before it."""
+    everyone, tolerance = reference.all_atoms(dense.d), 1e-9
+    margins = dense.margins(list(before), list(before.values()))
+    column = dict(zip(everyone, dense.vertices.T, strict=True))
+    score = dict(zip(everyone, dense.scores(margins, everyone), strict=True))
+    here = sum(weight * score[atom] for atom, weight in before.items())
+    best, worst = max(score.values()), min(score[atom] for atom in before)
+    toward, away = (
+        tuple(int(row[prefix + part]) for part in ("i", "j", "sign")) for prefix in ("", "away_")
+    )
+    change = Counter()
+    if row["kind"] != "away":
+        known = before if (rule, row["kind"]) == ("blended", "pairwise") else score
+        assert score[toward] >= max(score[atom] for atom in known) - tolerance
+        change[toward] += 1.0
+    if row["kind"] != "forward":
+        assert score[away] <= worst + tolerance
+        change[away] -= 1.0
+    if row["kind"] != "pairwise":
+        for atom, weight in before.items():
+            change[atom] += weight if row["kind"] == "away" else -weight
+    if rule == "away":
+        steeper = (here - worst) - (best - here)
+        assert (steeper if row["kind"] == "away" else -steeper) >= -tolerance
+    line = sum(rate * column[atom] for atom, rate in change.items())
+    limit = min(before[atom] / -rate for atom, rate in change.items() if rate < 0)
+    size = row["step_size"]
+    slope = dense.slope(margins, line, size)
+    longest = size >= limit * (1 - 1e-14)
+    assert abs(slope) <= 1e-10 or (longest and slope < 0)
+    assert row["drop"] == (row["kind"] != "forward" and longest)
+    assert not (row["drop"] and away in after)  # not even with a residue of rounding
+    expected = {atom: before.get(atom, 0.0) + size * change[atom] for atom in after}
+    assert after == pytest.approx(expected, abs=1e-12)
+    assert all(before[atom] + size * change[atom] <= 1e-12 for atom in set(before) - set(after))
+
+
+def test_blended_steps_ask_the_oracle_rarely():
+    """Shifts inside the active set leave the gap unknown, and so not exact; not the last gap."""
+    trace = run(random_twin(2, scale=8.0), rule="blended", max_iter=60).trace
+    lazy = np.isnan(trace["gap"])
+    assert 0.2 < lazy.mean() < 1.0
+    assert not lazy[-1]
+    assert (trace["gap_is_exact"] == ~lazy).all()
+    for k in np.flatnonzero(trace["kind"] == "pairwise"):
+        before, row = as_dict(replay(trace, k - 1)), trace[k]
+        for prefix in ("", "away_"):
+            assert tuple(row[prefix + part] for part in ("i", "j", "sign")) in before
