@@ -8,7 +8,7 @@ can still reach the threshold are computed.
 
 import numpy as np
 
-from .compiler import kernel
+from .compiled import kernel
 
 #: Share of the threshold that skipped features may add.
 SHARE = 0.6
