@@ -119,11 +119,7 @@ def scatter(start, stop, features, other, after, columns, rows, links, w, diagon
         for k in range(n_seen if is_short else d):
             j = seen[k] if is_short else k
             value = diagonal[j] + abs(s[j])
-            if (
-                value >= best
-                and (j > i if after else j != i)
-                and (value > best or j < partner)
-            ):
+            if value >= best and (j > i if after else j != i) and (value > best or j < partner):
                 best, partner, entry = value, j, s[j]
             is_seen[j], s[j] = False, 0.0
         found[f, 0], found[f, 1], found[f, 2] = best, partner, entry
