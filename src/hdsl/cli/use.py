@@ -309,13 +309,12 @@ def write_report(found: Any, path: Path, title: str) -> None:
         errors |= measured.to_dict()
     elif new.any() and y is not None:
         errors = report.measure_errors(scored, X[~new], y[~new], X[new], y[new], None)
-        errors["classifier"] = documents.facts.get("classifier")
     idf = documents.idf if found.words is None else found.words.idf
     page = report.page(
         learned, scored.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
         feature_names=names, title=title, errors=errors,
-        more=report.More((~new).nonzero()[0], scored.n_scores, idf),
+        more=report.More((~new).nonzero()[0], scored.scores, idf),
     )  # fmt: skip
     report.write(path, page)
 
