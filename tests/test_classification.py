@@ -1,27 +1,40 @@
-"""SimilarityClassifier: landmarks with weights, the scikit-learn contract."""
+"""SimilarityClassifier: landmarks with weights, comparisons with class means, files."""
 
 import pickle
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
-from hdsl import HDSL, LocalHDSL, SimilarityClassifier
-from reproduce import reproduce, runner
-from reproduce.local import Task
-from test_neighbors import X, Y
+import hdsl
+import reference
+from hdsl import HDSL, SimilarityClassifier
+from hdsl.classification import N_CLASSES, N_GROUPS, landmark_triplets
 
 LOSSES = ("squared_hinge", "log_loss")
 
 
+def counts(seed=0, n=60, d=12):
+    """Return counts of three classes, each with four features of its own under noise; labels."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 3
+    A = rng.integers(0, 4, size=(n, d)) * (rng.random((n, d)) < 0.3)
+    A[np.arange(n), 4 * y + rng.integers(4, size=n)] += 3
+    return A.astype(float), np.array(["a", "b", "c"])[y]
+
+
+X, Y = counts()
+
+
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, prior=0.3, max_iter=40, random_state=0).fit(X, Y)
+    return HDSL(scale=5.0, prior=0.3, max_iter=10, random_state=0).fit(X, Y)
 
 
 @pytest.mark.filterwarnings("ignore:There is one row only")
@@ -30,7 +43,7 @@ def model():
     [
         SimilarityClassifier(C=1.0, random_state=0),
         SimilarityClassifier(
-            HDSL(objective="classification", max_iter=2, random_state=0),
+            HDSL(prior=1.0, max_iter=2, random_state=0),
             loss="log_loss", landmarks=10, C=1.0,
         ),
     ],
@@ -103,132 +116,118 @@ def test_probabilities_are_calibrated():
         assert abs(shares[there].mean() - y[1500:][there].mean()) < error + 0.02
 
 
-def test_landmarks_of_held_out_rows_are_left_out_where_folds_choose(monkeypatch):
-    seen = []
-    weights = SimilarityClassifier._weights
+# --- learning for landmarks ----------------------------------------------------------------------
 
-    def watched(self, features, *args):
-        seen.append(features.shape)
-        return weights(self, features, *args)
 
-    monkeypatch.setattr(SimilarityClassifier, "_weights", watched)
-    found = SimilarityClassifier(landmarks="all", cv=3, random_state=0).fit(X, Y)
-    assert {shape for shape in seen if shape[0] < len(X)} == {(40, 40)}
-    assert seen[-1] == (60, 60)
-    assert found.C_ > 0
+@given(
+    n=st.integers(6, 40),
+    n_classes=st.integers(2, 4),
+    share=st.sampled_from([0.5, 1.0]),
+    seed=st.integers(0, 500),
+)
+def test_no_row_is_in_the_mean_of_its_own_landmarks(n, n_classes, share, seed):
+    rng = np.random.default_rng(seed)
+    codes = np.concatenate([np.arange(n_classes), rng.integers(n_classes, size=n - n_classes)])
+    landmarks = np.flatnonzero((rng.random(n) < share) | (np.arange(n) < n_classes))
+    weights = rng.integers(1, 4, size=n) * 1.0
+    eye = np.eye(n)  # the columns of a mean are the rows that it is made of
+    try:
+        rows, triplets, found = landmark_triplets(
+            eye, codes, landmarks=landmarks, sample_weight=weights
+        )
+    except ValueError:
+        assert np.bincount(codes[landmarks]).max() == 1
+        return
+    dense = rows.toarray()
+    for anchor, own, other in triplets:
+        same = np.setdiff1d(landmarks[codes[landmarks] == codes[anchor]], [anchor])
+        used = np.flatnonzero(dense[own])
+        assert set(used) <= set(same)
+        if anchor not in landmarks or len(same) < N_GROUPS:
+            assert_array_equal(used, same)
+        assert_allclose(dense[own, used], weights[used] / weights[used].sum())
+        assert len(set(codes[np.flatnonzero(dense[other])])) == 1
+        assert codes[np.flatnonzero(dense[other])[0]] != codes[anchor]
+    total = np.bincount(triplets[:, 0], found, minlength=n)
+    assert_allclose(total[total > 0], weights[total > 0])
+
+
+@pytest.mark.parametrize("norm", ["l2", None])
+def test_the_similarity_is_learned_from_mean_similarities(norm):
+    y = np.arange(60) % 8  # each landmark is left out alone
+    shared = HDSL(2.0, prior=1.0, norm=norm, max_iter=5, random_state=0)
+    learned = SimilarityClassifier(shared, C=1.0, random_state=0).fit(X, y).similarity_
+    rows = learned.index_rows(X)
+    spelled, triplets, weights = reference.landmark_comparisons(
+        rows, y, np.ones(60, dtype=bool), N_CLASSES
+    )
+    twin = HDSL(2.0, prior=1.0, norm=None, max_iter=5, random_state=0)
+    with pytest.warns(UserWarning, match="length"):
+        twin.fit(spelled, triplets=triplets, sample_weight=weights)
+    assert_allclose(learned.pairwise(X), twin.similarity(rows), rtol=1e-6)
+
+
+def test_equal_rows_of_a_class_are_left_out_together():
+    rows, triplets, _ = landmark_triplets(
+        np.repeat(np.eye(4), 2, axis=0), [0, 0, 0, 0, 1, 1, 1, 1]
+    )
+    dense = rows.toarray()
+    assert not (dense[triplets[:, 0]] * dense[triplets[:, 1]]).any()
 
 
 def test_an_unfitted_model_learns_and_a_fitted_one_is_used(model):
-    unfitted = HDSL(objective="classification", max_iter=10, random_state=0)
-    found = SimilarityClassifier(unfitted, C=5.0, random_state=0).fit(X, Y)
-    assert not hasattr(unfitted, "atoms_")
-    learned = clone(unfitted).fit(X, Y)
-    assert_array_equal(found.similarity_.weights, learned.weights_)
-    given = SimilarityClassifier(learned, C=5.0, random_state=0).fit(X, Y)
-    assert_array_equal(given.coef_, found.coef_)
-    assert_array_equal(clone(given).fit(X, Y).coef_, found.coef_)
-    again = pickle.loads(pickle.dumps(found))
-    assert_array_equal(again.decision_function(X), found.decision_function(X))
+    assert SimilarityClassifier(model, C=1.0).fit(X, Y).similarity_ == model.similarity_
+    fresh = HDSL(prior=1.0, max_iter=5, random_state=0)
+    rows = SimilarityClassifier(fresh, comparisons="rows", C=1.0).fit(X, Y).similarity_
+    assert_array_equal(rows.weights, HDSL(**fresh.get_params()).fit(X, Y).weights_)
+    assert not hasattr(fresh, "atoms_")
 
 
-def test_sparse_rows_and_regions_and_grid_search(model):
-    dense = SimilarityClassifier(model, C=5.0, random_state=0).fit(X, Y)
-    sparse = SimilarityClassifier(model, C=5.0, random_state=0).fit(sp.csr_array(X), Y)
-    assert_allclose(dense.decision_function(X), sparse.decision_function(sp.csr_array(X)))
-    local = SimilarityClassifier(LocalHDSL(2, max_iter=10, random_state=0), C=5.0).fit(X, Y)
-    assert local.score(X, Y) > 0.8
-    unfitted = HDSL(objective="classification", max_iter=5, random_state=0)
-    search = GridSearchCV(
-        SimilarityClassifier(unfitted, random_state=0),
-        {"C": [1.0, 10.0], "similarity__scale": [1.0, 100.0]},
-        cv=2,
-    ).fit(X, Y)
-    assert search.best_score_ > 0.6
+def test_a_grid_search_over_sparse_rows(model):
+    search = GridSearchCV(SimilarityClassifier(model.similarity_, random_state=0), {"C": [1, 10]})
+    assert search.fit(sp.csr_array(X), Y).score(X, Y) > 0.8
+    again = pickle.loads(pickle.dumps(search.best_estimator_))
+    assert_array_equal(again.predict(X), search.predict(X))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("similarity", [None, "model", "unfitted"])
-def test_a_row_of_weight_0_is_absent_and_one_of_weight_2_is_two(model, similarity, loss):
-    unfitted = HDSL(objective="classification", max_iter=5, random_state=0)
-    similarity = {"model": model, "unfitted": unfitted}.get(similarity)
-    classifier = SimilarityClassifier(
-        similarity, loss=loss, landmarks=[3, 4, 5, 6, 7, 8, 20, 30], C=20.0, random_state=0,
-        max_iter=100_000,
-    )  # fmt: skip
-    count = np.random.default_rng(0).integers(3, size=len(X))
-    count[[3, 4, 20, 30]], count[7] = 1, 0
-    weighted = clone(classifier).fit(X, Y, sample_weight=count)
-    assert set(weighted.landmarks_) <= {3, 4, 5, 6, 8, 20, 30} - set(np.flatnonzero(count == 0))
-    rows = np.repeat(np.arange(len(X)), count)
-    first = np.searchsorted(rows, [row for row in classifier.landmarks if count[row]])
-    repeated = clone(classifier).set_params(landmarks=first).fit(X[rows], Y[rows])
-    # The solver stops at a tolerance of 1e-3, and the mean of a landmark's column is of other rows.
-    assert_allclose(weighted.decision_function(X), repeated.decision_function(X), atol=0.05)
-    plain = clone(classifier).fit(X, Y)
-    assert abs(plain.decision_function(X) - weighted.decision_function(X)).max() > 0.1
-    ones = clone(classifier).fit(X, Y, sample_weight=np.ones(len(X)))
-    assert_allclose(ones.decision_function(X), plain.decision_function(X), atol=1e-3)
+def test_a_row_of_weight_0_is_absent(model):
+    weights = np.where(np.arange(60) % 5 == 0, 0.0, 1.0)
+    kept = weights > 0
+    options = {"landmarks": "all", "C": 5.0, "random_state": 0}
+    one = SimilarityClassifier(model, **options).fit(X, Y, sample_weight=weights)
+    two = SimilarityClassifier(model, **options).fit(X[kept], Y[kept])
+    assert_array_equal(one.landmarks_, np.flatnonzero(kept)[two.landmarks_])
+    assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-9)
 
 
-def test_weights_count_where_folds_choose_the_penalty():
-    wrong = Y.copy()
-    wrong[::4] = np.roll(Y, 7)[::4]  # labels of no use, with hardly any weight
-    weights = np.where(np.arange(len(X)) % 4, 1.0, 1e-6)
-    found = SimilarityClassifier(random_state=0).fit(X, wrong, sample_weight=weights)
-    clean = weights == 1.0
-    assert found.score(X[clean], Y[clean]) > 0.9
-    twice = SimilarityClassifier(random_state=0).fit(X, wrong, sample_weight=2 * weights)
-    assert pytest.approx(found.C_ / 2) == twice.C_
-    assert_allclose(twice.decision_function(X), found.decision_function(X), atol=0.05)
-    with pytest.raises(ValueError, match="rows that landmarks names have weight 0"):
-        SimilarityClassifier(landmarks=[0, 1]).fit(X, Y, sample_weight=np.arange(60) // 2)
-    with pytest.raises(ValueError, match="needs at least 2 classes"):
-        SimilarityClassifier().fit(X, Y, sample_weight=Y == "a")
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
+def test_a_saved_classifier_gives_the_same_scores(form, model, tmp_path):
+    for similarity in (model, None):
+        found = SimilarityClassifier(similarity, C=5.0, loss="log_loss", random_state=0)
+        found.fit(form(X), Y).save(tmp_path / "classifier.hdsl")
+        same = hdsl.load(tmp_path / "classifier.hdsl")
+        assert_array_equal(same.predict(X), found.predict(X))
+        assert_allclose(same.predict_proba(form(X)), found.predict_proba(form(X)), rtol=1e-9)
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameters", "word"),
     [
-        ({"landmarks": 0}, "'landmarks' parameter of SimilarityClassifier must be 'all', an int"),
-        ({"landmarks": [0, 99]}, "landmarks names row 99, but X has 60 rows"),
-        ({"loss": "hinge"}, "'loss' parameter of SimilarityClassifier must be one of"),
-        ({"C": 0}, "'C' parameter of SimilarityClassifier must be"),
-        ({"C": "auto"}, "'C' parameter of SimilarityClassifier must be"),
-        ({"cv": 1}, "'cv' parameter of SimilarityClassifier must be"),
-        ({"similarity": 3}, "'similarity' parameter of SimilarityClassifier must be a fitted HDSL"),
+        ({"C": -1.0}, "C"),
+        ({"landmarks": 0}, "landmarks"),
+        ({"landmarks": [99]}, "99"),
+        ({"loss": "hinge"}, "loss"),
+        ({"comparisons": "pairs"}, "comparisons"),
+        ({"similarity": 3}, "similarity"),
     ],
 )
-def test_what_cannot_be_used_is_said(parameters, message):
-    with pytest.raises(ValueError, match=message):
+def test_what_cannot_be_used_is_said(parameters, word):
+    with pytest.raises(ValueError, match=word):
         SimilarityClassifier(**parameters).fit(X, Y)
 
 
-def test_one_class_is_not_enough():
-    with pytest.raises(ValueError, match="needs at least 2 classes"):
-        SimilarityClassifier().fit(X, np.zeros(len(X)))
-
-
-def test_columns_that_no_training_row_has_do_not_count():
-    wider = np.hstack([X, np.zeros((len(X), 1))])
-    found = SimilarityClassifier(C=1.0, random_state=0).fit(wider, Y)
-    before = found.decision_function(wider)
-    wider[:, -1] = 100.0
-    assert_allclose(found.decision_function(wider), before)
-
-
-def test_the_experiment_compares_with_linear_classifiers(tmp_path, capsys, monkeypatch):
-    rows = sp.csr_array(X)
-    task = Task({}, rows[:40], Y[:40], rows[40:], Y[40:])
-    monkeypatch.setattr("reproduce.local.real_task", lambda *_: task)
-    command = ["classification", "--quick", "--jobs", "1", "--out", str(tmp_path)]
-    assert reproduce.main(command) == 0
-    page = capsys.readouterr().out
-    assert "SimilarityClassifier is no worse than LinearSVC on" in page
-    lines = runner.read(runner.Settings(tmp_path, quick=True), "classification").values()
-    for line in lines:
-        assert line["n"] == 20
-        for found in line["rules"].values():
-            assert 0 <= found["wrong"] <= 20
-            assert 0 <= found["folds"] <= 1
-    (error,) = (tmp_path / "classification-errors.csv").read_text().splitlines()[1:]
-    assert error.startswith("docstrings,40,20,")
+def test_two_classes_are_needed():
+    with pytest.raises(ValueError, match="class"):
+        SimilarityClassifier().fit(X, np.zeros(60))
+    with pytest.raises(ValueError, match="n_landmarks"):
+        landmark_triplets(np.eye(3), [0, 1, 2])
