@@ -165,7 +165,7 @@ class Index:
     """
 
     def __init__(self, X: Any) -> None:
-        self.rows = _check_matrix(X, "index")
+        self.rows = checks.as_rows(X, "index")
         self._given, self._largest = X, _largest(self.rows)
         self._on_card: _OnCard | None = None
         self._lock = threading.Lock()  # what is kept serves one search at a time
@@ -191,7 +191,7 @@ class Index:
         checks.check_number("top_k", "k", k, low=1, integer=True)
         checks.check_device("top_k", device)
         is_same, index = queries is self._given or queries is self.rows, self.rows
-        queries = index if is_same else _check_matrix(queries, "queries")
+        queries = index if is_same else checks.as_rows(queries, "queries")
         m, n = queries.shape[0], index.shape[0]
         if queries.shape[1] != index.shape[1]:
             raise ValueError(
@@ -490,15 +490,6 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers
         workers.run_pieces(
             kernels.top_of_sums, len(sums), index.shape[0], sums, first, *lists.arrays
         )
-
-
-def _check_matrix(X: Any, name: str) -> Any:
-    """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64."""
-    X = checks.canonical(X) if sp.issparse(X) else np.asarray(X)
-    checks.check_rows(X, name)
-    X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    checks.check_finite(X, name)
-    return X
 
 
 def _largest(X: Any) -> float:
