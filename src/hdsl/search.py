@@ -349,7 +349,8 @@ def _search_sparse(
     queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
 ) -> None:
     """Fill the lists by the cheapest of three ways."""
-    from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch, csr_arrays
+    from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch
+    from .cpu.rows import arrays_of
 
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n = queries.shape[0], index.shape[0]
@@ -359,7 +360,7 @@ def _search_sparse(
     full = _FullSearch(queries, index, n_products, lists, costs, workers)
     every = np.arange(m)
     if full.cost < PRUNING_PAYS or not len(frequency):
-        full.run(every, *map(csr_arrays, (queries, index)))
+        full.run(every, *map(arrays_of, (queries, index)))
         return
     pruned = PrunedSearch(queries, index, frequency, workers)
     arrays = pruned.query_arrays, pruned.index_arrays
@@ -410,7 +411,7 @@ def _search_small_classes(
     had to find them could leave nothing out.
     """
     from .cpu.kernels import search as kernels
-    from .cpu.pruned_search import csr_arrays
+    from .cpu.rows import arrays_of
 
     labels = lists.labels
     count = np.bincount(labels)
@@ -424,7 +425,7 @@ def _search_small_classes(
     direct = np.where(is_small, lists.want_same, 0)
     cost = float((count[labels] * is_small).mean()) * row_size + 1
     workers.run_pieces(
-        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *csr_arrays(X), direct,
+        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *arrays_of(X), direct,
         *lists.same,
     )  # fmt: skip
     return lists._replace(want_same=np.where(is_small, 0, lists.want_same))
@@ -442,7 +443,7 @@ class _FullSearch:
         costs: Costs,
         workers: Workers,
     ) -> None:
-        from .cpu.kernels.compiler import WIDTH
+        from .cpu.kernels.compiled import WIDTH
 
         m, n = queries.shape[0], index.shape[0]
         self.index, self.lists, self.workers, self.width = index, lists, workers, WIDTH
@@ -461,11 +462,11 @@ class _FullSearch:
     def by_columns(self, chosen: np.ndarray, queries: CSR) -> None:
         """Fill the lists of the chosen queries, one after the other."""
         from .cpu.kernels import search as kernels
-        from .cpu.pruned_search import csr_arrays
+        from .cpu.rows import arrays_of
 
         self.workers.run_pieces(
             kernels.top_by_columns, len(chosen), self.column_cost, chosen, *queries,
-            *csr_arrays(self.index.tocsc()), *self.lists.arrays,
+            *arrays_of(self.index.tocsc()), *self.lists.arrays,
         )  # fmt: skip
 
     def by_rows(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
@@ -518,15 +519,11 @@ def _on_shared_columns(
     The most frequent columns come first, so that those read most often are close in memory. The
     entries of a row stay in their order.
     """
-    from .cpu.kernels import pairs as kernels
-
     is_same = queries is index
     matrices, _ = drop_unused_columns(index) if is_same else drop_unused_columns(index, queries)
     index, queries = matrices[0], matrices[-1]
     d = index.shape[1]
-    counts = np.zeros(d + 1, dtype=np.int64)
-    kernels.count_into(index.indices, counts)
-    frequency = counts[1:]
+    frequency = np.bincount(index.indices, minlength=d)
     is_queried = np.zeros(d, dtype=bool)
     is_queried[queries.indices] = True
     shared = np.flatnonzero(is_queried & (frequency > 0))
