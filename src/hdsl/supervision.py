@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -14,6 +13,9 @@ from . import checks
 from . import triplets as triplets_module
 
 METHODS = ("neighbors", "random")
+
+#: Rows differ in length if the 95th percentile is this many times the 5th.
+SPREAD = 3.0
 
 #: Rows (anchor, positive, negative) or (a, b, c, d), and one weight for each or None.
 Compared = tuple[np.ndarray, np.ndarray | None]
@@ -295,7 +297,3 @@ def warn_of_lengths(X: sp.csr_array) -> None:
             f"Rows differ in length: 5 % are shorter than {low:.3g} and 5 % longer than "
             f"{high:.3g}. Long rows then look similar to everything: use norm='l2', or scale X."
         )
-
-
-#: Rows differ in length if the 95th percentile is this many times the 5th.
-SPREAD = 3.0
