@@ -32,7 +32,7 @@ PRIORS = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
 FIXED_PRIOR = 8.0
 
 #: Iterations for the first candidate, and for each that starts from the model of the one before.
-FIRST_STEPS, NEXT_STEPS = 10, 5
+FIRST_STEPS, NEXT_STEPS = 6, 2
 
 #: Candidates for the number of iterations, and their number where nothing is chosen.
 STEPS = (5, 10, 15, 20, 30)
@@ -260,6 +260,8 @@ def choose(
             scores.append(run.next(prior))
             progress.step()
         tried.add(prior, 0, scores)
+        if not _is_promising(tried.scores):
+            break
     best, chosen = simplest(tried.scores[1:], tried.scores[0])
     prior, n_iter = candidates[chosen], model.max_iter
     steps = _Tried()
@@ -274,6 +276,13 @@ def choose(
         n_iter = STEPS[simplest(steps.scores, tried.scores[0])[1]]
     reason = _reason(tried, best, chosen, n_iter)
     return Choice(prior, n_iter, reason, _table(tried, steps, prior, n_iter))
+
+
+def _is_promising(scores: Sequence[Score]) -> bool:
+    """Whether a smaller prior may be better: the last one is not clearly worse, nor is it out."""
+    *before, last = scores
+    best = max((score.units for score in before), key=np.mean)
+    return _finds(last, before[0]) and not is_worse(last.units, best)
 
 
 def _unchosen(model: Any, why: str) -> Choice:
@@ -339,6 +348,12 @@ def is_as_good(units: np.ndarray, others: np.ndarray) -> bool:
     """Whether the mean is at most one standard error of the paired difference below the other's."""
     lost = others - units
     return bool(lost.mean() <= standard_error(lost))
+
+
+def is_worse(units: np.ndarray, others: np.ndarray) -> bool:
+    """Whether the mean is more than two standard errors of the difference below the other's."""
+    lost = others - units
+    return bool(lost.mean() > 2.0 * standard_error(lost))
 
 
 def standard_error(values: np.ndarray) -> float:

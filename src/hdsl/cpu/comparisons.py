@@ -58,6 +58,10 @@ class Pairs:
         length = np.diff(rows.by_row[0])
         #: Multiplications of a search of all rows of S.
         self.cost = 2.0 * float((length[a] * length[b]).sum())
+        #: WIDTH rows of S side by side take the time of so many single ones that reach all of X.
+        self.side_by_side = (5 * rows.nnz + 15 * rows.n_features + 16 * self.n_pairs) / max(
+            3 * rows.nnz, 1
+        )
         self.score_bounds = np.searchsorted(
             self.ptr, self.n_pairs * np.arange(SCORE_PARTS + 1) // SCORE_PARTS
         )
@@ -165,11 +169,11 @@ class Comparisons:
         """Return the sum of the pulls at each pair: + where it is to win, - where it is to lose."""
         n_pairs, w = self.pairs.n_pairs, np.empty(self.pairs.n_pairs)
         if self._terms is None:
-            number = np.arange(1, self.n_comparisons + 1, dtype=np.int32)
-            keys = np.append(self.winner, self.loser)
-            ptr, _, term = grouped(keys, keys, np.append(number, -number), n_pairs)
+            number = np.arange(self.n_comparisons, dtype=np.int32)
+            keys = np.append(2 * self.winner, 2 * self.loser + np.int32(1))
+            ptr, _, term = grouped(keys, keys, np.append(number, number), 2 * n_pairs)
             self._terms = ptr, term
-        bounds = self.workers.split(n_pairs, grain=GRAIN, work=self._terms[0])
+        bounds = self.workers.split(n_pairs, grain=GRAIN, work=self._terms[0][::2])
         self.workers.run(kernels.sum_pulls, bounds, *self._terms, pulls, w)
         return w
 

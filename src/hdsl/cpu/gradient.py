@@ -5,16 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from ..solver.protocols import Gradient
-from .comparisons import Pairs
-from .kernels import atoms as atom_kernels
+from .atoms import Atoms
 from .kernels import partners as kernels
 from .kernels.compiled import WIDTH
 from .kernels.pairs import absolute_sums
-from .rows import AtomRows
 from .workers import GRAIN
-
-#: WIDTH rows of S side by side take the time of so many single ones that reach all rows of X.
-SIDE_BY_SIDE = 3.5
 
 Partners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -24,8 +19,7 @@ class CPUGradient(Gradient):
 
     Parameters
     ----------
-    pairs : Pairs
-    atom_rows : AtomRows
+    atoms : Atoms
     scale : float
     w : ndarray of shape (n_pairs,)
     pulls : ndarray of shape (n_comparisons,)
@@ -38,17 +32,16 @@ class CPUGradient(Gradient):
 
     def __init__(
         self,
-        pairs: Pairs,
-        atom_rows: AtomRows,
+        atoms: Atoms,
         scale: float,
         w: np.ndarray,
         pulls: np.ndarray,
         offset: np.ndarray | None,
         batch: np.ndarray | None = None,
     ) -> None:
-        self.pairs, self.atom_rows, self.workers = pairs, atom_rows, pairs.workers
+        self.atoms, self.pairs, self.workers = atoms, atoms.pairs, atoms.pairs.workers
         self.scale, self.w, self.pulls, self.offset, self.batch = scale, w, pulls, offset, batch
-        self.n_features, self.covers_all = pairs.rows.n_features, batch is None
+        self.n_features, self.covers_all = self.pairs.rows.n_features, batch is None
         self._diagonal: np.ndarray | None = None
 
     @property
@@ -87,21 +80,8 @@ class CPUGradient(Gradient):
     # --- atoms -----------------------------------------------------------------------------------
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B: λ Σ_s w_s z_a z_b."""
-        if not len(atoms):
-            return np.empty(0)
-        pairs = self.pairs
-        Z, places, n_atoms = self.atom_rows.find(atoms)
-        out = np.empty((len(pairs.score_bounds) - 1, n_atoms))
-        parts = np.arange(len(out) + 1) if self._is_long(Z[0][-1]) else [0, len(out)]
-        self.workers.run(
-            atom_kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, self.w, Z, out
-        )
-        return self.scale * out.sum(axis=0)[places]
-
-    def _is_long(self, n_values: int) -> bool:
-        """Return whether a pass over the pairs with so many values of the rows is worth threads."""
-        return n_values * self.pairs.n_pairs > GRAIN * self.pairs.rows.n_rows
+        """Return ⟨B, -∇f⟩ for each atom B."""
+        return self.scale * self.atoms.scores(atoms, self.w)
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""
@@ -112,16 +92,16 @@ class CPUGradient(Gradient):
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for a few features, shape (len(features), n_features)."""
-        made = [
-            self._side_by_side(features[k : k + WIDTH])[:, : len(features[k : k + WIDTH])].T
-            for k in range(0, len(features), WIDTH)
-        ]
-        return np.concatenate(made) if made else np.empty((0, self.n_features))
+        out = np.empty((len(features), self.n_features))
+        for k in range(0, len(features), WIDTH):
+            some = features[k : k + WIDTH]
+            out[k : k + WIDTH] = self._side_by_side(some)[:, : len(some)].T
+        return out
 
     def _side_by_side(self, features: np.ndarray) -> np.ndarray:
-        """Return the rows of S for up to WIDTH features as columns."""
+        """Return the rows of S for up to WIDTH features as columns, in the room for them."""
         rows, (ptr, idx, val) = self.pairs.rows, self.pairs.rows.by_column
-        U, R, S = (lines(n) for n in (rows.n_rows, rows.n_rows, rows.n_features))
+        U, R, S = rows.rooms
         U[:], marked = 0.0, np.zeros(rows.n_rows, dtype=np.uint8)
         for c, i in enumerate(features.tolist()):
             U[idx[ptr[i] : ptr[i + 1]], c] = val[ptr[i] : ptr[i + 1]]
@@ -149,27 +129,31 @@ class CPUGradient(Gradient):
         One row of S after the other where features are rare, else several in a pass over X.
         """
         rows, found = self.pairs.rows, np.empty((len(features), 3))
-        share = rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2)
-        common = np.flatnonzero(share > SIDE_BY_SIDE / WIDTH)
+        share = np.minimum(rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0)
+        limit = self.pairs.side_by_side
+        common = np.flatnonzero(share > limit / WIDTH)
         left_over = len(common) % WIDTH
-        if left_over < SIDE_BY_SIDE:
+        if share[common[len(common) - left_over :]].sum() < limit:
             common = common[: len(common) - left_over]
+        is_rare = np.ones(len(features), dtype=bool)
+        is_rare[common] = False
         for k in range(0, len(common), WIDTH):
             some = common[k : k + WIDTH]
             found[some] = self._best_of(features[some], after)
-        others = np.setdiff1d(np.arange(len(features)), common)
-        if len(others):
-            found[others] = self._scatter(features[others], after, float(share[others].sum()))
+        if is_rare.any():
+            found[is_rare] = self._scatter(features[is_rare], after, float(share[is_rare].sum()))
         return found[:, 0], found[:, 1].astype(np.int64), found[:, 2]
 
     def _best_of(self, features: np.ndarray, after: bool) -> np.ndarray:
         """Find the partners of up to WIDTH features from their whole rows of S."""
-        S, found = self._side_by_side(features), np.empty((len(features), 3))
-        bounds = np.arange(len(features) + 1)
-        if self.n_features < GRAIN // WIDTH:
-            bounds = bounds[[0, -1]]
-        self.workers.run(kernels.best_of_rows, bounds, features, after, self.diagonal, S, found)
-        return found
+        S = self._side_by_side(features)
+        bounds = np.array(self.workers.split(self.n_features, grain=GRAIN // WIDTH))
+        found = np.empty((len(bounds) - 1, len(features), 3))
+        self.workers.run(
+            kernels.best_of_rows, np.arange(len(bounds)), bounds, features, after, self.diagonal,
+            S, found,
+        )  # fmt: skip
+        return found[found[:, :, 0].argmax(axis=0), np.arange(len(features))]
 
     def _scatter(self, features: np.ndarray, after: bool, share: float) -> np.ndarray:
         """Find the partners of rare features, one row of S at a time."""
@@ -186,17 +170,12 @@ class CPUGradient(Gradient):
         """Return for each feature the other one of largest diagonal, or the one after it; or -1."""
         diagonal, d = self.diagonal, self.n_features
         if not after:
-            best = self.largest_diagonal(2)
-            second = best[1] if d > 1 else -1
-            return np.where(features == best[0], second, best[0])
+            best = int(diagonal.argmax())
+            rest = diagonal.copy()
+            rest[best] = -np.inf
+            return np.where(features == best, int(rest.argmax()) if d > 1 else -1, best)
         falling = diagonal[::-1]
         is_best = falling == np.maximum.accumulate(falling)
         at = d - 1 - np.maximum.accumulate(np.where(is_best, np.arange(d), 0))
         return np.append(at[::-1], -1)[features + 1]
 
-
-def lines(n: int) -> np.ndarray:
-    """Return an array of shape (n, WIDTH) whose rows are cache lines: none takes two loads."""
-    room = np.empty((n + 1) * WIDTH)
-    first = -(room.ctypes.data // 8) % WIDTH
-    return room[first : first + n * WIDTH].reshape((n, WIDTH))

@@ -8,12 +8,12 @@ import numpy as np
 
 from ..solver.atoms import ZERO, positioned, renumbered
 from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step
+from .atoms import Atoms
 from .comparisons import Comparisons
 from .gradient import CPUGradient
 from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
-from .rows import AtomRows, Rows
-from .workers import GRAIN
+from .rows import Rows
 
 #: Second derivatives of n atoms are estimated from about this many comparisons divided by n, where
 #: there are more, but from so many per atom at least.
@@ -58,7 +58,7 @@ class CPUProblem(Problem):
         self.comparisons, self.features, self.loss = comparisons, features, loss
         self.scale, self.workers = float(scale), comparisons.workers
         self.n_comparisons, self.n_features = comparisons.n_comparisons, len(features)
-        self.atom_rows = AtomRows(comparisons.rows)
+        self.atoms = Atoms(comparisons.pairs)
         self._code = kernels.CODES.get(type(loss))
         self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None
         if base is not None and len(base.atoms):
@@ -82,18 +82,7 @@ class CPUProblem(Problem):
         out = np.zeros(self.n_comparisons) if out is None else out
         if not len(atoms):
             return out
-        pairs = self.comparisons.pairs
-        Z, places, n_atoms = self.atom_rows.find(atoms)
-        spread, by_pair = np.zeros(n_atoms), np.empty(pairs.n_pairs)
-        spread[places] = factors
-        mean = Z[0][-1] / pairs.rows.n_rows
-        bounds = self.workers.split(
-            pairs.rows.n_rows, grain=int(GRAIN / (4 * mean + 1)) + 1, work=pairs.ptr
-        )
-        self.workers.run(
-            atom_kernels.similarities, bounds, pairs.ptr, pairs.b, Z, spread, by_pair
-        )
-        return self.comparisons.differences(by_pair, out)
+        return self.comparisons.differences(self.atoms.similarities(atoms, factors), out)
 
     def value(self, margins: np.ndarray) -> float:
         """Return the mean loss."""
@@ -173,7 +162,7 @@ class CPUProblem(Problem):
         chosen, factor = curvature_sample(compared.n_comparisons, n) if sample is None else sample
         omega = compared.omega[chosen] if compared.is_weighted else compared.omega
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
-        Z, places, n_atoms = self.atom_rows.find(atoms)
+        Z, places, n_atoms = self.atoms.rows(atoms)
         n_parts = max(1, min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2))
         bounds = len(chosen) * np.arange(n_parts + 1) // n_parts
         out = np.zeros((n_parts, n_atoms, n_atoms))
@@ -196,10 +185,10 @@ class CPUProblem(Problem):
 
         `batch_weight` is the weight of the whole batch where these comparisons are a part of it.
         """
-        compared, offset, atom_rows = self.comparisons, self.offset, self.atom_rows
+        compared, offset, atoms = self.comparisons, self.offset, self.atoms
         if batch is not None:
             compared, margins = self._take(batch, batch_weight), margins[batch]
-            offset, atom_rows = None if offset is None else offset[batch], AtomRows(compared.rows)
+            offset, atoms = None if offset is None else offset[batch], Atoms(compared.pairs)
         if self._code is None:
             pulls = -compared.omega * self.loss.derivative(margins)
         else:
@@ -208,7 +197,7 @@ class CPUProblem(Problem):
                 kernels.pull, compared.chunk_bounds, self._code, margins, compared.omega, pulls
             )
         w = compared.sum_pulls(pulls)
-        return CPUGradient(compared.pairs, atom_rows, self.scale, w, pulls, offset, batch)
+        return CPUGradient(atoms, self.scale, w, pulls, offset, batch)
 
     def batch_weight(self, batch: np.ndarray) -> float:
         """Return the weight of a batch, as `gradient` counts it."""
@@ -230,8 +219,8 @@ class CPUProblem(Problem):
         )
 
     def forget(self) -> None:
-        """Drop the rows of Z of the last atoms."""
-        self.atom_rows.forget()
+        """Drop what is stored of atoms."""
+        self.atoms.forget()
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""

@@ -1,4 +1,4 @@
-"""Rows of X in the forms that the kernels want, and rows of Z for many atoms."""
+"""Rows of X in the forms that the kernels want."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..solver.columns import is_wide
-from .kernels.atoms import atom_rows
+from .kernels.compiled import WIDTH
 from .workers import GRAIN, Workers
 
 #: Rows, pairs of rows and features are numbered by 32 bits.
@@ -33,7 +33,11 @@ class Rows:
         self.nnz = int(self.by_row[0][-1])
         self.lengths = np.diff(self.by_column[0])
         self._largest: np.ndarray | None = None
-        self._feature_bounds: list[int] | None = None
+        #: Features shared out among the threads by the entries of X in them.
+        self.feature_bounds = workers.split(
+            self.n_features, grain=GRAIN // 4, work=self.by_column[0]
+        )
+        self._rooms: tuple[np.ndarray, ...] | None = None
 
     @property
     def largest(self) -> np.ndarray:
@@ -47,56 +51,18 @@ class Rows:
         return self._largest
 
     @property
-    def feature_bounds(self) -> list[int]:
-        """Features shared out among the threads by the entries of X in them."""
-        if self._feature_bounds is None:
-            ptr = self.by_column[0]
-            self._feature_bounds = self.workers.split(self.n_features, grain=GRAIN // 4, work=ptr)
-        return self._feature_bounds
+    def rooms(self) -> tuple[np.ndarray, ...]:
+        """Room for WIDTH numbers per row, twice, and per feature: new memory is slow at first."""
+        if self._rooms is None:
+            self._rooms = tuple(lines(n) for n in (self.n_rows, self.n_rows, self.n_features))
+        return self._rooms
 
 
-class AtomRows:
-    """Rows of Z = X U for the atoms that were asked for last.
-
-    Parameters
-    ----------
-    rows : Rows
-    """
-
-    def __init__(self, rows: Rows) -> None:
-        self._rows = rows
-        self.forget()
-
-    def forget(self) -> None:
-        """Drop what is stored."""
-        self._place: dict[tuple[int, ...], int] = {}
-        self._Z: Arrays | None = None
-
-    def find(self, atoms: np.ndarray) -> tuple[Arrays, np.ndarray, int]:
-        """Return the CSR arrays of a Z with these atoms, their columns, and the number of columns.
-
-        Features -1 are columns of zeros.
-        """
-        keys = list(map(tuple, atoms.tolist()))
-        if self._Z is None or not all(key in self._place for key in keys):
-            self._Z = self._make(atoms)
-            self._place = {key: k for k, key in enumerate(keys)}
-        places = np.array([self._place[key] for key in keys], dtype=np.int64)
-        return self._Z, places, len(self._place)
-
-    def _make(self, atoms: np.ndarray) -> Arrays:
-        rows, n = self._rows, self._rows.n_rows
-        i, j, sign = (np.ascontiguousarray(part) for part in atoms.T)
-        work = int(rows.lengths[i].sum() + rows.lengths[j].sum())
-        bounds = rows.workers.split(n, grain=max(1, int(GRAIN * n / max(8 * work, 1))))
-        nothing = np.empty(0, dtype=np.int32), np.empty(0)
-        ptr = np.zeros(n + 1, dtype=np.int64)
-        given = i, j, sign.astype(np.float64), rows.by_column
-        rows.workers.run(atom_rows, bounds, *given, ptr[1:], *nothing)
-        np.cumsum(ptr, out=ptr)
-        atom, value = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
-        rows.workers.run(atom_rows, bounds, *given, ptr[:-1].copy(), atom, value)
-        return ptr, atom, value
+def lines(n: int) -> np.ndarray:
+    """Return an array of shape (n, WIDTH) whose rows are cache lines: none takes two loads."""
+    room = np.empty((n + 1) * WIDTH)
+    first = -(room.ctypes.data // 8) % WIDTH
+    return room[first : first + n * WIDTH].reshape((n, WIDTH))
 
 
 def arrays_of(X: sp.csr_array | sp.csc_array) -> Arrays:

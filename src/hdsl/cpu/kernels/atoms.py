@@ -96,12 +96,38 @@ def scores(start, stop, bounds, pair_ptr, b, w, Z, out):
 
 
 @kernel()
+def atom_terms(rows, u, pair_ptr, b, pair, value):
+    """List the pairs {a, b} with a in `rows` where u[a] u[b] is not zero; return how many."""
+    n = 0
+    for a in rows:
+        for s in range(pair_ptr[a], pair_ptr[a + 1]):
+            x = u[np.uint32(b[s])]
+            if x != 0.0:
+                pair[n], value[n] = s, u[a] * x
+                n += 1
+    return n
+
+
+@kernel()
+def sum_terms(start, stop, first, last, pair, value, w, out):
+    """Write Σ w[pair] * value of the lists [start, stop), which are first[k] to last[k]."""
+    for k in range(start, stop):
+        even, odd = 0.0, 0.0
+        for q in range(first[k], last[k] - 1, 2):
+            even += w[np.uint32(pair[q])] * value[q]
+            odd += w[np.uint32(pair[q + 1])] * value[q + 1]
+        if (last[k] - first[k]) % 2:
+            even += w[np.uint32(pair[last[k] - 1])] * value[last[k] - 1]
+        out[k] = even + odd
+
+
+@kernel()
 def add_atom(start, stop, factor, a, b, c, d, u, out):
     """Add factor * (u[a] u[b] - u[c] u[d]) to the comparisons [start, stop)."""
     for t in range(start, stop):
-        x, y = u[a[t]], u[c[t]]
+        x, y = u[np.uint32(a[t])], u[np.uint32(c[t])]
         if x != 0.0 or y != 0.0:
-            out[t] += factor * (x * u[b[t]] - y * u[d[t]])
+            out[t] += factor * (x * u[np.uint32(b[t])] - y * u[np.uint32(d[t])])
 
 
 @kernel()

@@ -63,24 +63,26 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
     """
     for c in range(start, stop):
         first, last = c * CHUNK, min((c + 1) * CHUNK, margins.size)
+        m, d = margins[first:last], direction[first:last]
         value, slope, bend = 0.0, 0.0, 0.0
         if code == SMOOTHED_HINGE and omega.size == 1:
-            for t in range(first, last):
-                x, d = margins[t] + step * direction[t], direction[t]
+            for t in range(m.size):
+                x = m[t] + step * d[t]
                 value += smoothed_hinge(x, 0)
-                slope += d * smoothed_hinge(x, 1)
-                bend += d * d * smoothed_hinge(x, 2)
+                slope += d[t] * smoothed_hinge(x, 1)
+                bend += d[t] * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
             value, slope, bend = omega[0] * value, omega[0] * slope, omega[0] * bend
         else:
-            for t in range(first, last):
-                x, d = margins[t] + step * direction[t], direction[t]
-                weight = omega[t] if omega.size > 1 else omega[0]
+            for t in range(m.size):
+                x = m[t] + step * d[t]
+                weight = omega[first + t] if omega.size > 1 else omega[0]
                 value += weight * loss(code, x, 0)
-                slope += weight * d * loss(code, x, 1)
-                bend += weight * d * d * loss(code, x, 2)
+                slope += weight * d[t] * loss(code, x, 1)
+                bend += weight * d[t] * d[t] * loss(code, x, 2)
         if moved.size > 0:
-            for t in range(first, last):
-                moved[t] = margins[t] + step * direction[t]
+            there = moved[first:last]
+            for t in range(m.size):
+                there[t] = m[t] + step * d[t]
         sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend
 
 
@@ -88,10 +90,11 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
 def pull(start, stop, code, margins, omega, pulls):
     """Write the pulls -omega * loss'(margin) of the chunks [start, stop)."""
     first, last = start * CHUNK, min(stop * CHUNK, margins.size)
+    m, out = margins[first:last], pulls[first:last]
     if code == SMOOTHED_HINGE and omega.size == 1:
-        for t in range(first, last):
-            pulls[t] = -omega[0] * smoothed_hinge(margins[t], 1)
+        for t in range(m.size):
+            out[t] = -omega[0] * smoothed_hinge(m[t], 1)
     else:
-        for t in range(first, last):
-            weight = omega[t] if omega.size > 1 else omega[0]
-            pulls[t] = -weight * loss(code, margins[t], 1)
+        for t in range(m.size):
+            weight = omega[first + t] if omega.size > 1 else omega[0]
+            out[t] = -weight * loss(code, m[t], 1)

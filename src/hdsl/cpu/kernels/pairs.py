@@ -43,13 +43,14 @@ def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, pro
 def sum_pulls(start, stop, term_ptr, term, pulls, w):
     """Write for each pair [start, stop) the sum of the pulls at it.
 
-    Its terms name comparisons, by t + 1 where the pair is to win and by -(t + 1) where it is not.
+    Lists 2s and 2s + 1 name the comparisons that pair s is to win and to lose.
     """
     for s in range(start, stop):
         total = 0.0
-        for k in range(term_ptr[s], term_ptr[s + 1]):
-            t = term[k]
-            total += pulls[t - 1] if t > 0 else -pulls[-t - 1]
+        for k in range(term_ptr[2 * s], term_ptr[2 * s + 1]):
+            total += pulls[np.uint32(term[k])]
+        for k in range(term_ptr[2 * s + 1], term_ptr[2 * s + 2]):
+            total -= pulls[np.uint32(term[k])]
         w[s] = total
 
 
@@ -71,7 +72,7 @@ def diagonals(start, stop, bounds, ptr, feature, product, w, out):
 def differences(start, stop, winner, loser, by_pair, out):
     """Add how much the pair that is to win exceeds the other, for the comparisons [start, stop)."""
     for t in range(start, stop):
-        out[t] += by_pair[winner[t]] - by_pair[loser[t]]
+        out[t] += by_pair[np.uint32(winner[t])] - by_pair[np.uint32(loser[t])]
 
 
 @kernel(fastmath=REORDERED)

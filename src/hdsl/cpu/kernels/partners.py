@@ -8,7 +8,7 @@ import numpy as np
 from .compiled import WIDTH, kernel
 
 
-@kernel()
+@kernel(fastmath={"contract"})
 def spread(start, stop, links, w, marked, U, R):
     """Write the rows [start, stop) of R = (W + Wᵀ) U, n × WIDTH; rows of U not marked are zero."""
     ptr, neighbor, pair = links
@@ -53,17 +53,21 @@ def gather(start, stop, columns, R, out):
 
 
 @kernel()
-def best_of_rows(start, stop, features, after, diagonal, S, found):
-    """Write value, partner and entry of the features [start, stop); S has their rows as columns."""
-    for c in range(start, stop):
-        best, partner = -np.inf, -1
-        i = features[c]
-        for j in range(i + 1 if after else 0, diagonal.size):
-            value = diagonal[j] + abs(S[j, c])
-            if value > best and j != i:
-                best, partner = value, j
-        found[c, 0], found[c, 1] = best, partner
-        found[c, 2] = S[partner, c] if partner >= 0 else 0.0
+def best_of_rows(start, stop, bounds, features, after, diagonal, S, found):
+    """Find the best partners of up to WIDTH features among parts [start, stop) of the features.
+
+    S has their rows as columns. Value, partner and entry are written for each part by itself.
+    """
+    for part in range(start, stop):
+        for c in range(features.size):
+            found[part, c, 0], found[part, c, 1], found[part, c, 2] = -np.inf, -1.0, 0.0
+        for j in range(bounds[part], bounds[part + 1]):
+            for c in range(features.size):
+                value = diagonal[j] + abs(S[j, c])
+                if value > found[part, c, 0] and (j > features[c] or not after):
+                    if j != features[c]:
+                        found[part, c, 0], found[part, c, 1] = value, j
+                        found[part, c, 2] = S[j, c]
 
 
 @kernel()
@@ -80,7 +84,7 @@ def scatter(start, stop, features, other, after, columns, rows, links, w, diagon
     r, reached, s, seen = np.zeros(n), np.empty(n, np.int32), np.zeros(d), np.empty(d, np.int32)
     is_reached, is_seen = np.zeros(n, np.bool_), np.zeros(d, np.bool_)
     for f in range(start, stop):
-        i, n_reached, n_seen = features[f], 0, 0
+        i, n_reached, n_entries, n_seen = features[f], 0, 0, 0
         for k in range(ptr[i], ptr[i + 1]):
             a = idx[k]
             for e in range(link_ptr[a], link_ptr[a + 1]):
@@ -91,27 +95,34 @@ def scatter(start, stop, features, other, after, columns, rows, links, w, diagon
                         is_reached[b] = True
                         reached[n_reached] = b
                         n_reached += 1
+                        n_entries += row_ptr[b + 1] - row_ptr[b]
                     r[b] += x * val[k]
+        # Few entries are noted one by one; after many, it is quicker to look at every feature.
+        is_short = 4 * n_entries < d
         for k in range(n_reached):
             b = np.uint32(reached[k])
             x = r[b]
             r[b], is_reached[b] = 0.0, False
+            if is_short:
+                for q in range(row_ptr[b], row_ptr[b + 1]):
+                    j = row_idx[q]
+                    if not is_seen[j]:
+                        is_seen[j] = True
+                        seen[n_seen] = j
+                        n_seen += 1
             for q in range(row_ptr[b], row_ptr[b + 1]):
-                j = np.uint32(row_idx[q])
-                if not is_seen[j]:
-                    is_seen[j] = True
-                    seen[n_seen] = j
-                    n_seen += 1
-                s[j] += row_val[q] * x
+                s[np.uint32(row_idx[q])] += row_val[q] * x
         best, partner, entry = -np.inf, -1, 0.0
         if other[f] >= 0:
             partner = other[f]
             best, entry = diagonal[partner] + abs(s[partner]), s[partner]
-        for k in range(n_seen):
-            j = seen[k]
+        for k in range(n_seen if is_short else d):
+            j = seen[k] if is_short else k
             value = diagonal[j] + abs(s[j])
-            if (j > i if after else j != i) and (
-                value > best or (value == best and j < partner)
+            if (
+                value >= best
+                and (j > i if after else j != i)
+                and (value > best or j < partner)
             ):
                 best, partner, entry = value, j, s[j]
             is_seen[j], s[j] = False, 0.0

@@ -1,0 +1,148 @@
+"""What is remembered of atoms: rows of Z = X U, and the terms of single atoms."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .comparisons import Pairs
+from .kernels import atoms as kernels
+from .rows import Arrays
+from .workers import GRAIN
+
+#: Most terms of atoms that are stored (12 bytes each).
+TERMS_LIMIT = 1 << 25
+
+Key = tuple[int, ...]
+
+
+class Atoms:
+    """Scores and similarities of atoms at pairs of rows.
+
+    Many atoms share a pass over the pairs with Z, whose rows are short. Where atoms come one by
+    one, from one question to the next, the terms z_a z_b of each are stored: a pass over them is
+    several times shorter.
+
+    Parameters
+    ----------
+    pairs : Pairs
+    """
+
+    def __init__(self, pairs: Pairs) -> None:
+        self.pairs, self._rows, self._workers = pairs, pairs.rows, pairs.workers
+        self.forget()
+
+    def forget(self) -> None:
+        """Drop what is stored."""
+        self._place: dict[Key, int] = {}
+        self._Z: Arrays | None = None
+        self._runs: dict[Key, tuple[int, int]] = {}
+        self._terms = np.empty(0, dtype=np.int32), np.empty(0)
+        self._n_terms = 0
+
+    def rows(self, atoms: np.ndarray) -> tuple[Arrays, np.ndarray, int]:
+        """Return the CSR arrays of a Z with these atoms, their columns, and the number of columns.
+
+        Features -1 are columns of zeros.
+        """
+        keys = _keys(atoms)
+        if not self._has_rows(keys):
+            self._Z = self._make_rows(atoms)
+            self._place = {key: k for k, key in enumerate(keys)}
+        assert self._Z is not None
+        places = np.array([self._place[key] for key in keys], dtype=np.int64)
+        return self._Z, places, len(self._place)
+
+    def similarities(self, atoms: np.ndarray, factors: np.ndarray) -> np.ndarray:
+        """Return Σ_k factors_k z_ak z_bk of each pair."""
+        pairs, out = self.pairs, np.zeros(self.pairs.n_pairs)
+        if len(atoms):
+            Z, places, n_atoms = self.rows(atoms)
+            by_atom = np.zeros(n_atoms)
+            by_atom[places] = factors
+            bounds = self._workers.split(
+                self._rows.n_rows, grain=self._grain(Z, n_atoms), work=pairs.ptr
+            )
+            self._workers.run(
+                kernels.similarities, bounds, pairs.ptr, pairs.b, Z, by_atom, out
+            )
+        return out
+
+    def scores(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
+        """Return Σ_s w_s z_a z_b of each atom."""
+        keys, pairs = _keys(atoms), self.pairs
+        if not keys:
+            return np.empty(0)
+        if not self._has_rows(keys) and self._store(keys):
+            first, last = np.array([self._runs[key] for key in keys]).T.copy()
+            out = np.empty(len(keys))
+            bounds = self._workers.split(len(keys), grain=GRAIN // max(int(last.max()), 1) + 1)
+            self._workers.run(kernels.sum_terms, bounds, first, last, *self._terms, w, out)
+            return out
+        Z, places, n_atoms = self.rows(atoms)
+        out = np.empty((len(pairs.score_bounds) - 1, n_atoms))
+        is_long = self._grain(Z, n_atoms) < pairs.n_pairs
+        parts = np.arange(len(out) + 1) if is_long else [0, len(out)]
+        self._workers.run(
+            kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, w, Z, out
+        )
+        return out.sum(axis=0)[places]
+
+    def _grain(self, Z: Arrays, n_atoms: int) -> int:
+        """Return how many pairs are worth a thread."""
+        return int(GRAIN / (4 * Z[0][-1] / self._rows.n_rows + 1)) + 1
+
+    # --- rows of Z -------------------------------------------------------------------------------
+
+    def _has_rows(self, keys: list[Key]) -> bool:
+        return self._Z is not None and all(key in self._place for key in keys)
+
+    def _make_rows(self, atoms: np.ndarray) -> Arrays:
+        rows, n = self._rows, self._rows.n_rows
+        i, j, sign = (np.ascontiguousarray(part) for part in atoms.T)
+        work = int(rows.lengths[i].sum() + rows.lengths[j].sum())
+        bounds = self._workers.split(n, grain=GRAIN * n // (8 * work + 1) + 1)
+        ptr = np.zeros(n + 1, dtype=np.int64)
+        given = i, j, sign.astype(np.float64), rows.by_column
+        nothing = np.empty(0, dtype=np.int32), np.empty(0)
+        self._workers.run(kernels.atom_rows, bounds, *given, ptr[1:], *nothing)
+        np.cumsum(ptr, out=ptr)
+        atom, value = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
+        self._workers.run(kernels.atom_rows, bounds, *given, ptr[:-1].copy(), atom, value)
+        return ptr, atom, value
+
+    # --- terms of single atoms -------------------------------------------------------------------
+
+    def _store(self, keys: list[Key]) -> bool:
+        """Store the terms of all these atoms; return False where there is no room."""
+        for key in keys:
+            if key not in self._runs and not self._add_terms(key):
+                self._runs, self._n_terms = {}, 0
+                return False
+        return True
+
+    def _add_terms(self, key: Key) -> bool:
+        i, j, sign = key
+        u, used, pairs = np.zeros(self._rows.n_rows), [], self.pairs
+        ptr, idx, val = self._rows.by_column
+        for feature, factor in ((i, 1.0), (j, float(sign))):
+            own = slice(ptr[feature], ptr[feature + 1])
+            u[idx[own]] += factor * val[own]
+            used.append(idx[own])
+        rows = np.union1d(*used)
+        start, most = self._n_terms, int((pairs.ptr[rows + 1] - pairs.ptr[rows]).sum())
+        if start + most > TERMS_LIMIT:
+            return False
+        if start + most > len(self._terms[0]):
+            size = min(TERMS_LIMIT, 2 * (start + most))
+            pair, value = np.empty(size, dtype=np.int32), np.empty(size)
+            pair[:start], value[:start] = (part[:start] for part in self._terms)
+            self._terms = pair, value
+        pair, value = self._terms
+        n = kernels.atom_terms(rows, u, pairs.ptr, pairs.b, pair[start:], value[start:])
+        self._n_terms += n
+        self._runs[key] = start, self._n_terms
+        return True
+
+
+def _keys(atoms: np.ndarray) -> list[Key]:
+    return list(map(tuple, atoms.tolist()))
