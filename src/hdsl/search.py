@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks
+from . import checks, memory
 from .solver.columns import drop_unused_columns, is_wide, take_columns
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from .cuda.runtime import Device
     from .cuda.search import Kept
 
-__all__ = ["Index", "Neighbors", "neighbors_between", "neighbors_by_label", "top_k"]
+__all__ = ["Index", "Neighbors", "above", "above_in_blocks", "neighbors_between", "neighbors_by_label", "top_k"]
 
 #: Multiplications of a search from which on it is worth finding out what may be left out.
 PRUNING_PAYS = 2e9
@@ -28,6 +29,9 @@ CSR = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
+
+#: Queries that the size of an answer is estimated from, and queries of a block of it.
+SIZE_SAMPLE, ABOVE_BLOCK = 64, 4096
 
 
 class Neighbors(NamedTuple):
@@ -130,6 +134,130 @@ def top_k(
     )  # fmt: skip
 
 
+def above(
+    queries: Any,
+    rows: Any,
+    threshold: float,
+    *,
+    exclude_self: bool = False,
+    n_jobs: int | None = None,
+    memory_limit: float | str | None = "auto",
+) -> sp.csr_array:
+    """Return all inner products from a threshold on, exactly, as a sparse matrix.
+
+    Most pairs are left out without being computed, so it is fast where few reach the threshold.
+    For a learned similarity, ``above(model.rewrite(Q), model.index_rows(X), threshold)``; for the
+    learned cosine, rows of ``model.transform(X, cosine=True)`` on both sides.
+
+    Parameters
+    ----------
+    queries : array or sparse matrix of shape (n_queries, n_features)
+    rows : array or sparse matrix of shape (n_rows, n_features)
+    threshold : float > 0
+        Pairs without a common feature have the inner product 0 and are never in the answer.
+    exclude_self : bool, default=False
+        Query r is row r of `rows`, and is not compared with itself.
+    n_jobs : int, default=None
+        Threads. The answer is the same for any number of them.
+    memory_limit : float, "auto" or None, default="auto"
+        GiB that the answer may take; "auto" is what is free. Its size is estimated from a sample
+        of the queries first. `above_in_blocks` returns an answer of any size.
+
+    Returns
+    -------
+    csr_array of shape (n_queries, n_rows), float64
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0], [0.6, 0.8], [0, 1]])
+    >>> above(X, X, 0.7, exclude_self=True).toarray().tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.8], [0.0, 0.8, 0.0]]
+    """
+    search = _AboveSearch(queries, rows, threshold, exclude_self)
+    with _threads(n_jobs) as workers:
+        m = search.shape[0]
+        sample = np.unique(np.linspace(0, m - 1, min(m, SIZE_SAMPLE)).astype(np.int64))
+        found = sum(search.block(r, r + 1, workers).nnz for r in sample.tolist())
+        memory.check_fits(
+            "The answer", int(48 * found / max(len(sample), 1) * m), memory_limit,
+            ("take a higher threshold", "take it in blocks with above_in_blocks"),
+        )  # fmt: skip
+        return search.block(0, m, workers)
+
+
+def above_in_blocks(
+    queries: Any,
+    rows: Any,
+    threshold: float,
+    *,
+    exclude_self: bool = False,
+    n_jobs: int | None = None,
+    block_size: int = ABOVE_BLOCK,
+) -> Iterator[tuple[int, sp.csr_array]]:
+    """Yield the answer of `above` by blocks of queries: the first query of a block, and its rows.
+
+    Parameters are those of `above`; `block_size` is the number of queries of a block.
+
+    Examples
+    --------
+    >>> [(first, block.nnz) for first, block in above_in_blocks(np.eye(5), np.eye(5), 0.5,
+    ...                                                         block_size=2)]
+    [(0, 2), (2, 2), (4, 1)]
+    """
+    checks.check_number("above_in_blocks", "block_size", block_size, low=1, integer=True)
+    search = _AboveSearch(queries, rows, threshold, exclude_self)
+    with _threads(n_jobs) as workers:
+        for first in range(0, search.shape[0], block_size):
+            yield first, search.block(first, min(first + block_size, search.shape[0]), workers)
+
+
+class _AboveSearch:
+    """Queries and rows on the features that both have, laid out by rows and by columns."""
+
+    def __init__(self, queries: Any, rows: Any, threshold: float, exclude_self: bool) -> None:
+        checks.check_number("above", "threshold", threshold, low=0, strict=True)
+        is_same = queries is rows
+        index = checks.as_rows(rows, "rows")
+        queries = index if is_same else checks.as_rows(queries, "queries")
+        if queries.shape[1] != index.shape[1] or (exclude_self and queries.shape[0] != index.shape[0]):
+            raise ValueError(
+                f"queries has shape {queries.shape} and rows {index.shape}: they must have the same "
+                "features and, with exclude_self=True, be the same rows."
+            )
+        _check_products(_largest(queries), _largest(index), index.shape[1])
+        self.shape, self._own = (queries.shape[0], index.shape[0]), bool(exclude_self)
+        index = sp.csr_array(index)
+        Q, X, _ = _on_shared_columns(index if is_same else sp.csr_array(queries), index)
+        for matrix in (Q, X):
+            matrix.has_sorted_indices = False
+            matrix.sort_indices()
+        columns, self._threshold = X.tocsc(), float(threshold)
+        self._norms = np.sqrt(X.multiply(X).sum(axis=1))
+        self._arrays = (
+            *(Q.indptr, Q.indices, Q.data), *(columns.indptr, columns.indices, columns.data),
+            *(X.indptr, X.indices, X.data), self._norms,
+        )  # fmt: skip
+        self._row_cost = 1.0 + Q.nnz * X.nnz / max(1, X.shape[1] * Q.shape[0])
+
+    def block(self, first: int, last: int, workers: Workers) -> sp.csr_array:
+        """Return the answer for the queries [first, last)."""
+        from .cpu.kernels import threshold as kernels
+
+        found: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+
+        def search(start: int, stop: int) -> None:
+            found[start] = kernels.above(
+                first + start, first + stop, self._threshold, self._own, *self._arrays
+            )
+
+        if last > first and self.shape[1]:
+            workers.run_pieces(search, last - first, self._row_cost)
+        parts = [found[start] for start in sorted(found)] or [(np.zeros(last - first, int),) * 3]
+        count, rows, scores = map(np.concatenate, zip(*parts, strict=True))
+        indptr = np.concatenate([[0], np.cumsum(count)])
+        return sp.csr_array((scores, rows, indptr), shape=(last - first, self.shape[1]))
+
+
 class _OnCard(NamedTuple):
     """An index on a card: the card, rows on their own columns, and what it keeps there."""
 
@@ -165,7 +293,7 @@ class Index:
     """
 
     def __init__(self, X: Any) -> None:
-        self.rows = _check_matrix(X, "index")
+        self.rows = checks.as_rows(X, "index")
         self._given, self._largest = X, _largest(self.rows)
         self._on_card: _OnCard | None = None
         self._lock = threading.Lock()  # what is kept serves one search at a time
@@ -191,7 +319,7 @@ class Index:
         checks.check_number("top_k", "k", k, low=1, integer=True)
         checks.check_device("top_k", device)
         is_same, index = queries is self._given or queries is self.rows, self.rows
-        queries = index if is_same else _check_matrix(queries, "queries")
+        queries = index if is_same else checks.as_rows(queries, "queries")
         m, n = queries.shape[0], index.shape[0]
         if queries.shape[1] != index.shape[1]:
             raise ValueError(
@@ -349,7 +477,8 @@ def _search_sparse(
     queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
 ) -> None:
     """Fill the lists by the cheapest of three ways."""
-    from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch, csr_arrays
+    from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch
+    from .cpu.rows import arrays_of
 
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n = queries.shape[0], index.shape[0]
@@ -359,7 +488,7 @@ def _search_sparse(
     full = _FullSearch(queries, index, n_products, lists, costs, workers)
     every = np.arange(m)
     if full.cost < PRUNING_PAYS or not len(frequency):
-        full.run(every, *map(csr_arrays, (queries, index)))
+        full.run(every, *map(arrays_of, (queries, index)))
         return
     pruned = PrunedSearch(queries, index, frequency, workers)
     arrays = pruned.query_arrays, pruned.index_arrays
@@ -410,7 +539,7 @@ def _search_small_classes(
     had to find them could leave nothing out.
     """
     from .cpu.kernels import search as kernels
-    from .cpu.pruned_search import csr_arrays
+    from .cpu.rows import arrays_of
 
     labels = lists.labels
     count = np.bincount(labels)
@@ -424,7 +553,7 @@ def _search_small_classes(
     direct = np.where(is_small, lists.want_same, 0)
     cost = float((count[labels] * is_small).mean()) * row_size + 1
     workers.run_pieces(
-        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *csr_arrays(X), direct,
+        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *arrays_of(X), direct,
         *lists.same,
     )  # fmt: skip
     return lists._replace(want_same=np.where(is_small, 0, lists.want_same))
@@ -442,7 +571,7 @@ class _FullSearch:
         costs: Costs,
         workers: Workers,
     ) -> None:
-        from .cpu.kernels.compiler import WIDTH
+        from .cpu.kernels.compiled import WIDTH
 
         m, n = queries.shape[0], index.shape[0]
         self.index, self.lists, self.workers, self.width = index, lists, workers, WIDTH
@@ -461,11 +590,11 @@ class _FullSearch:
     def by_columns(self, chosen: np.ndarray, queries: CSR) -> None:
         """Fill the lists of the chosen queries, one after the other."""
         from .cpu.kernels import search as kernels
-        from .cpu.pruned_search import csr_arrays
+        from .cpu.rows import arrays_of
 
         self.workers.run_pieces(
             kernels.top_by_columns, len(chosen), self.column_cost, chosen, *queries,
-            *csr_arrays(self.index.tocsc()), *self.lists.arrays,
+            *arrays_of(self.index.tocsc()), *self.lists.arrays,
         )  # fmt: skip
 
     def by_rows(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
@@ -490,15 +619,6 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers
         workers.run_pieces(
             kernels.top_of_sums, len(sums), index.shape[0], sums, first, *lists.arrays
         )
-
-
-def _check_matrix(X: Any, name: str) -> Any:
-    """Return X as a finite 2-D array or a canonical CSR array, of float32 or float64."""
-    X = checks.canonical(X) if sp.issparse(X) else np.asarray(X)
-    checks.check_rows(X, name)
-    X = X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
-    checks.check_finite(X, name)
-    return X
 
 
 def _largest(X: Any) -> float:
@@ -527,15 +647,11 @@ def _on_shared_columns(
     The most frequent columns come first, so that those read most often are close in memory. The
     entries of a row stay in their order.
     """
-    from .cpu.kernels import pairs as kernels
-
     is_same = queries is index
     matrices, _ = drop_unused_columns(index) if is_same else drop_unused_columns(index, queries)
     index, queries = matrices[0], matrices[-1]
     d = index.shape[1]
-    counts = np.zeros(d + 1, dtype=np.int64)
-    kernels.count_into(index.indices, counts)
-    frequency = counts[1:]
+    frequency = np.bincount(index.indices, minlength=d)
     is_queried = np.zeros(d, dtype=bool)
     is_queried[queries.indices] = True
     shared = np.flatnonzero(is_queried & (frequency > 0))

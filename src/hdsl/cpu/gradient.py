@@ -11,9 +11,6 @@ from .kernels.compiled import WIDTH
 from .kernels.pairs import absolute_sums
 from .workers import GRAIN
 
-#: WIDTH rows of S side by side take the time of so many single ones that reach all rows of X.
-SIDE_BY_SIDE = 3.5
-
 Partners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -132,10 +129,11 @@ class CPUGradient(Gradient):
         One row of S after the other where features are rare, else several in a pass over X.
         """
         rows, found = self.pairs.rows, np.empty((len(features), 3))
-        share = rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2)
-        common = np.flatnonzero(share > SIDE_BY_SIDE / WIDTH)
+        share = np.minimum(rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0)
+        limit = self.pairs.side_by_side
+        common = np.flatnonzero(share > limit / WIDTH)
         left_over = len(common) % WIDTH
-        if left_over < SIDE_BY_SIDE:
+        if share[common[len(common) - left_over :]].sum() < limit:
             common = common[: len(common) - left_over]
         is_rare = np.ones(len(features), dtype=bool)
         is_rare[common] = False
