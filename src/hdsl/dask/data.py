@@ -330,27 +330,16 @@ def deal(block: Compared, shard_of: np.ndarray, n_shards: int) -> list[Compared]
     return [*zip(parts, own, strict=True)]
 
 
-class Gathered(NamedTuple):
-    """The comparisons of a shard, sorted by anchor, in the shard's own row numbers."""
+def join(*parts: Compared) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Return the comparisons of a shard by rising anchors, their weights, and their rows in X.
 
-    compared: np.ndarray
-    weights: np.ndarray | None
-    rows: np.ndarray  # the numbers of these rows in X, rising
-
-
-def join(*parts: Compared) -> Gathered:
-    """Return the comparisons of a shard."""
+    Comparisons have the shard's own numbers of its rows.
+    """
     compared = np.concatenate([part for part, _ in parts])
     order = np.argsort(compared[:, 0], kind="stable")
-    weights = [own for _, own in parts if own is not None]
+    weights = None if parts[0][1] is None else np.concatenate([own for _, own in parts])[order]
     rows, numbers = np.unique(compared[order], return_inverse=True)
-    own = np.concatenate(weights)[order] if weights else None
-    return Gathered(numbers.reshape(compared.shape), own, rows)
-
-
-def rows_of(gathered: Gathered) -> np.ndarray:
-    """Return the rows that a shard needs."""
-    return gathered.rows
+    return numbers.reshape(compared.shape), weights, rows
 
 
 def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array:
@@ -360,7 +349,7 @@ def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array
 
 
 def make_shard(
-    of: Gathered, columns: tuple[np.ndarray, np.ndarray], total_weight: float, *parts: sp.csr_array
+    joined: tuple[Any, ...], columns: tuple[Any, Any], total_weight: float, *parts: sp.csr_array
 ) -> Shard:
     """Return a shard, its rows in the numbers of the features, laid out."""
     X, n_features = sp.csr_array(sp.vstack(parts, format="csr")), len(columns[0])
@@ -369,7 +358,7 @@ def make_shard(
     numbers = order[np.searchsorted(together, X.indices, sorter=order)]
     X = sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(together)))
     X.sort_indices()
-    shard = Shard(X, of.compared, of.weights, total_weight, n_features)
+    shard = Shard(X, *joined[:2], total_weight, n_features)
     shard.comparisons()
     return shard
 
@@ -388,11 +377,7 @@ def number_columns(
     if also is not None:
         features = np.concatenate([features, np.setdiff1d(also, features)])
         rare = np.setdiff1d(rare, also)
-    if len(features) < 2:
-        raise ValueError(
-            "At least 2 features with a non-zero value are needed, as an atom pairs two. The "
-            f"{rows.shape[0]} rows to learn from have {len(features)}: give more rows."
-        )
+    checks.check_live_features(len(features), rows.shape[1])
     return features, rare
 
 
@@ -428,7 +413,7 @@ def build(
     for k in range(n):
         parts = client.map(getitem, dealt, [k] * len(dealt), pure=False)
         own = client.submit(join, *parts, pure=False)
-        needed = client.submit(rows_of, own, pure=False)
+        needed = client.submit(getitem, own, 2, pure=False)
         starts = rows.starts[:-1].tolist()
         taken = client.map(take_rows, rows.blocks, [needed] * len(starts), starts, pure=False)
         home = homes[k * len(homes) // n]

@@ -183,12 +183,6 @@ class Shard:
         self._turn_to(atoms)
         return gradient.scores(atoms)
 
-    def entries(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
-        """Return S_ij of atoms."""
-        gradient = self.gradient(step, at)
-        self._turn_to(atoms)
-        return gradient.entries(atoms)
-
     def diagonal(self, step: Step, at: At) -> np.ndarray:
         """Return C_jj of every feature."""
         return self.gradient(step, at).diagonal[: self.n_features]
