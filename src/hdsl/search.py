@@ -570,7 +570,7 @@ class _FullSearch:
         costs: Costs,
         workers: Workers,
     ) -> None:
-        from .cpu.kernels.compiler import WIDTH
+        from .cpu.kernels.compiled import WIDTH
 
         m, n = queries.shape[0], index.shape[0]
         self.index, self.lists, self.workers, self.width = index, lists, workers, WIDTH
@@ -646,15 +646,11 @@ def _on_shared_columns(
     The most frequent columns come first, so that those read most often are close in memory. The
     entries of a row stay in their order.
     """
-    from .cpu.kernels import pairs as kernels
-
     is_same = queries is index
     matrices, _ = drop_unused_columns(index) if is_same else drop_unused_columns(index, queries)
     index, queries = matrices[0], matrices[-1]
     d = index.shape[1]
-    counts = np.zeros(d + 1, dtype=np.int64)
-    kernels.count_into(index.indices, counts)
-    frequency = counts[1:]
+    frequency = np.bincount(index.indices, minlength=d)
     is_queried = np.zeros(d, dtype=bool)
     is_queried[queries.indices] = True
     shared = np.flatnonzero(is_queried & (frequency > 0))

@@ -11,7 +11,6 @@ equal scores the smaller row number comes first.
 import numpy as np
 
 from .compiled import WIDTH, kernel
-from .gradient import aligned_zeros, gather_column
 
 # --- one list -------------------------------------------------------------------------------------
 
@@ -172,6 +171,28 @@ def top_by_columns(
 
 
 @kernel()
+def _products(idx, val, Q, first, last, to_beat, out):
+    """Write the products of one row with WIDTH queries; return whether one is large enough."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
+    for k in range(first, last):
+        x = val[k]
+        q = Q[idx[k]]
+        s0 += x * q[0]
+        s1 += x * q[1]
+        s2 += x * q[2]
+        s3 += x * q[3]
+        s4 += x * q[4]
+        s5 += x * q[5]
+        s6 += x * q[6]
+        s7 += x * q[7]
+    out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7] = s0, s1, s2, s3, s4, s5, s6, s7
+    for c in range(WIDTH):
+        if out[c] > to_beat[c]:
+            return True
+    return False
+
+
+@kernel()
 def top_by_rows(
     start, stop, chosen, n_features, query_ptr, query_idx, query_val, ptr, idx, val,
     query_labels, labels, own, want_same, want_other,
@@ -182,7 +203,7 @@ def top_by_rows(
     A block is spread out over the features and meets each row of the index once: the cheaper way
     where most rows share some feature.
     """
-    Q = aligned_zeros(n_features)
+    Q = np.zeros((n_features, WIDTH))
     s = np.empty(WIDTH)
     to_beat = np.empty(WIDTH)
     for block in range(start, stop):
@@ -195,8 +216,8 @@ def top_by_rows(
         to_beat[:width] = -np.inf
         to_beat[width:] = np.inf
         for b in range(labels.size):
-            if not gather_column(idx, val, Q, ptr[b], ptr[b + 1], 0.0, to_beat, s):
-                continue  # the row enters no list, since no |score| is large enough
+            if not _products(idx, val, Q, ptr[b], ptr[b + 1], to_beat, s):
+                continue  # the row enters no list, since no score is large enough
             for c in range(width):
                 r = own_queries[c]
                 if s[c] <= to_beat[c] or (own and b == r):
