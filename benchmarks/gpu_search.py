@@ -192,7 +192,7 @@ class Corrections:
         self.seconds: Counter = Counter()
 
     def __enter__(self) -> Corrections:
-        parts = product((CPUProblem, CUDAProblem), ("curvature", "shift", "correct"))
+        parts = product((CPUProblem, CUDAProblem), ("curvature", "direction", "advance"))
         self._patches = [
             mock.patch.object(of, name, self._timed(name, getattr(of, name))) for of, name in parts
         ]

@@ -11,7 +11,6 @@ import numpy as np
 
 from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
-from hdsl.rows import stored_rows
 from hdsl.solver import losses
 from hdsl.solver.loop import Options, Result, frank_wolfe
 from hdsl.solver.oracle import ORACLES
@@ -73,17 +72,14 @@ def same_path(a: Result, b: Result) -> tuple[int, float]:
 
 @benchmark(
     problems=("rcv1_2", "million"), iterations=300, threads=(None,), oracles=("ascent",),
-    storage="float64",
 )  # fmt: skip
 def one_gpu(task: Task) -> Iterator[Record]:
     """Mean and median iteration with away steps: 1 and all CPU threads, one GPU."""
     problem, device = load(task), make_device()
-    problem = replace(problem, X=stored_rows(problem.X, task.storage))
     toy = problems.load("power_law", toy=True)
-    toy = replace(toy, X=stored_rows(toy.X, task.storage))
     for oracle in task.oracles:
         run = {"oracle": oracle, "batch_size": task.batch_size}
-        solve(_on_card(toy, device, task.storage), 100.0, 4, **run)  # compiles
+        solve(_on_card(toy, device), 100.0, 4, **run)  # compiles
         yield from _compared(task, problem, device, run)
 
 
@@ -95,10 +91,7 @@ def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
     runs = {}
     for count in counts:
         with Workers(count) as workers:
-            layout = CPULayout(
-                problem.X, problem.triplets, workers=workers,
-                store_products=task.batch_size is None,
-            )  # fmt: skip
+            layout = CPULayout(problem.X, problem.triplets, workers=workers)
             n = FEW if is_large else task.iterations
             runs[count] = solve(layout, problem.scale, n, **run)
             del layout
@@ -109,7 +102,7 @@ def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
             note=f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations",
         )  # fmt: skip
     began = time.perf_counter()
-    layout = _on_card(problem, device, task.storage)
+    layout = _on_card(problem, device)
     whole = time.perf_counter() - began
     result, times = solve(layout, problem.scale, task.iterations, **run)
     until, far = same_path(result, runs[task.threads][0])
@@ -117,24 +110,21 @@ def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:
     digest = hashlib.sha256(result.weights.tobytes()).hexdigest()[:8]
     note = (
         f"median {1e3 * np.median(times):.3f} ms, {len(times)} iterations; set-up {whole:.1f} s, "
-        f"{layout.setup_seconds:.2f} s beyond the CPU's; the CPU's path for {until} models, "
+        f"{layout.setup_seconds:.2f} s of the layout; the CPU's path for {until} models, "
         f"objective to {far:.0e}; {memory['used'] / 1e9:.2f} GB in arrays, "
         f"{memory['held'] / 1e9:.2f} GB at most; bits {digest}"
     )
-    if task.batch_size or task.storage != "float64":
-        note += f"; batches of {task.batch_size}, values as {task.storage}"
+    if task.batch_size:
+        note += f"; batches of {task.batch_size}"
     yield record(
         task, problem, f"gpu{part}", seconds=float(times.mean()), note=note,
         median_iteration=float(np.median(times)), device=device.name, memory=memory,
         setup_seconds=layout.setup_seconds, same_until=until, objective_distance=far,
-        digest=digest, reached=result.objective, batch_size=task.batch_size, storage=task.storage,
+        digest=digest, reached=result.objective, batch_size=task.batch_size,
     )  # fmt: skip
 
 
-def _on_card(problem, device, storage: str):
+def _on_card(problem, device):
     from hdsl.cuda.layout import CUDALayout
 
-    with Workers(None) as workers:
-        return CUDALayout(
-            problem.X, problem.triplets, device=device, workers=workers, storage=storage
-        )
+    return CUDALayout(problem.X, problem.triplets, device=device)

@@ -57,9 +57,9 @@ BASE = {"T": 40_000, "s": 40, "M": 2_000, "d": 8_000}
 FACTORS = (0.25, 0.5, 2.0, 4.0)
 N_ROWS = 2_000
 
-QUICK_BASE = {"T": 4_000, "s": 20, "M": 500, "d": 2_000}
+QUICK_BASE = {"T": 1_000, "s": 10, "M": 200, "d": 400}
 QUICK_FACTORS = (0.5, 2.0)
-QUICK_ROWS = 400
+QUICK_ROWS = 200
 
 #: The iterations that are timed, without the first, which are not typical. A run ends after LAST,
 #: that of BASE after LONG, to show the effect of k; a slow one ends after LIMIT seconds.

@@ -30,7 +30,7 @@ PAPER = 0.90
 #: From "too small to satisfy the triplets" to "all are satisfied after a few steps".
 SCALES = (5.0, 7.0, 10.0, 20.0)
 
-MAX_ITER = 800
+MAX_ITER, MARKS = 800, 60
 
 
 class Curve(NamedTuple):
@@ -60,7 +60,7 @@ CURVES = (Curve(1), Curve(3), Curve(10), Curve(10, (0.02, 0.1), (7.0, 10.0)))
 
 def cells(settings: Settings) -> list[Cell]:
     """Return all choices for each curve and each draw of the data."""
-    dimensions, n_runs = ((1_000, 3_000), 1) if settings.quick else (DIMENSIONS, 5)
+    dimensions, n_runs = ((400, 1_000), 1) if settings.quick else (DIMENSIONS, 5)
     choices: list[dict[str, Any]] = []
     for curve in CURVES:
         choices += [choice for choice in curve.choices() if choice not in choices]
@@ -83,11 +83,13 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     # The optimum is that of the paper's steps; pairwise steps with our oracle approach it faster.
     model = paper_hdsl(
         scale, prior=prior, step="pairwise", oracle="ascent", random_state=run, n_jobs=1,
-        max_iter=100 if settings.quick else MAX_ITER,
+        max_iter=60 if settings.quick else MAX_ITER,
     )  # fmt: skip
     finished(model.fit(made.X, triplets=triplets))
     valid, test = (_auc(made, part) for part in (made.valid, made.test))
-    curve = paths.errors_along(model, lambda at: 1.0 - valid(at.matrix(), at.prior_))
+    curve = paths.errors_along(
+        model, lambda at: 1.0 - valid(at.matrix(), at.prior_), 8 if settings.quick else MARKS
+    )
     best = model.at(paths.best_iteration(curve))
     return {
         "valid": valid(best.matrix(), best.prior_),

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import LocalHDSL, SimilarityKNeighborsClassifier, datasets
+from hdsl import HDSL, LocalHDSL, SimilarityKNeighborsClassifier, datasets
 
 from . import sets
 from .results import Results, Table, by_set_and_method, set_names, share
@@ -64,19 +64,19 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the errors on test rows, and what was learned."""
     task, method = _task(settings, cell["set"]), cell["method"]
     n_regions = AUTO if method == AUTO else int(method)
-    model = LocalHDSL(n_regions, random_state=0, n_jobs=1, **MINING)
+    shared = HDSL(random_state=0, n_jobs=1, **MINING)
+    model = LocalHDSL(shared, n_regions=n_regions)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # few rows of a class, runs that end at their limit
-        finished(model.fit(**task.learn))
+        finished(model.fit(**task.learn).shared_)
     knn = SimilarityKNeighborsClassifier(N_NEIGHBORS, similarity=model, cosine=True)
     predicted = knn.fit(task.X, task.y).predict(task.X_test)
     return {
         "n": len(task.y_test),
         "wrong": int(np.sum(predicted != task.y_test)),
         "n_regions": int(model.n_regions_),
-        "n_atoms": len(model.weights_),
-        "n_local": sum(map(len, model.local_weights_)),
-        "objective": float(model.objective_),
+        "n_atoms": len(model.shared_.weights_),
+        "n_local": sum(len(part.weights) for part in model.local_),
     }
 
 

@@ -87,7 +87,7 @@ CONDITIONS: dict[str, Setting] = {
 }
 
 ALPHA = 0.2
-MAX_ITER, QUICK_MAX_ITER, TOL = 500, 100, 1e-4
+MAX_ITER, QUICK_MAX_ITER, TOL = 500, 60, 1e-4
 N_DRAWS, QUICK_DRAWS = 20, 2
 
 #: Draws of the methods that are compared with the base, the first ones.

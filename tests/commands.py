@@ -7,13 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 pytest.importorskip("typer")
-pytest.importorskip("rich")
 
 from typer.testing import CliRunner
 
 from hdsl import load
 from hdsl.cli import app
-from hdsl.cli.scored import ScoredModel
 from hdsl.similarity import LearnedCosine
 from small_fits import labelled_counts
 
@@ -69,14 +67,14 @@ def bad(*arguments, code=2):
     return result.stderr
 
 
-def load_scored(path):
-    """Return the model of a file, as the commands use it."""
-    return ScoredModel.from_saved(load(path))
+def said(result):
+    """Return what a command printed on both streams, in one line."""
+    return " ".join((result.stdout + result.stderr).split())
 
 
-def cosines(scored, x, X):
-    """Return the learned cosines of one row with others."""
-    similarity = LearnedCosine(scored)
+def cosines(path, x, X):
+    """Return the learned cosines of one row with others, by the model in a file."""
+    similarity = LearnedCosine(load(path).scored)
     return (similarity.rewrite(x) @ similarity.index_rows(X).T).toarray()[0]
 
 

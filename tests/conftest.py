@@ -78,7 +78,8 @@ def place(tmp_path_factory):
 
     folder = tmp_path_factory.mktemp("cli")
     write_csv(folder / "texts.csv", texts())
-    good("fit", folder / "texts.csv", *LABELLED, "-o", folder / "model.hdsl", "--max-iter", 60)
+    good("fit", folder / "texts.csv", *LABELLED, "-o", folder / "model.hdsl",
+         "--id", "id", "--max-iter", 20)  # fmt: skip
     return folder
 
 

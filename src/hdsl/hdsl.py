@@ -176,6 +176,8 @@ class HDSL(SimilarityModel):
     [0.8, 0.4, -0.8, -0.4]
     """
 
+    _learn = staticmethod(fitting.learn)  # a cluster has a road of its own
+
     def __init__(
         self,
         scale: float | str = "auto",
@@ -268,7 +270,7 @@ class HDSL(SimilarityModel):
         -------
         self
         """
-        return fitting.learn(
+        return self._learn(
             self,
             X,
             _given(y, triplets, quadruplets, sample_weight),
@@ -303,7 +305,7 @@ class HDSL(SimilarityModel):
         self
         """
         given = _given(y, triplets, quadruplets, sample_weight)
-        return fitting.learn(self, X, given, continues=True)
+        return self._learn(self, X, given, continues=True)
 
     # --- what was learned ------------------------------------------------------------------------
 

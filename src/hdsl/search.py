@@ -477,7 +477,8 @@ def _search_sparse(
     queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
 ) -> None:
     """Fill the lists by the cheapest of three ways."""
-    from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch, csr_arrays
+    from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch
+    from .cpu.rows import arrays_of
 
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n = queries.shape[0], index.shape[0]
@@ -487,7 +488,7 @@ def _search_sparse(
     full = _FullSearch(queries, index, n_products, lists, costs, workers)
     every = np.arange(m)
     if full.cost < PRUNING_PAYS or not len(frequency):
-        full.run(every, *map(csr_arrays, (queries, index)))
+        full.run(every, *map(arrays_of, (queries, index)))
         return
     pruned = PrunedSearch(queries, index, frequency, workers)
     arrays = pruned.query_arrays, pruned.index_arrays
@@ -538,7 +539,7 @@ def _search_small_classes(
     had to find them could leave nothing out.
     """
     from .cpu.kernels import search as kernels
-    from .cpu.pruned_search import csr_arrays
+    from .cpu.rows import arrays_of
 
     labels = lists.labels
     count = np.bincount(labels)
@@ -552,7 +553,7 @@ def _search_small_classes(
     direct = np.where(is_small, lists.want_same, 0)
     cost = float((count[labels] * is_small).mean()) * row_size + 1
     workers.run_pieces(
-        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *csr_arrays(X), direct,
+        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *arrays_of(X), direct,
         *lists.same,
     )  # fmt: skip
     return lists._replace(want_same=np.where(is_small, 0, lists.want_same))
@@ -589,11 +590,11 @@ class _FullSearch:
     def by_columns(self, chosen: np.ndarray, queries: CSR) -> None:
         """Fill the lists of the chosen queries, one after the other."""
         from .cpu.kernels import search as kernels
-        from .cpu.pruned_search import csr_arrays
+        from .cpu.rows import arrays_of
 
         self.workers.run_pieces(
             kernels.top_by_columns, len(chosen), self.column_cost, chosen, *queries,
-            *csr_arrays(self.index.tocsc()), *self.lists.arrays,
+            *arrays_of(self.index.tocsc()), *self.lists.arrays,
         )  # fmt: skip
 
     def by_rows(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:

@@ -218,7 +218,8 @@ def test_strong_penalty_gives_zero_weights():
     largest = np.abs(gradient(np.zeros(8))).max()
     none = DiagonalSimilarity("l1", alpha=1.001 * largest).fit(X, triplets=T)
     some = DiagonalSimilarity("l1", alpha=0.9 * largest, tol=1e-6).fit(X, triplets=T)
-    assert (none.n_active_features_, none.n_iter_, none.objective_) == (0, 0, 0.5)
+    assert (none.n_active_features_, none.n_iter_) == (0, 0)
+    assert none.objective_ == pytest.approx(0.5)
     assert some.n_active_features_ >= 1
     assert_allclose(none.similarity_.pairwise(X), 0.0)
     ridge = DiagonalSimilarity("l2", alpha=1e8, tol=1e-6).fit(X, triplets=T)
@@ -331,7 +332,7 @@ def comet_objective(X, T, loss, barrier, ridge, W):
 
 @pytest.mark.parametrize(
     ("loss", "weights"),
-    zip(LOSSES, [(0.01, 0.01), (1e-3, 0.1), (0.1, 1e-3), (0.01, 0.01)], strict=True),
+    list(zip(LOSSES, [(0.01, 0.01), (1e-3, 0.1), (0.1, 1e-3), (0.01, 0.01)], strict=True)),
 )
 def test_comet_reaches_the_optimum(loss, weights):
     barrier, ridge = weights

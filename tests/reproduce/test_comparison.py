@@ -11,7 +11,17 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import normalize
 
 import reproduce
-from reproduce import classification, comparison, defaults, local, published, rivals, runner, sets
+from reproduce import (
+    classification,
+    comparison,
+    defaults,
+    local,
+    published,
+    quality,
+    rivals,
+    runner,
+    sets,
+)
 from reproduce.defaults import Ratio, geometric_mean, ratio_of_means
 from reproduce.runner import Settings
 from reproduce.sets import Split
@@ -35,6 +45,8 @@ def settings(monkeypatch, tmp_path):
     monkeypatch.setattr(sets, "split", lambda settings, name: split(n_classes=2 + (name == "r52")))
     monkeypatch.setattr(sets, "present", lambda settings, names: list(names))
     names = ["r52", "bace_ecfp6", "docstrings", "bbc_counts"]
+    for name in ("lsa", "away"):  # slow, or tested as others
+        monkeypatch.delitem(quality.METHODS, name)
     monkeypatch.setattr(sets, "names_of_splits", lambda settings: names)
     monkeypatch.setattr(rivals, "ALPHAS", (1e-4,))
     monkeypatch.setattr(rivals, "STEPS", (0.1,))
@@ -48,7 +60,8 @@ def by_cell(settings, name):
     return {(line["cell"]["set"], line["cell"]["method"]): line for line in lines}
 
 
-def test_quality_has_every_method_and_measure(settings):
+def test_quality_has_every_method_and_measure(settings, monkeypatch):
+    monkeypatch.setattr(sets, "names_of_splits", lambda settings: ["r52", "bbc_counts"])
     page = reproduce.reproduce("quality", settings).read_text(encoding="utf-8")
     lines = by_cell(settings, "quality")
     assert ("bbc_counts", "dot") in lines
@@ -56,8 +69,7 @@ def test_quality_has_every_method_and_measure(settings):
     cosine, learned = lines["r52", "cosine"], lines["r52", "hdsl"]
     assert learned["wrong"]["3"] <= cosine["wrong"]["3"]
     assert cosine["mrr"] > 0.5
-    assert "mrr" not in lines["bace_ecfp6", "cosine"]  # no text
-    assert all(word in page for word in ("HDSL()", "LinearSVC", "known-item" and "reciprocal"))
+    assert all(word in page for word in ("HDSL()", "LinearSVC", "reciprocal"))
 
 
 def test_rivals_are_what_they_are_called(settings, monkeypatch):
@@ -96,8 +108,11 @@ def test_published_figures_are_marked_as_not_ours(settings):
 
 
 def _run(settings):
-    quick = {"cosine", "hdsl", "both", "svc", "forest"}
-    cells = [cell for cell in published.cells(settings) if cell["method"] in quick]
+    quick = {"cosine": sets.STANDARD, "hdsl": ("r52",), "both": ("r52",), "svc": ("r8",)}
+    cells = [
+        cell for cell in published.cells(settings)
+        if cell["set"] in quick.get(cell["method"], ())
+    ]  # fmt: skip
     return [{"cell": cell, **published.compute(settings, cell)} for cell in cells]
 
 
@@ -122,8 +137,7 @@ def test_standard_splits_have_all_training_rows(tmp_path):
 
 def test_the_choice_stands_beside_every_fixed_prior(settings, monkeypatch):
     monkeypatch.setattr(defaults, "N_FOLDS", 2)
-    chosen = [defaults.CHOSEN, "prior 2", "prior 16", defaults.AWAY]
-    few = {name: defaults.CANDIDATES[name] for name in chosen}
+    few = {name: defaults.CANDIDATES[name] for name in (defaults.CHOSEN, "prior 2", defaults.AWAY)}
     monkeypatch.setattr(defaults, "CANDIDATES", few)
     monkeypatch.setattr(sets, "names_of_splits", lambda settings: ["r52", "bace_ecfp6"])
     lines = runner.run("defaults", defaults, settings)
@@ -164,6 +178,7 @@ def test_regions_help_where_they_contradict_each_other(tmp_path):
 
 
 def test_classifiers_on_landmarks(tmp_path, monkeypatch):
+    monkeypatch.setattr(classification, "N_FOLDS", 2)
     data = split(n_classes=2)
     task = local.Task({}, *data)
     monkeypatch.setattr(local, "real_task", lambda *_: task)

@@ -220,9 +220,6 @@ def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
         return table
     given = [str(label) for label in labels.tolist()]  # JSON may mix numbers and words
     stripped = np.array([label.strip() for label in given], dtype=object)
-    n_changed = sum(a != b for a, b in zip(given, stripped.tolist(), strict=True))
-    if n_changed:
-        say(f"spaces around {counted(n_changed, 'label')} are left out.")
     empty = np.array([label.lower() in NO_LABEL for label in stripped.tolist()])
     if empty.any() and not skip:
         row = int(np.argmax(empty))
@@ -232,6 +229,9 @@ def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
         )  # fmt: skip
     if empty.all():
         raise ValueError(f"{table.name} has no label in column {name!r}.")
+    n_changed = sum(a != b for a, b in zip(given, stripped.tolist(), strict=True))
+    if n_changed:
+        say(f"spaces around {counted(n_changed, 'label')} are left out.")
     alike: dict[str, set[str]] = {}
     for label in stripped[~empty].tolist():
         alike.setdefault(label.lower(), set()).add(label)
@@ -332,7 +332,7 @@ def _judged(kind: str, path: Path, ids: Any) -> tuple[np.ndarray, np.ndarray | N
         try:
             return t.choice_triplets(path, ids=ids), None
         except tables.MissingColumnError as error:
-            if "event" in error.columns or not {"anchor", "item", "clicked"} <= {*error.columns}:
+            if "event" in error.columns:
                 raise
         return t.choice_triplets(path, event="anchor", ids=ids), None
     table = tables.read_table(path, {"left": "left", "right": "right", "same": "same"})

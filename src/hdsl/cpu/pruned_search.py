@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from .kernels import pruned_search as kernels
 from .kernels.pruned_search import BLOCK, LEVELS
 from .kernels.search import finish
+from .rows import arrays_of
 from .workers import Workers
 
 #: Rows of the index and queries that the work is measured on.
@@ -82,10 +83,10 @@ class PrunedSearch:
     ) -> None:
         self.queries, self.index, self.frequency = queries, index, frequency
         self.workers = workers
-        self.index_arrays = self.query_arrays = csr_arrays(index)
+        self.index_arrays = self.query_arrays = arrays_of(index)
         self.norms = self.query_norms = self._prepared(*self.index_arrays)
         if queries is not index:
-            self.query_arrays = csr_arrays(queries)
+            self.query_arrays = arrays_of(queries)
             self.query_norms = self._prepared(*self.query_arrays)
         self.row_size = index.nnz / max(index.shape[0], 1)
 
@@ -225,11 +226,3 @@ def block_bounds(labels: np.ndarray) -> np.ndarray:
         bounds += [first + (end - first) * (k + 1) // n for k in range(n)]
     return np.array(bounds)
 
-
-def csr_arrays(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the arrays of a matrix as the kernels take them; shared where they have the types."""
-    return (
-        X.indptr.astype(np.int64, copy=False),
-        X.indices.astype(np.int32, copy=False),
-        X.data,
-    )

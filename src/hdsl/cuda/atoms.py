@@ -65,7 +65,7 @@ class Atoms:
 
     def __init__(self, card: OnCard) -> None:
         self.card, self.device = card, card.device
-        self._mark = self.device.zeros(card.n_features, np.int32)
+        self._mark = self.device.zeros(card.n_numbers, np.int32)
         self._last: tuple[bytes, dict[bytes, int], Z] | None = None
 
     def forget(self) -> None:

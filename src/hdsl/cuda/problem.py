@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -91,7 +91,7 @@ class CUDAProblem(Problem):
         self.pool = Pool(lambda: device.empty(card.n))
         self.pulls_pool = Pool(lambda: Pulls(card))
         self._by_pair = device.empty(card.n_pairs)
-        self._atoms_of, self._terms = Atoms(card), None
+        self._atoms_of, self._terms = Atoms(card), cast("Terms | None", None)
         self.offset = self._offset(float(prior), base)
         self._direction = device.empty(card.n)
         self._search, self._host_search = device.zeros(SEARCH_SIZE), device.host(SEARCH_SIZE)
@@ -205,7 +205,7 @@ class CUDAProblem(Problem):
         """Return the value, and whether any slope is not 0."""
         if margins.measures is None:
             self._queue_advance(margins.array, None, None)
-            margins.measures = self._read_measures()
+            margins.measures = self._measures()
         return margins.measures
 
     def _queue_advance(self, margins: Array, direction: Array | None, out: Array | None) -> None:
@@ -216,11 +216,8 @@ class CUDAProblem(Problem):
         )  # fmt: skip
         self.device.copy(self._host_search, self._search)
 
-    def _read_measures(self) -> tuple[float, bool]:
+    def _measures(self) -> tuple[float, bool]:
         self.device.wait()
-        return self._host_measures()
-
-    def _host_measures(self) -> tuple[float, bool]:
         return float(self._host_search[VALUE]), bool(self._host_search[ANY_SLOPE] > 0.0)
 
     def value(self, margins: CUDAMargins) -> float:
@@ -266,7 +263,7 @@ class CUDAProblem(Problem):
         for _ in range(SEARCH_POINTS):
             self.device.run(
                 self._kernel("search_on"), card.n, self.code, card.n, margins, self._direction,
-                *self.card.weighting, card.part, card.ticket, self._search, per_block=2048,
+                *card.weighting, card.part, card.ticket, self._search, per_block=2048,
             )  # fmt: skip
 
     def direction(self, margins: CUDAMargins, move: Move | Correction) -> CUDAMargins:
@@ -290,23 +287,22 @@ class CUDAProblem(Problem):
         for size in step_sizes:
             self.device.run(
                 "slopes", card.n, self.code, card.n, margins.array, direction.array, float(size),
-                *self.card.weighting, card.part, card.ticket, card.scalars, per_block=2048,
+                *card.weighting, card.part, card.ticket, card.scalars, per_block=2048,
             )  # fmt: skip
             out.append(self.device.download(card.scalars)[:2])
         return np.array(out)
 
     def advance(self, margins: CUDAMargins, direction: CUDAMargins, step_size: float) -> Step:
         """Return the step of this size."""
-        out, state = CUDAMargins(self), np.zeros(SEARCH_SIZE)
-        state[[DONE, RESULT]] = 1.0, step_size
+        out = CUDAMargins(self)
         if step_size == 0.0:  # kernels take 0 for no step
             self.device.copy(out.array, margins.array)
             out.measures = self._measured(margins)
         else:
-            self._host_search[:] = state
+            self._host_search[[DONE, RESULT]] = 1.0, step_size
             self.device.copy(self._search, self._host_search)
             self._queue_advance(margins.array, direction.array, out.array)
-            out.measures = self._read_measures()
+            out.measures = self._measures()
         return Step(out, step_size, out.measures[0])
 
     def step(self, margins: CUDAMargins, move: Move | Correction) -> Step | None:
@@ -317,7 +313,7 @@ class CUDAProblem(Problem):
             size = self._carried_out(margins.array, move, out.array, out.pulls.array)
         if not size > 0.0:
             return None
-        out.measures = self._host_measures()
+        out.measures = self._measures()
         if out.is_of_move:
             out.pulls.scores = self.terms.host_copy()
         return Step(out, size, out.measures[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -42,33 +42,30 @@ class Terms:
 
     def __init__(self, card: OnCard, limit: int = TERMS_LIMIT) -> None:
         self.card, self.device, self.limit = card, card.device, limit
-        self.version = self.era = self._room = self._most_runs = 0
-        self._n_runs, self._hosts = self.device.zeros(1, np.int64), ()
+        self.version = self.era = 0
+        self._n_runs = self.device.zeros(1, np.int64)
+        self._arrays: list[Array] = []
         self.forget()
         self._make_room(min(max(len(card.products.idx) // 4, 1 << 12), limit), RUNS)
 
     def forget(self) -> None:
         """Forget all runs."""
         self.runs: dict[tuple[int, int], int] = {}
-        self._used, self._chunks, self._located = 0, [0], (None, None)
-        self.era += 1
+        self._used, self._n_chunks, self.era = 0, 0, self.era + 1
+        self._located: tuple[Any, list[int]] = None, []
         self.device.clear(self._n_runs)
 
     def _make_room(self, n_terms: int, n_runs: int) -> None:
-        """Allocate arrays of these lengths, and move the terms that there are."""
+        """Allocate arrays of these lengths, and move what there is."""
         device, n_chunks = self.device, n_terms // CHUNK + n_runs + 1
         self.version += 1  # first: some arrays are new even where there is no memory for others
-        pair, value = device.empty(n_terms, np.int32), device.empty(n_terms)
-        if self._used:
-            device.copy(pair, self._pair[: self._used])
-            device.copy(value, self._value[: self._used])
-        self._pair, self._value = pair, value
-        # The features of each run, where its chunks begin, and where the chunks do.
-        sizes, known = (2 * n_runs, n_runs + 1, n_chunks + 1), self._hosts
-        self._hosts = tuple(np.zeros(size, np.int64) for size in sizes)
-        for host, old in zip(self._hosts, known, strict=False):
-            host[: len(old)] = old
-        self._tables = tuple(map(device.upload, self._hosts))
+        # The features of each run, where its chunks begin, where these do; pairs and values.
+        sizes = (2 * n_runs, n_runs + 1, n_chunks + 1, n_terms, n_terms)
+        kinds = (np.int64, np.int64, np.int64, np.int32, np.float64)
+        old = self._arrays
+        self._arrays = [device.zeros(*given) for given in zip(sizes, kinds, strict=True)]
+        for array, before in zip(self._arrays, old, strict=False):
+            device.copy(array, before)
         self._part, self._scores = device.empty(n_chunks), device.empty(2 * n_runs)
         self._host_scores = device.host(2 * n_runs)
         self._room, self._most_runs = n_terms, n_runs
@@ -89,35 +86,32 @@ class Terms:
         has_room = self._used + n <= self.limit
         if has_room:
             self._add(lead, other, n)
-            into = self._used - n, self._pair, self._value
-            device.run("list_terms", size, *known, None, upto, *into)
+            device.run("list_terms", size, *known, None, upto, self._used - n, *self._arrays[3:])
         device.run("scatter_features", card.n_rows, query, ptr, idx, None, card.u)
         return has_room
 
     def _add(self, lead: int, other: int, n: int) -> None:
         """Write a run of n terms into the tables."""
-        wanted, run = self._used + n, len(self.runs)
-        if wanted > self._room or run == self._most_runs:
-            grown = max(wanted, min(2 * self._room, self.limit))
-            n_runs = max(2 * run, RUNS) if run == self._most_runs else self._most_runs
-            self._make_room(grown if wanted > self._room else self._room, n_runs)
-        ends = [*range(self._used + CHUNK, wanted, CHUNK), *([wanted] if n else [])]
-        self._chunks += ends
-        self._used = wanted
+        first, run, n_chunks = self._used, len(self.runs), -(-n // CHUNK)
+        room, most_runs = self._room, self._most_runs
+        if first + n > room or run == most_runs:
+            if first + n > room:
+                room = max(first + n, min(2 * room, self.limit))
+            self._make_room(room, 2 * most_runs if run == most_runs else most_runs)
+        ends = np.minimum(first + CHUNK * np.arange(1, n_chunks + 1), first + n)
+        self._used, self._n_chunks = first + n, self._n_chunks + n_chunks
         self.runs[min(lead, other), max(lead, other)] = run
-        features, bounds, firsts = self._hosts
-        features[2 * run : 2 * run + 2] = lead, other
-        bounds[run + 1] = len(self._chunks) - 1
-        firsts[: len(self._chunks)] = self._chunks
-        for table, host in zip(self._tables, self._hosts, strict=True):
-            self.device.copy(table, host)
+        rows = [lead, other], [self._n_chunks], ends
+        places = 2 * run, run + 1, self._n_chunks - n_chunks + 1
+        for table, at, values in zip(self._arrays, places, rows, strict=False):
+            self.device.copy(table[at:], np.array(values, dtype=np.int64))
         self.device.copy(self._n_runs, np.array([run + 1]))
 
     def queue_scores(self, w: Array, diagonal: Array) -> None:
         """Queue C_ii + C_jj and S_ij of all runs, and their copy to the host."""
         self.device.run(
-            "score_runs", len(self._part), self._n_runs, *self._tables, self._pair, self._value, w,
-            diagonal, self._part, self.card.ticket, self._scores, per_block=1,
+            "score_runs", len(self._part), self._n_runs, *self._arrays, w, diagonal, self._part,
+             self.card.ticket, self._scores, per_block=1,
         )  # fmt: skip
         self.device.copy(self._host_scores, self._scores)
 

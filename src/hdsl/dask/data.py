@@ -7,8 +7,11 @@ X. All of it is a graph of tasks: what a worker loses Dask makes again.
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from importlib.metadata import version
 from operator import getitem
 from typing import Any, NamedTuple
 
@@ -26,13 +29,10 @@ LOCAL_ROWS = 1 << 14
 
 #: Comparisons per shard, and the fewest and the most shards. Their number is a power of two, so
 #: that 2, 4 or 8 workers have equally many.
-SHARD_SIZE, FEWEST_SHARDS, MOST_SHARDS = 1 << 20, 4, 256
+SHARD_SIZE, FEWEST_SHARDS, MOST_SHARDS = 1 << 21, 2, 256
 
 #: Pairs of compared rows, per anchor, that the shards are chosen by.
 PER_ANCHOR = 8
-
-#: What must be the same on the client and on all workers, as results depend on it.
-PACKAGES = ("python", "numpy", "numba", "hdsl")
 
 #: Comparisons, and their weights or None.
 Compared = tuple[np.ndarray, np.ndarray | None]
@@ -56,35 +56,25 @@ def find_client(client: Any) -> Any:
                 "pass it: hdsl.dask.HDSL(client=client)."
             ) from None
     if client.status != "running":
-        raise ClusterError(
-            f"The Dask client is {client.status}: make a new one, distributed.Client(...)."
-        )
+        raise ClusterError(f"The Dask client is {client.status}: make a new one.")
     if not client.nthreads():
         raise ClusterError(
-            "The cluster has no workers: start some, or wait for them with "
-            "client.wait_for_workers(1, timeout=60)."
+            "The cluster has no workers: start some, or wait with client.wait_for_workers(1)."
         )
+    here = versions()
+    for address, there in client.run(versions).items():
+        if there != here:
+            raise ClusterError(
+                f"Worker {address} has {there}, the client has {here}: results would depend on "
+                "where shards are. Use the same versions on all machines."
+            )
     return client
 
 
 def versions() -> dict[str, str]:
     """Return the versions of what results depend on."""
-    import platform
-    from importlib.metadata import version
-
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES[1:]}}
-
-
-def check_versions(client: Any) -> None:
-    """Raise ClusterError where a worker has another version of what results depend on."""
-    here = versions()
-    for address, there in client.run(versions).items():
-        for name, own in here.items():
-            if there[name] != own:
-                raise ClusterError(
-                    f"Worker {address} has {name} {there[name]}, the client has {own}: results "
-                    "would depend on where shards are. Use the same versions on all machines."
-                )
+    found = {name: version(name) for name in ("numpy", "numba", "hdsl")}
+    return {"python": platform.python_version(), **found}
 
 
 def held(client: Any, value: Any) -> Any:
@@ -210,6 +200,14 @@ class Rows:
         """The largest absolute value."""
         return max(facts.largest for facts in self.facts)
 
+    def outline(self, norm: str | None) -> sp.csr_array:
+        """Return a matrix with the same lengths of rows, or with the same columns."""
+        if norm is None:
+            squares = np.concatenate([facts.squares for facts in self.facts])
+            return sp.csr_array(np.sqrt(squares)[:, None])
+        columns, values = self.columns()
+        return sp.csr_array((values, columns, [0, len(columns)]), (1, self.shape[1]))
+
     def columns(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the columns with values, rising, and how many values each has."""
         together = np.concatenate([facts.columns for facts in self.facts])
@@ -276,6 +274,7 @@ class Summary(NamedTuple):
     anchors: np.ndarray
     counts: np.ndarray
     weight: float
+    heaviest: float
     pairs: np.ndarray  # some pairs of an anchor and a row that it is compared with
 
 
@@ -287,8 +286,8 @@ def summarise(block: Compared) -> Summary:
         [np.repeat(compared[:, 0], compared.shape[1] - 1), compared[:, 1:].ravel()]
     )
     pairs = pairs[:: max(1, len(pairs) // (PER_ANCHOR * len(anchors)))]
-    weight = float(len(compared)) if weights is None else float(weights.sum())
-    return Summary(anchors, counts, weight, pairs)
+    own = np.ones(len(compared)) if weights is None else weights
+    return Summary(anchors, counts, float(own.sum()), float(own.max()), pairs)
 
 
 def choose_shards(
@@ -371,7 +370,7 @@ def make_shard(
     X = sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(together)))
     X.sort_indices()
     shard = Shard(X, of.compared, of.weights, total_weight, n_features)
-    shard.layout()
+    shard.comparisons()
     return shard
 
 
@@ -440,4 +439,7 @@ def build(
             )
         )  # fmt: skip
     squares = sum(float(facts.squares.sum()) for facts in rows.facts)
-    return DaskLayout(client, shards, features, places, squares / n_rows)
+    heaviest = max(part.heaviest for part in told)
+    layout = DaskLayout(client, shards, features, places, (squares / n_rows, heaviest))
+    layout.again = partial(build, rows, compared, also, min_rows)
+    return layout

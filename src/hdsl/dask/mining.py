@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import search
-from ..supervision import Mining
+from ..supervision import Mining, Supervision, sample_rows
 from ..triplets import random_triplets
 from ..triplets.mining import check_not_empty, warn_of_single_rows
 from .data import Compared, Rows, held
@@ -79,25 +79,19 @@ def _best(lists: Lists) -> np.ndarray:
 
 
 def compare(
-    how: Mining, rows: Rows, y: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
-) -> list[Any]:
-    """Return comparisons of rows by their labels in blocks, as ``supervision.compare`` makes them.
-
-    Parameters
-    ----------
-    how : Mining
-    rows : Rows
-    y : ndarray of shape (n_rows,)
-    weights : ndarray of shape (n_rows,) or None
-    rng : numpy.random.Generator
-    """
-    if how.mining == "random":
-        chosen = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        seed, n_per_row = int(rng.integers(2**31 - 1)), how.n_targets * how.n_impostors
-        made = chosen[random_triplets(y[chosen], n_per_row, random_state=seed)]
-        own = None if weights is None else weights[made[:, 0]]
-        return [held(rows.client, (made, own))]
-    return neighbor_blocks(rows, y, weights, (how.n_targets, how.n_impostors))
+    how: Mining, data: Supervision, rows: Rows, rng: np.random.Generator
+) -> tuple[Rows, list[Any]]:
+    """Return rows and blocks of their comparisons, as ``supervision.compare`` makes them."""
+    y, weights, chosen = data.y, data.weights, sample_rows(how, data, rng)
+    if chosen is not None:
+        rows, y = rows.keep(chosen), y[chosen]
+        weights = None if weights is None else weights[chosen]
+    if how.mining == "neighbors":
+        return rows, neighbor_blocks(rows, y, weights, (how.n_targets, how.n_impostors))
+    present = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+    seed, n_per_row = int(rng.integers(2**31 - 1)), how.n_targets * how.n_impostors
+    made = present[random_triplets(y[present], n_per_row, random_state=seed)]
+    return rows, [held(rows.client, (made, None if weights is None else weights[made[:, 0]]))]
 
 
 def neighbor_blocks(

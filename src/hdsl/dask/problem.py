@@ -34,7 +34,7 @@ from .shard import At, Setting, add, ask, best_partners
 TINY = 1e-300
 
 #: Sums that one task adds up, and most numbers of the rows of S that one task computes.
-FAN_IN, LARGEST_ANSWER = 4, 1 << 23
+FAN_IN, LARGEST_ANSWER = 4, 1 << 21
 
 #: Step sizes of the first question of a line search, in parts of the longest step or of 1.
 FIRST_SIZES = np.array([1 / 64, 1 / 16, 1 / 4, 1 / 2, 3 / 4, 1.0])
@@ -103,9 +103,16 @@ class DaskLayout(Layout):
     features : ndarray of shape (n_features,)
         The columns of X that are features, the fullest first.
     places : Places
-    mean_square : float
-        ‖x‖² of all rows, in the mean.
+    sizes : tuple of float
+        ‖x‖² of all rows, in the mean, and the weight of the heaviest comparison.
+
+    Attributes
+    ----------
+    again : callable
+        Returns the same layout on shards that are built anew.
     """
+
+    again: Callable[[], DaskLayout]
 
     def __init__(
         self,
@@ -113,23 +120,17 @@ class DaskLayout(Layout):
         shards: Sequence[Any],
         features: np.ndarray,
         places: Places,
-        mean_square: float,
+        sizes: tuple[float, float],
     ) -> None:
         self.client, self.shards, self.features, self.places = client, shards, features, places
-        self.n_features, self.mean_square = len(features), mean_square
+        self.n_features, self._sizes = len(features), sizes
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        told = [part for part in self.gather(self.ask("statistics")) if part[1] > 0.0]
-        weight = np.array([of.total_weight * largest for of, largest, _ in told])
-        share, largest = weight / weight.sum(), max(part[1] for part in told)
-        typical = float((share * [margin for *_, margin in told]).sum()) or self.mean_square
-        values, own = (
-            float((share * [getattr(of, name) for of, *_ in told]).sum())
-            for name in ("values_per_anchor", "own_similarity")
-        )
-        n_anchors = sum(of.n_anchors for of, *_ in told)
-        return Statistics(float(weight.sum()) / largest, typical, n_anchors, values, own)
+        weight, margin, values, own, n_anchors = self.sum(self.ask("statistics")).tolist()
+        mean_square, heaviest = self._sizes
+        typical = margin / weight or mean_square  # where no two dot products differ
+        return Statistics(weight / heaviest, typical, int(n_anchors), values / weight, own / weight)
 
     def problem(
         self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
@@ -426,7 +427,7 @@ class DaskGradient(Gradient):
         self, features: np.ndarray, *, after: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
-        many, found = max(1, LARGEST_ANSWER // self.n_features), []
+        many, found = max(8, LARGEST_ANSWER // self.n_features // 8 * 8), []
         for k in range(0, len(features), many):
             part = features[k : k + many]
             rows = self.layout.total(self._ask("rows", part))

@@ -12,11 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from ..cpu.layout import CPULayout
+from ..cpu.comparisons import Comparisons
 from ..cpu.problem import CPUProblem
+from ..cpu.rows import Rows
 from ..cpu.workers import Workers
-from ..solver.atoms import Atom, as_array
-from ..solver.protocols import Base, Correction, Gradient, Loss, Margins, Move, Statistics, Step
+from ..solver.atoms import as_array
+from ..solver.protocols import Base, Correction, Gradient, Loss, Margins, Move, Step
 
 #: Gradients that a shard remembers: an exact oracle compares three.
 REMEMBERED = 3
@@ -70,7 +71,7 @@ class Shard:
         self.X, self.compared, self.weights = X, compared, weights
         self.total_weight, self.n_features = total_weight, n_features
         self.lock = threading.Lock()
-        self._layout: CPULayout | None = None
+        self._comparisons: Comparisons | None = None
         self._problem: CPUProblem | None = None
         self._setting = ""
         self._atoms = as_array([])  # that the last question was about
@@ -86,26 +87,19 @@ class Shard:
 
     # --- what is made here -----------------------------------------------------------------------
 
-    def layout(self) -> CPULayout:
+    def comparisons(self) -> Comparisons:
         """Return rows and comparisons laid out."""
-        if self._layout is None:
-            options: dict[str, Any] = {"columns": np.arange(self.n_features)}
-            if self.n_features < self.X.shape[1]:
-                options["min_rows"] = self.X.shape[0] + 1  # no other column is a feature
-            with np.errstate(invalid="ignore"):  # all weights may be zero
-                self._layout = CPULayout(
-                    self.X, self.compared, self.weights, workers=Workers(1),
-                    total_weight=self.total_weight, **options,
-                )  # fmt: skip
-            features = self._layout.features
-            self._positions = np.empty_like(features)  # of the features among its own
-            self._positions[features] = np.arange(len(features))
-        return self._layout
+        if self._comparisons is None:
+            omega = 1.0 if self.weights is None else self.weights
+            rows = Rows(self.X, Workers(1))
+            self._comparisons = Comparisons(rows, self.compared, omega / self.total_weight)
+        return self._comparisons
 
     def problem(self, setting: Setting) -> CPUProblem:
         """Return the problem of a setting; the one before is forgotten."""
         if self._problem is None or setting.key != self._setting:
-            self._problem = self.layout().problem(*setting[1:])
+            columns = np.arange(self.X.shape[1])
+            self._problem = CPUProblem(self.comparisons(), columns, *setting[1:])
             self._setting, self._gradients = setting.key, {}
         return self._problem
 
@@ -118,32 +112,35 @@ class Shard:
             self._gradients[at.key] = problem.gradient(step.margins, at.batch, 1.0)
         return self._gradients[at.key]
 
-    def statistics(self) -> tuple[Statistics, float, float]:
-        """Return statistics, the largest weight, and the mean margin of the dot product or 0."""
-        layout, largest = self.layout(), 1.0 if self.weights is None else float(self.weights.max())
-        found = layout.statistics()
-        size = float(np.square(layout.comparisons.rows.largest).max(initial=0.0))
-        is_zero = np.abs(layout.comparisons.dot_margins).max() <= 1e-14 * size
-        return found, largest, 0.0 if is_zero else found.typical_margin
+    def statistics(self) -> np.ndarray:
+        """Return weight, dot margins, values and ‖x‖² per anchor, times weights, and anchors."""
+        compared, n = self.comparisons(), self.X.shape[0]
+        largest, row = compared.rows.largest, np.repeat(np.arange(n), np.diff(self.X.indptr))
+        squares = np.square(self.X.data / largest[row])
+        second, fourth = (np.bincount(row, part, n) for part in (squares, squares**2))
+        values = np.divide(second**2, fourth, out=np.zeros(n), where=fourth > 0)
+        norm, (a, b, c, d) = largest * np.sqrt(second), compared.sides
+        margins = np.abs(compared.dot_margins)
+        margins[margins <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
+        weights = np.ones(len(a)) if self.weights is None else self.weights
+        means = [(weights * part).sum() for part in (1.0, margins, values[a], norm[a] ** 2)]
+        return np.array([*means, len(np.unique(a[weights > 0]))])
 
     # --- margins ---------------------------------------------------------------------------------
 
     def margins(self, setting: Setting, atoms: np.ndarray, weights: np.ndarray) -> Step:
         """Return the margins of a model."""
         problem = self.problem(setting)
-        margins = problem.margins(self._own(atoms), weights)
+        self._turn_to(atoms)
+        margins = problem.margins(atoms, weights)
         return Step(margins, np.nan, problem.value(margins))
 
     def direction(self, setting: Setting, step: Step, move: Move | Correction) -> Margins:
         """Return how margins change along a move."""
         problem = self.problem(setting)
         if isinstance(move, Correction):
-            return problem.direction(step.margins, move._replace(atoms=self._own(move.atoms)))
-        toward, away = (
-            atom and Atom(*self._own(as_array([atom]))[0].tolist())
-            for atom in (move.toward, move.away)
-        )
-        return problem.direction(step.margins, move._replace(toward=toward, away=away))
+            self._turn_to(move.atoms)
+        return problem.direction(step.margins, move)
 
     def advance(self, setting: Setting, step: Step, way: Margins, size: float) -> Step:
         """Return the margins after a step."""
@@ -163,7 +160,9 @@ class Shard:
         """Return the second derivatives in the weights of atoms, from some comparisons."""
         if not len(sample[0]):
             return np.zeros((len(atoms), len(atoms)))
-        return self.problem(setting).curvature(step.margins, self._own(atoms), sample)
+        problem = self.problem(setting)
+        self._turn_to(atoms)
+        return problem.curvature(step.margins, atoms, sample)
 
     def exact_search_cost(self, setting: Setting) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
@@ -180,41 +179,41 @@ class Shard:
 
     def scores(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
         """Return the scores of atoms."""
-        return self.gradient(step, at).scores(self._own(atoms))
+        gradient = self.gradient(step, at)
+        self._turn_to(atoms)
+        return gradient.scores(atoms)
 
     def entries(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij of atoms."""
-        return self.gradient(step, at).entries(self._own(atoms))
+        gradient = self.gradient(step, at)
+        self._turn_to(atoms)
+        return gradient.entries(atoms)
 
     def diagonal(self, step: Step, at: At) -> np.ndarray:
         """Return C_jj of every feature."""
-        return self.gradient(step, at).diagonal[self._positions]
+        return self.gradient(step, at).diagonal[: self.n_features]
 
     def rows(self, step: Step, at: At, features: np.ndarray) -> np.ndarray:
         """Return the rows of S of some features."""
-        rows = self.gradient(step, at).rows(self._positions[features])
-        return rows[:, self._positions]
+        return self.gradient(step, at).rows(features)[:, : self.n_features]
 
     def drift(self, step: Step, at: At, before: Step, then: At) -> np.ndarray:
         """Return a bound of |S_ij - S_ij of an earlier gradient| for each feature i."""
         change = self.gradient(step, at).drift_since(self.gradient(before, then))
-        return change[self._positions]
+        return change[: self.n_features]
 
     def dot(self, step: Step, at: At, other: Step) -> float:
         """Return the product of the gradient and a model with these margins."""
         return self.gradient(step, at).dot(other.margins)
 
-    def _own(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the feature numbers of the layout.
+    def _turn_to(self, atoms: np.ndarray) -> None:
+        """Forget what the problem remembers of other atoms than these.
 
-        What a problem remembers of other atoms may move the last bits of its answer, and a shard
-        that is built again has not been asked about them: it is forgotten.
+        It may move the last bits of an answer, and a shard that is built again remembers nothing.
         """
         if self._problem is not None and not np.array_equal(atoms, self._atoms):
             self._problem.forget()
             self._atoms = atoms
-        ends = np.where(atoms[:, :2] < 0, -1, self._positions[atoms[:, :2]])
-        return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
 
 
 # --- tasks ---------------------------------------------------------------------------------------

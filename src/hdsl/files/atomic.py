@@ -80,12 +80,12 @@ def check_can_write(path: FilePath, what: str) -> None:
             pass
 
 
-def check_regular(mode: int) -> None:
+def check_regular(mode: int, path: str) -> None:
     """Raise OSError if the mode of a file says that it is a folder, a pipe or a device."""
     if stat.S_ISDIR(mode):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(mode):
-        raise OSError(errno.EINVAL, "this is not a regular file, choose another name")
+        raise OSError(errno.EINVAL, "this is not a regular file, choose another name", path)
 
 
 @contextmanager
@@ -108,7 +108,7 @@ def _find(path: str) -> tuple[str, int | None]:
         mode = os.stat(target).st_mode
     except FileNotFoundError:
         return target, None
-    check_regular(mode)
+    check_regular(mode, path)
     return target, stat.S_IMODE(mode)
 
 

@@ -46,7 +46,7 @@ def write(
     """
     plain = {name: _as_stored(name, array) for name, array in sorted(arrays.items())}
     text = dumps(header)
-    sealed = json.dumps({"format": FORMAT, "header": text, "sha256": _checksum(plain, text)})
+    sealed = json.dumps({"format": FORMAT, "header": text, "sha256": checksum(plain, text)})
     raw = safetensors.numpy.save(plain, metadata={KEY: sealed})
     with atomic_write(path, what) as file:
         file.write(raw)
@@ -61,7 +61,7 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
         The file is damaged, of another program, or of another format.
     """
     name = os.fsdecode(path)
-    check_regular(os.stat(path).st_mode)
+    check_regular(os.stat(path).st_mode, name)
     with open(path, "rb") as file:
         raw = file.read()
     try:
@@ -73,11 +73,11 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
         raise ValueError(_not_ours(name, raw, "", is_old=metadata.get("format") == "hdsl"))
     try:
         sealed = json.loads(metadata[KEY])
-        version, text, checksum = sealed["format"], sealed["header"], sealed["sha256"]
+        version, text, given = sealed["format"], sealed["header"], sealed["sha256"]
         if version != FORMAT:
             newer = isinstance(version, int) and version > FORMAT
             raise ValueError(f"it has another format: {'update hdsl' if newer else 'fit again'}")
-        if checksum != _checksum(arrays, text):
+        if given != checksum(arrays, text):
             raise ValueError("its checksum is wrong")
         header = json.loads(text)
         if not isinstance(header, dict):
@@ -114,7 +114,8 @@ def _as_stored(name: str, array: np.ndarray) -> np.ndarray:
     return np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
 
 
-def _checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
+def checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
+    """Return the SHA-256 of arrays and the text of a header."""
     sha = hashlib.sha256(text.encode("utf-8", "surrogatepass"))
     for name, array in sorted(arrays.items()):
         sha.update(f"{name}\0{array.dtype.str}{array.shape}".encode("utf-8", "surrogatepass"))

@@ -171,12 +171,12 @@ def top_by_columns(
 
 
 @kernel()
-def _products(idx, val, Q, first, last, to_beat, out):
-    """Write the products of one row with WIDTH queries; return whether one is large enough."""
+def _products_with(b, Q, ptr, idx, val, out):
+    """Write the inner products of row b of the index (CSR) with the WIDTH columns of Q."""
     s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for k in range(first, last):
+    for k in range(ptr[b], ptr[b + 1]):
         x = val[k]
-        q = Q[idx[k]]
+        q = Q[np.uint32(idx[k])]
         s0 += x * q[0]
         s1 += x * q[1]
         s2 += x * q[2]
@@ -186,10 +186,6 @@ def _products(idx, val, Q, first, last, to_beat, out):
         s6 += x * q[6]
         s7 += x * q[7]
     out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7] = s0, s1, s2, s3, s4, s5, s6, s7
-    for c in range(WIDTH):
-        if out[c] > to_beat[c]:
-            return True
-    return False
 
 
 @kernel()
@@ -204,8 +200,7 @@ def top_by_rows(
     where most rows share some feature.
     """
     Q = np.zeros((n_features, WIDTH))
-    s = np.empty(WIDTH)
-    to_beat = np.empty(WIDTH)
+    s, to_beat = np.empty(WIDTH), np.empty(WIDTH)
     for block in range(start, stop):
         own_queries = chosen[block * WIDTH : (block + 1) * WIDTH]
         width = own_queries.size
@@ -213,11 +208,9 @@ def top_by_rows(
             r = own_queries[c]
             for k in range(query_ptr[r], query_ptr[r + 1]):
                 Q[query_idx[k], c] = query_val[k]
-        to_beat[:width] = -np.inf
-        to_beat[width:] = np.inf
+            to_beat[c] = -np.inf
         for b in range(labels.size):
-            if not _products(idx, val, Q, ptr[b], ptr[b + 1], to_beat, s):
-                continue  # the row enters no list, since no score is large enough
+            _products_with(b, Q, ptr, idx, val, s)
             for c in range(width):
                 r = own_queries[c]
                 if s[c] <= to_beat[c] or (own and b == r):

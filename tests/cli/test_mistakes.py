@@ -1,15 +1,15 @@
 """Wrong options, files and queries: one line that says what to do, and nothing is written."""
 
+import csv
 from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.io
 import scipy.sparse as sp
 
 from commands import COLUMNS, LABELLED, bad, rows_and_labels, texts, write_csv
 from hdsl import memory
-from hdsl.cli import learn
+from hdsl.cli import inputs, learn
 
 
 def test_missing_files(place, tmp_path):
@@ -21,7 +21,7 @@ def test_missing_files(place, tmp_path):
 
 
 def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
-    for name in ("big.svm", "big.csv", "big.npz", "big.hdsl", "big.mat"):
+    for name in ("big.svm", "big.csv", "big.npz", "big.hdsl"):
         with (tmp_path / name).open("wb") as file:
             file.truncate(5 * 2**30)
         command = ("info" if name == "big.hdsl" else "fit", tmp_path / name)
@@ -35,39 +35,33 @@ def test_a_huge_file_is_refused_unread(tmp_path, monkeypatch):
 
 
 MISTAKES = [
-    ((), "name its column of texts with --text (it has 'id', 'topic', 'body')"),
-    (("--label", "topic"), "is a table: name its column of texts with --text"),
-    (("--text", "boby"), "has no column 'boby'. Its columns are 'id', 'topic', 'body': say which "
-     "is meant with --text."),
-    (("--text", "body", "--label", "tpic"), "has no column 'tpic'. Its columns are 'id', 'topic', "
-     "'body': say which is meant with --label."),
+    ((), "--text (it has 'id', 'topic', 'body')"),
+    (("--label", "topic"), "--text"),
+    (("--text", "boby"), "columns are 'id', 'topic', 'body': say which is meant with --text"),
+    (("--text", "body", "--label", "tpic"), "with --label"),
     (("--text", "body"), "has no labels to learn from: name their column with --label"),
-    (("--text", "body", "--label", "id"), "There are 90 different labels among 90 rows: at least"),
-    ((*LABELLED, "--scale", "big"), "--scale must be a number or auto. Got 'big'."),
-    ((*LABELLED, "--scale", "-1"), "--scale must be a float > 0 or 'auto'. Got -1.0 instead."),
-    ((*LABELLED, "--test", "0.9"), "together less than 1"),
-    ((*LABELLED, "--max-iter", "0"), "--max-iter must be an int >= 1. Got 0 instead."),
+    (("--text", "body", "--label", "id"), "90 different labels among 90 rows"),
+    ((*LABELLED, "--scale", "big"), "--scale must be a number or auto. Got 'big'"),
+    ((*LABELLED, "--scale", "-1"), "--scale must be a float > 0"),
+    ((*LABELLED, "--test", "1.5"), "--test"),
+    ((*LABELLED, "--max-iter", "0"), "--max-iter must be an int >= 1"),
     ((*LABELLED, "--max-iter", "x"), "See hdsl fit --help"),
-    ((*LABELLED, "--batch-size", "0"), "--batch-size must be an int >= 1. Got 0 instead."),
-    ((*LABELLED, "--patience", "0"), "--patience must be an int >= 1. Got 0 instead."),
-    ((*LABELLED, "--loss", "x"), "--loss must be one of 'smoothed_hinge', 'squared_hinge', "
-     "'logistic', 'exponential'. Got 'x' instead."),
-    ((*LABELLED, "--mining", "x"), "--mining must be one of 'neighbors', 'random'. Got 'x'"),
-    ((*LABELLED, "--storage", "f4"), "--storage must be one of 'float64', 'float32'"),
-    ((*LABELLED, "--device", "gpu"), "--device must be 'cpu', 'cuda' or 'cuda:1' and so on."),
-    ((*LABELLED, "--jobs", "0"), "--jobs must be 1 or more, or -1 for all cores. Got 0."),
-    ((*LABELLED, "--norm", "l1"), "--norm must be l2 or none. Got 'l1'."),
-    ((*LABELLED, "--norm", "none"), "at unit length: add --no-class-scores."),
+    ((*LABELLED, "--batch-size", "0"), "--batch-size must be an int >= 1"),
+    ((*LABELLED, "--loss", "x"), "squared_hinge"),
+    ((*LABELLED, "--step", "x"), "corrective"),
+    ((*LABELLED, "--device", "gpu"), "--device must be 'cpu', 'cuda'"),
+    ((*LABELLED, "--jobs", "0"), "--jobs must be 1 or more"),
+    ((*LABELLED, "--norm", "l1"), "--norm"),
+    ((*LABELLED, "--norm", "none"), "--no-class-scores"),
     ((*LABELLED, "--tfidf"), "--tfidf and --no-tfidf are for a matrix of counts"),
     ((*LABELLED, "--min-df", "1.5"), "whole numbers of documents"),
     ((*LABELLED, "--min-df", "80"), "No word is left"),
-    ((*LABELLED, "--tokens", "x"), "--tokens must be one of 'words', 'identifiers'. Got 'x'"),
-    ((*LABELLED, "--sep", ";;"), "--sep must be one character, such as ';' or '\\t'. Got ';;'."),
-    ((*LABELLED, "--sep", ";"), "has no column 'body', 'topic'. Its columns are 'id,topic,body'"),
+    ((*LABELLED, "--sep", ";;"), "--sep must be one character"),
+    ((*LABELLED, "--sep", ";"), "columns are 'id,topic,body'"),
     ((*LABELLED, "--encoding", "x"), "cannot be read as 'x' text"),
-    ((*LABELLED, "--encoding", "utf-16"), "or name its encoding with --encoding."),
+    ((*LABELLED, "--encoding", "utf-16"), "--encoding"),
     (("--no-such-option",), "See hdsl fit --help"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("options", "message"), MISTAKES)
@@ -77,26 +71,34 @@ def test_mistakes_in_options(place, tmp_path, options, message):
 
 
 WRONG_TABLES = [
-    ("topic,body\nsport,Tor für alle\n".encode("latin-1"), "t.csv, line 2 is not UTF-8 text: save "
-     "the file as UTF-8, or name its encoding with --encoding."),
-    ("topic,body\nsport,a\n".encode("utf-16"), "contain zeros: pass --encoding utf-16."),
-    (b"topic,body\nsport,\n", "line 2 has no value in column 'body': fill them, or pass "
-     "--skip-missing to leave such rows out."),
-    (b"topic;body\nsport;a goal\n", "Its columns are 'topic;body': if ';' separates them, pass "
-     "--sep ';'."),
-    (b"topic\tbody\nsport\ta goal\n", "separates them, pass --sep '\\t'."),
-    (b"topic,body\nsport\n", "t.csv, line 2 has 1 field, but the header has 2 fields."),
-    (b"topic,body\n", "t.csv has no rows: at least one is needed."),
-    (b"topic,body\n" + b"a,some words\n" * 9, "There is 1 different label among 9 rows"),
-    (b"topic,topic,body\na,b,c\n", "t.csv has column 'topic' more than once: rename one."),
-    (b"", "t.csv is empty."),
-]  # fmt: skip
+    ("topic,body\nsport,Tor für alle\n".encode("latin-1"), "line 2", "--encoding"),
+    ("topic,body\nsport,a\n".encode("utf-16"), "--encoding utf-16", "zeros"),
+    (b"topic,body\nsport,\n", "line 2 has no value in column 'body'", "--skip-missing"),
+    (b"topic;body\nsport;a goal\n", "'topic;body'", "--sep ';'"),
+    (b"topic\tbody\nsport\ta goal\n", "separates them", "--sep '\\t'"),
+    (b"topic,body\nsport\n", "line 2 has 1 field", "header has 2"),
+    (b"topic,body\n", "no rows", "t.csv"),
+    (b"topic,body\n" + b"a,some words\n" * 9, "1 different label", "9 rows"),
+    (b"topic,topic,body\na,b,c\n", "'topic' more than once", "t.csv"),
+    (b"", "t.csv", "empty"),
+]
 
 
-@pytest.mark.parametrize(("content", "message"), WRONG_TABLES)
-def test_wrong_tables(tmp_path, content, message):
+@pytest.mark.parametrize(("content", "what", "remedy"), WRONG_TABLES)
+def test_wrong_tables(tmp_path, content, what, remedy):
     (tmp_path / "t.csv").write_bytes(content)
-    assert message in bad("fit", tmp_path / "t.csv", *LABELLED, "-o", tmp_path / "m.hdsl")
+    message = bad("fit", tmp_path / "t.csv", *LABELLED, "-o", tmp_path / "m.hdsl")
+    assert what in message
+    assert remedy in message
+
+
+def test_a_very_long_field_is_read_and_no_setting_changes(tmp_path):
+    limit = csv.field_size_limit()
+    rows = [("topic", "body"), *((k % 2, "goal match " * 30_000) for k in range(4))]
+    write_csv(tmp_path / "t.csv", rows[1:], rows[0])
+    data = inputs.read_data(tmp_path / "t.csv", inputs.Source("body", "topic"))
+    assert len(data.texts[0]) == 330_000
+    assert csv.field_size_limit() == limit
 
 
 def test_wrong_parquet(tmp_path):
@@ -111,9 +113,6 @@ def test_wrong_matrices(rows_file, tmp_path):
     assert ": pass --zero-based if they count from 0." in bad("fit", path)
     path.write_text("1 1:2 x:1\n")
     assert "line 1: expected 'index:value'. Got 'x:1'" in bad("fit", path)
-    scipy.io.savemat(tmp_path / "rows.mat", {"A": np.eye(3)})
-    message = bad("fit", tmp_path / "rows.mat")
-    assert "has no variable 'fea', but A: name yours with --matlab-names ROWS,LABELS." in message
     assert "has no labels to learn from" in bad("fit", rows_file)
     for option in (("--text", "t"), ("--sep", ";"), ("--skip-missing",)):
         assert f"{option[0]} is about a table" in bad("fit", rows_file, *option)
@@ -130,7 +129,7 @@ def test_wrong_judgements(place, rows_file, tmp_path):
     message = bad("fit", rows_file, "--triplets", tmp_path / "T.npy")
     assert f"judgement 0 names row 99, but {rows_file} has 60 rows. Both are numbered" in message
     both = ("--triplets", tmp_path / "T.npy", "--quadruplets", tmp_path / "T.npy")
-    assert "Give --triplets or --quadruplets, not both" in bad("fit", rows_file, *both)
+    assert "--triplets and --quadruplets" in bad("fit", rows_file, *both)
     path = write_csv(tmp_path / "T.csv", [("d0", "d3", "d1")], COLUMNS["triplets"])
     judged = ("fit", place / "texts.csv", "--text", "body", "--triplets", path)
     message = bad(*judged)
@@ -151,27 +150,22 @@ def test_a_file_that_is_no_model(tmp_path):
     path.write_bytes(b"PK\x03\x04 a zip archive, say, of some length")
     more = {"search": ["goal"], "explain": ["--x", "a", "--y", "b"]}
     for command in ("search", "evaluate", "explain", "report", "info"):
-        message = bad(command, path, *more.get(command, []))
-        assert "not a model file but a zip archive" in message
+        assert "not a model file" in bad(command, path, *more.get(command, []))
 
 
 def test_wrong_queries(place, rows_file):
     model = place / "model.hdsl"
-    assert "knows none of the words of the query" in bad("search", model, "zebra")
-    assert "Give words to search for, a row number with --row, or" in bad("search", model)
-    assert "and one of them only" in bad("search", model, "goal", "--row", 3)
-    for row in (90, -1):
+    assert "none of the words of 'zebra'" in bad("search", model, "zebra")
+    assert "--row" in bad("search", model)
+    assert "one of them only" in bad("search", model, "goal", "--row", 3)
+    for row in (90, -1, "9" * 4000):
         message = bad("search", model, "--row", row)
-        assert (
-            message
-            == f"hdsl: There is no row {row}: the model has 90 documents, numbered from 0.\n"
-        )
-    assert "knows none of the words of the query, '17'" in bad("search", model, "17")  # a text
+        assert "the model has 90" in message
+        assert len(message) < 300
+    assert "none of the words of '17'" in bad("search", model, "17")  # a text
     assert "There is no file" in bad("search", model, "--queries", rows_file.parent / "no.txt")
     assert "-k must be 1 or more" in bad("search", model, "goal", "-k", 0)
-    assert "--by must be one of " in bad(
-        "explain", model, "--x", "goal", "--y", "goal", "--by", "x"
-    )
+    assert "--by" in bad("explain", model, "--x", "goal", "--y", "goal", "--by", "x")
     assert "give a table of texts" in bad("evaluate", model, rows_file)
 
 
@@ -180,18 +174,15 @@ def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):
     (tmp_path / "folder.hdsl").mkdir()
     (tmp_path / "texts.hdsl").write_text("my only copy")
     messages = {
-        "nowhere/m.hdsl": "There is no folder",
-        "folder.hdsl": "is a folder: name a file in it",
-        "model.txt": "must end in .hdsl",
+        "nowhere/m.hdsl": "no folder",
+        "folder.hdsl": "is a folder",
         "texts.hdsl": "exists and is not a model",
+        "n" * 300: "too long",
     }
     if Path("/proc/self").exists():
-        messages["/proc/m.hdsl"] = "Cannot write /proc/m.hdsl: "
+        messages["/proc/m.hdsl"] = "Cannot write"
     for name, message in messages.items():
         assert message in bad("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / name)
     long = ("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl", "--checkpoint")
-    for name in ("n" * 300, "n" * 250):  # the longer one of the choice is too long, too
-        assert "name is too long" in bad(*long, tmp_path / name)
-    assert "too long" in bad("fit", *long[1:4], "-o", tmp_path / ("n" * 300 + ".hdsl"))
+    assert "too long" in bad(*long, tmp_path / ("n" * 300))
     assert (tmp_path / "texts.hdsl").read_text() == "my only copy"
-    assert "must end in .html" in bad("report", place / "model.hdsl", "-o", place / "model.hdsl")

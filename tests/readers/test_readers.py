@@ -9,11 +9,11 @@ import tracemalloc
 import zipfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest import mock
 
 import hypothesis.strategies as st
 import numpy as np
 import pytest
-import scipy.io
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
@@ -25,8 +25,6 @@ from hdsl.readers import DataFileError, files, read_labels, read_matrix
 VALUES = st.just(0.0) | st.floats(-1e6, 1e6, allow_subnormal=False)
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 7))
 COMPRESS = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}
-BANNER = b"%%MatrixMarket matrix coordinate real general\n"
-ARRAY = b"%%MatrixMarket matrix array real general\n"
 
 
 @st.composite
@@ -69,23 +67,6 @@ def saved_arrays(**members):
     stream = io.BytesIO()
     np.savez(stream, **members)
     return stream.getvalue()
-
-
-def saved_mat(variables, **options):
-    stream = io.BytesIO()
-    scipy.io.savemat(stream, variables, **options)
-    return stream.getvalue()
-
-
-def challenge_lines(X, layout):
-    for row in X:
-        there = np.flatnonzero(row) + 1
-        if layout == "dense":
-            yield " ".join(map(repr, row.tolist()))
-        elif layout == "binary":
-            yield " ".join(map(str, there))
-        else:
-            yield " ".join(f"{j}:{row[j - 1].item()!r}" for j in there)
 
 
 # --- round trips ---------------------------------------------------------------------------------
@@ -164,89 +145,6 @@ def test_npz_of_other_dtypes_is_read_as_float64(dtype):
     assert_array_equal(read_back("X.npz", content)[0], X)
 
 
-@given(dense(), st.booleans(), st.sampled_from(sorted(COMPRESS)), st.data())
-def test_matrix_market_is_read_back(X, sparse, ending, data):
-    symmetry = data.draw(st.sampled_from(["general", "symmetric", "skew-symmetric"]))
-    if symmetry != "general":
-        n = min(X.shape)
-        X = X[:n, :n] + X[:n, :n].T if symmetry == "symmetric" else X[:n, :n] - X[:n, :n].T
-    stream = io.BytesIO()
-    scipy.io.mmwrite(stream, sp.coo_array(X) if sparse else X, symmetry=symmetry)
-    read, y = read_back(f"X.mtx{ending}", COMPRESS[ending](stream.getvalue()))
-    assert_array_equal(read, X)
-    assert y is None
-
-
-def test_matrix_market_patterns_are_ones(put):
-    banner = "%%MatrixMarket matrix coordinate pattern symmetric\n"
-    X, _ = read_matrix(put("X.mtx", banner + "% note\n\n3 3 2\n2 1\n3 3\n"))
-    assert_array_equal(X.toarray(), [[0, 1, 0], [1, 0, 0], [0, 0, 1]])
-
-
-@given(dense(), st.data(), st.sampled_from(["sparse", "binary", "dense"]), st.booleans())
-def test_nips2003_is_read_back(X, data, layout, by_param):
-    X = (X != 0).astype(float) if layout == "binary" else X
-    y = data.draw(arrays(np.int64, len(X), elements=st.sampled_from([-1, 1])))
-    lines = list(challenge_lines(X, layout))
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "toy_train.data")
-        path.write_text("".join(line + " \n" for line in lines))
-        if not "".join(lines).strip():
-            with pytest.raises(DataFileError, match="is empty"):
-                read_matrix(path)
-            return
-        Path(folder, "toy_train.labels").write_text("".join(f"{label}\n" for label in y))
-        width = {"n_features": X.shape[1]}
-        if by_param:
-            text = f"Data type: {layout}\nNumber of features: {X.shape[1]}\nTrain 1 2 3\n"
-            Path(folder, "toy.param").write_text(text)
-            width = {}
-        read, labels = read_matrix(path, layout=layout, **width)
-    assert_array_equal(read.toarray(), X)
-    assert_array_equal(labels, y)
-
-
-def test_nips2003_layout_is_recognised(put):
-    def look(text, **options):
-        return read_matrix(put("toy_valid.data", text), **options)[0].toarray().tolist()
-
-    assert look("2:7\n\n1:3\n") == [[0, 7], [0, 0], [3, 0]]
-    assert look("1 3\n\n2\n") == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
-    assert look("1 3\n2 3\n") == [[1, 3], [2, 3]]
-    assert look("1 3\n2 3\n", n_features=3) == [[1, 0, 1], [0, 1, 1]]
-    assert look("1 3\n2 3\n", layout="binary") == [[1, 0, 1], [0, 1, 1]]
-    assert look("0.5 -1\n2 3\n") == [[0.5, -1], [2, 3]]
-
-
-def test_compressed_nips2003_finds_its_labels(put):
-    path = put("toy_test.data.gz", gzip.compress(b"1:2\n"))
-    assert read_matrix(path)[1] is None
-    put("toy_test.labels", "1\n")
-    assert read_matrix(path)[1].tolist() == [1]
-
-
-@given(dense(), st.booleans(), st.booleans())
-def test_mat_is_read_back(X, sparse, compress):
-    variables = {
-        "note": {"a": ["text", 1]},
-        "fea": sp.csc_array(X) if sparse else X,
-        "gnd": np.arange(len(X))[:, None],
-    }
-    read, y = read_back("set.mat", saved_mat(variables, do_compression=compress))
-    assert_array_equal(read, X)
-    assert y.tolist() == list(range(len(X)))
-
-
-def test_mat_variables_are_chosen_by_name(put):
-    path = put("set.mat", saved_mat({"X": np.eye(2), "Y": np.array([0.5, 1])}))
-    X, y = read_matrix(path, X_name="X", y_name="Y", n_features=4)
-    assert X.shape == (2, 4)
-    assert y.tolist() == [0.5, 1]
-    assert read_matrix(path, X_name="X", y_name=None)[1] is None
-    with pytest.raises(DataFileError, match=r"no variable 'fea', but X, Y: .*X_name="):
-        read_matrix(path)
-
-
 @given(arrays(st.sampled_from(["i4", "f8", "U3"]), st.integers(0, 5)))
 def test_npy_labels_are_read_back(y):
     with TemporaryDirectory() as folder:
@@ -279,6 +177,9 @@ def test_npy_labels_are_read_back(y):
         (b"1 1:1\n1 \xff:1\n", 2, r"UTF-8 text\. Got '1 \\\\xff:1'"),
         (b"1 1:1\n1\0 1:1\n", 2, "UTF-8"),
         (b"1 1:1\n" + b"1 " + b"a" * 10_000, 2, r"a{30,60}\.\.\."),
+        (b"1 1:1\n1 1_0:1\n", 2, "digits. Got '1_0:1'"),
+        (b"1 1:1\n1 1:1_0\n", 2, "digits. Got '1:1_0'"),
+        (b"1 1:1\n1 " + b"9" * 4000 + b":1\n", 2, r"9{30,60}\.\.\."),
     ],
 )
 def test_bad_svmlight_is_refused_with_the_line(put, text, line, message):
@@ -292,81 +193,8 @@ def test_indices_beyond_n_features_are_refused(put):
     message = r"line 2: expected an index <= 3 \(n_features=3\)\. Got '4:1'"
     with pytest.raises(DataFileError, match=message):
         read_matrix(put("rows.svm", "1 3:1\n1 4:1\n"), n_features=3)
-    with pytest.raises(DataFileError, match=message):
-        read_matrix(put("rows.data", "3:1\n4:1\n"), n_features=3)
-    with pytest.raises(DataFileError, match=r"line 2.*from 1 to 3 \(n_features=3\)\. Got '4'"):
-        read_matrix(put("rows.data", "3\n1 4\n"), n_features=3)
     with pytest.raises(DataFileError, match="has 4 columns, more than n_features=3"):
         read_matrix(put("X.npz", saved(sp.csr_array((2, 4)))), n_features=3)
-
-
-@pytest.mark.parametrize(
-    ("text", "line", "message"),
-    [
-        ("1:2\n3:x\n", 2, "'index:value'. Got '3:x'"),
-        ("1:2\n0:1\n", 2, "index >= 1"),
-        ("1:2\n1:inf\n", 2, "finite value"),
-        ("1 2\n3 x\n", 2, "finite number. Got 'x' in '3 x'"),
-        ("1 2\n3 1e999\n", 2, "finite number. Got '1e999'"),
-        ("0 0\n1 1 1\n", 2, "2 numbers, as in line 1, not 3. Got '1 1 1'"),
-        ("0 0\n\n1 1\n", 2, "2 numbers, as in line 1, not 0. Got an empty line"),
-    ],
-)
-def test_bad_nips2003_is_refused_with_the_line(put, text, line, message):
-    with pytest.raises(DataFileError, match=re.escape(message)) as caught:
-        read_matrix(put("toy_train.data", text))
-    assert f"toy_train.data, line {line}: expected " in str(caught.value)
-
-
-@pytest.mark.parametrize("text", ["1 2\n0 1\n", "1\n-2\n", "1\n2 2\n", "3 1\n1\n", "1 1.5\n"])
-def test_bad_indices_of_ones_are_refused(put, text):
-    with pytest.raises(DataFileError, match=r"line \d: expected increasing indices from 1 to"):
-        read_matrix(put("toy_train.data", text), layout="binary")
-
-
-def test_bad_labels_and_param_files_of_nips2003_are_refused(put):
-    path = put("toy_train.data", "1:2\n2:3\n")
-    put("toy_train.labels", "1\n-1\n1\n")
-    with pytest.raises(DataFileError, match=r"2 rows, but .*toy_train\.labels has 3 labels"):
-        read_matrix(path)
-    put("toy_train.labels", "1\n1 -1\n")
-    with pytest.raises(DataFileError, match=r"labels, line 2: expected one label per line"):
-        read_matrix(path)
-    put("toy_train.labels", "1\n\ninf\n")
-    with pytest.raises(DataFileError, match=r"labels, line 3: expected a finite label"):
-        read_matrix(path)
-    put("toy.param", "Features: many\n")
-    with pytest.raises(DataFileError, match=r"toy\.param has no line 'Number of features: N'"):
-        read_matrix(path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (b"rows 3\n", "line 1: expected Matrix Market text .*Got 'rows 3'"),
-        (BANNER, "line 2"),
-        (BANNER + b"3 3 2\n1 1 2\n2 x 3\n", "line 4: .*Got 'x' in '2 x 3'"),
-        (BANNER + b"3 3 2\n1 1 2\n4 1 3\n", "line 4: .* row from 1 to 3 .*Got '4 1 3'"),
-        (BANNER + b"3 3 1\n\n0 1 2\n", "line 4: .* row from 1 to 3 .*Got '0 1 2'"),
-        (BANNER + b"3 2 1\n1 -1 2\n", "line 3: .* column from 1 to 2.*Got '1 -1 2'"),
-        (BANNER + b"3 3 1\n1 1.5 2\n", "line 3: .*Got '1 1.5 2'"),
-        (BANNER + b"3 3 1\n\n1 1 nan\n", "line 4: expected a finite number. Got 'nan'"),
-        (BANNER + b"3 3 1\n1 1\n", "line 3: expected 3 numbers. Got '1 1'"),
-        (BANNER + b"3 3 3\n1 1 2\n1 2 3\n", "3 entries .*but 2 lines follow"),
-        (BANNER + b"2 2 1\n1 1 3\x04", r"line 3: .*Got '3\\x04'"),
-        (BANNER + b"3 3 1000000000000000\n1 1 1\n", "10{15} entries .* 1 lines follow"),
-        (BANNER + b"1000000000000000 3 1\n1 1 1\n", "10{15} rows, more than"),
-        (BANNER + b"3 3 99999999999999999999999\n1 1 1\n", "out of range"),
-        (ARRAY + b"1000000 100000000\n1\n", "10{14} entries"),
-        (ARRAY + b"2 2\n1\n2\n3\n", "4 entries .*but 3 lines follow"),
-        (ARRAY + b"0 2\n1\n", "0 entries .*but 1 lines follow"),
-        (BANNER.replace(b"real", b"complex") + b"1 1 1\n1 1 1 2\n", "complex values"),
-        (BANNER.replace(b"general", b"symmetric") + b"1 2 1\n1 1 2\n", "not square: 1 x 2"),
-    ],
-)
-def test_bad_matrix_market_is_refused(put, text, message):
-    with pytest.raises(DataFileError, match=message):
-        read_matrix(put("X.mtx", text))
 
 
 # --- bad binary files ----------------------------------------------------------------------------
@@ -391,14 +219,28 @@ def csr_members(**changes):
         (csr_members(indices=[-1]), "must be >= 0"),
         (csr_members(indptr=[0, 7]), "X.npz"),
         (csr_members(shape=[5, 2]), "X.npz"),
-        (csr_members(shape=[-1, 2]), "X.npz"),
-        (csr_members(format="csc", shape=[10**15, 1]), "10{15} rows, more than"),
+        (csr_members(shape=[-1, 2]), "impossible shape"),
+        (csr_members(format="coo", row=[], col=[], data=[], shape=[-3, -2]), "impossible shape"),
+        (csr_members(data=[], indices=[], indptr=[0], shape=[0, -2]), "impossible shape"),
+        (csr_members(format="csc", shape=[10**15, 1]), r"1e.15 rows, more than"),
         (csr_members(format="odd"), "X.npz"),
     ],
 )
 def test_bad_npz_is_refused(put, content, message):
     with pytest.raises(DataFileError, match=message):
         read_matrix(put("X.npz", content))
+
+
+def test_an_archive_of_very_many_members_is_refused_at_once(tmp_path):
+    path = tmp_path / "X.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        for k in range(2000):
+            archive.writestr(f"{k}.npy", b"")
+    with (
+        mock.patch("zipfile.ZipFile", side_effect=AssertionError),
+        pytest.raises(DataFileError, match="members"),
+    ):
+        read_matrix(path)
 
 
 def npy_header(shape, descr="<f8"):
@@ -408,15 +250,16 @@ def npy_header(shape, descr="<f8"):
     return stream.getvalue()
 
 
-@pytest.mark.parametrize("shape", [(10**15,), (2**62, 4), (0,), (-1, -1)])
+@pytest.mark.parametrize("shape", [(10**15,), (2**62, 4), (0,), (-1, -1), (10**400,)])
 def test_npy_of_another_length_than_its_header_is_refused(put, tmp_path, shape):
     path = tmp_path / "X.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("data.npy", npy_header(shape) + b"12345678")
     with pytest.raises(DataFileError, match=r"X\.npz"):
         read_matrix(path)
-    with pytest.raises(DataFileError, match=r"y\.npy"):
+    with pytest.raises(DataFileError, match=r"y\.npy") as caught:
         read_labels(put("y.npy", npy_header(shape) + b"12345678"))
+    assert len(str(caught.value)) < 500
 
 
 def test_npy_of_many_empty_items_is_refused(put):
@@ -447,47 +290,10 @@ def test_pickles_are_refused_and_not_run(put, tmp_path, monkeypatch):
     assert not (tmp_path / "sprung").exists()
 
 
-@pytest.mark.parametrize(
-    ("variables", "message"),
-    [
-        ({"fea": np.eye(2)}, "no variable 'gnd', but fea"),
-        ({"fea": {"a": 1}, "gnd": [1]}, "fea must be a matrix of real numbers"),
-        ({"fea": "text", "gnd": [1]}, "fea must be a matrix of real numbers"),
-        ({"fea": np.zeros((2, 2, 2)), "gnd": [1]}, "fea must be a matrix of real numbers"),
-        ({"fea": np.eye(2) * 1j, "gnd": [1, 2]}, "fea must be a matrix of real numbers"),
-        ({"fea": np.full((2, 2), np.nan), "gnd": [1, 2]}, r"\[0, 0\] is NaN.*\(4 in "),
-        ({"fea": np.eye(2), "gnd": [1, 2, 3]}, r"gnd has shape \(1, 3\), but fea has 2 rows"),
-        ({"fea": np.eye(4), "gnd": np.eye(2)}, r"gnd has shape \(2, 2\), but fea has 4 rows"),
-        ({"fea": np.eye(2), "gnd": [1, np.nan]}, "gnd has a label that is NaN"),
-        ({"fea": np.eye(2), "gnd": sp.csc_array([[1.0, 2]])}, "a full vector"),
-    ],
-)
-def test_bad_mat_is_refused(put, variables, message):
-    with pytest.raises(DataFileError, match=message):
-        read_matrix(put("set.mat", saved_mat(variables)))
-
-
-@pytest.mark.parametrize("content", [b"MATLAB 7.3 MAT-file" + b" " * 500, b"short"])
-def test_other_mat_versions_are_refused(put, content):
-    with pytest.raises(DataFileError, match=r"not a MATLAB v5 file\. .*'-v7'"):
-        read_matrix(put("set.mat", content))
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-def test_mat_that_claims_more_than_it_holds_is_refused(put, sparse):
-    eye = sp.eye_array(3, format="csc") if sparse else np.eye(3)
-    content = saved_mat({"fea": eye, "gnd": [1, 2, 3]})
-    dims = np.array([3, 3], dtype="<i4").tobytes()
-    huge = np.array([2**30, 2**30], dtype="<i4").tobytes()
-    assert content.count(dims) == 1
-    with pytest.raises(DataFileError, match=r"set\.mat"):
-        read_matrix(put("set.mat", content.replace(dims, huge)))
-
-
 # --- all formats ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["rows.svm", "X.mtx.gz", "X.npz", "set.mat"])
+@pytest.mark.parametrize("name", ["rows.svm", "rows.svm.gz", "X.npz"])
 def test_missing_and_empty_files_and_folders_are_refused(put, tmp_path, name):
     with pytest.raises(FileNotFoundError, match=re.escape(f"There is no file {tmp_path / name}")):
         read_matrix(tmp_path / name)
@@ -511,12 +317,10 @@ def bomb(kind, size):
         stream = io.BytesIO()
         np.savez_compressed(stream, data=np.zeros(size // 8))
         return stream.getvalue()
-    if kind == "mat":
-        return saved_mat({"fea": np.zeros((1, size // 8)), "gnd": [1]}, do_compression=True)
     return COMPRESS[f".{kind}"](b"1 1:2\n" + b" " * size)
 
 
-@pytest.mark.parametrize("name", ["X.npz", "set.mat", "rows.svm.gz", "X.mtx.bz2"])
+@pytest.mark.parametrize("name", ["X.npz", "rows.svm.gz", "rows.svm.bz2"])
 def test_files_that_expand_too_much_are_refused_before_memory_is_allocated(put, monkeypatch, name):
     monkeypatch.setattr(files, "FREE_BYTES", 2**18)
     path = put(name, bomb(name.rpartition(".")[2], 2**24))
@@ -531,25 +335,9 @@ def test_files_that_expand_too_much_are_refused_before_memory_is_allocated(put, 
 
 
 PARSED_BOMBS = {
-    "ones.data.gz": lambda: gzip.compress(b"1\n" * 10**6),
     "pairs.svm.gz": lambda: gzip.compress(b"1 1:1\n" * 10**6),
-    "X.mtx.gz": lambda: gzip.compress(
-        b"%%MatrixMarket matrix array integer general\n1000 1000\n" + b"1\n" * 10**6
-    ),
-    "bytes.mat": lambda: saved_mat(
-        {"fea": np.ones((1000, 1000), np.uint8), "gnd": np.ones(1000)}, do_compression=True
-    ),
-    "many.mat": lambda: saved_mat(
-        {f"v{k}": np.zeros(2**18) for k in range(8)}, do_compression=True
-    ),
-    "X.npz": lambda: saved_npz(sp.csr_array(np.ones((1000, 1000), np.int8))),
+    "X.npz": lambda: saved(sp.csr_array(np.ones((1000, 1000), np.int8)), compressed=True),
 }
-
-
-def saved_npz(X):
-    stream = io.BytesIO()
-    sp.save_npz(stream, X, compressed=True)
-    return stream.getvalue()
 
 
 @pytest.mark.parametrize("name", PARSED_BOMBS)
@@ -572,13 +360,6 @@ def test_files_that_cannot_be_decompressed_are_refused(put, ending):
     cut = COMPRESS[ending](b"1 1:2\n" * 100)[:-12]
     with pytest.raises(DataFileError, match=rf"cannot be read as a \{ending} file"):
         read_matrix(put(f"rows.svm{ending}", cut))
-
-
-def test_format_takes_precedence_over_the_name(put):
-    path = put("odd.npz", "1 1:2\n")
-    assert read_matrix(path, format="svmlight")[0].toarray().tolist() == [[2]]
-    with pytest.raises(ValueError, match="'format' parameter of read_matrix must be one of 'npz'"):
-        read_matrix(path, format="csv")
 
 
 @pytest.mark.parametrize("n_features", [0, "many"])

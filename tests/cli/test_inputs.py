@@ -1,0 +1,213 @@
+"""The data that `hdsl fit` reads: matrices, tables, labels and judgements."""
+
+import json
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import dump_svmlight_file
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from commands import (
+    COLUMNS,
+    LABELLED,
+    bad,
+    cosines,
+    good,
+    judged_triplets,
+    rows_and_labels,
+    texts,
+    write_csv,
+)
+from hdsl import HDSL, load
+from hdsl.cli import inputs, learn
+from hdsl.text import TEST, TRAIN
+
+
+@pytest.mark.parametrize("kind", ["svm", "npz"])
+def test_fit_rows(tmp_path, kind):
+    X, y = rows_and_labels()
+    path, out, options = tmp_path / f"rows.{kind}", tmp_path / "m.hdsl", ()
+    if kind == "svm":
+        dump_svmlight_file(sp.csr_matrix(X), y, str(path), zero_based=False)
+    else:
+        sp.save_npz(path, X)
+        np.save(tmp_path / "y.npy", y)
+        options = ("--labels", tmp_path / "y.npy")
+    result = good("fit", path, *options, "--max-iter", 9, "-o", out)
+    assert "60 rows with 3 labels, 12 features" in result.stdout
+    assert "--no-tfidf" in result.stderr  # counts are weighted, and it is said
+    found = load(out).documents
+    known = TfidfTransformer(sublinear_tf=True, norm=None).fit(X[~found.is_new])
+    X = sp.csr_array(known.transform(X))
+    assert_allclose(found.X.toarray(), X.toarray())
+    result = good("evaluate", out, path, *options)
+    assert "60 of 60 rows are in the model already" in result.stderr
+    hit = json.loads(good("search", out, "--row", 0, "-k", 1, "--json").stdout)["neighbours"][0]
+    assert hit["similarity"] == pytest.approx(cosines(out, X[[0]], X[1:]).max())
+
+
+def test_counts_can_be_left_as_they_are(rows_file, tmp_path):
+    np.save(tmp_path / "y.npy", rows_and_labels()[1])
+    command = ("fit", rows_file, "--labels", tmp_path / "y.npy", "--max-iter", 5)
+    out = tmp_path / "m.hdsl"
+    result = good(*command, "--no-tfidf", "--norm", "none", "--no-class-scores", "-o", out)
+    assert "TF-IDF" not in result.stderr
+    assert (rows_and_labels()[0] != load(out).documents.X).nnz == 0
+    assert load(out).model.norm is None
+    ones = sp.csr_array((rows_and_labels()[0] > 0).astype(float))
+    sp.save_npz(rows_file, ones)  # 0 and 1 are no counts unless asked for
+    assert "TF-IDF" not in good(*command, "-o", out).stderr
+    good(*command, "--tfidf", "--no-documents", "-o", out)
+    assert load(out).documents.idf.shape == (12,)
+
+
+# --- judgements ----------------------------------------------------------------------------------
+
+
+def test_fit_triplets(rows_file, tmp_path):
+    T = judged_triplets()
+    path = write_csv(tmp_path / "T.csv", T.tolist(), COLUMNS["triplets"])
+    out = tmp_path / "m.hdsl"
+    facts = json.loads(good("fit", rows_file, "--triplets", path, "-o", out, "--json").stdout)
+    part = load(out).documents.part
+    assert facts["measured on"] == (part[T[:, 0]] == TEST).sum()
+    assert facts["triplets"] == (part[T] != TEST).all(axis=1).sum()
+    assert facts["class scores"] == 0
+    assert facts["error"]["learned"] < facts["error"]["cosine"]
+    shown = json.loads(good("evaluate", out, "--json").stdout)  # on the judgements held out
+    assert (shown["n"], shown["error"]) == (facts["measured on"], facts["error"])
+    result = good("evaluate", out, rows_file, "--triplets", path)
+    assert f"{len(T):,} judgements, not all held out" in result.stdout
+    assert "were learned from, so the errors are too low" in result.stderr
+
+
+def test_fit_quadruplets(rows_file, tmp_path):
+    T = judged_triplets()
+    Q = np.concatenate([T[:, [0, 1, 0, 2]], np.c_[T[:-1, :2], T[1:, ::2]]])  # same or other rows
+    np.save(tmp_path / "Q.npy", Q)
+    out, judged = tmp_path / "m.hdsl", ("--quadruplets", tmp_path / "Q.npy")
+    facts = json.loads(good("fit", rows_file, *judged, "-o", out, "--json").stdout)
+    is_new = load(out).documents.part[Q] == TEST
+    assert facts["measured on"] == (is_new[:, :2].any(axis=1) & is_new[:, 2:].any(axis=1)).sum()
+    assert facts["error"]["learned"] < facts["error"]["cosine"]
+    assert f"{len(Q):,} judgements" in good("evaluate", out, rows_file, *judged).stdout
+
+
+def same_topic(a, b):
+    return int(a % 3 == b % 3)
+
+
+def written(kind):
+    """Return rows of a table of judgements that follow the topics of the texts, and its header."""
+    pairs = [(a, b) for a in range(60) for b in range(a + 1, a + 7)]
+    if kind == "clicks":
+        return [(f"d{a}", f"d{b}", same_topic(a, b)) for a, b in pairs], (
+            "anchor", "item", "clicked")  # fmt: skip
+    if kind == "grades":
+        return [(f"d{a}", f"d{b}", 2 * same_topic(a, b)) for a, b in pairs], (
+            "anchor", "item", "grade")  # fmt: skip
+    return [(f"d{a}", f"d{b}", same_topic(a, b)) for a, b in pairs], ("left", "right", "same")
+
+
+@pytest.mark.parametrize("kind", ["clicks", "grades", "links"])
+def test_clicks_grades_and_links_are_learned_from(place, tmp_path, kind):
+    path, out = write_csv(tmp_path / "J.csv", *written(kind)), tmp_path / "m.hdsl"
+    command = ("fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path)
+    result = good(*command, "--max-iter", 5, "--test", 0.3, "-o", out, "--json")
+    facts = json.loads(result.stdout)
+    assert facts["triplets"] > 100
+    assert facts["error"]["learned"] < facts["error"]["cosine"]
+    rows, header = written(kind)
+    write_csv(path, rows, ("wrong", *header[1:]))
+    assert f"no column {header[0]!r}" in bad(*command, "-o", tmp_path / "n.hdsl")
+
+
+@pytest.mark.parametrize("kind", ["triplets", "quadruplets"])
+def test_judgements_by_id(place, tmp_path, kind):
+    ids = [f"d{k % 90}" for k in range(99)]
+    judged = [(ids[k], ids[k + 3], ids[k], ids[k + 1]) for k in range(90)] * 2
+    judged = [row[:2] + row[3:] for row in judged] if kind == "triplets" else judged
+    path = write_csv(tmp_path / "judged.csv", judged, COLUMNS[kind])
+    result = good(
+        "fit", place / "texts.csv", "--text", "body", "--id", "id", f"--{kind}", path,
+        "--test", 0, "--max-iter", 5, "-o", tmp_path / "m.hdsl", "--json",
+    )  # fmt: skip
+    assert json.loads(result.stdout)["triplets"] == 180
+
+
+def test_quadruplets_are_split_by_pair(monkeypatch):
+    """A quadruplet measures if each of its pairs has a new row, and trains if none has."""
+    Q = np.array([[0, 1, 2, 3], [0, 4, 2, 3], [0, 4, 5, 2], [0, 6, 7, 2], [4, 6, 5, 2]])
+    data = inputs.Data(Path("rows"), X=sp.eye_array(8, format="csr"), comparisons=Q)
+    part = np.array([TRAIN] * 4 + [TEST] * 2 + [TRAIN] * 2)
+    fits, measured = [], []
+
+    def measure(*given):
+        measured.append(given)
+        raise StopIteration
+
+    monkeypatch.setattr(learn, "split", lambda *_: part)
+    monkeypatch.setattr(HDSL, "fit", lambda self, **given: fits.append(given))
+    monkeypatch.setattr(learn, "measure_judgements", measure)
+    monkeypatch.setattr(learn, "Collection", mock.Mock())
+    with pytest.raises(StopIteration):
+        learn.learn(data, HDSL())
+    assert_array_equal(fits[0]["quadruplets"], Q[[0, 3]])
+    assert_array_equal(measured[0][2], Q[[2, 4]])
+    assert_array_equal(measured[0][4], [4, 5])
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def test_tables_of_other_kinds(tmp_path):
+    """Another separator and encoding, rows without a value, and ids that search returns."""
+    rows = [(a, b, f"{c} für") for a, b, c in texts()]
+    rows[5], rows[9] = (rows[5][0], "", rows[5][2]), (rows[9][0], rows[9][1], "")
+    path, out = tmp_path / "t.csv", tmp_path / "m.hdsl"
+    lines = [";".join(row) for row in [("id", "topic", "body"), *rows]]
+    path.write_bytes("\n".join(lines).encode("latin-1"))
+    told = ("--sep", ";", "--encoding", "latin-1", "--skip-missing", "--id", "id")
+    shown = good("fit", path, *LABELLED, *told, "--max-iter", 5, "-o", out).stdout
+    assert "88 documents with 3 labels" in shown
+    assert "2 rows without a value skipped" in shown
+    found = load(out).documents
+    assert found.ids.tolist() == [name for name, topic, body in rows if topic and body]
+    assert found.texts[0].endswith(" für")
+    (hit,) = json.loads(good("search", out, "goal", "-k", 1, "--json").stdout)["neighbours"]
+    assert hit["id"] == found.ids[hit["row"]]
+    assert "88 rows, not all held out" in good("evaluate", out, path, *told[:5]).stdout
+
+
+def test_labels_are_cleaned_with_a_word(tmp_path):
+    rows = [(a, f" {b} " if k < 5 else b, c) for k, (a, b, c) in enumerate(texts())]
+    rows += [("x", "Sport", "goal keeper"), ("y", "NA", "goal"), ("z", "  ", "match")]
+    path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    command = ("fit", path, *LABELLED, "--max-iter", 5, "-o", out)
+    message = bad(*command)
+    assert "line 93" in message  # the first row without a label
+    assert "'NA'" in message
+    assert "--skip-missing" in message
+    result = good(*command, "--skip-missing")
+    assert "spaces around" in result.stderr
+    assert "'Sport' and 'sport'" in result.stderr
+    assert "2 rows without a value skipped" in result.stdout
+    labels = load(out).documents.labels.tolist()
+    assert sorted(set(labels)) == ["Sport", "garden", "money", "sport"]
+
+
+def test_ids_that_occur_twice_are_refused_with_the_line(tmp_path):
+    path = write_csv(tmp_path / "t.csv", [*texts(), ("d3", "sport", "goal")])
+    message = bad("fit", path, *LABELLED, "--id", "id", "-o", tmp_path / "m.hdsl")
+    assert "line 92" in message
+    assert "'d3'" in message
+
+
+def test_documents_without_a_known_word_are_counted(tmp_path):
+    path = write_csv(tmp_path / "t.csv", [*texts(), ("x", "sport", "zzz"), ("y", "money", "yyy")])
+    shown = good("fit", path, *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl").stdout
+    assert "2 documents have no known word" in shown

@@ -1,0 +1,166 @@
+"""The commands on a model: search, explain, report, export, evaluate and info."""
+
+import base64
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from commands import LABELLED, bad, cosines, good, texts, write_csv
+from hdsl import load
+
+
+def found_by(*arguments):
+    return json.loads(good("search", *arguments, "--json").stdout)
+
+
+def test_search(place):
+    model = place / "model.hdsl"
+    head, *lines = good("search", model, "goal of the striker", "-k", 4).stdout.splitlines()
+    assert head.split() == ["learned", "by", "cosine", "id", "label", "document"]
+    assert len(lines) == 8  # a neighbour and why
+    assert all("sport" in line for line in lines[::2])
+    for line, why in zip(lines[::2], lines[1::2], strict=True):
+        parts = [float(part) for part in re.findall(r" ([+-][\d.]+)", why)]
+        assert sum(parts) == pytest.approx(float(line.split()[0]), abs=0.006 * (1 + len(parts)))
+    facts, found = found_by(model, "goal", "striker"), load(model)
+    assert facts["query"] == "goal striker"
+    x, X = found.rows_of(["goal striker"]), found.documents.X
+    scores, hits = cosines(model, x, X), facts["neighbours"]
+    assert_allclose([hit["similarity"] for hit in hits], np.sort(scores)[::-1][:5])
+    assert hits[0]["text"] == found.documents.texts[hits[0]["row"]]
+    plain = (X @ x.T).toarray().ravel()
+    for hit in hits:
+        assert hit["cosine"] == pytest.approx(plain[hit["row"]])
+        assert hit["rank by cosine"] == 1 + (plain > plain[hit["row"]] + 1e-12).sum()
+        total = sum(part["value"] for part in hit["why"]) + hit["more"]["value"]
+        assert total == pytest.approx(hit["similarity"])
+
+
+def test_a_document_is_found_by_its_id_or_number(place):
+    model = place / "model.hdsl"
+    by_number, by_id = (found_by(model, "--row", name, "-k", 3) for name in ("4", "d4"))
+    assert by_number["neighbours"] == by_id["neighbours"]
+    assert 4 not in [hit["row"] for hit in by_id["neighbours"]]
+    by_id, by_number = (
+        good("explain", model, "--x", x, "--y", y).stdout for x, y in (("d3", "d6"), ("3", "6"))
+    )
+    assert by_id == by_number
+    assert "the model has 90" in bad("search", model, "--row", "d90")
+
+
+def test_words_that_the_model_does_not_know_are_named(place):
+    model = place / "model.hdsl"
+    facts = found_by(model, "goal", "zebra", "unicorn", "the")
+    assert facts["unknown words"] == ["zebra", "unicorn"]
+    assert facts["known share"] == pytest.approx(1 / 3)
+    shown = good("search", model, "goal zebra").stdout.splitlines()[0]
+    assert "'zebra'" in shown
+    assert "50 %" in shown
+    assert "know" not in good("search", model, "goal striker").stdout
+    assert "'zebra'" in good("explain", model, "--x", "goal zebra", "--y", "goal").stderr
+
+
+def test_search_for_many_queries(place, tmp_path):
+    path = tmp_path / "q.txt"
+    path.write_text("goal striker\n\nzebra\nprofit of the bank\n" + "goal\n" * 70)
+    answers = found_by(place / "model.hdsl", "--queries", path)
+    for answer in (answers[0], answers[2], answers[-1]):
+        alone = found_by(place / "model.hdsl", answer["query"])["neighbours"]
+        assert_allclose([hit["similarity"] for hit in answer["neighbours"]],
+                        [hit["similarity"] for hit in alone])  # fmt: skip
+    assert answers[1]["neighbours"] == []
+    assert answers[1]["known share"] == 0.0
+    shown = good("search", place / "model.hdsl", "--queries", path).stdout
+    assert "nothing found" in shown
+
+
+def test_a_search_loads_neither_scikit_learn_nor_numba(place):
+    code = f"""if True:
+        import sys
+        from hdsl.cli import app
+        app(["search", {str(place / "model.hdsl")!r}, "goal"], standalone_mode=False)
+        heavy = {{"sklearn", "numba", "pandas", "rich"}} & set(sys.modules)
+        assert not heavy, heavy
+    """
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+
+
+def test_row_numbers_are_those_of_the_file(place, tmp_path):
+    """On the page too, which shows no rows that were held out."""
+    good("report", place / "model.hdsl", "-o", tmp_path / "r.html")
+    page = json.loads(re.search(r'"data">(.*?)</script>', (tmp_path / "r.html").read_text())[1])
+    code = page["items"]["rows"]
+    rows = np.frombuffer(base64.b64decode(code["bytes"]), dtype=code["type"])
+    assert_array_equal(rows, np.flatnonzero(~load(place / "model.hdsl").documents.is_new))
+    assert page["items"]["texts"] == [texts()[row][2] for row in rows]
+    shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
+    assert page["errors"]["before"] == shown["comparison"]["before"]
+    assert page["errors"]["classifier"] == shown["error"]["LinearSVC"]
+
+
+def test_control_characters_are_not_printed(tmp_path):
+    rows = [(a, b, f"{c} \x1b[31m\x07 [bold]") for a, b, c in texts(30)]
+    path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    shown = good("fit", path, *LABELLED, "--max-iter", 5, "-o", out).stdout
+    shown += good("search", out, "goal").stdout
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert "[bold]" in shown  # texts are no markup
+
+
+def test_explain(place):
+    model = place / "model.hdsl"
+    shown = good("explain", model, "--x", "goal of the match", "--y", "a goal").stdout
+    assert shown.startswith("S(x, y) = ")
+    asked = ("--x", 3, "--y", 6, "--rather-than", 1, "--json")
+    facts = json.loads(good("explain", model, *asked).stdout)
+    found = load(model)
+    rows = found.model[0].transform(found.documents.X)
+    scores = found.learned.similarity(rows[[3]], rows[[6, 1]])[0]
+    assert facts["total"] == pytest.approx(scores[0] - scores[1])
+    assert sum(part["value"] for part in facts["parts"]) == pytest.approx(facts["total"])
+
+
+def test_report(place, tmp_path):
+    good("report", place / "model.hdsl", "-o", tmp_path / "page", "--title", "Goals & <more>")
+    page = (tmp_path / "page").read_text()
+    assert "Goals &amp; &lt;more&gt;" in page
+    assert "striker" in page
+
+
+def test_export(place, tmp_path):
+    path, model = tmp_path / "index.any", place / "model.hdsl"
+    assert "90 documents" in good("export", model, "--to", "jsonl", "-o", path).stdout
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    (hit,) = found_by(model, "goal", "-k", 1)["neighbours"]
+    query = json.loads(good("export", model, "--to", "jsonl", "--query", "goal").stdout)
+    scores = [sum(query.get(t, 0) * w for t, w in line["terms"].items()) for line in lines]
+    assert max(scores) == pytest.approx(hit["similarity"])
+    assert lines[hit["row"]]["text"] == hit["text"]
+    assert lines[hit["row"]]["name"] == hit["id"]
+    good("export", model, "--to", "pgvector", "-o", tmp_path / "index.sql", "--no-cosine")
+    assert "sparsevec(" in (tmp_path / "index.sql").read_text(encoding="utf-8")
+    assert "'qdrant'" in bad("export", model, "--to", "other")
+
+
+def test_evaluate_new_texts(place, tmp_path):
+    new = write_csv(tmp_path / "new.csv", texts(45, seed=9))
+    result = good("evaluate", place / "model.hdsl", new, "-k", 5)
+    assert "rror of 5 nearest neighbours among the documents in the model, 45" in result.stdout
+    assert result.stderr == ""
+    result = good("evaluate", place / "model.hdsl", place / "texts.csv")
+    assert "90 of 90 rows are in the model already" in result.stderr
+
+
+def test_info(place, rows_file):
+    assert json.loads(good("info", "--json").stdout)["cores"] >= 1
+    facts = json.loads(good("info", place / "model.hdsl", "--json").stdout)
+    assert (facts["documents"], facts["class scores"], facts["kind"]) == (90, 3, "HDSL")
+    facts = json.loads(good("info", rows_file, "--json").stdout)
+    assert (facts["rows"], facts["features"], facts["triplets"]) == (60, 12, 6000)
+    assert "--text" not in bad("info", place / "texts.csv")

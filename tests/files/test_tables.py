@@ -1,0 +1,117 @@
+"""Strings, tables, columns and rows in files: they come back, and others are refused."""
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+
+from hdsl.files import tables
+
+
+@given(st.lists(st.text()))
+def test_strings_come_back(strings):
+    assert tables.unpack_strings(tables.pack_strings(strings)) == strings
+
+
+@pytest.mark.parametrize(
+    ("text", "offsets"),
+    [
+        (b"abc", []),
+        (b"abc", [1, 3]),
+        (b"abc", [0, 2]),
+        (b"abc", [0, 2, 1, 3]),
+        (b"abc", [0, 4, 3]),
+        (b"abc", [[0, 3]]),
+        (b"abc", [0.0, 3.0]),
+        (b"\xff", [0, 1]),
+    ],
+)
+def test_broken_strings_are_refused(text, offsets):
+    arrays = {"text": np.frombuffer(text, np.uint8), "offsets": np.array(offsets)}
+    with pytest.raises(ValueError, match="offsets|text"):
+        tables.unpack_strings(arrays)
+
+
+@pytest.mark.parametrize(
+    "values", [np.array([2, 1]), np.array([0.5]), np.array(["b", "a"]), np.array(["x"], object)]
+)
+def test_labels_come_back_as_numbers_or_strings(values):
+    found = tables.unpack_values(tables.pack_values("y", values), "y", len(values))
+    assert found.tolist() == values.tolist()
+    with pytest.raises(ValueError, match="y"):
+        tables.unpack_values(tables.pack_values("y", values), "y", 7)
+    with pytest.raises(ValueError, match="numbers or strings"):
+        tables.pack_values("y", np.array([None, 1], dtype=object))
+
+
+TABLE = np.array(
+    [(1, np.nan, "up", True), (2**40, -0.0, "down", False)],
+    dtype=[("n", "i8"), ("x", "f8"), ("kind", "U8"), ("flag", "?")],
+)
+
+
+def test_tables_come_back_bit_for_bit():
+    for table in (TABLE, TABLE[:0]):
+        arrays, layout = tables.pack_table(table, "t")
+        found = tables.unpack_table(arrays, "t", layout)
+        assert found.dtype == table.dtype
+        assert found.tobytes() == table.tobytes()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda arrays, layout: arrays.pop("t.n"),
+        lambda arrays, layout: arrays.update({"t.n": np.zeros(3, int)}),
+        lambda arrays, layout: arrays.update({"t.n": np.zeros(2)}),
+        lambda arrays, layout: arrays.update({"t.kind": np.array([0, 5])}),
+        lambda arrays, layout: arrays.update({"t.kind": np.array([0, -1])}),
+        lambda arrays, layout: layout.pop("words"),
+        lambda arrays, layout: layout["words"].update(kind="ab"),
+        lambda arrays, layout: layout["words"].update(kind=["x" * 9, "y"]),
+        lambda arrays, layout: layout.update(columns=3),
+        lambda arrays, layout: layout["columns"].append(["n"]),
+        lambda arrays, layout: layout["columns"].append(["o", "|O"]),
+        lambda arrays, layout: layout["columns"].append(["v", "<U99999"]),
+        lambda arrays, layout: layout["columns"].extend([[str(k), "<U99"] for k in range(99)]),
+    ],
+)
+def test_other_tables_are_refused(change):
+    arrays, layout = tables.pack_table(TABLE, "t")
+    change(arrays, layout)
+    with pytest.raises(ValueError):
+        tables.unpack_table(arrays, "t", layout)
+
+
+def test_rows_come_back_and_damaged_ones_are_refused():
+    X = sp.random_array((5, 7), density=0.4, rng=np.random.default_rng(0), format="csr")
+    arrays = tables.csr_to_arrays(X, "X")
+    assert (tables.csr_from_arrays(arrays, "X", 7) != X).nnz == 0
+    for name, damage in (
+        ("X", np.full(X.nnz, np.inf)),
+        ("X", np.zeros(X.nnz, np.int64)),
+        ("X_indices", arrays["X_indices"] + 5),
+        ("X_indices", arrays["X_indices"] - 3),
+        ("X_indices", arrays["X_indices"][1:]),
+        ("X_indptr", np.empty(0, np.int64)),
+        ("X_indptr", arrays["X_indptr"] + 1),
+        ("X_indptr", np.array([0, X.nnz, 0, X.nnz])),
+        ("X_indptr", arrays["X_indptr"].astype(float)),
+    ):
+        with pytest.raises(ValueError):
+            tables.csr_from_arrays(arrays | {name: damage}, "X", 7)
+
+
+def test_columns_must_rise_within_the_features():
+    tables.check_columns(np.array([0, 2, 3]), 4)
+    for columns in ([], [0, 0], [2, 1], [-1, 2], [0, 4], [0.0, 1.0], [[0, 1]]):
+        with pytest.raises(ValueError, match="rising"):
+            tables.check_columns(np.array(columns), 4)
+
+
+def test_a_part_has_its_own_arrays_only():
+    arrays = tables.nested(a={"x": np.ones(1)}, ab={"x": np.zeros(1)})
+    assert list(tables.part_of(arrays, "a")) == ["x"]
+    assert_array_equal(tables.part_of(arrays, "a")["x"], [1.0])
