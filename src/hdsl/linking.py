@@ -368,6 +368,8 @@ class Linker(BaseEstimator):
     reliability_ : list of dict
         Held-out pairs by probability: how many, the mean probability, and the share that match
         with its interval.
+    is_learned_ : bool
+        Whether there were matches enough to learn at least a classifier from.
     statement_ : str
         What was learned, in a sentence.
 
@@ -435,6 +437,7 @@ class Linker(BaseEstimator):
             progress.stage("searching by cosine")
             self._prepare()
             self._learn(progress)
+            self.is_learned_ = bool(self._classifiers)
             progress.stage("searching as learned")
             self._search()
         return self
@@ -658,7 +661,7 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         checks.check_number("predict", "threshold", threshold, low=0, high=1)
-        if self.model_ is None and not self._classifiers:
+        if not self.is_learned_:
             warnings.warn(self.statement_, UserWarning, stacklevel=2)
         chosen = np.flatnonzero(self._probability >= threshold)
         chosen = chosen[np.argsort(-self._probability[chosen], kind="stable")]
@@ -704,6 +707,26 @@ class Linker(BaseEstimator):
         order = np.argsort(-self._probability, kind="stable")
         free = _free(self._candidates, self._probability, order[new[order]])
         return self._links(free[np.unique(np.linspace(0, len(free) - 1, n).astype(int))])
+
+    def texts(self, links: Links) -> tuple[list[str], list[str]]:
+        """Return the texts of the records of links: left and right."""
+        pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
+        tables = self._tables[0].texts(), self._tables[-1].texts()
+        left, right = ([text[r] for r in rows] for text, rows in zip(tables, pairs.T, strict=True))
+        return left, right
+
+    def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
+        """Return the words and pairs of words that make two records most alike, and how much.
+
+        What character n-grams add is one number, called "spelling".
+        """
+        parts = self.explain(left, right).parts
+        is_word = (parts["i"] < self.n_words_) & (parts["j"] < self.n_words_)
+        found: dict[str, float] = {}
+        for part in parts[is_word]:  # a word may have a learned part and one of the prior
+            found[str(part["name"])] = found.get(str(part["name"]), 0.0) + float(part["value"])
+        found["spelling"] = float(parts["value"][~is_word].sum())
+        return sorted(found.items(), key=lambda item: -abs(item[1]))[:n]
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> explain_module.Explanation:
         """Return the words, n-grams and pairs of them that make two records alike, exactly.
