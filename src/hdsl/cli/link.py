@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from .options import Encoding, Json, command, option
-from .shell import counted, is_watched, one_line, percent, say, show, show_json, show_table
+from .shell import counted, is_watched, one_line, percent, show, show_json, show_table
 
 if TYPE_CHECKING:
     from ..linking import Linker, Links
@@ -40,7 +40,9 @@ def link(
         ),
     ] = None,
     output: Annotated[Path, option("Links to write.", "-o", "--output")] = Path("links.csv"),
-    id_column: Annotated[str | None, option("Column of ids. Default: id, if there.", "--id")] = None,
+    id_column: Annotated[
+        str | None, option("Column of ids. Default: id, if there.", "--id")
+    ] = None,
     columns: Annotated[str | None, option("Columns to compare: a,b,c. Default: all.")] = None,
     threshold: Annotated[float, option("Least probability of a link.", min=0.0, max=1.0)] = 0.5,
     one_to_one: Annotated[bool, option("Each record is in one link at most.")] = False,
@@ -139,7 +141,9 @@ def _read(path: Path, encoding: str) -> Table:
         return {name: [record.get(name) for record in records] for name in names}
     if suffix not in ([".csv"], [".tsv"]):
         raise ValueError(f"{path} must be a table: .csv, .tsv, .jsonl or .parquet.")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if suffix == [".tsv"] else ",")
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter="\t" if suffix == [".tsv"] else ","
+    )
     header = next(reader, [])
     rows = [row for row in reader if row]
     for row, fields in enumerate(rows, start=1):
@@ -165,7 +169,9 @@ def _answers(path: Path, encoding: str) -> tuple[list[tuple[Any, Any]], list[tup
     words = [str("" if word is None else word).strip().lower() for word in said]
     for row, word in enumerate(words, start=1):
         if word not in (*YES, *NO, ""):
-            raise ValueError(f"{path}, record {row} has {one_line(word, 40)!r} as its answer: yes, no or nothing.")
+            raise ValueError(
+                f"{path}, record {row} has {one_line(word, 40)!r} as its answer: yes, no or nothing."
+            )
     return tuple([p for p, w in zip(pairs, words, strict=True) if w in kind] for kind in (YES, NO))
 
 
@@ -183,7 +189,9 @@ def _ask(linker: Linker, path: Path, n: int, encoding: str) -> None:
     if path.exists():
         old = _read(path, encoding)
         if {*old} != {*new}:
-            raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
+            raise ValueError(
+                f"{path} exists and is no file of labels: name another with --label-file."
+            )
         kept = [k for k, word in enumerate(old["match"]) if word.strip()]
         new = {name: [old[name][k] for k in kept] + values for name, values in new.items()}
     _write_csv(path, new, "the pairs to label")
@@ -269,5 +277,7 @@ def _html_links(linker: Linker, links: Links, most: int) -> str:
         )
         reasons = linker.reasons(links.left[k], links.right[k], N_REASONS)
         why = ", ".join(f"{html.escape(name)} {value:+.2f}" for name, value in reasons)
-        lines.append(f"<tr><td>{links.probability[k]:.2f}{''.join(sides)}<td><small>{why}</small></tr>")
+        lines.append(
+            f"<tr><td>{links.probability[k]:.2f}{''.join(sides)}<td><small>{why}</small></tr>"
+        )
     return f"<table>{''.join(lines)}</table>"

@@ -5,7 +5,7 @@ The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is
 
 import numpy as np
 
-from .compiled import WIDTH, kernel
+from .compiled import kernel
 
 
 @kernel(fastmath={"contract"})
