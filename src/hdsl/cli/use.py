@@ -209,7 +209,7 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
     for part in hit["why"][len(named) :]:
         n_others, others = n_others + 1, others + part["value"]
     while named:
-        said = [f"{one_line(w['name'], 40)} {w['value']:+.2f}" for w in named]
+        said = [f"{_reason(w)} {w['value']:+.2f}" for w in named]
         rest = round(others, 2) + 0.0  # no -0.00
         said += [f"and {n_others} more {rest:+.2f}"] if n_others else []
         line = f"{' ' * 9}= {', '.join(said)}"
@@ -217,6 +217,12 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
             return [line]
         n_others, others = n_others + 1, others + named.pop()["value"]
     return []
+
+
+def _reason(part: dict[str, Any]) -> str:
+    """Return the name of a reason, of a class with the words that speak for it."""
+    words = ", ".join(one_line(word, 20) for word in part.get("words", [])[:2])
+    return one_line(part["name"], 40) + (f" ({words})" if words else "")
 
 
 def _ordinal(n: int) -> str:
@@ -309,13 +315,12 @@ def write_report(found: Any, path: Path, title: str) -> None:
         errors |= measured.to_dict()
     elif new.any() and y is not None:
         errors = report.measure_errors(scored, X[~new], y[~new], X[new], y[new], None)
-        errors["classifier"] = documents.facts.get("classifier")
     idf = documents.idf if found.words is None else found.words.idf
     page = report.page(
         learned, scored.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
         feature_names=names, title=title, errors=errors,
-        more=report.More((~new).nonzero()[0], scored.n_scores, idf),
+        more=report.More((~new).nonzero()[0], found.scores, idf),
     )  # fmt: skip
     report.write(path, page)
 
