@@ -63,7 +63,14 @@ def test_tokens_stop_words_and_ngrams_decide_what_is_a_word(options, names):
 def test_identifiers_are_split_at_capitals_and_underscores():
     text = "readLine read_all HTTPServer parseHTMLPage"
     assert Words("identifiers").split(text) == [
-        "read", "line", "read", "http", "server", "parse", "html", "page"
+        "read",
+        "line",
+        "read",
+        "http",
+        "server",
+        "parse",
+        "html",
+        "page",
     ]  # fmt: skip  "all" is a stop word
 
 
@@ -99,9 +106,9 @@ def test_a_saved_collection_takes_texts(collection, path):
     found = load(path)
     assert isinstance(found, Collection)
     for name in ("labels", "texts", "ids", "part"):
-        assert getattr(found.documents, name).tolist() == getattr(
-            collection.documents, name
-        ).tolist()
+        assert (
+            getattr(found.documents, name).tolist() == getattr(collection.documents, name).tolist()
+        )
     assert found.documents.facts == collection.documents.facts
     assert (found.documents.X != collection.documents.X).nnz == 0
     new = ["the late goal of the bank, a match", "nothing known"]
@@ -141,7 +148,9 @@ def test_unknown_words_are_told(collection):
 
 
 def test_documents_have_ids_and_numbers(collection):
-    assert collection.row_number("d4") == collection.row_number(4) == collection.row_number("4") == 4
+    assert (
+        collection.row_number("d4") == collection.row_number(4) == collection.row_number("4") == 4
+    )
     by_id, by_text = collection.explain("d0", "d1"), collection.explain(TEXTS[0], TEXTS[1])
     assert by_id.total == pytest.approx(by_text.total)
     for name in ("d12", 12, "-1", "9" * 4000, None):

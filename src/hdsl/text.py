@@ -38,8 +38,8 @@ STOP_WORDS = ("english", "none")
 #: The part of a row: learned from, or held out to measure by.
 TRAIN, TEST = 0, 1
 
-#: As `ClassScores` squashes scores.
-STEEPNESS = 3.0
+#: As `ClassScores` squashes scores, and leaves out small ones.
+STEEPNESS, SMALLEST = 3.0, 0.01
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
@@ -382,7 +382,8 @@ class PlainScores:
         if self._n_scores is not None and self._n_scores < scores.shape[1]:
             low = np.argsort(-scores, axis=1, kind="stable")[:, self._n_scores :]
             np.put_along_axis(scores, low, 0.0, axis=1)
-        scores = sp.csr_array(self._weight * unit_rows(scores))
+        scores = unit_rows(scores)
+        scores = sp.csr_array(self._weight * np.where(scores < SMALLEST, 0.0, scores))
         return sp.csr_array(sp.hstack([rows, scores], format="csr"))
 
     def words(self, X: sp.csr_array, n_words: int = 3) -> list[dict[int, list[int]]]:
@@ -467,7 +468,7 @@ class Collection:
         arrays, header = self._saved or ({}, {})
         if header.get("kind") == "HDSL":
             return Scored(similarity_from_arrays(arrays, header))
-        steps = header.get("steps")
+        steps = header.get("steps") if header.get("kind") == "Pipeline" else None
         kinds = [step[1].get("kind") for step in steps] if isinstance(steps, list) else []
         if kinds != ["ClassScores", "HDSL"]:
             return None

@@ -4,7 +4,8 @@
 
 Names start with ``good`` where a file must be read and with ``bad`` where it must be refused. Files
 that fuzzing found have no recipe; they are named ``good-found-*`` or ``bad-found-*`` and stay. What
-has to be large to be hostile is made in tests/readers/test_hostile_files.py; model files are made in tests/fuzz.py.
+has to be large to be hostile is made in tests/readers/test_hostile_files.py, and model files in
+tests/fuzz.py.
 """
 
 import gzip
