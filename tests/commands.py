@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from hdsl import load
 from hdsl.cli import app
 from hdsl.similarity import LearnedCosine
-from small_fits import labelled_counts
 
 TOPICS = {
     "sport": "goal match striker keeper referee league coach stadium",
@@ -79,9 +78,12 @@ def cosines(path, x, X):
 
 
 def rows_and_labels():
-    """Return 60 rows of counts, and labels of three classes."""
-    X, y = labelled_counts()
-    return sp.csr_array(X), y
+    """Return 60 rows of counts, and labels of three classes with four features each, and noise."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    A = rng.integers(0, 4, size=(60, 12)) * (rng.random((60, 12)) < 0.3)
+    A[np.arange(60), 4 * y + rng.integers(4, size=60)] += 3
+    return sp.csr_array(A.astype(float)), y
 
 
 def judged_triplets():

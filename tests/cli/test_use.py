@@ -100,7 +100,7 @@ def test_row_numbers_are_those_of_the_file(place, tmp_path):
     assert page["items"]["texts"] == [texts()[row][2] for row in rows]
     shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
     assert page["errors"]["before"] == shown["comparison"]["before"]
-    assert page["errors"]["classifier"] == shown["error"]["LinearSVC"]
+    assert page["errors"]["classifier"]["error"] == shown["error"]["LinearSVC"]
 
 
 def test_control_characters_are_not_printed(tmp_path):

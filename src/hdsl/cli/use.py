@@ -201,12 +201,6 @@ def show_hits(hits: list[dict[str, Any]]) -> None:
         show(line, *_reasons(hit))
 
 
-def _reason(why: dict[str, Any]) -> str:
-    """Return the name of a reason; the score of a class has its words."""
-    words = ", ".join(one_line(word, 20) for word in why.get("words", [])[:3])
-    return one_line(why["name"], 40) + (f" ({words})" if words else "")
-
-
 def _reasons(hit: dict[str, Any]) -> list[str]:
     """Return the reasons of a neighbour as a line: those too small or too many as one sum."""
     named = [w for w in hit["why"] if abs(w["value"]) >= 0.01 * abs(hit["similarity"])]
@@ -222,6 +216,12 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
             return [line]
         n_others, others = n_others + 1, others + named.pop()["value"]
     return []
+
+
+def _reason(part: dict[str, Any]) -> str:
+    """Return the name of a reason, of a class with the words that speak for it."""
+    words = ", ".join(one_line(word, 20) for word in part.get("words", [])[:2])
+    return one_line(part["name"], 40) + (f" ({words})" if words else "")
 
 
 def _ordinal(n: int) -> str:
@@ -319,7 +319,7 @@ def write_report(found: Any, path: Path, title: str) -> None:
         learned, scored.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
         feature_names=names, title=title, errors=errors,
-        more=report.More((~new).nonzero()[0], scored.scores, idf),
+        more=report.More((~new).nonzero()[0], found.scores, idf),
     )  # fmt: skip
     report.write(path, page)
 
