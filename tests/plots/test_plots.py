@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
 
-from hdsl import HDSL, HDSLCV, plots
+from hdsl import HDSL, plots
 from hdsl.plots.network import network_layout
 from hdsl.plots.similarities import pairs_of_classes
 from hdsl.search import top_k
@@ -41,9 +41,7 @@ CURVES = {"$learned": ([1, 10, 100], [0.5, 0.3, 0.2], [0.1, 0.05, 0.0]), "_PCA":
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(
-        scale=5.0, prior=0.3, max_iter=40, early_stopping=True, n_iter_no_change=10, random_state=0
-    ).fit(X, Y)
+    return HDSL(scale=5.0, prior=0.3, step="away", max_iter=40, random_state=0).fit(X, Y)
 
 
 @pytest.fixture(autouse=True)
@@ -116,11 +114,8 @@ def test_names_of_a_frame():
     drawn(plots.NeighborsDisplay.from_estimator(model, frame.iloc[0], frame))
 
 
-def test_best_of_a_grid_and_plain_similarities(model):
-    search = HDSLCV(scales=[5.0], priors=[0.3], cv=2, estimator=HDSL(max_iter=5, random_state=0))
-    search.fit(X, Y)
+def test_plain_similarities(model):
     for name, draw in DISPLAYS.items():
-        drawn(draw(search))
         if name not in ("trace", "path"):
             drawn(draw(model.similarity_))
 
@@ -136,12 +131,6 @@ def test_trace_leaves_out_what_is_not_known(model):
     assert_array_equal(objective.get_ydata(), trace["objective"])
     assert_array_equal(gap.get_xdata(), np.delete(np.arange(len(trace)), [3, 5]))
     assert kept.get_xdata() == [10, 10]
-    (scores,) = display.figure_.axes[1].lines
-    known = ~np.isnan(trace["validation_score"])
-    assert 0 < known.sum() < len(trace)
-    assert_array_equal(scores.get_ydata(), trace["validation_score"][known])
-    trace["validation_score"] = np.nan
-    assert len(plots.TraceDisplay(trace).plot().figure_.axes) == 1
 
 
 def test_path_counts(model):
