@@ -7,7 +7,6 @@ import sys
 import textwrap
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
-from types import SimpleNamespace
 
 import joblib
 import numpy as np
@@ -19,8 +18,6 @@ from sklearn.pipeline import make_pipeline
 
 import hdsl
 from hdsl import HDSL, HDSLCV, SimilarityKNeighborsClassifier, checks, load, memory
-from hdsl.cpu import comparisons, rows
-from hdsl.cpu.layout import CPULayout
 from hdsl.cpu.workers import Workers
 from hdsl.solver.columns import drop_unused_columns
 from small_fits import labelled_counts
@@ -522,33 +519,6 @@ def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
     expected = one_knn.kneighbors_graph(mode="distance").toarray()
     found = other_knn.kneighbors_graph(mode="distance").toarray()
     assert_allclose(found, expected, rtol=1e-12)  # the order of the sum differs
-
-
-def test_pairs_of_the_last_rows_are_numbered(monkeypatch):
-    n_rows = checks.INDEX_LIMIT - 1  # the largest number allowed
-    monkeypatch.setattr(comparisons, "Pairs", lambda rows, a, b, **_: np.column_stack([a, b]))
-    made = object.__new__(comparisons.Triplets)  # its other arrays would be as long as the rows
-    made.rows, made.n_comparisons = SimpleNamespace(n_rows=n_rows), 2
-    made.columns = tuple(
-        np.array(column, dtype=np.int32)
-        for column in ([n_rows - 1, n_rows - 2], [n_rows - 1, 0], [n_rows - 2, n_rows - 1])
-    )
-    pairs, positive, negative = made._number_pairs(True)
-    assert pairs.tolist() == [[0, n_rows - 2], [n_rows - 2, n_rows - 1], [n_rows - 1, n_rows - 1]]
-    assert (positive.tolist(), negative.tolist()) == ([2, 0], [1, 1])
-
-
-def test_too_many_features_or_pairs_are_refused(monkeypatch):
-    triplets = np.array([[0, 1, 2], [3, 4, 5]])
-    with Workers(1) as workers:
-        monkeypatch.setattr(rows, "INDEX_LIMIT", 4)
-        layout = CPULayout(sp.csr_array(X[:, :4]), triplets, workers=workers)
-        assert layout.comparisons.pairs.n_pairs == 4
-        with pytest.raises(ValueError, match=r"^There are 14 features with a .* fewer columns"):
-            CPULayout(sp.csr_array(X), triplets, workers=workers)
-        monkeypatch.setattr(rows, "INDEX_LIMIT", 3)
-        with pytest.raises(ValueError, match=r"^There are 4 pairs of rows that .* fewer compar"):
-            CPULayout(sp.csr_array(X[:, :3]), triplets, workers=workers)
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,9 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     return arrays, header
 
 
-def model_from_arrays(kind: Any, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Any:
+def model_from_arrays(
+    kind: Any, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
+) -> Any:
     """Return the model, of a class, that `model_to_arrays` was given; ValueError if damaged."""
     similarity = similarity_from_arrays(arrays, header)
     params, known = get_value(header, "params", dict), kind().get_params(deep=False)

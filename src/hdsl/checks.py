@@ -115,7 +115,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     if sys.version_info >= (3, 12):
         warnings.warn(message, category, skip_file_prefixes=(package,))
         return
-    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - Python 3.11 has no other way
+    level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, category, stacklevel=level - 1)

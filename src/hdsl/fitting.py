@@ -1,4 +1,4 @@
-"""One fit: rows checked, comparisons made, prior chosen, laid out, solved, and stored as a whole."""
+"""One fit: rows checked, comparisons made, the prior chosen, laid out, solved, and stored."""
 
 from __future__ import annotations
 
@@ -551,7 +551,12 @@ def _recorded(value: Any) -> Any:
 def all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None:
     """Return one callback for several; all are called, also when one ends the run."""
     parts = [part for part in listeners if part is not None]
-    return (lambda state: any([part(state) for part in parts])) if parts else None
+
+    def call(state: State) -> bool:
+        ends = [part(state) for part in parts]
+        return any(ends)
+
+    return call if parts else None
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -615,7 +620,9 @@ def _check_device(owner: str, model: Any) -> None:
 def _check_objects(owner: str, model: Any) -> None:
     """Raise ValueError for what is not a function, a number of threads or a path."""
     if model.callback is not None and not callable(model.callback):
-        raise checks.ParameterError(owner, "callback", "a callable", repr(model.callback), " or None")
+        raise checks.ParameterError(
+            owner, "callback", "a callable", repr(model.callback), " or None"
+        )
     n_jobs = model.n_jobs
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):

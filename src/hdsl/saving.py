@@ -119,9 +119,7 @@ def to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     if type(model).__name__ == PIPELINE:
         parts = [to_arrays(step) for _, step in model.steps]
         arrays = nested(**{str(k): part for k, (part, _) in enumerate(parts)})
-        steps = [
-            [name, part] for (name, _), (_, part) in zip(model.steps, parts, strict=True)
-        ]
+        steps = [[name, part] for (name, _), (_, part) in zip(model.steps, parts, strict=True)]
         return arrays, {"kind": PIPELINE, "steps": steps}
     ours = (c for c in type(model).__mro__ if c.__module__.split(".")[0] == __package__)
     kind = next((c.__name__ for c in ours if c.__name__ in KINDS), None)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks
+from . import checks, memory
 from .solver.columns import drop_unused_columns, is_wide, take_columns
 
 if TYPE_CHECKING:
@@ -16,7 +17,15 @@ if TYPE_CHECKING:
     from .cuda.runtime import Device
     from .cuda.search import Kept
 
-__all__ = ["Index", "Neighbors", "neighbors_between", "neighbors_by_label", "top_k"]
+__all__ = [
+    "Index",
+    "Neighbors",
+    "above",
+    "above_in_blocks",
+    "neighbors_between",
+    "neighbors_by_label",
+    "top_k",
+]
 
 #: Multiplications of a search from which on it is worth finding out what may be left out.
 PRUNING_PAYS = 2e9
@@ -28,6 +37,9 @@ CSR = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
+
+#: Queries that the size of an answer is estimated from, and queries of a block of it.
+SIZE_SAMPLE, ABOVE_BLOCK = 64, 4096
 
 
 class Neighbors(NamedTuple):
@@ -128,6 +140,132 @@ def top_k(
         queries, k, exclude_self=exclude_self, n_jobs=n_jobs, device=device,
         memory_limit=memory_limit,
     )  # fmt: skip
+
+
+def above(
+    queries: Any,
+    rows: Any,
+    threshold: float,
+    *,
+    exclude_self: bool = False,
+    n_jobs: int | None = None,
+    memory_limit: float | str | None = "auto",
+) -> sp.csr_array:
+    """Return all inner products from a threshold on, exactly, as a sparse matrix.
+
+    Most pairs are left out without being computed, so it is fast where few reach the threshold.
+    For a learned similarity, ``above(model.rewrite(Q), model.index_rows(X), threshold)``; for the
+    learned cosine, rows of ``model.transform(X, cosine=True)`` on both sides.
+
+    Parameters
+    ----------
+    queries : array or sparse matrix of shape (n_queries, n_features)
+    rows : array or sparse matrix of shape (n_rows, n_features)
+    threshold : float > 0
+        Pairs without a common feature have the inner product 0 and are never in the answer.
+    exclude_self : bool, default=False
+        Query r is row r of `rows`, and is not compared with itself.
+    n_jobs : int, default=None
+        Threads. The answer is the same for any number of them.
+    memory_limit : float, "auto" or None, default="auto"
+        GiB that the answer may take; "auto" is what is free. Its size is estimated from a sample
+        of the queries first. `above_in_blocks` returns an answer of any size.
+
+    Returns
+    -------
+    csr_array of shape (n_queries, n_rows), float64
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0], [0.6, 0.8], [0, 1]])
+    >>> above(X, X, 0.7, exclude_self=True).toarray().tolist()
+    [[0.0, 0.0, 0.0], [0.0, 0.0, 0.8], [0.0, 0.8, 0.0]]
+    """
+    search = _AboveSearch(queries, rows, threshold, exclude_self)
+    with _threads(n_jobs) as workers:
+        m = search.shape[0]
+        sample = np.unique(np.linspace(0, m - 1, min(m, SIZE_SAMPLE)).astype(np.int64))
+        found = sum(search.block(r, r + 1, workers).nnz for r in sample.tolist())
+        memory.check_fits(
+            "The answer", int(48 * found / max(len(sample), 1) * m), memory_limit,
+            ("take a higher threshold", "take it in blocks with above_in_blocks"),
+        )  # fmt: skip
+        return search.block(0, m, workers)
+
+
+def above_in_blocks(
+    queries: Any,
+    rows: Any,
+    threshold: float,
+    *,
+    exclude_self: bool = False,
+    n_jobs: int | None = None,
+    block_size: int = ABOVE_BLOCK,
+) -> Iterator[tuple[int, sp.csr_array]]:
+    """Yield the answer of `above` by blocks of queries: the first query of a block, and its rows.
+
+    Parameters are those of `above`; `block_size` is the number of queries of a block.
+
+    Examples
+    --------
+    >>> [(first, block.nnz) for first, block in above_in_blocks(np.eye(5), np.eye(5), 0.5,
+    ...                                                         block_size=2)]
+    [(0, 2), (2, 2), (4, 1)]
+    """
+    checks.check_number("above_in_blocks", "block_size", block_size, low=1, integer=True)
+    search = _AboveSearch(queries, rows, threshold, exclude_self)
+    with _threads(n_jobs) as workers:
+        for first in range(0, search.shape[0], block_size):
+            yield first, search.block(first, min(first + block_size, search.shape[0]), workers)
+
+
+class _AboveSearch:
+    """Queries and rows on the features that both have, laid out by rows and by columns."""
+
+    def __init__(self, queries: Any, rows: Any, threshold: float, exclude_self: bool) -> None:
+        checks.check_number("above", "threshold", threshold, low=0, strict=True)
+        is_same = queries is rows
+        index = checks.as_rows(rows, "rows")
+        queries = index if is_same else checks.as_rows(queries, "queries")
+        if queries.shape[1] != index.shape[1] or (
+            exclude_self and queries.shape[0] != index.shape[0]
+        ):
+            raise ValueError(
+                f"queries has shape {queries.shape} and rows {index.shape}: they must have the same "
+                "features and, with exclude_self=True, be the same rows."
+            )
+        _check_products(_largest(queries), _largest(index), index.shape[1])
+        self.shape, self._own = (queries.shape[0], index.shape[0]), bool(exclude_self)
+        index = sp.csr_array(index)
+        Q, X, _ = _on_shared_columns(index if is_same else sp.csr_array(queries), index)
+        for matrix in (Q, X):
+            matrix.has_sorted_indices = False
+            matrix.sort_indices()
+        columns, self._threshold = X.tocsc(), float(threshold)
+        self._norms = np.sqrt(X.multiply(X).sum(axis=1))
+        self._arrays = (
+            *(Q.indptr, Q.indices, Q.data), *(columns.indptr, columns.indices, columns.data),
+            *(X.indptr, X.indices, X.data), self._norms,
+        )  # fmt: skip
+        self._row_cost = 1.0 + Q.nnz * X.nnz / max(1, X.shape[1] * Q.shape[0])
+
+    def block(self, first: int, last: int, workers: Workers) -> sp.csr_array:
+        """Return the answer for the queries [first, last)."""
+        from .cpu.kernels import threshold as kernels
+
+        found: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+
+        def search(start: int, stop: int) -> None:
+            found[start] = kernels.above(
+                first + start, first + stop, self._threshold, self._own, *self._arrays
+            )
+
+        if last > first and self.shape[1]:
+            workers.run_pieces(search, last - first, self._row_cost)
+        parts = [found[start] for start in sorted(found)] or [(np.zeros(last - first, int),) * 3]
+        count, rows, scores = map(np.concatenate, zip(*parts, strict=True))
+        indptr = np.concatenate([[0], np.cumsum(count)])
+        return sp.csr_array((scores, rows, indptr), shape=(last - first, self.shape[1]))
 
 
 class _OnCard(NamedTuple):

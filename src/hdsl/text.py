@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from . import checks
 from .arrays import similarity_from_arrays
+from .explain.classes import largest_scores, with_words, words_behind
 from .files.container import Arrays
 from .files.tables import (
     check_columns,
@@ -336,6 +337,17 @@ class Scored:
         known = [f"x{k}" for k in range(self.n_features)] if names is None else names.tolist()
         return np.array([*known, *(f"class:{label}" for label in self.scores.classes_)], object)
 
+    def explain(self, rows: dict[str, Any], names: Any, **options: Any) -> Any:
+        """Return the parts of S of rows without scores, with the words behind the scores.
+
+        `rows` has "x" and "y", and perhaps "rather_than"; options are those of `explain.explain`.
+        """
+        from . import explain
+
+        scored = {name: self.rows(row) for name, row in rows.items()}
+        found = explain.explain(self.similarity, **scored, feature_names=names, **options)
+        return found if self.scores is None else with_words(found, self.scores, rows, names)
+
     def rewrite(self, X: Any) -> Any:
         """Return the query side of the learned similarity."""
         return self.similarity.rewrite(self.rows(X))
@@ -380,11 +392,13 @@ class PlainScores:
         if values.shape[1] == 1:
             values = np.hstack([-values, values])
         scores = np.square(expit(STEEPNESS * values))
-        if self._n_scores is not None and self._n_scores < scores.shape[1]:
-            low = np.argsort(-scores, axis=1, kind="stable")[:, self._n_scores :]
-            np.put_along_axis(scores, low, 0.0, axis=1)
-        scores = sp.csr_array(self._weight * unit_rows(scores))
+        scores = sp.csr_array(self._weight * largest_scores(scores, self._n_scores))
         return sp.csr_array(sp.hstack([rows, scores], format="csr"))
+
+    def words(self, X: sp.csr_array) -> list[dict[int, list[int]]]:
+        """Return the features that add most to the scores of each row."""
+        columns = self.columns_ if self._coef.shape[1] != self.n_features_in_ else None
+        return words_behind(self.transform(X), self._coef, self.n_features_in_, columns)
 
 
 class Collection:
@@ -566,7 +580,8 @@ class Collection:
             cosines = (plain @ plain_queries[[q]].T).toarray().ravel()
             cosines[[] if leave_out is None else [leave_out]] = -np.inf
             for number, score in hits:
-                reasons = self._reasons(asked[[q]], rows[[number]], names, score)
+                pair = {"x": queries[[q]], "y": documents.X[[number]]}
+                reasons = self._reasons(pair, names, score)
                 others = reasons[why:]
                 known = {name: getattr(documents, f"{name}s") for name in ("id", "label", "text")}
                 answers[-1].append(
@@ -582,17 +597,20 @@ class Collection:
                 )
         return answers
 
-    def _reasons(self, x: Any, y: Any, names: Any, cosine: float) -> list[dict[str, Any]]:
-        """Return what each feature and feature pair adds to the cosine, learned part and prior."""
-        from . import explain
+    def _reasons(self, rows: dict[str, Any], names: Any, cosine: float) -> list[dict[str, Any]]:
+        """Return what each feature and feature pair adds to the cosine, learned part and prior.
 
-        found = explain.explain(self.scored.similarity, x, y, feature_names=names)
+        A reason that has the score of a class in it has ``words``, those behind the score.
+        """
+        found = self.scored.explain(rows, names)
         share = cosine / found.total if found.total else 0.0
-        values: dict[str, float] = {}
+        reasons: dict[str, dict[str, Any]] = {}
         for part in found.parts:
-            values[part["name"]] = values.get(part["name"], 0.0) + share * float(part["value"])
-        ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
-        return [{"name": name, "value": value} for name, value in ordered]
+            words = found.words_of(part)
+            new = {"name": part["name"], "value": 0.0} | ({"words": words} if words else {})
+            reason = reasons.setdefault(part["name"], new)
+            reason["value"] += share * float(part["value"])
+        return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))
 
     def explain(
         self, x: Any, y: Any, *, rather_than: Any = None, by: str = "pair", top: int | None = 10
@@ -610,14 +628,9 @@ class Collection:
         -------
         hdsl.explain.Explanation
         """
-        from . import explain
-
-        scored = self.scored
-        rows = [None if z is None else scored.rows(self.row_of(z)) for z in (x, y, rather_than)]
-        names = scored.names(self.feature_names)
-        return explain.explain(
-            scored.similarity, *rows[:2], rather_than=rows[2], by=by, feature_names=names, top=top
-        )
+        given = {"x": x, "y": y, "rather_than": rather_than}
+        rows = {name: self.row_of(z) for name, z in given.items() if z is not None}
+        return self.scored.explain(rows, self.scored.names(self.feature_names), by=by, top=top)
 
     # --- files ------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """Help, exit codes, progress, warnings and interrupts of the command `hdsl`."""
 
 import os
-import re
 import signal
 import subprocess
 import sys

@@ -149,6 +149,23 @@ def test_statistics_are_the_cpus(device, monkeypatch, width, sample):
 
 
 @every_device
+def test_rare_columns_count_in_the_prior_alone(device):
+    X, T = random_arrays(5, n=20, d=15, T=60, density=0.3)
+    options = {"columns": np.array([14]), "min_rows": 7}
+    ours, cpu = (of(sp.csr_array(X), T, **options) for of in (on(device), cpus()))
+    assert 2 < ours.n_features < 15
+    assert_array_equal(ours.features, cpu.features)
+    assert_allclose(ours.statistics(), cpu.statistics(), rtol=1e-12)
+    some, weights = np.array([[0, 1, 1], [1, 2, -1]]), np.full(2, 0.5)
+    ours, cpu = (of.problem(losses.get("logistic"), 2.0, 0.7) for of in (ours, cpu))
+    margins = ours.margins(some, weights)
+    assert_allclose(np.asarray(margins), cpu.margins(some, weights), atol=1e-13)
+    gradients = ours.gradient(margins), cpu.gradient(np.asarray(margins))
+    assert_allclose(*(gradient.diagonal for gradient in gradients), atol=1e-14)
+    assert_allclose(*(gradient.scores(some) for gradient in gradients), atol=1e-14)
+
+
+@every_device
 def test_second_derivatives_of_many_atoms_rest_on_the_cpus_sample(device, monkeypatch):
     X, T = random_arrays(3, n=25, d=27, T=120, density=0.3)
     given_twin = X, T, "logistic", 5.0, 0.0, np.random.default_rng(1).random(120)

@@ -5,6 +5,6 @@ Commands import what computes inside their functions, so that ``--help`` is fast
 
 from .options import app  # isort: split
 
-from . import fit, use, demo  # noqa: F401, I001 - in the order of the help
+from . import fit, link, use, demo  # noqa: F401, I001 - in the order of the help
 
 __all__ = ["app"]

@@ -147,9 +147,7 @@ def fit(
     scale: Annotated[str, option("Size of the learned part, or auto.", panel=LEARNING)] = "auto",
     prior: Annotated[
         str,
-        option(
-            "Weight of the plain dot product; auto is chosen on held-out rows.", panel=LEARNING
-        ),
+        option("Weight of the plain dot product; auto is chosen on held-out rows.", panel=LEARNING),
     ] = "auto",
     no_class_scores: NoClassScores = False,
     max_iter: Annotated[

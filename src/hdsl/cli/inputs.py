@@ -75,7 +75,9 @@ def read_data(path: Path, source: Source) -> Data:
     """Return the rows or texts in a file, with the labels or judgements that `source` names."""
     given = {kind: file for kind, file in source.judgements.items() if file is not None}
     if len(given) > 1:
-        raise ValueError(f"Give one file of judgements, not {' and '.join(f'--{k}' for k in given)}.")
+        raise ValueError(
+            f"Give one file of judgements, not {' and '.join(f'--{k}' for k in given)}."
+        )
     check_input(path, source.encoding)
     for file in (source.labels, *given.values()):
         if file is not None:

@@ -102,9 +102,7 @@ def measure_labels(
     themselves and the rows of X.
     """
     k = min(n_neighbors, X.shape[0] - (X_test is None))
-    errors = compare_errors(
-        scored, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
-    )
+    errors = compare_errors(scored, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs)
     rows = np.arange(errors.before.n)
     ranked = X if X_test is None else sp.csr_array(sp.vstack([X_test, X]))
     linear = None if X_test is None else classifier_error(X, y, X_test, y_test)

@@ -28,7 +28,6 @@ from .options import (
     option,
 )
 from .shell import (
-    counted,
     one_line,
     say,
     show,
@@ -202,6 +201,12 @@ def show_hits(hits: list[dict[str, Any]]) -> None:
         show(line, *_reasons(hit))
 
 
+def _reason(why: dict[str, Any]) -> str:
+    """Return the name of a reason; the score of a class has its words."""
+    words = ", ".join(one_line(word, 20) for word in why.get("words", [])[:3])
+    return one_line(why["name"], 40) + (f" ({words})" if words else "")
+
+
 def _reasons(hit: dict[str, Any]) -> list[str]:
     """Return the reasons of a neighbour as a line: those too small or too many as one sum."""
     named = [w for w in hit["why"] if abs(w["value"]) >= 0.01 * abs(hit["similarity"])]
@@ -209,7 +214,7 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
     for part in hit["why"][len(named) :]:
         n_others, others = n_others + 1, others + part["value"]
     while named:
-        said = [f"{one_line(w['name'], 40)} {w['value']:+.2f}" for w in named]
+        said = [f"{_reason(w)} {w['value']:+.2f}" for w in named]
         rest = round(others, 2) + 0.0  # no -0.00
         said += [f"and {n_others} more {rest:+.2f}"] if n_others else []
         line = f"{' ' * 9}= {', '.join(said)}"
@@ -309,13 +314,12 @@ def write_report(found: Any, path: Path, title: str) -> None:
         errors |= measured.to_dict()
     elif new.any() and y is not None:
         errors = report.measure_errors(scored, X[~new], y[~new], X[new], y[new], None)
-        errors["classifier"] = documents.facts.get("classifier")
     idf = documents.idf if found.words is None else found.words.idf
     page = report.page(
         learned, scored.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
         feature_names=names, title=title, errors=errors,
-        more=report.More((~new).nonzero()[0], scored.n_scores, idf),
+        more=report.More((~new).nonzero()[0], scored.scores, idf),
     )  # fmt: skip
     report.write(path, page)
 
@@ -411,7 +415,9 @@ def info(
         "hdsl": version("hdsl"),
         "python": platform.python_version(),
         **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "free memory": memory.format_bytes(free) if free is not None else "unknown",
         "gpu": _gpu(),
     }

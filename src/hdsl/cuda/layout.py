@@ -40,7 +40,9 @@ class CUDALayout(Layout):
     workers : object, default=None
         Threads of the host, of which it needs none.
     columns : ndarray, default=None
-        Columns that are features although they may be empty.
+        Columns that are features although they may be rare or empty.
+    min_rows : int, default=1
+        Columns that fewer rows have are no features. They count in inner products, so in the prior.
 
     Attributes
     ----------
@@ -58,9 +60,10 @@ class CUDALayout(Layout):
         device: Device,
         workers: object = None,
         columns: np.ndarray | None = None,
+        min_rows: int = 1,
     ) -> None:
         began = time.perf_counter()
-        self.card = OnCard(X, compared, weights, device, columns)
+        self.card = OnCard(X, compared, weights, device, columns, min_rows)
         self.features, self.n_features = self.card.features, self.card.n_features
         self.total_weight = float(len(compared))
         if weights is not None:

@@ -35,7 +35,7 @@ class OnCard:
     columns, links, products : Segments
         X by columns; per row, the rows it is compared with; per feature, the products of pairs.
     by_row : tuple of Array
-        X as CSR arrays with sorted features.
+        X as CSR arrays with sorted features, rare ones at the end.
     rows_of : tuple of Array
         The rows of the comparisons, sorted by the first; the last is None for triplets.
     pairs : tuple of Array
@@ -52,12 +52,13 @@ class OnCard:
         compared: np.ndarray,
         weights: np.ndarray | None,
         device: Device,
-        columns: np.ndarray | None,
+        columns: np.ndarray | None = None,
+        min_rows: int = 1,
     ) -> None:
         self.device = device
         self.n, self.n_rows = len(compared), X.shape[0]
         _check_count(2 * self.n, "sides of comparisons", "comparisons")
-        self._lay_out_rows(X, columns)
+        self._lay_out_rows(X, columns, min_rows)
         self._sort_comparisons(compared, weights)
         self._number_pairs()
         self.products = self._products()
@@ -67,7 +68,7 @@ class OnCard:
 
     # --- the layout ------------------------------------------------------------------------------
 
-    def _lay_out_rows(self, X: sp.csr_array, columns: np.ndarray | None) -> None:
+    def _lay_out_rows(self, X: sp.csr_array, columns: np.ndarray | None, min_rows: int) -> None:
         """Number the features, and copy X by columns and by rows with sorted features."""
         device, nnz = self.device, int(X.indptr[-1])
         names, indices, width = None, X.indices, X.shape[1]
@@ -78,28 +79,32 @@ class OnCard:
         counts = device.zeros(width, np.int32)
         device.run("count_features", nnz, nnz, idx, counts)
         length = device.download(counts).astype(np.int64)
-        n_used = int(np.count_nonzero(length))
-        features = np.argsort(-length, kind="stable")[:n_used]
+        used = np.argsort(-length, kind="stable")[: int(np.count_nonzero(length))]
+        named = used if names is None else names[used].astype(np.int64)
+        is_common = length[used] >= min_rows
+        if columns is not None:
+            is_common |= np.isin(named, columns)
+        if np.count_nonzero(is_common) < 2:
+            is_common[:] = True
+        empty = np.setdiff1d([] if columns is None else columns, named).astype(np.int64)
+        self.features = np.concatenate([named[is_common], empty])
+        self.n_features = len(self.features)
+        _check_count(len(used) + len(empty), "features", "columns")
+        # Rare columns have the last numbers: rows have them, columns of features do not.
+        self.n_numbers = len(used) + len(empty)
         position = np.zeros(width, dtype=np.int32)
-        position[features] = np.arange(n_used, dtype=np.int32)
-        lengths = length[features]
-        if names is not None:
-            features = names[features].astype(np.int64)
-        if columns is not None:  # some of them may be empty
-            empty = np.setdiff1d(columns, features)
-            features = np.concatenate([features, empty])
-            lengths = np.append(lengths, np.zeros(len(empty), dtype=np.int64))
-        _check_count(len(features), "features", "columns")
-        self.features, self.n_features, self.lengths = features, len(features), lengths
+        position[used[is_common]] = np.arange(self.n_features - len(empty))
+        position[used[~is_common]] = np.arange(self.n_features, self.n_numbers)
+        lengths = np.zeros(self.n_numbers, dtype=np.int64)
+        lengths[position[used]] = length[used]
+        self.lengths, ptr = lengths[: self.n_features], np.concatenate([[0], np.cumsum(lengths)])
         idx = device.take(device.upload(position), idx)
-        row_ptr = device.upload(X.indptr.astype(np.int64))
-        by_column = self._transposed(idx, self.n_rows, row_ptr, device.upload(X.data))
-        ptr = np.concatenate([[0], np.cumsum(lengths)])
-        self.columns = Segments(device, ptr, *by_column, self.n_rows, ROW_BLOCK)
-        self.by_row = (
-            row_ptr,
-            *self._transposed(by_column[0], self.n_features, self.columns.ptr, by_column[1]),
-        )
+        row_ptr, col_ptr = device.upload(X.indptr.astype(np.int64)), device.upload(ptr)
+        row, val = self._transposed(idx, self.n_rows, row_ptr, device.upload(X.data))
+        self.by_row = row_ptr, *self._transposed(row, self.n_numbers, col_ptr, val)
+        ptr = ptr[: self.n_features + 1]
+        entries = row[: ptr[-1]], val[: ptr[-1]]
+        self.columns = Segments(device, ptr, *entries, self.n_rows, ROW_BLOCK)
 
     def _transposed(self, idx: Array, n: int, ptr: Array, val: Array) -> tuple[Array, Array]:
         """Return indices and values of a sparse matrix of n segments, by their indices."""
