@@ -101,14 +101,11 @@ def as_futures(client: Any, data: Any) -> list[Any]:
         data = parts.ravel().tolist()
     elif not isinstance(data, list | tuple):
         data = [data]
-    return [as_future(client, block) for block in data]
-
-
-def as_future(client: Any, block: Any) -> Any:
-    """Return one block as a future."""
-    if hasattr(block, "__dask_graph__"):
-        return client.compute(block)
-    return block if hasattr(block, "key") else held(client, block)
+    return [
+        client.compute(block) if hasattr(block, "__dask_graph__")
+        else block if hasattr(block, "key") else held(client, block)
+        for block in data
+    ]  # fmt: skip
 
 
 class Facts(NamedTuple):

@@ -19,17 +19,7 @@ import numpy as np
 from ..cpu.problem import curvature_sample
 from ..solver.atoms import ZERO, as_array, positioned, renumbered
 from ..solver.line_search import line_search
-from ..solver.protocols import (
-    Base,
-    Correction,
-    Gradient,
-    Layout,
-    Loss,
-    Move,
-    Problem,
-    Statistics,
-    Step,
-)
+from ..solver.protocols import Correction, Gradient, Layout, Move, Problem, Statistics, Step
 from .shard import At, Setting, add, ask, best_partners
 
 #: A batch whose weights are all zero has this weight.
@@ -115,9 +105,7 @@ class DaskLayout(Layout):
         typical = margin / weight or mean_square  # where no two dot products differ
         return Statistics(weight / heaviest, typical, int(n_anchors), values / weight, own / weight)
 
-    def problem(
-        self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
-    ) -> DaskProblem:
+    def problem(self, loss: Any, scale: float, prior: float = 0.0, base: Any = None) -> DaskProblem:
         """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
         if base is not None:
             base = base._replace(atoms=positioned(base.atoms, self.features))
@@ -183,10 +171,8 @@ class DaskProblem(Problem):
     """
 
     def __init__(self, layout: DaskLayout, setting: Setting) -> None:
-        self.layout, self.scale = layout, setting.scale
+        self.layout, self.setting, self.scale = layout, setting, setting.scale
         self.n_features, self.n_comparisons = layout.n_features, layout.places.n_comparisons
-        self.setting = setting
-        self._cost: float | None = None
         self.forget()
 
     def forget(self) -> None:
@@ -206,7 +192,8 @@ class DaskProblem(Problem):
 
     def value(self, margins: Handle) -> float:
         """Return the mean loss."""
-        return float(self.layout.sum(self.layout.ask("value", margins)))
+        values = self.layout.client.map(getattr, margins, ["value"] * len(margins), pure=False)
+        return float(self.layout.sum(values))
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -257,9 +244,7 @@ class DaskProblem(Problem):
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
-        if self._cost is None:
-            self._cost = float(self.layout.sum(self.layout.ask("exact_search_cost", self.setting)))
-        return self._cost
+        return float(self.layout.sum(self.layout.ask("exact_search_cost", self.setting)))
 
     def to_user(self, atoms: np.ndarray) -> np.ndarray:
         """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""

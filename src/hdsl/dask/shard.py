@@ -145,17 +145,12 @@ class Shard:
     def direction(self, setting: Setting, step: Step, move: Move | Correction) -> Margins:
         """Return how margins change along a move."""
         problem = self.problem(setting)
-        if isinstance(move, Correction):
-            self._turn_to(move.atoms)
+        self._turn_to(getattr(move, "atoms", self._atoms))
         return problem.direction(step.margins, move)
 
     def advance(self, setting: Setting, step: Step, way: Margins, size: float) -> Step:
         """Return the margins after a step."""
         return self.problem(setting).advance(step.margins, way, size)
-
-    def value(self, step: Step) -> float:
-        """Return the share in the mean loss."""
-        return step.value
 
     def slopes(self, setting: Setting, step: Step, way: Margins, sizes: np.ndarray) -> np.ndarray:
         """Return the first two derivatives of the value at each step size."""
