@@ -11,6 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hdsl.monitor import triplet_accuracy
 from hypothesis import given, note
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -19,7 +20,6 @@ import reference
 from hdsl import HDSL, SimilarityKNeighborsClassifier, fitting
 from hdsl.baselines import DiagonalSimilarity
 from hdsl.explain import explain
-from hdsl.monitor import triplet_accuracy
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
 from hdsl.solver.active_set import ActiveSet
