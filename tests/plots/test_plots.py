@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
 
 from hdsl import HDSL, plots
 from hdsl.plots.network import network_layout
@@ -41,7 +42,11 @@ CURVES = {"$learned": ([1, 10, 100], [0.5, 0.3, 0.2], [0.1, 0.05, 0.0]), "_PCA":
 
 @pytest.fixture(scope="module")
 def model():
+<<<<<<< HEAD
     return HDSL(scale=5.0, prior=0.3, step="away", max_iter=40, random_state=0).fit(X, Y)
+=======
+    return HDSL(scale=5.0, step="away", max_iter=40, random_state=0).fit(X, Y)
+>>>>>>> h-fit
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +63,7 @@ def drawn(display):
 
 DISPLAYS = {
     "trace": lambda model, **ax: plots.TraceDisplay.from_estimator(model, **ax),
+    "choice": lambda model, **ax: plots.ChoiceDisplay.from_estimator(model, **ax),
     "path": lambda model, **ax: plots.PathDisplay.from_estimator(model, **ax),
     "matrix": lambda model, **ax: plots.MatrixDisplay.from_estimator(model, **ax),
     "heaviest": lambda model, **ax: plots.MatrixDisplay.from_estimator(
@@ -114,9 +120,20 @@ def test_names_of_a_frame():
     drawn(plots.NeighborsDisplay.from_estimator(model, frame.iloc[0], frame))
 
 
+<<<<<<< HEAD
 def test_plain_similarities(model):
     for name, draw in DISPLAYS.items():
         if name not in ("trace", "path"):
+=======
+def test_best_of_a_grid_and_plain_similarities(model):
+    search = GridSearchCV(
+        HDSL(max_iter=5, random_state=0), {"scale": [5.0]}, cv=2, scoring=lambda *_: 0.0
+    )
+    search.fit(X, Y)
+    drawn(DISPLAYS["trace"](search))
+    for name, draw in DISPLAYS.items():
+        if name not in ("trace", "path", "choice"):
+>>>>>>> h-fit
             drawn(draw(model.similarity_))
 
 
@@ -126,11 +143,22 @@ def test_plain_similarities(model):
 def test_trace_leaves_out_what_is_not_known(model):
     trace = model.trace_.copy()
     trace["gap"][3], trace["gap"][5] = np.nan, 0.0
-    display = drawn(plots.TraceDisplay(trace, 10).plot())
-    objective, gap, kept = display.ax_.lines
+    objective, gap = drawn(plots.TraceDisplay(trace).plot()).ax_.lines
     assert_array_equal(objective.get_ydata(), trace["objective"])
     assert_array_equal(gap.get_xdata(), np.delete(np.arange(len(trace)), [3, 5]))
+<<<<<<< HEAD
     assert kept.get_xdata() == [10, 10]
+=======
+
+
+def test_a_choice_shows_every_prior_and_the_cosine(model):
+    lines = DISPLAYS["choice"](model).ax_.lines
+    tried = np.isfinite(model.choice_["prior"])
+    assert_array_equal(lines[0].get_ydata(), model.choice_["score"][tried])
+    given = HDSL(prior=1.0, max_iter=1).fit(X, Y)
+    with pytest.raises(ValueError, match="prior='auto'"):
+        plots.ChoiceDisplay.from_estimator(given)
+>>>>>>> h-fit
 
 
 def test_path_counts(model):
