@@ -1,17 +1,15 @@
 """The command line in the tests: how it is called, and the texts, rows and judgements it gets."""
 
+import contextlib
 import csv
+import io
+from typing import NamedTuple
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 
-pytest.importorskip("typer")
-
-from typer.testing import CliRunner
-
 from hdsl import load
-from hdsl.cli import app
+from hdsl.cli import main
 from hdsl.similarity import LearnedCosine
 
 TOPICS = {
@@ -44,9 +42,24 @@ def write_csv(path, rows, header=("id", "topic", "body")):
     return path
 
 
+class Result(NamedTuple):
+    """How a command ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self):
+        return self.stdout + self.stderr
+
+
 def hdsl(*arguments):
     """Return how a command ended."""
-    return CliRunner().invoke(app, [str(part) for part in arguments], prog_name="hdsl")
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(part) for part in arguments])
+    return Result(code, out.getvalue(), err.getvalue())
 
 
 def good(*arguments):

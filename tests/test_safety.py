@@ -16,6 +16,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
+import commands
 import hdsl
 from hdsl import HDSL, SimilarityKNeighborsClassifier, checks, load, memory
 from hdsl.cpu.workers import Workers
@@ -432,10 +433,7 @@ def test_too_little_memory_is_an_error_message_of_the_command_line(monkeypatch, 
     table, out = tmp_path / "texts.csv", tmp_path / "model.hdsl"
     table.write_text("\n".join(["body,topic", *texts, *texts]))
     monkeypatch.setattr(memory, "available", lambda: 2000)  # enough to read the table
-    runner = pytest.importorskip("typer.testing").CliRunner()
-    from hdsl.cli import app
-
-    ended = runner.invoke(app, f"fit {table} --text body --label topic -o {out}".split())
+    ended = commands.hdsl("fit", table, "--text", "body", "--label", "topic", "-o", out)
     assert ended.exit_code in (1, 2)
     assert ", HDSL needs about" in ended.stderr.splitlines()[-1]
     assert "Traceback" not in ended.output

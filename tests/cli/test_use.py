@@ -82,8 +82,8 @@ def test_search_for_many_queries(place, tmp_path):
 def test_a_search_loads_neither_scikit_learn_nor_numba(place):
     code = f"""if True:
         import sys
-        from hdsl.cli import app
-        app(["search", {str(place / "model.hdsl")!r}, "goal"], standalone_mode=False)
+        from hdsl.cli import main
+        assert main(["search", {str(place / "model.hdsl")!r}, "goal"]) == 0
         heavy = {{"sklearn", "numba", "pandas", "rich"}} & set(sys.modules)
         assert not heavy, heavy
     """

@@ -110,18 +110,10 @@ def model():
 
 
 def test_a_model_scores_as_its_similarity(model):
-<<<<<<< HEAD
-    for fitted in (model, model.at(3)):
-        plain = fitted.similarity_
-        assert triplet_accuracy(fitted, X, TRIPLETS) == triplet_accuracy(plain, X, TRIPLETS)
-        rows = X[:16], Y[:16], X[16:], Y[16:]
-        assert knn_error(fitted, *rows) == knn_error(plain, *rows)
-=======
     plain = model.similarity_
     assert triplet_accuracy(model, X, TRIPLETS) == triplet_accuracy(plain, X, TRIPLETS)
     rows = X[:16], Y[:16], X[16:], Y[16:]
     assert knn_error(model, *rows) == knn_error(plain, *rows)
->>>>>>> h-fit
 
 
 def test_learning_improves_the_accuracy_of_its_triplets(model):

@@ -42,11 +42,7 @@ CURVES = {"$learned": ([1, 10, 100], [0.5, 0.3, 0.2], [0.1, 0.05, 0.0]), "_PCA":
 
 @pytest.fixture(scope="module")
 def model():
-<<<<<<< HEAD
-    return HDSL(scale=5.0, prior=0.3, step="away", max_iter=40, random_state=0).fit(X, Y)
-=======
     return HDSL(scale=5.0, step="away", max_iter=40, random_state=0).fit(X, Y)
->>>>>>> h-fit
 
 
 @pytest.fixture(autouse=True)
@@ -120,11 +116,6 @@ def test_names_of_a_frame():
     drawn(plots.NeighborsDisplay.from_estimator(model, frame.iloc[0], frame))
 
 
-<<<<<<< HEAD
-def test_plain_similarities(model):
-    for name, draw in DISPLAYS.items():
-        if name not in ("trace", "path"):
-=======
 def test_best_of_a_grid_and_plain_similarities(model):
     search = GridSearchCV(
         HDSL(max_iter=5, random_state=0), {"scale": [5.0]}, cv=2, scoring=lambda *_: 0.0
@@ -133,7 +124,6 @@ def test_best_of_a_grid_and_plain_similarities(model):
     drawn(DISPLAYS["trace"](search))
     for name, draw in DISPLAYS.items():
         if name not in ("trace", "path", "choice"):
->>>>>>> h-fit
             drawn(draw(model.similarity_))
 
 
@@ -146,9 +136,6 @@ def test_trace_leaves_out_what_is_not_known(model):
     objective, gap = drawn(plots.TraceDisplay(trace).plot()).ax_.lines
     assert_array_equal(objective.get_ydata(), trace["objective"])
     assert_array_equal(gap.get_xdata(), np.delete(np.arange(len(trace)), [3, 5]))
-<<<<<<< HEAD
-    assert kept.get_xdata() == [10, 10]
-=======
 
 
 def test_a_choice_shows_every_prior_and_the_cosine(model):
@@ -158,7 +145,6 @@ def test_a_choice_shows_every_prior_and_the_cosine(model):
     given = HDSL(prior=1.0, max_iter=1).fit(X, Y)
     with pytest.raises(ValueError, match="prior='auto'"):
         plots.ChoiceDisplay.from_estimator(given)
->>>>>>> h-fit
 
 
 def test_path_counts(model):

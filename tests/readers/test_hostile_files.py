@@ -30,8 +30,6 @@ def skip_without_library(name):
     """Skip if the library that a reader needs is not installed."""
     if name == "parquet":
         pytest.importorskip("pyarrow")
-    if name in ("triplets", "tsv"):
-        pytest.importorskip("typer")
 
 
 # --- the corpus, and damage to it ----------------------------------------------------------------
@@ -292,7 +290,6 @@ def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
     path = tmp_path / "table.jsonl"
     path.write_text('{"text": "a b", "topic": 1}\n{"text": "c d", "topic": "sport"}\n')
     assert tables.read_table(path, {"a": "topic"}).columns["topic"].tolist() == [1, "sport"]
-    pytest.importorskip("typer")
     from hdsl.cli import inputs
 
     found = inputs.read_data(path, inputs.Source(text="text", label="topic"))
