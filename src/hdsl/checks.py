@@ -7,9 +7,9 @@ cluster check blocks of rows without it.
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
-import inspect
 import os
 import re
 import sys
@@ -281,7 +281,7 @@ def check_structure(X: Any, name: str = "X") -> None:
         # Differences may overflow, comparisons do not.
         if (indptr[1:] < indptr[:-1]).any():
             raise ValueError(f"{name} is damaged: indptr must not decrease.")
-        lists = [(X.indices[: indptr[-1]], minor)]
+        lists = [(X.indices[: indptr[-1]], minor)]  # type: ignore[assignment]
     else:
         return
     for numbers_, size in lists:
