@@ -107,7 +107,7 @@ def test_without_regions_it_is_hdsl():
 def contradiction(n=400):
     """Two features that say the opposite in the rows with one mark and in those with another."""
     rng = np.random.default_rng(0)
-    mark, kind, noise = rng.integers(2, size=(2, n)).tolist() + [rng.random((n, 6))]
+    mark, kind, noise = *rng.integers(2, size=(2, n)).tolist(), rng.random((n, 6))
     A = np.hstack([3 * np.eye(2)[mark], np.eye(2)[np.array(kind)], noise * 0.3])
     return A, np.array(mark) * 2 + (np.array(kind) ^ np.array(mark))
 

@@ -9,7 +9,6 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hdsl.monitor import triplet_accuracy
 from hypothesis import given, note
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose

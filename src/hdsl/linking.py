@@ -340,7 +340,7 @@ class _Space:
         return np.column_stack([*shares, rarest[0], *self.sides(*rarest[1:]), total])
 
     def sides(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return numbers of both sides; of one table, whose sides say nothing, the smaller first."""
+        """Return numbers of both sides; of one table the smaller first."""
         return (np.fmin(left, right), np.fmax(left, right)) if self.is_one else (left, right)
 
 
@@ -629,7 +629,7 @@ class Linker(BaseEstimator):
         first = self.recall_[0]
         self.statement_ = (
             f"Of {n} matches, each held out, the right record is first for "
-            f"{100 * first['learned']:.0f} % as learned and {100 * first['cosine']:.0f} % by cosine."
+            f"{100 * first['learned']:.0f} % as learned, {100 * first['cosine']:.0f} % by cosine."
         )
 
     def _describe_reliability(self, found: np.ndarray, y: np.ndarray) -> None:
