@@ -1,4 +1,4 @@
-"""The whole fit on a cluster of processes of this machine, against one process with as many threads.
+"""The whole fit on processes of this machine, against one process with as many threads.
 
 `python -m benchmarks.cluster --problem scaled:1e6` prints both, and their ratio. It runs apart from
 the other benchmarks, as it starts processes of its own.
