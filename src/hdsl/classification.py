@@ -189,7 +189,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng(seed)
         drawn = np.flatnonzero(_draw(self.landmarks, codes, weights, rng))
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        if len(kept) < len(y):  # a row of weight 0 counts as absent
+        if weights is not None and len(kept) < len(y):  # a row of weight 0 counts as absent
             drawn = np.searchsorted(kept, drawn)
             X, y, weights = X[kept], y[kept], weights[kept]
             learned.classes_, codes = np.unique(y, return_inverse=True)

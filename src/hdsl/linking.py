@@ -94,7 +94,7 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
         raise ValueError(f"The {name} table has no column {id_column!r}. It has {_some(values)}.")
     ids = None if id_column is None else values[id_column]
     if ids is not None and len({*map(str, ids)}) < len(ids):
-        twice = [v for v, n in zip(*np.unique(list(map(str, ids)), return_counts=True)) if n > 1]
+        twice = [v for v, n in zip(*np.unique(ids, return_counts=True), strict=True) if n > 1]
         raise ValueError(
             f"Ids must differ, but {id_column!r} of the {name} table has {_some(twice)} twice."
         )
@@ -133,7 +133,10 @@ def _values(table: Any, name: str) -> dict[str, list[Any]]:
             else {c: frame[c] for c in frame.columns}
         )
         values = {
-            str(c): [None if no else v for v, no in zip(s.to_list(), s.is_null().to_list(), strict=True)]
+            str(c): [
+                None if no else v
+                for v, no in zip(s.to_list(), s.is_null().to_list(), strict=True)
+            ]
             for c, s in parts.items()
         }  # fmt: skip
     if len({len(v) for v in values.values()}) > 1:
@@ -269,7 +272,8 @@ class _Space:
             self._chars = vectorizer
         words, chars = blocks
         both = [
-            unit_rows(sp.csr_array(sp.hstack(side, format="csr"))) for side in zip(words, chars)
+            unit_rows(sp.csr_array(sp.hstack(side, format="csr")))
+            for side in zip(words, chars, strict=True)
         ]
         self.rows = (both[0], both[0] if right is None else both[1])
         self.is_one = right is None
@@ -277,7 +281,8 @@ class _Space:
         self._sets = tuple(
             sp.csr_array((np.ones(w.nnz), w.indices, w.indptr), shape=w.shape) for w in words
         )
-        self._tables, self._compared = (tables[0], tables[-1]), []
+        self._tables = tables[0], tables[-1]
+        self._compared: list[Any] = []
 
     def align(self, matches: np.ndarray) -> None:
         """Decide which columns of the tables are compared: of one name, or alike in matches."""
@@ -289,7 +294,7 @@ class _Space:
         elif all(rest) and len(matches):
             at = matches[:500]
             rows = [
-                [self._chars.transform([table[c][r] for r in at[:, side]]) for c in rest[side]]
+                [self._chars.transform([table[c][r] for r in at[:, side]]) for c in rest[side]]  # type: ignore[union-attr]
                 for side, table in enumerate((left, right))
             ]
             alike = np.array([[_dots(a, b).mean() for b in rows[1]] for a in rows[0]])
@@ -304,7 +309,7 @@ class _Space:
                 self._compared.append(numbers)
             else:
                 self._compared.append(
-                    tuple(sp.csr_array(self._chars.transform(v)) for v in (left[a], right[b]))
+                    tuple(sp.csr_array(self._chars.transform(v)) for v in (left[a], right[b]))  # type: ignore[union-attr]
                 )
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
@@ -517,7 +522,8 @@ class Linker(BaseEstimator):
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        self.model_, self._classifiers = None, []
+        self.model_ = None
+        self._classifiers: list[Any] = []
         self.recall_: list[dict[str, Any]] = []
         self.reliability_: list[dict[str, Any]] = []
         matches, n = self._matches, len(self._matches)
@@ -670,7 +676,7 @@ class Linker(BaseEstimator):
             )
 
     def _links(self, chosen: np.ndarray) -> Links:
-        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])
+        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])  # type: ignore[call-arg]
 
     def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
         """Return all pairs from a probability on, the most likely first.
@@ -719,7 +725,7 @@ class Linker(BaseEstimator):
         left = pairs[order, 0]
         rank = np.arange(len(left)) - np.searchsorted(left, left)
         order = order[rank < k]
-        return Links(*self._names(pairs[order]), found[order])
+        return Links(*self._names(pairs[order]), found[order])  # type: ignore[call-arg]
 
     def to_label(self, n: int = 20) -> Links:
         """Return the pairs most worth asking a person about, each record at most once.

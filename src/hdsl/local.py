@@ -340,7 +340,7 @@ class _Descent:
     def local(self, local_scale: float, n_features: int) -> list[Similarity]:
         """Return the part of each region; one without comparisons has no atoms."""
         found = [NOTHING if part is None else (part.atoms, part.weights) for part in self.parts]
-        return [Similarity(*part, local_scale, 0.0, n_features) for part in found]
+        return [Similarity(*part, local_scale, 0.0, n_features) for part in found]  # type: ignore[call-arg]
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -466,7 +466,7 @@ class LocalHDSL(SimilarityModel):
             if n_regions == "auto":
                 n_regions = self._choose(learned, run.data, rng, workers)
                 progress.say(f"{n_regions} regions")
-            made = make_regions(regions, n_regions, run.data.X, int(rng.integers(2**31 - 1)))
+            made = make_regions(regions, n_regions, run.data.X, int(rng.integers(2**31 - 1)))  # type: ignore[arg-type]
             assigned = made.assign(run.data.X)
             if isinstance(regions, np.ndarray):
                 _, assigned = np.unique(regions, return_inverse=True)
@@ -621,7 +621,9 @@ class LocalHDSL(SimilarityModel):
             for number, part in enumerate(similarity.local)
         ]
         shared = self.shared_.get_feature_names_out(input_features)
-        return np.concatenate([np.array(sum(names, []), dtype=object), shared])
+        return np.concatenate(
+            [np.array([name for part in names for name in part], dtype=object), shared]
+        )
 
     def explain(self, x: Any, y: Any, **options: Any) -> explain_module.Explanation:
         """Return the exact additive parts of S(x, y) in the region of x, or why y rather than z.

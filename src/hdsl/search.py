@@ -231,8 +231,8 @@ class _AboveSearch:
             exclude_self and queries.shape[0] != index.shape[0]
         ):
             raise ValueError(
-                f"queries has shape {queries.shape} and rows {index.shape}: they must have the same "
-                "features and, with exclude_self=True, be the same rows."
+                f"queries has shape {queries.shape} and rows {index.shape}: they must have the "
+                "same features and, with exclude_self=True, be the same rows."
             )
         _check_products(_largest(queries), _largest(index), index.shape[1])
         self.shape, self._own = (queries.shape[0], index.shape[0]), bool(exclude_self)

@@ -120,7 +120,7 @@ class Supervision:
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
             return Supervision(self.X[rows], self.y[rows], weights)
-        part = self.with_compared(np.isin(self.compared, rows).all(axis=1))
+        part = self.with_compared(np.asarray(np.isin(self.compared, rows).all(axis=1)))
         compared = triplets_module.restrict(part.compared, rows, self.X.shape[0])
         return replace(part, X=self.X[rows], compared=compared)
 

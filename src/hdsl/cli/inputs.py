@@ -15,6 +15,7 @@ from .. import checks, memory, readers
 from ..files import container
 from ..files.atomic import check_can_write
 from ..readers import tables
+from .options import JUDGEMENTS
 from .shell import counted, one_line, say
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -69,6 +70,12 @@ class Data:
     def n_rows(self) -> int:
         """The number of rows."""
         return self.X.shape[0] if self.texts is None else len(self.texts)
+
+
+def source_of(given: Any) -> Source:
+    """Return what the options of a command say about its data file."""
+    named = {name: getattr(given, name) for name in vars(Source()) if name != "judgements"}
+    return Source(**named, judgements={kind: getattr(given, kind) for kind in JUDGEMENTS})
 
 
 def read_data(path: Path, source: Source) -> Data:

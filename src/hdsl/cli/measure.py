@@ -238,7 +238,7 @@ def _rows(data: Data, found: Collection) -> sp.csr_array:
     if found.words is not None or X.shape[1] > d:
         learned = "texts: give a table of texts" if found.words is not None else f"{d} features"
         raise ValueError(
-            f"{data.path} has rows of {X.shape[1]} features, but the model was learned on {learned}."
+            f"{data.path} has rows of {X.shape[1]} features, the model was learned on {learned}."
         )
     X.resize(X.shape[0], d)  # the last features may not occur in an svmlight file
     return X if found.documents.idf is None else weigh_counts(X, found.documents.idf)

@@ -331,7 +331,7 @@ def make_shard(
     numbers = order[np.searchsorted(together, X.indices, sorter=order)]
     X = sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(together)))
     X.sort_indices()
-    shard = Shard(Data(X, *joined[:2], total_weight, n_features))
+    shard = Shard(Data(X, *joined[:2], total_weight, n_features))  # type: ignore[call-arg]
     shard.comparisons()
     return shard
 

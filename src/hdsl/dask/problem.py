@@ -222,7 +222,7 @@ class DaskProblem(Problem):
     def step(self, margins: Handle, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""
         direction = self.direction(margins, move)
-        size = search(lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size)
+        size = search(lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size)  # type: ignore[arg-type]
         return self.advance(margins, direction, size) if size > 0.0 else None
 
     def curvature(self, margins: Handle, atoms: np.ndarray) -> np.ndarray:
