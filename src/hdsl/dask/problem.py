@@ -107,8 +107,10 @@ class DaskLayout(Layout):
 
     def problem(self, loss: Any, scale: float, prior: float = 0.0, base: Any = None) -> DaskProblem:
         """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
-        if base is not None:
-            base = base._replace(atoms=positioned(base.atoms, self.features))
+        if base is not None:  # features that no row has count nothing
+            number = dict(zip(self.features.tolist(), range(self.n_features), strict=True))
+            ends = [[number.get(end, -1) for end in atom[:2]] for atom in base.atoms.tolist()]
+            base = base._replace(atoms=np.column_stack([ends, base.atoms[:, 2]]))
         return DaskProblem(self, Setting("", loss, float(scale), float(prior), base))
 
     # --- questions -------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ class DaskProblem(Problem):
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> Handle:
         """Return the margins of a combination of atoms, from scratch."""
         if len(atoms) != len(weights):
-            raise ValueError("atoms or weights is shorter than the other.")
+            raise ValueError(f"There are {len(atoms)} atoms, but {len(weights)} weights.")
         return self.layout.ask("margins", self.setting, atoms, weights)
 
     def value(self, margins: Handle) -> float:
