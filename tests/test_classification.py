@@ -168,9 +168,7 @@ def test_the_similarity_is_learned_from_mean_similarities(norm):
 
 
 def test_equal_rows_of_a_class_are_left_out_together():
-    rows, triplets, _ = landmark_triplets(
-        np.repeat(np.eye(4), 2, axis=0), [0, 0, 0, 0, 1, 1, 1, 1]
-    )
+    rows, triplets, _ = landmark_triplets(np.repeat(np.eye(4), 2, axis=0), [0, 0, 0, 0, 1, 1, 1, 1])
     dense = rows.toarray()
     assert not (dense[triplets[:, 0]] * dense[triplets[:, 1]]).any()
 

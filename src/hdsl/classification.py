@@ -604,7 +604,9 @@ def _means(
     """
     label = codes[landmarks]
     classes, place = np.unique(label, return_inverse=True)
-    points, point = np.unique(np.column_stack([place, keys[landmarks]]), axis=0, return_inverse=True)
+    points, point = np.unique(
+        np.column_stack([place, keys[landmarks]]), axis=0, return_inverse=True
+    )
     of_point = points[:, 0].astype(np.int64)
     sizes = np.bincount(of_point)
     n_groups = np.minimum(sizes, N_GROUPS)

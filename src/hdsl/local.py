@@ -707,7 +707,10 @@ class LocalHDSL(SimilarityModel):
         centers = csr_from_arrays(arrays, "centers", d)
         n = centers.shape[0]
         ends = get_array(arrays, "ends", "i", (n + 1,)).tolist()
-        atoms, weights = get_array(arrays, "atoms", "i", (None, 3)), get_array(arrays, "weights", "f")
+        atoms, weights = (
+            get_array(arrays, "atoms", "i", (None, 3)),
+            get_array(arrays, "weights", "f"),
+        )
         if [ends[0], ends[-1]] != [0, len(atoms)] or sorted(ends) != ends:
             raise ValueError(f"ends must rise from 0 to {len(atoms)}")
         self = cls(clone(shared), n_regions=n)

@@ -8,13 +8,12 @@ import html
 import io
 import json
 import warnings
+from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from .options import Encoding, Json, command, option
-from .shell import counted, is_watched, one_line, percent, say, show, show_json, show_table
+from .options import Section, add_command, add_json
+from .shell import counted, is_watched, one_line, percent, show, show_json, show_table
 
 if TYPE_CHECKING:
     from ..linking import Linker, Links
@@ -28,32 +27,39 @@ N_SHOWN, N_DOUBTFUL, N_REASONS = 300, 50, 6
 Table = dict[str, list[Any]]
 
 
-@command()
-def link(
-    left: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .jsonl (or .gz), .parquet.")],
-    right: Annotated[Path | None, typer.Argument(help="None: duplicates in the first.")] = None,
-    matches: Annotated[
-        list[Path] | None,
-        option(
-            "Known pairs: a table with columns left and right, or these first, and perhaps match "
-            "(yes or no; empty: not known). Can be given several times."
-        ),
-    ] = None,
-    output: Annotated[Path, option("Links to write.", "-o", "--output")] = Path("links.csv"),
-    id_column: Annotated[str | None, option("Column of ids. Default: id, if there.", "--id")] = None,
-    columns: Annotated[str | None, option("Columns to compare: a,b,c. Default: all.")] = None,
-    threshold: Annotated[float, option("Least probability of a link.", min=0.0, max=1.0)] = 0.5,
-    one_to_one: Annotated[bool, option("Each record is in one link at most.")] = False,
-    label: Annotated[int, option("Add this many pairs to label to --label-file.", min=0)] = 0,
-    label_file: Annotated[
-        Path, option("Pairs to label: fill in the column match and run again.")
-    ] = Path("labels.csv"),
-    page: Annotated[Path | None, option("HTML page with links and reasons.", "--html")] = None,
-    model: Annotated[Path | None, option("Model file to write, for hdsl.load.")] = None,
-    encoding: Encoding = "utf-8",
-    seed: Annotated[int, option("Random seed.")] = 0,
-    as_json: Json = False,
-) -> None:
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(commands, link)
+    tables = ".csv, .tsv, .jsonl (or .gz), .parquet"
+    parser.add_argument("left", metavar="LEFT", type=Path, help=f"table: {tables}")
+    parser.add_argument(
+        "right", metavar="RIGHT", type=Path, nargs="?", help="none: duplicates in the first"
+    )
+    options = Section(parser, "links")
+    options.add(
+        "--matches",
+        "Known pairs: a table with columns left and right, or these first, and perhaps match (yes "
+        "or no; empty: not known). Can be given several times.",
+        type=Path, metavar="FILE", action="append",
+    )  # fmt: skip
+    options.add("-o --output", "Links to write.", type=Path, default=Path("links.csv"))
+    options.add("--id", "Column of ids. Default: id, if there.", dest="id_column")
+    options.add("--columns", "Columns to compare: a,b,c. Default: all.")
+    options.add("--threshold", "Least probability of a link.", type=float, default=0.5)
+    options.flag("--one-to-one", "Each record is in one link at most.")
+    options.add("--label", "Add this many pairs to label to --label-file.", type=int, default=0)
+    options.add(
+        "--label-file", "Pairs to label: fill in the column match and run again.", type=Path,
+        default=Path("labels.csv"),
+    )  # fmt: skip
+    options.add("--html", "HTML page with links and reasons.", type=Path, dest="page")
+    options.add("--model", "Model file to write, for hdsl.load.", type=Path)
+    options.add("--encoding", "Encoding of the tables.", default="utf-8")
+    options.add("--seed", "Random seed.", type=int, default=0)
+    add_json(options)
+
+
+def link(given: Namespace) -> None:
     """Find the records of two tables that are the same thing, or duplicates in one.
 
     Known matches teach which words count. Without any, links are by cosine; --label asks about the
@@ -67,14 +73,19 @@ def link(
     """
     from . import inputs
 
-    for path in (output, page, model, label_file if label else None):
+    output, page, label, label_file = given.output, given.page, given.label, given.label_file
+    threshold, encoding, as_json = given.threshold, given.encoding, given.as_json
+    if not 0.0 <= threshold <= 1.0 or label < 0:
+        raise ValueError("--threshold is a number from 0 to 1, and --label a number of pairs.")
+    for path in (output, page, given.model, label_file if label else None):
         if path is not None:
             inputs.check_output(path)
-    given = [left] if right is None else [left, right]
-    tables = [_read(path, encoding) for path in given]
+    paths = [given.left] if given.right is None else [given.left, given.right]
+    tables = [_read(path, encoding) for path in paths]
+    id_column, columns = given.id_column, given.columns
     if id_column is None and all("id" in table for table in tables):
         id_column = "id"
-    files = [*(matches or [])]
+    files = [*(given.matches or [])]
     if label and label_file.exists() and label_file not in files:
         files.append(label_file)
     answers = [_answers(path, encoding) for path in files]
@@ -83,24 +94,24 @@ def link(
 
     linker = Linker(
         None if columns is None else [name.strip() for name in columns.split(",")],
-        id_column=id_column, random_state=seed, verbose=is_watched(as_json),
+        id_column=id_column, random_state=given.seed, verbose=is_watched(as_json),
     ).fit(
-        tables[0], None if right is None else tables[1],
+        tables[0], tables[1] if len(tables) == 2 else None,
         matches=[pair for yes, _ in answers for pair in yes],
         non_matches=[pair for _, no in answers for pair in no],
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
-        links = linker.predict(threshold, one_to_one=one_to_one)
+        links = linker.predict(threshold, one_to_one=given.one_to_one)
     _write_csv(output, _records(linker, links), "the links")
     if label:
         _ask(linker, label_file, label, encoding)
     if page is not None:
         from ..report import write
 
-        write(page, _page(linker, links, " and ".join(path.name for path in given), threshold))
-    if model is not None:
-        linker.save(model)
+        write(page, _page(linker, links, " and ".join(path.name for path in paths), threshold))
+    if given.model is not None:
+        linker.save(given.model)
     if as_json:
         show_json({"links": len(links.left), "output": str(output), "learned": linker.is_learned_,
                    "statement": linker.statement_, "recall": linker.recall_,
@@ -139,7 +150,9 @@ def _read(path: Path, encoding: str) -> Table:
         return {name: [record.get(name) for record in records] for name in names}
     if suffix not in ([".csv"], [".tsv"]):
         raise ValueError(f"{path} must be a table: .csv, .tsv, .jsonl or .parquet.")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if suffix == [".tsv"] else ",")
+    reader = csv.reader(
+        io.StringIO(text, newline=""), delimiter="\t" if suffix == [".tsv"] else ","
+    )
     header = next(reader, [])
     rows = [row for row in reader if row]
     for row, fields in enumerate(rows, start=1):
@@ -165,8 +178,14 @@ def _answers(path: Path, encoding: str) -> tuple[list[tuple[Any, Any]], list[tup
     words = [str("" if word is None else word).strip().lower() for word in said]
     for row, word in enumerate(words, start=1):
         if word not in (*YES, *NO, ""):
-            raise ValueError(f"{path}, record {row} has {one_line(word, 40)!r} as its answer: yes, no or nothing.")
-    return tuple([p for p, w in zip(pairs, words, strict=True) if w in kind] for kind in (YES, NO))
+            raise ValueError(
+                f"{path}, record {row} answers {one_line(word, 40)!r}: say yes, no or nothing."
+            )
+    yes, no = (
+        [pair for pair, word in zip(pairs, words, strict=True) if word in kind]
+        for kind in (YES, NO)
+    )
+    return yes, no
 
 
 def _records(linker: Linker, links: Links) -> Table:
@@ -183,7 +202,9 @@ def _ask(linker: Linker, path: Path, n: int, encoding: str) -> None:
     if path.exists():
         old = _read(path, encoding)
         if {*old} != {*new}:
-            raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
+            raise ValueError(
+                f"{path} exists and is no file of labels: name another with --label-file."
+            )
         kept = [k for k, word in enumerate(old["match"]) if word.strip()]
         new = {name: [old[name][k] for k in kept] + values for name, values in new.items()}
     _write_csv(path, new, "the pairs to label")
@@ -212,16 +233,18 @@ def _tables(linker: Linker) -> list[tuple[str, list[tuple[str, ...]]]]:
         low, high = line[interval]
         return f"{percent(line[name])} ({100 * low:.0f} to {100 * high:.0f})"
 
-    recall = [("  first", "cosine", "learned")]
+    recall: list[tuple[str, ...]] = [("  first", "cosine", "learned")]
     for line in linker.recall_:
         shares = (share(line, name, f"{name}_interval") for name in ("cosine", "learned"))
         recall.append((f"  {line['k']}", *shares))
-    honest = [("  probability", "pairs", "mean", "match")]
-    for line in linker.reliability_:
-        honest.append((
+    honest: list[tuple[str, ...]] = [("  probability", "pairs", "mean", "match")]
+    honest += [
+        (
             f"  {line['from']:.1f} to {line['to']:.1f}", f"{line['n']:,}",
             percent(line["probability"]), share(line, "matches", "interval"),
-        ))  # fmt: skip
+        )
+        for line in linker.reliability_
+    ]  # fmt: skip
     return [
         ("Held-out matches whose right record is among the first (95 % intervals)", recall),
         ("Held-out pairs by probability, and how many match", honest),
@@ -269,5 +292,7 @@ def _html_links(linker: Linker, links: Links, most: int) -> str:
         )
         reasons = linker.reasons(links.left[k], links.right[k], N_REASONS)
         why = ", ".join(f"{html.escape(name)} {value:+.2f}" for name, value in reasons)
-        lines.append(f"<tr><td>{links.probability[k]:.2f}{''.join(sides)}<td><small>{why}</small></tr>")
+        lines.append(
+            f"<tr><td>{links.probability[k]:.2f}{''.join(sides)}<td><small>{why}</small></tr>"
+        )
     return f"<table>{''.join(lines)}</table>"

@@ -82,9 +82,7 @@ def words_behind(
     return found
 
 
-def with_words(
-    found: Explanation, scores: Any, rows: Mapping[str, Any], names: Any
-) -> Explanation:
+def with_words(found: Explanation, scores: Any, rows: Mapping[str, Any], names: Any) -> Explanation:
     """Return an explanation that names the words behind the scores of classes.
 
     Parameters

@@ -127,7 +127,9 @@ def measure_errors(
     if len(np.unique(y)) > 1:
         (train, test), _ = drop_unused_columns(X, X_test)
         train, test = (sp.csr_matrix(unit_rows(sp.csr_array(rows))) for rows in (train, test))
-        n_wrong = int(np.sum(LinearSVC(tol=0.1, random_state=0).fit(train, y).predict(test) != y_test))
+        n_wrong = int(
+            np.sum(LinearSVC(tol=0.1, random_state=0).fit(train, y).predict(test) != y_test)
+        )
         more["classifier"] = {
             "name": "LinearSVC", "n_wrong": n_wrong, "error": n_wrong / len(y_test),
             "interval": list(wilson_interval(n_wrong, len(y_test))),
