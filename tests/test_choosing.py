@@ -139,3 +139,17 @@ def test_what_harms_the_search_for_a_row_is_out():
     assert simplest([score(bad, kept), score(good, lost)], cosine) == (0, 0)
     assert simplest([score(bad, lost), score(good, lost)], cosine) == (0, 0)
     assert_allclose(kept.mean(), 0.985)
+
+
+def test_an_interrupt_of_a_candidate_ends_the_fit(monkeypatch):
+    from hdsl.solver import oracle
+
+    class Interrupted(oracle.Ascent):
+        def vertices(self, gradient, rng):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(oracle.ORACLES, "ascent", Interrupted)
+    model = HDSL(random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, Y)
+    assert not hasattr(model, "atoms_")

@@ -158,6 +158,8 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     rng, earlier = run.rng, run.earlier
     own = np.random.default_rng(rng.integers(2**62, size=2))  # of the choice
     choice = None
+    if run.data.compared is not None and model.device == "cpu":
+        check_memory(model, run.data.X, run.data.compared)
     if earlier is None and found is None and is_open(model, run.held):
         choice = choosing.choose(
             model, run.data, run.held, own, lambda part: Fits(model, part, own, workers), progress
@@ -172,7 +174,7 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
     table: Arrays | None
     if earlier is not None:
-        size, table = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model)), None
+        size = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model))
         table = getattr(model, "choice_", None)
     elif run.checkpoint is not None and found is not None:
         with run.checkpoint.explain_damage():
@@ -233,9 +235,12 @@ class Fits:
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
         problem = self.layout.problem(self.loss, self.scale, prior)
-        return solve(
+        result = solve(
             self.model, problem, self.rng, max_iter=max_iter, earlier=earlier, callback=callback
         )
+        if result.status == "interrupted":  # there is no model of the user's data yet
+            raise KeyboardInterrupt
+        return result
 
     def similarity(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Similarity:
         """Return what a run of this prior has learned."""
