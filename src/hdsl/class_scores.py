@@ -533,7 +533,8 @@ class LinearScorer:
                 return scorer
         raise ValueError(
             "Only a linear classifier, with coef_, intercept_ and decision_function, can be "
-            f"written to a model file or taken apart into words. Got {type(classifier).__name__} instead."
+            "written to a model file or taken apart into words. Got "
+            f"{type(classifier).__name__} instead."
         )
 
     def _gives_the_scores_of(self, classifier: Any) -> bool:

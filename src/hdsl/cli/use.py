@@ -416,7 +416,9 @@ def info(
         "hdsl": version("hdsl"),
         "python": platform.python_version(),
         **{name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba")},
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "free memory": memory.format_bytes(free) if free is not None else "unknown",
         "gpu": _gpu(),
     }

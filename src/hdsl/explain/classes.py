@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ..similarity import unit_rows
 from .parts import Explanation
 
-#: Scores below are 0, at unit length: a column with a value in every row costs time and adds nothing.
+#: Scores below are 0, at unit length: a column with a value in every row takes time for nothing.
 SMALLEST = 0.01
 
 #: Words that stand for a score.
@@ -82,9 +82,7 @@ def words_behind(
     return found
 
 
-def with_words(
-    found: Explanation, scores: Any, rows: Mapping[str, Any], names: Any
-) -> Explanation:
+def with_words(found: Explanation, scores: Any, rows: Mapping[str, Any], names: Any) -> Explanation:
     """Return an explanation that names the words behind the scores of classes.
 
     Parameters
