@@ -174,8 +174,6 @@ def test_labels_of_the_network_do_not_overlap(width, most, docs, text_model, sho
 def test_documents(docs, text_model, show, tmp_path):
     page = show(text_model, docs.X, docs.y, texts=docs.texts, feature_names=docs.feature_names)
     assert (tmp_path / "0.html").stat().st_size < 600_000
-    spent = page.evaluate("performance.getEntriesByType('navigation')[0].domInteractive")
-    assert spent < 8000  # ms; a second or less on a machine that has nothing else to do
     row = int(re.match(r"Row (\d+)", page.locator("#query").input_value())[1])
     assert page.locator("#first-text").text_content() == docs.texts[row][:MAX_TEXT]
     marked = {word.lower() for word in page.locator("#first-text mark").all_inner_texts()}
