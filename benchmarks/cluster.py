@@ -230,9 +230,9 @@ def one_machine(given: argparse.Namespace, n_jobs: int) -> dict:
 
 def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
     """Time `hdsl.dask.HDSL` on a cluster of processes with one thread each."""
-    import dask
     from distributed import Client, LocalCluster
 
+    import dask
     import hdsl.dask
 
     about, home = make(given), place(given)

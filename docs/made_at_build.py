@@ -3,6 +3,9 @@
 `make` writes the parts that are missing or older than this file or the library.
 """
 
+import os
+import subprocess
+import sys
 from itertools import combinations
 from pathlib import Path
 
@@ -55,18 +58,14 @@ def make(folder):
 
 
 def help_of_commands(folder):
-    from typer.main import get_command
-    from typer.testing import CliRunner
+    from hdsl.cli import COMMANDS
 
-    from hdsl.cli import app
-
-    for command in ("", *get_command(app).commands):
-        shown = CliRunner().invoke(
-            app, [*command.split(), "--help"], prog_name="hdsl", terminal_width=96,
-            env={"COLUMNS": "96"},
-        )  # fmt: skip
-        assert shown.exit_code == 0, shown.output
-        lines = "\n".join(line.rstrip() for line in shown.output.strip("\n").splitlines())
+    for command in ("", *COMMANDS):
+        shown = subprocess.run(
+            [sys.executable, "-m", "hdsl", *command.split(), "--help"],
+            env=os.environ | {"COLUMNS": "96"}, capture_output=True, text=True, check=True,
+        ).stdout  # fmt: skip
+        lines = "\n".join(line.rstrip() for line in shown.strip("\n").splitlines())
         (folder / f"help-{command or 'hdsl'}.txt").write_text(lines + "\n", encoding="utf-8")
 
 

@@ -69,8 +69,7 @@ def kills(count: int, seed: int) -> str:
         parameters = {
             "step": rng.choice(STEPS), "oracle": rng.choice(ORACLES),
             "loss": rng.choice(sorted(LOSSES)), "batch_size": rng.choice([None, 50, 200]),
-            "early_stopping": rng.random() < 0.3, "class_centers": rng.choice([None, "rows"]),
-            "mine_every": rng.choice([None, None, 40]), "max_iter": 80, "tol": 0.0,
+            "max_iter": 80, "tol": 0.0,
         }  # fmt: skip
         if parameters["loss"] in ("squared_hinge",) and parameters["step"] == "corrective":
             parameters["step"] = "away"

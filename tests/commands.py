@@ -1,19 +1,16 @@
 """The command line in the tests: how it is called, and the texts, rows and judgements it gets."""
 
+import contextlib
 import csv
+import io
+from typing import NamedTuple
 
 import numpy as np
-import pytest
 import scipy.sparse as sp
 
-pytest.importorskip("typer")
-
-from typer.testing import CliRunner
-
 from hdsl import load
-from hdsl.cli import app
+from hdsl.cli import main
 from hdsl.similarity import LearnedCosine
-from small_fits import labelled_counts
 
 TOPICS = {
     "sport": "goal match striker keeper referee league coach stadium",
@@ -45,9 +42,24 @@ def write_csv(path, rows, header=("id", "topic", "body")):
     return path
 
 
+class Result(NamedTuple):
+    """How a command ended."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self):
+        return self.stdout + self.stderr
+
+
 def hdsl(*arguments):
     """Return how a command ended."""
-    return CliRunner().invoke(app, [str(part) for part in arguments], prog_name="hdsl")
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([str(part) for part in arguments])
+    return Result(code, out.getvalue(), err.getvalue())
 
 
 def good(*arguments):
@@ -79,9 +91,12 @@ def cosines(path, x, X):
 
 
 def rows_and_labels():
-    """Return 60 rows of counts, and labels of three classes."""
-    X, y = labelled_counts()
-    return sp.csr_array(X), y
+    """Return 60 rows of counts, and labels of three classes with four features each, and noise."""
+    rng = np.random.default_rng(0)
+    y = np.arange(60) % 3
+    A = rng.integers(0, 4, size=(60, 12)) * (rng.random((60, 12)) < 0.3)
+    A[np.arange(60), 4 * y + rng.integers(4, size=60)] += 3
+    return sp.csr_array(A.astype(float)), y
 
 
 def judged_triplets():

@@ -71,7 +71,7 @@ def main(folder, seed, kills, parameters, speed="0", n_rows="240"):
     given = json.loads(parameters), float(speed), int(n_rows)
     whole, kept, pieced = (folder / name for name in ("whole.hdsl", "run.ckpt", "pieced.hdsl"))
     warnings.simplefilter("ignore")  # it does not converge
-    HDSL(random_state=0, **{**given[0], "max_iter": 2, "mine_every": None}).fit(*data(given[2]))
+    HDSL(random_state=0, **{**given[0], "max_iter": 2}).fit(*data(given[2]))
     began = time.perf_counter()  # kernels are loaded
     assert os.waitpid(in_child(fit, whole, folder / "other.ckpt", *given), 0)[1] == 0
     (folder / "other.ckpt.started").unlink()

@@ -1,17 +1,15 @@
-"""Texts as rows, and the documents in a model file."""
-
-from pathlib import Path
+"""Texts as rows, and documents with a model that takes texts."""
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
 
-from hdsl import HDSL, load
-from hdsl.saving import save
-from hdsl.text import TEST, TRAIN, Collection, load_collection, make_vectorizer, split_identifiers
-
-GOLDEN = Path(__file__).parent / "golden" / "model-v1.hdsl"
+from hdsl import HDSL, ClassScores, load, save
+from hdsl.files import container
+from hdsl.text import TEST, TRAIN, Collection, Documents, PlainScores, Words
 
 TEXTS = np.array(
     [
@@ -19,32 +17,33 @@ TEXTS = np.array(
         "a goal in the last minute of the match",
         "Shares fell after the profit warning",
         "The bank cut its profit forecast: naïve \x1b[31m € \ud800",
-    ],
+    ]
+    * 3,
     dtype=object,
 )
-LABELS = np.array(["sport", "sport", "money", "money"], dtype=object)
+LABELS = np.array(["sport", "sport", "money", "money"] * 3, dtype=object)
+MODEL = {"scale": 2.0, "prior": 0.5, "n_targets": 1, "n_impostors": 1, "max_iter": 5}
 
 
-def learned(texts=TEXTS, **options):
-    vectorizer = make_vectorizer(**options)
-    X = sp.csr_array(vectorizer.fit_transform(texts))
-    model = HDSL(scale=2.0, prior=0.5, n_targets=1, n_impostors=1, max_iter=5, random_state=0)
-    return model.fit(X, LABELS), X, vectorizer
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "scored"])
+def collection(request):
+    """Return texts with a model, without class scores and with them."""
+    words = Words().fit(TEXTS)
+    X, model = words.transform(TEXTS), HDSL(**MODEL, random_state=0)
+    model = make_pipeline(ClassScores(random_state=0), model) if request.param else model
+    part = np.array([TRAIN] * 11 + [TEST], dtype=np.int8)
+    ids = np.array([f"d{k}" for k in range(12)], dtype=object)
+    documents = Documents(X, LABELS, TEXTS, ids, part, facts={"columns": {"text": "body"}})
+    return Collection(model.fit(X, LABELS), words, documents)
+
+
+@pytest.fixture
+def path(collection, tmp_path):
+    save(collection, tmp_path / "m.hdsl")
+    return tmp_path / "m.hdsl"
 
 
 # --- words ---------------------------------------------------------------------------------------
-
-
-def test_identifiers_are_split_at_capitals_and_underscores():
-    words = {
-        "readLine": "read line",
-        "read_all": "read all",
-        "HTTPServer": "http server",
-        "parseHTML5Page": "parse html5 page",
-        "Plain words.": "plain words.",
-        "": "",
-    }
-    assert {text: split_identifiers(text) for text in words} == words
 
 
 @pytest.mark.parametrize(
@@ -52,107 +51,181 @@ def test_identifiers_are_split_at_capitals_and_underscores():
     [
         ({}, ["get_line", "html5", "twice"]),
         ({"stop_words": "none"}, ["and", "get_line", "html5", "twice"]),
+        ({"stop_words": ["twice"]}, ["and", "get_line", "html5"]),
         ({"tokens": "identifiers"}, ["html", "line", "twice"]),
         ({"ngrams": 2}, ["get_line", "get_line html5", "html5", "html5 twice", "twice"]),
     ],
 )
 def test_tokens_stop_words_and_ngrams_decide_what_is_a_word(options, names):
-    fitted = make_vectorizer(**options).fit(["get_line and html5 twice"])
-    assert fitted.get_feature_names_out().tolist() == names
+    assert Words(**options).fit(["get_line and html5 twice"]).names.tolist() == names
+
+
+def test_identifiers_are_split_at_capitals_and_underscores():
+    text = "readLine read_all HTTPServer parseHTMLPage"
+    assert Words("identifiers").split(text) == [
+        "read",
+        "line",
+        "read",
+        "http",
+        "server",
+        "parse",
+        "html",
+        "page",
+    ]  # fmt: skip  "all" is a stop word
+
+
+@pytest.mark.parametrize("options", [{}, {"ngram_range": (1, 2), "min_df": 2, "max_df": 0.5}])
+def test_rows_are_those_of_scikit_learn(options):
+    theirs = TfidfVectorizer(stop_words="english", sublinear_tf=True, **options)
+    own = dict(options)
+    own["ngrams"] = own.pop("ngram_range", (1, 1))[1]
+    words = Words(**own).fit(TEXTS)
+    expected = theirs.fit_transform(TEXTS)
+    assert words.names.tolist() == theirs.get_feature_names_out().tolist()
+    assert_allclose(words.transform(TEXTS).toarray(), expected.toarray(), atol=1e-12)
+    assert words.transform(["", "zebra"]).nnz == 0
 
 
 @pytest.mark.parametrize(
     "options", [{"tokens": "letters"}, {"ngrams": 0}, {"stop_words": "german"}]
 )
 def test_bad_options_are_refused(options):
-    with pytest.raises(ValueError, match=f"'{next(iter(options))}' parameter of make_vectorizer"):
-        make_vectorizer(**options)
+    with pytest.raises(ValueError, match=next(iter(options))):
+        Words(**options)
 
 
-# --- documents in model files --------------------------------------------------------------------
+def test_texts_without_a_word_are_refused():
+    with pytest.raises(ValueError, match="no word"):
+        Words(min_df=2).fit(["one text", "another kind"])
 
 
-@pytest.mark.parametrize(
-    ("options", "labels"),
-    [
-        ({}, LABELS),
-        ({"tokens": "identifiers", "ngrams": 2}, LABELS.astype(str)),
-        ({"stop_words": "none", "ngrams": 3}, np.array([1, 1, 0, 0])),
-        ({}, None),
-    ],
-)
-def test_saved_documents_are_loaded_again(tmp_path, options, labels):
-    model, X, vectorizer = learned(**options)
-    part = np.array([TRAIN, TRAIN, TRAIN, TEST], dtype=np.int8)
-    columns = {"text": "body", "label": "topic"}
-    path = tmp_path / "model.hdsl"
-    save(model, path, Collection(X, labels, TEXTS, part, vectorizer, columns).to_extra())
-    back = load_collection(path)
-    assert (back.X != X).nnz == 0
-    assert back.n_rows == 4
-    assert_array_equal(back.texts, TEXTS)
-    assert_array_equal(back.part, part)
-    assert back.columns == columns
-    if labels is None:
-        assert back.labels is None
-    else:
-        assert back.labels.tolist() == labels.tolist()
+# --- a collection --------------------------------------------------------------------------------
+
+
+def test_a_saved_collection_takes_texts(collection, path):
+    found = load(path)
+    assert isinstance(found, Collection)
+    for name in ("labels", "texts", "ids", "part"):
+        assert (
+            getattr(found.documents, name).tolist() == getattr(collection.documents, name).tolist()
+        )
+    assert found.documents.facts == collection.documents.facts
+    assert (found.documents.X != collection.documents.X).nnz == 0
     new = ["the late goal of the bank, a match", "nothing known"]
-    assert (back.rows_of(new) != sp.csr_array(vectorizer.transform(new))).nnz == 0
-    assert_array_equal(back.feature_names, vectorizer.get_feature_names_out())
-    assert_array_equal(load(path).similarity(X), model.similarity(X))
-    assert load(path).get_params() == model.get_params()
+    assert (found.rows_of(new) != collection.rows_of(new)).nnz == 0
+    assert_array_equal(found.model.transform(collection.documents.X).toarray(),
+                       collection.model.transform(collection.documents.X).toarray())  # fmt: skip
+    hits = found.search("a late goal", 3)
+    assert {hit["label"] for hit in hits} == {"sport"}
+    assert_allclose([hit["similarity"] for hit in hits],
+                    [hit["similarity"] for hit in collection.search("a late goal", 3)])  # fmt: skip
+    for hit in hits:
+        total = sum(part["value"] for part in hit["why"]) + hit["more"]["value"]
+        assert total == pytest.approx(hit["similarity"])
 
 
-def test_words_without_documents(tmp_path):
-    model, _, vectorizer = learned()
-    save(model, tmp_path / "m", Collection(vectorizer=vectorizer).to_extra())
-    back = load_collection(tmp_path / "m")
-    assert back.X is None
-    assert back.n_rows == 0
-    assert back.rows_of(["goal"]).nnz == 1
+def test_similarities_do_not_depend_on_who_reads_the_file(collection, path):
+    """Neither the plain similarity of a search nor its class scores differ from the model's."""
+    found = load(path)
+    X = collection.documents.X
+    assert_allclose(found.scored.rows(X).toarray(), collection.scored.rows(X).toarray())
+    if collection.scores is not None:
+        assert isinstance(found.scored.scores, PlainScores)
+        assert found.scored.scores.words(X) == collection.scores.words(X)
+    theirs = found.learned.similarity(found.scored.rows(X))
+    ours = (found.scored.rewrite(X) @ found.scored.index_rows(X).T).toarray()
+    assert_allclose(ours, theirs, atol=1e-12)
+
+
+def test_unknown_words_are_told(collection):
+    assert collection.unknown_words("the goal of a zebra, zebra and unicorn") == [
+        "zebra", "unicorn"
+    ]  # fmt: skip
+    assert collection.known_share("the goal of a zebra") == 0.5
+    assert collection.known_share("zebra") == collection.known_share("") == 0.0
+    with pytest.raises(ValueError, match="none of the words"):
+        collection.search("zebra")
+
+
+def test_documents_have_ids_and_numbers(collection):
+    assert (
+        collection.row_number("d4") == collection.row_number(4) == collection.row_number("4") == 4
+    )
+    by_id, by_text = collection.explain("d0", "d1"), collection.explain(TEXTS[0], TEXTS[1])
+    assert by_id.total == pytest.approx(by_text.total)
+    for name in ("d12", 12, "-1", "9" * 4000, None):
+        with pytest.raises(ValueError, match="12") as caught:
+            collection.row_number(name)
+        assert len(str(caught.value)) < 300
+
+
+def test_reasons_of_a_class_end_in_words(collection):
+    named = [part for part in collection.search("late goal", 1)[0]["why"] if "words" in part]
+    if collection.scores is None:
+        assert not named
+    else:
+        assert all("class:" in part["name"] and "goal" in part["words"] for part in named)
+
+
+def test_words_without_documents(collection, tmp_path):
+    save(Collection(collection.model, collection.words), tmp_path / "m")
+    found = load(tmp_path / "m")
+    assert found.documents.n_rows == 0
+    assert found.rows_of(["goal"]).nnz == 1
     assert b"striker scored" not in (tmp_path / "m").read_bytes()
-
-
-def test_a_model_saved_without_documents_has_none(tmp_path):
-    model, _, _ = learned()
-    model.save(tmp_path / "m")
-    for path in (tmp_path / "m", GOLDEN):
-        loaded = load_collection(path)
-        assert loaded.X is None
-        assert loaded.labels is None
-    with pytest.raises(ValueError, match="was not learned from texts"):
-        load_collection(tmp_path / "m").rows_of(["goal"])
-
-
-def broken(extra, name, value):
-    return {**{key: v for key, v in extra.items() if key != name}, **value}
+    with pytest.raises(ValueError, match="no documents"):
+        found.search("goal")
+    with pytest.raises(ValueError, match="not learned from texts"):
+        Collection(collection.model).rows_of(["goal"])
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("columns", {"columns": {"text": 3}}),
-        ("vectorizer", {"vectorizer": {"tokens": "words"}}),
-        ("vectorizer", {"vectorizer": {"tokens": "eval", "ngrams": 1, "stop_words": "none"}}),
-        ("vectorizer", {"vectorizer": {"tokens": "words", "ngrams": "1", "stop_words": "none"}}),
-        ("vocabulary", {}),
-        ("vocabulary", {"vocabulary": np.array(["a", "b"], dtype=object)}),
-        ("idf", {"idf": np.array([np.nan])}),
-        ("rows_indptr", {}),
-        ("rows_indptr", {"rows_indptr": np.array([], dtype=np.int32)}),
-        ("rows_indptr", {"rows_indptr": np.array([0, 10**6], dtype=np.int32)}),
-        ("rows_indices", {"rows_indices": np.array([-5], dtype=np.int32)}),
-        ("rows_indices", {"rows_indices": np.arange(100, 114, dtype=np.int32)}),
-        ("texts", {"texts": np.array(["one"], dtype=object)}),
-        ("labels", {"labels": np.zeros((4, 2))}),
-        ("part", {"part": "all"}),
+        ("words.names.offsets", None),
+        ("words.idf", np.array([np.nan])),
+        ("words.idf", np.ones(3)),
+        ("documents.X_indptr", None),
+        ("documents.X_indptr", np.array([0, 10**6])),
+        ("documents.X_indices", np.full(60, -5)),
+        ("documents.texts.offsets", np.array([0, 3])),
+        ("documents.labels.text", None),
+        ("documents.part", np.zeros((4, 2))),
     ],
 )
-def test_broken_documents_are_refused(tmp_path, name, value):
-    model, X, vectorizer = learned()
-    part = np.zeros(4, dtype=np.int8)
-    extra = Collection(X, LABELS, TEXTS, part, vectorizer).to_extra()
-    save(model, tmp_path / "m", broken(extra, name, value))
-    with pytest.raises(ValueError, match=r"Cannot load the documents of '.*m': .*damaged"):
-        load_collection(tmp_path / "m")
+def test_damaged_arrays_are_refused(path, name, value):
+    arrays, header = container.read(path)
+    arrays.pop(name)
+    container.write(path, arrays | ({} if value is None else {name: value}), header)
+    with pytest.raises(ValueError, match="damaged"):
+        load(path)
+
+
+@pytest.mark.parametrize(
+    ("part", "changes"),
+    [
+        ("words", {"tokens": "eval"}),
+        ("words", {"ngrams": "1"}),
+        ("words", {"stop_words": [3]}),
+        ("words", 5),
+        ("model", {"kind": "Collection"}),
+        ("model", {"kind": "os.system"}),
+        ("model", None),
+        ("documents", []),
+    ],
+)
+def test_damaged_headers_are_refused(path, part, changes):
+    arrays, header = container.read(path)
+    header[part] = header[part] | changes if isinstance(changes, dict) else changes
+    container.write(path, arrays, header)
+    with pytest.raises(ValueError, match="damaged"):
+        load(path)
+
+
+def test_rows_of_numbers_are_searched_by_number(tmp_path):
+    X = sp.csr_array(np.eye(6)[[0, 0, 1, 2, 2, 3]] + 0.1 * np.eye(6))
+    model = HDSL(**MODEL, random_state=0).fit(X, [0, 0, 0, 1, 1, 1])
+    save(Collection(model, documents=Documents(X)), tmp_path / "m")
+    found = load(tmp_path / "m")
+    assert found.search(None, 1, row=0)[0]["row"] == 1
+    assert found.unknown_words("any") == []

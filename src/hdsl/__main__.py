@@ -4,16 +4,12 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or say what it needs."""
+    """Run the command line, and end the process with its exit code."""
     try:
-        from .cli import app
-    except ModuleNotFoundError as error:
-        if error.name != "typer":
-            raise
-        sys.exit("hdsl: the command line needs typer: pip install 'hdsl[cli]'")
+        from .cli import main as run
     except KeyboardInterrupt:  # while the libraries are loaded
         sys.exit(130)
-    app(prog_name="hdsl")
+    sys.exit(run())
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import numbers
+import inspect
 import os
 import re
 import sys
@@ -115,10 +116,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     if sys.version_info >= (3, 12):
         warnings.warn(message, category, skip_file_prefixes=(package,))
         return
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level - 1)
+    warnings.warn(message, category, stacklevel=level)
 
 
 # --- parameters ----------------------------------------------------------------------------------

@@ -95,7 +95,9 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     ids = None if id_column is None else values[id_column]
     if ids is not None and len({*map(str, ids)}) < len(ids):
         twice = [v for v, n in zip(*np.unique(list(map(str, ids)), return_counts=True)) if n > 1]
-        raise ValueError(f"Ids must differ, but {id_column!r} of the {name} table has {_some(twice)} twice.")
+        raise ValueError(
+            f"Ids must differ, but {id_column!r} of the {name} table has {_some(twice)} twice."
+        )
     texts = {c: list(map(_text, v)) for c, v in values.items() if c != id_column}
     if columns is None:
         chosen = {c: v for c, v in texts.items() if not _numbers_rows(c, v)}
@@ -125,7 +127,11 @@ def _values(table: Any, name: str) -> dict[str, list[Any]]:
                 f"The {name} table must be a DataFrame of pandas, polars or pyarrow, a list of "
                 f"texts, or a mapping of columns. Got {type(table).__name__}."
             ) from None
-        parts = {"text": frame} if isinstance(frame, nw.Series) else {c: frame[c] for c in frame.columns}
+        parts = (
+            {"text": frame}
+            if isinstance(frame, nw.Series)
+            else {c: frame[c] for c in frame.columns}
+        )
         values = {
             str(c): [None if no else v for v, no in zip(s.to_list(), s.is_null().to_list(), strict=True)]
             for c, s in parts.items()
@@ -138,7 +144,9 @@ def _values(table: Any, name: str) -> dict[str, list[Any]]:
 def _text(value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    return (
+        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    )
 
 
 def _numbers_rows(name: str, values: list[str]) -> bool:
@@ -240,7 +248,10 @@ class _Space:
         min_df = 2 if len(every) > 50 else 1
         self.names: list[str] = []
         blocks, self._chars = [], None
-        for kind in ({"token_pattern": r"(?u)\b\w+\b"}, {"analyzer": "char_wb", "ngram_range": (3, 4)}):
+        for kind in (
+            {"token_pattern": r"(?u)\b\w+\b"},
+            {"analyzer": "char_wb", "ngram_range": (3, 4)},
+        ):
             vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=min_df, **kind)
             try:
                 vectorizer.fit(every)
@@ -257,11 +268,15 @@ class _Space:
             self.names += names if not self.names else [repr(name) for name in names]
             self._chars = vectorizer
         words, chars = blocks
-        both = [unit_rows(sp.csr_array(sp.hstack(side, format="csr"))) for side in zip(words, chars)]
+        both = [
+            unit_rows(sp.csr_array(sp.hstack(side, format="csr"))) for side in zip(words, chars)
+        ]
         self.rows = (both[0], both[0] if right is None else both[1])
         self.is_one = right is None
         self.views = [_View(rows, n_jobs=n_jobs) for rows in (self.rows, words, chars)]
-        self._sets = tuple(sp.csr_array((np.ones(w.nnz), w.indices, w.indptr), shape=w.shape) for w in words)
+        self._sets = tuple(
+            sp.csr_array((np.ones(w.nnz), w.indices, w.indptr), shape=w.shape) for w in words
+        )
         self._tables, self._compared = (tables[0], tables[-1]), []
 
     def align(self, matches: np.ndarray) -> None:
@@ -368,6 +383,8 @@ class Linker(BaseEstimator):
     reliability_ : list of dict
         Held-out pairs by probability: how many, the mean probability, and the share that match
         with its interval.
+    is_learned_ : bool
+        Whether there were matches enough to learn at least a classifier from.
     statement_ : str
         What was learned, in a sentence.
 
@@ -435,6 +452,7 @@ class Linker(BaseEstimator):
             progress.stage("searching by cosine")
             self._prepare()
             self._learn(progress)
+            self.is_learned_ = bool(self._classifiers)
             progress.stage("searching as learned")
             self._search()
         return self
@@ -451,7 +469,7 @@ class Linker(BaseEstimator):
             both = self._named(np.array([min(keys[0] & keys[1])]))
             raise ValueError(f"The pair {both} is both in matches and in non_matches: drop one.")
         self._matches, self._non_matches = given
-        self._known = {pair: 1.0 for pair in keys[0]} | {pair: 0.0 for pair in keys[1]}
+        self._known = dict.fromkeys(keys[0], 1.0) | dict.fromkeys(keys[1], 0.0)
 
     def _pairs(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids or row numbers as row numbers; of one table, the smaller first."""
@@ -545,7 +563,9 @@ class Linker(BaseEstimator):
 
     def _fit_similarity(self, matches: np.ndarray) -> HDSL:
         L, R = self._space.rows
-        X, first_right = (L, 0) if self._space.is_one else (sp.csr_array(sp.vstack([L, R])), L.shape[0])
+        X, first_right = (
+            (L, 0) if self._space.is_one else (sp.csr_array(sp.vstack([L, R])), L.shape[0])
+        )
         triplets = []
         others: dict[tuple[int, int], list[int]] = {}
         for a, b in self._non_matches.tolist():
@@ -560,7 +580,9 @@ class Linker(BaseEstimator):
                     key = (other, row) if side else (row, other)
                     key = tuple(sorted(key)) if self._space.is_one else key
                     if other >= 0 and other != match and self._known.get(key) != 1.0:
-                        triplets.append((row + shift[1 - side], match + shift[side], other + shift[side]))
+                        triplets.append(
+                            (row + shift[1 - side], match + shift[side], other + shift[side])
+                        )
         model = HDSL(prior=self.prior, max_iter=self.max_iter, random_state=self._seed,
                      n_jobs=self.n_jobs)  # fmt: skip
         return model.fit(X, triplets=np.array(triplets))
@@ -578,9 +600,15 @@ class Linker(BaseEstimator):
             for f in range(fold.max() + 1):
                 known = fold != f
                 classifier = _classifier(int(y.sum()), self._seed + f)
-                classifier.fit(_numbers_of(classifier, X[known]), y[known], **_weights(classifier, weight[known]))
+                classifier.fit(
+                    _numbers_of(classifier, X[known]),
+                    y[known],
+                    **_weights(classifier, weight[known]),
+                )
                 self._classifiers.append(classifier)
-                found[fold == f] = classifier.predict_proba(_numbers_of(classifier, X[fold == f]))[:, 1]
+                found[fold == f] = classifier.predict_proba(_numbers_of(classifier, X[fold == f]))[
+                    :, 1
+                ]
         shown = weight == 1.0
         self._describe_reliability(found[shown], y[shown])
 
@@ -614,7 +642,9 @@ class Linker(BaseEstimator):
 
     def _search(self) -> None:
         """Find the candidates and their probabilities; known pairs have what is known."""
-        self._learned_view = self._space.views[0] if self.model_ is None else self._view(self.model_)
+        self._learned_view = (
+            self._space.views[0] if self.model_ is None else self._view(self.model_)
+        )
         pairs = self._learned_view.pairs()
         known = np.array(list(self._known), dtype=np.int64).reshape(-1, 2)
         key = np.unique(np.concatenate([pairs, known]), axis=0)
@@ -635,7 +665,9 @@ class Linker(BaseEstimator):
             return np.clip(learned[:, 0], 0.0, 1.0) * np.exp(-ranks.sum(axis=1) / 2)
         X = np.hstack([learned, self._space.features(pairs)])
         with threadpool_limits(1, "openmp"):
-            return np.mean([c.predict_proba(_numbers_of(c, X))[:, 1] for c in self._classifiers], axis=0)
+            return np.mean(
+                [c.predict_proba(_numbers_of(c, X))[:, 1] for c in self._classifiers], axis=0
+            )
 
     def _links(self, chosen: np.ndarray) -> Links:
         return Links(*self._names(self._candidates[chosen]), self._probability[chosen])
@@ -658,7 +690,7 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         checks.check_number("predict", "threshold", threshold, low=0, high=1)
-        if self.model_ is None and not self._classifiers:
+        if not self.is_learned_:
             warnings.warn(self.statement_, UserWarning, stacklevel=2)
         chosen = np.flatnonzero(self._probability >= threshold)
         chosen = chosen[np.argsort(-self._probability[chosen], kind="stable")]
@@ -704,6 +736,26 @@ class Linker(BaseEstimator):
         order = np.argsort(-self._probability, kind="stable")
         free = _free(self._candidates, self._probability, order[new[order]])
         return self._links(free[np.unique(np.linspace(0, len(free) - 1, n).astype(int))])
+
+    def texts(self, links: Links) -> tuple[list[str], list[str]]:
+        """Return the texts of the records of links: left and right."""
+        pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
+        tables = self._tables[0].texts(), self._tables[-1].texts()
+        left, right = ([text[r] for r in rows] for text, rows in zip(tables, pairs.T, strict=True))
+        return left, right
+
+    def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
+        """Return the words and pairs of words that make two records most alike, and how much.
+
+        What character n-grams add is one number, called "spelling".
+        """
+        parts = self.explain(left, right).parts
+        is_word = (parts["i"] < self.n_words_) & (parts["j"] < self.n_words_)
+        found: dict[str, float] = {}
+        for part in parts[is_word]:  # a word may have a learned part and one of the prior
+            found[str(part["name"])] = found.get(str(part["name"]), 0.0) + float(part["value"])
+        found["spelling"] = float(parts["value"][~is_word].sum())
+        return sorted(found.items(), key=lambda item: -abs(item[1]))[:n]
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> explain_module.Explanation:
         """Return the words, n-grams and pairs of them that make two records alike, exactly.

@@ -7,6 +7,7 @@ import platform
 from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
+from itertools import pairwise
 from reprlib import repr as short
 from typing import Any
 
@@ -16,7 +17,7 @@ from .files import container
 from .files.container import Arrays, damaged
 from .files.tables import get_value, nested, part_of
 
-#: What a file may hold, and the module of each kind: a class with ``to_arrays`` and ``from_arrays``.
+#: What a file may hold, and the module of each class, with ``to_arrays`` and ``from_arrays``.
 KINDS = {
     "HDSL": "hdsl",
     "LocalHDSL": "local",
@@ -119,9 +120,7 @@ def to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     if type(model).__name__ == PIPELINE:
         parts = [to_arrays(step) for _, step in model.steps]
         arrays = nested(**{str(k): part for k, (part, _) in enumerate(parts)})
-        steps = [
-            [name, part] for (name, _), (_, part) in zip(model.steps, parts, strict=True)
-        ]
+        steps = [[name, part] for (name, _), (_, part) in zip(model.steps, parts, strict=True)]
         return arrays, {"kind": PIPELINE, "steps": steps}
     ours = (c for c in type(model).__mro__ if c.__module__.split(".")[0] == __package__)
     kind = next((c.__name__ for c in ours if c.__name__ in KINDS), None)
@@ -152,7 +151,7 @@ def _pipeline(arrays: Mapping[str, np.ndarray], parts: list[Any]) -> Any:
         if not isinstance(name, str) or "__" in name or header.get("kind") in (PIPELINE, None):
             raise ValueError(f"step {k} of the pipeline is none")
         steps.append((name, from_arrays(part_of(arrays, str(k)), header)))
-    for (_, first), (_, second) in zip(steps, steps[1:], strict=False):
+    for (_, first), (_, second) in pairwise(steps):
         n_columns = first.n_features_in_ + len(getattr(first, "classes_", ()))
         if n_columns != second.n_features_in_:
             raise ValueError(f"a step makes {n_columns} columns for {second.n_features_in_}")

@@ -272,8 +272,8 @@ def split_anchors(
     """Return (train, held) masks of comparisons for folds of the rows.
 
     Triplets with a held-out anchor are held out, and quadruplets with a held-out row in both pairs:
-    a new row is compared with any others, as in use. What names a held-out row in the pair that is
-    alike, or any in a quadruplet, is not learned from.
+    a new row is compared with any others, as in use. The other triplets are learned from, and the
+    quadruplets without a held-out row.
     """
     compared = data.compared
     fold = rng.permutation(data.X.shape[0]) % n_folds
@@ -281,7 +281,7 @@ def split_anchors(
     for k in range(n_folds):
         held = (fold == k)[compared]
         if compared.shape[1] == 3:
-            parts.append((~held[:, :2].any(axis=1), held[:, 0]))
+            parts.append((~held[:, 0], held[:, 0]))
         else:
             validates = held[:, :2].any(axis=1) & held[:, 2:].any(axis=1)
             parts.append((~held.any(axis=1), validates))

@@ -8,16 +8,14 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
 
 from . import checks
 from .arrays import similarity_from_arrays
-from .explain.classes import largest_scores, with_words, words_behind
 from .files.container import Arrays
 from .files.tables import (
     check_columns,
@@ -40,8 +38,8 @@ STOP_WORDS = ("english", "none")
 #: The part of a row: learned from, or held out to measure by.
 TRAIN, TEST = 0, 1
 
-#: As `ClassScores` squashes scores.
-STEEPNESS = 3.0
+#: As `ClassScores` squashes scores, and leaves out small ones.
+STEEPNESS, SMALLEST = 3.0, 0.01
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
@@ -337,17 +335,6 @@ class Scored:
         known = [f"x{k}" for k in range(self.n_features)] if names is None else names.tolist()
         return np.array([*known, *(f"class:{label}" for label in self.scores.classes_)], object)
 
-    def explain(self, rows: dict[str, Any], names: Any, **options: Any) -> Any:
-        """Return the parts of S of rows without scores, with the words behind the scores.
-
-        `rows` has "x" and "y", and perhaps "rather_than"; options are those of `explain.explain`.
-        """
-        from . import explain
-
-        scored = {name: self.rows(row) for name, row in rows.items()}
-        found = explain.explain(self.similarity, **scored, feature_names=names, **options)
-        return found if self.scores is None else with_words(found, self.scores, rows, names)
-
     def rewrite(self, X: Any) -> Any:
         """Return the query side of the learned similarity."""
         return self.similarity.rewrite(self.rows(X))
@@ -391,14 +378,33 @@ class PlainScores:
         values = values + self._intercept
         if values.shape[1] == 1:
             values = np.hstack([-values, values])
-        scores = np.square(expit(STEEPNESS * values))
-        scores = sp.csr_array(self._weight * largest_scores(scores, self._n_scores))
+        scores = np.square(0.5 + 0.5 * np.tanh(0.5 * STEEPNESS * values))  # 1 / (1 + e^-v)
+        if self._n_scores is not None and self._n_scores < scores.shape[1]:
+            low = np.argsort(-scores, axis=1, kind="stable")[:, self._n_scores :]
+            np.put_along_axis(scores, low, 0.0, axis=1)
+        scores = unit_rows(scores)
+        scores = sp.csr_array(self._weight * np.where(scores < SMALLEST, 0.0, scores))
         return sp.csr_array(sp.hstack([rows, scores], format="csr"))
 
-    def words(self, X: sp.csr_array) -> list[dict[int, list[int]]]:
-        """Return the features that add most to the scores of each row."""
-        columns = self.columns_ if self._coef.shape[1] != self.n_features_in_ else None
-        return words_behind(self.transform(X), self._coef, self.n_features_in_, columns)
+    def words(self, X: sp.csr_array, n_words: int = 3) -> list[dict[int, list[int]]]:
+        """Return the features that add most to each score of each row, as `ClassScores.words`."""
+        coef = np.vstack([-self._coef, self._coef]) if len(self._coef) == 1 else self._coef
+        is_wide = coef.shape[1] != self.n_features_in_
+        found = []
+        for row in (self.transform(X[[k]]) for k in range(X.shape[0])):
+            classes = row.indices[row.indices >= self.n_features_in_] - self.n_features_in_
+            known = np.arange(self.n_features_in_) if self.columns_ is None else self.columns_
+            seen = np.isin(row.indices, known)
+            columns, values = row.indices[seen], row.data[seen]
+            place = np.searchsorted(known, columns) if is_wide else columns
+            parts = coef[np.ix_(classes, place)] * values
+            order = np.argsort(-parts, axis=1, kind="stable")[:, :n_words]
+            words = (
+                [int(columns[k]) for k in best if part[k] > 0]
+                for part, best in zip(parts, order, strict=True)
+            )
+            found.append(dict(zip(classes.tolist(), words, strict=True)))
+        return found
 
 
 class Collection:
@@ -446,12 +452,15 @@ class Collection:
         return self.model[-1] if hasattr(self.model, "steps") else self.model
 
     @property
+    def scores(self) -> Any:
+        """The fitted `ClassScores` before the model, None where there are none."""
+        return self.model[0] if hasattr(self.model, "steps") else None
+
+    @property
     def scored(self) -> Scored:
         """The learned similarity of rows."""
         if self._scored is None:
-            self._scored = self._plain() or Scored(
-                self.learned.similarity_, self.model[0] if hasattr(self.model, "steps") else None
-            )
+            self._scored = self._plain() or Scored(self.learned.similarity_, self.scores)
         return self._scored
 
     def _plain(self) -> Scored | None:
@@ -459,7 +468,7 @@ class Collection:
         arrays, header = self._saved or ({}, {})
         if header.get("kind") == "HDSL":
             return Scored(similarity_from_arrays(arrays, header))
-        steps = header.get("steps")
+        steps = header.get("steps") if header.get("kind") == "Pipeline" else None
         kinds = [step[1].get("kind") for step in steps] if isinstance(steps, list) else []
         if kinds != ["ClassScores", "HDSL"]:
             return None
@@ -571,7 +580,6 @@ class Collection:
         cosine = LearnedCosine(scored.similarity)
         found = _largest(cosine.rewrite(asked), cosine.index_rows(rows), k, leave_out)
         plain, plain_queries = unit_rows(documents.X), unit_rows(queries)
-        names = scored.names(self.feature_names)
         answers: list[list[dict[str, Any]]] = []
         for q, hits in enumerate(found):
             answers.append([])
@@ -580,8 +588,7 @@ class Collection:
             cosines = (plain @ plain_queries[[q]].T).toarray().ravel()
             cosines[[] if leave_out is None else [leave_out]] = -np.inf
             for number, score in hits:
-                pair = {"x": queries[[q]], "y": documents.X[[number]]}
-                reasons = self._reasons(pair, names, score)
+                reasons = self._reasons(queries[[q]], documents.X[[number]], score)
                 others = reasons[why:]
                 known = {name: getattr(documents, f"{name}s") for name in ("id", "label", "text")}
                 answers[-1].append(
@@ -597,20 +604,37 @@ class Collection:
                 )
         return answers
 
-    def _reasons(self, rows: dict[str, Any], names: Any, cosine: float) -> list[dict[str, Any]]:
-        """Return what each feature and feature pair adds to the cosine, learned part and prior.
+    def _explained(self, rows: dict[str, Any], by: str = "pair", top: int | None = None) -> Any:
+        """Return the parts of the similarity of rows without scores, classes with their words."""
+        from . import explain
 
-        A reason that has the score of a class in it has ``words``, those behind the score.
-        """
-        found = self.scored.explain(rows, names)
+        scored, names = self.scored, self.scored.names(self.feature_names)
+        given = {name: scored.rows(row) for name, row in rows.items()}
+        found = explain.explain(scored.similarity, **given, by=by, feature_names=names, top=top)
+        if scored.scores is None or names is None:
+            return found
+        words: dict[int, dict[str, list[str]]] = {}
+        for name, row in rows.items():
+            for label, columns in scored.scores.words(row)[0].items():
+                of_class = words.setdefault(scored.n_features + label, {})
+                of_class[name] = [str(names[column]) for column in columns]
+        return replace(found, words=words)
+
+    def _reasons(self, x: Any, y: Any, cosine: float) -> list[dict[str, Any]]:
+        """Return what each feature and feature pair adds to the cosine, learned part and prior."""
+        found = self._explained({"x": x, "y": y})
         share = cosine / found.total if found.total else 0.0
-        reasons: dict[str, dict[str, Any]] = {}
+        values: dict[str, float] = {}
+        words: dict[str, list[str]] = {}
         for part in found.parts:
-            words = found.words_of(part)
-            new = {"name": part["name"], "value": 0.0} | ({"words": words} if words else {})
-            reason = reasons.setdefault(part["name"], new)
-            reason["value"] += share * float(part["value"])
-        return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))
+            name = str(part["name"])
+            values[name] = values.get(name, 0.0) + share * float(part["value"])
+            words[name] = found.words_of(part)
+        ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
+        return [
+            {"name": name, "value": value} | ({"words": words[name]} if words[name] else {})
+            for name, value in ordered
+        ]
 
     def explain(
         self, x: Any, y: Any, *, rather_than: Any = None, by: str = "pair", top: int | None = 10
@@ -630,7 +654,7 @@ class Collection:
         """
         given = {"x": x, "y": y, "rather_than": rather_than}
         rows = {name: self.row_of(z) for name, z in given.items() if z is not None}
-        return self.scored.explain(rows, self.scored.names(self.feature_names), by=by, top=top)
+        return self._explained(rows, by, top)
 
     # --- files ------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 """Help, exit codes, progress, warnings and interrupts of the command `hdsl`."""
 
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -15,26 +14,25 @@ import scipy.sparse as sp
 import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, texts, write_csv
 from hdsl import HDSL, load, saving
-from hdsl.cli import app, inputs, learn
+from hdsl.cli import COMMANDS, inputs, learn
 from hdsl.cuda.runtime import BrokenDeviceError
 from hdsl.files import checkpoint
 
 
-def test_help_has_an_example_for_each_command():
-    from typer.main import get_command
-
-    for command in get_command(app).commands:
-        text = " ".join(good(command, "--help").stdout.split())
-        assert "For example:" in text
-        assert f"hdsl {command}" in text
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example_for_each_command(command):
+    text = " ".join(good(command, "--help").stdout.split())
+    assert "For example:" in text
+    assert text.count(f"hdsl {command} ") > 1
+    assert f" {command} " in good("--help").stdout
 
 
 def test_help_loads_nothing_heavy():
     code = """
         import sys, time
-        from hdsl.cli import app
-        app(["fit", "--help"], standalone_mode=False)
-        assert time.process_time() < 0.5, time.process_time()
+        from hdsl.cli import main
+        assert main(["fit", "--help"]) == 0
+        assert time.process_time() < 0.4, time.process_time()
         heavy = {"numpy", "scipy", "sklearn", "numba", "pydantic", "rich"} & set(sys.modules)
         assert not heavy, heavy
         import hdsl
@@ -45,8 +43,10 @@ def test_help_loads_nothing_heavy():
 
 def test_version_and_wrong_commands():
     assert good("--version").stdout == f"hdsl {hdsl_package.__version__}\n"
-    assert bad("--nothing") == "hdsl: No such option: --nothing. See hdsl --help.\n"
-    assert bad("serch").startswith("hdsl: No such command 'serch'")
+    assert "--nothing" in bad("--nothing")
+    assert "'serch'" in bad("serch")
+    assert "hdsl search --help" in bad("search", "m.hdsl", "--rows", 3)
+    assert good().stdout == good("--help").stdout
 
 
 def test_a_gpu_that_fails_is_no_bug(place, monkeypatch):
@@ -66,7 +66,8 @@ def test_a_bug_is_reported_as_one(place, monkeypatch):
     message = bad("search", place / "model.hdsl", "goal", code=1)
     assert "this should not have happened: KeyError: 'secret'" in message
     assert "--debug" in message
-    assert isinstance(hdsl("--debug", "search", place / "model.hdsl", "goal").exception, KeyError)
+    with pytest.raises(KeyError):
+        hdsl("--debug", "search", place / "model.hdsl", "goal")
 
 
 def test_warnings_are_one_line_each(tmp_path):
@@ -92,6 +93,7 @@ def test_one_file_is_not_both_model_and_checkpoint(place, tmp_path):
 
 def test_the_checkpoint_is_deleted_when_the_model_is_written(place, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, "INTERVAL", 0.0)
+    monkeypatch.setattr("hdsl.solver.loop.rest_every", lambda rule: 1)
     seen, save = [], saving.save
 
     def look_and_save(*given):

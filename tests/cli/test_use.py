@@ -82,8 +82,8 @@ def test_search_for_many_queries(place, tmp_path):
 def test_a_search_loads_neither_scikit_learn_nor_numba(place):
     code = f"""if True:
         import sys
-        from hdsl.cli import app
-        app(["search", {str(place / "model.hdsl")!r}, "goal"], standalone_mode=False)
+        from hdsl.cli import main
+        assert main(["search", {str(place / "model.hdsl")!r}, "goal"]) == 0
         heavy = {{"sklearn", "numba", "pandas", "rich"}} & set(sys.modules)
         assert not heavy, heavy
     """
@@ -100,7 +100,7 @@ def test_row_numbers_are_those_of_the_file(place, tmp_path):
     assert page["items"]["texts"] == [texts()[row][2] for row in rows]
     shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
     assert page["errors"]["before"] == shown["comparison"]["before"]
-    assert page["errors"]["classifier"] == shown["error"]["LinearSVC"]
+    assert page["errors"]["classifier"]["error"] == shown["error"]["LinearSVC"]
 
 
 def test_control_characters_are_not_printed(tmp_path):

@@ -4,34 +4,26 @@
 
 Names start with ``good`` where a file must be read and with ``bad`` where it must be refused. Files
 that fuzzing found have no recipe; they are named ``good-found-*`` or ``bad-found-*`` and stay. What
-has to be large to be hostile is made in tests/test_hostile_files.py.
+has to be large to be hostile is made in tests/readers/test_hostile_files.py, and model files in
+tests/fuzz.py.
 """
 
-import bz2
 import gzip
 import io
 import json
 import os
-import pickle
 import struct
 import sys
 import zipfile
 from pathlib import Path
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
-
-from hdsl import HDSL, LocalHDSL, SimilarityClassifier, text
-from hdsl.files import container
-from hdsl.files.tables import pack_strings
-from hdsl.saving import save
 
 HERE = Path(__file__).parent
 NONE = np.zeros(0, dtype=np.int32)
 X = np.array([[1.0, 0.0, 2.5], [0.0, -3.0, 0.0], [0.0, 0.0, 0.0], [4.0, 5.0, 0.0]])
 Y = np.array([1, -1, 1, 2])
-BANNER = b"%%MatrixMarket matrix coordinate real general\n"
 COLUMNS = ("anchor", "positive", "negative", "weight")
 JUDGED = [("0", "1", "2", "1"), ("1", "2", "3", "0.5"), ("3", "0", "1", "2")]
 
@@ -87,94 +79,6 @@ def csr(how=zipfile.ZIP_DEFLATED, **changes):
     return zipped(how, **{**members, **changes})
 
 
-def tensors(header=None, body=None, **changes):
-    """The good model with another header, or other entries of it."""
-    raw = (HERE / "model" / "good.hdsl").read_bytes()
-    length = int.from_bytes(raw[:8], "little")
-    if header is None:
-        layout = json.loads(raw[8 : 8 + length])
-        del layout["__metadata__"]["sha256"]  # what is below it shall be read
-        inner = json.loads(layout["__metadata__"]["header"])
-        layout["__metadata__"]["header"] = json.dumps({**inner, **changes})
-        header = json.dumps(layout).encode()
-    return (
-        len(header).to_bytes(8, "little") + header + (raw[8 + length :] if body is None else body)
-    )
-
-
-def models():
-    texts = ["a late goal", "the goal of a match", "profit fell", "the bank cut its profit"]
-    vectorizer = text.make_vectorizer(ngrams=2)
-    rows = sp.csr_array(vectorizer.fit_transform(texts))
-    labels = np.array(["sport", "sport", "money", "money"], dtype=object)
-    model = HDSL(scale=2.0, prior=0.5, n_targets=1, n_impostors=1, max_iter=4, random_state=0)
-    model.fit(rows, labels)
-    model.trace_["seconds"] = 0.0  # the same bytes each time
-    model.feature_names_in_ = vectorizer.get_feature_names_out()
-    for reader in ("model", "documents"):
-        (HERE / reader).mkdir(exist_ok=True)
-    kept = text.Collection(
-        X=rows, labels=labels, texts=np.array(texts, dtype=object), part=np.array([0, 0, 1, 2]),
-        vectorizer=vectorizer, columns={"text": "body", "label": "topic"},
-    )  # fmt: skip
-    model.save(HERE / "model" / "good.hdsl")
-    save(model, HERE / "documents" / "good.hdsl", kept.to_extra())
-    save(model, HERE / "documents" / "good-plain.hdsl", text.Collection().to_extra())
-    nested = "[" * 500 + "]" * 500
-    changed = bytearray((HERE / "model" / "good.hdsl").read_bytes())
-    changed[-9] ^= 1
-    huge = {"x": {"dtype": "F64", "shape": [2**50], "data_offsets": [0, 2**53]}}
-    mark = {"__metadata__": {"format": "hdsl", "format_version": "1", "header": "{}"}}
-    for name, content in {
-        "empty": b"",
-        "pickle": pickle.dumps(Trap()),
-        "nested-params": tensors(params={"scale": json.loads(nested)}),
-        "huge-array": tensors(json.dumps({**mark, **huge}).encode(), b""),
-        "huge-header": b"\xff\xff\xff\xff\xff\xff\xff\x7f{}",
-        "huge-count": tensors(n_iter=10**4000),
-        "infinite-scale": tensors(scale=1e999).replace(b"Infinity", b"1e999   "),
-        "twice": tensors(b'{"a": 1, "a": 2}'),
-        "changed": changed,
-    }.items():
-        put("model", f"bad-{name}.hdsl", content)
-
-
-def classifiers():
-    rng = np.random.default_rng(0)
-    rows, labels = sp.csr_array(rng.random((12, 4)).round(1)), np.repeat(["ham", "spam"], 6)
-    small = {"prior": 0.5, "n_targets": 1, "n_impostors": 1, "max_iter": 4, "random_state": 0}
-    model, local = HDSL(2.0, **small), LocalHDSL(2, scale=2.0, **small).fit(rows, labels)
-    local.save(HERE / "model" / "good-local.hdsl")
-    (HERE / "classifier").mkdir(exist_ok=True)
-    paths = {}
-    for name, similarity, X_, y in (
-        ("good", model, rows, labels),
-        ("good-local", local, rows, np.arange(12) % 3),
-        ("good-plain", None, rows.toarray(), labels),
-    ):
-        made = SimilarityClassifier(similarity, loss="log_loss", C=50.0, random_state=0).fit(X_, y)
-        paths[name] = HERE / "classifier" / f"{name}.hdsl"
-        made.save(paths[name])
-    arrays, header = container.read(paths["good"])
-    content = header["classifier"]
-    long = pack_strings([*map(str, range(100, 300)), "x" * 900])
-    several = {"classes.text": long["text"], "classes.offsets": long["offsets"]}
-    several |= {"coef": np.ones((201, 1)), "intercept": np.zeros(201)}
-    for name, other, changes in (
-        ("rows", {"rows_indices": arrays["rows_indices"] + 100}, {}),
-        ("pointers", {"rows_indptr": arrays["rows_indptr"] * 0 + 2**62}, {}),
-        ("landmarks", {"landmarks": arrays["landmarks"] * 0}, {}),
-        ("classes", {"classes.text": np.frombuffer(b"spamham", np.uint8)}, {}),
-        ("wide-classes", several, {"classes": "<U90000"}),
-        ("infinite", {"coef": arrays["coef"] * np.inf}, {}),
-        ("loss", {}, {"params": content["params"] | {"loss": "x" * 3000}}),
-        ("features", {}, {"n_features_in": 2**63}),
-    ):
-        path = HERE / "classifier" / f"bad-{name}.hdsl"
-        changed = {"classifier": content | changes, "versions": header["versions"]}
-        container.write(path, arrays | other, changed, version=3)
-
-
 def matrices():
     lines = b"1 1:1 3:2.5 # note\n-1 qid:3 2:-3\n1\n2 1:4 2:5\n"
     put("svmlight", "good.svm", lines)
@@ -182,6 +86,7 @@ def matrices():
     for name, content in {
         "index-int64": b"1 9223372036854775808:1\n",
         "index-digits": b"1 %s:1\n" % (b"9" * 5000),
+        "underscore": b"1 1:1\n1 1_0:1_0\n",
         "infinite": b"1 1:1e999\n",
         "long-line": b"1 1:1\n1 " + b"x" * 9000,
         "latin-1": b"1 1:1\n\xe9 1:1\n",
@@ -191,25 +96,6 @@ def matrices():
         put("svmlight", f"bad-{name}.svm", content)
     put("gzip", "good.svm.gz", gzip.compress(lines, mtime=0))
     put("gzip", "bad-cut.svm.gz", gzip.compress(lines * 9, mtime=0)[:-9])
-
-    entries = BANNER + b"% note\n4 3 5\n1 1 1\n1 3 2.5\n2 2 -3\n4 1 4\n4 2 5\n"
-    symmetric = BANNER.replace(b"general", b"symmetric") + b"3 3 2\n2 1 1\n3 3 2\n"
-    full = b"%%MatrixMarket matrix array real general\n2 2\n1\n2\n3\n4\n"
-    put("matrix_market", "good.mtx", entries)
-    put("matrix_market", "good-symmetric.mtx", symmetric)
-    put("matrix_market", "good-full.mtx", full)
-    for name, sizes in {
-        "rows": b"1000000000000000 3 1",
-        "columns": b"3 9223372036854775807 1",
-        "entries": b"3 3 1000000000000000",
-    }.items():
-        put("matrix_market", f"bad-{name}.mtx", BANNER + sizes + b"\n1 9007199254740993 1\n")
-    put("bzip2", "good.mtx.bz2", bz2.compress(entries))
-
-    put("nips2003", "good-sparse.data", b"1:1 3:2.5\n2:-3\n\n1:4 2:5\n")
-    put("nips2003", "good-ones.data", b"1 3\n\n2\n")
-    put("nips2003", "good-full.data", b"1 3.5\n2 -1\n")
-    put("nips2003", "bad-index.data", b"1 3\n99999999999\n")
 
     put("npz", "good.npz", csr())
     put("npz", "good-stored.npz", csr(zipfile.ZIP_STORED))
@@ -221,6 +107,8 @@ def matrices():
         "pickle": csr(data=npy(trap, allow_pickle=True)),
         "claim": csr(data=npy_claim((10**15,))),
         "negative": csr(data=npy_claim((-1, -1))),
+        "shape": csr(shape=npy([-4, 3])),
+        "members": csr(**{f"m{k}": npy([]) for k in range(99)}),
         "index": csr(indices=npy([0, 2, 1, 0, 3])),
         "rows": csr(format=npy(b"csc"), shape=npy([10**15, 4])),
         "lzma": csr(zipfile.ZIP_LZMA),
@@ -248,12 +136,6 @@ def matrices():
     put("labels", "good.labels", b"1\n-1\n1\n2\n")
     put("labels", "good-words.labels", "späm\nham\n".encode())
     put("labels", "bad-infinite.labels", b"1\n1e999\n")
-
-    variables = {"fea": sp.csc_array(X), "gnd": Y[:, None]}
-    for name, options in (("good", {}), ("good-packed", {"do_compression": True})):
-        for ending, rows in (("", sp.csc_array(X)), ("-full", X)):
-            content = saved(scipy.io.savemat, {**variables, "fea": rows}, **options)
-            put("mat", f"{name}{ending}.mat", b"MATLAB 5.0 MAT-file".ljust(116) + content[116:])
 
 
 def judgements():
@@ -303,8 +185,6 @@ def judgements():
 
 
 if __name__ == "__main__":
-    models()
-    classifiers()
     matrices()
     judgements()
     total = sum(path.stat().st_size for path in HERE.rglob("*.*"))

@@ -52,7 +52,14 @@ def data(n=60, d=30, T=400, seed=0):
 
 def settings_of(**params):
     """Return parameters of a short fit."""
-    return {"max_iter": 5, "prior": 2.0, "random_state": 0, "n_targets": 2, "n_impostors": 2, **params}
+    return {
+        "max_iter": 5,
+        "prior": 2.0,
+        "random_state": 0,
+        "n_targets": 2,
+        "n_impostors": 2,
+        **params,
+    }
 
 
 def bytes_of(model, folder):

@@ -4,17 +4,14 @@ tests/corpus has the files, tests/fuzz.py the readers, the damage and the long r
 """
 
 import ast
-import bz2
 import gzip
 import io
 import os
 import random
-import struct
 import subprocess
 import sys
 import tracemalloc
 import zipfile
-import zlib
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -33,8 +30,6 @@ def skip_without_library(name):
     """Skip if the library that a reader needs is not installed."""
     if name == "parquet":
         pytest.importorskip("pyarrow")
-    if name in ("triplets", "tsv"):
-        pytest.importorskip("typer")
 
 
 # --- the corpus, and damage to it ----------------------------------------------------------------
@@ -46,7 +41,7 @@ def test_good_files_of_the_corpus_are_read_and_bad_ones_refused(name):
     skip_without_library(name)
     for path in fuzz.corpus(name):
         refused = fuzz.attempt(name, path) is not None
-        assert refused == (path.name.startswith("bad") or name == "checkpoint"), path
+        assert refused == path.name.startswith("bad"), path
 
 
 def test_the_corpus_is_small():
@@ -77,19 +72,12 @@ def test_the_long_run_runs(tmp_path):
 
 EXPANDED = 70 * 2**20  # more than a small file may expand to
 JUDGED = b'{"anchor": 0, "positive": 1, "negative": 2, "weight": 1.0}\n'
-CLAIM = b"%%MatrixMarket matrix coordinate pattern symmetric\n"
 
 
 def npz_bomb():
     stream = io.BytesIO()
     np.savez_compressed(stream, data=np.zeros(EXPANDED // 8))
     return stream.getvalue()
-
-
-def mat_bomb():
-    packed = zlib.compress(bytes(EXPANDED))
-    start = b"MATLAB 5.0".ljust(124) + b"\0\1IM"
-    return start + struct.pack("<II", 15, len(packed)) + packed
 
 
 def zip_of_zips():
@@ -115,15 +103,23 @@ def long_parquet():
     return stream.getvalue()
 
 
+def wide_parquet():
+    """Return a few rows of long texts that are all the same, in few bytes."""
+    pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    column = pa.array(["x" * 10_000_000] * 40)
+    stream = io.BytesIO()
+    table = pa.table(dict.fromkeys(JUDGED.decode().split('"')[1::2], column))
+    pq.write_table(table, stream, compression="zstd", use_dictionary=False)
+    return stream.getvalue()
+
+
 LARGE = {
     "gzip": [lambda: gzip.compress(b"1 1:1\n" + b" " * EXPANDED, 1)],
-    "bzip2": [lambda: bz2.compress(CLAIM + b"3 3 1\n1 1\n" + b"\n" * EXPANDED)],
     "npz": [npz_bomb, zip_of_zips],
-    "mat": [mat_bomb],
-    "matrix_market": [lambda: CLAIM + b"8000000 8000000 1\n1 1\n"],
     "model": [
         lambda: (500_000).to_bytes(8, "little") + b'{"a":' * 100_000,
         lambda: (2**22).to_bytes(8, "little") + b"{" + b"[" * (2**22 - 1),
+        lambda: (2**40).to_bytes(8, "little") + b"{}",
     ],
     "jsonl": [
         lambda: b"[" * 100_000,
@@ -132,7 +128,7 @@ LARGE = {
         lambda: JUDGED.replace(b"0,", b'{"a": 1},', 1),
     ],
     "csv": [lambda: b"anchor,positive,negative,weight\n" + b"x" * 140_000 + b",1,2,3\n"],
-    "parquet": [long_parquet],
+    "parquet": [long_parquet, wide_parquet],
 }
 
 CHILD = """
@@ -143,10 +139,12 @@ sys.path.insert(0, {tests!r})
 import fuzz
 
 names = {names!r}
+hdsl_file = Path("good.hdsl")
+hdsl_file.write_bytes(fuzz.model_bytes()[0])
+fuzz.attempt("model", hdsl_file)
 for name in names:
     for path in fuzz.corpus(name, "good"):
-        if name != "checkpoint":
-            fuzz.attempt(name, path)  # import and start threads before memory is limited
+        fuzz.attempt(name, path)  # import and start threads before memory is limited
 
 
 def watch(event, args):
@@ -179,7 +177,7 @@ def test_hostile_files_take_little_memory_and_run_nothing(tmp_path):
         (tmp_path / name).mkdir()
         for k, make in enumerate(made):
             (tmp_path / name / f"large-{k}{fuzz.TARGETS[name].suffix}").write_bytes(make())
-    code = CHILD.format(tests=str(Path(__file__).parent), names=names, limit=250 * 2**20)
+    code = CHILD.format(tests=str(Path(__file__).parents[1]), names=names, limit=250 * 2**20)
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code],
         cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
@@ -191,8 +189,6 @@ def test_hostile_files_take_little_memory_and_run_nothing(tmp_path):
 N = 2**17
 HEAVY = {
     "svmlight": [b"1\n" * (N // 2), b"".join(b"%x \n" % k for k in range(N // 8))],
-    "nips2003": [b"1\n" + b"\n" * N, b"1:1\n" + b"\n" * N, b"1 " * (N // 2)],
-    "matrix_market": [CLAIM + b"%d %d %d\n" % (N, N, N // 4) + b"1 1\n" * (N // 4)],
     "labels": [b"1\n" * (N // 2), b"".join(b"%x\n" % k for k in range(N // 6))],
     "csv": [b"anchor,positive,negative,weight\n" + b"1,2,3,4\n" * (N // 8)],
     "jsonl": [JUDGED * (N // len(JUDGED)), b'{"anchor":[' + b"[]," * (N // 3) + b"[]]}\n"],
@@ -271,9 +267,9 @@ def test_parquet(tmp_path):
 
 
 def test_parquet_without_a_library(tmp_path, monkeypatch):
-    for library in ("pyarrow", "pyarrow.parquet", "pyarrow.compute"):
+    for library in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ImportError, match="needs pyarrow: install it, pass a DataFrame, or save"):
+    with pytest.raises(ImportError, match="needs pyarrow"):
         tables.read_table(tmp_path / "table.parquet", {"a": "id"})
 
 
@@ -286,7 +282,7 @@ def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
     table = pa.table({"word": bad})
     pytest.importorskip("pyarrow.parquet").write_table(table, path, use_dictionary=use_dictionary)
     for one, name in ((path, "table.parquet"), (table, "table")):
-        with pytest.raises(ValueError, match=f"^{name} is damaged, or has text that is not UTF-8"):
+        with pytest.raises(ValueError, match=f"^{name} .*UTF-?8"):
             tables.read_table(one, {"a": "word"})
 
 
@@ -294,7 +290,6 @@ def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
     path = tmp_path / "table.jsonl"
     path.write_text('{"text": "a b", "topic": 1}\n{"text": "c d", "topic": "sport"}\n')
     assert tables.read_table(path, {"a": "topic"}).columns["topic"].tolist() == [1, "sport"]
-    pytest.importorskip("typer")
     from hdsl.cli import inputs
 
     found = inputs.read_data(path, inputs.Source(text="text", label="topic"))

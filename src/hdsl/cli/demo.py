@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
+from argparse import Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from .fit import show_outcome
-from .options import Json, NoClassScores, command, option
+from .options import Section, add_command, add_json
 from .shell import INTERRUPTED, begin, say, show, show_json
 from .use import show_hits, write_report
 
@@ -24,16 +23,17 @@ QUERY = "parse the dom of a document"
 WORDS: dict[str, Any] = {"tokens": "identifiers", "stop_words": "none", "min_df": 2}
 
 
-@command()
-def demo(
-    output: Annotated[Path, option("HTML page to write.", "-o", "--output")] = Path(
-        "hdsl-demo.html"
-    ),
-    model: Annotated[Path | None, option("Model file for the other commands.")] = None,
-    seed: Annotated[int, option("Random seed of the split.")] = 0,
-    no_class_scores: NoClassScores = False,
-    as_json: Json = False,
-) -> None:
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    options = Section(add_command(commands, demo), "demo")
+    options.add("-o --output", "HTML page to write.", type=Path, default=Path("hdsl-demo.html"))
+    options.add("--model", "Model file for the other commands.", type=Path)
+    options.add("--seed", "Random seed of the split.", type=int, default=0)
+    options.flag("--no-class-scores", "Learn by the rows alone, without class scores.")
+    add_json(options)
+
+
+def demo(given: Namespace) -> int | None:
     """See it work on Python's own docstrings, in under a minute.
 
     Learns which summaries of the standard library belong to the same module. A fifth of them is
@@ -47,10 +47,11 @@ def demo(
     """
     from . import inputs
 
+    output, model, as_json = given.output, given.model, given.as_json
     inputs.check_output(output)
     if model is not None:
         inputs.check_model_output(model)
-    outcome, seconds = run(seed, quiet=as_json, class_scores=not no_class_scores)
+    outcome, seconds = run(given.seed, quiet=as_json, class_scores=not given.no_class_scores)
     found = outcome.collection
     begin("writing the page", quiet=as_json)
     write_report(found, output, "Docstrings of Python's standard library")
@@ -69,9 +70,10 @@ def demo(
         show("", f'Most similar to "{QUERY}", and why')
         show_hits(hits)
         show("", f"{output} shows all pairs and why documents match. {seconds:.0f} s in all.")
-    if outcome.model.status_ == "interrupted":
-        say("interrupted: the figures are those of the model so far.")
-        raise typer.Exit(INTERRUPTED)
+    if outcome.model.status_ != "interrupted":
+        return None
+    say("interrupted: the figures are those of the model so far.")
+    return INTERRUPTED
 
 
 def run(seed: int, *, quiet: bool, class_scores: bool = True) -> tuple[Outcome, float]:

@@ -4,33 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from enum import Enum
+from argparse import BooleanOptionalAction, Namespace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from .options import (
-    INPUT,
-    LEARNING,
-    Clicks,
-    Encoding,
-    Grades,
-    Id,
-    Json,
-    LabelColumn,
-    Labels,
-    Links,
-    NoClassScores,
-    Quadruplets,
-    Sep,
-    SkipMissing,
-    TextColumn,
-    Triplets,
-    ZeroBased,
-    command,
-    option,
-)
+from .options import JUDGEMENTS, Section, add_command, add_input, add_json
 from .shell import (
     INTERRUPTED,
     begin,
@@ -53,136 +31,80 @@ MORE_MEMORY = (
     "pass --memory-limit none to go on anyway",
 )
 
-WORDS, SPLIT = "Words", "Rows held out"
+#: Options that are parameters of HDSL under the same name.
+SAME = ("loss", "oracle", "step", "mining", "n_targets", "n_impostors", "tol", "batch_size",
+        "device")  # fmt: skip
 
 
-def _choice(name: str, *words: str) -> Any:
-    """Return a type whose values are words, so that a mistake is told before anything is loaded."""
-    return Enum(name, {word: word for word in words}, type=str)
+def add(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = add_command(commands, fit)
+    parser.add_argument(
+        "data", metavar="DATA", type=Path,
+        help="texts: .csv, .tsv, .jsonl or .parquet, with --text; rows: .npz, or svmlight under "
+        "any other name",
+    )  # fmt: skip
+    output = Section(parser, "output and machine")
+    output.add("-o --output", "Model file.", type=Path, default=Path("model.hdsl"))
+    output.flag("--no-documents", "Leave texts, labels and rows out of the model file.")
+    output.add(
+        "--checkpoint", "File to save the run to on the way: after a crash the same command goes "
+        "on from it. It is deleted when the model is written.", type=Path,
+    )  # fmt: skip
+    output.add("--seed", "Random seed.", type=int, default=0)
+    output.add("--device", "Where the solver runs: cpu, cuda or cuda:1.", default="cpu")
+    output.add("--jobs", "Threads; -1 is all cores.", type=int)
+    output.add("--memory-limit", "Most GiB for the fit, or auto, or none.", default="auto")
+    add_json(output)
+    given = add_input(parser)
+    given.add(
+        "--tfidf", "Weigh the counts of a matrix by TF-IDF. Default: if all values are whole "
+        "numbers, and not only 0 and 1. Texts always are.", action=BooleanOptionalAction,
+    )  # fmt: skip
+    given.add("--norm", "Compare rows at unit length?", choices=("l2", "none"), default="l2")
+    words = Section(parser, "words")
+    words.add(
+        "--tokens", "identifiers: camelCase and snake_case are two words each.",
+        choices=("words", "identifiers"), default="words",
+    )  # fmt: skip
+    words.add("--ngrams", "2 adds pairs of consecutive words.", type=int, default=1)
+    words.add("--min-df", "Fewest texts with a word; below 1, a share.", type=float, default=2)
+    words.add("--max-df", "Most texts with a word; up to 1, a share.", type=float, default=1.0)
+    words.add("--stop-words", "Words to leave out.", choices=("english", "none"), default="english")
+    how = Section(parser, "learning")
+    how.add("--scale", "Size of the learned part, or auto.", default="auto")
+    how.add(
+        "--prior", "Weight of the plain dot product; auto is chosen on held-out rows.",
+        default="auto",
+    )  # fmt: skip
+    how.flag("--no-class-scores", "Learn by the rows alone, without scores of a linear classifier.")
+    how.add(
+        "--max-iter", "Most iterations. A corrective step adds several pairs of features and sets "
+        "all weights anew; other steps add one.", type=int,
+    )  # fmt: skip
+    how.add("--n-targets", "Nearest rows of the same label, per row.", type=int, default=10)
+    how.add("--n-impostors", "Nearest rows of other labels, per row.", type=int, default=10)
+    how.add(
+        "--mining", "How these are found.", choices=("neighbors", "random"), default="neighbors"
+    )
+    how.add(
+        "--loss", "Loss of a comparison.", default="smoothed_hinge",
+        choices=("smoothed_hinge", "squared_hinge", "logistic", "exponential"),
+    )  # fmt: skip
+    how.add(
+        "--oracle", "How the next pair is found; heuristic is the paper's.", default="ascent",
+        choices=("ascent", "heuristic", "exact"),
+    )  # fmt: skip
+    how.add(
+        "--step", "How weights change; away is the paper's.", default="corrective",
+        choices=("corrective", "away", "forward", "pairwise", "blended"),
+    )  # fmt: skip
+    how.add("--tol", "Stop at this duality gap.", type=float, default=1e-3)
+    how.add("--batch-size", "Triplets per iteration; default: all.", type=int)
+    how.add("--test", "Share of the rows to measure the error on.", type=float, default=0.2)
 
 
-Norm = _choice("Norm", "l2", "none")
-Tokens = _choice("Tokens", "words", "identifiers")
-StopWords = _choice("StopWords", "english", "none")
-Mining = _choice("Mining", "neighbors", "random")
-Loss = _choice("Loss", "smoothed_hinge", "squared_hinge", "logistic", "exponential")
-Oracle = _choice("Oracle", "ascent", "heuristic", "exact")
-Step = _choice("Step", "corrective", "away", "forward", "pairwise", "blended")
-
-
-@command()
-def fit(
-    data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DATA",
-            help="Texts: .csv, .tsv, .jsonl or .parquet, with --text. Rows: .npz, or svmlight "
-            "under any other name.",
-        ),
-    ],
-    output: Annotated[Path, option("Model file.", "-o", "--output")] = Path("model.hdsl"),
-    no_documents: Annotated[
-        bool,
-        option(
-            "Leave texts, labels and rows out of the model file; it cannot be searched then.",
-            "--no-documents",
-        ),
-    ] = False,
-    checkpoint: Annotated[
-        Path | None,
-        option(
-            "File to save the run to on the way: after a crash the same command continues from it. "
-            "It is deleted when the model is written."
-        ),
-    ] = None,
-    seed: Annotated[int, option("Random seed.")] = 0,
-    device: Annotated[
-        str, option("Where the solver runs: cpu, cuda, or cuda:1 and so on for another GPU.")
-    ] = "cpu",
-    jobs: Annotated[int | None, option("Threads; -1 is all cores.")] = None,
-    memory_limit: Annotated[
-        str, option("Most GiB for the fit; auto is the free memory, none is no limit.")
-    ] = "auto",
-    as_json: Json = False,
-    text: TextColumn = None,
-    label: LabelColumn = None,
-    labels: Labels = None,
-    ids: Id = None,
-    sep: Sep = None,
-    encoding: Encoding = "utf-8",
-    skip_missing: SkipMissing = False,
-    zero_based: ZeroBased = False,
-    tfidf: Annotated[
-        bool | None,
-        typer.Option(
-            "--tfidf/--no-tfidf",
-            help="Weigh the counts of a matrix by TF-IDF. Default: if all values are whole "
-            "numbers, and not only 0 and 1. Texts always are.",
-            show_default=False,
-            rich_help_panel=INPUT,
-        ),
-    ] = None,
-    norm: Annotated[
-        Norm, option("l2: compare rows at unit length; none: as they are.", panel=INPUT)
-    ] = Norm.l2,
-    triplets: Triplets = None,
-    quadruplets: Quadruplets = None,
-    clicks: Clicks = None,
-    links: Links = None,
-    grades: Grades = None,
-    tokens: Annotated[
-        Tokens,
-        option("identifiers: camelCase and snake_case are two words each.", panel=WORDS),
-    ] = Tokens.words,
-    ngrams: Annotated[int, option("2 adds pairs of consecutive words.", panel=WORDS)] = 1,
-    min_df: Annotated[
-        float, option("Fewest documents with a word; below 1, a share of them.", panel=WORDS)
-    ] = 2,
-    max_df: Annotated[
-        float, option("Most documents with a word; up to 1, a share of them.", panel=WORDS)
-    ] = 1.0,
-    stop_words: Annotated[
-        StopWords, option("Words to leave out.", panel=WORDS)
-    ] = StopWords.english,
-    scale: Annotated[str, option("Size of the learned part, or auto.", panel=LEARNING)] = "auto",
-    prior: Annotated[
-        str,
-        option(
-            "Weight of the plain dot product; auto is chosen on held-out rows.", panel=LEARNING
-        ),
-    ] = "auto",
-    no_class_scores: NoClassScores = False,
-    max_iter: Annotated[
-        int | None,
-        option(
-            "Most iterations. A corrective step adds several pairs of features and sets all "
-            "weights anew; other steps add one.",
-            panel=LEARNING,
-        ),
-    ] = None,
-    n_targets: Annotated[
-        int, option("Nearest rows of the same label, per row.", panel=LEARNING)
-    ] = 10,
-    n_impostors: Annotated[
-        int, option("Nearest rows of other labels, per row.", panel=LEARNING)
-    ] = 10,
-    mining: Annotated[
-        Mining, option("How these rows are found.", panel=LEARNING)
-    ] = Mining.neighbors,
-    loss: Annotated[Loss, option("Loss of a comparison.", panel=LEARNING)] = Loss.smoothed_hinge,
-    oracle: Annotated[
-        Oracle,
-        option("How the next pair is found; heuristic is the paper's.", panel=LEARNING),
-    ] = Oracle.ascent,
-    step: Annotated[
-        Step, option("How weights change; away is the paper's.", panel=LEARNING)
-    ] = Step.corrective,
-    tol: Annotated[float, option("Stop at this duality gap.", panel=LEARNING)] = 1e-3,
-    batch_size: Annotated[
-        int | None, option("Triplets per iteration; default: all.", panel=LEARNING)
-    ] = None,
-    test: Annotated[float, option("Share of the rows to measure the error on.", panel=SPLIT)] = 0.2,
-) -> None:
+def fit(given: Namespace) -> int | None:
     """Learn a similarity, measure it on rows held out, save it.
 
     Ctrl-C ends the fit and saves the model so far.
@@ -201,35 +123,30 @@ def fit(
     """
     from . import inputs
 
+    output, checkpoint = given.output, given.checkpoint
     inputs.check_model_output(output)
-    judged = {"triplets": triplets, "quadruplets": quadruplets, "clicks": clicks, "links": links,
-              "grades": grades}  # fmt: skip
-    is_unscored = no_class_scores or any(judged.values())
-    _check_options(jobs, norm.value, tfidf, inputs.is_table(data), is_unscored)
+    is_unscored = given.no_class_scores or any(getattr(given, name) for name in JUDGEMENTS)
+    _check_options(given, inputs.is_table(given.data), is_unscored)
     _check_checkpoint(checkpoint, output)
-    params: dict[str, Any] = {
-        "scale": _number(scale, "--scale"), "prior": _number(prior, "--prior"),
-        "loss": loss.value, "oracle": oracle.value, "step": step.value, "mining": mining.value,
-        "n_targets": n_targets, "n_impostors": n_impostors, "tol": tol, "batch_size": batch_size,
-        "norm": None if norm.value == "none" else norm.value, "device": device, "n_jobs": jobs,
-        "random_state": seed,
-        "memory_limit": None if memory_limit == "none" else _number(memory_limit, "--memory-limit"),
+    limit = given.memory_limit
+    params: dict[str, Any] = {name: getattr(given, name) for name in SAME} | {
+        "scale": _number(given.scale, "--scale"), "prior": _number(given.prior, "--prior"),
+        "norm": None if given.norm == "none" else given.norm,
+        "n_jobs": given.jobs, "random_state": given.seed,
+        "memory_limit": None if limit == "none" else _number(limit, "--memory-limit"),
     }  # fmt: skip
-    params |= {} if max_iter is None else {"max_iter": max_iter}
-    begin(f"reading {data}", quiet=as_json)
-    given = inputs.read_data(
-        data,
-        inputs.Source(text, label, labels, judged, ids, sep, encoding, skip_missing, zero_based),
-    )
+    params |= {} if given.max_iter is None else {"max_iter": given.max_iter}
+    begin(f"reading {given.data}", quiet=given.as_json)
+    data = inputs.read_data(given.data, inputs.source_of(given))
     from ..text import Documents, Words
     from . import learn
 
-    learn.check_labels(given)
+    learn.check_labels(data)
     words = None
-    if given.texts is not None:
+    if data.texts is not None:
         words = Words(
-            tokens.value, ngrams=ngrams, stop_words=stop_words.value,
-            min_df=_count_or_share(min_df), max_df=_count_or_share(max_df, share=1.0),
+            given.tokens, ngrams=given.ngrams, stop_words=given.stop_words,
+            min_df=_count_or_share(given.min_df), max_df=_count_or_share(given.max_df, share=1.0),
         )  # fmt: skip
     from .. import memory
     from ..hdsl import HDSL
@@ -238,13 +155,13 @@ def fit(
     model = HDSL(**params)
     try:
         outcome = learn.learn(
-            given, model, words=words, tfidf=tfidf, class_scores=not no_class_scores, test=test,
-            seed=seed, quiet=as_json, checkpoint=checkpoint,
+            data, model, words=words, tfidf=given.tfidf, class_scores=not given.no_class_scores,
+            test=given.test, seed=given.seed, quiet=given.as_json, checkpoint=checkpoint,
         )  # fmt: skip
     except memory.NotEnoughMemory as error:
         raise MemoryError(error.message("--memory-limit", MORE_MEMORY)) from None
     collection = outcome.collection
-    if no_documents:
+    if given.no_documents:
         kept = collection.documents
         collection = type(collection)(
             collection.model, collection.words, Documents(idf=kept.idf, facts=kept.facts)
@@ -254,19 +171,20 @@ def fit(
     file = vars(model).pop("checkpoint_file_", None)
     if file is not None and not is_interrupted:
         file.remove()
-    if as_json:
+    if given.as_json:
         pairs = {"strongest pairs": outcome.strongest_pairs(), "model": str(output)}
         show_json(outcome.facts() | pairs)
     else:
         show_outcome(outcome)
-        _show_file(output, outcome, no_documents)
-    if is_interrupted:
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
-        if checkpoint is not None and checkpoint.exists():
-            say("the same command continues from the checkpoint.")
-        raise typer.Exit(INTERRUPTED)
+        _show_file(output, outcome, given.no_documents)
+    if not is_interrupted:
+        return None
+    if sys.stdout is not None:
+        sys.stdout.flush()
+    say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
+    if checkpoint is not None and checkpoint.exists():
+        say("the same command continues from the checkpoint.")
+    return INTERRUPTED
 
 
 def _check_checkpoint(checkpoint: Path | None, output: Path) -> None:
@@ -295,18 +213,16 @@ def _show_file(output: Path, outcome: Outcome, no_documents: bool) -> None:
         show("Search shows the rank by cosine beside each hit: compare the two.")
 
 
-def _check_options(
-    jobs: int | None, norm: str, tfidf: bool | None, is_table: bool, is_unscored: bool
-) -> None:
+def _check_options(given: Namespace, is_table: bool, is_unscored: bool) -> None:
     """Raise ValueError for options that no fit takes together."""
-    if jobs == 0:
+    if given.jobs == 0:
         raise ValueError("--jobs must be 1 or more, or -1 for all cores. Got 0.")
-    if norm == "none" and not is_unscored:
+    if given.norm == "none" and not is_unscored:
         raise ValueError(
             "--norm none leaves rows as they are, but class scores stand beside rows at unit "
             "length: add --no-class-scores."
         )
-    if tfidf is not None and is_table:
+    if given.tfidf is not None and is_table:
         raise ValueError(
             "--tfidf and --no-tfidf are for a matrix of counts: the texts of a table are always "
             "weighted. Leave it out."

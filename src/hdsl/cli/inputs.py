@@ -15,6 +15,7 @@ from .. import checks, memory, readers
 from ..files import container
 from ..files.atomic import check_can_write
 from ..readers import tables
+from .options import JUDGEMENTS
 from .shell import counted, one_line, say
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
@@ -71,11 +72,19 @@ class Data:
         return self.X.shape[0] if self.texts is None else len(self.texts)
 
 
+def source_of(given: Any) -> Source:
+    """Return what the options of a command say about its data file."""
+    named = {name: getattr(given, name) for name in vars(Source()) if name != "judgements"}
+    return Source(**named, judgements={kind: getattr(given, kind) for kind in JUDGEMENTS})
+
+
 def read_data(path: Path, source: Source) -> Data:
     """Return the rows or texts in a file, with the labels or judgements that `source` names."""
     given = {kind: file for kind, file in source.judgements.items() if file is not None}
     if len(given) > 1:
-        raise ValueError(f"Give one file of judgements, not {' and '.join(f'--{k}' for k in given)}.")
+        raise ValueError(
+            f"Give one file of judgements, not {' and '.join(f'--{k}' for k in given)}."
+        )
     check_input(path, source.encoding)
     for file in (source.labels, *given.values()):
         if file is not None:

@@ -90,10 +90,17 @@ class Outcome:
 
 
 def choice_of(model: Any) -> str | None:
-    """Return why the model has its prior and its length, in one sentence."""
-    choice = getattr(model, "choice_", None)
-    found = choice.get("reason") if isinstance(choice, dict) else getattr(choice, "reason", None)
-    return None if found is None else str(found)
+    """Return in one sentence how the prior was chosen; None where it was given."""
+    table = getattr(model, "choice_", None)
+    if not table or not np.any(table.get("chosen", False)):
+        return None
+    learned = np.isfinite(table["prior"])
+    taken, best = int(np.flatnonzero(table["chosen"])[-1]), float(table["score"][learned].max())
+    return (
+        f"Prior {table['prior'][taken]:.4g} is the largest, so the simplest, of "
+        f"{len(np.unique(table['prior'][learned]))} whose score on held-out rows is within one "
+        f"standard error of the best: {table['score'][taken]:.3f}, best {best:.3f}."
+    )
 
 
 @dataclass(frozen=True)

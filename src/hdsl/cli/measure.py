@@ -102,9 +102,7 @@ def measure_labels(
     themselves and the rows of X.
     """
     k = min(n_neighbors, X.shape[0] - (X_test is None))
-    errors = compare_errors(
-        scored, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
-    )
+    errors = compare_errors(scored, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs)
     rows = np.arange(errors.before.n)
     ranked = X if X_test is None else sp.csr_array(sp.vstack([X_test, X]))
     linear = None if X_test is None else classifier_error(X, y, X_test, y_test)
@@ -240,7 +238,7 @@ def _rows(data: Data, found: Collection) -> sp.csr_array:
     if found.words is not None or X.shape[1] > d:
         learned = "texts: give a table of texts" if found.words is not None else f"{d} features"
         raise ValueError(
-            f"{data.path} has rows of {X.shape[1]} features, but the model was learned on {learned}."
+            f"{data.path} has rows of {X.shape[1]} features, the model was learned on {learned}."
         )
     X.resize(X.shape[0], d)  # the last features may not occur in an svmlight file
     return X if found.documents.idf is None else weigh_counts(X, found.documents.idf)

@@ -1,120 +1,102 @@
-"""The app, and the options that several commands share."""
+"""The parser, and the options that several commands share."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
-
-from .shell import Command, Commands
-
-app = typer.Typer(
-    cls=Commands,
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: Rich takes longer to load than all the rest
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-
-
-def command(**settings: Any) -> Any:
-    """Return the decorator of a function that is a command."""
-    return app.command(cls=Command, **settings)
-
-
-def _show_version(is_wanted: bool) -> None:
-    if is_wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"hdsl {version('hdsl')}")
-        raise typer.Exit
-
-
-@app.callback()
-def main(
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", help="Show the version and exit.", callback=_show_version, is_eager=True
-        ),
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show the whole traceback of an error.")
-    ] = False,
-) -> None:
-    """Learn a similarity for sparse, very high-dimensional data, and see what it is made of.
-
-    Exit codes: 0 success, 1 a bug in hdsl, 2 a problem with the input, 130 interrupted.
-    """
-
-
-def option(help: str, *names: str, panel: str | None = None) -> Any:
-    """Return an option with its help, in a panel of that name."""
-    return typer.Option(*names, help=help, rich_help_panel=panel)
-
+from typing import Any, NoReturn
 
 #: Neighbours that vote where an error is measured.
 N_NEIGHBORS = 3
 
-INPUT, JUDGED, LEARNING = "Input", "Judgements instead of labels", "Learning"
-
 #: Files of judgements: the option, and what its table says of rows, by number from 0 or by --id.
 JUDGEMENTS = {
-    "triplets": "anchor, positive, negative: the anchor is more like the positive",
-    "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike",
+    "triplets": "anchor, positive, negative: the anchor is more like the positive; or .npy (n, 3)",
+    "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike; "
+    "or .npy (n, 4)",
     "clicks": "anchor, item, clicked, and event where an anchor was shown several times",
     "links": "left, right, same: 1 or 0, whether two rows belong together",
     "grades": "anchor, item, grade: larger is more relevant",
 }
 
 
-def _judgements(name: str) -> Any:
-    array = {"triplets": ", or .npy (n, 3)", "quadruplets": ", or .npy (n, 4)"}.get(name, "")
-    return option(f"Table with columns {JUDGEMENTS[name]}{array}.", f"--{name}", panel=JUDGED)
+class UsageError(ValueError):
+    """Options or arguments that the command does not take."""
 
 
-Json = Annotated[bool, option("Print JSON on stdout instead of text.", "--json")]
-Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file from `hdsl fit`.")]
-TextColumn = Annotated[str | None, option("Column of texts in a table.", "--text", panel=INPUT)]
-LabelColumn = Annotated[str | None, option("Column of labels in a table.", "--label", panel=INPUT)]
-Labels = Annotated[
-    Path | None,
-    option("File of labels: .npy, or text with one label per line.", "--labels", panel=INPUT),
-]
-Triplets = Annotated[Path | None, _judgements("triplets")]
-Quadruplets = Annotated[Path | None, _judgements("quadruplets")]
-Clicks = Annotated[Path | None, _judgements("clicks")]
-Links = Annotated[Path | None, _judgements("links")]
-Grades = Annotated[Path | None, _judgements("grades")]
-Id = Annotated[
-    str | None,
-    option(
-        "Column of ids in a table: judgements and searches name rows by id.", "--id", panel=INPUT
-    ),
-]
-Sep = Annotated[
-    str | None,
-    option("Separator of fields. Default: , in .csv and a tab in .tsv.", "--sep", panel=INPUT),
-]
-Encoding = Annotated[
-    str,
-    option("Encoding of a table: utf-8, latin-1, cp1252, utf-16, ...", "--encoding", panel=INPUT),
-]
-SkipMissing = Annotated[
-    bool,
-    option("Leave out rows of a table without a text, label or id.", "--skip-missing", panel=INPUT),
-]
-ZeroBased = Annotated[
-    bool, option("Indices of an svmlight file start at 0.", "--zero-based", panel=INPUT)
-]
-NoClassScores = Annotated[
-    bool,
-    option(
-        "Learn from labels by the rows alone, without the scores that a linear classifier gives "
-        "each label.",
-        "--no-class-scores",
-        panel=LEARNING,
-    ),
-]
+class Parser(argparse.ArgumentParser):
+    """A parser that raises, so that a mistake is told as any other."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"{message}. See {self.prog} --help.")
+
+
+class Section:
+    """A group of options of a command, each in a line."""
+
+    def __init__(self, parser: Parser, title: str) -> None:
+        self._group = parser.add_argument_group(title)
+
+    def add(self, name: str, help: str, **settings: Any) -> None:
+        """Add an option such as ``--max-iter``, or with a short form, ``-o --output``."""
+        kind = settings.get("type", str)
+        default = settings.get("default")
+        if "action" not in settings:
+            choices = settings.get("choices")
+            settings.setdefault(
+                "metavar", "{" + ",".join(choices) + "}" if choices else kind.__name__.upper()
+            )
+        if default is not None and "action" not in settings:
+            help = f"{help} [default: {default}]"
+        self._group.add_argument(*name.split(), help=help.replace("%", "%%"), **settings)
+
+    def flag(self, name: str, help: str, **settings: Any) -> None:
+        """Add an option without a value."""
+        self.add(name, help, action="store_true", **settings)
+
+
+def add_command(commands: Any, run: Callable[..., Any]) -> Parser:
+    """Add the command of a function, whose docstring is its help."""
+    text = str(run.__doc__).replace("\n    ", "\n").rstrip()
+    parser: Parser = commands.add_parser(
+        run.__name__,
+        usage=f"hdsl {run.__name__} [options] ...",
+        help=text.partition("\n")[0],
+        description=text.replace("%", "%%"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run, parser=parser)
+    return parser
+
+
+def add_model(parser: Parser) -> None:
+    """Add the argument of a model file."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model file of `hdsl fit`")
+
+
+def add_json(section: Section) -> None:
+    """Add the option of JSON instead of text."""
+    section.flag("--json", "Print JSON on stdout instead of text.", dest="as_json")
+
+
+def add_input(parser: Parser) -> Section:
+    """Add the options of a data file with labels or judgements; return those of the input."""
+    section = Section(parser, "input")
+    section.add("--text", "Column of texts in a table.", metavar="COLUMN")
+    section.add("--label", "Column of labels in a table.", metavar="COLUMN")
+    section.add("--labels", "Labels: .npy, or text with one per line.", type=Path, metavar="FILE")
+    section.add(
+        "--id", "Column of ids: judgements and searches name rows by id.", dest="ids",
+        metavar="COLUMN",
+    )  # fmt: skip
+    section.add("--sep", "Separator of fields. Default: , in .csv and a tab in .tsv.")
+    section.add("--encoding", "Encoding of a table: latin-1, utf-16, ...", default="utf-8")
+    section.flag("--skip-missing", "Leave out rows of a table without a text, label or id.")
+    section.flag("--zero-based", "Indices of an svmlight file start at 0.")
+    judged = Section(parser, "judgements instead of labels, as tables")
+    for name, columns in JUDGEMENTS.items():
+        judged.add(f"--{name}", f"Columns {columns}.", type=Path, metavar="FILE")
+    return section

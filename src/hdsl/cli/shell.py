@@ -13,9 +13,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-
 if TYPE_CHECKING:
     from .measure import Measured
 
@@ -32,7 +29,6 @@ WIDTH = 120
 #: Options whose parameter in Python has another name.
 OPTION_OF = {
     "n_jobs": "jobs",
-    "n_regions": "regions",
     "random_state": "seed",
 }
 
@@ -46,82 +42,43 @@ WAYS_OUT = {
 }
 
 
-class Command(TyperCommand):
-    """A command whose help shows the options in sections."""
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments and options, section by section."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for param in self.get_params(ctx):
-            record = param.get_help_record(ctx)
-            if record is not None:
-                kind = "Arguments" if param.param_type_name == "argument" else "Options"
-                title = getattr(param, "rich_help_panel", None) or kind
-                sections.setdefault(title, []).append(record)
-        for title, records in sections.items():
-            with formatter.section(title):
-                formatter.write_dl(records)
-
-
-class Commands(TyperGroup):
-    """Commands that end with one readable line where something is wrong."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the options before the command; say in one line what is wrong."""
-        given = list(args)
-        command = self.commands.get(given[0]) if given else None
-        asked = given[: given.index("--")] if "--" in given else given
-        if command is not None and {"-h", "--help"} & set(asked):  # parsing values takes longer
-            typer.echo(command.get_help(ctx.__class__(command, parent=ctx, info_name=given[0])))
-            raise typer.Exit
+def run(parser: Any, arguments: Sequence[str]) -> int:
+    """Run a command; turn what it raises into a line on stderr, and return the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # an ASCII terminal shows "?" for "é"
+    given = None
+    with _warnings_in_a_line():
         try:
-            return super().parse_args(ctx, args)
-        except (typer.Exit, typer.Abort):
-            raise
+            given, unknown = parser.parse_known_args(arguments)
+            if unknown:
+                given.parser.error(f"no such option or argument: {' '.join(unknown)}")
+            code = given.run(given)
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where a closed pipe is still expected
+            return int(code or 0)
+        except SystemExit as ended:  # of --help and --version
+            return int(ended.code or 0)
+        except BrokenPipeError:
+            _discard_stdout()
+            return BROKEN_PIPE
+        except KeyboardInterrupt:
+            say("interrupted.")
+            return INTERRUPTED
         except Exception as error:
-            if not given or not hasattr(error, "format_message"):
+            if "--debug" in arguments[:1]:
                 raise
-            raise typer.Exit(_explain(error)) from None
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run a command; turn what it raises into a line on stderr and an exit code."""
-        for stream in (sys.stdout, sys.stderr):
-            if hasattr(stream, "reconfigure"):
-                stream.reconfigure(errors="replace")  # an ASCII terminal shows "?" for "é"
-        with _warnings_in_a_line():
-            try:
-                result = super().invoke(ctx)
-                if sys.stdout is not None:
-                    sys.stdout.flush()  # here, where a closed pipe is still expected
-                return result
-            except (typer.Exit, typer.Abort):
-                raise
-            except BrokenPipeError:
-                _discard_stdout()
-                raise typer.Exit(BROKEN_PIPE) from None
-            except KeyboardInterrupt:
-                say("interrupted.")
-                raise typer.Exit(INTERRUPTED) from None
-            except Exception as error:
-                if ctx.params.get("debug"):
-                    raise
-                command = self.commands.get(ctx.invoked_subcommand or "")
-                raise typer.Exit(_explain(error, command)) from None
+            return _explain(error, given)
 
 
-def _explain(error: Exception, command: Any = None) -> int:
+def _explain(error: Exception, given: Any) -> int:
     """Say in one line what is wrong; return the exit code."""
-    if hasattr(error, "format_message"):  # a wrong option or argument
-        command = getattr(getattr(error, "ctx", None), "command_path", "hdsl")
-        said = error.format_message().rstrip(".")
-        say(f"{said}{'' if said.endswith('?') else '.'} See {command} --help.")
-        return BAD_INPUT
     if isinstance(error, OSError) and error.strerror:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
         say(f"{where}{error.strerror}.")
         return BAD_INPUT
     if isinstance(error, BAD_INPUT_ERRORS):
-        say(_in_our_words(error, command) or type(error).__name__)
+        say(_in_our_words(error, given) or type(error).__name__)
         return BAD_INPUT
     if type(error).__name__ == "BrokenDeviceError":
         say(str(error))
@@ -133,24 +90,21 @@ def _explain(error: Exception, command: Any = None) -> int:
     return 1
 
 
-def _in_our_words(error: Exception, command: Any) -> str:
+def _in_our_words(error: Exception, given: Any) -> str:
     """Return a message with the options of a command where the library names its parameters."""
-    from ..checks import ParameterError, WayOutError
-
-    if isinstance(error, WayOutError):
-        return error.message(WAYS_OUT.get(error.remedy, error.way_out))
-    if isinstance(error, ParameterError):
-        wanted = OPTION_OF.get(error.name, error.name)
-        for param in getattr(command, "params", ()):
-            if param.name == wanted and param.opts[-1].startswith("-"):
-                return error.message(param.opts[-1])
+    if hasattr(error, "remedy"):  # a WayOutError
+        return str(error.message(WAYS_OUT.get(error.remedy, error.way_out)))
+    if hasattr(error, "wanted"):  # a ParameterError
+        name = OPTION_OF.get(error.name, error.name)
+        if hasattr(given, name):
+            return str(error.message("--" + name.replace("_", "-")))
     return str(error)
 
 
 def say(message: str) -> None:
     """Write one line to stderr."""
     with suppress(BrokenPipeError):
-        typer.echo(f"hdsl: {' '.join(message.split())}", err=True)
+        print(f"hdsl: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextmanager
@@ -181,7 +135,7 @@ def _discard_stdout() -> None:
 
 def show_json(facts: Any) -> None:
     """Print facts as JSON; NumPy values become plain ones, and NaN becomes null."""
-    typer.echo(json.dumps(_plain(facts), indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(_plain(facts), indent=2, ensure_ascii=False, allow_nan=False))  # noqa: T201
 
 
 def _plain(value: Any) -> Any:
@@ -199,7 +153,7 @@ def _plain(value: Any) -> Any:
 def show(*lines: str) -> None:
     """Print lines as they are."""
     for line in lines:
-        typer.echo(line)
+        print(line)  # noqa: T201
 
 
 def show_table(rows: Sequence[Sequence[str]], *, right: Sequence[int] = ()) -> None:
@@ -311,4 +265,4 @@ def _is_terminal(stream: Any) -> bool:
 def begin(what: str, *, quiet: bool = False) -> None:
     """Say on stderr what is being done from now on, where stderr is a terminal."""
     if is_watched(quiet):
-        typer.echo(f"{what} …", err=True)
+        print(f"{what} …", file=sys.stderr, flush=True)  # noqa: T201

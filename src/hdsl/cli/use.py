@@ -2,33 +2,12 @@
 
 from __future__ import annotations
 
+from argparse import BooleanOptionalAction, Namespace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from .options import (
-    N_NEIGHBORS,
-    Clicks,
-    Encoding,
-    Grades,
-    Id,
-    Json,
-    LabelColumn,
-    Labels,
-    Links,
-    Model,
-    Quadruplets,
-    Sep,
-    SkipMissing,
-    TextColumn,
-    Triplets,
-    ZeroBased,
-    command,
-    option,
-)
+from .options import JUDGEMENTS, N_NEIGHBORS, Section, add_command, add_input, add_json, add_model
 from .shell import (
-    counted,
     one_line,
     say,
     show,
@@ -46,29 +25,69 @@ SUFFIXES = {"pgvector": ".sql", "qdrant": ".jsonl", "jsonl": ".jsonl"}
 PER_ROW = 100
 
 
-@command()
-def evaluate(
-    model: Model,
-    data: Annotated[
-        Path | None,
-        typer.Argument(help="New data. Default: the rows that `fit` held out, from the model."),
-    ] = None,
-    text: TextColumn = None,
-    label: LabelColumn = None,
-    labels: Labels = None,
-    ids: Id = None,
-    sep: Sep = None,
-    encoding: Encoding = "utf-8",
-    skip_missing: SkipMissing = False,
-    zero_based: ZeroBased = False,
-    triplets: Triplets = None,
-    quadruplets: Quadruplets = None,
-    clicks: Clicks = None,
-    links: Links = None,
-    grades: Grades = None,
-    n_neighbors: Annotated[int, option("Neighbours that vote.", "-k")] = N_NEIGHBORS,
-    as_json: Json = False,
-) -> None:
+def add(commands: Any) -> None:
+    """Add the commands to the parser."""
+    parser = add_command(commands, evaluate)
+    add_model(parser)
+    parser.add_argument(
+        "data", metavar="DATA", type=Path, nargs="?",
+        help="new data; default: the rows that `fit` held out, from the model",
+    )  # fmt: skip
+    add_input(parser)
+    more = Section(parser, "output")
+    more.add("-k", "Neighbours that vote.", type=int, default=N_NEIGHBORS, dest="n_neighbors")
+    add_json(more)
+
+    parser = add_command(commands, search)
+    add_model(parser)
+    parser.add_argument("query", metavar="WORDS", nargs="*", help="words to search for")
+    more = Section(parser, "search")
+    more.add("--row", "A document in the model, by its id, or its number from 0.", metavar="ROW")
+    more.add("--queries", "File of queries, one text per line.", type=Path, metavar="FILE")
+    more.add("-k", "Neighbours to show.", type=int, default=5, dest="n_neighbors")
+    more.add("--why", "Reasons to show per neighbour.", type=int, default=4)
+    add_json(more)
+
+    parser = add_command(commands, explain)
+    add_model(parser)
+    more = Section(parser, "explanation")
+    for name in ("--x", "--y"):
+        more.add(name, "A document in the model, by id or number, or a text.", required=True)
+    more.add("--rather-than", "A third: explain why x is more like y than like this.")
+    more.add("--by", "Parts per feature pair, or per learned pair.", choices=("pair", "atom"),
+             default="pair")  # fmt: skip
+    more.add("--top", "Parts to show.", type=int, default=10)
+    add_json(more)
+
+    parser = add_command(commands, report)
+    add_model(parser)
+    more = Section(parser, "page")
+    more.add("-o --output", "HTML file.", type=Path, default=Path("report.html"))
+    more.add("--title", "Title of the page. Default: the name of the model.")
+
+    parser = add_command(commands, export)
+    add_model(parser)
+    more = Section(parser, "export")
+    more.add("--to", "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights.",
+             choices=tuple(SUFFIXES), required=True)  # fmt: skip
+    more.add("-o --output", "File. Default: the model's name with another ending.", type=Path)
+    more.add("--query", "Print this text as a query for the engine instead.", metavar="TEXT")
+    more.add(
+        "--cosine", "Divide each document by its learned length, so that dot products are the "
+        "learned cosine. Otherwise they are the similarity, and a new model needs no new index.",
+        action=BooleanOptionalAction, default=True,
+    )  # fmt: skip
+
+    parser = add_command(commands, info)
+    parser.add_argument("data", metavar="FILE", type=Path, nargs="?",
+                        help="a model file, or a matrix of rows: .npz or svmlight")  # fmt: skip
+    more = Section(parser, "facts")
+    more.add("--per-row", "Triplets per row that a fit makes.", type=int, default=PER_ROW)
+    more.flag("--zero-based", "Indices of an svmlight file start at 0.")
+    add_json(more)
+
+
+def evaluate(given: Namespace) -> None:
     """Measure a model against the cosine, with intervals.
 
     The neighbours of new rows are the documents in the model, or the other new rows where it has
@@ -83,48 +102,31 @@ def evaluate(
     """
     from . import inputs
 
-    found = inputs.load_collection(model)
-    judged = {"triplets": triplets, "quadruplets": quadruplets, "clicks": clicks, "links": links,
-              "grades": grades}  # fmt: skip
-    if data is not None:
-        if inputs.is_table(data):
+    found = inputs.load_collection(given.model)
+    data = None
+    if given.data is not None:
+        if inputs.is_table(given.data):
             columns = found.documents.facts.get("columns") or {}
-            text = text or columns.get("text")
-            if not (labels or any(judged.values())):
-                label = label or columns.get("label")
-        source = inputs.Source(
-            text, label, labels, judged, ids, sep, encoding, skip_missing, zero_based
-        )
-        given = inputs.read_data(data, source)
+            given.text = given.text or columns.get("text")
+            if not (given.labels or any(getattr(given, name) for name in JUDGEMENTS)):
+                given.label = given.label or columns.get("label")
+        data = inputs.read_data(given.data, inputs.source_of(given))
     from . import measure
 
     if data is None:
-        result = measure.measure_held_out(found, n_neighbors)
+        result = measure.measure_held_out(found, given.n_neighbors)
     else:
-        result = measure.measure_new(given, found, n_neighbors)
+        result = measure.measure_new(data, found, given.n_neighbors)
     measured = result.measured
-    if as_json:
+    if given.as_json:
         facts = {"measure": measured.errors.supervision, "n": measured.n}
-        facts |= {"neighbours": n_neighbors, "held out": result.held_out}
+        facts |= {"neighbours": given.n_neighbors, "held out": result.held_out}
         show_json(facts | measured.facts())
     else:
         show_measured(f"{measured.measure}{result.rows}", measured)
 
 
-@command()
-def search(
-    model: Model,
-    query: Annotated[list[str] | None, typer.Argument(help="Words.", show_default=False)] = None,
-    row: Annotated[
-        str | None, option("A document in the model, by its id, or its number from 0.")
-    ] = None,
-    queries: Annotated[
-        Path | None, option("File of queries, one text per line; searches for all of them.")
-    ] = None,
-    n_neighbors: Annotated[int, option("Neighbours to show.", "-k")] = 5,
-    why: Annotated[int, option("Reasons to show per neighbour.")] = 4,
-    as_json: Json = False,
-) -> None:
+def search(given: Namespace) -> None:
     """Find the documents most similar to a query, and why.
 
     Each has its learned cosine, its rank by plain cosine, and the parts that the learned cosine
@@ -139,32 +141,33 @@ def search(
 
       hdsl search model.hdsl --queries queries.txt --json
     """
-    if (row is not None) + bool(query) + (queries is not None) != 1:
+    row, queries, n, why = given.row, given.queries, given.n_neighbors, given.why
+    if (row is not None) + bool(given.query) + (queries is not None) != 1:
         raise ValueError(
             "Give words to search for, a document with --row, or a file with --queries, and one of "
             "them only."
         )
-    if n_neighbors < 1 or why < 0:
-        raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n_neighbors} and {why}.")
+    if n < 1 or why < 0:
+        raise ValueError(f"-k must be 1 or more and --why 0 or more. Got {n} and {why}.")
     from . import inputs
 
-    texts = [" ".join(query or [])] if queries is None else inputs.read_lines(queries)
-    found = inputs.load_collection(model)
+    texts = [" ".join(given.query)] if queries is None else inputs.read_lines(queries)
+    found = inputs.load_collection(given.model)
     if found.documents.facts.get("verdict") == "worse":
         say("warning: on rows held out, this model makes more errors than the cosine.")
     if row is not None:
-        hits = found.search(None, n_neighbors, why=why, row=row)
-        show_json({"query": row, "neighbours": hits}) if as_json else show_hits(hits)
+        hits = found.search(None, n, why=why, row=row)
+        show_json({"query": row, "neighbours": hits}) if given.as_json else show_hits(hits)
         return
     if queries is None:
         found.row_of_text(texts[0])  # an error where no word is known
-    answers = found.search_rows(found.rows_of(texts), n_neighbors, why=why)
+    answers = found.search_rows(found.rows_of(texts), n, why=why)
     results: list[dict[str, Any]] = [
         {"query": text, "unknown words": found.unknown_words(text),
          "known share": found.known_share(text), "neighbours": hits}
         for text, hits in zip(texts, answers, strict=True)
     ]  # fmt: skip
-    if as_json:
+    if given.as_json:
         show_json(results if queries is not None else results[0])
         return
     for result in results:
@@ -202,12 +205,6 @@ def show_hits(hits: list[dict[str, Any]]) -> None:
         show(line, *_reasons(hit))
 
 
-def _reason(why: dict[str, Any]) -> str:
-    """Return the name of a reason; the score of a class has its words."""
-    words = ", ".join(one_line(word, 20) for word in why.get("words", [])[:3])
-    return one_line(why["name"], 40) + (f" ({words})" if words else "")
-
-
 def _reasons(hit: dict[str, Any]) -> list[str]:
     """Return the reasons of a neighbour as a line: those too small or too many as one sum."""
     named = [w for w in hit["why"] if abs(w["value"]) >= 0.01 * abs(hit["similarity"])]
@@ -225,6 +222,12 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
     return []
 
 
+def _reason(part: dict[str, Any]) -> str:
+    """Return the name of a reason, of a class with the words that speak for it."""
+    words = ", ".join(one_line(word, 20) for word in part.get("words", [])[:2])
+    return one_line(part["name"], 40) + (f" ({words})" if words else "")
+
+
 def _ordinal(n: int) -> str:
     """Return a rank.
 
@@ -237,18 +240,7 @@ def _ordinal(n: int) -> str:
     return f"{n:,}{end}"
 
 
-@command()
-def explain(
-    model: Model,
-    x: Annotated[str, option("A document in the model, by id or number, or a text.", "--x")],
-    y: Annotated[str, option("A document in the model, by id or number, or a text.", "--y")],
-    rather_than: Annotated[
-        str | None, option("A third, likewise: explain why x is more like y than like this.")
-    ] = None,
-    by: Annotated[str, option("pair: parts per feature pair; atom: per learned pair.")] = "pair",
-    top: Annotated[int, option("Parts to show.")] = 10,
-    as_json: Json = False,
-) -> None:
+def explain(given: Namespace) -> None:
     """Show what the similarity of two texts or documents is made of.
 
     For example:
@@ -259,13 +251,15 @@ def explain(
     """
     from . import inputs
 
-    found = inputs.load_collection(model)
-    for given in (x, y, rather_than):
-        unknown = [] if given is None or _is_row(found, given) else found.unknown_words(given)
+    found = inputs.load_collection(given.model)
+    for text in (given.x, given.y, given.rather_than):
+        unknown = [] if text is None or _is_row(found, text) else found.unknown_words(text)
         if unknown:
-            say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {given[:60]!r}.")
-    parts = found.explain(x, y, rather_than=rather_than, by=by, top=top)
-    show_json(parts.to_dict()) if as_json else show(repr(parts))
+            say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {text[:60]!r}.")
+    parts = found.explain(
+        given.x, given.y, rather_than=given.rather_than, by=given.by, top=given.top
+    )
+    show_json(parts.to_dict()) if given.as_json else show(repr(parts))
 
 
 def _is_row(found: Any, given: str) -> bool:
@@ -276,12 +270,7 @@ def _is_row(found: Any, given: str) -> bool:
     return True
 
 
-@command()
-def report(
-    model: Model,
-    output: Annotated[Path, option("HTML file.", "-o", "--output")] = Path("report.html"),
-    title: Annotated[str | None, option("Title of the page. Default: the model's name.")] = None,
-) -> None:
+def report(given: Namespace) -> None:
     """Write what was learned as one self-contained HTML page.
 
     For example:
@@ -291,9 +280,10 @@ def report(
     from ..memory import format_bytes
     from . import inputs
 
-    inputs.check_output(output)
-    write_report(inputs.load_collection(model), output, title or model.stem)
-    show(f"{output}: {format_bytes(output.stat().st_size)}.")
+    inputs.check_output(given.output)
+    found = inputs.load_collection(given.model)
+    write_report(found, given.output, given.title or given.model.stem)
+    show(f"{given.output}: {format_bytes(given.output.stat().st_size)}.")
 
 
 def write_report(found: Any, path: Path, title: str) -> None:
@@ -320,32 +310,12 @@ def write_report(found: Any, path: Path, title: str) -> None:
         learned, scored.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
         feature_names=names, title=title, errors=errors,
-        more=report.More((~new).nonzero()[0], scored.scores, idf),
+        more=report.More((~new).nonzero()[0], found.scores, idf),
     )  # fmt: skip
     report.write(path, page)
 
 
-@command()
-def export(
-    model: Model,
-    to: Annotated[
-        str, option("pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights.")
-    ],
-    output: Annotated[
-        Path | None,
-        option("File to write. Default: the model's name with another ending.", "-o", "--output"),
-    ] = None,
-    query: Annotated[
-        str | None, option("Print this text as a query for the engine instead.", "--query")
-    ] = None,
-    cosine: Annotated[
-        bool,
-        typer.Option(
-            help="Divide each document by its learned length, so that dot products are the learned "
-            "cosine. Otherwise they are the similarity, and a new model needs no new index."
-        ),
-    ] = True,
-) -> None:
+def export(given: Namespace) -> None:
     """Write the documents of a model as a file that a search engine loads, or one query.
 
     The dot product of a query with a document is the learned cosine. Each document has its row
@@ -357,24 +327,22 @@ def export(
 
       hdsl export model.hdsl --to pgvector --query "open a socket"
     """
-    from ..checks import check_word
     from ..files.atomic import atomic_write
     from ..memory import format_bytes
     from . import inputs
 
-    check_word("hdsl export", "to", to, SUFFIXES)
-    output = output or model.with_suffix(SUFFIXES[to])
-    if query is None:
+    to, output = given.to, given.output or given.model.with_suffix(SUFFIXES[given.to])
+    if given.query is None:
         inputs.check_output(output)
-    found = inputs.load_collection(model)
+    found = inputs.load_collection(given.model)
     from ..serving import export_query, export_rows
     from ..similarity import LearnedCosine
 
     scored, documents = found.scored, found.documents
-    side: Any = LearnedCosine(scored) if cosine else scored
+    side: Any = LearnedCosine(scored) if given.cosine else scored
     names = scored.names(found.feature_names)
-    if query is not None:
-        show(export_query(to, side.rewrite(found.row_of_text(query)), names=names))
+    if given.query is not None:
+        show(export_query(to, side.rewrite(found.row_of_text(given.query)), names=names))
         return
     if documents.X is None:
         raise ValueError("The model has no documents: fit it again without --no-documents.")
@@ -387,16 +355,7 @@ def export(
     show(f"{output}: {documents.n_rows:,} documents, {format_bytes(output.stat().st_size)}.")
 
 
-@command()
-def info(
-    data: Annotated[
-        Path | None,
-        typer.Argument(help="A model file, or a matrix of rows: .npz or svmlight."),
-    ] = None,
-    per_row: Annotated[int, option("Triplets per row of a matrix that a fit makes.")] = PER_ROW,
-    zero_based: ZeroBased = False,
-    as_json: Json = False,
-) -> None:
+def info(given: Namespace) -> None:
     """Show versions and the machine, a model, or the memory that a fit to a matrix needs.
 
     For example:
@@ -422,9 +381,9 @@ def info(
         "free memory": memory.format_bytes(free) if free is not None else "unknown",
         "gpu": _gpu(),
     }
-    if data is not None:
-        facts |= _about(data, per_row, zero_based)
-    if as_json:
+    if given.data is not None:
+        facts |= _about(given.data, given.per_row, given.zero_based)
+    if given.as_json:
         show_json(facts)
     else:
         show_table([(name, str(value)) for name, value in facts.items()])

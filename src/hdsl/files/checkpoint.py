@@ -1,4 +1,4 @@
-"""Checkpoints: a run at its last rest, in a file, so that a killed process loses seconds and not hours.
+"""Checkpoints: a run at its last rest, in a file: a killed process loses seconds, not hours.
 
 The file is one as models have: arrays and a JSON header. The header holds the inputs of the run,
 values of parameters and digests of data, and the file is refused if a run has other inputs. Those

@@ -255,7 +255,7 @@ def csr_from_arrays(arrays: Mapping[str, np.ndarray], name: str, n_features: int
     if not len(indptr) or indptr[0] != 0 or indptr[-1] != len(data):
         raise ValueError(f"{name}_indptr must rise from 0 to {len(data)}")
     rows = sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_features))
-    checks.check_structure(rows)
+    checks.check_structure(rows, name)
     if max(*rows.shape, rows.nnz) <= checks.INDEX_LIMIT:  # what other libraries take
         rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
     return rows
