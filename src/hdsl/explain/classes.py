@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from ..similarity import unit_rows
 from .parts import Explanation
 
-#: Scores below are 0, at unit length: a column with a value in every row costs time for nothing.
+#: Scores below are 0, at unit length: a column with a value in every row takes time for nothing.
 SMALLEST = 0.01
 
 #: Words that stand for a score.

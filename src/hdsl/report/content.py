@@ -15,7 +15,7 @@ from .. import checks
 from ..evaluate import compare_errors, known_item, wilson_interval
 from ..explain.effects import count_occurrences
 from ..explain.tables import CLASS
-from ..similarity import Rewriter, Similarity, check_result, unit_rows
+from ..similarity import Rewriter, check_result, unit_rows
 from ..solver.atoms import ZERO
 from ..solver.columns import drop_unused_columns, take_columns
 from ..solver.trace import NO_ATOM
@@ -152,11 +152,6 @@ def model_parts(
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     trace, similarity = model.trace_, model.similarity_
-    if not isinstance(similarity, Similarity):
-        raise ValueError(
-            f"A report shows one similarity, but {type(model).__name__} has one per region: use "
-            "importance(region=...) and explain."
-        )
     has_names = feature_names is not None or hasattr(model, "feature_names_in_")
     name_of = _name_of(model, feature_names)
     atoms, steps, corrections = _steps(trace, model.corrections_)
