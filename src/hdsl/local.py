@@ -327,7 +327,7 @@ class _Descent:
         d = self.data.X.shape[1]
         found = [self.parts.get(r) for r in range(n_regions)]
         pairs = [NOTHING if part is None else (part.atoms, part.weights) for part in found]
-        return [Similarity(*pair, self.local_scale, 0.0, d) for pair in pairs]
+        return [Similarity(*pair, self.local_scale, 0.0, d) for pair in pairs]  # type: ignore[call-arg]
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -439,7 +439,7 @@ class LocalHDSL(SimilarityModel):
         self._check_parameters(model)
         given = {"y": y, "triplets": triplets, "sample_weight": sample_weight}
         learned = copy(self)
-        learned.shared_, learned.choice_ = model.fit(X, **given), None
+        learned.shared_, learned.choice_ = model.fit(X, **given), None  # type: ignore[assignment]
         run = fitting.prepare(model, X, given)
         rng, rows, regions, n_regions = run.rng, run.data.X, self.regions, self.n_regions
         if not isinstance(regions, str) and not hasattr(regions, "predict"):
@@ -452,7 +452,7 @@ class LocalHDSL(SimilarityModel):
             if n_regions == "auto" and isinstance(regions, str):
                 n_regions = learned._choose(run.data, rng, workers)
                 progress.say(f"{n_regions} regions")
-            made = make_regions(regions, n_regions, rows, int(rng.integers(2**31 - 1)))
+            made = make_regions(regions, n_regions, rows, int(rng.integers(2**31 - 1)))  # type: ignore[arg-type]
             assigned = made.assign(rows)
             if isinstance(regions, np.ndarray):
                 _, assigned = np.unique(regions, return_inverse=True)
@@ -483,7 +483,7 @@ class LocalHDSL(SimilarityModel):
                 descent = _Descent(model, train, made.assign(train.X), sizes, workers)
                 found = descent.run(path, self.n_rounds, rng)
                 shared = fits.similarity(found.atoms, found.weights, model.prior_)
-                scores.append(part.judge(LocalSimilarity(shared, descent.local(n_regions), made)))
+                scores.append(part.judge(LocalSimilarity(shared, descent.local(n_regions), made)))  # type: ignore[arg-type]
         if not tried[0]:
             return 0
         joined = [
@@ -499,7 +499,7 @@ class LocalHDSL(SimilarityModel):
     def _sizes(self, scale: float, prior: float, n_regions: int) -> tuple[float, float, float]:
         """Return the scales of the shared part and of a region, and the prior."""
         local = self.local_scale
-        return scale, scale / math.sqrt(max(n_regions, 1)) if local == "auto" else local, prior
+        return scale, scale / math.sqrt(max(n_regions, 1)) if local == "auto" else local, prior  # type: ignore[return-value]
 
     def _check_parameters(self, model: Any) -> None:
         name, number = type(self).__name__, checks.check_number
@@ -671,7 +671,7 @@ class LocalHDSL(SimilarityModel):
             self.local_.append(Similarity(atoms[begin:end], weights[begin:end], scale, 0.0, d))
         self.shared_, self.regions_, self.n_regions_ = shared, Centers(centers), n
         self.region_sizes_ = get_array(arrays, "sizes", "i", (n,))
-        self.local_scale_, self.choice_ = scale, None
+        self.local_scale_, self.choice_ = scale, None  # type: ignore[assignment]
         self._take_features(shared)
         return self
 

@@ -191,7 +191,7 @@ def importance(
     are_rare = is_rare[ends].any(axis=1)
     return Importance(
         table_of("effect", is_rare, **features),
-        table_of("effect", are_rare, **pairs),
+        table_of("effect", are_rare, **pairs),  # type: ignore[arg-type]
         ranked_by="effect",
         n_rare=int(are_rare.sum()),
         top=top,
