@@ -27,7 +27,7 @@ MAIN = {
 WITHOUT_DATA = ("recovery",)
 
 #: Benchmarks that need a card.
-GPU_ONLY = ("one_gpu", "gpu_mining", "gpu_search", "gpu_fit")
+GPU_ONLY = ("one_gpu", "gpu_corrective", "gpu_mining", "gpu_search", "gpu_fit")
 
 #: Options that a task has by the same name.
 OPTIONS = {field.name for field in fields(Task)} - {"benchmark", "problem", "threads"}

@@ -11,9 +11,7 @@ from unittest import mock
 import numpy as np
 
 from hdsl import HDSL, search
-from hdsl.cpu.problem import CPUProblem
 from hdsl.cuda import runtime
-from hdsl.cuda.problem import CUDAProblem
 
 from . import one_gpu, problems
 from .fits import load
@@ -173,46 +171,10 @@ def gpu_fit(task: Task) -> Iterator[Record]:
             "device": device,
         }  # fmt: skip
         HDSL(**{**parameters, "max_iter": 3}).fit(problem.X, problem.y)  # compiles
-        with Corrections() as corrections:
-            model, wall, cpu = timed(
-                lambda given=parameters: HDSL(**given).fit(problem.X, problem.y)
-            )
+        model, wall, cpu = timed(lambda given=parameters: HDSL(**given).fit(problem.X, problem.y))
         objective = model.trace_["objective"][-1]
         yield record(
             task, problem, device if step == "away" else f"{device} {step}", seconds=wall,
-            cpu_seconds=cpu, correction_seconds=dict(corrections.seconds),
-            note=f"{len(model.trace_) - 1} iterations, objective {objective:.6f}{corrections.note}",
+            cpu_seconds=cpu,
+            note=f"{len(model.trace_) - 1} iterations, objective {objective:.6f}",
         )  # fmt: skip
-
-
-class Corrections:
-    """The seconds that the parts of corrections take."""
-
-    def __init__(self) -> None:
-        self.seconds: Counter = Counter()
-
-    def __enter__(self) -> Corrections:
-        parts = product((CPUProblem, CUDAProblem), ("curvature", "direction", "advance"))
-        self._patches = [
-            mock.patch.object(of, name, self._timed(name, getattr(of, name))) for of, name in parts
-        ]
-        for patch in self._patches:
-            patch.start()
-        return self
-
-    def _timed(self, name, method):
-        def call(*args):
-            answer, wall, _ = timed(lambda: method(*args))
-            self.seconds[name] += wall
-            return answer
-
-        return call
-
-    def __exit__(self, *_) -> None:
-        for patch in self._patches:
-            patch.stop()
-
-    @property
-    def note(self) -> str:
-        """What they take; nothing without corrections."""
-        return "".join(f", {name} {x:.2f} s" for name, x in sorted(self.seconds.items()))

@@ -64,11 +64,6 @@ def reproduce_all(names: Sequence[str], settings: Settings, say: Callable[[str],
         Takes a message for the user.
     """
     wanted = NAMES if "all" in names else tuple(names)
-    unknown = [name for name in wanted if name not in NAMES]
-    if unknown:
-        raise ValueError(f"There is no experiment {unknown[0]!r}: choose from all, {LISTED}.")
-    if settings.jobs < 1:
-        raise ValueError(f"--jobs must be 1 or more. Got {settings.jobs}.")
     n_left_out = 0
     for name in wanted:
         try:
@@ -112,8 +107,10 @@ def main(arguments: list[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     out = given.out or Path("results/quick" if given.quick else "results")
+    unknown = [name for name in given.names if name not in (*NAMES, "all")]
+    if unknown:
+        parser.error(f"There is no experiment {unknown[0]!r}: choose from all, {LISTED}.")
+    if given.jobs < 1:
+        parser.error(f"--jobs must be 1 or more. Got {given.jobs}.")
     settings = Settings(out, given.data, given.jobs, given.quick)
-    try:
-        return reproduce_all(given.names, settings, lambda said: print(said, file=sys.stderr))
-    except ValueError as error:
-        parser.error(str(error))
+    return reproduce_all(given.names, settings, lambda said: print(said, file=sys.stderr))

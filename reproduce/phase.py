@@ -125,6 +125,11 @@ def conditions_of(quick: bool) -> dict[str, Setting]:
     return {"k = 4": {}} if quick else CONDITIONS
 
 
+def methods_of(quick: bool) -> list[tuple[str, str]]:
+    """Return the oracles and domains that are compared."""
+    return METHODS[::3] if quick else METHODS
+
+
 def counts_of(quick: bool, k: int) -> list[int]:
     """Return the numbers of triplets tried for k hidden atoms."""
     return [n for n in (QUICK_TRIPLETS if quick else TRIPLETS) if n >= FEWEST * k]
@@ -141,7 +146,9 @@ def settings_of(quick: bool) -> list[Setting]:
     for name, values in (QUICK_AXES if quick else AXES).items():
         made += [{**base, name: value} for value in values]
     for other in conditions_of(quick).values():
-        made += [{**base, **other, "oracle": oracle, "init": init} for oracle, init in METHODS]
+        made += [
+            {**base, **other, "oracle": oracle, "init": init} for oracle, init in methods_of(quick)
+        ]
     return list({_key(setting): setting for setting in made}.values())
 
 
@@ -385,7 +392,7 @@ def _needed_table(groups: Groups, lines: Sequence[Line]) -> Table:
 def _methods_table(groups: Groups) -> Table:
     rows = []
     for condition, other in conditions_of(groups.quick).items():
-        for oracle, init in METHODS:
+        for oracle, init in methods_of(groups.quick):
             own = {**other, "oracle": oracle, "init": init}
             ratios = [
                 thresholds.ratio(
@@ -526,7 +533,8 @@ def _draw_methods(figure: Any, groups: Groups) -> None:
     """Draw the probability for each oracle and domain."""
     conditions = conditions_of(groups.quick)
     for ax, (condition, other) in panels(figure, list(conditions.items()), (2.6, 2.9)):
-        for (oracle, init), color, marker in zip(METHODS, COLORS, MARKERS, strict=False):
+        methods = methods_of(groups.quick)
+        for (oracle, init), color, marker in zip(methods, COLORS, MARKERS, strict=False):
             counts = counts_of(groups.quick, {**BASE, **other}["k"])
             shares = groups.shares("entries", counts, **other, oracle=oracle, init=init)
             ax.plot(

@@ -23,14 +23,10 @@ X_TEST, Y_TEST = three_classes(seed=1, n=40)
 
 
 @cache
-def stopped_model():
-    """Return a model that is not the last of its path; tests do not change it."""
-    parameters = {"scale": 20.0, "prior": 0.3, "max_iter": 120, "tol": 0.0, "random_state": 0}
-    few = lambda model, *_: -abs(len(model.weights_) - 10)  # noqa: E731
-    model = HDSL(**parameters, n_iter_no_change=None, scoring=few)
-    model.fit(X, Y, X_val=X_TEST, y_val=Y_TEST)
-    assert model.n_iter_ < len(model.trace_) - 1
-    return model
+def path_model():
+    """Return a model with a path of 60 iterations; tests do not change it."""
+    model = HDSL(scale=20.0, prior=0.3, step="away", max_iter=60, tol=0.0, random_state=0)
+    return model.fit(X, Y)
 
 
 def until(page, expression, patience=20.0):

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 import strategies
 from hdsl import HDSL
-from hdsl.monitor import label_score, triplet_score
 
 STEPS = ["forward", "away", "pairwise", "blended", "corrective"]
 ORACLES = ["ascent", "heuristic", "exact"]
@@ -58,50 +57,14 @@ def as_quadruplets(triplets):
 
 def small(**parameters):
     """Return a model of the paper's domain, whose weights sum to 1."""
-    return HDSL(**{"norm": None, "init": "oracle", "scale": 0.3, "prior": 0.0, "max_iter": 25,
-                   "tol": 0.0, "random_state": 0, "n_targets": 2, "n_impostors": 2,
-                   **parameters})  # fmt: skip
+    return HDSL(**{"norm": None, "init": "oracle", "step": "away", "scale": 0.3, "prior": 0.0,
+                   "max_iter": 25, "tol": 0.0, "random_state": 0, "n_targets": 2, "n_impostors": 2,
+                   "min_rows": 1, **parameters})  # fmt: skip
 
 
 def frame(A):
     """Return rows as a DataFrame with named columns."""
     return pytest.importorskip("pandas").DataFrame(A).add_prefix("word")
-
-
-def scored(model):
-    """Return iteration to validation score, from the trace."""
-    scores = model.trace_["validation_score"]
-    return {int(k): float(scores[k]) for k in np.flatnonzero(~np.isnan(scores))}
-
-
-def score_of(kind, model):
-    """Return the default score of a model on the validation data, with its standard error."""
-    rows = sp.csr_array(X_VAL)
-    if kind == "labels":
-        return label_score(sp.csr_array(X), Y, rows, Y_VAL)(model.similarity_)
-    return triplet_score(rows, T_VAL)(model.similarity_)
-
-
-def chosen_from(kind, model):
-    """Return the longest run of a path within one standard error of its first best score."""
-    scores = {k: score_of(kind, model.at(k)) for k in scored(model)}
-    best = max(scores.values(), key=lambda score: score.value)
-    return max(k for k, score in scores.items() if score.value >= best.value - best.error)
-
-
-def prefers(*wanted):
-    """Return a scoring by which models of these numbers of iterations are the best.
-
-    Models are told apart by their scores being asked for in order: once per mark.
-    """
-    marks = [0, 10, 20, 30, 40, 50, 60]
-    asked = []
-
-    def scoring(model, rows, truth):
-        asked.append(1)
-        return float(marks[(len(asked) - 1) % len(marks)] in wanted)
-
-    return scoring
 
 
 def interrupt_at(n_iter):

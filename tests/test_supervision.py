@@ -11,8 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import strategies
 from hdsl import HDSL
-from hdsl.supervision import Supervision
-from small_fits import as_quadruplets
+from hdsl.supervision import (
+    Mining,
+    Supervision,
+    compare,
+    sample_rows,
+    split_anchors,
+    split_rows,
+)
 
 
 def numbered(n, d=4):
@@ -160,88 +166,61 @@ def test_labels_cannot_validate_judgements():
 
 @given(
     st.lists(st.integers(1, 12), min_size=2, max_size=20).filter(lambda sizes: max(sizes) > 1),
-    st.sampled_from([0.01, 0.1, 0.25, 0.5, 0.9]),
+    st.integers(2, 4),
     st.integers(0, 99),
 )
-def test_each_class_gives_its_share_of_the_rows_held_out(sizes, fraction, seed):
+def test_each_class_gives_its_share_of_each_fold(sizes, n_folds, seed):
     y = np.random.default_rng(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
-    whole = labelled(y, np.arange(1.0, len(y) + 1))
-    train, held = whole.hold_out(fraction, np.random.default_rng(seed))
-    rows = [numbers(part.X) for part in (train, held)]
-    assert sorted(np.concatenate(rows)) == list(range(len(y)))
-    for part, own in zip((train, held), rows, strict=True):
-        assert_array_equal(part.y, y[own])
-        assert_array_equal(part.weights, own + 1.0)
-        assert part.compared is None
-    assert len(np.unique(train.y)) == len(sizes)  # also where the share is large
-    assert len(held.y) >= 1
-    # In all and of each class, as near to the share as whole rows allow.
-    if fraction <= 0.5:
-        shared = [size for size in sizes if size > 1]
-        assert abs(len(held.y) - fraction * sum(shared)) < 1 + 1e-9
-        for c, size in enumerate(sizes):
-            assert abs((held.y == c).sum() - fraction * size * (size > 1)) < 1 + 1e-9
+    weights = np.random.default_rng(seed).integers(0, 3, len(y)).astype(float)
+    weights[:2] = 1.0
+    whole = labelled(y, weights)
+    folds = split_rows(whole, n_folds, np.random.default_rng(seed))
+    present = np.flatnonzero(weights)
+    for train, held in folds:
+        assert sorted([*train, *held]) == present.tolist()
+    held = np.concatenate([held for _, held in folds])
+    count = np.bincount(y[present], minlength=len(sizes))
+    assert sorted(held) == [row for row in present if count[y[row]] > 1]
+    for _, held in folds:
+        for c, size in enumerate(count):
+            assert abs((y[held] == c).sum() - size * (size > 1) / n_folds) < 1
 
 
-def test_every_row_may_be_held_out():
-    whole, rng = labelled(np.repeat([0, 1], 5)), np.random.default_rng(0)
-    held = np.concatenate([numbers(whole.hold_out(0.2, rng)[1].X) for _ in range(200)])
-    assert_allclose(np.bincount(held) / 200, 0.2, atol=0.1)  # 3.5 standard deviations
-
-
-def test_classes_of_one_row_hold_nothing_out():
-    with pytest.raises(ValueError, match=r"No row can be held out: .* Pass X_val and y_val."):
-        labelled([0, 1, 2]).hold_out(0.5, np.random.default_rng(0))
-
-
-@given(judgements(), st.sampled_from([0.1, 0.3, 0.5]), st.integers(0, 99))
-def test_judgements_with_a_held_out_row_validate_or_are_left_out(case, fraction, seed):
+@given(judgements(), st.integers(0, 99))
+def test_judgements_of_held_out_rows_are_not_learned_from(case, seed):
     n, compared, weights = case
-    try:
-        train, held = judged(n, compared, weights).hold_out(fraction, np.random.default_rng(seed))
-    except ValueError as error:
-        assume("Holding out" not in str(error))
-        raise
-    assert len(train.compared)
-    assert len(held.compared)
-    rows = np.random.default_rng(seed).permutation(n)[: max(1, round(fraction * n))]
-    is_held = np.isin(compared, rows)
-    trains = ~is_held.any(axis=1)
-    if compared.shape[1] == 3:  # a held-out row is compared with any others
-        validates = is_held[:, 0]
-    else:  # a held-out row in both pairs
-        validates = is_held.reshape(-1, 2, 2).any(axis=2).all(axis=1)
-    for part, chosen in ((train, trains), (held, validates)):
-        assert_array_equal(part.compared, compared[chosen])
-        if weights is not None:
-            assert_array_equal(part.compared_weights, np.array(weights)[chosen])
+    masks = split_anchors(judged(n, compared, weights), 3, np.random.default_rng(seed))
+    for train, held in masks:
+        assert not (train & held).any()
+        if compared.shape[1] == 3:
+            assert not set(compared[held][:, 0]) & set(compared[train][:, 0])
+    if compared.shape[1] == 3:
+        assert_array_equal(sum(held.astype(int) for _, held in masks), 1)
 
 
-@pytest.mark.parametrize("side", [0, 1])
-@pytest.mark.parametrize("convert", [np.asarray, as_quadruplets], ids=["triplets", "quadruplets"])
-def test_a_side_without_judgements_of_positive_weight_is_refused(convert, side):
-    compared = convert(strategies.random_arrays(0, 12, T=200)[1])
-    part = judged(12, compared).hold_out(0.2, np.random.default_rng(0))[side]
-    weights = np.array([float(t not in part.compared.tolist()) for t in compared.tolist()])
-    message = (
-        r"Holding out 2 of 12 rows leaves \d+ judgements to train on and \d+ to validate on; at "
-        "least one of positive weight is needed for each. Change validation_fraction, or pass "
-        "X_val and triplets_val."
-    )
-    with pytest.raises(ValueError, match=message):
-        judged(12, compared, weights).hold_out(0.2, np.random.default_rng(0))
+# --- a sample of the rows ------------------------------------------------------------------------
 
 
-def test_the_seed_decides_what_is_held_out():
-    triplets = strategies.random_arrays(0, 9, T=200)[1]
-    for whole in (labelled(np.arange(40) % 2), judged(9, triplets)):
-        one, same, other = (
-            whole.hold_out(0.2, np.random.default_rng(seed))[1] for seed in (0, 0, 1)
-        )
-        for name in ("y", "compared"):
-            assert_array_equal(getattr(one, name), getattr(same, name))
-        apart = numbers(one.X).tolist() != numbers(other.X).tolist()
-        assert apart or not np.array_equal(one.compared, other.compared)
+def test_few_rows_are_all_compared():
+    whole = labelled(np.arange(40) % 2)
+    for limit in (None, 40, 50):
+        assert sample_rows(Mining(max_anchors=limit), whole, np.random.default_rng(0)) is None
+
+
+def test_of_many_rows_each_class_gives_its_share():
+    y = np.repeat([0, 1, 2], [6000, 3000, 1000])
+    rows = sample_rows(Mining(max_anchors=1000), labelled(y), np.random.default_rng(0))
+    assert_allclose(np.bincount(y[rows]), [600, 300, 100], atol=1)
+
+
+def test_small_classes_are_in_the_sample_with_rows_to_compare_or_not_at_all():
+    y = np.arange(20_000) // 2
+    rows = sample_rows(Mining(max_anchors=1000), labelled(y), np.random.default_rng(0))
+    assert len(rows) == pytest.approx(1000, abs=4)
+    assert set(np.bincount(y[rows])) <= {0, 2}
+    made = compare(Mining(max_anchors=1000), labelled(y), np.random.default_rng(0))
+    assert made.X.shape[0] == len(made.y)
+    assert_array_equal(made.y[made.compared[:, 0]], made.y[made.compared[:, 1]])
 
 
 # --- some of the rows ----------------------------------------------------------------------------

@@ -6,36 +6,31 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .class_scores import ClassScores
     from .classification import SimilarityClassifier
-    from .cv import HDSLCV
     from .hdsl import HDSL
     from .local import LocalHDSL
-    from .local_cv import LocalHDSLCV
     from .neighbors import SimilarityKNeighborsClassifier
     from .saving import load, save
 
     __version__: str
 
 __all__ = [
-    "HDSL", "HDSLCV", "ClassScores", "LocalHDSL", "LocalHDSLCV", "SimilarityClassifier",
-    "SimilarityKNeighborsClassifier", "__version__", "load", "save",
+    "HDSL", "ClassScores", "LocalHDSL", "SimilarityClassifier", "SimilarityKNeighborsClassifier",
+    "__version__", "load", "save",
 ]  # fmt: skip
 
 # Loaded on first use: importing scikit-learn takes seconds, and `hdsl --help` does not need it.
 _HOMES = {
     "ClassScores": "class_scores",
     "HDSL": "hdsl",
-    "HDSLCV": "cv",
     "LocalHDSL": "local",
-    "LocalHDSLCV": "local_cv",
     "SimilarityClassifier": "classification",
     "SimilarityKNeighborsClassifier": "neighbors",
     "load": "saving",
     "save": "saving",
 }
 _SUBMODULES = (
-    "baselines", "dask", "datasets", "evaluate", "explain", "local_similarity",
-    "neighbors", "plots", "readers", "report", "search", "serving", "similarity", "text",
-    "triplets",
+    "baselines", "dask", "datasets", "evaluate", "explain", "neighbors", "plots", "readers",
+    "report", "search", "serving", "similarity", "text", "triplets",
 )  # fmt: skip
 
 

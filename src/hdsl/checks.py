@@ -7,6 +7,7 @@ cluster check blocks of rows without it.
 
 from __future__ import annotations
 
+import inspect
 import math
 import numbers
 import os
@@ -115,10 +116,10 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     if sys.version_info >= (3, 12):
         warnings.warn(message, category, skip_file_prefixes=(package,))
         return
-    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - Python 3.11 has no other way
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, category, stacklevel=level - 1)
+    warnings.warn(message, category, stacklevel=level)
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -280,7 +281,7 @@ def check_structure(X: Any, name: str = "X") -> None:
         # Differences may overflow, comparisons do not.
         if (indptr[1:] < indptr[:-1]).any():
             raise ValueError(f"{name} is damaged: indptr must not decrease.")
-        lists = [(X.indices[: indptr[-1]], minor)]
+        lists = [(X.indices[: indptr[-1]], minor)]  # type: ignore[assignment]
     else:
         return
     for numbers_, size in lists:

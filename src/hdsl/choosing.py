@@ -295,7 +295,8 @@ class _Runs:
     """The runs on one part: each starts where the one of the next larger prior ended."""
 
     def __init__(self, fits: Fits, judge: Judge, is_relative: bool) -> None:
-        self.fits, self.judge, self.last = fits, judge, None
+        self.fits, self.judge = fits, judge
+        self.last: Result | None = None
         self.unit = fits.unit if is_relative else 1.0
 
     def score(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Score:
@@ -316,7 +317,8 @@ class _Runs:
             models[state.n_iter] = state.atoms, state.weights
 
         self.fits.solve(prior / self.unit, STEPS[-1], None, remember)
-        last, scores = max(models), []
+        last = max(models)
+        scores: list[Score] = []
         for n in STEPS:
             if n > last and scores:  # the path has ended before
                 scores.append(scores[-1])

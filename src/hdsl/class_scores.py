@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass, replace
-from itertools import pairwise
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from . import checks
+from .explain.classes import N_WORDS, largest_scores, with_words, words_behind
 from .explain.parts import one_row
 from .explain.tables import CLASS
 from .files.tables import (
@@ -47,12 +47,6 @@ AUTO_WEIGHT = 0.3
 
 #: Where LinearSVC stops by default. Its scores are squashed: more digits cost time and add nothing.
 TOL = 0.1
-
-#: Scores below are 0, at unit length: a column with a value in every row costs time and adds nothing.
-SMALLEST = 0.01
-
-#: Words that stand for a score.
-N_WORDS = 3
 
 
 class ClassScores(TransformerMixin, BaseEstimator):
@@ -237,27 +231,9 @@ class ClassScores(TransformerMixin, BaseEstimator):
         ValueError
             The classifier is not linear.
         """
-        Z = sp.csr_array(self.transform(X))
         coef = LinearScorer.from_classifier(self.classifier_).coef_
-        coef = np.vstack([-coef, coef]) if len(coef) == 1 else coef
-        found = []
-        for begin, end in pairwise(Z.indptr.tolist()):
-            column, value = Z.indices[begin:end], Z.data[begin:end]
-            classes = column[column >= self.n_features_in_] - self.n_features_in_
-            is_seen = column < self.n_features_in_
-            if self.is_wide_:
-                is_seen = np.isin(column, self.columns_)
-            column, value = column[is_seen], value[is_seen]
-            place = np.searchsorted(self.columns_, column) if self.is_wide_ else column
-            parts = coef[np.ix_(classes, place)] * value
-            order = np.argsort(-parts, axis=1, kind="stable")[:, :n_words]
-            found.append(
-                {
-                    label: [int(column[k]) for k in best if part[k] > 0]
-                    for label, part, best in zip(classes.tolist(), parts, order, strict=True)
-                }
-            )
-        return found
+        columns = self.columns_ if self.is_wide_ else None
+        return words_behind(self.transform(X), coef, self.n_features_in_, columns, n_words)
 
     def explain(
         self,
@@ -295,16 +271,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
             **{name: self.transform(row) for name, row in rows.items()},
             feature_names=names, top=top,
         )  # fmt: skip
-        words: dict[int, dict[str, list[str]]] = {}
-        for name, row in rows.items():
-            try:
-                of_row = self.words(row)[0]
-            except ValueError:  # not linear
-                return found
-            for label, columns in of_row.items():
-                of_class = words.setdefault(self.n_features_in_ + label, {})
-                of_class[name] = [str(names[column]) for column in columns]
-        return replace(found, words=words)
+        return with_words(found, self, rows, names)
 
     # --- files ------------------------------------------------------------------------------------
 
@@ -421,14 +388,8 @@ class ClassScores(TransformerMixin, BaseEstimator):
 
     def _join(self, rows: Any, scores: np.ndarray) -> Any:
         """Return the rows with the largest scores beside them."""
-        if self.n_scores is not None and self.n_scores < scores.shape[1]:
-            largest = np.argpartition(-scores, self.n_scores - 1, axis=1)[:, : self.n_scores]
-            few = np.zeros_like(scores)
-            np.put_along_axis(few, largest, np.take_along_axis(scores, largest, axis=1), axis=1)
-            scores = few
-        scores = unit_rows(scores)
-        scores[scores < SMALLEST] = 0.0
-        scores = (self.weight_ * scores).astype(rows.dtype, copy=False)
+        scores = self.weight_ * largest_scores(scores, self.n_scores)
+        scores = scores.astype(rows.dtype, copy=False)
         if not sp.issparse(rows):
             return np.hstack([rows, scores])
         joined = sp.hstack([rows, sp.csr_array(scores)], format="csr")
@@ -572,7 +533,8 @@ class LinearScorer:
                 return scorer
         raise ValueError(
             "Only a linear classifier, with coef_, intercept_ and decision_function, can be "
-            f"written to a model file or taken apart into words. Got {type(classifier).__name__} instead."
+            "written to a model file or taken apart into words. Got "
+            f"{type(classifier).__name__} instead."
         )
 
     def _gives_the_scores_of(self, classifier: Any) -> bool:

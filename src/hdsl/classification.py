@@ -189,9 +189,9 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         rng = np.random.default_rng(seed)
         drawn = np.flatnonzero(_draw(self.landmarks, codes, weights, rng))
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        if len(kept) < len(y):  # a row of weight 0 counts as absent
+        if weights is not None and len(kept) < len(y):  # a row of weight 0 counts as absent
             drawn = np.searchsorted(kept, drawn)
-            X, y, weights = X[kept], y[kept], weights[kept]
+            X, y, weights = X[kept], y[kept], weights[kept]  # type: ignore[index]
             learned.classes_, codes = np.unique(y, return_inverse=True)
         checks.check_several_classes(name, learned.classes_)
         if not len(drawn):
@@ -514,7 +514,7 @@ def landmark_triplets(
         raise ValueError(
             "No comparison can be made: landmarks of two classes are needed, and a row with a "
             f"landmark of its class other than itself. Got n_landmarks={len(chosen)} of "
-            f"n_classes={len(classes)}."
+            f"n_classes={len(classes)}, with n_features={X.shape[1]}."
         )
     anchor = anchors[place]
     others = X.shape[0] + near[place, column]
@@ -604,7 +604,9 @@ def _means(
     """
     label = codes[landmarks]
     classes, place = np.unique(label, return_inverse=True)
-    points, point = np.unique(np.column_stack([place, keys[landmarks]]), axis=0, return_inverse=True)
+    points, point = np.unique(
+        np.column_stack([place, keys[landmarks]]), axis=0, return_inverse=True
+    )
     of_point = points[:, 0].astype(np.int64)
     sizes = np.bincount(of_point)
     n_groups = np.minimum(sizes, N_GROUPS)

@@ -1,4 +1,4 @@
-"""One fit: rows checked, comparisons made, prior chosen, laid out, solved, and stored as a whole."""
+"""One fit: rows checked, comparisons made, the prior chosen, laid out, solved, and stored."""
 
 from __future__ import annotations
 
@@ -158,6 +158,8 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     rng, earlier = run.rng, run.earlier
     own = np.random.default_rng(rng.integers(2**62, size=2))  # of the choice
     choice = None
+    if run.data.compared is not None and model.device == "cpu":
+        check_memory(model, run.data.X, run.data.compared)
     if earlier is None and found is None and is_open(model, run.held):
         choice = choosing.choose(
             model, run.data, run.held, own, lambda part: Fits(model, part, own, workers), progress
@@ -172,7 +174,7 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
     table: Arrays | None
     if earlier is not None:
-        size, table = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model)), None
+        size = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model))
         table = getattr(model, "choice_", None)
     elif run.checkpoint is not None and found is not None:
         with run.checkpoint.explain_damage():
@@ -233,9 +235,12 @@ class Fits:
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
         problem = self.layout.problem(self.loss, self.scale, prior)
-        return solve(
+        result = solve(
             self.model, problem, self.rng, max_iter=max_iter, earlier=earlier, callback=callback
         )
+        if result.status == "interrupted":  # there is no model of the user's data yet
+            raise KeyboardInterrupt
+        return result
 
     def similarity(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Similarity:
         """Return what a run of this prior has learned."""
@@ -551,7 +556,12 @@ def _recorded(value: Any) -> Any:
 def all_of(*listeners: Callable[[State], bool | None] | None) -> Callback | None:
     """Return one callback for several; all are called, also when one ends the run."""
     parts = [part for part in listeners if part is not None]
-    return (lambda state: any([part(state) for part in parts])) if parts else None
+
+    def call(state: State) -> bool:
+        ends = [part(state) for part in parts]
+        return any(ends)
+
+    return call if parts else None
 
 
 # --- parameters ----------------------------------------------------------------------------------
@@ -615,7 +625,9 @@ def _check_device(owner: str, model: Any) -> None:
 def _check_objects(owner: str, model: Any) -> None:
     """Raise ValueError for what is not a function, a number of threads or a path."""
     if model.callback is not None and not callable(model.callback):
-        raise checks.ParameterError(owner, "callback", "a callable", repr(model.callback), " or None")
+        raise checks.ParameterError(
+            owner, "callback", "a callable", repr(model.callback), " or None"
+        )
     n_jobs = model.n_jobs
     is_count = isinstance(n_jobs, numbers.Integral) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not is_count or n_jobs == 0 or abs(n_jobs) > MOST_JOBS):

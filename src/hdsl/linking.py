@@ -94,8 +94,10 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
         raise ValueError(f"The {name} table has no column {id_column!r}. It has {_some(values)}.")
     ids = None if id_column is None else values[id_column]
     if ids is not None and len({*map(str, ids)}) < len(ids):
-        twice = [v for v, n in zip(*np.unique(list(map(str, ids)), return_counts=True)) if n > 1]
-        raise ValueError(f"Ids must differ, but {id_column!r} of the {name} table has {_some(twice)} twice.")
+        twice = [v for v, n in zip(*np.unique(ids, return_counts=True), strict=True) if n > 1]
+        raise ValueError(
+            f"Ids must differ, but {id_column!r} of the {name} table has {_some(twice)} twice."
+        )
     texts = {c: list(map(_text, v)) for c, v in values.items() if c != id_column}
     if columns is None:
         chosen = {c: v for c, v in texts.items() if not _numbers_rows(c, v)}
@@ -125,9 +127,16 @@ def _values(table: Any, name: str) -> dict[str, list[Any]]:
                 f"The {name} table must be a DataFrame of pandas, polars or pyarrow, a list of "
                 f"texts, or a mapping of columns. Got {type(table).__name__}."
             ) from None
-        parts = {"text": frame} if isinstance(frame, nw.Series) else {c: frame[c] for c in frame.columns}
+        parts = (
+            {"text": frame}
+            if isinstance(frame, nw.Series)
+            else {c: frame[c] for c in frame.columns}
+        )
         values = {
-            str(c): [None if no else v for v, no in zip(s.to_list(), s.is_null().to_list(), strict=True)]
+            str(c): [
+                None if no else v
+                for v, no in zip(s.to_list(), s.is_null().to_list(), strict=True)
+            ]
             for c, s in parts.items()
         }  # fmt: skip
     if len({len(v) for v in values.values()}) > 1:
@@ -138,7 +147,9 @@ def _values(table: Any, name: str) -> dict[str, list[Any]]:
 def _text(value: Any) -> str:
     if value is None or (isinstance(value, float) and value != value):
         return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    return (
+        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+    )
 
 
 def _numbers_rows(name: str, values: list[str]) -> bool:
@@ -240,7 +251,10 @@ class _Space:
         min_df = 2 if len(every) > 50 else 1
         self.names: list[str] = []
         blocks, self._chars = [], None
-        for kind in ({"token_pattern": r"(?u)\b\w+\b"}, {"analyzer": "char_wb", "ngram_range": (3, 4)}):
+        for kind in (
+            {"token_pattern": r"(?u)\b\w+\b"},
+            {"analyzer": "char_wb", "ngram_range": (3, 4)},
+        ):
             vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=min_df, **kind)
             try:
                 vectorizer.fit(every)
@@ -257,12 +271,18 @@ class _Space:
             self.names += names if not self.names else [repr(name) for name in names]
             self._chars = vectorizer
         words, chars = blocks
-        both = [unit_rows(sp.csr_array(sp.hstack(side, format="csr"))) for side in zip(words, chars)]
+        both = [
+            unit_rows(sp.csr_array(sp.hstack(side, format="csr")))
+            for side in zip(words, chars, strict=True)
+        ]
         self.rows = (both[0], both[0] if right is None else both[1])
         self.is_one = right is None
         self.views = [_View(rows, n_jobs=n_jobs) for rows in (self.rows, words, chars)]
-        self._sets = tuple(sp.csr_array((np.ones(w.nnz), w.indices, w.indptr), shape=w.shape) for w in words)
-        self._tables, self._compared = (tables[0], tables[-1]), []
+        self._sets = tuple(
+            sp.csr_array((np.ones(w.nnz), w.indices, w.indptr), shape=w.shape) for w in words
+        )
+        self._tables = tables[0], tables[-1]
+        self._compared: list[Any] = []
 
     def align(self, matches: np.ndarray) -> None:
         """Decide which columns of the tables are compared: of one name, or alike in matches."""
@@ -274,7 +294,7 @@ class _Space:
         elif all(rest) and len(matches):
             at = matches[:500]
             rows = [
-                [self._chars.transform([table[c][r] for r in at[:, side]]) for c in rest[side]]
+                [self._chars.transform([table[c][r] for r in at[:, side]]) for c in rest[side]]  # type: ignore[union-attr]
                 for side, table in enumerate((left, right))
             ]
             alike = np.array([[_dots(a, b).mean() for b in rows[1]] for a in rows[0]])
@@ -289,7 +309,7 @@ class _Space:
                 self._compared.append(numbers)
             else:
                 self._compared.append(
-                    tuple(sp.csr_array(self._chars.transform(v)) for v in (left[a], right[b]))
+                    tuple(sp.csr_array(self._chars.transform(v)) for v in (left[a], right[b]))  # type: ignore[union-attr]
                 )
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
@@ -320,7 +340,7 @@ class _Space:
         return np.column_stack([*shares, rarest[0], *self.sides(*rarest[1:]), total])
 
     def sides(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return numbers of both sides; of one table, whose sides say nothing, the smaller first."""
+        """Return numbers of both sides; of one table the smaller first."""
         return (np.fmin(left, right), np.fmax(left, right)) if self.is_one else (left, right)
 
 
@@ -368,6 +388,8 @@ class Linker(BaseEstimator):
     reliability_ : list of dict
         Held-out pairs by probability: how many, the mean probability, and the share that match
         with its interval.
+    is_learned_ : bool
+        Whether there were matches enough to learn at least a classifier from.
     statement_ : str
         What was learned, in a sentence.
 
@@ -435,6 +457,7 @@ class Linker(BaseEstimator):
             progress.stage("searching by cosine")
             self._prepare()
             self._learn(progress)
+            self.is_learned_ = bool(self._classifiers)
             progress.stage("searching as learned")
             self._search()
         return self
@@ -451,7 +474,7 @@ class Linker(BaseEstimator):
             both = self._named(np.array([min(keys[0] & keys[1])]))
             raise ValueError(f"The pair {both} is both in matches and in non_matches: drop one.")
         self._matches, self._non_matches = given
-        self._known = {pair: 1.0 for pair in keys[0]} | {pair: 0.0 for pair in keys[1]}
+        self._known = dict.fromkeys(keys[0], 1.0) | dict.fromkeys(keys[1], 0.0)
 
     def _pairs(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids or row numbers as row numbers; of one table, the smaller first."""
@@ -499,7 +522,8 @@ class Linker(BaseEstimator):
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        self.model_, self._classifiers = None, []
+        self.model_ = None
+        self._classifiers: list[Any] = []
         self.recall_: list[dict[str, Any]] = []
         self.reliability_: list[dict[str, Any]] = []
         matches, n = self._matches, len(self._matches)
@@ -545,7 +569,9 @@ class Linker(BaseEstimator):
 
     def _fit_similarity(self, matches: np.ndarray) -> HDSL:
         L, R = self._space.rows
-        X, first_right = (L, 0) if self._space.is_one else (sp.csr_array(sp.vstack([L, R])), L.shape[0])
+        X, first_right = (
+            (L, 0) if self._space.is_one else (sp.csr_array(sp.vstack([L, R])), L.shape[0])
+        )
         triplets = []
         others: dict[tuple[int, int], list[int]] = {}
         for a, b in self._non_matches.tolist():
@@ -560,7 +586,9 @@ class Linker(BaseEstimator):
                     key = (other, row) if side else (row, other)
                     key = tuple(sorted(key)) if self._space.is_one else key
                     if other >= 0 and other != match and self._known.get(key) != 1.0:
-                        triplets.append((row + shift[1 - side], match + shift[side], other + shift[side]))
+                        triplets.append(
+                            (row + shift[1 - side], match + shift[side], other + shift[side])
+                        )
         model = HDSL(prior=self.prior, max_iter=self.max_iter, random_state=self._seed,
                      n_jobs=self.n_jobs)  # fmt: skip
         return model.fit(X, triplets=np.array(triplets))
@@ -578,9 +606,15 @@ class Linker(BaseEstimator):
             for f in range(fold.max() + 1):
                 known = fold != f
                 classifier = _classifier(int(y.sum()), self._seed + f)
-                classifier.fit(_numbers_of(classifier, X[known]), y[known], **_weights(classifier, weight[known]))
+                classifier.fit(
+                    _numbers_of(classifier, X[known]),
+                    y[known],
+                    **_weights(classifier, weight[known]),
+                )
                 self._classifiers.append(classifier)
-                found[fold == f] = classifier.predict_proba(_numbers_of(classifier, X[fold == f]))[:, 1]
+                found[fold == f] = classifier.predict_proba(_numbers_of(classifier, X[fold == f]))[
+                    :, 1
+                ]
         shown = weight == 1.0
         self._describe_reliability(found[shown], y[shown])
 
@@ -595,7 +629,7 @@ class Linker(BaseEstimator):
         first = self.recall_[0]
         self.statement_ = (
             f"Of {n} matches, each held out, the right record is first for "
-            f"{100 * first['learned']:.0f} % as learned and {100 * first['cosine']:.0f} % by cosine."
+            f"{100 * first['learned']:.0f} % as learned, {100 * first['cosine']:.0f} % by cosine."
         )
 
     def _describe_reliability(self, found: np.ndarray, y: np.ndarray) -> None:
@@ -614,7 +648,9 @@ class Linker(BaseEstimator):
 
     def _search(self) -> None:
         """Find the candidates and their probabilities; known pairs have what is known."""
-        self._learned_view = self._space.views[0] if self.model_ is None else self._view(self.model_)
+        self._learned_view = (
+            self._space.views[0] if self.model_ is None else self._view(self.model_)
+        )
         pairs = self._learned_view.pairs()
         known = np.array(list(self._known), dtype=np.int64).reshape(-1, 2)
         key = np.unique(np.concatenate([pairs, known]), axis=0)
@@ -635,10 +671,12 @@ class Linker(BaseEstimator):
             return np.clip(learned[:, 0], 0.0, 1.0) * np.exp(-ranks.sum(axis=1) / 2)
         X = np.hstack([learned, self._space.features(pairs)])
         with threadpool_limits(1, "openmp"):
-            return np.mean([c.predict_proba(_numbers_of(c, X))[:, 1] for c in self._classifiers], axis=0)
+            return np.mean(
+                [c.predict_proba(_numbers_of(c, X))[:, 1] for c in self._classifiers], axis=0
+            )
 
     def _links(self, chosen: np.ndarray) -> Links:
-        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])
+        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])  # type: ignore[call-arg]
 
     def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
         """Return all pairs from a probability on, the most likely first.
@@ -658,7 +696,7 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         checks.check_number("predict", "threshold", threshold, low=0, high=1)
-        if self.model_ is None and not self._classifiers:
+        if not self.is_learned_:
             warnings.warn(self.statement_, UserWarning, stacklevel=2)
         chosen = np.flatnonzero(self._probability >= threshold)
         chosen = chosen[np.argsort(-self._probability[chosen], kind="stable")]
@@ -687,7 +725,7 @@ class Linker(BaseEstimator):
         left = pairs[order, 0]
         rank = np.arange(len(left)) - np.searchsorted(left, left)
         order = order[rank < k]
-        return Links(*self._names(pairs[order]), found[order])
+        return Links(*self._names(pairs[order]), found[order])  # type: ignore[call-arg]
 
     def to_label(self, n: int = 20) -> Links:
         """Return the pairs most worth asking a person about, each record at most once.
@@ -704,6 +742,26 @@ class Linker(BaseEstimator):
         order = np.argsort(-self._probability, kind="stable")
         free = _free(self._candidates, self._probability, order[new[order]])
         return self._links(free[np.unique(np.linspace(0, len(free) - 1, n).astype(int))])
+
+    def texts(self, links: Links) -> tuple[list[str], list[str]]:
+        """Return the texts of the records of links: left and right."""
+        pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
+        tables = self._tables[0].texts(), self._tables[-1].texts()
+        left, right = ([text[r] for r in rows] for text, rows in zip(tables, pairs.T, strict=True))
+        return left, right
+
+    def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
+        """Return the words and pairs of words that make two records most alike, and how much.
+
+        What character n-grams add is one number, called "spelling".
+        """
+        parts = self.explain(left, right).parts
+        is_word = (parts["i"] < self.n_words_) & (parts["j"] < self.n_words_)
+        found: dict[str, float] = {}
+        for part in parts[is_word]:  # a word may have a learned part and one of the prior
+            found[str(part["name"])] = found.get(str(part["name"]), 0.0) + float(part["value"])
+        found["spelling"] = float(parts["value"][~is_word].sum())
+        return sorted(found.items(), key=lambda item: -abs(item[1]))[:n]
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> explain_module.Explanation:
         """Return the words, n-grams and pairs of them that make two records alike, exactly.

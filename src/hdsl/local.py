@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,17 +51,6 @@ N_NAMED = 3
 
 
 # --- regions -------------------------------------------------------------------------------------
-
-
-class Regions(Protocol):
-    """Assigns rows to regions."""
-
-    @property
-    def n_regions(self) -> int:
-        """Number of regions."""
-
-    def assign(self, X: Any) -> np.ndarray:
-        """Return the region of each row, from 0; -1 for a row of no region."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +125,7 @@ def _for_clusterers(X: Any) -> Any:
     return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
 
 
-def make_regions(regions: Any, n_regions: int, X: sp.csr_array, seed: int) -> Regions:
+def make_regions(regions: Any, n_regions: int, X: sp.csr_array, seed: int) -> Centers | Predicted:
     """Return what assigns rows to regions.
 
     Parameters
@@ -188,12 +177,12 @@ class LocalSimilarity:
     shared : Similarity
     local : sequence of Similarity
         One per region, without prior, of rows that come as the shared one compares them.
-    regions : Regions
+    regions : Centers or Predicted
     """
 
     shared: Similarity
     local: Sequence[Similarity]
-    regions: Regions
+    regions: Centers | Predicted
 
     @property
     def n_features(self) -> int:
@@ -229,12 +218,6 @@ class LocalSimilarity:
         if sp.issparse(parts[0]):
             return sp.csr_array(sp.vstack(parts, format="csr")[order])
         return np.concatenate(parts)[order]
-
-    @property
-    def components(self) -> sp.csr_array:
-        """Rows sqrt(λ weight_k)(e_i ± e_j): those of the shared atoms, then of each region."""
-        parts = [part.components for part in (self.shared, *self.local)]
-        return sp.csr_array(sp.vstack(parts, format="csr"))
 
     def transform(self, X: Any) -> Any:
         """Return rows whose dot products are S for rows of one region, and the shared S otherwise.
@@ -277,70 +260,74 @@ class _Descent:
     ----------
     model : HDSL
         Holds the parameters.
-    layout : Layout
-        Of all comparisons, sorted by anchor.
     data : Supervision
-        The same comparisons.
+        Comparisons, sorted by anchor.
     assigned : ndarray of shape (n_rows,)
         The region of each row, -1 for none.
+    sizes : tuple of float
+        The scales of the shared part and of a region, and the prior.
     """
 
     def __init__(
-        self, model: HDSL, layout: Layout, data: Supervision, assigned: np.ndarray, workers: Workers
+        self,
+        model: HDSL,
+        data: Supervision,
+        assigned: np.ndarray,
+        sizes: tuple[float, float, float],
+        workers: Workers,
     ) -> None:
-        self.model, self.layout = model, layout
+        self.model, self.data, self.workers = model, data, workers
+        self.scale, self.local_scale, self.prior = sizes
         self.loss = losses.checked(losses.get(model.loss))
         region = assigned[data.compared[:, 0]]
-        n_regions = int(assigned.max(initial=-1)) + 1
-        self.inside = [region == r for r in range(n_regions)]
-        self.parts: list[Result | None] = [None] * n_regions
-        self.layouts: list[Layout | None] = []
-        for inside in self.inside:
-            part = data.with_compared(inside)
-            empty = not part.counts() or not inside.any()
-            self.layouts.append(
-                None if empty else fitting.make_layout(
-                    model, part.X, part.compared, part.compared_weights, workers
-                )
-            )  # fmt: skip
+        self.inside = {r: region == r for r in np.unique(region[region >= 0]).tolist()}
+        self.layouts = {r: self._layout(inside) for r, inside in self.inside.items()}
+        self.parts: dict[int, Result] = {}
 
-    def run(
-        self, shared: Result, scales: tuple[float, float, float], n_rounds: int,
-        rng: np.random.Generator,
-    ) -> Result:  # fmt: skip
-        """Return the shared part after some rounds; `scales` are λ, that of regions, the prior."""
-        scale, local_scale, prior = scales
+    def _layout(self, chosen: Any, columns: np.ndarray | None = None) -> Layout:
+        part = self.data.with_compared(chosen)
+        return fitting.make_layout(
+            self.model, part.X, part.compared, part.compared_weights, self.workers, columns
+        )
+
+    def run(self, shared: Result, n_rounds: int, rng: np.random.Generator) -> Result:
+        """Return the shared part after some rounds."""
+        if not self.inside:
+            return shared
+        layout = self._layout(slice(None), np.unique(shared.atoms[:, :2]))
         n_more = fitting.n_steps(self.model)
-        for done in range(n_rounds):
-            for r, layout in enumerate(self.layouts):
-                if layout is None:
-                    continue
-                base = Base(shared.atoms, scale * shared.weights)
-                problem = layout.problem(self.loss, local_scale, prior, base)
+        for done in range(1, n_rounds + 1):
+            base = Base(shared.atoms, self.scale * shared.weights)
+            for r, own in self.layouts.items():
                 self.parts[r] = fitting.solve(
-                    self.model, problem, rng, max_iter=n_more * (done + 1), earlier=self.parts[r]
+                    self.model,
+                    own.problem(self.loss, self.local_scale, self.prior, base),
+                    rng,
+                    max_iter=n_more * done,
+                    earlier=self.parts.get(r),
                 )
+            problem: Any = layout.problem(self.loss, self.scale, self.prior)
+            problem.offset = self._offsets()
             shared = fitting.solve(
-                self.model, self._shared_problem(scale, local_scale, prior), rng,
-                max_iter=shared.n_iter + n_more, earlier=shared,
-            )  # fmt: skip
+                self.model, problem, rng, max_iter=shared.n_iter + n_more, earlier=shared
+            )
         return shared
 
-    def _shared_problem(self, scale: float, local_scale: float, prior: float) -> Any:
-        """Return the problem of the shared part: each comparison has the offset of its region."""
-        problem: Any = self.layout.problem(self.loss, scale, prior)
-        offset = np.array(problem.margins(*NOTHING))
-        for inside, layout, part in zip(self.inside, self.layouts, self.parts, strict=True):
-            if layout is not None and part is not None:
-                base = Base(part.atoms, local_scale * part.weights)
-                offset[inside] = layout.problem(self.loss, scale, prior, base).margins(*NOTHING)
-        problem.offset = offset
-        return problem
+    def _offsets(self) -> np.ndarray:
+        """Return the margins of prior and region of each comparison."""
+        offset = np.zeros(len(self.data.compared))
+        for r, inside in self.inside.items():
+            base = Base(self.parts[r].atoms, self.local_scale * self.parts[r].weights)
+            problem = self.layouts[r].problem(self.loss, self.scale, self.prior, base)
+            offset[inside] = problem.margins(*NOTHING)
+        return offset
 
-    def local(self, local_scale: float, n_features: int) -> list[Similarity]:
+    def local(self, n_regions: int) -> list[Similarity]:
         """Return the part of each region; one without comparisons has no atoms."""
-        found = [NOTHING if part is None else (part.atoms, part.weights) for part in self.parts]
-        return [Similarity(*part, local_scale, 0.0, n_features) for part in found]
+        d = self.data.X.shape[1]
+        found = [self.parts.get(r) for r in range(n_regions)]
+        pairs = [NOTHING if part is None else (part.atoms, part.weights) for part in found]
+        return [Similarity(*pair, self.local_scale, 0.0, d) for pair in pairs]
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -452,100 +439,67 @@ class LocalHDSL(SimilarityModel):
         self._check_parameters(model)
         given = {"y": y, "triplets": triplets, "sample_weight": sample_weight}
         learned = copy(self)
-        learned.shared_ = shared = model.fit(X, **given)
+        learned.shared_, learned.choice_ = model.fit(X, **given), None
         run = fitting.prepare(model, X, given)
-        rng, n_rows = run.rng, run.data.X.shape[0]
-        regions = self.regions
+        rng, rows, regions, n_regions = run.rng, run.data.X, self.regions, self.n_regions
         if not isinstance(regions, str) and not hasattr(regions, "predict"):
-            regions = np.asarray(regions)
-            if len(regions) != n_rows:
-                raise ValueError(f"regions has {len(regions)} values, but X has {n_rows} rows.")
+            regions, n_regions = np.asarray(regions), 1
+            if len(regions) != rows.shape[0]:
+                raise ValueError(
+                    f"regions has {len(regions)} values for {rows.shape[0]} rows of X."
+                )
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-            n_regions = self.n_regions if isinstance(regions, str) else 1
-            learned.choice_ = None
-            if n_regions == "auto":
-                n_regions = self._choose(learned, run.data, rng, workers)
+            if n_regions == "auto" and isinstance(regions, str):
+                n_regions = learned._choose(run.data, rng, workers)
                 progress.say(f"{n_regions} regions")
-            made = make_regions(regions, n_regions, run.data.X, int(rng.integers(2**31 - 1)))
-            assigned = made.assign(run.data.X)
+            made = make_regions(regions, n_regions, rows, int(rng.integers(2**31 - 1)))
+            assigned = made.assign(rows)
             if isinstance(regions, np.ndarray):
                 _, assigned = np.unique(regions, return_inverse=True)
             data, assigned = _compared(model, run.data, assigned, rng)
-            path = fitting.path_so_far(shared)
-            scale = self._local_scale(shared.scale_, made.n_regions)
-            descent, path = self._descend(
-                shared, data, assigned, path, (shared.scale_, scale, shared.prior_), rng, workers
-            )
-        found = fitting.Learned(
-            path, shared.scale_, shared.prior_, len(data.compared), shared.choice_
-        )
-        fitting.store(shared, found)
-        learned.local_ = descent.local(scale, data.X.shape[1])
-        learned.local_ += [
-            Similarity(*NOTHING, scale, 0.0, data.X.shape[1])
-            for _ in range(made.n_regions - len(learned.local_))
-        ]
-        learned.regions_, learned.n_regions_, learned.local_scale_ = made, made.n_regions, scale
+            sizes = self._sizes(model.scale_, model.prior_, made.n_regions)
+            descent = _Descent(model, data, assigned, sizes, workers)
+            path = descent.run(fitting.path_so_far(model), self.n_rounds, rng)
+        found = fitting.Learned(path, model.scale_, model.prior_, len(data.compared), model.choice_)
+        fitting.store(model, found)
+        learned.local_, learned.local_scale_ = descent.local(made.n_regions), sizes[1]
+        learned.regions_, learned.n_regions_ = made, made.n_regions
         learned.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=made.n_regions)
-        learned._take_features(shared)
+        learned._take_features(model)
         self.__dict__ = learned.__dict__
         return self
 
-    def _descend(
-        self, model: HDSL, data: Supervision, assigned: np.ndarray, path: Result,
-        scales: tuple[float, float, float], rng: np.random.Generator, workers: Workers,
-        layout: Layout | None = None,
-    ) -> tuple[_Descent, Result]:  # fmt: skip
-        if layout is None:
-            columns = np.unique(path.atoms[:, :2])
-            layout = fitting.make_layout(
-                model, data.X, data.compared, data.compared_weights, workers, columns
-            )
-        descent = _Descent(model, layout, data, assigned, workers)
-        if not any(part is not None for part in descent.layouts):
-            return descent, path
-        return descent, descent.run(path, scales, self.n_rounds, rng)
-
-    def _choose(
-        self, learned: LocalHDSL, data: Supervision, rng: np.random.Generator, workers: Workers
-    ) -> int:
+    def _choose(self, data: Supervision, rng: np.random.Generator, workers: Workers) -> int:
         """Return the number of regions that held-out rows speak for; 0 where these are too few."""
-        shared: Any = learned.shared_
+        model = self.shared_
         tried: list[list[choosing.Score]] = [[] for _ in CANDIDATES]
-        for train, judge in (
-            (_sorted(part.train), part.judge)
-            for part in choosing.make_parts(shared, data, None, rng)
-        ):
-            fits = fitting.Fits(shared, train, rng, workers)
-            path = fits.solve(shared.prior_, fitting.n_steps(shared), None, None)
+        for part in choosing.make_parts(model, data, None, rng):
+            train = _sorted(part.train)
+            fits = fitting.Fits(model, train, rng, workers)
+            path = fits.solve(model.prior_, fitting.n_steps(model), None, None)
             for scores, n_regions in zip(tried, CANDIDATES, strict=True):
                 made = make_regions("kmeans", n_regions, train.X, int(rng.integers(2**31 - 1)))
-                scale = self._local_scale(fits.scale, n_regions)
-                descent, found = self._descend(
-                    shared, train, made.assign(train.X), path, (fits.scale, scale, shared.prior_),
-                    rng, workers, fits.layout,
-                )  # fmt: skip
-                similarity: Any = fits.similarity(found.atoms, found.weights, shared.prior_)
-                if n_regions:
-                    local = descent.local(scale, train.X.shape[1])
-                    similarity = LocalSimilarity(similarity, local, made)
-                scores.append(judge(similarity))
+                sizes = self._sizes(fits.scale, model.prior_, n_regions)
+                descent = _Descent(model, train, made.assign(train.X), sizes, workers)
+                found = descent.run(path, self.n_rounds, rng)
+                shared = fits.similarity(found.atoms, found.weights, model.prior_)
+                scores.append(part.judge(LocalSimilarity(shared, descent.local(n_regions), made)))
         if not tried[0]:
             return 0
         joined = [
             choosing.Score(*map(np.concatenate, zip(*scores, strict=True))) for scores in tried
         ]
-        learned.choice_ = {
+        self.choice_ = {
             "n_regions": np.array(CANDIDATES),
             "score": np.array([score.units.mean() for score in joined]),
             "error": np.array([choosing.standard_error(score.units) for score in joined]),
         }
         return CANDIDATES[choosing.simplest(joined, joined[0])[1]]
 
-    def _local_scale(self, scale: float, n_regions: int) -> float:
-        if self.local_scale == "auto":
-            return scale / math.sqrt(max(n_regions, 1))
-        return float(self.local_scale)
+    def _sizes(self, scale: float, prior: float, n_regions: int) -> tuple[float, float, float]:
+        """Return the scales of the shared part and of a region, and the prior."""
+        local = self.local_scale
+        return scale, scale / math.sqrt(max(n_regions, 1)) if local == "auto" else local, prior
 
     def _check_parameters(self, model: Any) -> None:
         name, number = type(self).__name__, checks.check_number
@@ -558,14 +512,11 @@ class LocalHDSL(SimilarityModel):
                 f"init='zero'. Got {model!r} instead."
             )
         regions = self.regions
-        if regions is None or isinstance(regions, str):
+        is_clusterer = hasattr(regions, "fit") and hasattr(regions, "predict")
+        if isinstance(regions, str | None):
             checks.check_word(name, "regions", regions, ("kmeans",), also=ALSO)
-        elif not (hasattr(regions, "fit") and hasattr(regions, "predict")) and (
-            hasattr(regions, "fit") or np.ndim(regions) != 1
-        ):
-            raise ValueError(
-                f"The 'regions' parameter of {name} must be 'kmeans'{ALSO}. Got {regions!r}."
-            )
+        elif not is_clusterer and (hasattr(regions, "fit") or np.ndim(regions) != 1):
+            raise checks.ParameterError(name, "regions", f"'kmeans'{ALSO}", repr(regions))
 
     def _take_features(self, shared: HDSL) -> None:
         self.n_features_in_ = shared.n_features_in_
@@ -593,11 +544,11 @@ class LocalHDSL(SimilarityModel):
         """
         check_is_fitted(self, "local_")
         names = as_names(self._feature_names(feature_names), self.n_features_in_)
-        return [self._region_name(r, lambda f: str(names[f])) for r in range(self.n_regions_)]
-
-    def _region_name(self, region: int, name_of: Callable[[int], str]) -> str:
-        features = self.regions_.features(region) if isinstance(self.regions_, Centers) else []
-        return ", ".join(map(name_of, features)) or f"region {region}"
+        found = []
+        for region in range(self.n_regions_):
+            features = self.regions_.features(region) if isinstance(self.regions_, Centers) else []
+            found.append(", ".join(str(names[f]) for f in features) or f"region {region}")
+        return found
 
     def matrix(self, region: int | None = None) -> Any:
         """Return M, or M + N_r of a region, as a sparse array of shape (n_features, n_features)."""
@@ -617,11 +568,12 @@ class LocalHDSL(SimilarityModel):
         similarity, d = self.similarity_, self.n_features_in_
         own = as_names(self._feature_names(input_features), d)
         names = [
-            [f"{number}:{name}" for name in atom_names(part.atoms, own)]
+            f"{number}:{name}"
             for number, part in enumerate(similarity.local)
+            for name in atom_names(part.atoms, own)
         ]
         shared = self.shared_.get_feature_names_out(input_features)
-        return np.concatenate([np.array(sum(names, []), dtype=object), shared])
+        return np.concatenate([np.array(names, dtype=object), shared])
 
     def explain(self, x: Any, y: Any, **options: Any) -> explain_module.Explanation:
         """Return the exact additive parts of S(x, y) in the region of x, or why y rather than z.
@@ -637,8 +589,7 @@ class LocalHDSL(SimilarityModel):
         if region < 0:
             return found
         where = self.region_names(options.get("feature_names"))[region]
-        where = where if where == f"region {region}" else f"the region of {where}"
-        return replace(found, of=f"In {where}: {found.of}")
+        return replace(found, of=f"In region {region} ({where}): {found.of}")
 
     def importance(
         self, X: Any = None, *, region: int | None = None, feature_names: Any = None, **options: Any
@@ -707,7 +658,10 @@ class LocalHDSL(SimilarityModel):
         centers = csr_from_arrays(arrays, "centers", d)
         n = centers.shape[0]
         ends = get_array(arrays, "ends", "i", (n + 1,)).tolist()
-        atoms, weights = get_array(arrays, "atoms", "i", (None, 3)), get_array(arrays, "weights", "f")
+        atoms, weights = (
+            get_array(arrays, "atoms", "i", (None, 3)),
+            get_array(arrays, "weights", "f"),
+        )
         if [ends[0], ends[-1]] != [0, len(atoms)] or sorted(ends) != ends:
             raise ValueError(f"ends must rise from 0 to {len(atoms)}")
         self = cls(clone(shared), n_regions=n)

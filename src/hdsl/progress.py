@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
 
 #: Seconds between two updates: in a terminal or a notebook, and elsewhere by `verbose`.
 LIVE_EVERY, LOG_EVERY = 0.1, {1: 10.0, 2: 1.0}
+
+#: What a closed or full stderr raises; the work goes on.
+BROKEN = (OSError, ValueError)
 
 
 def duration(seconds: float) -> str:
@@ -47,28 +51,31 @@ class Progress:
 
     def _close(self) -> None:
         if self._bar is not None:
-            self._bar.close()
+            with suppress(*BROKEN):
+                self._bar.close()
             self._bar = None
 
     def stage(self, what: str, total: int | None = None) -> None:
         """Begin a stage of `total` steps, or of no known number."""
         self._close()
-        if self._verbose <= 0 or sys.stderr is None:
+        if self._verbose <= 0 or sys.stderr is None or sys.stderr.closed:
             return
         from tqdm.auto import tqdm
 
         every = LOG_EVERY.get(self._verbose, LOG_EVERY[2])
         live = sys.stderr.isatty()
         form = None if total else "{desc} [{elapsed}]"
-        self._bar = tqdm(
-            total=total, desc=what, leave=False, bar_format=form, dynamic_ncols=True,
-            mininterval=LIVE_EVERY if live else every,
-        )  # fmt: skip
+        with suppress(*BROKEN):
+            self._bar = tqdm(
+                total=total, desc=what, leave=False, bar_format=form, dynamic_ncols=True,
+                mininterval=LIVE_EVERY if live else every,
+            )  # fmt: skip
 
     def step(self, n: int = 1) -> None:
         """Count steps of the stage."""
         if self._bar is not None:
-            self._bar.update(n)
+            with suppress(*BROKEN):
+                self._bar.update(n)
 
     def follow(self, what: str, first: int, last: int) -> Callable[[State], None] | None:
         """Begin the stage of a run of the solver; return its callback, None if nothing is shown."""
@@ -78,10 +85,10 @@ class Progress:
             return None
 
         def show(state: State) -> None:
-            bar.set_postfix_str(
-                f"objective {state.objective:.4g}, {len(state.weights)} pairs", refresh=False
-            )
-            bar.update(state.n_iter - first - bar.n)
+            text = f"objective {state.objective:.4g}, {len(state.weights)} pairs"
+            with suppress(*BROKEN):
+                bar.set_postfix_str(text, refresh=False)
+                bar.update(state.n_iter - first - bar.n)
 
         return show
 
@@ -90,4 +97,5 @@ class Progress:
         if self._verbose > 0 and sys.stderr is not None:
             from tqdm.auto import tqdm
 
-            tqdm.write(text, file=sys.stderr)
+            with suppress(*BROKEN):
+                tqdm.write(text, file=sys.stderr)

@@ -17,7 +17,15 @@ if TYPE_CHECKING:
     from .cuda.runtime import Device
     from .cuda.search import Kept
 
-__all__ = ["Index", "Neighbors", "above", "above_in_blocks", "neighbors_between", "neighbors_by_label", "top_k"]
+__all__ = [
+    "Index",
+    "Neighbors",
+    "above",
+    "above_in_blocks",
+    "neighbors_between",
+    "neighbors_by_label",
+    "top_k",
+]
 
 #: Multiplications of a search from which on it is worth finding out what may be left out.
 PRUNING_PAYS = 2e9
@@ -219,10 +227,12 @@ class _AboveSearch:
         is_same = queries is rows
         index = checks.as_rows(rows, "rows")
         queries = index if is_same else checks.as_rows(queries, "queries")
-        if queries.shape[1] != index.shape[1] or (exclude_self and queries.shape[0] != index.shape[0]):
+        if queries.shape[1] != index.shape[1] or (
+            exclude_self and queries.shape[0] != index.shape[0]
+        ):
             raise ValueError(
-                f"queries has shape {queries.shape} and rows {index.shape}: they must have the same "
-                "features and, with exclude_self=True, be the same rows."
+                f"queries has shape {queries.shape} and rows {index.shape}: they must have the "
+                "same features and, with exclude_self=True, be the same rows."
             )
         _check_products(_largest(queries), _largest(index), index.shape[1])
         self.shape, self._own = (queries.shape[0], index.shape[0]), bool(exclude_self)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -14,6 +13,9 @@ from . import checks
 from . import triplets as triplets_module
 
 METHODS = ("neighbors", "random")
+
+#: Rows differ in length if the 95th percentile is this many times the 5th.
+SPREAD = 3.0
 
 #: Rows (anchor, positive, negative) or (a, b, c, d), and one weight for each or None.
 Compared = tuple[np.ndarray, np.ndarray | None]
@@ -118,7 +120,7 @@ class Supervision:
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
             return Supervision(self.X[rows], self.y[rows], weights)
-        part = self.with_compared(np.isin(self.compared, rows).all(axis=1))
+        part = self.with_compared(np.asarray(np.isin(self.compared, rows).all(axis=1)))
         compared = triplets_module.restrict(part.compared, rows, self.X.shape[0])
         return replace(part, X=self.X[rows], compared=compared)
 
@@ -270,8 +272,8 @@ def split_anchors(
     """Return (train, held) masks of comparisons for folds of the rows.
 
     Triplets with a held-out anchor are held out, and quadruplets with a held-out row in both pairs:
-    a new row is compared with any others, as in use. What names a held-out row in the pair that is
-    alike, or any in a quadruplet, is not learned from.
+    a new row is compared with any others, as in use. The other triplets are learned from, and the
+    quadruplets without a held-out row.
     """
     compared = data.compared
     fold = rng.permutation(data.X.shape[0]) % n_folds
@@ -279,7 +281,7 @@ def split_anchors(
     for k in range(n_folds):
         held = (fold == k)[compared]
         if compared.shape[1] == 3:
-            parts.append((~held[:, :2].any(axis=1), held[:, 0]))
+            parts.append((~held[:, 0], held[:, 0]))
         else:
             validates = held[:, :2].any(axis=1) & held[:, 2:].any(axis=1)
             parts.append((~held.any(axis=1), validates))
@@ -295,7 +297,3 @@ def warn_of_lengths(X: sp.csr_array) -> None:
             f"Rows differ in length: 5 % are shorter than {low:.3g} and 5 % longer than "
             f"{high:.3g}. Long rows then look similar to everything: use norm='l2', or scale X."
         )
-
-
-#: Rows differ in length if the 95th percentile is this many times the 5th.
-SPREAD = 3.0

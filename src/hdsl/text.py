@@ -472,8 +472,8 @@ class Collection:
         kinds = [step[1].get("kind") for step in steps] if isinstance(steps, list) else []
         if kinds != ["ClassScores", "HDSL"]:
             return None
-        scores = PlainScores(part_of(arrays, "0"), steps[0][1])
-        found = Scored(similarity_from_arrays(part_of(arrays, "1"), steps[1][1]), scores)
+        scores = PlainScores(part_of(arrays, "0"), steps[0][1])  # type: ignore[index]
+        found = Scored(similarity_from_arrays(part_of(arrays, "1"), steps[1][1]), scores)  # type: ignore[index]
         if found.n_features != scores.n_features_in_:
             raise ValueError("the class scores and the model have other features")
         return found

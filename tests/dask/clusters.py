@@ -9,7 +9,8 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from hdsl.dask import data as blocks
+from hdsl.dask import data as data_module
+from hdsl.dask.problem import Handle
 
 
 @cache
@@ -33,13 +34,28 @@ def cut(X, n_blocks=3):
 
 
 def cluster_layout(X, compared, weights=None, *, client=None, columns=None, min_rows=1):
-    """Return the layout of arrays on a cluster."""
+    """Return the layout of arrays on a cluster; its margins can be looked into."""
     client = client or threads()
-    X = sp.csr_array(X)
-    parts = client.map(blocks.check_block, cut(X), range(3), pure=False)
-    rows = blocks.Rows(client, parts, client.gather(client.map(blocks.describe, parts)))
-    pieces = [(compared, None if weights is None else np.asarray(weights, dtype=float))]
-    return blocks.build(rows, [blocks.held(client, piece) for piece in pieces], columns, min_rows)
+    rows = data_module.Rows.load(client, cut(sp.csr_array(X)))
+    own = None if weights is None else np.asarray(weights, dtype=float)
+    block = data_module.held(client, (np.asarray(compared), own))
+    layout = data_module.build(rows, [block], columns, min_rows)
+    joined = joined_by(layout.places)
+    Handle.__array__ = lambda self, dtype=None, copy=None: joined(client.gather([*self]))
+    return layout
+
+
+def joined_by(places):
+    """Return a function from the answers of the shards to one number per comparison."""
+    shard = np.repeat(places.shards, places.counts)
+
+    def joined(parts):
+        whole = np.empty(places.n_comparisons)
+        for k, part in enumerate(parts):
+            whole[shard == k] = getattr(part, "margins", part)
+        return whole
+
+    return joined
 
 
 def data(n=60, d=30, T=400, seed=0):
@@ -52,7 +68,8 @@ def data(n=60, d=30, T=400, seed=0):
 
 def settings_of(**params):
     """Return parameters of a short fit."""
-    return {"max_iter": 5, "prior": 2.0, "random_state": 0, "n_targets": 2, "n_impostors": 2, **params}
+    short = {"max_iter": 4, "prior": 2.0, "random_state": 0, "n_targets": 2, "n_impostors": 2}
+    return {**short, **params}
 
 
 def bytes_of(model, folder):

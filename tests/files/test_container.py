@@ -130,6 +130,7 @@ OLD = safetensors.numpy.save({}, {"format": "hdsl", "format_version": "2", "head
         (sealed(header="[" * 100_000), "damaged"),
         (sealed(header='{"a": ' + "9" * 5000 + "}"), "damaged"),
     ],
+    ids=range(16),
 )
 def test_other_and_hostile_files_are_refused(path, raw, said):
     path.write_bytes(raw)

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from . import demo, fit, use
+from . import demo, fit, link, use
 from .options import Parser
 from .shell import run
 
 __all__ = ["COMMANDS", "main", "make_parser"]
 
-COMMANDS = ("fit", "evaluate", "search", "explain", "report", "export", "info", "demo")
+COMMANDS = ("fit", "link", "evaluate", "search", "explain", "report", "export", "info", "demo")
 
 
 def make_parser() -> Parser:
@@ -32,6 +32,7 @@ def make_parser() -> Parser:
     parser.set_defaults(run=_about, parser=parser)
     commands = parser.add_subparsers(metavar="COMMAND", title="commands")
     fit.add(commands)
+    link.add(commands)
     use.add(commands)
     demo.add(commands)
     return parser

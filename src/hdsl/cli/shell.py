@@ -96,8 +96,8 @@ def _in_our_words(error: Exception, given: Any) -> str:
         return str(error.message(WAYS_OUT.get(error.remedy, error.way_out)))
     if hasattr(error, "wanted"):  # a ParameterError
         name = OPTION_OF.get(error.name, error.name)
-        if hasattr(given, name):
-            return str(error.message("--" + name.replace("_", "-")))
+        if hasattr(given, name):  # type: ignore[arg-type]
+            return str(error.message("--" + name.replace("_", "-")))  # type: ignore[union-attr]
     return str(error)
 
 

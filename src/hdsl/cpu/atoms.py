@@ -62,9 +62,7 @@ class Atoms:
             bounds = self._workers.split(
                 self._rows.n_rows, grain=self._grain(Z, n_atoms), work=pairs.ptr
             )
-            self._workers.run(
-                kernels.similarities, bounds, pairs.ptr, pairs.b, Z, by_atom, out
-            )
+            self._workers.run(kernels.similarities, bounds, pairs.ptr, pairs.b, Z, by_atom, out)
         return out
 
     def scores(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -82,9 +80,7 @@ class Atoms:
         out = np.empty((len(pairs.score_bounds) - 1, n_atoms))
         is_long = self._grain(Z, n_atoms) < pairs.n_pairs
         parts = np.arange(len(out) + 1) if is_long else [0, len(out)]
-        self._workers.run(
-            kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, w, Z, out
-        )
+        self._workers.run(kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, w, Z, out)
         return out.sum(axis=0)[places]
 
     def _grain(self, Z: Arrays, n_atoms: int) -> int:

@@ -160,9 +160,7 @@ class Comparisons:
     def differences(self, by_pair: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
         """Return by how much the pair that is to win exceeds the other, added to `out`."""
         out = np.zeros(self.n_comparisons) if out is None else out
-        self.workers.run(
-            kernels.differences, self.bounds, self.winner, self.loser, by_pair, out
-        )
+        self.workers.run(kernels.differences, self.bounds, self.winner, self.loser, by_pair, out)
         return out
 
     def sum_pulls(self, pulls: np.ndarray) -> np.ndarray:
@@ -207,7 +205,6 @@ def number_pairs(sides: tuple[np.ndarray, ...], n_rows: int) -> tuple[np.ndarray
     a, b, c, d = sides
     low = np.append(np.minimum(a, b), np.minimum(c, d))
     high = np.append(np.maximum(a, b), np.maximum(c, d))
-    check_count(len(low), "pairs of rows that are compared", "comparisons")
     order = np.arange(len(low), dtype=np.int32)
     table = sp.coo_array((order, (low, high)), shape=(n_rows, n_rows))
     table.has_canonical_format = True
@@ -217,6 +214,7 @@ def number_pairs(sides: tuple[np.ndarray, ...], n_rows: int) -> tuple[np.ndarray
     first = np.repeat(np.arange(n_rows, dtype=np.int32), np.diff(table.indptr))
     is_new = np.ones(len(order), dtype=bool)
     is_new[1:] = (first[1:] != first[:-1]) | (table.indices[1:] != table.indices[:-1])
+    check_count(2 * int(is_new.sum()), "ends of pairs of rows that are compared", "comparisons")
     number = np.cumsum(is_new, dtype=np.int32) - np.int32(1)
     order[table.data] = number
     return first[is_new], table.indices[is_new], order[: len(a)], order[len(a) :]

@@ -178,4 +178,3 @@ class CPUGradient(Gradient):
         is_best = falling == np.maximum.accumulate(falling)
         at = d - 1 - np.maximum.accumulate(np.where(is_best, np.arange(d), 0))
         return np.append(at[::-1], -1)[features + 1]
-

@@ -89,7 +89,11 @@ class CPUProblem(Problem):
         return float(self._along(margins, margins, 0.0)[0])
 
     def _along(
-        self, margins: np.ndarray, direction: np.ndarray, size: float, moved: np.ndarray | None = None
+        self,
+        margins: np.ndarray,
+        direction: np.ndarray,
+        size: float,
+        moved: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return value and first two derivatives at a step size; write the margins there."""
         omega, n_chunks = self.comparisons.omega, self.comparisons.n_chunks

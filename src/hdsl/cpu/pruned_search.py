@@ -225,4 +225,3 @@ def block_bounds(labels: np.ndarray) -> np.ndarray:
         n = -(-(end - first) // BLOCK)
         bounds += [first + (end - first) * (k + 1) // n for k in range(n)]
     return np.array(bounds)
-

@@ -86,7 +86,7 @@ class Workers:
             self._helpers = ThreadPoolExecutor(self.n_threads - 1, thread_name_prefix="hdsl")
         helping: list[Future] = []
         with suppress(RuntimeError):  # the system gives no more threads
-            for _ in range(n_helpers):
+            while len(helping) < n_helpers:
                 helping.append(self._helpers.submit(work))
         return helping
 

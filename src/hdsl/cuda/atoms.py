@@ -167,7 +167,7 @@ class Atoms:
         stride = sample_stride(card.n, n)
         n_sampled, n_rows = -(-card.n // stride), max(1, SAMPLE_LIMIT // n)
         factor *= card.n / n_sampled
-        n_parts = max(1, min(MOST_PARTS, PARTS_LIMIT // n**2))
+        n_parts = max(1, min(MOST_PARTS, PARTS_LIMIT // n**2, n_sampled // 256))
         K, part = device.zeros(n * n), device.empty(n_parts * n * n)
         V = device.empty(min(n_rows, n_sampled) * n)
         for first in range(0, n_sampled, n_rows):

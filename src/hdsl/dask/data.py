@@ -7,11 +7,8 @@ X. All of it is a graph of tasks: what a worker loses Dask makes again.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from importlib.metadata import version
+from dataclasses import dataclass
 from operator import getitem
 from typing import Any, NamedTuple
 
@@ -22,7 +19,7 @@ from scipy.sparse.csgraph import reverse_cuthill_mckee
 from .. import checks
 from ..similarity import unit_rows
 from .problem import ClusterError, DaskLayout, Places, gather
-from .shard import Shard
+from .shard import Data, Shard
 
 #: Rows of the client are cut into blocks of so many.
 LOCAL_ROWS = 1 << 14
@@ -55,26 +52,14 @@ def find_client(client: Any) -> Any:
                 "There is no Dask client. Make one first, client = distributed.Client(...), or "
                 "pass it: hdsl.dask.HDSL(client=client)."
             ) from None
-    if client.status != "running":
-        raise ClusterError(f"The Dask client is {client.status}: make a new one.")
-    if not client.nthreads():
+    n_workers = len(client.nthreads()) if client.status == "running" else 0
+    if not n_workers:
         raise ClusterError(
-            "The cluster has no workers: start some, or wait with client.wait_for_workers(1)."
+            f"The Dask client is {client.status} and has {n_workers} workers: make a new one, or "
+            "wait for workers with client.wait_for_workers(1)."
         )
-    here = versions()
-    for address, there in client.run(versions).items():
-        if there != here:
-            raise ClusterError(
-                f"Worker {address} has {there}, the client has {here}: results would depend on "
-                "where shards are. Use the same versions on all machines."
-            )
+    client.get_versions(check=True, packages=["numba", "hdsl"])  # results depend on them
     return client
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of what results depend on."""
-    found = {name: version(name) for name in ("numpy", "numba", "hdsl")}
-    return {"python": platform.python_version(), **found}
 
 
 def held(client: Any, value: Any) -> Any:
@@ -116,14 +101,11 @@ def as_futures(client: Any, data: Any) -> list[Any]:
         data = parts.ravel().tolist()
     elif not isinstance(data, list | tuple):
         data = [data]
-    return [as_future(client, block) for block in data]
-
-
-def as_future(client: Any, block: Any) -> Any:
-    """Return one block as a future."""
-    if hasattr(block, "__dask_graph__"):
-        return client.compute(block)
-    return block if hasattr(block, "key") else held(client, block)
+    return [
+        client.compute(block) if hasattr(block, "__dask_graph__")
+        else block if hasattr(block, "key") else held(client, block)
+        for block in data
+    ]  # fmt: skip
 
 
 class Facts(NamedTuple):
@@ -167,21 +149,21 @@ class Rows:
     facts: list[Facts]
 
     @classmethod
+    def of(cls, client: Any, blocks: list[Any]) -> Rows:
+        """Return checked blocks."""
+        return cls(client, blocks, gather(client, client.map(describe, blocks, pure=False)))
+
+    @classmethod
     def load(cls, client: Any, X: Any) -> Rows:
         """Return rows as a user gives them; raise ValueError for what cannot be used."""
         given = as_futures(client, X)
         if not given:
             raise ValueError("X has no blocks: at least one block of rows is needed.")
-        blocks = client.map(check_block, given, range(len(given)), pure=False)
-        rows = cls(client, blocks, gather(client, client.map(describe, blocks, pure=False)))
+        rows = cls.of(client, client.map(check_block, given, range(len(given)), pure=False))
         widths = {facts.shape[1] for facts in rows.facts}
         if len(widths) > 1:
             raise ValueError(f"Blocks of X have different numbers of features: {sorted(widths)}.")
-        n_rows, n_columns = rows.shape
-        columns, _ = rows.columns()
-        checks.check_live_features(len(columns), n_columns)
-        if n_rows >= checks.INDEX_LIMIT:
-            raise ValueError(f"X has {n_rows} rows, at most {checks.INDEX_LIMIT - 1} can be.")
+        checks.check_live_features(len(rows.columns()[0]), rows.shape[1])
         checks.check_largest(rows.largest)
         return rows
 
@@ -217,9 +199,7 @@ class Rows:
 
     def at_unit_length(self) -> Rows:
         """Return the rows at unit length."""
-        blocks = self.client.map(unit_rows, self.blocks, pure=False)
-        facts = gather(self.client, self.client.map(describe, blocks, pure=False))
-        return replace(self, blocks=blocks, facts=facts)
+        return Rows.of(self.client, self.client.map(unit_rows, self.blocks, pure=False))
 
     def keep(self, rows: np.ndarray) -> Rows:
         """Return some rows, by rising numbers."""
@@ -228,9 +208,7 @@ class Rows:
         cuts, starts = np.searchsorted(rows, self.starts), self.starts
         own = [rows[a:b] - first for first, a, b in zip(starts, cuts, cuts[1:], strict=False)]
         pairs = [(block, part) for block, part in zip(self.blocks, own, strict=True) if len(part)]
-        blocks = self.client.map(getitem, *zip(*pairs, strict=True), pure=False)
-        facts = gather(self.client, self.client.map(describe, blocks, pure=False))
-        return replace(self, blocks=blocks, facts=facts)
+        return Rows.of(self.client, self.client.map(getitem, *zip(*pairs, strict=True), pure=False))
 
     def fetch(self, rows: np.ndarray) -> sp.csr_array:
         """Return some rows, by rising numbers, on the client."""
@@ -246,16 +224,11 @@ def check_compared(block: Any, weights: Any, n_rows: int, width: int) -> Compare
     return check(np.asarray(block), n_rows), weights
 
 
-def count_rows(block: Any) -> int:
-    """Return the number of rows of a block."""
-    return len(block)
-
-
 def compared_blocks(rows: Rows, given: Any, sample_weight: Any, width: int) -> list[Any]:
     """Return futures of triplets or quadruplets in blocks, and their weights."""
     client, kind = rows.client, "triplet" if width == 3 else "quadruplet"
     blocks = as_futures(client, given)
-    counts = gather(client, client.map(count_rows, blocks, pure=False))
+    counts = gather(client, client.map(len, blocks, pure=False))
     ends = np.cumsum(counts)
     weights = checks.check_weights(sample_weight, int(ends[-1]), kind)
     parts = [None] * len(blocks) if weights is None else np.split(weights, ends[:-1])
@@ -330,27 +303,16 @@ def deal(block: Compared, shard_of: np.ndarray, n_shards: int) -> list[Compared]
     return [*zip(parts, own, strict=True)]
 
 
-class Gathered(NamedTuple):
-    """The comparisons of a shard, sorted by anchor, in the shard's own row numbers."""
+def join(*parts: Compared) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """Return the comparisons of a shard by rising anchors, their weights, and their rows in X.
 
-    compared: np.ndarray
-    weights: np.ndarray | None
-    rows: np.ndarray  # the numbers of these rows in X, rising
-
-
-def join(*parts: Compared) -> Gathered:
-    """Return the comparisons of a shard."""
+    Comparisons have the shard's own numbers of its rows.
+    """
     compared = np.concatenate([part for part, _ in parts])
     order = np.argsort(compared[:, 0], kind="stable")
-    weights = [own for _, own in parts if own is not None]
+    weights = None if parts[0][1] is None else np.concatenate([own for _, own in parts])[order]
     rows, numbers = np.unique(compared[order], return_inverse=True)
-    own = np.concatenate(weights)[order] if weights else None
-    return Gathered(numbers.reshape(compared.shape), own, rows)
-
-
-def rows_of(gathered: Gathered) -> np.ndarray:
-    """Return the rows that a shard needs."""
-    return gathered.rows
+    return numbers.reshape(compared.shape), weights, rows
 
 
 def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array:
@@ -360,7 +322,7 @@ def take_rows(block: sp.csr_array, rows: np.ndarray, first: int) -> sp.csr_array
 
 
 def make_shard(
-    of: Gathered, columns: tuple[np.ndarray, np.ndarray], total_weight: float, *parts: sp.csr_array
+    joined: tuple[Any, ...], columns: tuple[Any, Any], total_weight: float, *parts: sp.csr_array
 ) -> Shard:
     """Return a shard, its rows in the numbers of the features, laid out."""
     X, n_features = sp.csr_array(sp.vstack(parts, format="csr")), len(columns[0])
@@ -369,7 +331,7 @@ def make_shard(
     numbers = order[np.searchsorted(together, X.indices, sorter=order)]
     X = sp.csr_array((X.data, numbers, X.indptr), shape=(X.shape[0], len(together)))
     X.sort_indices()
-    shard = Shard(X, of.compared, of.weights, total_weight, n_features)
+    shard = Shard(Data(X, *joined[:2], total_weight, n_features))  # type: ignore[call-arg]
     shard.comparisons()
     return shard
 
@@ -388,11 +350,7 @@ def number_columns(
     if also is not None:
         features = np.concatenate([features, np.setdiff1d(also, features)])
         rare = np.setdiff1d(rare, also)
-    if len(features) < 2:
-        raise ValueError(
-            "At least 2 features with a non-zero value are needed, as an atom pairs two. The "
-            f"{rows.shape[0]} rows to learn from have {len(features)}: give more rows."
-        )
+    checks.check_live_features(len(features), rows.shape[1])
     return features, rare
 
 
@@ -428,7 +386,7 @@ def build(
     for k in range(n):
         parts = client.map(getitem, dealt, [k] * len(dealt), pure=False)
         own = client.submit(join, *parts, pure=False)
-        needed = client.submit(rows_of, own, pure=False)
+        needed = client.submit(getitem, own, 2, pure=False)
         starts = rows.starts[:-1].tolist()
         taken = client.map(take_rows, rows.blocks, [needed] * len(starts), starts, pure=False)
         home = homes[k * len(homes) // n]
@@ -440,6 +398,4 @@ def build(
         )  # fmt: skip
     squares = sum(float(facts.squares.sum()) for facts in rows.facts)
     heaviest = max(part.heaviest for part in told)
-    layout = DaskLayout(client, shards, features, places, (squares / n_rows, heaviest))
-    layout.again = partial(build, rows, compared, also, min_rows)
-    return layout
+    return DaskLayout(client, shards, features, places, (squares / n_rows, heaviest))

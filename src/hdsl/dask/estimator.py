@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import copy, deepcopy
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from inspect import Parameter, signature
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,21 +18,15 @@ from ..files.checkpoint import Checkpoint, digest
 from ..progress import Progress
 from ..similarity import unit_rows
 from ..solver import losses
-from ..solver.loop import Arrays, Rests, Result, State
+from ..solver.loop import Arrays, Result
 from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
 from .mining import compare
-from .problem import DaskLayout, gather
-
-if TYPE_CHECKING:
-    from ..solver.protocols import Loss
+from .problem import gather
 
 #: Most rows, and anchors of comparisons, that the prior is chosen on: they go to the client.
 CHOICE_ROWS, CHOICE_ANCHORS = 20_000, 5_000
-
-#: A fit gives up after so many times that Dask gave up a task.
-MOST_LOSSES = 20
 
 
 # --- the road of a fit, as in ``fitting`` --------------------------------------------------------
@@ -168,9 +162,14 @@ def follow_path(
     checks.check_margins(like, size.scale, size.prior)
     saved = {"size": size.as_array(nothing), **fitting.nested(choice=table or {})}
     first = 0 if earlier is None else earlier.n_iter
+    problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
     show = progress.follow("learning", first, size.max_iter)
     with fitting.damage_explained(run.checkpoint):
-        result = solve(model, run, layout, size, fitting.rests(run.checkpoint, saved), show)
+        result = fitting.solve(
+            model, problem, rng, max_iter=size.max_iter, earlier=earlier,
+            rests=fitting.rests(run.checkpoint, saved),
+            callback=fitting.all_of(show, model.callback),
+        )  # fmt: skip
     n = layout.places.n_comparisons
     return fitting.Learned(result, size.scale, size.prior, n, table)
 
@@ -203,47 +202,10 @@ def of_anchors(block: Compared, anchors: np.ndarray) -> Compared:
     return compared[chosen], None if weights is None else weights[chosen]
 
 
-def solve(
-    model: HDSL,
-    run: Prepared,
-    layout: DaskLayout,
-    size: fitting.Size,
-    rests: Rests | None,
-    show: Callable[[State], None] | None,
-) -> Result:
-    """Run the solver; on new shards, from the last rest, where Dask gives up a task.
-
-    Dask computes what dies with a worker again, but not a task that was at work when several
-    workers died.
-    """
-    from distributed import KilledWorker
-
-    loss, callback = losses.checked(losses.get(model.loss)), fitting.all_of(show, model.callback)
-    latest, seen = None if rests is None else rests.latest, -1
-
-    def save(arrays: Callable[[], Arrays]) -> None:
-        nonlocal latest
-        latest = kept = arrays()
-        if rests is not None:
-            rests.save(lambda: kept)
-
-    def once(state: State) -> bool | None:
-        nonlocal seen
-        is_new, seen = state.n_iter > seen, max(seen, state.n_iter)
-        return callback(state) if is_new and callback is not None else None
-
-    for attempt in range(MOST_LOSSES):
-        try:
-            return fitting.solve(
-                model, layout.problem(loss, size.scale, size.prior), deepcopy(run.rng),
-                max_iter=size.max_iter, earlier=run.earlier, rests=Rests(latest, save),
-                callback=once,
-            )  # fmt: skip
-        except KilledWorker:
-            if attempt == MOST_LOSSES - 1:
-                raise
-            layout = layout.again()
-    raise AssertionError
+_PLAIN = signature(hdsl_module.HDSL.__init__)
+_CLIENT = Parameter("client", Parameter.KEYWORD_ONLY, default=None)
+#: The parameters of one machine, and the client.
+_SIGNATURE = _PLAIN.replace(parameters=[*_PLAIN.parameters.values(), _CLIENT])
 
 
 class HDSL(hdsl_module.HDSL):
@@ -291,50 +253,16 @@ random_state, verbose
 
     _learn = staticmethod(learn)
 
-    def __init__(
-        self,
-        scale: float | str = "auto",
-        *,
-        prior: float | str = "auto",
-        norm: str | None = "l2",
-        loss: str | Loss = "smoothed_hinge",
-        oracle: str = "ascent",
-        step: str = "corrective",
-        init: str = "zero",
-        batch_size: int | None = None,
-        mining: str | Callable[..., np.ndarray] = "neighbors",
-        n_targets: int = 10,
-        n_impostors: int = 10,
-        min_rows: int | str = "auto",
-        max_anchors: int | None = 20_000,
-        max_iter: int | str = "auto",
-        tol: float = 1e-3,
-        validation_fraction: float = 0.3,
-        warm_start: bool = False,
-        checkpoint: Any = None,
-        callback: Callable[[State], bool | None] | None = None,
-        device: str = "cpu",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        memory_limit: str | float | None = "auto",
-        client: Any = None,
-    ) -> None:
-        super().__init__(
-            scale, prior=prior, norm=norm, loss=loss, oracle=oracle, step=step, init=init,
-            batch_size=batch_size, mining=mining, n_targets=n_targets, n_impostors=n_impostors,
-            min_rows=min_rows, max_anchors=max_anchors, max_iter=max_iter, tol=tol,
-            validation_fraction=validation_fraction, warm_start=warm_start, checkpoint=checkpoint,
-            callback=callback, device=device, random_state=random_state, n_jobs=n_jobs,
-            verbose=verbose, memory_limit=memory_limit,
-        )  # fmt: skip
+    def __init__(self, scale: float | str = "auto", *, client: Any = None, **params: Any) -> None:
+        super().__init__(scale, **params)
         self.client = client
+
+    __init__.__signature__ = _SIGNATURE  # type: ignore[attr-defined]
 
     def local(self) -> hdsl_module.HDSL:
         """Return the fitted model without the cluster, as `hdsl.HDSL`."""
-        model = hdsl_module.HDSL()
-        names = model.get_params()
-        model.set_params(**{k: v for k, v in self.get_params().items() if k in names})
+        names = hdsl_module.HDSL().get_params()
+        model = hdsl_module.HDSL(**{name: getattr(self, name) for name in names})
         checks.replace_fitted(model, self)
         model.__dict__.pop("checkpoint_file_", None)  # that file is this object's to delete
         return model

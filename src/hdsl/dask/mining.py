@@ -37,19 +37,13 @@ def row_digests(block: sp.csr_array) -> np.ndarray:
     return out
 
 
-def nearest(
-    queries: sp.csr_array,
-    codes: np.ndarray,
-    index: sp.csr_array,
-    labels: np.ndarray,
-    first: int,
-    wanted: tuple[int, int],
-    is_same: bool,
-) -> Lists:
-    """Return the best rows of one block for the rows of another, in the numbers of all rows."""
-    found = search.neighbors_between(
-        (queries, codes), (index, labels), *wanted, exclude_self=is_same, n_jobs=1
-    )
+def nearest(queries: Any, index: Any, first: int, wanted: Any, is_same: bool) -> Lists:
+    """Return the best rows of one block for the rows of another, in the numbers of all rows.
+
+    `queries` and `index` are rows and their class numbers, `first` is the number of the first row
+    of the index.
+    """
+    found = search.neighbors_between(queries, index, *wanted, exclude_self=is_same, n_jobs=1)
     return [(kind.scores, np.where(kind.rows < 0, -1, kind.rows + first)) for kind in found]
 
 
@@ -113,13 +107,12 @@ def neighbor_blocks(
     numbers, starts = held(client, chosen), rows.starts.tolist()
     cuts, made = [slice(*pair) for pair in pairwise(starts)], []
     for q, here in enumerate(cuts):
+        queries = rows.blocks[q], codes[here]
+        sides = [(rows.blocks[k], codes[there]) for k, there in enumerate(cuts)]
         parts = [
-            client.submit(
-                nearest, rows.blocks[q], codes[here], rows.blocks[k], codes[there],
-                there.start, wanted, q == k, pure=False,
-            )
-            for k, there in enumerate(cuts)
-        ]  # fmt: skip
+            client.submit(nearest, queries, side, starts[k], wanted, q == k, pure=False)
+            for k, side in enumerate(sides)
+        ]
         own = None if is_equal else weight[here]
         made.append(client.submit(triplets_of, here.start, own, numbers, *parts, pure=False))
     return made

@@ -8,8 +8,9 @@ worker again from its graph.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
@@ -17,21 +18,15 @@ import numpy as np
 
 from ..cpu.problem import curvature_sample
 from ..solver.atoms import ZERO, as_array, positioned, renumbered
-from ..solver.protocols import (
-    Base,
-    Correction,
-    Gradient,
-    Layout,
-    Loss,
-    Move,
-    Problem,
-    Statistics,
-    Step,
-)
+from ..solver.line_search import line_search
+from ..solver.protocols import Correction, Gradient, Layout, Move, Problem, Statistics, Step
 from .shard import At, Setting, add, ask, best_partners
 
 #: A batch whose weights are all zero has this weight.
 TINY = 1e-300
+
+#: How often a task that Dask gave up is tried again.
+MOST_LOSSES = 10
 
 #: Sums that one task adds up, and most numbers of the rows of S that one task computes.
 FAN_IN, LARGEST_ANSWER = 4, 1 << 21
@@ -73,24 +68,9 @@ class Places:
         shard, own = self.shards[anchor], numbers - self._shift[anchor]
         return {k: own[shard == k] for k in range(self.n_shards)}
 
-    def join(self, parts: Sequence[np.ndarray]) -> np.ndarray:
-        """Return one number per comparison, from those of the shards."""
-        whole, shard = np.empty(self.n_comparisons), np.repeat(self.shards, self.counts)
-        for k, part in enumerate(parts):
-            whole[shard == k] = part
-        return whole
 
-
-class Handle:
+class Handle(list):
     """Margins, or how they change: one future per shard."""
-
-    def __init__(self, layout: DaskLayout, parts: list[Any]) -> None:
-        self.parts, self._layout = parts, layout
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
-        """Return one number per comparison; all of them go to the client."""
-        parts = [getattr(part, "margins", part) for part in self._layout.gather(self.parts)]
-        return self._layout.places.join(parts).astype(dtype or np.float64)
 
 
 class DaskLayout(Layout):
@@ -105,14 +85,7 @@ class DaskLayout(Layout):
     places : Places
     sizes : tuple of float
         ‖x‖² of all rows, in the mean, and the weight of the heaviest comparison.
-
-    Attributes
-    ----------
-    again : callable
-        Returns the same layout on shards that are built anew.
     """
-
-    again: Callable[[], DaskLayout]
 
     def __init__(
         self,
@@ -132,22 +105,27 @@ class DaskLayout(Layout):
         typical = margin / weight or mean_square  # where no two dot products differ
         return Statistics(weight / heaviest, typical, int(n_anchors), values / weight, own / weight)
 
-    def problem(
-        self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
-    ) -> DaskProblem:
+    def problem(self, loss: Any, scale: float, prior: float = 0.0, base: Any = None) -> DaskProblem:
         """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
-        if base is not None:
-            base = base._replace(atoms=positioned(base.atoms, self.features))
+        if base is not None:  # features that no row has count nothing
+            number = dict(zip(self.features.tolist(), range(self.n_features), strict=True))
+            ends = [[number.get(end, -1) for end in atom[:2]] for atom in base.atoms.tolist()]
+            base = base._replace(atoms=np.column_stack([ends, base.atoms[:, 2]]))
         return DaskProblem(self, Setting("", loss, float(scale), float(prior), base))
 
     # --- questions -------------------------------------------------------------------------------
 
-    def ask(
-        self, question: str, *columns: Sequence[Any], chosen: Sequence[int] | None = None
-    ) -> list[Any]:
-        """Return the futures of answers; a column has one argument per shard."""
-        shards = [self.shards[k] for k in range(len(self.shards)) if chosen is None or k in chosen]
-        return self.client.map(ask, shards, [question] * len(shards), *columns, pure=False)
+    def ask(self, question: str, *args: Any, chosen: Iterable[int] | None = None) -> Handle:
+        """Return the answers of all shards, or of chosen ones, as futures.
+
+        An argument that is a list has one value per shard.
+        """
+        numbers = range(len(self.shards)) if chosen is None else chosen
+        columns = [
+            [arg[k] if isinstance(arg, list) else arg for k in numbers]
+            for arg in (self.shards, question, *args)
+        ]
+        return Handle(self.client.map(ask, *columns, pure=False))
 
     def total(self, parts: list[Any]) -> Any:
         """Return the future of a sum, by groups of neighbours."""
@@ -156,19 +134,25 @@ class DaskLayout(Layout):
             parts = [self.client.submit(add, *parts[k : k + FAN_IN], pure=False) for k in groups]
         return parts[0]
 
-    def gather(self, futures: Any) -> Any:
-        """Return the results of futures; raise ClusterError where they cannot be had any more."""
-        return gather(self.client, futures)
-
     def sum(self, futures: list[Any]) -> Any:
         """Return the sum of small answers."""
-        return add(*self.gather(futures))
+        return add(*gather(self.client, futures))
 
 
-def gather(client: Any, futures: Any) -> Any:
-    """Return the results of futures; raise ClusterError where they cannot be had any more."""
+def gather(client: Any, futures: list[Any]) -> list[Any]:
+    """Return the results of futures; raise ClusterError where they cannot be had any more.
+
+    Dask computes what dies with a worker again. It gives up a task that was at work when several
+    workers died, and is then asked once more.
+    """
+    from distributed import KilledWorker
+
     try:
-        return client.gather(futures)
+        for _ in range(MOST_LOSSES):
+            with suppress(KilledWorker):
+                return client.gather([*futures])
+            client.retry(futures)
+        return client.gather([*futures])
     except CancelledError as error:
         raise ClusterError(
             f"The cluster lost what the fit needs ({error}): its scheduler is gone, the client is "
@@ -189,36 +173,29 @@ class DaskProblem(Problem):
     """
 
     def __init__(self, layout: DaskLayout, setting: Setting) -> None:
-        self.layout, self.scale = layout, setting.scale
+        self.layout, self.setting, self.scale = layout, setting, setting.scale
         self.n_features, self.n_comparisons = layout.n_features, layout.places.n_comparisons
-        self._setting = setting
-        self._cost: float | None = None
         self.forget()
 
     def forget(self) -> None:
         """Drop all that is remembered from one question to the next."""
-        self._setting = self._setting._replace(key=uuid4().hex)
+        self.setting = self.setting._replace(key=uuid4().hex)
         self.recent = as_array([])  # atoms whose scores were asked last
         self._ahead: tuple[Handle, DaskGradient] | None = None
         self._uses_batches = False
-
-    def _ask(self, question: str, *args: Any, parts: Sequence[Sequence[Any]] = ()) -> list[Any]:
-        """Ask all shards; `parts` have one argument per shard, `args` are the same for all."""
-        n = len(self.layout.shards)
-        columns = [[self._setting] * n, *parts, *([arg] * n for arg in args)]
-        return self.layout.ask(question, *columns)
 
     # --- margins and value -----------------------------------------------------------------------
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> Handle:
         """Return the margins of a combination of atoms, from scratch."""
         if len(atoms) != len(weights):
-            raise ValueError("atoms or weights is shorter than the other.")
-        return Handle(self.layout, self._ask("margins", atoms, weights))
+            raise ValueError(f"There are {len(atoms)} atoms, but {len(weights)} weights.")
+        return self.layout.ask("margins", self.setting, atoms, weights)
 
     def value(self, margins: Handle) -> float:
         """Return the mean loss."""
-        return float(self.layout.sum(self.layout.ask("value", margins.parts)))
+        values = self.layout.client.map(getattr, margins, ["value"] * len(margins), pure=False)
+        return float(self.layout.sum(values))
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -228,25 +205,24 @@ class DaskProblem(Problem):
             self.recent = move.atoms
         elif move.toward is not None and move.toward != ZERO:
             self.recent = np.unique([*map(tuple, self.recent), move.toward], axis=0)
-        return Handle(self.layout, self._ask("direction", move, parts=[margins.parts]))
+        return self.layout.ask("direction", self.setting, margins, move)
 
     def slopes(self, margins: Handle, direction: Handle, step_sizes: Sequence[float]) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
-        parts = [margins.parts, direction.parts]
-        return self.layout.sum(self._ask("slopes", np.array(step_sizes), parts=parts))
+        sizes = np.array(step_sizes)
+        return self.layout.sum(self.layout.ask("slopes", self.setting, margins, direction, sizes))
 
     def advance(self, margins: Handle, direction: Handle, step_size: float) -> Step:
         """Return the step of this size."""
-        parts = [margins.parts, direction.parts]
-        there = Handle(self.layout, self._ask("advance", float(step_size), parts=parts))
+        there = self.layout.ask("advance", self.setting, margins, direction, float(step_size))
         if not self._uses_batches:
-            self._ahead = there, DaskGradient(self, self._setting, there)
+            self._ahead = there, DaskGradient(self, there)
         return Step(there, step_size, self.value(there))
 
     def step(self, margins: Handle, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""
         direction = self.direction(margins, move)
-        size = search(lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size)
+        size = search(lambda sizes: self.slopes(margins, direction, sizes), move.max_step_size)  # type: ignore[arg-type]
         return self.advance(margins, direction, size) if size > 0.0 else None
 
     def curvature(self, margins: Handle, atoms: np.ndarray) -> np.ndarray:
@@ -255,8 +231,8 @@ class DaskProblem(Problem):
             return np.zeros((0, 0))
         chosen, factor = curvature_sample(self.n_comparisons, len(atoms))
         samples = [(own, factor) for own in self.layout.places.deal(chosen).values()]
-        parts = self._ask("curvature", atoms, parts=[margins.parts, samples])
-        return self.layout.gather(self.layout.total(parts))
+        parts = self.layout.ask("curvature", self.setting, margins, samples, atoms)
+        return gather(self.layout.client, [self.layout.total(parts)])[0]
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -266,13 +242,11 @@ class DaskProblem(Problem):
         self._uses_batches = self._uses_batches or batch is not None
         if batch is None and ahead is not None and ahead[0] is margins:
             return ahead[1]
-        return DaskGradient(self, self._setting, margins, batch)
+        return DaskGradient(self, margins, batch)
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
-        if self._cost is None:
-            self._cost = float(self.layout.sum(self._ask("exact_search_cost")))
-        return self._cost
+        return float(self.layout.sum(self.layout.ask("exact_search_cost", self.setting)))
 
     def to_user(self, atoms: np.ndarray) -> np.ndarray:
         """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
@@ -301,31 +275,29 @@ def search(slopes: Callable[[np.ndarray], np.ndarray], max_step_size: float) -> 
         return 0.0
     sizes = np.unique([0.0, *min(1.0, max_step_size) * FIRST_SIZES, max_step_size])
     found = slopes(sizes)
+    tiny = 4e-16 * -found[0, 0]
     if not found[0, 0] < 0.0:
         return 0.0
-    tiny = 4e-16 * -found[0, 0]
-    for _ in range(100):
-        k = int(np.searchsorted(-(found[:, 0] < 0.0).astype(int), 0))  # the first size uphill
+    while True:
+        k = int((found[:, 0] < 0.0).cumprod().sum())  # the first size that is not downhill
         if k == len(sizes):
-            return float(sizes[-1])
-        low, high = sizes[k - 1 : k + 1]
-        newton = [
-            at - slope / bend if bend > 0.0 else np.nan
-            for at, (slope, bend) in zip((low, high), found[k - 1 : k + 1], strict=True)
-        ]
-        for at, guess, slope in zip((low, high), newton, found[k - 1 : k + 1, 0], strict=True):
-            if abs(slope) <= tiny:
-                return float(at)
-            if abs(guess - at) <= CLOSE * at:
-                return float(min(max(guess, low), high))
-        chord = low + (high - low) * found[k - 1, 0] / (found[k - 1, 0] - found[k, 0])
-        inside = [*newton, chord, *(low + (high - low) * INSIDE)]
-        more = np.unique([size for size in inside if low < size < high])
-        if not len(more):
-            return float(low if -found[k - 1, 0] < found[k, 0] else high)
-        sizes = np.concatenate([[low], more, [high]])
-        found = np.concatenate([found[k - 1 : k], slopes(more), found[k : k + 1]])
-    return float(low)
+            return float(max_step_size)
+        if abs(found[k, 0]) <= tiny:  # the end, or one of many as good: which one is it?
+            return line_search(lambda size: slopes(np.array([size]))[0].tolist(), max_step_size)
+        (low, high), (down, up) = sizes[k - 1 : k + 1], found[k - 1 : k + 1, 0]
+        bends = found[k - 1 : k + 1, 1]
+        newton = np.array([low, high]) - np.divide(
+            [down, up], bends, where=bends > 0.0, out=np.full(2, np.nan)
+        )
+        chord = low + (high - low) * down / (down - up)
+        inside = np.unique([*newton, chord, *(low + (high - low) * INSIDE)])
+        inside = inside[(low < inside) & (inside < high)]
+        if abs(newton[0] - low) <= CLOSE * low or not len(inside):
+            return float(np.clip(newton[0], low, high) if bends[0] > 0.0 else low)
+        if abs(newton[1] - high) <= CLOSE * high:
+            return float(max(newton[1], low))
+        sizes = np.concatenate([[low], inside, [high]])
+        found = np.concatenate([found[k - 1 : k], slopes(inside), found[k : k + 1]])
 
 
 class DaskGradient(Gradient):
@@ -334,40 +306,34 @@ class DaskGradient(Gradient):
     Parameters
     ----------
     problem : DaskProblem
-    setting : Setting
     margins : Handle
     batch : ndarray, default=None
         Comparisons of a mini-batch, in rising order.
     """
 
     def __init__(
-        self,
-        problem: DaskProblem,
-        setting: Setting,
-        margins: Handle,
-        batch: np.ndarray | None = None,
+        self, problem: DaskProblem, margins: Handle, batch: np.ndarray | None = None
     ) -> None:
         self.problem, self.layout, self.margins = problem, problem.layout, margins
         self.scale, self.n_features = problem.scale, problem.n_features
         self.covers_all, key = batch is None, uuid4().hex
-        if batch is None:
-            self.at = dict.fromkeys(range(len(margins.parts)), At(setting, key))
-        else:
+        self._chosen: list[int] | None = None  # shards that have some of the batch
+        self.at: Any = At(problem.setting, key)
+        if batch is not None:
             dealt = self.layout.places.deal(batch)
-            self.at = {k: At(setting, key, part) for k, part in dealt.items() if len(part)}
+            self._chosen = [k for k, part in dealt.items() if len(part)]
+            self.at = [At(problem.setting, key, part) for part in dealt.values()]
         self._atoms, self._scores = problem.recent, dict[tuple, float]()
         self._first = self._ask("first", self._atoms)
         self._diagonal_sum = self.layout.total(self._ask("diagonal"))
         self._diagonal: np.ndarray | None = None
 
-    def _ask(self, question: str, *args: Any, parts: Sequence[Sequence[Any]] = ()) -> list[Any]:
-        """Ask the shards that have some of the comparisons."""
-        columns = [self.margins.parts, *parts]
-        own = [[column[k] for k in self.at] for column in columns]
-        constant = ([arg] * len(self.at) for arg in args)
-        return self.layout.ask(
-            question, own[0], [*self.at.values()], *own[1:], *constant, chosen=self.at
-        )
+    def _ask(self, question: str, *args: Any) -> Handle:
+        return self.layout.ask(question, self.margins, self.at, *args, chosen=self._chosen)
+
+    def _total(self, parts: Handle) -> np.ndarray:
+        self._look()
+        return gather(self.layout.client, [self.layout.total(parts)])[0] / self._weight
 
     def _mean(self, parts: list[Any]) -> np.ndarray:
         self._look()
@@ -376,7 +342,7 @@ class DaskGradient(Gradient):
     def _look(self) -> None:
         """Take the first answers."""
         if self._diagonal is None:
-            first, diagonal = self.layout.gather([self._first, self._diagonal_sum])
+            *first, diagonal = gather(self.layout.client, [*self._first, self._diagonal_sum])
             weight, n_slopes, rounding, *scores = add(*first).tolist()
             self._weight = 1.0 if self.covers_all else max(weight, TINY)
             self._has_slopes, self._rounding = n_slopes > 0, rounding / self._weight
@@ -416,37 +382,32 @@ class DaskGradient(Gradient):
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""
-        return self._mean(self._ask("entries", atoms))
+        i, j, sign = atoms.T
+        scores = self._mean(self._ask("scores", atoms)) / self.scale
+        return sign * (scores - self.diagonal[i] - self.diagonal[j])
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for a few features, shape (len(features), n_features)."""
-        self._look()
-        return self.layout.gather(self.layout.total(self._ask("rows", features))) / self._weight
+        return self._total(self._ask("rows", features))
 
     def partners(
         self, features: np.ndarray, *, after: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
-        many, found = max(8, LARGEST_ANSWER // self.n_features // 8 * 8), []
+        many, best = max(8, LARGEST_ANSWER // self.n_features // 8 * 8), []
         for k in range(0, len(features), many):
             part = features[k : k + many]
-            rows = self.layout.total(self._ask("rows", part))
-            found.append(
-                self.layout.client.submit(
-                    best_partners, rows, self._diagonal_sum, part, after, pure=False
-                )
-            )
+            given = self.layout.total(self._ask("rows", part)), self._diagonal_sum, part, after
+            best.append(self.layout.client.submit(best_partners, *given, pure=False))
         self._look()
-        answers = zip(*self.layout.gather(found), strict=True)
-        value, partner, entry = map(np.concatenate, answers)
+        found = zip(*gather(self.layout.client, best), strict=True)
+        value, partner, entry = map(np.concatenate, found)
         return value / self._weight, partner, entry / self._weight
 
     def dot(self, margins: Handle) -> float:
         """Return ⟨M, -∇f⟩ for the model with these margins."""
-        return float(self._mean(self._ask("dot", parts=[margins.parts])))
+        return float(self._mean(self._ask("dot", margins)))
 
     def drift_since(self, other: DaskGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
-        parts = [other.margins.parts, [*other.at.values()]]
-        self._look()
-        return self.layout.gather(self.layout.total(self._ask("drift", parts=parts))) / self._weight
+        return self._total(self._ask("drift", other.margins, other.at))

@@ -41,11 +41,8 @@ class At(NamedTuple):
     batch: np.ndarray | None = None
 
 
-class Shard:
+class Data(NamedTuple):
     """Comparisons of some anchors, and the rows that they name.
-
-    It travels as plain arrays: layout, problem and gradients are made where it is asked. An answer
-    depends on the question alone, so that a shard that is built again gives the same.
 
     Parameters
     ----------
@@ -60,17 +57,26 @@ class Shard:
         Columns that are features; later ones count in dot products only.
     """
 
-    def __init__(
-        self,
-        X: sp.csr_array,
-        compared: np.ndarray,
-        weights: np.ndarray | None,
-        total_weight: float,
-        n_features: int,
-    ) -> None:
-        self.X, self.compared, self.weights = X, compared, weights
-        self.total_weight, self.n_features = total_weight, n_features
-        self.lock = threading.Lock()
+    X: sp.csr_array
+    compared: np.ndarray
+    weights: np.ndarray | None
+    total_weight: float
+    n_features: int
+
+
+class Shard:
+    """What answers for some comparisons.
+
+    It travels as plain arrays: problem and gradients are made where it is asked. An answer depends
+    on the question alone, so that a shard that is built again gives the same.
+
+    Parameters
+    ----------
+    data : Data
+    """
+
+    def __init__(self, data: Data) -> None:
+        self.data, self.lock = data, threading.Lock()
         self._comparisons: Comparisons | None = None
         self._problem: CPUProblem | None = None
         self._setting = ""
@@ -78,27 +84,28 @@ class Shard:
         self._gradients: dict[str, Gradient] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = self.X, self.compared, self.weights, self.total_weight, self.n_features
-        return Shard, given
+        return Shard, (self.data,)
 
     def __sizeof__(self) -> int:
         # Dask weighs moves by it: X by rows and by columns, and the pairs of rows.
-        return 36 * self.X.nnz + 80 * len(self.compared)
+        return 36 * self.data.X.nnz + 80 * len(self.data.compared)
 
     # --- what is made here -----------------------------------------------------------------------
 
     def comparisons(self) -> Comparisons:
         """Return rows and comparisons laid out."""
         if self._comparisons is None:
-            omega = 1.0 if self.weights is None else self.weights
-            rows = Rows(self.X, Workers(1))
-            self._comparisons = Comparisons(rows, self.compared, omega / self.total_weight)
+            omega = 1.0 if self.data.weights is None else self.data.weights
+            rows = Rows(self.data.X, Workers(1))
+            self._comparisons = Comparisons(
+                rows, self.data.compared, omega / self.data.total_weight
+            )
         return self._comparisons
 
     def problem(self, setting: Setting) -> CPUProblem:
         """Return the problem of a setting; the one before is forgotten."""
         if self._problem is None or setting.key != self._setting:
-            columns = np.arange(self.X.shape[1])
+            columns = np.arange(self.data.X.shape[1])
             self._problem = CPUProblem(self.comparisons(), columns, *setting[1:])
             self._setting, self._gradients = setting.key, {}
         return self._problem
@@ -114,15 +121,15 @@ class Shard:
 
     def statistics(self) -> np.ndarray:
         """Return weight, dot margins, values and ‖x‖² per anchor, times weights, and anchors."""
-        compared, n = self.comparisons(), self.X.shape[0]
-        largest, row = compared.rows.largest, np.repeat(np.arange(n), np.diff(self.X.indptr))
-        squares = np.square(self.X.data / largest[row])
+        compared, n = self.comparisons(), self.data.X.shape[0]
+        largest, row = compared.rows.largest, np.repeat(np.arange(n), np.diff(self.data.X.indptr))
+        squares = np.square(self.data.X.data / largest[row])
         second, fourth = (np.bincount(row, part, n) for part in (squares, squares**2))
         values = np.divide(second**2, fourth, out=np.zeros(n), where=fourth > 0)
         norm, (a, b, c, d) = largest * np.sqrt(second), compared.sides
         margins = np.abs(compared.dot_margins)
         margins[margins <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
-        weights = np.ones(len(a)) if self.weights is None else self.weights
+        weights = np.ones(len(a)) if self.data.weights is None else self.data.weights
         means = [(weights * part).sum() for part in (1.0, margins, values[a], norm[a] ** 2)]
         return np.array([*means, len(np.unique(a[weights > 0]))])
 
@@ -138,17 +145,12 @@ class Shard:
     def direction(self, setting: Setting, step: Step, move: Move | Correction) -> Margins:
         """Return how margins change along a move."""
         problem = self.problem(setting)
-        if isinstance(move, Correction):
-            self._turn_to(move.atoms)
+        self._turn_to(getattr(move, "atoms", self._atoms))
         return problem.direction(step.margins, move)
 
     def advance(self, setting: Setting, step: Step, way: Margins, size: float) -> Step:
         """Return the margins after a step."""
         return self.problem(setting).advance(step.margins, way, size)
-
-    def value(self, step: Step) -> float:
-        """Return the share in the mean loss."""
-        return step.value
 
     def slopes(self, setting: Setting, step: Step, way: Margins, sizes: np.ndarray) -> np.ndarray:
         """Return the first two derivatives of the value at each step size."""
@@ -183,24 +185,18 @@ class Shard:
         self._turn_to(atoms)
         return gradient.scores(atoms)
 
-    def entries(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
-        """Return S_ij of atoms."""
-        gradient = self.gradient(step, at)
-        self._turn_to(atoms)
-        return gradient.entries(atoms)
-
     def diagonal(self, step: Step, at: At) -> np.ndarray:
         """Return C_jj of every feature."""
-        return self.gradient(step, at).diagonal[: self.n_features]
+        return self.gradient(step, at).diagonal[: self.data.n_features]
 
     def rows(self, step: Step, at: At, features: np.ndarray) -> np.ndarray:
         """Return the rows of S of some features."""
-        return self.gradient(step, at).rows(features)[:, : self.n_features]
+        return self.gradient(step, at).rows(features)[:, : self.data.n_features]
 
     def drift(self, step: Step, at: At, before: Step, then: At) -> np.ndarray:
         """Return a bound of |S_ij - S_ij of an earlier gradient| for each feature i."""
         change = self.gradient(step, at).drift_since(self.gradient(before, then))
-        return change[: self.n_features]
+        return change[: self.data.n_features]
 
     def dot(self, step: Step, at: At, other: Step) -> float:
         """Return the product of the gradient and a model with these margins."""

@@ -68,10 +68,13 @@ class Explanation(Readable):
 
     def words_of(self, part: Any) -> list[str]:
         """Return the words behind a part with the score of a class, those of all rows in turn."""
-        rows = [row for feature in (part["i"], part["j"])
-                for row in self.words.get(int(feature), {}).values()]  # fmt: skip
-        ranked = [row[k] for k in range(max(map(len, rows), default=0)) for row in rows if k < len(row)]
-        return list(dict.fromkeys(ranked))
+        rows = [
+            row
+            for feature in dict.fromkeys([int(part["i"]), int(part["j"])])
+            for row in self.words.get(feature, {}).values()
+        ]
+        n = max(map(len, rows), default=0)
+        return list(dict.fromkeys(row[k] for k in range(n) for row in rows if k < len(row)))
 
     def to_frame(self) -> Any:
         """Return the parts as a pandas DataFrame."""

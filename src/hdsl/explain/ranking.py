@@ -122,9 +122,9 @@ def importance(
     the part is M_ii x_i y_i. This is exact for values of any sign and follows from means over the
     rows of X. Squares are used because few rows decide who is near: a part that is large for some
     pairs of rows changes their order, and one that is small for all, as those of common words are,
-    does not. A mean of absolute values ranks the common words first. What two or three rows show may be
-    chance: the effect is multiplied by n / (n + 5) for n rows that have the feature, of a pair the
-    rarer one.
+    does not. A mean of absolute values ranks the common words first. What two or three rows show
+    may be chance: the effect is multiplied by n / (n + 5) for n rows that have the feature, of a
+    pair the rarer one.
 
     Parameters
     ----------
@@ -187,7 +187,7 @@ def importance(
         pairs["effect"] = check_result(effect, "The effect of a feature pair")
     features["n_rows"], pairs["n_rows"] = found.n_rows, found.n_rows_both
     pairs["n_rows_i"], pairs["n_rows_j"] = found.n_rows[ends].T
-    is_rare = found.n_rows < min_rows
+    is_rare: np.ndarray = found.n_rows < min_rows
     are_rare = is_rare[ends].any(axis=1)
     return Importance(
         table_of("effect", is_rare, **features),

@@ -10,12 +10,13 @@ from .errors import ErrorDisplay
 from .matrix import MatrixDisplay
 from .neighbors import NeighborsDisplay
 from .network import NetworkDisplay
-from .run import PathDisplay, TraceDisplay
+from .run import ChoiceDisplay, PathDisplay, TraceDisplay
 from .similarities import SimilarityDisplay
 
 __all__ = [
     "COLORS",
     "MARKERS",
+    "ChoiceDisplay",
     "ErrorDisplay",
     "MatrixDisplay",
     "NeighborsDisplay",

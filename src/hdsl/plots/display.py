@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from .. import checks
@@ -30,7 +29,7 @@ ABOVE: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
 
 
 class FittedModel(Protocol):
-    """What the displays read of a fitted HDSL or HDSLCV."""
+    """What the displays read of a fitted HDSL."""
 
     similarity_: Similarity
 
@@ -74,8 +73,8 @@ def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: A
 
 
 def as_matrix(X: Any) -> Any:
-    """Return X as a canonical CSR array or a float64 array."""
-    return checks.canonical(X) if sp.issparse(X) else np.asarray(X, dtype=np.float64)
+    """Return X as a canonical CSR array or an array of floats."""
+    return checks.as_rows(X)
 
 
 def similarity_of(estimator: FittedModel | Similarity) -> Similarity:
@@ -89,6 +88,6 @@ def names_of(estimator: FittedModel | Similarity, feature_names: Any) -> Any:
 
 
 def fitted_run(estimator: Any) -> Any:
-    """Return the fitted HDSL that made a run: the estimator, or the best one of an HDSLCV."""
+    """Return the fitted model that made a run: the estimator, or the best one of a search."""
     check_is_fitted(estimator)
     return getattr(estimator, "best_estimator_", estimator)

@@ -44,7 +44,7 @@ class MatrixDisplay(Display):
 
         Parameters
         ----------
-        estimator : HDSL, HDSLCV or Similarity
+        estimator : HDSL or Similarity
         top : int, default=None
             Show only this many features of largest weight, by name; None shows all, by number.
         feature_names : array-like of str of shape (n_features,), default=None

@@ -58,7 +58,7 @@ class NeighborsDisplay(Display):
 
         Parameters
         ----------
-        estimator : HDSL, HDSLCV or Similarity
+        estimator : HDSL or Similarity
         query : int, or array-like or sparse matrix of one row
             The number of a row of X, which is then not its own neighbor, or a row.
         X : array-like or sparse matrix of shape (n_rows, n_features)

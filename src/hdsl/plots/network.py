@@ -51,7 +51,7 @@ class NetworkDisplay(Display):
 
         Parameters
         ----------
-        estimator : HDSL, HDSLCV or Similarity
+        estimator : HDSL or Similarity
         X : array-like or sparse matrix of shape (n_rows, n_features), default=None
             Rows to choose the pairs by: those of largest effect, see ``hdsl.explain.importance``.
             None chooses the heaviest pairs.

@@ -1,4 +1,4 @@
-"""Displays of a run: objective, gap and scores, and the size of the model."""
+"""Displays of a run: objective and gap, the size of the model, and what was chosen."""
 
 from __future__ import annotations
 
@@ -12,49 +12,66 @@ from .display import ABOVE, COLORS, Display, fitted_run, legend
 
 @dataclass
 class TraceDisplay(Display):
-    """Objective, gap and validation score along a run.
+    """Objective and gap along a run.
 
     Parameters
     ----------
     trace : structured ndarray
-        ``model.trace_``: objective, gap and validation_score by iteration.
-    n_iter : int, default=None
-        Iteration to mark: that of the fitted model.
+        ``model.trace_``: objective and gap by iteration.
     """
 
     trace: np.ndarray
-    n_iter: int | None = None
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> TraceDisplay:
-        """Draw the run of a fitted HDSL or HDSLCV."""
-        run = fitted_run(estimator)
-        return cls(run.trace_, run.n_iter_).plot(ax)
+        """Draw the run of a fitted model."""
+        return cls(fitted_run(estimator).trace_).plot(ax)
 
     def plot(self, ax: Any = None) -> TraceDisplay:
-        """Draw objective and gap on a logarithmic axis, and scores, if any, on a right one."""
+        """Draw objective and gap on a logarithmic axis."""
         ax = self.start(ax)
-        iterations = np.arange(len(self.trace))
-        handles, labels = [], []
+        iterations, handles = np.arange(len(self.trace)), []
         for name, color in (("objective", COLORS[0]), ("gap", COLORS[1])):
             values = self.trace[name]
             known = values > 0  # a lazy step has no gap, and zero has no logarithm
             handles += ax.plot(iterations[known], values[known], color=color, lw=1.2)
-            labels.append(name)
         ax.set(xlabel="iteration", ylabel="objective and gap", yscale="log")
-        scores = self.trace["validation_score"]
-        known = ~np.isnan(scores)
-        if known.any():
-            right = ax.twinx()
-            right.set_ylabel("validation score")
-            handles += right.plot(
-                iterations[known], scores[known], color=COLORS[2], marker=".", lw=1.2
-            )
-            labels.append("validation score (right)")
-        if self.n_iter is not None and self.n_iter != len(self.trace) - 1:
-            handles.append(ax.axvline(self.n_iter, color="0.5", ls=":", lw=1.2))
-            labels.append(f"the fitted model, {self.n_iter} iterations")
-        legend(ax, handles, labels, ncols=2, **ABOVE)
+        legend(ax, handles, ["objective", "gap"], ncols=2, **ABOVE)
+        return self
+
+
+@dataclass
+class ChoiceDisplay(Display):
+    """Scores on held-out data by prior.
+
+    Parameters
+    ----------
+    choice : dict of str to ndarray
+        ``model.choice_``: prior, score and its standard error, and which was chosen.
+    """
+
+    choice: dict[str, np.ndarray]
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ChoiceDisplay:
+        """Draw what a fitted model was chosen from."""
+        choice = fitted_run(estimator).choice_
+        if choice is None:
+            raise ValueError("Nothing was chosen in this fit: use prior='auto' and enough rows.")
+        return cls(choice).plot(ax)
+
+    def plot(self, ax: Any = None) -> ChoiceDisplay:
+        """Draw a point with its standard error per prior, and the cosine as a line."""
+        ax = self.start(ax)
+        prior, n_iter, score, error, _, chosen = self.choice.values()
+        tried = np.isfinite(prior) & (n_iter == 0)
+        handles = [
+            ax.errorbar(prior[tried], score[tried], error[tried], color=COLORS[0], marker="o"),
+            ax.axhline(score[0], color="0.5", ls="--", lw=1.2),
+            ax.axvline(prior[chosen][0], color=COLORS[1], ls=":", lw=1.2),
+        ]
+        ax.set(xlabel="prior", ylabel="score on held-out data", xscale="log")
+        legend(ax, handles, ["learned", "cosine", "chosen"], ncols=3, **ABOVE)
         return self
 
 
@@ -72,7 +89,7 @@ class PathDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> PathDisplay:
-        """Draw the path of a fitted HDSL or HDSLCV."""
+        """Draw the path of a fitted model."""
         trace = fitted_run(estimator).trace_
         return cls(trace["n_atoms"], trace["n_features"]).plot(ax)
 

@@ -45,7 +45,7 @@ class SimilarityDisplay(Display):
 
         Parameters
         ----------
-        estimator : HDSL, HDSLCV or Similarity
+        estimator : HDSL or Similarity
         X : array-like or sparse matrix of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
         n_pairs : int, default=10_000

@@ -15,7 +15,7 @@ from .. import checks
 from ..evaluate import compare_errors, known_item, wilson_interval
 from ..explain.effects import count_occurrences
 from ..explain.tables import CLASS
-from ..similarity import Rewriter, Similarity, check_result
+from ..similarity import Rewriter, check_result, unit_rows
 from ..solver.atoms import ZERO
 from ..solver.columns import drop_unused_columns, take_columns
 from ..solver.trace import NO_ATOM
@@ -126,8 +126,10 @@ def measure_errors(
     more: dict[str, Any] = {}
     if len(np.unique(y)) > 1:
         (train, test), _ = drop_unused_columns(X, X_test)
-        classifier = LinearSVC(tol=0.1, random_state=0).fit(sp.csr_matrix(train), y)
-        n_wrong = int(np.sum(classifier.predict(sp.csr_matrix(test)) != y_test))
+        train, test = (sp.csr_matrix(unit_rows(sp.csr_array(rows))) for rows in (train, test))
+        n_wrong = int(
+            np.sum(LinearSVC(tol=0.1, random_state=0).fit(train, y).predict(test) != y_test)
+        )
         more["classifier"] = {
             "name": "LinearSVC", "n_wrong": n_wrong, "error": n_wrong / len(y_test),
             "interval": list(wilson_interval(n_wrong, len(y_test))),
@@ -150,11 +152,6 @@ def model_parts(
 ) -> dict[str, Any]:
     """Return the model, its path, its features and the rows to compare."""
     trace, similarity = model.trace_, model.similarity_
-    if not isinstance(similarity, Similarity):
-        raise ValueError(
-            f"A report shows one similarity, but {type(model).__name__} has one per region: use "
-            "importance(region=...) and explain."
-        )
     has_names = feature_names is not None or hasattr(model, "feature_names_in_")
     name_of = _name_of(model, feature_names)
     atoms, steps, corrections = _steps(trace, model.corrections_)

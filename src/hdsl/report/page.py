@@ -12,10 +12,9 @@ from importlib.metadata import version
 from importlib.resources import files
 from typing import Any
 
-from sklearn.utils.validation import check_is_fitted
-
 from .. import checks
 from ..files.atomic import atomic_write, check_can_write
+from ..similarity import Similarity
 from . import content
 
 #: Parts of the script in their order; they share one scope.
@@ -53,7 +52,11 @@ def page(
     'Cats &amp; dogs'
     """
     checks.check_number("report", "max_items", max_items, low=0, integer=True)
-    check_is_fitted(model, "atoms_")
+    if not isinstance(model.similarity_, Similarity):
+        raise ValueError(
+            f"A report shows one similarity, but {type(model).__name__} has one per region: use "
+            "importance(region=...) and explain."
+        )
     rows = content.check_rows(model, X, y, texts)
     if X_test is not None or y_test is not None:
         errors = content.held_out_errors(model, rows, X_test, y_test)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -111,10 +110,8 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
 
 def _matrix(X: Any) -> sp.csr_array:
     """Return X as a canonical float64 CSR array."""
-    X = X if sp.issparse(X) else sp.csr_array(np.asarray(X, dtype=np.float64))
-    X = checks.canonical(X).astype(np.float64, copy=False)
-    checks.check_finite(X)
-    return X
+    X = checks.as_rows(X)
+    return (X if sp.issparse(X) else checks.canonical(sp.csr_array(X))).astype(np.float64)
 
 
 def _transformed(X: Any, similarity: Any) -> Any:
@@ -135,11 +132,9 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
         names = np.unique(np.asarray(y)).tolist()
         shown = ", ".join(repr(names[c]) for c in single[:5])
         more = f" and {len(single) - 5} more" if len(single) > 5 else ""
-        warnings.warn(
+        checks.warn(
             f"There is one row only of class {shown}{more}: it has no target, so it is the anchor "
-            "of no triplet.",
-            UserWarning,
-            stacklevel=3,
+            "of no triplet."
         )
 
 

@@ -23,7 +23,7 @@ def place_of(idx, start, stop, row):
 
 @kernel()
 def atom_rows(start, stop, i, j, sign, columns, at, atom, value):
-    """Find the rows [start, stop) of Z from the columns of X (CSC); feature -1 is a column of zeros.
+    """Find the rows [start, stop) of Z from columns of X (CSC); feature -1 is a column of zeros.
 
     Where `atom` is empty their entries are counted in `at`; else they are written from at[row] on.
     """
@@ -131,13 +131,35 @@ def add_atom(start, stop, factor, a, b, c, d, u, out):
 
 
 @kernel()
+def _add_terms(factor, a, b, Z, x, v, is_used, used, m):
+    """Add factor * z_a ∘ z_b to v; list the atoms that it uses after the first m, return how many.
+
+    `x` is a work vector of zeros, and is left as zeros.
+    """
+    ptr, atom, value = Z
+    for k in range(ptr[a], ptr[a + 1]):
+        x[atom[k]] = factor * value[k]
+    for k in range(ptr[b], ptr[b + 1]):
+        z = atom[k]
+        if x[z] != 0.0:
+            if not is_used[z]:
+                is_used[z] = True
+                used[m] = z
+                m += 1
+            v[z] += x[z] * value[k]
+    for k in range(ptr[a], ptr[a + 1]):
+        x[atom[k]] = 0.0
+    return m
+
+
+@kernel()
 def curvatures(start, stop, bounds, chosen, bend, sides, Z, out):
     """Write matrices K with K + Kᵀ = Σ_t bend_t v_t v_tᵀ, one per part [start, stop).
 
     The sum is over the comparisons chosen[bounds[part] : bounds[part + 1]], and
     v_t = z_a ∘ z_b - z_c ∘ z_d.
     """
-    ptr, atom, value = Z
+    a, b, c, d = sides
     n = out.shape[1]
     x, v, used = np.zeros(n), np.zeros(n), np.empty(n, np.int64)
     is_used = np.zeros(n, np.bool_)
@@ -145,21 +167,9 @@ def curvatures(start, stop, bounds, chosen, bend, sides, Z, out):
         for q in range(bounds[part], bounds[part + 1]):
             if bend[q] == 0.0:
                 continue
-            m = 0
-            for side in range(2):
-                a, b = sides[2 * side][chosen[q]], sides[2 * side + 1][chosen[q]]
-                for k in range(ptr[a], ptr[a + 1]):
-                    x[atom[k]] = value[k]
-                for k in range(ptr[b], ptr[b + 1]):
-                    z = atom[k]
-                    if x[z] != 0.0:
-                        if not is_used[z]:
-                            is_used[z] = True
-                            used[m] = z
-                            m += 1
-                        v[z] += x[z] * value[k] if side == 0 else -x[z] * value[k]
-                for k in range(ptr[a], ptr[a + 1]):
-                    x[atom[k]] = 0.0
+            t = chosen[q]
+            m = _add_terms(1.0, a[t], b[t], Z, x, v, is_used, used, 0)
+            m = _add_terms(-1.0, c[t], d[t], Z, x, v, is_used, used, m)
             for k in range(m):
                 row, pull = out[part, used[k]], bend[q] * v[used[k]]
                 for z in range(k):

@@ -5,7 +5,7 @@ The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is
 
 import numpy as np
 
-from .compiled import WIDTH, kernel
+from .compiled import kernel
 
 
 @kernel(fastmath={"contract"})
@@ -64,10 +64,47 @@ def best_of_rows(start, stop, bounds, features, after, diagonal, S, found):
         for j in range(bounds[part], bounds[part + 1]):
             for c in range(features.size):
                 value = diagonal[j] + abs(S[j, c])
-                if value > found[part, c, 0] and (j > features[c] or not after):
-                    if j != features[c]:
-                        found[part, c, 0], found[part, c, 1] = value, j
-                        found[part, c, 2] = S[j, c]
+                if value > found[part, c, 0] and (
+                    j > features[c] or (j < features[c] and not after)
+                ):
+                    found[part, c, 0], found[part, c, 1], found[part, c, 2] = value, j, S[j, c]
+
+
+@kernel()
+def _reach(i, columns, rows, links, w, r, is_reached, reached):
+    """Add (W + Wᵀ) X[:, i] to r; list the rows that it reaches.
+
+    Returns how many there are, and how many entries they have.
+    """
+    ptr, idx, val = columns
+    link_ptr, neighbor, pair = links
+    row_ptr = rows[0]
+    n, n_entries = 0, 0
+    for k in range(ptr[i], ptr[i + 1]):
+        for e in range(link_ptr[idx[k]], link_ptr[idx[k] + 1]):
+            x = w[np.uint32(pair[e])]
+            if x != 0.0:
+                b = np.uint32(neighbor[e])
+                if not is_reached[b]:
+                    is_reached[b] = True
+                    reached[n] = b
+                    n += 1
+                    n_entries += row_ptr[b + 1] - row_ptr[b]
+                r[b] += x * val[k]
+    return n, n_entries
+
+
+@kernel()
+def _list_features(b, rows, is_seen, seen, n):
+    """List the features of row b that are not seen yet after the first n; return how many."""
+    ptr, idx, _ = rows
+    for q in range(ptr[b], ptr[b + 1]):
+        j = idx[q]
+        if not is_seen[j]:
+            is_seen[j] = True
+            seen[n] = j
+            n += 1
+    return n
 
 
 @kernel()
@@ -77,26 +114,13 @@ def scatter(start, stop, features, other, after, columns, rows, links, w, diagon
     Visits only the rows of X that the feature reaches, so it is the cheaper way for rare features.
     A partner that shares no pair with the feature has S_ij = 0: `other` is the best such, or -1.
     """
-    ptr, idx, val = columns
     row_ptr, row_idx, row_val = rows
-    link_ptr, neighbor, pair = links
     n, d = row_ptr.size - 1, diagonal.size
     r, reached, s, seen = np.zeros(n), np.empty(n, np.int32), np.zeros(d), np.empty(d, np.int32)
     is_reached, is_seen = np.zeros(n, np.bool_), np.zeros(d, np.bool_)
     for f in range(start, stop):
-        i, n_reached, n_entries, n_seen = features[f], 0, 0, 0
-        for k in range(ptr[i], ptr[i + 1]):
-            a = idx[k]
-            for e in range(link_ptr[a], link_ptr[a + 1]):
-                x = w[np.uint32(pair[e])]
-                if x != 0.0:
-                    b = np.uint32(neighbor[e])
-                    if not is_reached[b]:
-                        is_reached[b] = True
-                        reached[n_reached] = b
-                        n_reached += 1
-                        n_entries += row_ptr[b + 1] - row_ptr[b]
-                    r[b] += x * val[k]
+        i, n_seen = features[f], 0
+        n_reached, n_entries = _reach(i, columns, rows, links, w, r, is_reached, reached)
         # Few entries are noted one by one; after many, it is quicker to look at every feature.
         is_short = 4 * n_entries < d
         for k in range(n_reached):
@@ -104,12 +128,7 @@ def scatter(start, stop, features, other, after, columns, rows, links, w, diagon
             x = r[b]
             r[b], is_reached[b] = 0.0, False
             if is_short:
-                for q in range(row_ptr[b], row_ptr[b + 1]):
-                    j = row_idx[q]
-                    if not is_seen[j]:
-                        is_seen[j] = True
-                        seen[n_seen] = j
-                        n_seen += 1
+                n_seen = _list_features(b, rows, is_seen, seen, n_seen)
             for q in range(row_ptr[b], row_ptr[b + 1]):
                 s[np.uint32(row_idx[q])] += row_val[q] * x
         best, partner, entry = -np.inf, -1, 0.0
@@ -119,11 +138,8 @@ def scatter(start, stop, features, other, after, columns, rows, links, w, diagon
         for k in range(n_seen if is_short else d):
             j = seen[k] if is_short else k
             value = diagonal[j] + abs(s[j])
-            if (
-                value >= best
-                and (j > i if after else j != i)
-                and (value > best or j < partner)
-            ):
+            is_allowed = j > i or (j < i and not after)
+            if is_allowed and (value > best or (value == best and j < partner)):
                 best, partner, entry = value, j, s[j]
             is_seen[j], s[j] = False, 0.0
         found[f, 0], found[f, 1], found[f, 2] = best, partner, entry

@@ -15,7 +15,7 @@ SHARE = 0.6
 
 
 @kernel()
-def above(
+def above(  # noqa: C901 - one pass per query
     start, stop, threshold, own, ptr, idx, val, col_ptr, col_rows, col_val, row_ptr, row_idx,
     row_val, norms,
 ):  # fmt: skip

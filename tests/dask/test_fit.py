@@ -1,0 +1,197 @@
+"""hdsl.dask.HDSL: the path of one machine from blocks of any kind, and what it refuses."""
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numpy.testing import assert_array_equal
+from sklearn.base import clone
+
+pytest.importorskip("distributed")
+
+import dask.array as da
+from clusters import assert_same_path, bytes_of, cut, data, settings_of
+from distributed import Client
+
+import dask
+import hdsl
+import hdsl.dask
+from hdsl.dask.problem import ClusterError
+
+pytestmark = [
+    # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
+    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
+    pytest.mark.filterwarnings("ignore:Sending large graph"),
+]
+
+
+def test_parameters_are_those_of_one_machine():
+    own, plain = hdsl.dask.HDSL().get_params(), hdsl.HDSL().get_params()
+    assert own == {**plain, "client": None}
+    assert clone(hdsl.dask.HDSL(3.0, max_iter=7)).get_params() == {
+        **own, "scale": 3.0, "max_iter": 7,
+    }  # fmt: skip
+    with pytest.raises(TypeError, match="no_such"):
+        hdsl.dask.HDSL(no_such=1)
+
+
+def as_array(blocks):
+    """Return blocks as a Dask array."""
+    empty = sp.csr_array((0, 0))
+    parts = [
+        da.from_delayed(dask.delayed(block), shape=block.shape, dtype=float, meta=empty)
+        for block in blocks
+    ]
+    return da.concatenate(parts)
+
+
+@pytest.mark.parametrize(
+    ("kind", "supervision", "params"),
+    [
+        ("array", "labels", {}),
+        ("delayed", "weighted labels", {"norm": None}),
+        ("futures", "quadruplets", {"min_rows": 12}),
+        ("blocks", "random", {"max_anchors": 40}),
+        ("whole", "triplets", {"prior": "auto", "max_iter": "auto"}),
+        ("dense", "dask triplets", {"step": "away", "batch_size": 30}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:Rows differ in length")
+def test_fit_is_that_of_one_machine(threads, kind, supervision, params):
+    X, y, T = data()
+    X.data[X.data < 0.05] = 0.0  # stored zeros
+    order = np.arange(len(y))
+    order[9], y[9] = 4, y[4]  # equal rows count as one
+    X = X[order]
+    blocks, rng = cut(X), np.random.default_rng(1)
+    given = {
+        "array": lambda: as_array(blocks),
+        "delayed": lambda: [dask.delayed(block) for block in blocks],
+        "futures": lambda: threads.scatter(blocks, hash=False),
+        "blocks": lambda: blocks,
+        "whole": lambda: X,
+        "dense": lambda: [block.toarray() for block in blocks],
+    }[kind]()
+    weights = rng.integers(3, size=len(T)).astype(float)
+    local = {
+        "triplets": {"triplets": T, "sample_weight": weights},
+        "dask triplets": {"triplets": T, "sample_weight": weights},
+        "quadruplets": {"quadruplets": np.column_stack([T, (T[:, 0] + 1) % len(y)])},
+        "labels": {"y": y},
+        "weighted labels": {"y": y, "sample_weight": rng.integers(3, size=len(y)).astype(float)},
+        "random": {"y": y},
+    }[supervision]
+    there = dict(local)
+    if supervision == "dask triplets":
+        there["triplets"] = da.from_array(T, chunks=(150, 3))
+    params = settings_of(**params, **({"mining": "random"} if supervision == "random" else {}))
+    one = hdsl.HDSL(**params).fit(X, **local)
+    many = hdsl.dask.HDSL(**params).fit(given, **there)
+    assert_same_path(one, many)
+    assert many.scale_ == pytest.approx(one.scale_, rel=1e-12)
+    assert many.prior_ == pytest.approx(one.prior_, rel=1e-12)
+
+
+def test_the_result_is_a_plain_model(threads, tmp_path):
+    X, _, T = data()
+    model = hdsl.dask.HDSL(**settings_of(client=threads)).fit(cut(X), triplets=T)
+    plain = model.local()
+    assert type(plain) is hdsl.HDSL
+    assert_array_equal(plain.transform(X).toarray(), model.transform(X).toarray())
+    loaded = tmp_path / "a.hdsl"
+    model.save(loaded)
+    assert type(hdsl.load(loaded)) is hdsl.HDSL
+    again = pickle.loads(pickle.dumps(model))
+    assert again.client is None
+    assert_array_equal(again.weights_, model.weights_)
+
+
+def test_a_path_goes_on(threads):
+    X, _, T = data()
+    one, many = (
+        kind(**settings_of(max_iter=2, warm_start=True)).fit(given, triplets=T)
+        for kind, given in ((hdsl.HDSL, X), (hdsl.dask.HDSL, cut(X)))
+    )
+    one.fit(X, triplets=T)
+    many.fit(cut(X), triplets=T)
+    assert many.n_iter_ == 4
+    assert_same_path(one, many)
+
+
+def test_a_checkpoint_resumes_to_the_same_bytes(threads, tmp_path, write_each_iteration):
+    X, _, T = data()
+    params = settings_of(max_iter=6)
+
+    def fail(state):
+        if state.n_iter == 5:
+            raise RuntimeError("lights out")
+
+    whole = hdsl.dask.HDSL(**params).fit(cut(X), triplets=T)
+    params["checkpoint"] = tmp_path / "run.ckpt"
+    with pytest.raises(RuntimeError, match="lights out"):
+        hdsl.dask.HDSL(**params, callback=fail).fit(cut(X), triplets=T)
+    with pytest.raises(ValueError, match="other X"):
+        hdsl.dask.HDSL(**params).fit(cut(2.0 * X), triplets=T[::-1])
+    resumed = hdsl.dask.HDSL(**params).fit(cut(X), triplets=T)
+    assert bytes_of(resumed, tmp_path) == bytes_of(whole, tmp_path)
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "word"),
+    [({"device": "cuda"}, "device"), ({"mining": lambda X, y, rng: None}, "mining")],
+)
+def test_what_a_cluster_cannot_do_is_refused(threads, params, word):
+    X, y, _ = data()
+    with pytest.raises(ValueError, match=word):
+        hdsl.dask.HDSL(**settings_of(**params)).fit(cut(X), y)
+
+
+def test_bad_data_are_refused_with_their_block(threads):
+    X, y, T = data()
+    blocks, fit = cut(X), hdsl.dask.HDSL(**settings_of()).fit
+    with pytest.raises(ValueError, match="29, 30"):
+        fit([blocks[0], blocks[1][:, :29]], triplets=T)
+    bad = blocks[2].copy()
+    bad.data[3] = np.nan
+    with pytest.raises(ValueError, match=r"(?s)lock 2.*NaN"):
+        fit([*blocks[:2], bad], triplets=T)
+    with pytest.raises(ValueError, match=r"(?i)complex"):
+        fit([*blocks[:2], blocks[2].astype(complex)], triplets=T)
+    with pytest.raises(ValueError, match="names row 60"):
+        fit(blocks, triplets=da.from_array(np.array([[0, 1, 2], [0, 1, 60]]), chunks=(1, 3)))
+    with pytest.raises(ValueError, match="59 labels"):
+        fit(blocks, y[1:])
+    with pytest.raises(ValueError, match="blocks of columns"):
+        fit(da.from_array(X.toarray(), chunks=(20, 15)), y)
+    with pytest.raises(ValueError, match="no blocks"):
+        fit([], y)
+
+
+def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):
+    def nothing():
+        raise ValueError("No clients found")
+
+    X, y, _ = data()
+    closed = Client(threads.scheduler.address, set_as_default=False)
+    closed.close()
+    with pytest.raises(ClusterError, match="closed"):
+        hdsl.dask.HDSL(**settings_of(client=closed)).fit(cut(X), y)
+    monkeypatch.setattr("distributed.get_client", nothing)
+    with pytest.raises(ValueError, match="no Dask client"):
+        hdsl.dask.HDSL(**settings_of()).fit(cut(X), y)
+
+
+def test_dask_knows_the_size_of_a_shard():
+    from dask.sizeof import sizeof
+
+    from hdsl.dask.shard import Data, Shard
+
+    X, _, T = data()
+    shard = Shard(Data(X, T[np.argsort(T[:, 0], kind="stable")], None, 400.0, 30))
+    assert sizeof(shard) > X.data.nbytes
+    again = pickle.loads(pickle.dumps(shard))
+    assert_array_equal(again.data.compared, shard.data.compared)

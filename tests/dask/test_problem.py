@@ -1,0 +1,114 @@
+"""A problem on a cluster: what every implementation promises, and the path of one machine."""
+
+import inspect
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("distributed")
+
+import clusters
+
+import runs
+import test_conformance
+from hdsl.cpu.layout import CPULayout
+from hdsl.cpu.workers import Workers
+from hdsl.dask import data as data_module
+from hdsl.dask.problem import Places, search
+from hdsl.solver.line_search import line_search
+from pairwise import pairwise
+
+pytestmark = [
+    # Dask's scheduler, a thread of this process, chooses workers by the `random` module.
+    pytest.mark.filterwarnings("ignore:Do not use the `random` module"),
+    pytest.mark.filterwarnings("ignore:Sending large graph"),
+]
+
+CONFORMANCE = {
+    name: test
+    for name, test in vars(test_conformance).items()
+    if name.startswith("test_") and "layout" in inspect.signature(test).parameters
+}
+
+
+@pytest.mark.parametrize("name", CONFORMANCE)
+def test_conformance(name, monkeypatch):
+    """The tests of every machine, with few random examples."""
+    test, known = CONFORMANCE[name], {"layout": clusters.cluster_layout, "monkeypatch": monkeypatch}
+    inner = test.hypothesis.inner_test if hasattr(test, "hypothesis") else test
+    known = {
+        name: known[name] for name in inspect.signature(inner).parameters.keys() & known.keys()
+    }
+    if inner is test:
+        test(**known)
+        return
+    drawn = {"after": st.booleans(), "count": st.integers(0, 5), "factor": st.floats(0.01, 100.0)}
+    wanted = sorted(inspect.signature(inner).parameters.keys() & drawn.keys())
+
+    @settings(max_examples=2)
+    @given(data=st.data(), others=st.fixed_dictionaries({name: drawn[name] for name in wanted}))
+    def check(data, others):
+        inner(**known, **others, data=data)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("oracle", "rule", "batch_size", "weighted", "width"),
+    pairwise(["ascent", "exact"], ["corrective", "away"], [None, 12], [False, True], [3, 4]),
+)
+def test_the_path_is_that_of_one_machine(monkeypatch, oracle, rule, batch_size, weighted, width):
+    """With four shards, which do not know each other."""
+    monkeypatch.setattr(data_module, "FEWEST_SHARDS", 4)
+    run = partial(
+        runs.run_in_parts, oracle=oracle, rule=rule, loss="smoothed_hinge", batch_size=batch_size,
+        weighted=weighted, prior=0.3, width=width, max_iter=4,
+    )  # fmt: skip
+    one = run(partial(CPULayout, workers=Workers(1)))
+    runs.assert_same_path(one, run(clusters.cluster_layout))
+
+
+@given(st.integers(0, 10**6))
+@settings(max_examples=20)
+def test_comparisons_are_dealt_out_by_anchors(seed):
+    rng = np.random.default_rng(seed)
+    counts, shards = rng.integers(1, 5, size=12), rng.integers(3, size=12)
+    shards[:3] = range(3)
+    places = Places(counts, shards)
+    numbers = np.flatnonzero(rng.random(counts.sum()) < 0.5)
+    shard = np.repeat(shards, counts)
+    for k, own in places.deal(numbers).items():
+        assert np.flatnonzero(shard == k)[own].tolist() == numbers[shard[numbers] == k].tolist()
+
+
+@given(st.integers(0, 10**6), st.sampled_from([0.3, 1.0, 7.0]))
+def test_a_search_of_several_sizes_per_round_ends_where_that_of_one_does(seed, limit):
+    rng = np.random.default_rng(seed)
+    kinks, weights, pull = rng.random(40) * 2.0, rng.random(40), rng.random() * 20.0
+
+    def slopes(sizes):
+        over = np.asarray(sizes)[:, None] - kinks
+        return np.column_stack(
+            [(weights * over * (over > 0)).sum(1) - pull, weights @ (over > 0).T]
+        )
+
+    rounds = []
+    size = search(lambda sizes: (rounds.append(0), slopes(sizes))[1], limit)
+    assert size == pytest.approx(
+        line_search(lambda one: slopes([one])[0].tolist(), limit), rel=1e-9
+    )
+    assert len(rounds) <= 8
+
+
+def test_shards_have_few_rows_in_common():
+    rng = np.random.default_rng(0)
+    topic = rng.permutation(np.repeat(np.arange(8), 50))  # rows compare with their own topic only
+    members = [np.flatnonzero(topic == k) for k in range(8)]
+    pairs = np.array([(a, b) for a in range(400) for b in rng.choice(members[topic[a]], size=6)])
+    shards = data_module.choose_shards(np.arange(400), np.full(400, 6), pairs, 400)
+    assert np.bincount(shards).tolist() == [200, 200]
+    held = sum(len(np.unique(pairs[shards[pairs[:, 0]] == k])) for k in range(2))
+    assert held / 400 < 1.3  # two were each row on every shard
