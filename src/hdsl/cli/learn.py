@@ -96,10 +96,11 @@ def choice_of(model: Any) -> str | None:
         return None
     learned = np.isfinite(table["prior"])
     taken, best = int(np.flatnonzero(table["chosen"])[-1]), float(table["score"][learned].max())
+    n_tried = len(np.unique(table["prior"][learned]))
     return (
-        f"Prior {table['prior'][taken]:.4g} is the largest, so the simplest, of "
-        f"{len(np.unique(table['prior'][learned]))} whose score on held-out rows is within one "
-        f"standard error of the best: {table['score'][taken]:.3f}, best {best:.3f}."
+        f"Of {n_tried} priors tried on held-out rows, {table['prior'][taken]:.4g} is the largest, "
+        "so the simplest model, within one standard error of the best: score "
+        f"{table['score'][taken]:.3f}, best {best:.3f}."
     )
 
 
