@@ -125,7 +125,7 @@ lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes 
 	$(COMPILE) requirements/docs.in -o requirements/docs.txt
 	$(COMPILE) requirements/oldest.in -o requirements/oldest.txt
 	$(COMPILE) requirements/lock.in -o requirements/lock.txt
-	$(COMPILE) pyproject.toml --extra cli -c requirements/dev.txt -o requirements/run.txt
+	$(COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) requirements/examples.in -o requirements/examples.txt
 	$(COMPILE) requirements/release.in -o requirements/release.txt
 

@@ -191,7 +191,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
         if weights is not None and len(kept) < len(y):  # a row of weight 0 counts as absent
             drawn = np.searchsorted(kept, drawn)
-            X, y, weights = X[kept], y[kept], weights[kept]  # type: ignore[index]
+            X, y, weights = X[kept], y[kept], weights[kept]
             learned.classes_, codes = np.unique(y, return_inverse=True)
         checks.check_several_classes(name, learned.classes_)
         if not len(drawn):
