@@ -227,14 +227,12 @@ def hard_parameters(draw):
     """Parameters of HDSL: any scale and prior, every loss, oracle, step, init and norm, batches."""
     step = draw(st.sampled_from(["forward", "away", "pairwise", "blended", "corrective"]))
     size = st.sampled_from([1e-300, 1e-9, 1e-3, 1.0, 100.0, 1e6, 1e12, 1e300])
-    sizes = ["line_search", "2/(k+2)"] if step == "forward" else ["line_search"]
     return {
         "scale": draw(st.just("auto") | size),
         "prior": draw(st.sampled_from(["auto", 0.0]) | size),
         "loss": draw(st.sampled_from(LOSSES)),
         "oracle": draw(st.sampled_from(["exact", "heuristic", "ascent"])),
         "step": step,
-        "step_size": draw(st.sampled_from(sizes)),
         "init": draw(st.sampled_from(["zero", "oracle", "random"])),
         "norm": draw(st.sampled_from(["l2", None])),
         "batch_size": draw(st.none() | st.integers(1, 4)),

@@ -24,10 +24,6 @@ def test_a_fit_says_what_it_does_chooses_and_learned(monkeypatch):
         assert word in text
 
 
-def test_a_sample_of_the_rows_is_said(monkeypatch):
-    assert "20 of 40 rows" in said(monkeypatch, verbose=1, max_anchors=20)
-
-
 @pytest.mark.parametrize("stream", [None, "closed", "full"])
 def test_the_fit_goes_on_without_stderr(monkeypatch, stream):
     class Full(io.StringIO):

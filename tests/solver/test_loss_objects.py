@@ -153,22 +153,3 @@ def test_files_leave_the_loss_out_and_it_takes_its_default(tmp_path):
     assert_same_model(stored, model)
     assert_array_equal(stored.transform(X), model.transform(X))
     assert stored.get_params() == model.get_params() | {"loss": HDSL().loss}
-
-
-@pytest.mark.usefixtures("write_each_iteration")
-def test_a_cut_run_resumes_with_the_same_loss_only(tmp_path):
-    path = tmp_path / "run.ckpt"
-
-    def cut(state):
-        if state.n_iter == 12:
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        small(loss=Copied("logistic"), checkpoint=path, callback=cut).fit(X, Y)
-    with pytest.raises(ValueError, match=r"loss='Copied' \(now 'Quadratic'\)"):
-        small(loss=Quadratic(), checkpoint=path).fit(X, Y)
-    seen = []
-    model = small(loss=Copied("logistic"), checkpoint=path)
-    model.set_params(callback=lambda state: seen.append(state.n_iter)).fit(X, Y)
-    assert seen[0] == 12
-    assert_same_model(model, small(loss=Copied("logistic")).fit(X, Y))

@@ -22,7 +22,6 @@ from .protocols import (
     StepRule,
     Vertex,
 )
-from .quadratic import best_change
 
 #: Lazy blended steps stay inside the active set while they promise so many times the last gap.
 BLENDED_SHARE = 1.5
@@ -189,6 +188,8 @@ def corrective(context: StepContext) -> Move | Correction:
     gap = float(scores.max() - (scores * weights).sum()) if len(scores) else 0.0
     if not gap > 0.0:
         return forward(context)
+    from .quadratic import best_change  # loads the compiler, which not every run needs
+
     change = best_change(curvature, scores, weights, CORRECTION_SHARE * gap)
     falls = change < 0.0
     if not falls.any():
