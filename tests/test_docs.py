@@ -15,7 +15,6 @@ PAGES = (
     "start",
     "supervision",
     "how",
-    "linking",
     "explaining",
     "serving",
     "sqlite",
