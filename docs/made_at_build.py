@@ -176,7 +176,7 @@ def learned(folder):
     )
     valid, test = train_test_split(new, test_size=0.5, stratify=docs.y[new], random_state=0)
     X, y = docs.X[known], docs.y[known]
-    model = HDSL(n_iter_no_change=None, random_state=0)
+    model = HDSL(random_state=0)
     model.fit(X, y, X_val=docs.X[valid], y_val=docs.y[valid])
     fig, axes = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
     TraceDisplay.from_estimator(model, ax=axes[0])
