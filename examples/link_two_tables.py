@@ -9,9 +9,9 @@ some known matches which words mean the same, and says of each pair how likely i
 # %%
 # Two shops
 # ---------
-# The two shops sell the same 240 products. One writes *Acme coffee maker black 482*, the other
-# *482 blk espresso machine by ACM*: kind, colour and brand have other words, and the number alone is
-# of no use, as five products of different kinds share each one.
+# The two shops sell the same 240 products. One writes *acme coffee maker black 402*, the other
+# *402 blk espresso machine by ACM*: kind, colour and brand have other words, and five products
+# share each number.
 
 import matplotlib.pyplot as plt
 import numpy as np
