@@ -2,9 +2,9 @@
 One similarity per region
 =========================
 
-You learn when one similarity per region helps, and how to let held-out rows decide it. ``LocalHDSL``
-learns one similarity for all rows and a small one more per region of the space. A made-up problem
-needs regions; on docstrings held-out rows say whether regions are worth it.
+You learn when one similarity per region helps, and how to let held-out rows decide it.
+``LocalHDSL`` learns one similarity for all rows and a small one more per region of the space. A
+made-up problem needs regions; on docstrings held-out rows say whether regions are worth it.
 """
 
 # %%
