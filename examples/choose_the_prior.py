@@ -18,6 +18,7 @@ from hdsl import HDSL
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
 from hdsl.plots import ChoiceDisplay
+from hdsl.search import top_k
 
 docs = load_docstrings(min_rows_per_label=80)
 X, X_test, y, y_test = train_test_split(
@@ -45,15 +46,23 @@ ChoiceDisplay.from_estimator(model)
 # A prior by hand
 # ---------------
 # On the test rows, which no model has seen, the chosen prior is compared with none and with a large
-# one. A prior that is given costs less time: only one model is learned.
+# one: the share of the ten nearest rows that have the right label, and the error of a vote of the
+# three nearest. Without a prior, words that are in no learned pair do not count, and the vote
+# suffers. With a large one little changes. A prior that is given costs less time: only one model is
+# learned.
 
-print("\nErrors of 3 nearest neighbours on held-out rows")
 models = {
     "TF-IDF cosine": None,
     "no prior": HDSL(prior=0.0, **quick).fit(X, y),
     "chosen prior": model,
     "prior of 100": HDSL(prior=100.0, **quick).fit(X, y),
 }
+print(f"\n{'on the test rows':16} right among 10   error of 3-NN")
 for name, similarity in models.items():
-    print(f"{name:16}{knn_error(similarity, X, y, X_test, y_test, cosine=True):7.1%}")
+    asked, rows = (X_test, X) if similarity is None else (
+        similarity.rewrite(X_test, cosine=True), similarity.index_rows(X, cosine=True)
+    )  # fmt: skip
+    right = (y[top_k(asked, rows, k=10).rows] == y_test[:, None]).mean()
+    error = knn_error(similarity, X, y, X_test, y_test, cosine=True)
+    print(f"{name:16} {right:14.1%} {error:14.1%}")
 plt.show()

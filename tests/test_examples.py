@@ -148,18 +148,16 @@ def test_judgements_from_a_table():
 
 def test_choose_the_prior():
     output = run("choose_the_prior")
-    head, errors = output.split("Errors of 3")
-    assert head.count("*") == 1
-    tried = {prior: score for prior, score, _ in map(numbers, head.splitlines()[2:8])}
-    starred = numbers(next(line for line in head.splitlines() if line.endswith("*")))
-    _, score, error = starred
-    assert len(tried) == 6
-    assert score + error + 2e-3 >= max(tried.values())
+    tried = re.findall(r"^ +([\d.]+) +(0\.\d+) +(0\.\d+)(  \*)?$", output, flags=re.MULTILINE)
+    ((_, score, error, _),) = [line for line in tried if line[-1]]
+    assert len(tried) >= 3
+    assert float(score) + float(error) > max(float(line[1]) for line in tried)
     cosine, none, chosen, large = (
-        line_of(errors, name)[0]
+        line_of(output, name)
         for name in ("TF-IDF cosine", "no prior", "chosen prior", "prior of 100")
-    )
-    assert chosen < min(cosine, large, none) + 1  # percent
+    )  # each the share of right rows and the error, percent
+    assert chosen[0] > max(cosine[0], large[0]) + 2
+    assert chosen[1] < min(cosine[1], large[1], none[1]) + 1
 
 
 def test_link_two_tables():
@@ -190,10 +188,9 @@ def test_molecules_as_fingerprints():
     output = run("molecules_as_fingerprints")
     (dot,), (learned,) = (line_of(output, name) for name in ("cosine", "learned cosine"))
     assert learned < 10 < 40 < dot  # percent; one label in twenty is drawn at random
-    found, all_pairs, there = numbers(*re.findall(".*bioisosteres.*", output))
-    assert there == 12
+    found, first, all_pairs = numbers(*re.findall(".*bioisosteres.*", output))
+    assert first == 12 < all_pairs
     assert found >= 11
-    assert all_pairs < 20
 
 
 def test_fewer_dimensions():
@@ -212,7 +209,7 @@ def test_one_similarity_per_region():
     assert local <= 0.7 * plain
     assert line_of(output, "Chosen:")[0] in (0, 2, 4, 8)
     assert output.count("docstrings about") == 3
-    assert "In the region of " in output
+    assert "In region " in output
 
 
 def test_classify_by_landmarks():
