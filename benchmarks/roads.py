@@ -135,7 +135,7 @@ def _texts(task: Task, folder: Path) -> Path:
 def _fit_csv(task: Task, folder: Path) -> dict[str, Any]:
     """Fit a CSV of texts with code that is compiled already."""
     path = _texts(task, folder)
-    command = _hdsl("fit", str(path), "--text", "text", "--label", "label", "--out", "model.hdsl")
+    command = _hdsl("fit", str(path), "--text", "text", "--label", "label", "-o", "model.hdsl")
     if not task.toy:
         _process(command, folder)
     return _process(command, folder)

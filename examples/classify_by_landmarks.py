@@ -3,9 +3,9 @@ Classify by similarity to a few rows
 ====================================
 
 You learn how to classify with few weights, and how to read a decision. ``SimilarityClassifier``
-scores a class by the similarities to some training rows, the landmarks, and
-``HDSL(objective="classification")`` learns a similarity for it. On docstrings the classifier makes
-more errors than ``LinearSVC``, with a small part of its weights.
+scores a class by the similarities to some training rows, the landmarks. An ``HDSL`` that is given
+to it learns a similarity for that. On docstrings the classifier makes more errors than
+``LinearSVC``, with a small part of its weights.
 """
 
 # %%
@@ -21,6 +21,7 @@ from sklearn.svm import LinearSVC
 
 from hdsl import HDSL, SimilarityClassifier
 from hdsl.datasets import load_docstrings
+from hdsl.explain import explain
 
 docs = load_docstrings(min_rows_per_label=120)
 known, new = train_test_split(
@@ -36,16 +37,16 @@ print(f"{len(y)} docstrings of {', '.join(np.unique(y))}")
 # 200 landmarks to choose from, and the ℓ1 penalty sets many of their weights to 0.
 
 svm = GridSearchCV(LinearSVC(random_state=0), {"C": [0.1, 1.0, 10.0]}, cv=3).fit(X, y)
-model = HDSL(objective="classification", max_iter=100, random_state=0).fit(X, y)
 plain, learned = (
     SimilarityClassifier(similarity, landmarks=200, max_iter=30, random_state=0).fit(X, y)
-    for similarity in (None, model)
+    for similarity in (None, HDSL(random_state=0))
 )
+similarity = learned.similarity_
 
 counts = {
     "LinearSVC": np.count_nonzero(svm.best_estimator_.coef_),
     "dot product": np.count_nonzero(plain.coef_),
-    "learned similarity": np.count_nonzero(learned.coef_) + len(model.weights_),
+    "learned similarity": np.count_nonzero(learned.coef_) + len(similarity.weights),
 }
 errors = {
     name: 100 * (1 - classifier.score(X_new, y_new))
@@ -76,7 +77,7 @@ label = learned.predict(X_new[[row]])[0]
 print(f"{docs.names[new[row]]} is taken for {label}:")
 print(textwrap.indent(textwrap.shorten(docs.texts[new[row]], 90), "    "))
 
-near = model.similarity(X_new[[row]], X[learned.landmarks_])[0]
+near = similarity.pairwise(X_new[[row]], X[learned.landmarks_])[0]
 parts = learned.coef_[learned.classes_ == label][0] * near
 for k in np.argsort(-np.abs(parts))[:4]:
     landmark = known[learned.landmarks_[k]]
@@ -87,5 +88,5 @@ for k in np.argsort(-np.abs(parts))[:4]:
 # ``explain`` goes on from there: it names the words that make a landmark similar.
 
 k = learned.landmarks_[np.argmax(parts)]
-print(model.explain(X_new[[row]], X[[k]], feature_names=docs.feature_names, top=4))
+print(explain(similarity, X_new[[row]], X[[k]], feature_names=docs.feature_names, top=4))
 plt.show()

@@ -21,7 +21,7 @@ import pandas as pd
 from hdsl import HDSL
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import triplet_accuracy
-from hdsl.plots import TraceDisplay
+from hdsl.plots import ChoiceDisplay
 from hdsl.triplets import PointKFold, choice_triplets, judgement_triplets
 
 docs = load_docstrings(min_rows_per_label=80)
@@ -66,24 +66,24 @@ print("The same triplets:", np.array_equal(rows, triplets[:3]), "with weights", 
 # Learn, and test on new rows
 # ---------------------------
 # The folds split docstrings, not triplets. A triplet with rows on both sides is in neither. The
-# number of iterations is chosen within the training side.
+# prior is chosen within the training side, on judgements of docstrings that are held out.
 
-print("\nfold    training    test   dot product   learned  iterations")
+print("\nfold    training    test   dot product   learned   prior")
 folds = PointKFold(2, random_state=0).split_triplets(triplets, n_rows)
 for k, (train, test) in enumerate(folds):
-    model = HDSL(early_stopping=True, max_iter=150, random_state=0)
+    model = HDSL(random_state=0)
     model.fit(docs.X[train.rows], triplets=train.triplets)
     before, after = (
         triplet_accuracy(judge, docs.X[test.rows], test.triplets) for judge in (None, model)
     )
     print(
         f"{k:<6}{len(train.triplets):10}{len(test.triplets):8}{before:14.1%}{after:10.1%}"
-        f"{model.n_iter_:12}"
+        f"{model.prior_:8.2f}"
     )
 print("One click in ten is random, so no similarity can be right every time.")
 
 # %%
-# The run of the last fold. The score on held-out judgements chose the model.
+# The choice of the last fold: the share of held-out judgements that each prior gets right.
 
-TraceDisplay.from_estimator(model)
+ChoiceDisplay.from_estimator(model)
 plt.show()

@@ -2,9 +2,9 @@
 One similarity per region
 =========================
 
-You learn when one similarity per region helps, and how to let folds decide it. ``LocalHDSL`` learns
-one similarity for all rows and a small one more per region of the space. A made-up problem needs
-regions; on docstrings folds say whether regions are worth it.
+You learn when one similarity per region helps, and how to let held-out rows decide it.
+``LocalHDSL`` learns one similarity for all rows and a small one more per region of the space. A
+made-up problem needs regions; on docstrings held-out rows say whether regions are worth it.
 """
 
 # %%
@@ -19,7 +19,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.model_selection import train_test_split
 
-from hdsl import LocalHDSL, LocalHDSLCV, SimilarityKNeighborsClassifier
+from hdsl import HDSL, LocalHDSL, SimilarityKNeighborsClassifier
 from hdsl.datasets import load_docstrings, make_regions
 
 X, y, regions, is_query = make_regions(1200, random_state=0)
@@ -41,7 +41,10 @@ def error(model):
     return 100 * (1 - knn.fit(X[index], y[index]).score(X[asked], y[asked]))
 
 
-models = {n: LocalHDSL(n, max_iter=200, random_state=0).fit(X, triplets=triplets) for n in (0, 2)}
+models = {
+    n: LocalHDSL(HDSL(prior=1.0, random_state=0), n_regions=n).fit(X, triplets=triplets)
+    for n in (0, 2)
+}
 print(f"Errors without regions: {error(models[0]):.1f} %")
 print(f"Errors with two regions: {error(models[2]):.1f} %")
 
@@ -50,7 +53,7 @@ print(f"Errors with two regions: {error(models[2]):.1f} %")
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 4), layout="constrained")
 for region, ax in enumerate(axes):
-    local = models[2].similarity_.local[region].matrix().toarray()[:18, 18:36]
+    local = models[2].local_[region].matrix().toarray()[:18, 18:36]
     largest = np.abs(local).max()
     ax.imshow(local, cmap="RdBu", vmin=-largest, vmax=largest)
     ax.set(title=f"region {region}", xlabel="words of documents", ylabel="words of queries")
@@ -58,27 +61,25 @@ for region, ax in enumerate(axes):
 # %%
 # Docstrings
 # ----------
-# On real data regions help only sometimes. ``LocalHDSLCV`` tries numbers of regions on folds of the
-# training rows and takes the smallest within one standard error of the best, so that no regions are
-# used where they do not help.
+# On real data regions help only sometimes. ``n_regions="auto"``, the default, tries numbers of
+# regions on held-out rows and takes the smallest within one standard error of the best, so that no
+# regions are used where they do not help.
 
 docs = load_docstrings(min_rows_per_label=80)
 known, new = train_test_split(
     np.arange(len(docs.y)), train_size=300, test_size=300, stratify=docs.y, random_state=0
 )
-estimator = LocalHDSL(max_iter=60, n_targets=3, n_impostors=5, random_state=0)
-search = LocalHDSLCV((0, 3), estimator=estimator, cv=2).fit(docs.X[known], docs.y[known])
-for n, score in zip(*(search.cv_results_[k] for k in ("param_n_regions", "mean_test_score")),
-                    strict=True):  # fmt: skip
-    print(f"{n} regions: {100 * score:.1f} % of the nearest rows have the label")
-print(f"Chosen: {search.best_params_['n_regions']} regions")
+shared = HDSL(prior=2.0, n_targets=3, n_impostors=5, max_iter=10, random_state=0)
+model = LocalHDSL(shared).fit(docs.X[known], docs.y[known])
+for n, score in zip(model.choice_["n_regions"], model.choice_["score"], strict=True):
+    print(f"{n} regions: score {score:.3f} on held-out rows")
+print(f"Chosen: {model.n_regions_} regions")
 
 # %%
 # A region is named by the words that set its center apart, and an explanation says where the query
 # is.
 
-model = LocalHDSL(3, max_iter=60, n_targets=3, n_impostors=5, random_state=0)
-model.fit(docs.X[known], docs.y[known])
+model = LocalHDSL(shared, n_regions=3).fit(docs.X[known], docs.y[known])
 for size, name in zip(model.region_sizes_, model.region_names(docs.feature_names), strict=True):
     print(f"{size} docstrings about {name}")
 print(model.explain(docs.X[new[[0]]], docs.X[known[[0]]], feature_names=docs.feature_names, top=5))

@@ -43,7 +43,7 @@ def scores_of(query):
 # --------------
 # The model is learned once, from the modules of the docstrings.
 
-model = HDSL(n_targets=5, n_impostors=5, max_iter=200, random_state=0).fit(X, docs.y)
+model = HDSL(n_targets=5, n_impostors=5, random_state=0).fit(X, docs.y)
 
 # %%
 # Queries

@@ -50,7 +50,7 @@ def auc(scores, part):
 fig, ax = plt.subplots(figsize=(6, 3.8), layout="constrained")
 best_score, best = 0.0, None
 for color, marker, scale in zip(COLORS, MARKERS, (3.0, 10.0, 30.0), strict=False):
-    model = HDSL(scale, prior=0.1, norm=None, init="oracle", max_iter=400, random_state=0)
+    model = HDSL(scale, prior=0.1, norm=None, init="oracle", max_iter=30, random_state=0)
     path = model.fit(made.X, triplets=triplets)
     iterations = np.unique(np.geomspace(1, path.n_iter_, 15).astype(int))
     scores = [auc(path.at(k).pair_score(left, right), made.valid) for k in iterations]

@@ -112,12 +112,12 @@ def test_hand_over_to_faiss_and_usearch():
     pytest.importorskip("faiss")
     pytest.importorskip("usearch")
     output = run("hand_over_to_faiss_and_usearch")
-    table = re.findall(r"(None|\d+) +\d+ +(\w+) +(\d\.\d+)", output)
-    recall = {(components, index): float(share) for components, index, share in table}
+    table = re.findall(r"(all|SVD) +\d+ +(\w+) +(\d\.\d+)", output)
+    recall = {(space, index): float(share) for space, index, share in table}
     assert len(recall) == 6
-    assert recall["None", "faiss_flat"] > 0.99  # exact, but for ties and rounding to float32
-    assert min(recall["None", index] for index in ("faiss_hnsw", "usearch_hnsw")) > 0.95
-    assert all(0.8 < recall["200", index] <= recall["None", index] for _, index in recall)
+    assert recall["all", "faiss_flat"] > 0.99  # exact, but for ties and rounding to float32
+    assert min(recall["all", index] for index in ("faiss_hnsw", "usearch_hnsw")) > 0.95
+    assert all(0.5 < recall["SVD", index] <= recall["all", index] for _, index in recall)
 
 
 @pytest.mark.parametrize(
@@ -146,14 +146,26 @@ def test_judgements_from_a_table():
         assert 50 < before + 3 < after < 97
 
 
-def test_choose_scale_and_prior():
-    output = run("choose_scale_and_prior")
-    surface = re.findall(r"(\d\.\d+)@(\d+) *(\*?)", output)
-    assert len(surface) == 9
-    (starred,) = [float(score) for score, _, star in surface if star]
-    assert starred > max(float(score) for score, *_ in surface) - 0.03  # within the standard error
-    (cosine,), (chosen,) = (line_of(output, s) for s in ("TF-IDF cosine", "chosen by HDSLCV"))
-    assert chosen < cosine + 1  # percent
+def test_choose_the_prior():
+    output = run("choose_the_prior")
+    tried = re.findall(r"^ +([\d.]+) +(0\.\d+) +(0\.\d+)(  \*)?$", output, flags=re.MULTILINE)
+    ((_, score, error, _),) = [line for line in tried if line[-1]]
+    assert len(tried) >= 3
+    assert float(score) + float(error) > max(float(line[1]) for line in tried)
+    cosine, none, chosen, large = (
+        line_of(output, name)
+        for name in ("TF-IDF cosine", "no prior", "chosen prior", "prior of 100")
+    )  # each the share of right rows and the error, percent
+    assert chosen[0] > max(cosine[0], large[0]) + 2
+    assert chosen[1] < min(cosine[1], large[1], none[1]) + 1
+
+
+def test_link_two_tables():
+    output = run("link_two_tables")
+    learned, cosine = numbers(*re.findall("is first for (.*)by cosine", output))
+    assert learned > cosine + 20  # percent
+    found, wrong = numbers(*re.findall("160 new products (.*)", output))
+    assert found > 120 > 20 > wrong
 
 
 def test_why_this_one():
@@ -176,22 +188,17 @@ def test_molecules_as_fingerprints():
     output = run("molecules_as_fingerprints")
     (dot,), (learned,) = (line_of(output, name) for name in ("cosine", "learned cosine"))
     assert learned < 10 < 40 < dot  # percent; one label in twenty is drawn at random
-    found, all_pairs, there = numbers(*re.findall(".*bioisosteres.*", output))
-    assert there == 12
+    found, first, all_pairs = numbers(*re.findall(".*bioisosteres.*", output))
+    assert first == 12 < all_pairs
     assert found >= 11
-    assert all_pairs < 20
 
 
 def test_fewer_dimensions():
     output = run("fewer_dimensions")
-    svd, learned, both = (
-        line_of(output, name) for name in ("SVD of TF-IDF", "n_components", "SVD of transform")
-    )
-    assert learned[0] < svd[0]  # with two columns
+    svd, both = (line_of(output, name) for name in ("SVD of TF-IDF", "SVD of transform"))
     better = [after < before for before, after in zip(svd, both, strict=True)]
-    assert sum(better) >= len(better) - 1  # on the texts of Python 3.12 one is not
-    # 8, 16 and 32 columns against twice as many: to within a point on 3.11, four on 3.12
-    assert all(after < before + 4 for before, after in zip(svd[3:], both[2:], strict=False))
+    assert sum(better) >= len(better) - 1
+    assert sum(both) < sum(svd)
 
 
 def test_one_similarity_per_region():
@@ -200,9 +207,9 @@ def test_one_similarity_per_region():
         line_of(output, f"Errors {which}:") for which in ("without regions", "with two regions")
     )
     assert local <= 0.7 * plain
-    assert line_of(output, "Chosen:")[0] in (0, 3)
+    assert line_of(output, "Chosen:")[0] in (0, 2, 4, 8)
     assert output.count("docstrings about") == 3
-    assert "In the region of " in output
+    assert "In region " in output
 
 
 def test_classify_by_landmarks():
