@@ -3,53 +3,56 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import html
 import io
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from .options import Encoding, Json, command, option
-from .shell import counted, is_watched, one_line, percent, say, show, show_json, show_table
+from .options import Encoding, Json, Sep, command, option
+from .shell import counted, is_watched, one_line, percent, show, show_json, show_table
 
 if TYPE_CHECKING:
     from ..linking import Linker, Links
 
-#: Answers in a file of labels.
-YES, NO = ("1", "yes", "y", "true", "x"), ("0", "no", "n", "false")
+#: Answers in a file of labels, by label.
+ANSWERS = {1: ("1", "yes", "y", "true", "x"), 0: ("0", "no", "n", "false"), None: ("", "?")}
 
-#: Most links and doubtful pairs on a page, and reasons of each.
-N_SHOWN, N_DOUBTFUL, N_REASONS = 300, 50, 6
+#: Most links and doubtful pairs on a page.
+N_SHOWN, N_DOUBTFUL = 300, 50
 
-Table = dict[str, list[Any]]
+STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
+    "table{border-collapse:collapse}td,th{padding:.3em .8em;text-align:left;vertical-align:top;"
+    "border-bottom:1px solid #8884}:root{color-scheme:light dark}"
+)
 
 
 @command()
 def link(
-    left: Annotated[Path, typer.Argument(help="Table: .csv, .tsv, .jsonl (or .gz), .parquet.")],
+    left: Annotated[Path, typer.Argument(help="A table: .csv, .tsv, .jsonl or .parquet.")],
     right: Annotated[Path | None, typer.Argument(help="None: duplicates in the first.")] = None,
     matches: Annotated[
         list[Path] | None,
         option(
-            "Known pairs: a table with columns left and right, or these first, and perhaps match "
-            "(yes or no; empty: not known). Can be given several times."
+            "Known pairs: a table with columns left and right, or its first two, and perhaps match "
+            "or label (yes, no, or empty: not known). Can be given several times."
         ),
     ] = None,
     output: Annotated[Path, option("Links to write.", "-o", "--output")] = Path("links.csv"),
-    id_column: Annotated[str | None, option("Column of ids. Default: id, if there.", "--id")] = None,
+    ids: Annotated[str | None, option("Column of ids. Default: id, if there.", "--id")] = None,
     columns: Annotated[str | None, option("Columns to compare: a,b,c. Default: all.")] = None,
-    threshold: Annotated[float, option("Least probability of a link.", min=0.0, max=1.0)] = 0.5,
+    threshold: Annotated[float, option("Least probability of a link.")] = 0.5,
     one_to_one: Annotated[bool, option("Each record is in one link at most.")] = False,
-    label: Annotated[int, option("Add this many pairs to label to --label-file.", min=0)] = 0,
-    label_file: Annotated[
-        Path, option("Pairs to label: fill in the column match and run again.")
-    ] = Path("labels.csv"),
+    label: Annotated[int, option("Pairs to ask about, added to --label-file.")] = 0,
+    label_file: Annotated[Path, option("Fill in its column match, and run again.")] = Path(
+        "labels.csv"
+    ),
     page: Annotated[Path | None, option("HTML page with links and reasons.", "--html")] = None,
     model: Annotated[Path | None, option("Model file to write, for hdsl.load.")] = None,
+    sep: Sep = None,
     encoding: Encoding = "utf-8",
     seed: Annotated[int, option("Random seed.")] = 0,
     as_json: Json = False,
@@ -67,207 +70,149 @@ def link(
     """
     from . import inputs
 
-    for path in (output, page, model, label_file if label else None):
+    asked = label_file if label else None
+    for path in (output, page, model, asked):
         if path is not None:
             inputs.check_output(path)
-    given = [left] if right is None else [left, right]
-    tables = [_read(path, encoding) for path in given]
-    if id_column is None and all("id" in table for table in tables):
-        id_column = "id"
-    files = [*(matches or [])]
-    if label and label_file.exists() and label_file not in files:
-        files.append(label_file)
-    answers = [_answers(path, encoding) for path in files]
+    tables = [_read(path, sep, encoding) for path in (left, right) if path is not None]
+    if ids is None and all("id" in table for table in tables):
+        ids = "id"
+    files = dict.fromkeys([*(matches or []), *([asked] if asked and asked.exists() else [])])
+    known = [_answers(path, sep, encoding) for path in files]
 
     from ..linking import Linker
 
-    linker = Linker(
-        None if columns is None else [name.strip() for name in columns.split(",")],
-        id_column=id_column, random_state=seed, verbose=is_watched(as_json),
-    ).fit(
+    compared = None if columns is None else [name.strip() for name in columns.split(",")]
+    linker = Linker(compared, id_column=ids, random_state=seed, verbose=is_watched(as_json))
+    linker.fit(
         tables[0], None if right is None else tables[1],
-        matches=[pair for yes, _ in answers for pair in yes],
-        non_matches=[pair for _, no in answers for pair in no],
+        *([pair for answers in known for pair in answers[kind]] for kind in (1, 0)),
     )  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
         links = linker.predict(threshold, one_to_one=one_to_one)
-    _write_csv(output, _records(linker, links), "the links")
-    if label:
-        _ask(linker, label_file, label, encoding)
+    _write(output, _records(linker, links))
+    if asked is not None:
+        _ask(linker, asked, label, _read(asked, None, encoding) if asked.exists() else None)
     if page is not None:
         from ..report import write
 
-        write(page, _page(linker, links, " and ".join(path.name for path in given), threshold))
+        names = " and ".join(path.name for path in (left, right) if path is not None)
+        write(page, _page(linker, links, f"Links: {names}", f"from {threshold:g} on"))
     if model is not None:
         linker.save(model)
     if as_json:
-        show_json({"links": len(links.left), "output": str(output), "learned": linker.is_learned_,
-                   "statement": linker.statement_, "recall": linker.recall_,
-                   "reliability": linker.reliability_})  # fmt: skip
+        facts = {"links": len(links.left), "output": output, "learned": linker.is_learned_}
+        facts |= {"statement": linker.statement_, "recall": linker.recall_}
+        show_json(facts | {"reliability": linker.reliability_})
         return
     show(linker.statement_)
     for title, rows in _tables(linker):
         show("", title)
         show_table(rows, right=range(1, len(rows[0])))
     show("", f"{counted(len(links.left), 'link')} from a probability of {threshold:g} on: {output}")
-    if label:
-        show(f"{label_file} has pairs to label: fill in the column match, then run this again.")
+    if asked is not None:
+        show(f"{asked} has pairs to label: fill in the column match, then run this again.")
 
 
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _read(path: Path, encoding: str) -> Table:
-    """Return all columns of a table."""
+def _read(path: Path, sep: str | None, encoding: str) -> dict[str, Any]:
+    from ..readers.tables import read_columns
     from . import inputs
 
     inputs.check_input(path, encoding)
-    suffix = [part.lower() for part in path.suffixes if part.lower() != ".gz"][-1:]
-    if suffix == [".parquet"]:
-        import pyarrow.parquet
-
-        return pyarrow.parquet.read_table(path).to_pydict()
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    try:
-        text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)
-    except (UnicodeDecodeError, LookupError) as error:
-        raise ValueError(f"{path} is not {encoding} text: name its --encoding ({error}).") from None
-    if suffix == [".jsonl"]:
-        records = [json.loads(line) for line in text.splitlines() if line.strip()]
-        names = dict.fromkeys(name for record in records for name in record)
-        return {name: [record.get(name) for record in records] for name in names}
-    if suffix not in ([".csv"], [".tsv"]):
-        raise ValueError(f"{path} must be a table: .csv, .tsv, .jsonl or .parquet.")
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter="\t" if suffix == [".tsv"] else ",")
-    header = next(reader, [])
-    rows = [row for row in reader if row]
-    for row, fields in enumerate(rows, start=1):
-        if len(fields) != len(header):
-            raise ValueError(
-                f"{path}, record {row} has {counted(len(fields), 'field')}, but the header has "
-                f"{len(header)}."
-            )
-    if len({*header}) < len(header):
-        raise ValueError(f"{path} has two columns of one name: rename one.")
-    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
+    return read_columns(path, sep=sep and sep.replace("\\t", "\t"), encoding=encoding)
 
 
-def _answers(path: Path, encoding: str) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-    """Return the matches and the non-matches of a file; pairs without an answer are left out."""
-    table = _read(path, encoding)
-    names = list(table)
-    if len(names) < 2:
+def _answers(path: Path, sep: str | None, encoding: str) -> dict[int | None, list[Any]]:
+    """Return the pairs of a file by their answer."""
+    table = _read(path, sep, encoding)
+    ends = ["left", "right"] if {"left", "right"} <= table.keys() else [*table][:2]
+    if len(ends) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
-    ends = ("left", "right") if {"left", "right"} <= {*names} else names[:2]
-    pairs = list(zip(table[ends[0]], table[ends[1]], strict=True))
+    pairs = [*zip(table[ends[0]], table[ends[1]], strict=True)]
     said = next((table[name] for name in ("match", "label") if name in table), ["1"] * len(pairs))
-    words = [str("" if word is None else word).strip().lower() for word in said]
-    for row, word in enumerate(words, start=1):
-        if word not in (*YES, *NO, ""):
-            raise ValueError(f"{path}, record {row} has {one_line(word, 40)!r} as its answer: yes, no or nothing.")
-    return tuple([p for p, w in zip(pairs, words, strict=True) if w in kind] for kind in (YES, NO))
+    found: dict[int | None, list[Any]] = {kind: [] for kind in ANSWERS}
+    for row, (pair, word) in enumerate(zip(pairs, map(str, said), strict=True), start=1):
+        kinds = [kind for kind, words in ANSWERS.items() if word.strip().lower() in words]
+        if not kinds:
+            said = one_line(word, 40)
+            raise ValueError(f"{path}, record {row}: {said!r} is not yes, no or empty.")
+        found[kinds[0]].append(pair)
+    return found
 
 
-def _records(linker: Linker, links: Links) -> Table:
-    texts = linker.texts(links)
-    return {"left": links.left.tolist(), "right": links.right.tolist(),
-            "probability": [f"{p:.4f}" for p in links.probability],
-            "left_text": texts[0], "right_text": texts[1]}  # fmt: skip
+def _records(linker: Linker, links: Links) -> dict[str, Any]:
+    texts = dict(zip(("left_text", "right_text"), linker.texts(links), strict=True))
+    return {**links._asdict(), "probability": links.probability.round(4)} | texts
 
 
-def _ask(linker: Linker, path: Path, n: int, encoding: str) -> None:
-    """Write pairs to label, below those that the file has; empty ones of before are asked anew."""
-    new = {"match": [""] * n, **_records(linker, linker.to_label(n))}
-    new["match"] = [""] * len(new["left"])
-    if path.exists():
-        old = _read(path, encoding)
-        if {*old} != {*new}:
-            raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
-        kept = [k for k, word in enumerate(old["match"]) if word.strip()]
-        new = {name: [old[name][k] for k in kept] + values for name, values in new.items()}
-    _write_csv(path, new, "the pairs to label")
+def _ask(linker: Linker, path: Path, n: int, old: dict[str, Any] | None) -> None:
+    """Write pairs to label below those with an answer; those without are asked anew."""
+    links = linker.to_label(n)
+    new = {"match": [""] * len(links.left), **_records(linker, links)}
+    if old is not None:
+        if old.keys() != new.keys():
+            raise ValueError(f"{path} is no file of pairs to label: name another as --label-file.")
+        done = [k for k, word in enumerate(old["match"]) if word.strip()]
+        new = {name: [*(old[name][k] for k in done), *values] for name, values in new.items()}
+    _write(path, new)
 
 
-def _write_csv(path: Path, table: Table, what: str) -> None:
+def _write(path: Path, table: dict[str, Any]) -> None:
     from ..files.atomic import atomic_write
 
     text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
-    with atomic_write(path, what) as file:
+    csv.writer(text).writerows([table, *zip(*table.values(), strict=True)])
+    with atomic_write(path, "the table") as file:
         file.write(text.getvalue().encode("utf-8", "replace"))
 
 
 # --- what is shown -------------------------------------------------------------------------------
 
 
-def _tables(linker: Linker) -> list[tuple[str, list[tuple[str, ...]]]]:
+def _tables(linker: Linker) -> list[tuple[str, list[list[str]]]]:
     """Return recall and reliability as titles and rows of text."""
-    if not linker.recall_:
-        return []
 
-    def share(line: dict[str, Any], name: str, interval: str) -> str:
-        low, high = line[interval]
-        return f"{percent(line[name])} ({100 * low:.0f} to {100 * high:.0f})"
+    def share(found: tuple[float, float, float]) -> str:
+        return f"{percent(found[0])} ({100 * found[1]:.0f} to {100 * found[2]:.0f})"
 
-    recall = [("  first", "cosine", "learned")]
-    for line in linker.recall_:
-        shares = (share(line, name, f"{name}_interval") for name in ("cosine", "learned"))
-        recall.append((f"  {line['k']}", *shares))
-    honest = [("  probability", "pairs", "mean", "match")]
-    for line in linker.reliability_:
-        honest.append((
-            f"  {line['from']:.1f} to {line['to']:.1f}", f"{line['n']:,}",
-            percent(line["probability"]), share(line, "matches", "interval"),
-        ))  # fmt: skip
-    return [
-        ("Held-out matches whose right record is among the first (95 % intervals)", recall),
-        ("Held-out pairs by probability, and how many match", honest),
+    recall = [[f"  {a['k']}", share(a["cosine"]), share(a["learned"])] for a in linker.recall_]
+    honest = [
+        [f"  {a['from']} to {a['to']}", str(a["n"]), percent(a["probability"]), share(a["matches"])]
+        for a in linker.reliability_
     ]
+    tables = [
+        ("Held-out matches found among the first, with 95 % intervals",
+         [["  first", "cosine", "learned"], *recall]),
+        ("Held-out pairs by probability, and how many match",
+         [["  probability", "pairs", "mean", "match"], *honest]),
+    ]  # fmt: skip
+    return tables if recall else []
 
 
-STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
-    "table{border-collapse:collapse;margin:1em 0}td,th{padding:.3em .8em;text-align:left;"
-    "vertical-align:top;border-bottom:1px solid #8884}small{opacity:.75}"
-    ":root{color-scheme:light dark}"
-)
-
-
-def _page(linker: Linker, links: Links, name: str, threshold: float) -> str:
+def _page(linker: Linker, links: Links, title: str, which: str) -> str:
     """Return the page: how good it is, the links with their reasons, and the doubtful ones."""
-    doubtful = linker.to_label(N_DOUBTFUL)
-    parts = [f"<p>{html.escape(linker.statement_)}</p>"]
-    for title, rows in _tables(linker):
-        parts.append(f"<h2>{html.escape(title)}</h2>{_html_rows(rows)}")
     n = len(links.left)
     cut = f", the first {N_SHOWN}" if n > N_SHOWN else ""
-    parts.append(f"<h2>{counted(n, 'link')} from {threshold:g} on{cut}</h2>")
-    parts.append(_html_links(linker, links, N_SHOWN))
-    parts.append("<h2>The doubtful ones</h2>" + _html_links(linker, doubtful, N_DOUBTFUL))
-    title = html.escape(f"Links: {name}")
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}</style><h1>{title}</h1>{''.join(parts)}</html>"
-    )
+    parts = [(linker.statement_, [[""]]), *_tables(linker)]
+    parts.append((f"{counted(n, 'link')} {which}{cut}", _reasoned(linker, links, N_SHOWN)))
+    parts.append(("The doubtful ones", _reasoned(linker, linker.to_label(N_DOUBTFUL), N_DOUBTFUL)))
+    body = [f"<!doctype html><html lang=en><meta charset=utf-8><title>{html.escape(title)}</title>"]
+    body.append(f"<style>{STYLE}</style><h1>{html.escape(title)}</h1>")
+    for head, rows in parts:
+        lines = ("<tr><td>" + "<td>".join(map(html.escape, row)) for row in rows)
+        body.append(f"<h2>{html.escape(head)}</h2><table>{''.join(lines)}</table>")
+    return "".join(body)
 
 
-def _html_rows(rows: list[tuple[str, ...]]) -> str:
-    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-
-
-def _html_links(linker: Linker, links: Links, most: int) -> str:
-    lines = ["<tr><th>probability<th>left<th>right<th>why</tr>"]
-    texts = linker.texts(links)
-    for k in range(min(most, len(links.left))):
-        sides = (
-            f"<td><small>{html.escape(str(ids[k]))}</small> {html.escape(one_line(text[k], 300))}"
-            for ids, text in ((links.left, texts[0]), (links.right, texts[1]))
-        )
-        reasons = linker.reasons(links.left[k], links.right[k], N_REASONS)
-        why = ", ".join(f"{html.escape(name)} {value:+.2f}" for name, value in reasons)
-        lines.append(f"<tr><td>{links.probability[k]:.2f}{''.join(sides)}<td><small>{why}</small></tr>")
-    return f"<table>{''.join(lines)}</table>"
+def _reasoned(linker: Linker, links: Links, most: int) -> list[list[str]]:
+    """Return the first links as rows of text, with the words that make them alike."""
+    rows = [["probability", "left", "", "right", "", "why"]]
+    for *pair, found, a, b in [*zip(*links, *linker.texts(links), strict=True)][:most]:
+        why = ", ".join(f"{name} {value:+.2f}" for name, value in linker.reasons(*pair))
+        texts = one_line(a, 300), one_line(b, 300)
+        rows.append([f"{found:.2f}", str(pair[0]), texts[0], str(pair[1]), texts[1], why])
+    return rows
