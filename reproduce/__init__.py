@@ -32,6 +32,7 @@ NAMES = (
     "published",
     "defaults",
     "cisi",
+    "linking",
     "phase",
     "local",
     "classification",

@@ -9,19 +9,18 @@ cross-fitted, by models that have not seen the match, so that its probabilities 
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -29,6 +28,8 @@ from threadpoolctl import threadpool_limits
 from . import checks
 from . import explain as explain_module
 from .evaluate import wilson_interval
+from .files.container import Arrays, dumps
+from .files.tables import nested, part_of
 from .hdsl import HDSL
 from .progress import Progress
 from .search import top_k
@@ -37,24 +38,25 @@ from .solver.atoms import NOTHING
 
 __all__ = ["Linker", "Links"]
 
-#: Rows of the other table that a rank is known among; candidates of a row for the classifier.
+#: Rows of the other table that a rank is known among, and those that are candidates.
 DEPTH, N_CANDIDATES = 20, 10
 
-#: Fewer matches than these teach nothing, or only a linear classifier of few numbers.
-FEW, SOME = 5, 40
+#: Fewer matches teach nothing. Folds of the matches, and the prior and iterations of `HDSL`.
+FEW, N_FOLDS, PRIOR, MAX_ITER = 5, 4, 3.0, 15
 
-#: Weight of a pair that counts as a non-match as its rows have other matches, where non-matches
-#: are given.
+#: Weight of a pair that is no match as its records have others, where non-matches are given.
 IMPLIED = 0.2
 
-#: Pairs that are looked at together, most columns that are compared one by one, and numbers of
-#: candidates that recall is shown for.
-BLOCK, MOST_COLUMNS, RECALL_AT = 2**16, 12, (1, 2, 5, 10, 20)
+#: Pairs that are looked at together, and most columns that are compared one by one.
+BLOCK, MOST_COLUMNS = 2**16, 12
 
-#: A column of this share of numbers is compared by the difference.
-NUMERIC = 0.8
+#: Numbers of candidates that recall is shown for, and bins of the reliability.
+RECALL_AT, EDGES = (1, 2, 5, 10, 20), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
-_NUMBER = re.compile(r"[^\d.,\-+]*([-+]?\d[\d,]*\.?\d*)\D*")
+#: What classifiers learn from, in a file.
+TRAINING = "X", "labels", "weights", "fold"
+
+_NUMBER = re.compile(r"[^\d.,+-]*([-+]?\d[\d,]*\.?\d*)\D*")
 
 
 class Links(NamedTuple):
@@ -72,94 +74,63 @@ class Links(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """Columns of strings, empty where a value is missing, and the ids."""
+    """Columns of strings, empty where a value is missing, and the ids or row numbers."""
 
     columns: dict[str, list[str]]
-    ids: list[Any] | None
-
-    @property
-    def n_rows(self) -> int:
-        return len(next(iter(self.columns.values())))
-
-    def texts(self) -> list[str]:
-        return [" ".join(filter(None, row)) for row in zip(*self.columns.values(), strict=True)]
+    ids: np.ndarray
+    texts: list[str]
 
 
 def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _Table:
     """Return the columns that count; raise where there is no row, no text or no such column."""
-    values = _values(table, name)
-    if not values or not len(next(iter(values.values()))):
-        raise ValueError(f"The {name} table has no rows: at least one is needed.")
+    values = _values(table)
+    n_rows = {len(column) for column in values.values()} or {0}
+    if n_rows == {0} or len(n_rows) > 1:
+        raise ValueError(f"The {name} table has {sorted(n_rows)} rows: empty, or unequal columns.")
     if id_column is not None and id_column not in values:
-        raise ValueError(f"The {name} table has no column {id_column!r}. It has {_some(values)}.")
-    ids = None if id_column is None else values[id_column]
-    if ids is not None and len({*map(str, ids)}) < len(ids):
-        twice = [v for v, n in zip(*np.unique(ids, return_counts=True), strict=True) if n > 1]
-        raise ValueError(
-            f"Ids must differ, but {id_column!r} of the {name} table has {_some(twice)} twice."
-        )
-    texts = {c: list(map(_text, v)) for c, v in values.items() if c != id_column}
-    if columns is None:
-        chosen = {c: v for c, v in texts.items() if not _numbers_rows(c, v)}
-    else:
-        chosen = {c: texts[c] for c in columns if c in texts}
+        raise ValueError(f"The {name} table has no column {id_column!r}, only {_some(values)}.")
+    ids = np.array(values.get(id_column, range(*n_rows)))  # type: ignore[arg-type]
+    if len({*map(str, ids)}) < len(ids):
+        raise ValueError(f"Column {id_column!r} of the {name} table has an id twice: ids differ.")
+    texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
+    is_chosen = _is_content if columns is None else lambda c, _: c in columns
+    chosen = {c: v for c, v in texts.items() if is_chosen(c, v)}
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
-        asked = "" if columns is None else f" among {_some(columns)}"
         raise ValueError(
-            f"The {name} table has no column of text{asked}. Its columns are {_some(values)}: "
-            "name those to compare with columns=."
+            f"The {name} table has no text in the columns {_some(chosen) or 'that are compared'}. "
+            f"It has {_some(values)}: name those to compare with columns=."
         )
-    return _Table(chosen, ids)
+    rows = zip(*chosen.values(), strict=True)
+    return _Table(chosen, ids, [" ".join(filter(None, row)) for row in rows])
 
 
-def _values(table: Any, name: str) -> dict[str, list[Any]]:
+def _values(table: Any) -> dict[str, list[Any]]:
+    """Return a frame, a mapping of columns or a list of texts as columns."""
     if isinstance(table, Mapping):
-        values = {str(c): list(v) for c, v in table.items()}
-    elif isinstance(table, list | tuple) or (isinstance(table, np.ndarray) and table.ndim == 1):
-        values = {"text": list(table)}
-    else:
-        import narwhals.stable.v1 as nw
+        return {str(c): list(v) for c, v in table.items()}
+    if isinstance(table, list | tuple | np.ndarray) and np.ndim(table) == 1:
+        return {"text": list(table)}
+    import narwhals.stable.v1 as nw
 
-        try:
-            frame = nw.from_native(table, eager_only=True, allow_series=True)
-        except TypeError:
-            raise TypeError(
-                f"The {name} table must be a DataFrame of pandas, polars or pyarrow, a list of "
-                f"texts, or a mapping of columns. Got {type(table).__name__}."
-            ) from None
-        parts = (
-            {"text": frame}
-            if isinstance(frame, nw.Series)
-            else {c: frame[c] for c in frame.columns}
-        )
-        values = {
-            str(c): [
-                None if no else v
-                for v, no in zip(s.to_list(), s.is_null().to_list(), strict=True)
-            ]
-            for c, s in parts.items()
-        }  # fmt: skip
-    if len({len(v) for v in values.values()}) > 1:
-        raise ValueError(f"The columns of the {name} table have different lengths.")
-    return values
+    frame = nw.from_native(table, eager_only=True, allow_series=True)
+    is_column = isinstance(frame, nw.Series)
+    series = {"text": frame} if is_column else {str(c): frame[c] for c in frame.columns}
+    return {c: np.where(s.is_null(), None, s.to_list()).tolist() for c, s in series.items()}
 
 
 def _text(value: Any) -> str:
-    if value is None or (isinstance(value, float) and value != value):
+    if value is None or value != value:
         return ""
-    return (
-        str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
-    )
+    is_whole = isinstance(value, float) and value.is_integer()
+    return str(int(value)) if is_whole else str(value).strip()
 
 
-def _numbers_rows(name: str, values: list[str]) -> bool:
-    """Return whether a column only numbers the rows, or is called "id"."""
-    if name.lower() == "id":
-        return True
-    if len(values) < 2 or not all(v.isdecimal() for v in values):
-        return False
+def _is_content(name: str, values: list[str]) -> bool:
+    """Return whether a column says something: it is not called id, and does not number the rows."""
+    if name.lower() == "id" or len(values) < 2 or not all(v.isdecimal() for v in values):
+        return name.lower() != "id"
     numbers = {int(v) for v in values}
-    return len(numbers) == len(values) == max(numbers) - min(numbers) + 1
+    return not len(numbers) == len(values) == max(numbers) - min(numbers) + 1
 
 
 def _some(values: Iterable[Any], n: int = 5) -> str:
@@ -170,7 +141,7 @@ def _some(values: Iterable[Any], n: int = 5) -> str:
 def _numbers(values: list[str]) -> np.ndarray | None:
     """Return a column as numbers, NaN where it has none; None for a column of text."""
     found = [_NUMBER.fullmatch(v) for v in values]
-    if sum(m is not None for m in found) < NUMERIC * max(1, sum(map(bool, values))):
+    if sum(m is not None for m in found) < 0.8 * sum(map(bool, values)):
         return None
     return np.array([np.nan if m is None else float(m[1].replace(",", "")) for m in found])
 
@@ -178,7 +149,7 @@ def _numbers(values: list[str]) -> np.ndarray | None:
 # --- numbers of a pair ---------------------------------------------------------------------------
 
 
-def _dots(A: sp.csr_array, B: sp.csr_array) -> np.ndarray:
+def _dots(A: Any, B: Any) -> np.ndarray:
     return np.asarray(A.multiply(B).sum(axis=1)).ravel()
 
 
@@ -188,168 +159,109 @@ class _View:
     `only` are the rows of each table whose best are asked for, by default all.
     """
 
-    def __init__(
-        self, rows: tuple[sp.csr_array, sp.csr_array], *, n_jobs: int | None, only: Any = None
-    ) -> None:
+    def __init__(self, rows: Any, n_jobs: int | None, only: Any = None) -> None:
         self.rows, self.is_one = rows, rows[0] is rows[1]
-        if only is not None and self.is_one:
-            only = (np.union1d(*only),) * 2
-        self.lists: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
-        for side in range(1 if self.is_one else 2):
-            A, B = rows[side], rows[1 - side]
-            asked = np.arange(A.shape[0]) if only is None else np.unique(only[side])
-            found = top_k(A[asked], B, DEPTH + self.is_one, n_jobs=n_jobs)
-            scores, near = found.scores, found.rows
+        only = [np.arange(X.shape[0]) for X in rows] if only is None else only
+        only = [np.union1d(*only)] if self.is_one else only
+        self.lists = []
+        for side, asked in enumerate(map(np.unique, only)):
+            found = top_k(rows[side][asked], rows[1 - side], DEPTH + self.is_one, n_jobs=n_jobs)
             if self.is_one:
-                scores[near == asked[:, None]] = -np.inf
-                near[near == asked[:, None]] = -1
-            place = np.full(A.shape[0], -1)
+                found.scores[found.rows == asked[:, None]] = -np.inf
+                found.rows[found.rows == asked[:, None]] = -1
+            place = np.full(rows[side].shape[0], -1)
             place[asked] = np.arange(len(asked))
-            self.lists.append((place, scores, near))
+            self.lists.append((place, found.scores, found.rows))
         self.lists *= 1 + self.is_one
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the score, its lead over the best other row, and the log of its rank, (n, 5)."""
-        left, right = pairs.T
-        score = _dots(self.rows[0][left], self.rows[1][right])
-        out = [score]
-        for (place, scores, near), row, other in zip(
-            self.lists, (left, right), (right, left), strict=True
-        ):
-            is_other = near[place[row]] != other[:, None]
-            best = scores[place[row]]
-            lead = score - np.maximum(np.where(is_other, best, 0.0).max(axis=1), 0.0)
-            rank = ((best > score[:, None] + 1e-12) & is_other).sum(axis=1)
-            out += [lead, np.log1p(rank)]
+        """Return the score, leads over the best other row, and logs of ranks, shape (n, 5)."""
+        score = _dots(self.rows[0][pairs[:, 0]], self.rows[1][pairs[:, 1]])
+        leads, ranks = [], []
+        for side, (place, scores, near) in enumerate(self.lists):
+            at = place[pairs[:, side]]
+            is_other = near[at] != pairs[:, [1 - side]]
+            best = np.where(is_other, scores[at], -np.inf)
+            leads.append(score - np.maximum(best.max(axis=1), 0.0))
+            ranks.append(np.log1p((best > score[:, None] + 1e-12).sum(axis=1)))
         if self.is_one:  # the sides say nothing
-            out[1:] = [*np.sort(out[1::2], axis=0), *np.sort(out[2::2], axis=0)]
-        return np.column_stack(out)
+            leads, ranks = np.sort(leads, axis=0), np.sort(ranks, axis=0)
+        return np.column_stack([score, *leads, *ranks])
 
-    def pairs(self, k: int = N_CANDIDATES) -> np.ndarray:
-        """Return the k best of each row that was asked for, from both sides, each pair once."""
+    def pairs(self) -> np.ndarray:
+        """Return the candidates of each row that was asked for, from both sides, each pair once."""
         parts = []
-        for side, (place, _, near) in enumerate(self.lists[: 2 - self.is_one]):
-            row = np.repeat(np.flatnonzero(place >= 0), near.shape[1])
-            best = near.copy()
-            best[(near >= 0).cumsum(axis=1) > k] = -1
-            other = best[place[place >= 0]].ravel()
-            pair = np.column_stack([other, row] if side else [row, other])
-            parts.append(pair[other >= 0])
+        for side, (place, _, near) in enumerate(self.lists):
+            best = np.where((near >= 0).cumsum(axis=1) > N_CANDIDATES, -1, near)
+            row = np.repeat(np.flatnonzero(place >= 0), best.shape[1])
+            pair = np.column_stack([row, best[place[place >= 0]].ravel()])[best.ravel() >= 0]
+            parts.append(pair[:, ::-1] if side else pair)
         found = np.concatenate(parts)
         found = np.sort(found, axis=1) if self.is_one else found
-        key = np.unique(found[:, 0] * self.rows[1].shape[0] + found[:, 1])
-        return np.column_stack(np.divmod(key, self.rows[1].shape[0]))
+        n_right = self.rows[1].shape[0]
+        return np.column_stack(np.divmod(np.unique(found @ [n_right, 1]), n_right))
 
 
 class _Space:
     """Both tables as rows of words and of character n-grams, and numbers of pairs of them."""
 
-    def __init__(self, left: _Table, right: _Table | None, n_jobs: int | None) -> None:
-        tables = (left,) if right is None else (left, right)
-        texts = [table.texts() for table in tables]
+    def __init__(self, tables: list[_Table], n_jobs: int | None) -> None:
+        self.is_one = len(tables) == 1
+        texts = [table.texts for table in tables]
         every = [text for part in texts for text in part]
-        min_df = 2 if len(every) > 50 else 1
-        self.names: list[str] = []
-        blocks, self._chars = [], None
-        for kind in (
-            {"token_pattern": r"(?u)\b\w+\b"},
-            {"analyzer": "char_wb", "ngram_range": (3, 4)},
-        ):
-            vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=min_df, **kind)
+        kinds = {"token_pattern": r"(?u)\b\w+\b"}, {"analyzer": "char_wb", "ngram_range": (3, 4)}
+        fitted, blocks = [], []
+        for kind in kinds:
+            vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=1 + (len(every) > 50), **kind)
             try:
-                vectorizer.fit(every)
+                fitted.append(vectorizer.fit(every))
             except ValueError:
-                raise ValueError(
-                    "The tables have no word in common: at least one must be in two records."
-                ) from None
+                raise ValueError("No word is in two records: nothing to link by.") from None
             rows = [sp.csr_array(vectorizer.transform(part)) for part in texts]
             blocks.append((rows[0], rows[-1]))
-            names = vectorizer.get_feature_names_out().tolist()
-            if self._chars is None:
-                self._idf, self.n_words = vectorizer.idf_, len(names)
-                self._has_digit = np.array([any(map(str.isdigit, name)) for name in names])
-            self.names += names if not self.names else [repr(name) for name in names]
-            self._chars = vectorizer
-        words, chars = blocks
-        both = [
-            unit_rows(sp.csr_array(sp.hstack(side, format="csr")))
-            for side in zip(words, chars, strict=True)
-        ]
-        self.rows = (both[0], both[0] if right is None else both[1])
-        self.is_one = right is None
-        self.views = [_View(rows, n_jobs=n_jobs) for rows in (self.rows, words, chars)]
-        self._sets = tuple(
-            sp.csr_array((np.ones(w.nnz), w.indices, w.indptr), shape=w.shape) for w in words
-        )
-        self._tables = tables[0], tables[-1]
-        self._compared: list[Any] = []
-
-    def align(self, matches: np.ndarray) -> None:
-        """Decide which columns of the tables are compared: of one name, or alike in matches."""
-        left, right = (table.columns for table in self._tables)
-        pairs = [(c, c) for c in left if c in right]
-        rest = [c for c in left if c not in right], [c for c in right if c not in left]
-        if len(left) == len(right) == 1:
-            pairs = []
-        elif all(rest) and len(matches):
-            at = matches[:500]
-            rows = [
-                [self._chars.transform([table[c][r] for r in at[:, side]]) for c in rest[side]]  # type: ignore[union-attr]
-                for side, table in enumerate((left, right))
-            ]
-            alike = np.array([[_dots(a, b).mean() for b in rows[1]] for a in rows[0]])
-            while alike.max(initial=0.0) > 0.1:
-                i, j = np.unravel_index(alike.argmax(), alike.shape)
-                pairs.append((rest[0][i], rest[1][j]))
-                alike[i], alike[:, j] = 0.0, 0.0
-        self._compared = []
-        for a, b in pairs[:MOST_COLUMNS]:
-            numbers = _numbers(left[a]), _numbers(right[b])
-            if numbers[0] is not None and numbers[1] is not None:
-                self._compared.append(numbers)
-            else:
-                self._compared.append(
-                    tuple(sp.csr_array(self._chars.transform(v)) for v in (left[a], right[b]))  # type: ignore[union-attr]
-                )
+        words, grams = (vectorizer.get_feature_names_out().tolist() for vectorizer in fitted)
+        self.names, self.n_words = np.array([*words, *map(repr, grams)], dtype=object), len(words)
+        both = [unit_rows(sp.csr_array(sp.hstack(side))) for side in zip(*blocks, strict=True)]
+        self.rows = both[0], both[0 if self.is_one else 1]
+        self.views = [_View(rows, n_jobs) for rows in (self.rows, *blocks)]
+        weight = fitted[0].idf_ ** 2  # of all words, and of those with a digit
+        self._weights = weight, weight * [any(map(str.isdigit, word)) for word in words]
+        self._words = [(X > 0).astype(float) for X in blocks[0]]
+        left, right = tables[0].columns, tables[-1].columns
+        pairs = [(c, c) for c in left if c in right] or [*zip(left, right, strict=False)]
+        self._compared: list[tuple[Any, Any]] = []
+        for a, b in pairs[:MOST_COLUMNS] if max(len(left), len(right)) > 1 else ():
+            x, y = _numbers(left[a]), _numbers(right[b])
+            is_text = x is None or y is None
+            gram_rows = (sp.csr_array(fitted[1].transform(v)) for v in (left[a], right[b]))
+            self._compared.append(tuple(gram_rows) if is_text else (x, y))
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return what is known of pairs without learning."""
         parts = [view.features(pairs) for view in self.views]
-        parts += [self._shared(pairs, np.ones_like(self._idf))]
-        parts += [self._shared(pairs, self._has_digit)]
+        parts += [self._shared(pairs, weight) for weight in self._weights]
         for a, b in self._compared:
             x, y = a[pairs[:, 0]], b[pairs[:, 1]]
             if sp.issparse(x):
                 is_missing = (np.diff(x.indptr) == 0) | (np.diff(y.indptr) == 0)
-                parts.append(np.where(is_missing, np.nan, _dots(x, y))[:, None])
+                parts.append(np.where(is_missing, np.nan, _dots(x, y)))
             else:
-                largest = np.maximum(np.maximum(abs(x), abs(y)), 1e-9)
-                parts.append((abs(x - y) / largest)[:, None])
-        sizes = (np.diff(X.indptr)[rows] for X, rows in zip(self.rows, pairs.T, strict=True))
-        return np.hstack([*parts, np.column_stack(self.sides(*sizes))])
+                parts.append(abs(x - y) / np.maximum(np.maximum(abs(x), abs(y)), 1e-9))
+        sizes = (np.diff(X.indptr)[at] for X, at in zip(self.rows, pairs.T, strict=True))
+        return np.column_stack([*parts, *sizes])
 
-    def _shared(self, pairs: np.ndarray, counted: np.ndarray) -> np.ndarray:
-        """Return the shares of the words in common, by squared IDF, and the rarest words."""
-        weight = self._idf**2 * counted
-        left, right = (rows[at] for rows, at in zip(self._sets, pairs.T, strict=True))
-        common = sp.csr_array(left.multiply(right))
-        total, a, b = (np.asarray(rows @ weight).ravel() for rows in (common, left, right))
+    def _shared(self, pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        """Return shares of the words in common, by weight, and the rarest words."""
+        left, right = (X[at] for X, at in zip(self._words, pairs.T, strict=True))
+        common = left.multiply(right)
+        total, a, b = (X @ weight for X in (common, left, right))
         with np.errstate(invalid="ignore", divide="ignore"):
-            shares = *self.sides(total / a, total / b), total / (a + b - total)
-        rarest = [_largest(rows, weight) for rows in (common, left - common, right - common)]
-        return np.column_stack([*shares, rarest[0], *self.sides(*rarest[1:]), total])
-
-    def sides(self, left: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return numbers of both sides; of one table the smaller first."""
-        return (np.fmin(left, right), np.fmax(left, right)) if self.is_one else (left, right)
-
-
-def _largest(rows: Any, weight: np.ndarray) -> np.ndarray:
-    rows = sp.csr_array(rows)
-    values = np.where(rows.data != 0, weight[rows.indices], 0.0)
-    out = np.zeros(rows.shape[0])
-    np.maximum.at(out, np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr)), values)
-    return out
+            shares = total / a, total / b, total / (a + b - total)
+        rarest = [
+            sp.csr_array(X.multiply(weight)).max(axis=1).toarray().ravel()
+            for X in (common, left - common, right - common)
+        ]
+        return np.column_stack([*shares, *rarest, total])
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -365,13 +277,6 @@ class Linker(BaseEstimator):
         all, without `id_column` and columns that only number the rows.
     id_column : str, default=None
         Column with a different value per record. Matches name records by it, and so do answers.
-    prior : float or "auto", default=3.0
-        Weight of the cosine under what is learned, as in `HDSL`.
-    max_iter : int or "auto", default=15
-        Iterations of `HDSL`.
-    n_folds : int, default=4
-        Parts of the matches that are held out in turn, so that each is scored by a model that has
-        not seen it.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads.
@@ -381,50 +286,38 @@ class Linker(BaseEstimator):
     Attributes
     ----------
     model_ : HDSL or None
-        None if nothing was learned: too few matches, or the cosine finds held-out matches better.
-    recall_ : list of dict
-        Of the held-out matches, the share whose right record is among the first k of the left one:
-        k, cosine and learned, each with its interval.
-    reliability_ : list of dict
-        Held-out pairs by probability: how many, the mean probability, and the share that match
-        with its interval.
+        None if the cosine is used: there were too few matches, or it finds held-out matches better.
     is_learned_ : bool
-        Whether there were matches enough to learn at least a classifier from.
+        Whether there were matches enough to learn from.
     statement_ : str
         What was learned, in a sentence.
+    recall_ : list of dict
+        Of the matches, each held out, the share whose right record is among the first k of the left
+        one, by cosine and as learned: k, and (share, low, high) with a 95 % interval.
+    reliability_ : list of dict
+        Held-out pairs by probability: from, to, n, the mean probability, and the share that match.
 
     Examples
     --------
     >>> left = ["apple iphone 4 black", "canon powershot a590", "sony bravia 40 inch tv"]
     >>> right = ["Sony 40in Bravia television", "iPhone 4 (black) by Apple", "Canon A590 camera"]
-    >>> links = Linker().fit(left, right).predict(threshold=0.1, one_to_one=True)
-    >>> sorted(zip(links.left.tolist(), links.right.tolist()))
-    [(0, 1), (1, 2), (2, 0)]
+    >>> links = Linker().fit(left, right).candidates(k=1)
+    >>> links.left.tolist(), links.right.tolist()
+    ([0, 1, 2], [1, 2, 0])
     """
 
     def __init__(
-        self,
-        columns: list[str] | None = None,
-        *,
-        id_column: str | None = None,
-        prior: float | str = 3.0,
-        max_iter: int | str = 15,
-        n_folds: int = 4,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
+        self, columns: list[str] | None = None, *, id_column: str | None = None,
+        random_state: Any = None, n_jobs: int | None = None, verbose: int = 0,
+    ) -> None:  # fmt: skip
         self.columns = columns
         self.id_column = id_column
-        self.prior = prior
-        self.max_iter = max_iter
-        self.n_folds = n_folds
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
     def fit(
-        self, left: Any, right: Any = None, matches: Any = (), non_matches: Any = None
+        self, left: Any, right: Any = None, matches: Any = (), non_matches: Any = ()
     ) -> Linker:
         """Learn from known matches.
 
@@ -435,248 +328,206 @@ class Linker(BaseEstimator):
         matches : array-like of shape (n_matches, 2), default=()
             Pairs that are one thing: left and right row numbers, or ids with `id_column`. Name all
             matches of a record, or none: its other pairs count as non-matches.
-        non_matches : array-like of shape (n, 2), default=None
+        non_matches : array-like of shape (n, 2), default=()
             Pairs known to be different.
 
         Returns
         -------
         Linker
         """
-        checks.check_number("Linker", "n_folds", self.n_folds, low=2, integer=True)
-        self._seed = check_random_state(self.random_state).randint(2**31 - 1)
         with Progress(self.verbose) as progress:
             progress.stage("reading the tables")
-            self._tables = [_read_table(left, self.columns, self.id_column, "left")]
-            if right is not None:
-                self._tables.append(_read_table(right, self.columns, self.id_column, "right"))
-            self._rows_of = [
-                {str(v): r for r, v in enumerate(range(t.n_rows) if t.ids is None else t.ids)}
-                for t in self._tables
-            ]
-            self._set_known(matches, [] if non_matches is None else non_matches)
+            self._read([left] if right is None else [left, right])
+            self._set_known(
+                self._pairs(matches, "matches"), self._pairs(non_matches, "non_matches")
+            )
+            self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             progress.stage("searching by cosine")
-            self._prepare()
+            self._space = _Space(self._tables, self.n_jobs)
             self._learn(progress)
-            self.is_learned_ = bool(self._classifiers)
             progress.stage("searching as learned")
             self._search()
         return self
 
-    def _set_known(self, matches: Any, non_matches: Any) -> None:
-        given = [self._pairs(matches, "matches"), self._pairs(non_matches, "non_matches")]
-        for pairs, name in zip(given, ("matches", "non_matches"), strict=True):
-            _, first, count = np.unique(pairs, axis=0, return_index=True, return_counts=True)
-            if (count > 1).any():
-                twice = self._named(pairs[first[count > 1][:1]])
-                raise ValueError(f"{name} has the pair {twice} more than once: list it once.")
-        keys = [{*map(tuple, pairs.tolist())} for pairs in given]
-        if keys[0] & keys[1]:
-            both = self._named(np.array([min(keys[0] & keys[1])]))
-            raise ValueError(f"The pair {both} is both in matches and in non_matches: drop one.")
-        self._matches, self._non_matches = given
-        self._known = dict.fromkeys(keys[0], 1.0) | dict.fromkeys(keys[1], 0.0)
+    def _read(self, tables: list[Any]) -> None:
+        self._tables, self._rows = [], []
+        for given, name in zip(tables, ("left", "right"), strict=False):
+            table = _read_table(given, self.columns, self.id_column, name)
+            self._tables.append(table)
+            self._rows.append({_text(key): row for row, key in enumerate(table.ids.tolist())})
 
     def _pairs(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids or row numbers as row numbers; of one table, the smaller first."""
         pairs = pairs.to_numpy() if hasattr(pairs, "to_numpy") else pairs
-        given = [tuple(pair) for pair in pairs]
+        given = [] if pairs is None else [tuple(pair) for pair in pairs]
         if any(len(pair) != 2 for pair in given):
             raise ValueError(f"{name} must be pairs of a left and a right record.")
         found = np.empty((len(given), 2), dtype=np.int64)
-        for side in (0, 1):
-            rows = self._rows_of[side % len(self._tables)]
-            unknown = [pair[side] for pair in given if _text(pair[side]) not in rows]
+        for side, rows in enumerate((self._rows[0], self._rows[-1])):
+            ends = [_text(pair[side]) for pair in given]
+            unknown = [end for end in ends if end not in rows]
             if unknown:
-                which, n = ("left", "right")[side], len(rows)
-                hint = (
-                    f"rows are numbered from 0 to {n - 1}; to name records by id, pass id_column="
-                    if self.id_column is None
-                    else f"column {self.id_column!r} has {_some(rows, 3)}"
+                there = f"from 0 to {len(rows) - 1}, or ids with id_column="
+                raise ValueError(
+                    f"{name} has {_some(unknown)} as {('left', 'right')[side]} record, unknown: "
+                    f"they are {there if self.id_column is None else _some(rows, 3)}."
                 )
-                raise ValueError(f"{name} names {_some(unknown)} on the {which} side, but {hint}.")
-            found[:, side] = [rows[_text(pair[side])] for pair in given]
-        if len(self._tables) == 1:
-            found = np.sort(found, axis=1)
-            if (found[:, 0] == found[:, 1]).any():
-                raise ValueError(f"{name} pairs a record with itself.")
-        return found
+            found[:, side] = [rows[end] for end in ends]
+        return np.sort(found, axis=1) if len(self._tables) == 1 else found
 
-    def _named(self, pairs: np.ndarray) -> str:
-        return "({}, {})".format(*(values[0] for values in self._names(pairs)))
+    def _set_known(self, matches: np.ndarray, non_matches: np.ndarray) -> None:
+        """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
+        self._matches, self._non_matches, self._known = matches, non_matches, {}
+        labels = np.repeat([1.0, 0.0], [len(matches), len(non_matches)]).tolist()
+        every = np.concatenate([matches, non_matches])
+        for pair, label in zip(map(tuple, every.tolist()), labels, strict=True):
+            if len(self._tables) == 1 and pair[0] == pair[1]:
+                raise ValueError(f"Record {self._tables[0].ids[pair[0]]} is paired with itself.")
+            if pair in self._known:
+                named, is_same = self._names(np.array(pair)), self._known[pair] == label
+                what = "is listed more than once" if is_same else "is both a match and a non-match"
+                raise ValueError("The pair ({}, {}) {}: keep one.".format(*named, what))
+            self._known[pair] = label
 
-    def _names(self, pairs: np.ndarray) -> list[np.ndarray]:
+    def _names(self, pairs: np.ndarray) -> list[Any]:
         """Return the ids, or the row numbers, of both sides."""
-        tables = self._tables[0], self._tables[-1]
-        return [
-            rows if table.ids is None else np.array([table.ids[r] for r in rows])
-            for table, rows in zip(tables, pairs.T, strict=True)
-        ]
-
-    def _prepare(self) -> None:
-        """Lay out the tables and their nearest rows by cosine."""
-        self._space = _Space(self._tables[0], None if len(self._tables) == 1 else self._tables[1],
-                             self.n_jobs)  # fmt: skip
-        self._space.align(self._matches)
-        self.n_words_ = self._space.n_words
-        self.feature_names_ = np.array(self._space.names, dtype=object)
+        return [self._tables[0].ids[pairs[..., 0]], self._tables[-1].ids[pairs[..., 1]]]
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        self.model_ = None
-        self._classifiers: list[Any] = []
-        self.recall_: list[dict[str, Any]] = []
-        self.reliability_: list[dict[str, Any]] = []
-        matches, n = self._matches, len(self._matches)
-        groups = _groups(matches, self._space.rows[0].shape[0], self._space.is_one)
-        if n < FEW or len(np.unique(groups)) < 2:
-            self.statement_ = (
-                f"Nothing was learned from {n} matches (at least {FEW} are needed): probabilities "
-                "are cosines divided by ranks, and only their order means something."
-            )
+        self._learn_nothing()
+        n, n_folds = len(self._matches), min(N_FOLDS, len(self._matches))
+        if n < FEW:
             return
-        n_folds = min(self.n_folds, len(np.unique(groups)))
-        rng = np.random.default_rng(self._seed)
-        fold_of = rng.permutation(groups.max() + 1)[groups] % n_folds
-        pairs, y, weight = self._training_pairs()
-        fold = _folds(pairs, matches, fold_of, n_folds, rng, self._space.is_one)
+        pairs, labels, weights = self._training_pairs()
+        fold = self._folds(pairs, n_folds)
         learned = np.empty((len(pairs), 5))
         for f in range(n_folds):
             progress.stage(f"learning, fold {f + 1} of {n_folds}")
-            view = self._view(self._fit_similarity(matches[fold_of != f]), pairs[fold == f].T)
-            learned[fold == f] = view.features(pairs[fold == f])
+            model = self._fit_similarity(self._matches[fold[:n] != f])
+            learned[fold == f] = self._view(model, pairs[fold == f].T).features(pairs[fold == f])
         plain = np.concatenate([self._space.features(part) for part in _blocks(pairs)])
-        self._describe_recall(learned[:n], plain[:n])
-        if _mean_reciprocal_rank(learned[:n]) >= _mean_reciprocal_rank(plain[:n]):
-            self.model_ = self._fit_similarity(matches)
+        self._describe_recall(learned[:n, 3], plain[:n, 3])
+        if np.exp(-learned[:n, 3]).mean() >= np.exp(-plain[:n, 3]).mean():  # reciprocal ranks
+            self.model_ = self._fit_similarity(self._matches)
         else:
             learned = plain[:, :5]
-            self.statement_ += " So the cosine is used, and only the classifier is learned."
-        progress.stage("learning the classifier")
-        self._training = np.hstack([learned, plain]), y, weight, fold
+            self.statement_ += " So the cosine is used, and only what makes a match is learned."
+        progress.stage("learning what makes a match")
+        self._training = np.hstack([learned, plain]), labels, weights, fold
         self._fit_classifiers()
+
+    def _learn_nothing(self) -> None:
+        """Say that the cosine is all there is."""
+        self.is_learned_, self.model_, self._classifiers = False, None, []
+        self.recall_: list[dict[str, Any]] = []
+        self.reliability_: list[dict[str, Any]] = []
+        self.statement_ = (
+            f"Nothing was learned from {len(self._matches)} matches (at least {FEW} are needed): "
+            "probabilities are cosines divided by ranks, and only their order means something."
+        )
 
     def _training_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return matches, non-matches and near pairs of the same records, labels and weights."""
-        cosine, matches, others = self._space.views[0], self._matches, self._non_matches
-        rows = matches.T if not self._space.is_one else (matches.ravel(),) * 2
-        near = cosine.pairs()
-        near = near[np.isin(near[:, 0], rows[0]) | np.isin(near[:, 1], rows[1])]
-        new = np.array([tuple(pair) not in self._known for pair in near.tolist()], dtype=bool)
-        pairs = np.concatenate([matches, others, near[new]])
-        sizes = [len(matches), len(others), int(new.sum())]
-        implied = IMPLIED if len(others) >= len(matches) else 1.0
-        return pairs, np.repeat([1.0, 0.0, 0.0], sizes), np.repeat([1.0, 1.0, implied], sizes)
+        near, ends = self._space.views[0].pairs(), self._matches.T
+        ends = [np.union1d(*ends)] * 2 if self._space.is_one else ends
+        near = near[np.isin(near[:, 0], ends[0]) | np.isin(near[:, 1], ends[1])]
+        near = np.array([p for p in near.tolist() if tuple(p) not in self._known]).reshape(-1, 2)
+        parts = self._matches, self._non_matches, near
+        sizes, is_told = [*map(len, parts)], len(self._non_matches) >= len(self._matches)
+        weights = np.repeat([1.0, 1.0, IMPLIED if is_told else 1.0], sizes)
+        return np.concatenate(parts).astype(np.int64), np.repeat([1.0, 0.0, 0.0], sizes), weights
+
+    def _folds(self, pairs: np.ndarray, n_folds: int) -> np.ndarray:
+        """Return a fold per pair, one for all matches that hang together."""
+        shift = 0 if self._space.is_one else self._space.rows[0].shape[0]
+        n = shift + self._space.rows[1].shape[0]
+        ends, rng = self._matches + np.array([0, shift]), np.random.default_rng(self._seed)
+        graph = sp.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(n, n))
+        n_parts, part = connected_components(graph, directed=False)
+        fold, matched = rng.integers(n_folds, size=n_parts), np.unique(part[ends[:, 0]])
+        fold[matched] = rng.permutation(len(matched)) % n_folds
+        left, right = part[pairs[:, 0]], part[pairs[:, 1] + shift]
+        return np.where(np.isin(left, matched), fold[left], fold[right])
 
     def _fit_similarity(self, matches: np.ndarray) -> HDSL:
+        """Learn from triplets: a record, its match, one of its nearest others; from both sides."""
         L, R = self._space.rows
-        X, first_right = (
-            (L, 0) if self._space.is_one else (sp.csr_array(sp.vstack([L, R])), L.shape[0])
-        )
-        triplets = []
-        others: dict[tuple[int, int], list[int]] = {}
-        for a, b in self._non_matches.tolist():
-            others.setdefault((0, a), []).append(b)
-            others.setdefault((1, b), []).append(a)
-        shift = first_right, 0
-        for side, (place, _, near) in enumerate(self._space.views[0].lists):
-            for pair in matches.tolist():
-                row, match = pair[side], pair[1 - side]
-                negatives = [*near[place[row]].tolist(), *others.get((side, row), [])]
-                for other in dict.fromkeys(negatives):
-                    key = (other, row) if side else (row, other)
-                    key = tuple(sorted(key)) if self._space.is_one else key
-                    if other >= 0 and other != match and self._known.get(key) != 1.0:
-                        triplets.append(
-                            (row + shift[1 - side], match + shift[side], other + shift[side])
-                        )
-        model = HDSL(prior=self.prior, max_iter=self.max_iter, random_state=self._seed,
-                     n_jobs=self.n_jobs)  # fmt: skip
+        shift = (0, 0) if self._space.is_one else (0, L.shape[0])
+        triplets = [
+            (pair[side] + shift[side], pair[1 - side] + shift[1 - side], other + shift[1 - side])
+            for side, (place, _, near) in enumerate(self._space.views[0].lists)
+            for pair in matches.tolist()
+            for other in near[place[pair[side]]].tolist()
+            if other >= 0 and self._known.get(self._key(pair[side], other, side)) != 1.0
+        ]
+        X = L if self._space.is_one else sp.csr_array(sp.vstack([L, R]))
+        model = HDSL(prior=PRIOR, max_iter=MAX_ITER, random_state=self._seed, n_jobs=self.n_jobs)
         return model.fit(X, triplets=np.array(triplets))
 
+    def _key(self, row: int, other: int, side: int) -> tuple[int, int]:
+        a, b = (other, row) if side else (row, other)
+        return (min(a, b), max(a, b)) if self._space.is_one else (a, b)
+
     def _view(self, model: HDSL, only: Any = None) -> _View:
-        rows = [model.transform(X, cosine=True) for X in self._space.rows[: 2 - self._space.is_one]]
-        rows = [sp.csr_array(X) for X in rows]
-        return _View((rows[0], rows[-1]), n_jobs=self.n_jobs, only=only)
+        left, right = self._space.rows
+        rows = sp.csr_array(model.transform(left, cosine=True))
+        other = rows if self._space.is_one else sp.csr_array(model.transform(right, cosine=True))
+        return _View((rows, other), self.n_jobs, only)
 
     def _fit_classifiers(self) -> None:
         """Fit one classifier per fold, to the others; its own fold says how honest it is."""
-        X, y, weight, fold = self._training
-        found = np.empty(len(y))
+        X, labels, weights, fold = self._training
+        found, min_leaf = np.empty(len(labels)), int(np.clip(labels.sum() / 10, 2, 20))
         with threadpool_limits(1, "openmp"):  # threads that wait for one another take longer
             for f in range(fold.max() + 1):
-                known = fold != f
-                classifier = _classifier(int(y.sum()), self._seed + f)
-                classifier.fit(
-                    _numbers_of(classifier, X[known]),
-                    y[known],
-                    **_weights(classifier, weight[known]),
-                )
+                classifier = HistGradientBoostingClassifier(
+                    max_iter=150, learning_rate=0.05, max_leaf_nodes=8, max_features=0.3,
+                    min_samples_leaf=min_leaf, random_state=self._seed + f,
+                )  # fmt: skip
+                classifier.fit(X[fold != f], labels[fold != f], weights[fold != f])
                 self._classifiers.append(classifier)
-                found[fold == f] = classifier.predict_proba(_numbers_of(classifier, X[fold == f]))[
-                    :, 1
-                ]
-        shown = weight == 1.0
-        self._describe_reliability(found[shown], y[shown])
+                found[fold == f] = classifier.predict_proba(X[fold == f])[:, 1]
+        self.is_learned_, given = True, weights == 1.0
+        at = np.clip(np.searchsorted(EDGES, found, side="right") - 1, 0, len(EDGES) - 2)
+        for b in np.unique(at[given]).tolist():
+            here = given & (at == b)
+            line = {"from": EDGES[b], "to": EDGES[b + 1], "n": int(here.sum())}
+            line |= {"probability": float(found[here].mean()), "matches": _share(labels[here])}
+            self.reliability_.append(line)
 
     def _describe_recall(self, learned: np.ndarray, plain: np.ndarray) -> None:
-        n = len(learned)
+        """Note how often the match is among the first, from the logs of its ranks."""
         for k in RECALL_AT:
-            line: dict[str, Any] = {"k": k}
-            for name, numbers in (("cosine", plain), ("learned", learned)):
-                hits = int((np.expm1(numbers[:, 2]).round() < k).sum())
-                line |= {name: hits / n, f"{name}_interval": wilson_interval(hits, n)}
-            self.recall_.append(line)
-        first = self.recall_[0]
+            first = (_share(np.expm1(ranks).round() < k) for ranks in (plain, learned))
+            self.recall_.append({"k": k} | dict(zip(("cosine", "learned"), first, strict=True)))
+        cosine, own = (100 * self.recall_[0][name][0] for name in ("cosine", "learned"))
         self.statement_ = (
-            f"Of {n} matches, each held out, the right record is first for "
-            f"{100 * first['learned']:.0f} % as learned, {100 * first['cosine']:.0f} % by cosine."
+            f"Of {len(plain)} matches, each held out, the right record is first for {own:.0f} % as "
+            f"learned and for {cosine:.0f} % by cosine."
         )
-
-    def _describe_reliability(self, found: np.ndarray, y: np.ndarray) -> None:
-        edges = np.array([0.0, 0.1, 0.3, 0.5, 0.7, 0.9])
-        at = np.searchsorted(edges, found, side="right") - 1
-        for b in np.unique(at):
-            here, n = at == b, int((at == b).sum())
-            upper = 1.0 if b == len(edges) - 1 else edges[b + 1]
-            self.reliability_.append(
-                {
-                    "from": float(edges[b]), "to": float(upper), "n": n,
-                    "probability": float(found[here].mean()), "matches": float(y[here].mean()),
-                    "interval": wilson_interval(float(y[here].sum()), n),
-                }
-            )  # fmt: skip
 
     def _search(self) -> None:
-        """Find the candidates and their probabilities; known pairs have what is known."""
-        self._learned_view = (
-            self._space.views[0] if self.model_ is None else self._view(self.model_)
-        )
-        pairs = self._learned_view.pairs()
-        known = np.array(list(self._known), dtype=np.int64).reshape(-1, 2)
-        key = np.unique(np.concatenate([pairs, known]), axis=0)
-        self._candidates, self._probability = key, self._scores(key)
+        """Find the candidates and their probabilities."""
+        model = self.model_
+        self._learned_view = self._space.views[0] if model is None else self._view(model)
+        known = np.array([*self._known], dtype=np.int64).reshape(-1, 2)
+        self._candidates = np.unique(np.concatenate([self._learned_view.pairs(), known]), axis=0)
+        self._probability = self._scores(self._candidates)
 
     def _scores(self, pairs: np.ndarray) -> np.ndarray:
-        parts = [self._score_block(part) for part in _blocks(pairs)]
-        found = np.concatenate(parts) if parts else np.empty(0)
-        if self._known:
-            given = [self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())]
-            found = np.where(np.isnan(given), found, given)
-        return found
+        """Return probabilities; known pairs have what is known."""
+        found = np.concatenate([np.empty(0), *map(self._score_block, _blocks(pairs))])
+        given = np.array([self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())])
+        return np.where(np.isnan(given), found, given) if len(pairs) else found
 
     def _score_block(self, pairs: np.ndarray) -> np.ndarray:
         learned = self._learned_view.features(pairs)
         if not self._classifiers:
-            ranks = learned[:, [3, 4] if self._space.is_one else [2, 4]]
-            return np.clip(learned[:, 0], 0.0, 1.0) * np.exp(-ranks.sum(axis=1) / 2)
+            return np.clip(learned[:, 0], 0.0, 1.0) * np.exp(-learned[:, 3:].mean(axis=1))
         X = np.hstack([learned, self._space.features(pairs)])
         with threadpool_limits(1, "openmp"):
-            return np.mean(
-                [c.predict_proba(_numbers_of(c, X))[:, 1] for c in self._classifiers], axis=0
-            )
-
-    def _links(self, chosen: np.ndarray) -> Links:
-        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])  # type: ignore[call-arg]
+            return np.mean([c.predict_proba(X)[:, 1] for c in self._classifiers], axis=0)
 
     def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
         """Return all pairs from a probability on, the most likely first.
@@ -695,16 +546,14 @@ class Linker(BaseEstimator):
         Links
         """
         check_is_fitted(self, "statement_")
-        checks.check_number("predict", "threshold", threshold, low=0, high=1)
+        checks.check_number("predict", "threshold", threshold, low=0)
         if not self.is_learned_:
             warnings.warn(self.statement_, UserWarning, stacklevel=2)
-        chosen = np.flatnonzero(self._probability >= threshold)
-        chosen = chosen[np.argsort(-self._probability[chosen], kind="stable")]
-        if one_to_one and len(chosen):
-            chosen = (_free if self._space.is_one else _assigned)(
-                self._candidates, self._probability, chosen
-            )
-        return self._links(chosen)
+        order = np.argsort(-self._probability, kind="stable")
+        order = order[self._probability[order] >= threshold]
+        if one_to_one and len(order):
+            order = self._free(order) if self._space.is_one else self._assigned(order)
+        return self._links(order)
 
     def predict_proba(self, pairs: Any) -> np.ndarray:
         """Return the probability that pairs, of ids or row numbers, are one thing, (n_pairs,)."""
@@ -723,9 +572,8 @@ class Linker(BaseEstimator):
             pairs, found = np.concatenate([pairs, pairs[:, ::-1]]), np.concatenate([found, found])
         order = np.lexsort((-found, pairs[:, 0]))
         left = pairs[order, 0]
-        rank = np.arange(len(left)) - np.searchsorted(left, left)
-        order = order[rank < k]
-        return Links(*self._names(pairs[order]), found[order])  # type: ignore[call-arg]
+        order = order[np.arange(len(left)) - np.searchsorted(left, left) < k]
+        return Links(*self._names(pairs[order]), found[order])
 
     def to_label(self, n: int = 20) -> Links:
         """Return the pairs most worth asking a person about, each record at most once.
@@ -735,33 +583,37 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         checks.check_number("to_label", "n", n, low=1, integer=True)
-        new = np.array([pair not in self._known for pair in map(tuple, self._candidates.tolist())])
-        if self._classifiers:
-            order = np.argsort(np.abs(self._probability - 0.5), kind="stable")
-            return self._links(_free(self._candidates, self._probability, order[new[order]], n))
-        order = np.argsort(-self._probability, kind="stable")
-        free = _free(self._candidates, self._probability, order[new[order]])
-        return self._links(free[np.unique(np.linspace(0, len(free) - 1, n).astype(int))])
+        worth = -abs(self._probability - 0.5) if self.is_learned_ else self._probability
+        is_new = [pair not in self._known for pair in map(tuple, self._candidates.tolist())]
+        order = np.argsort(-worth, kind="stable")
+        free = self._free(order[np.array(is_new, dtype=bool)[order]])
+        spread = np.unique(np.linspace(0, max(len(free) - 1, 0), n).astype(int))
+        return self._links(free[:n] if self.is_learned_ else free[spread[: len(free)]])
 
-    def texts(self, links: Links) -> tuple[list[str], list[str]]:
-        """Return the texts of the records of links: left and right."""
-        pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
-        tables = self._tables[0].texts(), self._tables[-1].texts()
-        left, right = ([text[r] for r in rows] for text, rows in zip(tables, pairs.T, strict=True))
-        return left, right
+    def _links(self, chosen: np.ndarray) -> Links:
+        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])
 
-    def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
-        """Return the words and pairs of words that make two records most alike, and how much.
+    def _free(self, order: np.ndarray) -> np.ndarray:
+        """Return candidates in their order, each record at most once."""
+        taken, chosen, shift = set(), [], 0 if self._space.is_one else len(self._tables[0].ids)
+        pairs = self._candidates[order] + np.array([0, shift])
+        for at, (a, b) in zip(order.tolist(), pairs.tolist(), strict=True):
+            if a not in taken and b not in taken:
+                taken |= {a, b}
+                chosen.append(at)
+        return np.array(chosen, dtype=np.int64)
 
-        What character n-grams add is one number, called "spelling".
-        """
-        parts = self.explain(left, right).parts
-        is_word = (parts["i"] < self.n_words_) & (parts["j"] < self.n_words_)
-        found: dict[str, float] = {}
-        for part in parts[is_word]:  # a word may have a learned part and one of the prior
-            found[str(part["name"])] = found.get(str(part["name"]), 0.0) + float(part["value"])
-        found["spelling"] = float(parts["value"][~is_word].sum())
-        return sorted(found.items(), key=lambda item: -abs(item[1]))[:n]
+    def _assigned(self, chosen: np.ndarray) -> np.ndarray:
+        """Return the candidates of the assignment with the largest sum, the most likely first."""
+        ends = self._candidates[chosen].T
+        left, right = (np.unique(rows, return_inverse=True)[1] for rows in ends)
+        n, m = left.max() + 1, right.max() + 1
+        own = np.arange(n)  # a column of its own per left record: no match
+        values = np.concatenate([self._probability[chosen] + 1e-9, np.full(n, 1e-9)])
+        at = np.concatenate([left, own]), np.concatenate([right, m + own])
+        graph = sp.csr_array((values, at), shape=(n, m + n))
+        _, best = min_weight_full_bipartite_matching(graph, maximize=True)
+        return chosen[best[left] == right]
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> explain_module.Explanation:
         """Return the words, n-grams and pairs of them that make two records alike, exactly.
@@ -769,103 +621,81 @@ class Linker(BaseEstimator):
         They add up to the similarity that was learned, or to the cosine.
         """
         check_is_fitted(self, "statement_")
-        L, R = self._space.rows
-        similarity = (
-            Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=L.shape[1], norm="l2")
-            if self.model_ is None
-            else self.model_.similarity_
-        )
-        a, b = self._pairs([(left, right)], "explain")[0]
-        return explain_module.explain(
-            similarity, L[[a]], R[[b]], feature_names=self.feature_names_, top=top
-        )
+        (L, R), (a, b) = self._space.rows, self._pairs([(left, right)], "explain")[0]
+        cosine = Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=L.shape[1], norm="l2")
+        similarity = cosine if self.model_ is None else self.model_.similarity_
+        names = self._space.names
+        return explain_module.explain(similarity, L[[a]], R[[b]], feature_names=names, top=top)
+
+    def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
+        """Return the words and pairs of words that make two records most alike, and how much.
+
+        What character n-grams add is one number, called "spelling".
+        """
+        parts, found = self.explain(left, right).parts, {"spelling": 0.0}
+        for part in parts:  # a word may have a learned part and one of the prior
+            is_word = max(part["i"], part["j"]) < self._space.n_words
+            name = str(part["name"]) if is_word else "spelling"
+            found[name] = found.get(name, 0.0) + float(part["value"])
+        return sorted(found.items(), key=lambda item: -abs(item[1]))[:n]
+
+    def texts(self, links: Links) -> list[list[str]]:
+        """Return the texts of the left and of the right records of links."""
+        pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
+        left, right = self._tables[0].texts, self._tables[-1].texts
+        return [[left[a] for a in pairs[:, 0]], [right[b] for b in pairs[:, 1]]]
+
+    def save(self, path: Any) -> None:
+        """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""
+        from .saving import save
+
+        save(self, path)
+
+    def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
+        """Return the tables, the known pairs, the model, and what the classifiers learned from."""
+        check_is_fitted(self, "statement_")
+        state = {"tables": [[table.columns, table.ids.tolist()] for table in self._tables]}
+        state |= {"known": [self._matches.tolist(), self._non_matches.tolist()]}
+        state |= {"has_ids": self.id_column is not None, "seed": self._seed}
+        state |= {"statement": self.statement_, "recall": self.recall_, "model": None}
+        parts: dict[str, Any] = {}
+        if self.is_learned_:
+            parts["training"] = dict(zip(TRAINING, self._training, strict=True))
+        if self.model_ is not None:
+            parts["model"], state["model"] = self.model_.to_arrays()
+        text = np.frombuffer(dumps(state).encode("utf-8", "surrogatepass"), dtype=np.uint8)
+        return nested(**parts) | {"state": text}, {}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Linker:
+        """Return what `to_arrays` was called on; the classifiers learn anew."""
+        state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
+        linker = cls([name for columns, _ in state["tables"] for name in columns])
+        linker.id_column, linker._seed = "\0" if state["has_ids"] else None, int(state["seed"])
+        linker._read([{**columns, "\0": ids} for columns, ids in state["tables"][:2]])
+        known = [np.array(pairs, dtype=np.int64).reshape(-1, 2) for pairs in state["known"]]
+        sizes = [len(linker._tables[side].ids) for side in (0, -1)]
+        training = part_of(arrays, "training")
+        is_sound = np.isin(training.get("fold", 0), range(N_FOLDS)).all()
+        if not is_sound or any(((pairs < 0) | (pairs >= sizes)).any() for pairs in known):
+            raise ValueError("a fold or a record is not there")
+        linker._set_known(*known)
+        linker._space = _Space(linker._tables, None)
+        linker._learn_nothing()
+        if training:
+            linker._training = tuple(training[name] for name in TRAINING)
+            linker._fit_classifiers()
+            linker.statement_, linker.recall_ = str(state["statement"]), list(state["recall"])
+        if state["model"] is not None:
+            linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
+        linker._search()
+        return linker
 
 
-def _blocks(pairs: np.ndarray) -> Iterator[np.ndarray]:
-    for first in range(0, len(pairs), BLOCK):
-        yield pairs[first : first + BLOCK]
+def _blocks(pairs: np.ndarray) -> list[np.ndarray]:
+    return [pairs[first : first + BLOCK] for first in range(0, len(pairs), BLOCK)]
 
 
-def _groups(matches: np.ndarray, n_left: int, is_one: bool) -> np.ndarray:
-    """Return a number per match, the same for matches that share a record."""
-    from scipy.sparse.csgraph import connected_components
-
-    ends = matches + np.array([0, 0 if is_one else n_left])
-    n = int(ends.max(initial=0)) + 1
-    graph = sp.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(n, n))
-    labels = connected_components(graph, directed=False)[1][ends[:, 0]]
-    return np.unique(labels, return_inverse=True)[1]
-
-
-def _folds(
-    pairs: np.ndarray, matches: np.ndarray, fold_of: np.ndarray, n_folds: int, rng: Any,
-    is_one: bool,
-) -> np.ndarray:  # fmt: skip
-    """Return the fold of each pair: that of its left record's match, of its right one's, or any."""
-    fold = rng.integers(n_folds, size=len(pairs))
-    for side in (1, 0):
-        known = np.full(int(pairs.max(initial=0)) + 1, -1)
-        for column in (0, 1) if is_one else (side,):
-            known[matches[:, column]] = fold_of
-        own = known[pairs[:, side]]
-        fold = np.where(own >= 0, own, fold)
-    return fold
-
-
-def _mean_reciprocal_rank(numbers: np.ndarray) -> float:
-    return float(np.exp(-numbers[:, 2]).mean())
-
-
-def _classifier(n_matches: int, seed: int) -> Any:
-    if n_matches < SOME:
-        return make_pipeline(StandardScaler(), LogisticRegression(C=1.0))
-    return HistGradientBoostingClassifier(
-        max_iter=150, learning_rate=0.05, max_leaf_nodes=8, max_features=0.3, random_state=seed
-    )
-
-
-def _numbers_of(classifier: Any, X: np.ndarray) -> np.ndarray:
-    """Return the numbers that a classifier takes: a linear one the scores and leads alone."""
-    return X[:, :10] if hasattr(classifier, "steps") else X
-
-
-def _weights(classifier: Any, weight: np.ndarray) -> dict[str, np.ndarray]:
-    name = "logisticregression__" if hasattr(classifier, "steps") else ""
-    return {f"{name}sample_weight": weight}
-
-
-def _free(
-    pairs: np.ndarray, found: np.ndarray, order: np.ndarray, n: int | None = None
-) -> np.ndarray:
-    """Return pairs in their order, each record at most once."""
-    taken: tuple[set[int], set[int]] = set(), set()
-    chosen = []
-    for at in order.tolist():
-        a, b = pairs[at].tolist()
-        if a not in taken[0] and b not in taken[1]:
-            taken[0].add(a)
-            taken[1].add(b)
-            chosen.append(at)
-            if len(chosen) == n:
-                break
-    return np.array(chosen, dtype=np.int64)
-
-
-def _assigned(pairs: np.ndarray, found: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return the pairs of the assignment with the largest sum, the most likely first."""
-    from scipy.sparse.csgraph import min_weight_full_bipartite_matching
-
-    left, right = (np.unique(pairs[chosen, side], return_inverse=True)[1] for side in (0, 1))
-    n, m = left.max() + 1, right.max() + 1
-    own = np.arange(n)  # a column of its own per left record: no match
-    graph = sp.csr_array(
-        (
-            np.concatenate([1e-9 + found[chosen], np.full(n, 1e-9)]),
-            (np.concatenate([left, own]), np.concatenate([right, m + own])),
-        ),
-        shape=(n, m + n),
-    )
-    rows, columns = min_weight_full_bipartite_matching(graph, maximize=True)
-    best = np.full(n, -1)
-    best[rows] = columns
-    return chosen[best[left] == right]
+def _share(hits: np.ndarray) -> tuple[float, float, float]:
+    """Return the share of hits, with its interval."""
+    return float(np.mean(hits)), *wilson_interval(float(np.sum(hits)), len(hits))

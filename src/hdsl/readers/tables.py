@@ -73,7 +73,23 @@ def read_table(
     `sep` separates the fields of .csv and .tsv, whatever their name is, and `encoding` is that of
     text files. With `skip_missing` rows without a value are left out and counted.
     """
-    name, skip = "table", skip_missing
+    return _checked_table(*_as_given(table, wanted, sep, encoding), skip_missing)
+
+
+def read_columns(path: Any, *, sep: str | None = None, encoding: str = "utf-8") -> dict[str, Any]:
+    """Return all columns of a file, in their order; values may be missing: None, NaN or empty."""
+    try:
+        _as_given(path, {"column": "\0"}, sep, encoding)
+    except MissingColumnError as error:
+        wanted = {name: name for name in error.columns}
+    return _as_given(path, wanted, sep, encoding)[0].columns
+
+
+def _as_given(
+    table: Any, wanted: dict[str, str], sep: str | None, encoding: str
+) -> tuple[Table, dict[str, np.ndarray]]:
+    """Return the wanted columns, and where their values are missing, if the table says so."""
+    name = "table"
     if isinstance(table, str | os.PathLike):
         path = Path(table)
         name, suffix = path.name, path.suffix.lower()
@@ -84,13 +100,13 @@ def read_table(
         if suffix != ".parquet":
             lines = _lines(path, encoding)
             if suffix == ".jsonl":
-                return _checked_table(_read_jsonl(path, lines, wanted), {}, skip)
+                return _read_jsonl(path, lines, wanted), {}
             sep = sep or ("\t" if suffix == ".tsv" else ",")
-            return _checked_table(_read_csv(path, lines, wanted, sep), {}, skip)
+            return _read_csv(path, lines, wanted, sep), {}
         table = _read_parquet(path, wanted)
     if isinstance(table, Mapping):
         _check_columns(name, list(table), wanted)
-        return _checked_table(Table(name, {c: table[c] for c in wanted.values()}), {}, skip)
+        return Table(name, {c: table[c] for c in wanted.values()}), {}
     import narwhals.stable.v1 as nw
 
     try:
@@ -105,7 +121,7 @@ def read_table(
     _check_text(name, table)
     null = {c: frame[c].is_null().to_numpy() for c in wanted.values()}
     columns = {c: frame[c].to_numpy() for c in wanted.values()}
-    return _checked_table(Table(name, columns), null, skip)
+    return Table(name, columns), null
 
 
 def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:

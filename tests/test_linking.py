@@ -1,0 +1,235 @@
+"""Linking records: tables in, matches learned, honest probabilities out."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import hdsl
+from hdsl.linking import Linker
+
+KINDS = ("camera", "printer", "monitor", "keyboard", "router", "speaker", "scanner", "drive")
+BRANDS = ("acme", "bolt", "corex", "delta", "epsil", "fjord")
+NOISE = ("new", "black", "with", "free", "shipping", "original", "retail", "box", "series", "pro")
+
+
+def make_tables(n=60, seed=0):
+    """Two tables of products in another order; the model number tells products apart."""
+    rng = np.random.default_rng(seed)
+    names = [
+        (rng.choice(BRANDS), rng.choice(KINDS), f"{'xyz'[rng.integers(3)]}{rng.integers(100, 999)}")
+        for _ in range(n)
+    ]
+    left = {
+        "sku": [f"L{k}" for k in range(n)],
+        "title": [f"{b} {k} {m} {' '.join(rng.choice(NOISE, 3))}" for b, k, m in names],
+        "price": rng.integers(10, 90, n).astype(float).tolist(),
+    }
+    order = rng.permutation(n)
+    right = {
+        "sku": [f"R{k}" for k in range(n)],
+        "title": [
+            f"{names[k][1]} {names[k][2].upper()} {names[k][0]} {' '.join(rng.choice(NOISE, 3))}"
+            for k in order
+        ],
+        "price": [left["price"][k] for k in order],
+    }
+    matches = np.column_stack([order, np.arange(n)])
+    return left, right, matches[np.argsort(matches[:, 0])]
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    left, right, matches = make_tables()
+    linker = Linker(random_state=0, n_jobs=1, columns=["title", "price"])
+    return linker.fit(left, right, matches[:40]), matches
+
+
+def pairs_of(links):
+    return {*zip(links.left.tolist(), links.right.tolist(), strict=True)}
+
+
+def test_held_out_matches_are_found(fitted):
+    linker, matches = fitted
+    assert linker.is_learned_
+    found = pairs_of(linker.predict())
+    new = {*map(tuple, matches[40:].tolist())}
+    assert len(found & new) >= 16  # of 20
+    assert len(found - {*map(tuple, matches.tolist())}) <= 6
+
+
+def test_known_pairs_have_what_is_known(fitted):
+    linker, matches = fitted
+    assert (linker.predict_proba(matches[:40]) == 1.0).all()
+    assert {*map(tuple, matches[:40].tolist())} <= pairs_of(linker.predict(1.0))
+    found = linker.predict_proba(matches[40:])
+    assert ((found >= 0) & (found <= 1)).all()
+
+
+def test_candidates_are_the_most_likely(fitted):
+    linker, matches = fitted
+    found = linker.candidates(3)
+    assert np.bincount(found.left).max() == 3
+    assert (np.diff(found.left) >= 0).all()
+    assert {*map(tuple, matches.tolist())} <= pairs_of(linker.candidates(10))
+    same = linker.predict_proba(np.column_stack([found.left, found.right]))
+    np.testing.assert_allclose(found.probability, same, atol=1e-12)
+
+
+def test_one_to_one_uses_a_record_once(fitted):
+    linker, _ = fitted
+    links = linker.predict(0.01, one_to_one=True)
+    assert len({*links.left.tolist()}) == len({*links.right.tolist()}) == len(links.left)
+    every = linker.predict(0.01)
+    assert pairs_of(links) <= pairs_of(every)
+    assert (np.diff(links.probability) <= 0).all()
+
+
+def test_what_was_measured_is_consistent(fitted):
+    linker, _ = fitted
+    for line in linker.recall_:
+        for name in ("cosine", "learned"):
+            share, low, high = line[name]
+            assert 0 <= low <= share <= high <= 1
+    shares = [line["learned"][0] for line in linker.recall_]
+    assert shares == sorted(shares)
+    for line in linker.reliability_:
+        assert line["from"] <= line["probability"] <= line["to"]
+        assert line["n"] > 0
+
+
+def test_pairs_to_label_are_new_and_spread(fitted):
+    linker, matches = fitted
+    asked = linker.to_label(8)
+    assert 1 <= len(asked.left) <= 8
+    assert len({*asked.left.tolist()}) == len({*asked.right.tolist()}) == len(asked.left)
+    assert not pairs_of(asked) & {*map(tuple, matches[:40].tolist())}
+
+
+def test_reasons_add_up(fitted):
+    linker, matches = fitted
+    a, b = matches[0].tolist()
+    explanation = linker.explain(a, b)
+    reasons = linker.reasons(a, b, n=10**6)
+    assert np.isclose(sum(value for _, value in reasons), explanation.total)
+    assert any(name.startswith(("x", "y", "z")) for name, _ in linker.reasons(a, b))
+
+
+def test_nothing_known_is_said_plainly():
+    left, right, matches = make_tables(30)
+    linker = Linker(columns=["title"], random_state=0).fit(left["title"], right["title"])
+    assert not linker.is_learned_
+    assert linker.model_ is None
+    assert "othing was learned" in linker.statement_
+    with pytest.warns(UserWarning, match="learned"):
+        links = linker.predict(0.2, one_to_one=True)
+    assert len(pairs_of(links) & {*map(tuple, matches.tolist())}) >= 24  # of 30
+    assert len(linker.to_label(5).left) == 5
+
+
+def test_ten_matches_are_enough_to_begin():
+    left, right, matches = make_tables(60, seed=3)
+    linker = Linker(["title"], random_state=0).fit(left, right, matches[:10])
+    found = linker.candidates(1)
+    hits = len(pairs_of(found) & {*map(tuple, matches[10:].tolist())})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        plain = Linker(["title"], random_state=0).fit(left, right).candidates(1)
+    before = len(pairs_of(plain) & {*map(tuple, matches[10:].tolist())})
+    assert hits >= before - 2
+    assert "cosine" in linker.statement_
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_frames_with_ids_and_missing_values(frame):
+    left, right, matches = make_tables(30)
+    right = {"sku": right["sku"], "name": right["title"], "cost": right["price"]}
+    right["name"][3], right["cost"][4] = None, None
+    ids = [(left["sku"][a], right["sku"][b]) for a, b in matches[:20].tolist()]
+    linker = Linker(id_column="sku", random_state=0).fit(frame(left), frame(right), ids)
+    links = linker.predict(0.3)
+    assert all(name.startswith("L") for name in links.left.tolist())
+    assert all(name.startswith("R") for name in links.right.tolist())
+    assert linker.predict_proba(pd.DataFrame(ids, columns=["a", "b"])).min() == 1.0
+
+
+def test_duplicates_in_one_table():
+    left, right, matches = make_tables(50, seed=1)
+    texts = left["title"] + right["title"]
+    pairs = matches + np.array([0, 50])
+    linker = Linker(random_state=0).fit(texts, matches=pairs[:30, ::-1])
+    links = linker.predict(0.3)
+    assert (links.left < links.right).all()
+    assert len(pairs_of(links) & {*map(tuple, pairs[30:].tolist())}) >= 14  # of 20
+    once = linker.predict(0.0, one_to_one=True)
+    rows = np.concatenate([once.left, once.right])
+    assert len(np.unique(rows)) == len(rows)
+    there, back = linker.predict_proba([tuple(pairs[40]), tuple(pairs[40][::-1])])
+    assert there == back
+
+
+def test_same_answer_again():
+    left, right, matches = make_tables(40)
+    first, second = (
+        Linker(["title"], random_state=7, n_jobs=jobs).fit(left, right, matches[:25]).predict(0.0)
+        for jobs in (1, 2)
+    )
+    np.testing.assert_array_equal(first.left, second.left)
+    np.testing.assert_array_equal(first.probability, second.probability)
+
+
+TEXTS = ["red apple pie", "green apple tart", "blue berry pie", "red berry jam"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (([], TEXTS), "empty"),
+        ((TEXTS, TEXTS, [(0, 9)]), "9"),
+        ((TEXTS, TEXTS, [(0, 1), (0, 1)]), "more than once"),
+        ((TEXTS, TEXTS, [(0, 1)], [(0, 1)]), "both"),
+        ((TEXTS, None, [(2, 2)]), "itself"),
+        ((TEXTS, TEXTS, [(0, 1, 2)]), "pairs"),
+        (({"a": [1, 5]}, TEXTS), "no text"),
+        (({"a": ["x", "y"], "b": ["z"]}, TEXTS), "unequal"),
+    ],
+)
+def test_bad_input_is_named(arguments, words):
+    with pytest.raises(ValueError, match=words):
+        Linker().fit(*arguments)
+
+
+def test_unknown_columns_and_ids_are_named():
+    table = {"key": ["a", "b"], "name": ["red apple", "green apple"]}
+    with pytest.raises(ValueError, match="'nokey'"):
+        Linker(id_column="nokey").fit(table, table)
+    with pytest.raises(ValueError, match="'c'"):
+        Linker(id_column="key").fit(table, table, [("a", "c")])
+    with pytest.raises(ValueError, match="twice"):
+        Linker(id_column="key").fit({**table, "key": ["a", "a"]}, table)
+    with pytest.raises(ValueError, match="columns="):
+        Linker(["title"]).fit(table, table)
+    with pytest.raises(TypeError):
+        Linker().fit(3, table)
+
+
+def test_columns_that_number_the_rows_do_not_count():
+    left = {"row": ["0", "1", "2"], "name": TEXTS[:3]}
+    right = {"row": ["2", "0", "1"], "name": TEXTS[:3]}
+    links = Linker().fit(left, right).candidates(1)
+    assert links.right.tolist() == [0, 1, 2]
+
+
+def test_save_and_load(fitted, tmp_path):
+    linker, matches = fitted
+    path = tmp_path / "linker.hdsl"
+    linker.save(path)
+    loaded = hdsl.load(path)
+    np.testing.assert_allclose(
+        loaded.predict_proba(matches), linker.predict_proba(matches), atol=1e-12
+    )
+    assert pairs_of(loaded.predict()) == pairs_of(linker.predict())
+    assert loaded.statement_ == linker.statement_
+    assert [line["k"] for line in loaded.recall_] == [line["k"] for line in linker.recall_]
