@@ -172,6 +172,7 @@ def test_an_exact_gap_is_the_true_gap(data):
         assert abs(model.gap_ - true) <= 1e-9 * abs(true) + terms * (dense.omega @ slopes)
 
 
+@pytest.mark.slow  # each fit chooses its prior
 @pytest.mark.filterwarnings("ignore:There is one row only")
 @given(st.data())
 def test_a_fit_on_labels_is_finite_or_refused(data):

@@ -316,9 +316,7 @@ class Linker(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(
-        self, left: Any, right: Any = None, matches: Any = (), non_matches: Any = ()
-    ) -> Linker:
+    def fit(self, left: Any, right: Any = None, matches: Any = (), non_matches: Any = ()) -> Linker:
         """Learn from known matches.
 
         Parameters
