@@ -16,13 +16,9 @@ from numpy.testing import assert_allclose
 import reference
 from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.baselines import DiagonalSimilarity
-from hdsl.evaluate import triplet_accuracy
 from hdsl.explain import explain
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
-from hdsl.solver.active_set import ActiveSet
-from hdsl.solver.protocols import Move, Vertex
-from hdsl.solver.steps import StepContext, away
 from strategies import (
     hard_matrices,
     hard_parameters,
@@ -172,28 +168,6 @@ def test_an_exact_gap_is_the_true_gap(data):
         assert abs(model.gap_ - true) <= 1e-9 * abs(true) + terms * (dense.omega @ slopes)
 
 
-@pytest.mark.slow  # each fit chooses its prior
-@pytest.mark.filterwarnings("ignore:There is one row only")
-@given(st.data())
-def test_a_fit_on_labels_is_finite_or_refused(data):
-    """Also with mining during the fit and early stopping."""
-    X = data.draw(hard_matrices())
-    y = np.array(data.draw(st.lists(st.integers(0, 2), min_size=len(X), max_size=len(X))))
-    y[:2] = 0, 1
-    parameters = {**data.draw(hard_parameters())}
-    early = data.draw(st.booleans())
-    model = HDSL(**parameters, n_targets=1, n_impostors=2, random_state=0)
-    words = rf"{REFUSED.pattern}|No triplet can be built|No row can be held|hold out other rows"
-    if is_refused(partial(model.fit, X, y), re.compile(words)):
-        return
-    check_weights(model)
-    assert np.isfinite(model.objective_)
-    assert np.isfinite(model.trace_["objective"]).all()
-    assert np.isfinite(model.similarity(X)).all()
-    if early:
-        assert 0.0 <= model.validation_score_ <= 1.0
-
-
 @given(hard_matrices(), hard_matrices(), st.sampled_from([np.float64, np.float32]), st.data())
 def test_results_on_finite_rows_are_finite_or_refused(X, Y, dtype, data):
     """Sparse and dense rows agree."""
@@ -226,14 +200,6 @@ def test_results_on_finite_rows_are_finite_or_refused(X, Y, dtype, data):
 # --- single cases ---------------------------------------------------------------------------------
 
 
-def test_margins_that_would_overflow_are_refused():
-    X, T = random_arrays(0)
-    refused = r"Margins may be as large as inf.*scale is 1e\+300.*Scale X.*or lower scale"
-    with pytest.raises(ValueError, match=refused):
-        HDSL(scale=1e300, norm=None).fit(1e20 * X, triplets=T)
-    HDSL(scale=1e250, prior=0.0, norm=None, max_iter=3).fit(1e-60 * X, triplets=T)
-
-
 def test_automatic_scale_is_refused_where_no_number_fits():
     """Margins are close to underflow, beside one large value that no triplet names."""
     X = np.zeros((5, 3))
@@ -241,16 +207,6 @@ def test_automatic_scale_is_refused_where_no_number_fits():
     X[4, 2] = 1.0
     with pytest.raises(ValueError, match="Scale X, for example"):
         HDSL(norm=None).fit(X, triplets=[[0, 1, 2], [3, 0, 1]])
-
-
-def test_automatic_prior_ignores_rounding_of_margins():
-    """Dot products that differ in the last bit only say nothing about the size of margins."""
-    X = np.array([[0.1, 0.2, 0.3], [1, 1, 1], [0, 0, 2]])
-    assert sum(X[0] * X[1]) - sum(X[0] * X[2]) != 0.0
-    model = HDSL(norm=None, max_iter=2).fit(X, triplets=[[0, 1, 2]])
-    typical = (X**2).sum() / len(X)
-    assert_allclose(model.prior_, max(1 / typical, 15 / (X[0] ** 2).sum()), rtol=1e-12)
-    assert_allclose(model.scale_, 9 / typical, rtol=1e-12)
 
 
 def test_only_the_ratios_of_weights_matter():
@@ -274,34 +230,6 @@ def test_a_stalled_run_reports_its_exact_gap():
     assert model.status_ == "stalled"
     assert abs(model.gap_) < 1e-12
     assert model.gap_is_exact_
-
-
-def test_an_away_step_from_nearly_all_the_weight_is_finite():
-    """1 minus the weight is 0 in float64."""
-    active = ActiveSet(np.array([[0, 1, 1], [0, 1, -1]]), np.array([1.0, 1e-17]))
-    context = StepContext(None, active, None, None, None, np.random.default_rng(0), 0.0, np.inf)
-    context.scores, context.score, context.vertex = np.array([0.0, 1.0]), 0.5, Vertex(0.6, None)
-    move = away(context)
-    assert move == Move("away", None, (0, 1, 1), 1e17)
-    moved = active.moved(None, move.away, move.max_step_size, drop=True)
-    assert moved.atoms.tolist() == [[0, 1, -1]]
-    assert moved.weights.tolist() == [1.0]
-
-
-def test_similarities_that_overflow_are_refused():
-    S = Similarity(np.array([[0, 1, -1]]), np.ones(1), 1e10, 1.0, 2)
-    huge = np.array([[1e200, -1e200], [1e200, 1e200]])
-    for kind in (np.asarray, sp.csr_array):
-        with pytest.raises(ValueError, match="The similarity is too large for float64: scale X"):
-            S.pairwise(kind(huge))
-        with pytest.raises(ValueError, match="The similarity is too large for float64: scale X"):
-            S.pair_score(kind(huge), kind(huge))
-        with pytest.raises(ValueError, match=r"too large for float32: .* or pass it as float64"):
-            S.rewrite(kind(np.full((1, 2), [[1e35, -1e35]], dtype=np.float32)))
-        with pytest.raises(ValueError, match=r"Inner products may overflow: .*1e\+200.*Scale"):
-            top_k(kind(huge), kind(huge), 1)
-    with pytest.raises(ValueError, match="The similarity is too large"):
-        triplet_accuracy(sp.csr_array(huge), np.array([[0, 1, 0]]))(S)
 
 
 def test_rewrite_of_float32_handles_small_priors():

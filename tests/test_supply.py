@@ -73,18 +73,6 @@ def test_oldest_versions_are_the_lower_bounds():
         assert f"{pinned[name]}.".startswith(f"{bound}."), dependency
 
 
-def test_what_runs_is_locked_as_in_development():
-    developed = set(re.findall(r"^(\S+==.*?) \\$", text_of("requirements/dev.txt"), re.M))
-    assert set(re.findall(r"^(\S+==.*?) \\$", text_of("requirements/run.txt"), re.M)) <= developed
-    for extra, needed in project()["optional-dependencies"].items():
-        if extra == "cuda":  # as the card's driver asks for, and for no machine without a card
-            continue
-        locked = "examples" if extra == "molecules" else "run"
-        for dependency in needed:
-            text = text_of(f"requirements/{locked}.txt")
-            assert re.search(rf"^{dependency.split('>=')[0]}==", text, re.M)
-
-
 def test_no_file_names_a_package_index():
     # The machine decides where packages come from, not the repository.
     hosts = re.compile(rb"pypi\.(python\.)?org|pythonhosted\.org|anaconda\.org")
@@ -128,27 +116,6 @@ def test_workflows_run_existing_targets():
     for path in WORKFLOWS:
         for names in re.findall(r"run: make (.+) PYTHON", path.read_text(encoding="utf-8")):
             assert set(names.split()) <= targets
-
-
-def test_the_tests_left_out_on_the_oldest_versions_exist():
-    (names,) = re.findall(r"^ANY_VERSION := ((?:.*\\\n)*.*)$", text_of("Makefile"), re.M)
-    for name in names.replace("\\", "").split():
-        assert (ROOT / "tests" / f"{name}.py").is_file(), name
-
-
-@pytest.mark.parametrize(("killed", "code"), [(70, 1), (80, 0)])
-def test_a_low_score_of_mutants_fails(tmp_path, killed, code):
-    counts = {"killed": killed, "timeout": 4, "segfault": 1, "survived": 92 - killed}
-    counts |= {"suspicious": 1, "no_tests": 2, "skipped": 10, "total": 200}
-    (tmp_path / "stats.json").write_text(json.dumps(counts), encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, ROOT / ".ci" / "score.py", tmp_path / "stats.json", "85"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (ended.returncode, ended.stderr) == (code, "")
-    assert ended.stdout.startswith(f"100 mutants, {killed + 5}.0 % killed")
 
 
 def test_workflows_are_yaml():

@@ -115,7 +115,7 @@ def _values(table: Any) -> dict[str, list[Any]]:
     frame = nw.from_native(table, eager_only=True, allow_series=True)
     is_column = isinstance(frame, nw.Series)
     series = {"text": frame} if is_column else {str(c): frame[c] for c in frame.columns}
-    return {c: np.where(s.is_null(), None, s.to_list()).tolist() for c, s in series.items()}
+    return {c: np.where(s.is_null(), None, s.to_list()).tolist() for c, s in series.items()}  # type: ignore[attr-defined]
 
 
 def _text(value: Any) -> str:
@@ -185,7 +185,7 @@ class _View:
             leads.append(score - np.maximum(best.max(axis=1), 0.0))
             ranks.append(np.log1p((best > score[:, None] + 1e-12).sum(axis=1)))
         if self.is_one:  # the sides say nothing
-            leads, ranks = np.sort(leads, axis=0), np.sort(ranks, axis=0)
+            leads, ranks = np.sort(leads, axis=0), np.sort(ranks, axis=0)  # type: ignore[assignment]
         return np.column_stack([score, *leads, *ranks])
 
     def pairs(self) -> np.ndarray:
@@ -375,7 +375,7 @@ class Linker(BaseEstimator):
 
     def _set_known(self, matches: np.ndarray, non_matches: np.ndarray) -> None:
         """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
-        self._matches, self._non_matches, self._known = matches, non_matches, {}
+        self._matches, self._non_matches, self._known = matches, non_matches, {}  # type: ignore[var-annotated]
         labels = np.repeat([1.0, 0.0], [len(matches), len(non_matches)]).tolist()
         every = np.concatenate([matches, non_matches])
         for pair, label in zip(map(tuple, every.tolist()), labels, strict=True):
@@ -417,7 +417,7 @@ class Linker(BaseEstimator):
 
     def _learn_nothing(self) -> None:
         """Say that the cosine is all there is."""
-        self.is_learned_, self.model_, self._classifiers = False, None, []
+        self.is_learned_, self.model_, self._classifiers = False, None, []  # type: ignore[assignment, var-annotated]
         self.recall_: list[dict[str, Any]] = []
         self.reliability_: list[dict[str, Any]] = []
         self.statement_ = (
@@ -428,7 +428,7 @@ class Linker(BaseEstimator):
     def _training_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return matches, non-matches and near pairs of the same records, labels and weights."""
         near, ends = self._space.views[0].pairs(), self._matches.T
-        ends = [np.union1d(*ends)] * 2 if self._space.is_one else ends
+        ends = [np.union1d(*ends)] * 2 if self._space.is_one else ends  # type: ignore[assignment]
         near = near[np.isin(near[:, 0], ends[0]) | np.isin(near[:, 1], ends[1])]
         near = np.array([p for p in near.tolist() if tuple(p) not in self._known]).reshape(-1, 2)
         parts = self._matches, self._non_matches, near
@@ -491,7 +491,7 @@ class Linker(BaseEstimator):
         for b in np.unique(at[given]).tolist():
             here = given & (at == b)
             line = {"from": EDGES[b], "to": EDGES[b + 1], "n": int(here.sum())}
-            line |= {"probability": float(found[here].mean()), "matches": _share(labels[here])}
+            line |= {"probability": float(found[here].mean()), "matches": _share(labels[here])}  # type: ignore[dict-item]
             self.reliability_.append(line)
 
     def _describe_recall(self, learned: np.ndarray, plain: np.ndarray) -> None:
@@ -571,7 +571,7 @@ class Linker(BaseEstimator):
         order = np.lexsort((-found, pairs[:, 0]))
         left = pairs[order, 0]
         order = order[np.arange(len(left)) - np.searchsorted(left, left) < k]
-        return Links(*self._names(pairs[order]), found[order])
+        return Links(*self._names(pairs[order]), found[order])  # type: ignore[call-arg]
 
     def to_label(self, n: int = 20) -> Links:
         """Return the pairs most worth asking a person about, each record at most once.
@@ -589,7 +589,7 @@ class Linker(BaseEstimator):
         return self._links(free[:n] if self.is_learned_ else free[spread[: len(free)]])
 
     def _links(self, chosen: np.ndarray) -> Links:
-        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])
+        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])  # type: ignore[call-arg]
 
     def _free(self, order: np.ndarray) -> np.ndarray:
         """Return candidates in their order, each record at most once."""
@@ -654,8 +654,8 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         state = {"tables": [[table.columns, table.ids.tolist()] for table in self._tables]}
         state |= {"known": [self._matches.tolist(), self._non_matches.tolist()]}
-        state |= {"has_ids": self.id_column is not None, "seed": self._seed}
-        state |= {"statement": self.statement_, "recall": self.recall_, "model": None}
+        state |= {"has_ids": self.id_column is not None, "seed": self._seed}  # type: ignore[dict-item]
+        state |= {"statement": self.statement_, "recall": self.recall_, "model": None}  # type: ignore[dict-item]
         parts: dict[str, Any] = {}
         if self.is_learned_:
             parts["training"] = dict(zip(TRAINING, self._training, strict=True))
@@ -681,7 +681,7 @@ class Linker(BaseEstimator):
         linker._space = _Space(linker._tables, None)
         linker._learn_nothing()
         if training:
-            linker._training = tuple(training[name] for name in TRAINING)
+            linker._training = tuple(training[name] for name in TRAINING)  # type: ignore[assignment]
             linker._fit_classifiers()
             linker.statement_, linker.recall_ = str(state["statement"]), list(state["recall"])
         if state["model"] is not None:

@@ -11,12 +11,12 @@ from sklearn.base import clone
 pytest.importorskip("distributed")
 
 import dask.array as da
-from clusters import assert_same_path, bytes_of, cut, data, settings_of
 from distributed import Client
 
 import dask
 import hdsl
 import hdsl.dask
+from clusters import assert_same_path, bytes_of, cut, data, settings_of
 from hdsl.dask.problem import ClusterError
 
 pytestmark = [
@@ -148,27 +148,6 @@ def test_what_a_cluster_cannot_do_is_refused(threads, params, word):
     X, y, _ = data()
     with pytest.raises(ValueError, match=word):
         hdsl.dask.HDSL(**settings_of(**params)).fit(cut(X), y)
-
-
-def test_bad_data_are_refused_with_their_block(threads):
-    X, y, T = data()
-    blocks, fit = cut(X), hdsl.dask.HDSL(**settings_of()).fit
-    with pytest.raises(ValueError, match="29, 30"):
-        fit([blocks[0], blocks[1][:, :29]], triplets=T)
-    bad = blocks[2].copy()
-    bad.data[3] = np.nan
-    with pytest.raises(ValueError, match=r"(?s)lock 2.*NaN"):
-        fit([*blocks[:2], bad], triplets=T)
-    with pytest.raises(ValueError, match=r"(?i)complex"):
-        fit([*blocks[:2], blocks[2].astype(complex)], triplets=T)
-    with pytest.raises(ValueError, match="names row 60"):
-        fit(blocks, triplets=da.from_array(np.array([[0, 1, 2], [0, 1, 60]]), chunks=(1, 3)))
-    with pytest.raises(ValueError, match="59 labels"):
-        fit(blocks, y[1:])
-    with pytest.raises(ValueError, match="blocks of columns"):
-        fit(da.from_array(X.toarray(), chunks=(20, 15)), y)
-    with pytest.raises(ValueError, match="no blocks"):
-        fit([], y)
 
 
 def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):

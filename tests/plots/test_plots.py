@@ -42,9 +42,7 @@ CURVES = {"$learned": ([1, 10, 100], [0.5, 0.3, 0.2], [0.1, 0.05, 0.0]), "_PCA":
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(scale=5.0, prior=0.3, step="away", min_rows=1, max_iter=40, random_state=0).fit(
-        X, Y
-    )
+    return HDSL(scale=5.0, step="away", min_rows=1, max_iter=40, random_state=0).fit(X, Y)
 
 
 @pytest.fixture(autouse=True)
