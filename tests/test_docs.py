@@ -187,6 +187,19 @@ def test_tables_of_pages_are_those_of_the_results():
         assert shown[0].strip() == table(), f"run python docs/front_page.py: {page.name} is older"
 
 
+@pytest.mark.skipif(not Loose.SAME_WORDS, reason="the picture has the docstrings of Python 3.11")
+def test_the_picture_of_the_readme_shows_what_is_found(monkeypatch):
+    front = from_docs("front_page")
+    names, _ = run("start")  # the same rows and model
+    learned = [names[name] for name in ("model", "vectorizer", "X", "y", "names")]
+    monkeypatch.setattr(front, "learned", lambda: learned)
+    before, after, y, titles = front.neighbors()
+    drawn = re.findall(r"<text[^>]*>([^<]*)</text>", front.PICTURE.read_text(encoding="utf-8"))
+    assert [text for text in drawn if text in set(titles)] == [*titles[before], *titles[after]]
+    counts = [int((y[rows] == front.MODULE).sum()) for rows in (before, after)]
+    assert counts == [1, 6]  # as the README says
+
+
 def test_broken_links_are_found(tmp_path):
     (tmp_path / "index.html").write_text(
         '<h1 id="top">x</h1><a href="#top"></a><a href="other.html#there"></a>'
