@@ -117,7 +117,7 @@ def test_hand_over_to_faiss_and_usearch():
     assert len(recall) == 6
     assert recall["all", "faiss_flat"] > 0.99  # exact, but for ties and rounding to float32
     assert min(recall["all", index] for index in ("faiss_hnsw", "usearch_hnsw")) > 0.95
-    assert all(0.5 < recall["SVD", index] <= recall["all", index] for _, index in recall)
+    assert all(0.8 < recall["SVD", index] <= recall["all", index] for _, index in recall)
 
 
 @pytest.mark.parametrize(
@@ -196,8 +196,8 @@ def test_molecules_as_fingerprints():
 def test_fewer_dimensions():
     output = run("fewer_dimensions")
     svd, both = (line_of(output, name) for name in ("SVD of TF-IDF", "SVD of transform"))
-    better = [after < before for before, after in zip(svd, both, strict=True)]
-    assert sum(better) >= len(better) - 1
+    better = [after < before for before, after in zip(svd[1:], both[1:], strict=True)]
+    assert sum(better) >= len(better) - 1  # the texts are those of the Python that runs this
     assert sum(both) < sum(svd)
 
 
@@ -218,7 +218,7 @@ def test_classify_by_landmarks():
         line_of(output, f"{name}:") for name in ("LinearSVC", "dot product", "learned similarity")
     )  # each errors and weights
     assert learned[1] < svm[1] / 10
-    assert svm[0] <= learned[0] < svm[0] + 6
+    assert svm[0] <= learned[0] < svm[0] + 8
     assert learned[0] < plain[0] + 1
     assert " is taken for " in output
     assert "S(x, y) = " in output
