@@ -16,6 +16,8 @@ import pytest
 
 from hdsl.datasets import load_docstrings
 
+pytestmark = pytest.mark.slow  # pages and examples are run as a whole
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 #: Warnings that Python itself does not show.
 UNSEEN = (DeprecationWarning, PendingDeprecationWarning, ImportWarning, ResourceWarning)

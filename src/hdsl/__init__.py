@@ -29,7 +29,7 @@ _HOMES = {
     "save": "saving",
 }
 _SUBMODULES = (
-    "baselines", "dask", "datasets", "evaluate", "explain", "neighbors", "plots", "readers",
+    "baselines", "dask", "datasets", "evaluate", "explain", "linking", "neighbors", "plots", "readers",
     "report", "search", "serving", "similarity", "text", "triplets",
 )  # fmt: skip
 
