@@ -32,9 +32,10 @@ ENGINES = {
     "tantivy": ("tantivy",),
 }
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(
-    not DOCS.is_dir()], reason=f"{DOCS} is not there: an installed library has no pages"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not DOCS.is_dir(), reason="an installed library has no pages"),
+]
 
 
 class Loose(doctest.OutputChecker):

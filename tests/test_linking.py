@@ -117,18 +117,6 @@ def test_reasons_add_up(fitted):
     assert any(name.startswith(("x", "y", "z")) for name, _ in linker.reasons(a, b))
 
 
-def test_nothing_known_is_said_plainly():
-    left, right, matches = make_tables(30)
-    linker = Linker(columns=["title"], random_state=0).fit(left["title"], right["title"])
-    assert not linker.is_learned_
-    assert linker.model_ is None
-    assert "othing was learned" in linker.statement_
-    with pytest.warns(UserWarning, match="learned"):
-        links = linker.predict(0.2, one_to_one=True)
-    assert len(pairs_of(links) & {*map(tuple, matches.tolist())}) >= 24  # of 30
-    assert len(linker.to_label(5).left) == 5
-
-
 def test_ten_matches_are_enough_to_begin():
     left, right, matches = make_tables(60, seed=3)
     linker = Linker(["title"], random_state=0).fit(left, right, matches[:10])

@@ -135,13 +135,6 @@ def test_every_claimed_python_is_tested():
 # --- versions ------------------------------------------------------------------------------------
 
 
-def test_one_version_everywhere():
-    version = project()["version"]
-    assert re.findall(r"^version: (.+)$", text_of("CITATION.cff"), re.M) == [version]
-    newest = re.findall(r"^## \[?([^\]\s]+)", text_of("CHANGELOG.md"), re.M)[0]
-    assert newest == ("Unreleased" if "dev" in version else version)
-
-
 def test_the_sdist_has_what_the_checks_need():
     listed = tomllib.loads(text_of("pyproject.toml"))["tool"]["hatch"]["build"]["targets"]["sdist"]
     for name in listed["include"]:

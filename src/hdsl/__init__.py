@@ -29,8 +29,8 @@ _HOMES = {
     "save": "saving",
 }
 _SUBMODULES = (
-    "baselines", "dask", "datasets", "evaluate", "explain", "linking", "neighbors", "plots", "readers",
-    "report", "search", "serving", "similarity", "text", "triplets",
+    "baselines", "dask", "datasets", "evaluate", "explain", "linking", "neighbors", "plots",
+    "readers", "report", "search", "serving", "similarity", "text", "triplets",
 )  # fmt: skip
 
 

@@ -91,23 +91,6 @@ def test_displays_draw_on_new_or_given_axes(name, model):
     assert again is own
 
 
-def test_names_are_plain_text(model):
-    network = drawn(DISPLAYS["network"](model))
-    assert network.names
-    labels = {text.get_text(): text for text in network.ax_.texts}
-    assert {"$x$", "_hidden"} <= {*labels} <= {*HOSTILE, r"a\nb\x1b"}
-    heaviest = drawn(DISPLAYS["heaviest"](model)).ax_
-    neighbors = drawn(DISPLAYS["neighbors"](model)).ax_
-    legend = drawn(DISPLAYS["error"](model)).ax_.get_legend()
-    assert [text.get_text() for text in legend.get_texts()] == ["$learned", "_PCA"]
-    rows = [text for text in neighbors.texts if ": " in text.get_text()]
-    assert len(rows) == 8
-    for text in [*labels.values(), *heaviest.get_xticklabels(), *heaviest.get_yticklabels(), *rows,
-                 neighbors.title, *legend.get_texts()]:  # fmt: skip
-        assert not text.get_parse_math()
-        assert not text.get_usetex()
-
-
 def test_names_of_a_frame():
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(X).add_prefix("word")
@@ -160,23 +143,6 @@ def test_models_that_are_not_fitted():
 
 
 # --- what was learned ----------------------------------------------------------------------------
-
-
-def test_matrix_shows_the_entries_by_sign(model):
-    M = model.matrix().toarray()
-    for collection, wanted in zip(DISPLAYS["matrix"](model).ax_.collections, (M > 0, M < 0),
-                                  strict=True):  # fmt: skip
-        columns, rows = collection.get_offsets().T.astype(int)
-        assert {*zip(rows, columns, strict=True)} == {*map(tuple, np.argwhere(wanted))}
-    heaviest = DISPLAYS["heaviest"](model)
-    order = np.argsort(-np.diag(M), kind="stable")[:6]
-    assert heaviest.names == [HOSTILE[i] for i in order]
-    assert_allclose(heaviest.M.toarray(), M[np.ix_(order, order)])
-    sizes = np.concatenate([c.get_sizes() for c in heaviest.ax_.collections])
-    values = np.concatenate(
-        [heaviest.M.data[heaviest.M.data > 0], heaviest.M.data[heaviest.M.data < 0]]
-    )
-    assert_allclose(sizes / sizes.max(), np.abs(values) / np.abs(values).max())
 
 
 def test_network_shows_the_heaviest_pairs(model):
