@@ -53,8 +53,8 @@ test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `p
 	$(RUN) pytest tests/cuda tests/test_conformance.py -k "cuda or card" $(PYTEST_ARGS)
 
 lint: $(READY)  ## run ruff, mypy and the import contract
-	$(RUN) ruff check .
-	$(RUN) ruff format --check .
+	$(RUN) ruff check --no-cache .
+	$(RUN) ruff format --no-cache --check .
 	$(RUN) mypy
 	.venv/bin/lint-imports --no-logo --no-cache
 

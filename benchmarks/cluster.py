@@ -80,9 +80,9 @@ def one_machine(given: argparse.Namespace, n_jobs: int) -> dict:
 
 def on_cluster(given: argparse.Namespace, n_workers: int) -> dict:
     """Time `hdsl.dask.HDSL` on processes with one thread each, blocks to model."""
+    import dask
     from distributed import Client, LocalCluster
 
-    import dask
     import hdsl.dask
 
     home, params = place(given), parameters(given)

@@ -10,10 +10,10 @@ from sklearn.base import clone
 
 pytest.importorskip("distributed")
 
+import dask
 import dask.array as da
 from distributed import Client
 
-import dask
 import hdsl
 import hdsl.dask
 from clusters import assert_same_path, bytes_of, cut, data, settings_of

@@ -12,11 +12,11 @@ import pytest
 
 pytest.importorskip("distributed")
 
-from clusters import bytes_of, cut, data, settings_of
+import dask
 from distributed import Client, LocalCluster
 
-import dask
 import hdsl.dask
+from clusters import bytes_of, cut, data, settings_of
 from hdsl.dask.problem import ClusterError
 
 pytestmark = [
