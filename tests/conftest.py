@@ -135,7 +135,7 @@ def show(chromium, tmp_path):
         model.report(path, X, y, **parts)
         desk = {"viewport": {"width": 1200, "height": 900}}
         context = chromium.new_context(**desk | dict(window))
-        context.set_default_timeout(20_000)
+        context.set_default_timeout(120_000)
         contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: said.append(message.text))

@@ -278,23 +278,25 @@ class _Run:
                 self.record(state, 0.0, True)
                 show()
                 return "no_violation"
-            move = self.rule(context)
-            if context.asked and context.gap <= self.options.tol:
+            is_last = state.n_iter >= self.options.max_iter
+            move = None if is_last else self.rule(context)
+            if is_last:
+                context.scores  # noqa: B018 - the vertex may be an active atom
+            if (is_last or context.asked) and context.gap <= self.options.tol:
                 status, context = self.check(state, context)
                 if status is not None:
                     self.record(state, context.gap, context.certifies)
                     show()
                     return status
                 context.gap_estimate = np.inf  # blended steps: take what the check found
-                move = self.rule(context)
+                move = None if is_last else self.rule(context)
             state.gap_estimate = context.gap_estimate
-            is_last = state.n_iter >= self.options.max_iter
-            gap = context.gap if context.asked or is_last else np.nan
+            gap = context.gap if context.asked else np.nan
             is_exact = context.asked and context.certifies
             self.record(state, gap, is_exact)
             if show():
                 return "callback"
-            if is_last:
+            if move is None:
                 return "max_iter"
             self.idle = 0 if self.take(state, move) else self.idle + 1
             if self.idle and self.is_stuck(context):

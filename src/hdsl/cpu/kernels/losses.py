@@ -72,6 +72,13 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
                 slope += d[t] * smoothed_hinge(x, 1)
                 bend += d[t] * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
             value, slope, bend = omega[0] * value, omega[0] * slope, omega[0] * bend
+        elif code == SMOOTHED_HINGE:
+            weights = omega[first:last]
+            for t in range(m.size):
+                x, weighted = m[t] + step * d[t], weights[t] * d[t]
+                value += weights[t] * smoothed_hinge(x, 0)
+                slope += weighted * smoothed_hinge(x, 1)
+                bend += weighted * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
         else:
             for t in range(m.size):
                 x = m[t] + step * d[t]
