@@ -10,7 +10,9 @@ from .rows import Arrays
 from .workers import GRAIN
 
 #: Most terms of atoms that are stored (12 bytes each).
-TERMS_LIMIT = 1 << 25
+TERMS_LIMIT = 1 << 26
+
+Terms = tuple[np.ndarray, np.ndarray]  # numbers of pairs, values
 
 Key = tuple[int, ...]
 
@@ -29,15 +31,14 @@ class Atoms:
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs, self._rows, self._workers = pairs, pairs.rows, pairs.workers
+        self._terms: dict[Key, Terms] = {}
+        self._n_terms: dict[Key, int] = {}  # of dropped ones too
         self.forget()
 
     def forget(self) -> None:
-        """Drop what is stored."""
+        """Drop Z. Terms of single atoms do not depend on the questions before, and stay."""
         self._place: dict[Key, int] = {}
         self._Z: Arrays | None = None
-        self._runs: dict[Key, tuple[int, int]] = {}
-        self._terms = np.empty(0, dtype=np.int32), np.empty(0)
-        self._n_terms = 0
 
     def rows(self, atoms: np.ndarray) -> tuple[Arrays, np.ndarray, int]:
         """Return the CSR arrays of a Z with these atoms, their columns, and the number of columns.
@@ -71,10 +72,17 @@ class Atoms:
         if not keys:
             return np.empty(0)
         if not self._has_rows(keys) and self._store(keys):
-            first, last = np.array([self._runs[key] for key in keys]).T.copy()
-            out = np.empty(len(keys))
-            bounds = self._workers.split(len(keys), grain=GRAIN // max(int(last.max()), 1) + 1)
-            self._workers.run(kernels.sum_terms, bounds, first, last, *self._terms, w, out)
+            terms = [self._terms[key] for key in keys]
+            n_terms = [len(pair) for pair, _ in terms]
+            out, is_long = np.empty(len(keys)), sum(n_terms) > GRAIN
+
+            def add_up(start: int, stop: int) -> None:
+                for k in range(start, stop):
+                    out[k] = kernels.sum_terms(*terms[k], w)
+
+            self._workers.run(
+                add_up, self._workers.pieces(len(keys)) if is_long else [0, len(keys)]
+            )
             return out
         Z, places, n_atoms = self.rows(atoms)
         out = np.empty((len(pairs.score_bounds) - 1, n_atoms))
@@ -109,14 +117,24 @@ class Atoms:
     # --- terms of single atoms -------------------------------------------------------------------
 
     def _store(self, keys: list[Key]) -> bool:
-        """Store the terms of all these atoms; return False where there is no room."""
+        """Store the terms of all these atoms; return False where there is no room for them."""
+        total = 0
         for key in keys:
-            if key not in self._runs and not self._add_terms(key):
-                self._runs, self._n_terms = {}, 0
+            if key not in self._n_terms:
+                self._terms[key] = self._find_terms(key)
+                self._n_terms[key] = len(self._terms[key][0])
+            total += self._n_terms[key]
+            if total > TERMS_LIMIT:
+                self._terms = {}
                 return False
+        if sum(len(pair) for pair, _ in self._terms.values()) > TERMS_LIMIT:
+            self._terms = {key: self._terms[key] for key in keys if key in self._terms}
+        for key in keys:
+            if key not in self._terms:
+                self._terms[key] = self._find_terms(key)
         return True
 
-    def _add_terms(self, key: Key) -> bool:
+    def _find_terms(self, key: Key) -> Terms:
         i, j, sign = key
         u, used, pairs = np.zeros(self._rows.n_rows), [], self.pairs
         ptr, idx, val = self._rows.by_column
@@ -125,19 +143,20 @@ class Atoms:
             u[idx[own]] += factor * val[own]
             used.append(idx[own])
         rows = np.union1d(*used)
-        start, most = self._n_terms, int((pairs.ptr[rows + 1] - pairs.ptr[rows]).sum())
-        if start + most > TERMS_LIMIT:
-            return False
-        if start + most > len(self._terms[0]):
-            size = min(TERMS_LIMIT, 2 * (start + most))
-            pair, value = np.empty(size, dtype=np.int32), np.empty(size)
-            pair[:start], value[:start] = (part[:start] for part in self._terms)
-            self._terms = pair, value
-        pair, value = self._terms
-        n = kernels.atom_terms(rows, u, pairs.ptr, pairs.b, pair[start:], value[start:])
-        self._n_terms += n
-        self._runs[key] = start, self._n_terms
-        return True
+        at = np.concatenate([[0], np.cumsum(pairs.ptr[rows + 1] - pairs.ptr[rows])])
+        bounds = np.array(self._workers.split(len(rows), grain=GRAIN, work=at))
+        counts = np.zeros(len(bounds) - 1, dtype=np.int64)
+        found = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])
+        self._workers.run(
+            kernels.atom_terms, np.arange(len(bounds)), bounds, rows, at, u, pairs.ptr, pairs.b,
+            *found, counts,
+        )  # fmt: skip
+        first = at[bounds[:-1]]
+        pair, value = (
+            np.concatenate([part[a : a + n] for a, n in zip(first, counts, strict=True)])
+            for part in found
+        )
+        return pair, value
 
 
 def _keys(atoms: np.ndarray) -> list[Key]:

@@ -100,14 +100,11 @@ class CPUGradient(Gradient):
 
     def _side_by_side(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for up to WIDTH features as columns, in the room for them."""
-        rows, (ptr, idx, val) = self.pairs.rows, self.pairs.rows.by_column
+        rows, links = self.pairs.rows, self.pairs.links
         U, R, S = rows.rooms
-        U[:], marked = 0.0, np.zeros(rows.n_rows, dtype=np.uint8)
-        for c, i in enumerate(features.tolist()):
-            U[idx[ptr[i] : ptr[i + 1]], c] = val[ptr[i] : ptr[i + 1]]
-            marked[idx[ptr[i] : ptr[i + 1]]] = 1
-        links = self.pairs.links
+        marked = np.empty(rows.n_rows, dtype=np.uint8)
         bounds = self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0])
+        self.workers.run(kernels.unfold, bounds, features, rows.by_column, U, marked)
         self.workers.run(kernels.spread, bounds, links, self.w, marked, U, R)
         self.workers.run(kernels.gather, rows.feature_bounds, rows.by_column, R, S)
         return S
@@ -159,10 +156,11 @@ class CPUGradient(Gradient):
         """Find the partners of rare features, one row of S at a time."""
         rows, pairs, found = self.pairs.rows, self.pairs, np.empty((len(features), 3))
         is_long = share * rows.nnz > GRAIN
-        bounds = self.workers.pieces(len(features)) if is_long else [0, len(features)]
+        n_parts = min(len(features), self.workers.n_threads) if is_long else 1
         self.workers.run(
-            kernels.scatter, bounds, features, self._best_others(features, after), after,
-            rows.by_column, rows.by_row, pairs.links, self.w, self.diagonal, found,
+            kernels.scatter, np.arange(n_parts + 1), n_parts, features,
+            self._best_others(features, after), after, rows.by_column, rows.by_row, pairs.links,
+            self.w, self.diagonal, rows.single_rooms, found,
         )  # fmt: skip
         return found
 

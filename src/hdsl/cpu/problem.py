@@ -120,22 +120,25 @@ class CPUProblem(Problem):
         """Return how margins change along a move, or along a correction of many weights."""
         if isinstance(move, Correction):
             return self._combined(move.atoms, self.scale * move.change, None)
-        if move.toward is not None and move.away is not None:
-            out = np.zeros(self.n_comparisons)
-        elif self.offset is None:
-            out = margins.copy() if move.toward is None else -margins
-        else:
-            out = margins - self.offset if move.toward is None else self.offset - margins
+        moved = [
+            (atom, factor)
+            for atom, factor in ((move.toward, self.scale), (move.away, -self.scale))
+            if atom is not None and atom != ZERO
+        ]
+        share = 0.0
+        if move.toward is None or move.away is None:
+            share = 1.0 if move.toward is None else -1.0
         compared, (ptr, idx, val) = self.comparisons, self.comparisons.rows.by_column
-        for atom, factor in ((move.toward, self.scale), (move.away, -self.scale)):
-            if atom is not None and atom != ZERO:
-                u = np.zeros(compared.rows.n_rows)
-                for feature, sign in ((atom.i, 1.0), (atom.j, float(atom.sign))):
-                    own = slice(ptr[feature], ptr[feature + 1])
-                    u[idx[own]] += sign * val[own]
-                self.workers.run(
-                    atom_kernels.add_atom, compared.bounds, factor, *compared.sides, u, out
-                )
+        U, out = np.zeros((len(moved), compared.rows.n_rows)), np.empty(self.n_comparisons)
+        for u, (atom, _) in zip(U, moved, strict=True):
+            for feature, sign in ((atom.i, 1.0), (atom.j, float(atom.sign))):
+                own = slice(ptr[feature], ptr[feature + 1])
+                u[idx[own]] += sign * val[own]
+        self.workers.run(
+            atom_kernels.direction, compared.bounds, share, margins,
+            _NOTHING if self.offset is None else self.offset,
+            np.array([factor for _, factor in moved]), U, *compared.sides, out,
+        )  # fmt: skip
         return out
 
     def slopes(

@@ -38,6 +38,7 @@ class Rows:
             self.n_features, grain=GRAIN // 4, work=self.by_column[0]
         )
         self._rooms: tuple[np.ndarray, ...] | None = None
+        self._single_rooms: tuple[np.ndarray, ...] | None = None
 
     @property
     def largest(self) -> np.ndarray:
@@ -56,6 +57,18 @@ class Rows:
         if self._rooms is None:
             self._rooms = tuple(lines(n) for n in (self.n_rows, self.n_rows, self.n_features))
         return self._rooms
+
+    @property
+    def single_rooms(self) -> tuple[np.ndarray, ...]:
+        """Rooms for one row of S per thread: numbers, lists and flags of rows and of features."""
+        if self._single_rooms is None:
+            sizes = self.n_rows, self.n_features
+            self._single_rooms = tuple(
+                np.zeros((self.workers.n_threads, n), dtype=dtype)
+                for dtype in (np.float64, np.int32, np.bool_)
+                for n in sizes
+            )
+        return self._single_rooms
 
 
 def lines(n: int) -> np.ndarray:

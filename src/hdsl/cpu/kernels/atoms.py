@@ -96,38 +96,50 @@ def scores(start, stop, bounds, pair_ptr, b, w, Z, out):
 
 
 @kernel()
-def atom_terms(rows, u, pair_ptr, b, pair, value):
-    """List the pairs {a, b} with a in `rows` where u[a] u[b] is not zero; return how many."""
-    n = 0
-    for a in rows:
-        for s in range(pair_ptr[a], pair_ptr[a + 1]):
-            x = u[np.uint32(b[s])]
-            if x != 0.0:
-                pair[n], value[n] = s, u[a] * x
-                n += 1
-    return n
+def atom_terms(start, stop, bounds, rows, at, u, pair_ptr, b, pair, value, counts):
+    """List the pairs {a, b} where u[a] u[b] is not zero, with a in parts [start, stop) of `rows`.
+
+    Those of rows[k] are found from at[k] on at the latest; a part leaves no gaps, and is counted.
+    """
+    for part in range(start, stop):
+        first = n = at[bounds[part]]
+        for k in range(bounds[part], bounds[part + 1]):
+            a = rows[k]
+            for s in range(pair_ptr[a], pair_ptr[a + 1]):
+                x = u[np.uint32(b[s])]
+                if x != 0.0:
+                    pair[n], value[n] = s, u[a] * x
+                    n += 1
+        counts[part] = n - first
 
 
 @kernel()
-def sum_terms(start, stop, first, last, pair, value, w, out):
-    """Write Σ w[pair] * value of the lists [start, stop), which are first[k] to last[k]."""
-    for k in range(start, stop):
-        even, odd = 0.0, 0.0
-        for q in range(first[k], last[k] - 1, 2):
-            even += w[np.uint32(pair[q])] * value[q]
-            odd += w[np.uint32(pair[q + 1])] * value[q + 1]
-        if (last[k] - first[k]) % 2:
-            even += w[np.uint32(pair[last[k] - 1])] * value[last[k] - 1]
-        out[k] = even + odd
+def sum_terms(pair, value, w):
+    """Return Σ w[pair] * value."""
+    even, odd, n = 0.0, 0.0, pair.size
+    for q in range(0, n - 1, 2):
+        even += w[np.uint32(pair[q])] * value[q]
+        odd += w[np.uint32(pair[q + 1])] * value[q + 1]
+    if n % 2:
+        even += w[np.uint32(pair[n - 1])] * value[n - 1]
+    return even + odd
 
 
 @kernel()
-def add_atom(start, stop, factor, a, b, c, d, u, out):
-    """Add factor * (u[a] u[b] - u[c] u[d]) to the comparisons [start, stop)."""
+def direction(start, stop, share, margins, offset, factors, U, a, b, c, d, out):
+    """Write how the comparisons [start, stop) change: share of the model, and factors of atoms.
+
+    Row k of U is that of atom k: X e_i ± X e_j. An empty `offset` is 0.
+    """
     for t in range(start, stop):
-        x, y = u[np.uint32(a[t])], u[np.uint32(c[t])]
-        if x != 0.0 or y != 0.0:
-            out[t] += factor * (x * u[np.uint32(b[t])] - y * u[np.uint32(d[t])])
+        model = margins[t] - offset[t] if offset.size > 0 else margins[t]
+        out[t] = share * model if share != 0.0 else 0.0
+    for k in range(factors.size):
+        u, factor = U[k], factors[k]
+        for t in range(start, stop):
+            x, y = u[np.uint32(a[t])], u[np.uint32(c[t])]
+            if x != 0.0 or y != 0.0:
+                out[t] += factor * (x * u[np.uint32(b[t])] - y * u[np.uint32(d[t])])
 
 
 @kernel()

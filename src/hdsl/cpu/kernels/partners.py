@@ -8,6 +8,22 @@ import numpy as np
 from .compiled import kernel
 
 
+@kernel()
+def unfold(start, stop, features, columns, U, marked):
+    """Write the rows [start, stop) of U, columns of X for some features; mark those not zero."""
+    ptr, idx, val = columns
+    for a in range(start, stop):
+        marked[a] = 0
+        for c in range(U.shape[1]):
+            U[a, c] = 0.0
+    for c in range(features.size):
+        first, last = ptr[features[c]], ptr[features[c] + 1]
+        for k in range(first + np.searchsorted(idx[first:last], start), last):
+            if idx[k] >= stop:
+                break
+            U[idx[k], c], marked[idx[k]] = val[k], 1
+
+
 @kernel(fastmath={"contract"})
 def spread(start, stop, links, w, marked, U, R):
     """Write the rows [start, stop) of R = (W + Wᵀ) U, n × WIDTH; rows of U not marked are zero."""
@@ -108,38 +124,42 @@ def _list_features(b, rows, is_seen, seen, n):
 
 
 @kernel()
-def scatter(start, stop, features, other, after, columns, rows, links, w, diagonal, found):
-    """Write value, partner and entry of each feature in [start, stop), one row of S at a time.
+def scatter(
+    start, stop, n_parts, features, other, after, columns, rows, links, w, diagonal, rooms, found
+):
+    """Write value, partner and entry of features, one row of S at a time, by parts [start, stop).
 
-    Visits only the rows of X that the feature reaches, so it is the cheaper way for rare features.
-    A partner that shares no pair with the feature has S_ij = 0: `other` is the best such, or -1.
+    A part has every n_parts-th feature, and lines of its own in the rooms, left as zeros. It visits
+    only the rows of X that a feature reaches, so this is the cheaper way for rare features. A
+    partner that shares no pair with the feature has S_ij = 0: `other` is the best such, or -1.
     """
     row_ptr, row_idx, row_val = rows
-    n, d = row_ptr.size - 1, diagonal.size
-    r, reached, s, seen = np.zeros(n), np.empty(n, np.int32), np.zeros(d), np.empty(d, np.int32)
-    is_reached, is_seen = np.zeros(n, np.bool_), np.zeros(d, np.bool_)
-    for f in range(start, stop):
-        i, n_seen = features[f], 0
-        n_reached, n_entries = _reach(i, columns, rows, links, w, r, is_reached, reached)
-        # Few entries are noted one by one; after many, it is quicker to look at every feature.
-        is_short = 4 * n_entries < d
-        for k in range(n_reached):
-            b = np.uint32(reached[k])
-            x = r[b]
-            r[b], is_reached[b] = 0.0, False
-            if is_short:
-                n_seen = _list_features(b, rows, is_seen, seen, n_seen)
-            for q in range(row_ptr[b], row_ptr[b + 1]):
-                s[np.uint32(row_idx[q])] += row_val[q] * x
-        best, partner, entry = -np.inf, -1, 0.0
-        if other[f] >= 0:
-            partner = other[f]
-            best, entry = diagonal[partner] + abs(s[partner]), s[partner]
-        for k in range(n_seen if is_short else d):
-            j = seen[k] if is_short else k
-            value = diagonal[j] + abs(s[j])
-            is_allowed = j > i or (j < i and not after)
-            if is_allowed and (value > best or (value == best and j < partner)):
-                best, partner, entry = value, j, s[j]
-            is_seen[j], s[j] = False, 0.0
-        found[f, 0], found[f, 1], found[f, 2] = best, partner, entry
+    d = diagonal.size
+    for part in range(start, stop):
+        r, s, reached, seen = rooms[0][part], rooms[1][part], rooms[2][part], rooms[3][part]
+        is_reached, is_seen = rooms[4][part], rooms[5][part]
+        for f in range(part, features.size, n_parts):
+            i, n_seen = features[f], 0
+            n_reached, n_entries = _reach(i, columns, rows, links, w, r, is_reached, reached)
+            # Few entries are noted one by one; after many, it is quicker to look at every feature.
+            is_short = 4 * n_entries < d
+            for k in range(n_reached):
+                b = np.uint32(reached[k])
+                x = r[b]
+                r[b], is_reached[b] = 0.0, False
+                if is_short:
+                    n_seen = _list_features(b, rows, is_seen, seen, n_seen)
+                for q in range(row_ptr[b], row_ptr[b + 1]):
+                    s[np.uint32(row_idx[q])] += row_val[q] * x
+            best, partner, entry = -np.inf, -1, 0.0
+            if other[f] >= 0:
+                partner = other[f]
+                best, entry = diagonal[partner] + abs(s[partner]), s[partner]
+            for k in range(n_seen if is_short else d):
+                j = seen[k] if is_short else k
+                value = diagonal[j] + abs(s[j])
+                is_allowed = j > i or (j < i and not after)
+                if is_allowed and (value > best or (value == best and j < partner)):
+                    best, partner, entry = value, j, s[j]
+                is_seen[j], s[j] = False, 0.0
+            found[f, 0], found[f, 1], found[f, 2] = best, partner, entry
