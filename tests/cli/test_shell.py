@@ -15,7 +15,6 @@ import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, texts, write_csv
 from hdsl import HDSL, load, saving
 from hdsl.cli import COMMANDS, inputs, learn
-from hdsl.cuda.runtime import BrokenDeviceError
 from hdsl.files import checkpoint
 
 
@@ -47,15 +46,6 @@ def test_version_and_wrong_commands():
     assert "'serch'" in bad("serch")
     assert "hdsl search --help" in bad("search", "m.hdsl", "--rows", 3)
     assert good().stdout == good("--help").stdout
-
-
-def test_a_gpu_that_fails_is_no_bug(place, monkeypatch):
-    def fail(path):
-        raise BrokenDeviceError("The GPU failed. device='cpu' works.")
-
-    monkeypatch.setattr(inputs, "load_collection", fail)
-    message = bad("search", place / "model.hdsl", "goal", code=1)
-    assert message.strip() == "hdsl: The GPU failed. device='cpu' works."
 
 
 def test_a_bug_is_reported_as_one(place, monkeypatch):
@@ -136,16 +126,6 @@ def test_ctrl_c_saves_the_model_so_far(place, tmp_path, interrupt_at_1):
     assert f"interrupted after {model.n_iter_} iterations" in ended.stderr
     assert "Strongest pairs" in ended.stdout
     assert load(out).documents.n_rows == 90
-
-
-def test_ctrl_c_before_there_is_a_model(place, tmp_path, monkeypatch):
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(inputs, "read_data", interrupt)
-    command = ("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl")
-    assert bad(*command, code=130) == "hdsl: interrupted.\n"
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such shell there")

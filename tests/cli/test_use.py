@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from commands import LABELLED, bad, cosines, good, texts, write_csv
+from commands import bad, cosines, good, texts, write_csv
 from hdsl import load
 
 
@@ -97,20 +97,11 @@ def test_row_numbers_are_those_of_the_file(place, tmp_path):
     code = page["items"]["rows"]
     rows = np.frombuffer(base64.b64decode(code["bytes"]), dtype=code["type"])
     assert_array_equal(rows, np.flatnonzero(~load(place / "model.hdsl").documents.is_new))
+    assert page["title"] == "texts"  # the name of the data
     assert page["items"]["texts"] == [texts()[row][2] for row in rows]
     shown = json.loads(good("evaluate", place / "model.hdsl", "--json").stdout)
     assert page["errors"]["before"] == shown["comparison"]["before"]
     assert page["errors"]["classifier"]["error"] == shown["error"]["LinearSVC"]
-
-
-def test_control_characters_are_not_printed(tmp_path):
-    rows = [(a, b, f"{c} \x1b[31m\x07 [bold]") for a, b, c in texts(30)]
-    path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
-    shown = good("fit", path, *LABELLED, "--max-iter", 5, "-o", out).stdout
-    shown += good("search", out, "goal").stdout
-    assert "\x1b" not in shown
-    assert "\x07" not in shown
-    assert "[bold]" in shown  # texts are no markup
 
 
 def test_explain(place):
@@ -124,13 +115,6 @@ def test_explain(place):
     scores = found.learned.similarity(rows[[3]], rows[[6, 1]])[0]
     assert facts["total"] == pytest.approx(scores[0] - scores[1])
     assert sum(part["value"] for part in facts["parts"]) == pytest.approx(facts["total"])
-
-
-def test_report(place, tmp_path):
-    good("report", place / "model.hdsl", "-o", tmp_path / "page", "--title", "Goals & <more>")
-    page = (tmp_path / "page").read_text()
-    assert "Goals &amp; &lt;more&gt;" in page
-    assert "striker" in page
 
 
 def test_export(place, tmp_path):

@@ -44,10 +44,6 @@ def test_good_files_of_the_corpus_are_read_and_bad_ones_refused(name):
         assert refused == path.name.startswith("bad"), path
 
 
-def test_the_corpus_is_small():
-    assert sum(path.stat().st_size for path in fuzz.CORPUS.rglob("*")) < 300_000
-
-
 seeds = cache(fuzz.seeds)
 
 
@@ -62,10 +58,6 @@ def test_damaged_files_are_read_or_refused(name, seed, data):
         path = Path(folder, f"file{fuzz.TARGETS[name].suffix}")
         path.write_bytes(fuzz.mutated(start, name, rng))
         fuzz.attempt(name, path)
-
-
-def test_the_long_run_runs(tmp_path):
-    assert fuzz.by_chance("svmlight", 0.2, 0, tmp_path) > 0
 
 
 # --- large hostile files -------------------------------------------------------------------------
@@ -232,21 +224,7 @@ def test_anything_but_a_regular_file_is_refused(tmp_path, name):
         assert fuzz.attempt(name, place, seconds=10) is not None
 
 
-def test_a_link_to_a_file_is_read(tmp_path):
-    link = tmp_path / "link.svm"
-    link.symlink_to(fuzz.CORPUS / "svmlight" / "good.svm")
-    assert fuzz.attempt("svmlight", link) is None
-
-
 # --- tables --------------------------------------------------------------------------------------
-
-
-def test_a_message_about_many_long_columns_is_short(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text(",".join(f"{k}{'x' * 90}" for k in range(12)) + "\n")
-    with pytest.raises(ValueError, match="no column 'no'") as caught:
-        tables.read_table(path, {"a": "no"})
-    assert len(str(caught.value)) < fuzz.MESSAGE_LENGTH
 
 
 def test_parquet(tmp_path):
@@ -299,7 +277,6 @@ def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
 # --- the source ----------------------------------------------------------------------------------
 
 RUNS_CODE = {"eval", "exec", "compile", "__import__"}
-COMPILED = ("kernels", "cache.py")  # reads compiled code, from folders that hold code
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"}
 LOADERS = {"load", "open_memmap", "read_array", "fromfile"}  # of numpy, and joblib's
 
@@ -320,7 +297,7 @@ def test_nothing_in_the_source_unpickles_or_runs_text():
             elif isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             unsafe = {name.partition(".")[0] for name in names} & UNSAFE_MODULES
-            assert not unsafe or path.parts[-2:] == COMPILED, path
+            assert not unsafe, path
         for function, call in calls(tree):
             text = ast.unparse(call)
             assert function not in RUNS_CODE, text

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from hdsl import HDSL, ClassScores, load, report
+from hdsl import HDSL, ClassScores, report
 from hdsl.evaluate import compare_errors
 from hdsl.report.content import choose_rows
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
@@ -42,7 +42,6 @@ def weights_of(model):
     "parameters",
     [
         {"step": "away", "max_iter": 150},
-        {"step": "pairwise", "max_iter": 60},
         {"step": "corrective", "max_iter": 12},
         {"step": "away", "max_iter": 60, "oracle": "heuristic", "init": "random", "prior": 0.0},
     ],
@@ -57,16 +56,6 @@ def test_every_model_of_the_path(parameters, show):
     for k in wanted:
         there, expected = weights_on(page, k), weights_of(model.at(k))
         assert there.keys() == expected.keys()
-        assert_allclose([there[a] for a in expected], [*expected.values()], rtol=1e-9)
-
-
-def test_a_path_that_was_continued_and_saved(show, tmp_path):
-    longer = HDSL(scale=20.0, prior=0.3, max_iter=5, tol=0.0, warm_start=True, random_state=0)
-    longer.fit(X, Y).fit(X, Y)
-    longer.save(tmp_path / "model.hdsl")
-    page = show(load(tmp_path / "model.hdsl"))
-    for k in (4, 5, 10):
-        there, expected = weights_on(page, k), weights_of(longer.at(k))
         assert_allclose([there[a] for a in expected], [*expected.values()], rtol=1e-9)
 
 
@@ -322,13 +311,6 @@ def test_learned_and_settings(model, show):
     assert "written without rows" in page.locator("#items-note").inner_text()
 
 
-def test_what_was_tried_is_listed(show):
-    model = HDSL(max_iter=5, random_state=0).fit(X, Y)
-    page = show(model)
-    table = page.locator("#tried tbody tr")
-    assert table.count() == (0 if model.choice_ is None else len(model.choice_["prior"]))
-
-
 def test_pairs_in_few_rows_come_last(show):
     rows = np.hstack([np.eye(60), X.toarray()])  # each row has a feature of its own
     model = HDSL(scale=500.0, prior=0.0, max_iter=30, step="away", min_rows=1, random_state=0)
@@ -340,33 +322,3 @@ def test_pairs_in_few_rows_come_last(show):
     rare = [{f"x{i}", f"x{j}"} for i, j, _ in model.atoms_[is_rare]]
     assert not any(set(pair.split()[::2]) in rare for pair in listed)
     assert page.locator("#graph .edge").count() == (~is_rare).sum()
-
-
-def test_wide_rows(show):
-    """More columns than an array could have numbers."""
-    model, rows = wide_model()
-    page = show(model, rows)
-    there = weights_on(page, model.n_iter_)
-    assert there == pytest.approx(weights_of(model))
-    total = number(page.locator("#total").inner_text())
-    first, second = (
-        int(page.locator(f"#{name}").input_value().split()[1].strip(":,"))
-        for name in ("query", "second")
-    )
-    expected = model.pair_score(rows[[first]], rows[[second]])[0]
-    assert total == pytest.approx(expected, rel=1e-3)
-
-
-def wide_model():
-    """Return a model of rows with 2**40 columns, and the rows."""
-    columns = np.sort(np.random.default_rng(0).choice(2**40, X.shape[1], replace=False))
-    rows = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(X.shape[0], 2**40))
-    return HDSL(scale=20.0, prior=0.3, max_iter=5, random_state=0).fit(rows, Y), rows
-
-
-def test_smallest_model(show):
-    model = HDSL(scale=1.0, prior=0.0).fit([[1, 0], [0, 1]], triplets=[[0, 0, 1]])
-    page = show(model, [[1, 0], [0, 1]])
-    assert column(page, 1) == ["x0"]
-    expected = model.pair_score([[1, 0]], [[0, 1]])[0]
-    assert number(page.locator("#total").inner_text()) == pytest.approx(expected)
