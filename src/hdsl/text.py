@@ -17,20 +17,9 @@ import scipy.sparse as sp
 from . import checks
 from .arrays import similarity_from_arrays
 from .explain.classes import largest_scores, with_words, words_behind
+from .files import tables
 from .files.container import Arrays
-from .files.tables import (
-    check_columns,
-    csr_from_arrays,
-    csr_to_arrays,
-    get_array,
-    get_strings,
-    get_value,
-    nested,
-    pack_strings,
-    pack_values,
-    part_of,
-    unpack_values,
-)
+from .files.tables import get_array, get_value, nested, part_of
 from .similarity import LearnedCosine, unit_rows
 from .solver.columns import take_columns
 
@@ -168,7 +157,7 @@ class Words:
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
         self.split("")
-        arrays = nested(names=pack_strings(self.names.tolist())) | {"idf": self.idf}
+        arrays = nested(names=tables.pack_strings(self.names.tolist())) | {"idf": self.idf}
         header = {"tokens": self.tokens, "ngrams": self.ngrams}
         return arrays, {**header, "stop_words": sorted(self._left_out or ())}
 
@@ -180,7 +169,7 @@ class Words:
             raise ValueError("stop words are not words")
         tokens, ngrams = get_value(header, "tokens", str), get_value(header, "ngrams", int)
         words = cls(tokens, ngrams=min(ngrams, 100), stop_words=stop_words)
-        names = get_strings(arrays, "names")
+        names = tables.get_strings(arrays, "names")
         words._set(names, get_array(arrays, "idf", "f", (len(names),)))
         if len(words._index) < len(names):
             raise ValueError("a word is in the vocabulary twice")
@@ -267,11 +256,11 @@ class Documents:
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all of it as arrays, and what is no array."""
-        arrays = {} if self.X is None else csr_to_arrays(self.X, "X")
+        arrays = {} if self.X is None else tables.csr_to_arrays(self.X, "X")
         for name in (part.name for part in fields(self)):
             value = getattr(self, name)
             if isinstance(value, np.ndarray) and value.ndim == 1:
-                arrays |= pack_values(name, value)
+                arrays |= tables.pack_values(name, value)
             elif isinstance(value, np.ndarray):
                 arrays[name] = value
         return arrays, self.facts
@@ -287,10 +276,10 @@ class Documents:
             found["idf"] = get_array(arrays, "idf", "f", (n_features,))
         if "X" not in there:
             return cls(**found)
-        found["X"] = checks.canonical(csr_from_arrays(arrays, "X", n_features))
+        found["X"] = checks.canonical(tables.csr_from_arrays(arrays, "X", n_features))
         n_rows = found["X"].shape[0]
         for name in there & {"labels", "texts", "ids", "part"}:
-            found[name] = unpack_values(arrays, name, n_rows)
+            found[name] = tables.unpack_values(arrays, name, n_rows)
         if "texts" in there and found["texts"].dtype.kind != "O":
             raise ValueError("texts must be strings")
         if "judgements" in there:
@@ -357,11 +346,11 @@ class PlainScores:
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
-        self.classes_ = unpack_values(arrays, "classes")
+        self.classes_ = tables.unpack_values(arrays, "classes")
         self.n_features_in_ = get_value(header, "n_features", int)
         self._columns = get_array(arrays, "columns", "i") if "columns" in arrays else None
         if self._columns is not None:
-            check_columns(self._columns, self.n_features_in_)
+            tables.check_columns(self._columns, self.n_features_in_)
         n_classes = len(self.classes_)
         self._coef = get_array(arrays, "coef", "f", (1 if n_classes == 2 else n_classes, None))
         self._intercept = get_array(arrays, "intercept", "f", (len(self._coef),))
@@ -659,6 +648,8 @@ class Collection:
         if found.words is not None and len(found.words.names) != n_features:
             raise ValueError(f"there are {len(found.words.names)} words, for {n_features} features")
         found.documents = Documents.from_arrays(
-            part_of(arrays, "documents"), get_value(header, "documents", dict), n_features
+            part_of(arrays, "documents"),
+            get_value(header, "documents", dict),
+            n_features,
         )
         return found

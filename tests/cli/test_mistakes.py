@@ -45,7 +45,7 @@ MISTAKES = [
     ((*LABELLED, "--test", "1.5"), "--test"),
     ((*LABELLED, "--max-iter", "x"), "See hdsl fit --help"),
     ((*LABELLED, "--step", "x"), "corrective"),
-    ((*LABELLED, "--device", "gpu"), "--device must be 'cpu', 'cuda'"),
+    ((*LABELLED, "--device", "gpu"), "--device"),
     ((*LABELLED, "--jobs", "0"), "--jobs must be 1 or more"),
     ((*LABELLED, "--norm", "none"), "--no-class-scores"),
     ((*LABELLED, "--tfidf"), "--tfidf and --no-tfidf are for a matrix of counts"),

@@ -7,14 +7,12 @@ import sys
 import textwrap
 from pathlib import Path
 
-import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, texts, write_csv
 from hdsl import HDSL, load, saving
-from hdsl.cli import COMMANDS, inputs, learn
+from hdsl.cli import COMMANDS, inputs
 from hdsl.files import checkpoint
 
 
@@ -154,19 +152,3 @@ def test_a_closed_pipe_is_quiet():
     )
     os.close(write)
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
-
-
-def test_progress_shows_in_a_terminal_only(monkeypatch, capsys):
-    model = HDSL(n_targets=1, n_impostors=1, max_iter=3, tol=0.0)
-    X = sp.csr_array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
-    data = inputs.Data(Path("rows"), X, labels=np.array([0, 0, 1, 1]))
-    options = {"test": 0.0, "tfidf": False}
-    learn.learn(data, model, **options)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    learn.learn(data, model, quiet=True, **options)
-    assert capsys.readouterr().err == ""
-    learn.learn(data, model, **options)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "learning" in captured.err
-    assert model.verbose == 0

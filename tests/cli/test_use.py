@@ -8,9 +8,10 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
 
-from commands import bad, cosines, good, texts, write_csv
+from commands import LABELLED, bad, cosines, good, texts, write_csv
 from hdsl import load
 
 
@@ -79,12 +80,19 @@ def test_search_for_many_queries(place, tmp_path):
     assert "nothing found" in shown
 
 
-def test_a_search_loads_neither_scikit_learn_nor_numba(place):
+def test_searches_and_mistakes_load_neither_scikit_learn_nor_numba(place):
+    commands = {
+        ("search", str(place / "model.hdsl"), "goal"): 0,
+        ("search", str(place / "model.hdsl"), "--row", "nothing"): 2,
+        ("fit", str(place / "texts.csv"), "--text", "boby"): 2,
+        ("fit", str(place / "texts.csv"), *LABELLED, "--scale", "-1"): 2,
+    }
     code = f"""if True:
         import sys
         from hdsl.cli import main
-        assert main(["search", {str(place / "model.hdsl")!r}, "goal"]) == 0
-        heavy = {{"sklearn", "numba", "pandas", "rich"}} & set(sys.modules)
+        for command, code in {commands!r}.items():
+            assert main(command) == code, command
+        heavy = {{"sklearn", "numba", "pandas"}} & set(sys.modules)
         assert not heavy, heavy
     """
     subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
@@ -147,4 +155,7 @@ def test_info(place, rows_file):
     assert (facts["documents"], facts["class scores"], facts["kind"]) == (90, 3, "HDSL")
     facts = json.loads(good("info", rows_file, "--json").stdout)
     assert (facts["rows"], facts["features"], facts["triplets"]) == (60, 12, 6000)
+    sp.save_npz(rows_file, sp.eye_array(20_500, 12, format="csr"))
+    facts = json.loads(good("info", rows_file, "--json").stdout)
+    assert (facts["rows"], facts["triplets"]) == (20_500, 2_000_000)  # as a fit samples
     assert "--text" not in bad("info", place / "texts.csv")

@@ -112,15 +112,6 @@ def test_a_choice_is_not_made_twice(tmp_path, path):
     assert saved(model, tmp_path) == whole
 
 
-def test_a_run_without_a_seed_resumes_with_its_own(tmp_path, path):
-    cut(small(path, random_state=None), 13)
-    kept = path.read_bytes()
-    first = saved(small(path, random_state=None).fit(X, Y), tmp_path)
-    path.write_bytes(kept)
-    np.random.seed(7)  # noqa: NPY002
-    assert saved(small(path, random_state=None).fit(X, Y), tmp_path) == first
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 @pytest.mark.slow
 def test_a_killed_process_loses_nothing(tmp_path):

@@ -11,7 +11,6 @@ import random
 import subprocess
 import sys
 import tracemalloc
-import zipfile
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -72,20 +71,6 @@ def npz_bomb():
     return stream.getvalue()
 
 
-def zip_of_zips():
-    """Return an archive with overlapping members."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("0.npy", bytes(EXPANDED // 50))
-        for k in range(1, 100):
-            member = zipfile.ZipInfo(f"{k}.npy")
-            first = archive.infolist()[0]
-            for part in ("header_offset", "compress_type", "compress_size", "file_size", "CRC"):
-                setattr(member, part, getattr(first, part))
-            archive.filelist.append(member)
-    return stream.getvalue()
-
-
 def long_parquet():
     """Return many rows of the same number in few bytes."""
     pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -107,7 +92,7 @@ def wide_parquet():
 
 LARGE = {
     "gzip": [lambda: gzip.compress(b"1 1:1\n" + b" " * EXPANDED, 1)],
-    "npz": [npz_bomb, zip_of_zips],
+    "npz": [npz_bomb],
     "model": [
         lambda: (500_000).to_bytes(8, "little") + b'{"a":' * 100_000,
         lambda: (2**22).to_bytes(8, "little") + b"{" + b"[" * (2**22 - 1),
@@ -227,6 +212,13 @@ def test_anything_but_a_regular_file_is_refused(tmp_path, name):
 # --- tables --------------------------------------------------------------------------------------
 
 
+def test_digits_with_underscores_are_no_row_numbers(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("anchor\n1_0\n")
+    with pytest.raises(ValueError, match=r"line 2 .*'1_0'"):
+        tables.row_numbers(tables.read_table(path, {"a": "anchor"}), "anchor", None)
+
+
 def test_parquet(tmp_path):
     pa = pytest.importorskip("pyarrow")
     path = tmp_path / "table.parquet"
@@ -247,6 +239,7 @@ def test_parquet(tmp_path):
 def test_parquet_without_a_library(tmp_path, monkeypatch):
     for library in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, library, None)
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
     with pytest.raises(ImportError, match="needs pyarrow"):
         tables.read_table(tmp_path / "table.parquet", {"a": "id"})
 
@@ -259,8 +252,8 @@ def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
     bad = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"a\xffb")])
     table = pa.table({"word": bad})
     pytest.importorskip("pyarrow.parquet").write_table(table, path, use_dictionary=use_dictionary)
-    for one, name in ((path, "table.parquet"), (table, "table")):
-        with pytest.raises(ValueError, match=f"^{name} .*UTF-?8"):
+    for one in (path, table):
+        with pytest.raises(ValueError, match=r"table.*UTF-?8"):
             tables.read_table(one, {"a": "word"})
 
 

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 
 from hdsl import HDSL, ClassScores, report
 from hdsl.evaluate import compare_errors
+from hdsl.report import measure_labels
 from hdsl.report.content import choose_rows
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
 
@@ -77,19 +78,10 @@ def test_page_follows_the_slider(model, show):
         names = [[f"x{i}", signs[sign], f"x{j}"] for i, j, sign in then.atoms_[order].tolist()]
         cells = [column(page, n) for n in (1, 2, 3)]
         assert list(map(list, zip(*cells, strict=True))) == names[:50]
-        shares = [float(text.strip(" %")) / 100 for text in column(page, 5)]
-        assert_allclose(shares, then.weights_[order][:50], atol=6e-5)
-        shown = [number(text) for text in column(page, 4)]
-        assert_allclose(shown, 20 * then.weights_[order][:50], rtol=6e-3)
         now = page.locator("#now").inner_text()
         assert f"pairs\n{len(then.weights_)}" in re.sub(r"\s+", "\n", now)
-        loss = float(re.search(r"loss\s+([\d.]+)", now)[1])
-        assert loss == pytest.approx(then.objective_, rel=1e-3)
     page.locator("#fitted").click()
     until_at(page, model.n_iter_)
-    begin = {"x": 52, "y": 60}  # where the chart begins
-    page.locator("#charts svg").first.click(position=begin)
-    until_at(page, 0)
 
 
 def test_search_and_sort(model, show):
@@ -113,12 +105,6 @@ def test_search_and_sort(model, show):
     first.press("Enter")
     assert column(page, 1) == by_name[::-1][:50]
     assert page.locator("[aria-sort]").count() == 1
-    there = X.toarray() != 0
-    both = sorted((there[:, i] & there[:, j]).sum() for i, j, _ in model.atoms_)[::-1]
-    page.get_by_role("button", name="Rows with both").click()
-    assert column(page, 9) == [str(count) for count in both[:50]]
-    names = column(page, 3)
-    assert column(page, 8) == [str(there[:, int(name[4:])].sum()) for name in names]
 
 
 @pytest.mark.parametrize(("prior", "dtype"), [(0.0, np.float64), (0.3, np.float32)])
@@ -153,11 +139,6 @@ def test_why_two_items_match(prior, dtype, show):
     assert sum(parts) == pytest.approx(expected, rel=5e-3, abs=1e-2 * np.abs(parts).max())
     assert np.all(np.diff(np.abs(parts)) <= 0)
 
-    go_to(page, 0)
-    then = model.at(0).pair_score(rows[chosen[[3]]], rows[chosen[[8]]])[0]
-    total = number(page.locator("#total").inner_text())
-    assert total == pytest.approx(then, rel=1e-3, abs=1e-5)
-
 
 def choose(page, rows, chosen, first, second):
     """Type to pick two items."""
@@ -186,11 +167,6 @@ def test_neighbours_before_and_after(model, show):
     title = re.search(r"Row \d+, \w", button.inner_text())[0]
     button.click()
     assert page.locator("#second").input_value().startswith(title)
-    button.hover()
-    tip = page.locator("#tip")
-    assert tip.is_visible()
-    where, eye = tip.bounding_box(), button.bounding_box()
-    assert abs(where["y"] + where["height"] / 2 - eye["y"]) < 200  # beside what is pointed at
     go_to(page, 0)
     plain = (model.at(0).similarity(X[[7]], X, cosine=True))[0]
     plain[7] = -np.inf
@@ -281,7 +257,8 @@ def test_errors_are_those_of_test_rows(model, show):
     page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST)
     text = page.locator("#measured").inner_text()
     assert "40 test rows" in text
-    assert "mean reciprocal rank" in page.locator("#known-items").inner_text()
+    known = page.locator("#known-items").inner_text()
+    assert measure_labels(model.similarity_, X, Y, X_TEST, Y_TEST).ranks_sentence in known
     assert "LinearSVC" in page.locator("#gain").inner_text()
     found = compare_errors(model, X, Y, X_TEST, Y_TEST, cosine=True)
     for rate in (found.before, found.after):
@@ -289,10 +266,6 @@ def test_errors_are_those_of_test_rows(model, show):
         wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong}; {low:.1f} to {high:.1f} %)"
         assert wrong in text
     assert text.endswith(found.sentence)
-    headline = page.locator("#headline").inner_text()
-    for rate in (found.before, found.after):
-        assert f"{100 * rate.share:.1f} %" in headline
-        assert f"{100 * rate.share:.1f} %" in page.locator("#gain").inner_text()
 
 
 def test_learned_and_settings(model, show):

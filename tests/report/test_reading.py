@@ -142,24 +142,6 @@ def text_model(docs):
     return HDSL(max_iter=10, prior=8.0, random_state=0).fit(docs.X, docs.y)
 
 
-@pytest.mark.parametrize(("width", "most"), [(1200, 60), (360, 24)])
-def test_labels_of_the_network_do_not_overlap(width, most, docs, text_model, show):
-    window = {"viewport": {"width": width, "height": 800}}
-    page = show(text_model, feature_names=docs.feature_names, window=window)
-    boxes = page.evaluate(
-        """() => [...document.querySelectorAll("#graph rect")].map(node => {
-            const box = node.getBoundingClientRect();
-            return [box.left, box.right, box.top, box.bottom];
-        })"""
-    )
-    left, right, top, bottom = np.array(boxes).T
-    assert 0 < page.locator("#graph .edge").count() <= most < len(text_model.weights_)
-    assert left.min() >= 0
-    assert right.max() <= width
-    apart = (left[:, None] >= right) | (top[:, None] >= bottom)
-    assert (apart | apart.T | np.eye(len(boxes), dtype=bool)).all()
-
-
 def test_documents(docs, text_model, show, tmp_path):
     page = show(text_model, docs.X, docs.y, texts=docs.texts, feature_names=docs.feature_names)
     assert (tmp_path / "0.html").stat().st_size < 600_000

@@ -39,6 +39,11 @@ SAME = ("loss", "oracle", "step", "mining", "n_targets", "n_impostors", "tol", "
         "device")  # fmt: skip
 
 
+#: Least values of options, told before a file is read.
+LEAST = {"scale": 0.0, "prior": 0.0, "tol": 0.0, "max_iter": 1, "n_targets": 1, "n_impostors": 1,
+         "batch_size": 1}  # fmt: skip
+
+
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = add_command(commands, fit)
@@ -114,6 +119,7 @@ def fit(given: Namespace) -> int | None:
 
       hdsl fit X.npz --labels y.npy --checkpoint run.ckpt
     """
+    from .. import checks
     from . import inputs
 
     output, checkpoint = given.output, given.checkpoint
@@ -132,6 +138,12 @@ def fit(given: Namespace) -> int | None:
         "memory_limit": None if limit == "none" else _number(limit, "--memory-limit"),
     }  # fmt: skip
     params |= {} if given.max_iter is None else {"max_iter": given.max_iter}
+    for name, low in LEAST.items():
+        checks.check_number(
+            "HDSL", name, params.get(name), low=low, strict=name == "scale",
+            integer=isinstance(low, int), words=("auto", None),
+        )  # fmt: skip
+    checks.check_device("HDSL", given.device)
     begin(f"reading {given.data}", quiet=given.as_json)
     data = inputs.read_data(given.data, inputs.source_of(given))
     from ..text import Documents, Words
@@ -281,17 +293,11 @@ def _advice(outcome: Outcome) -> list[str]:
     """Return what to try where a gain over the cosine is not shown."""
     if outcome.measured is None or outcome.measured.errors.verdict == "better":
         return []
-    said = ["", "This model is not shown to be better than the cosine. To try:"]
-    if outcome.by == "labels":
-        said.append("  more labelled rows: the more per label, the more there is to learn")
-    else:
-        said.append("  more judgements, about more rows")
+    said = ["", "This model is not shown to be better than the cosine. To try, beside more data:"]
     if outcome.measured.errors.verdict == "no difference":
         said.append("  --test 0.4: measured on more rows, a small gain may show")
     if outcome.collection.words is not None:
-        said.append(
-            "  other words: --ngrams 2, --stop-words none, --min-df 1, --tokens identifiers"
-        )
+        said.append("  other words: --ngrams 2, --stop-words none, --tokens identifiers")
     elif outcome.collection.documents.idf is None:
         said.append("  --tfidf if the values are counts, or weigh them before")
     return said

@@ -87,7 +87,7 @@ class Section:
             kind = settings.setdefault("type", kind)
             settings.setdefault("metavar", kind.__name__.upper())
             if default is not None and "required" not in settings:
-                help = f"{help} [default: {default}]"
+                help += f" [default: {default:g}]" if kind is float else f" [default: {default}]"
         help = help.replace("%", "%%")
         self._group.add_argument(*name.split(), help=help, default=default, **settings)
 

@@ -435,7 +435,8 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
         try:
             found.append(kind("x" if "_" in value else value))  # Python reads 1_0 as 10
         except ValueError:
-            facts = f"{table.place(row)} has {_REPR.repr(value)} in column {name!r}, not {what}"
+            where = f"{table.place(row)} has {_REPR.repr(value)} in column {name!r}"
+            facts = f"{where}, which is not {what}"
             if kind is int:
                 raise WayOutError(facts, PASS_IDS, "ids") from None
             raise ValueError(f"{facts}.") from None
