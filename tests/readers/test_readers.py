@@ -3,7 +3,6 @@
 import bz2
 import gzip
 import io
-import os
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -130,18 +129,6 @@ def test_npz_is_read_back(X, kind, compressed, more):
     assert y is None
 
 
-@given(arrays(st.sampled_from(["i4", "f8", "U3"]), st.integers(0, 5)))
-def test_npy_labels_are_read_back(y):
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "y.npy")
-        np.save(path, y)
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            with pytest.raises(DataFileError, match="NaN or infinite"):
-                read_labels(path)
-        else:
-            assert_array_equal(read_labels(path), y)
-
-
 # --- bad text ------------------------------------------------------------------------------------
 
 
@@ -245,22 +232,6 @@ def test_npy_without_labels_is_refused(put, tmp_path, y):
     np.save(tmp_path / "y.npy", y)
     with pytest.raises(DataFileError, match="must hold a vector of labels"):
         read_labels(tmp_path / "y.npy")
-
-
-class Trap:
-    def __reduce__(self):
-        return os.mkdir, ("sprung",)
-
-
-def test_pickles_are_refused_and_not_run(put, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    trap = np.array([Trap()], dtype=object)
-    np.save(tmp_path / "y.npy", trap, allow_pickle=True)
-    with pytest.raises(DataFileError, match="pickled Python objects"):
-        read_labels(tmp_path / "y.npy")
-    with pytest.raises(DataFileError, match="pickled Python objects"):
-        read_matrix(put("X.npz", csr_members(data=trap)))
-    assert not (tmp_path / "sprung").exists()
 
 
 # --- all formats ---------------------------------------------------------------------------------

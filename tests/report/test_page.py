@@ -188,7 +188,9 @@ def test_words_are_searched_for(show):
     assert page.locator("#first-text").inner_text() == "W3 and w9, w9!"
     page.locator("#query").fill("w3 unheard")
     page.locator("#query").press("Enter")
-    assert "“unheard”" in page.locator("#unknown").inner_text()
+    said = page.locator("#unknown").inner_text()
+    assert "“unheard”" in said
+    assert "1 of 2 words" in said
     assert page.locator("#after button").count() > 0
     page.locator("#query").fill("unheard")
     page.locator("#query").press("Enter")

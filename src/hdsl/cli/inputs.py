@@ -219,10 +219,9 @@ def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
     empty = np.array([label.lower() in NO_LABEL for label in labels.tolist()])
     if empty.any() and not skip:
         row = int(np.argmax(empty))
-        raise checks.WayOutError(
-            f"{table.place(row)} has {given[row]!r} in column {name!r}, no label "
-            f"({int(empty.sum())} such rows)", "drop them or fill them", "missing",
-        )  # fmt: skip
+        such = f"{table.place(row)} has {given[row]!r} in column {name!r}, no label"
+        such += f" ({counted(int(empty.sum()), 'such row')})"
+        raise checks.WayOutError(such, "drop them or fill them", "missing")
     if empty.all():
         raise ValueError(f"{table.name} has no label in column {name!r}.")
     n_changed = sum(a != b for a, b in zip(given, labels.tolist(), strict=True))

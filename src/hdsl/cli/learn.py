@@ -90,6 +90,8 @@ def choice_of(model: Any) -> str | None:
     learned = np.isfinite(table["prior"])
     taken, best = int(np.flatnonzero(table["chosen"])[-1]), float(table["score"][learned].max())
     n_tried = len(np.unique(table["prior"][learned]))
+    if n_tried == 1:
+        return f"One prior was tried on held-out rows, {table['prior'][taken]:.4g}."
     return (
         f"Of {n_tried} priors tried on held-out rows, {table['prior'][taken]:.4g} is the largest, "
         "so the simplest model, within one standard error of the best: score "
