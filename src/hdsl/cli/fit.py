@@ -7,22 +7,8 @@ from argparse import BooleanOptionalAction, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .shell import (
-    INTERRUPTED,
-    JUDGEMENTS,
-    Section,
-    add_command,
-    add_input,
-    add_json,
-    begin,
-    counted,
-    one_line,
-    say,
-    show,
-    show_json,
-    show_measured,
-    show_table,
-)
+from . import shell
+from .shell import Section, add_command, add_input, add_json, counted, say, show
 
 if TYPE_CHECKING:
     from .learn import Outcome
@@ -124,7 +110,7 @@ def fit(given: Namespace) -> int | None:
 
     output, checkpoint = given.output, given.checkpoint
     inputs.check_model_output(output)
-    is_unscored = given.no_class_scores or any(getattr(given, name) for name in JUDGEMENTS)
+    is_unscored = given.no_class_scores or any(getattr(given, name) for name in shell.JUDGEMENTS)
     _check_options(given, inputs.is_table(given.data), is_unscored)
     if checkpoint is not None and checkpoint.resolve() == output.resolve():
         raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
@@ -144,7 +130,7 @@ def fit(given: Namespace) -> int | None:
             integer=isinstance(low, int), words=("auto", None),
         )  # fmt: skip
     checks.check_device("HDSL", given.device)
-    begin(f"reading {given.data}", quiet=given.as_json)
+    shell.begin(f"reading {given.data}", quiet=given.as_json)
     data = inputs.read_data(given.data, inputs.source_of(given))
     from ..text import Documents, Words
     from . import learn
@@ -181,7 +167,7 @@ def fit(given: Namespace) -> int | None:
         file.remove()
     if given.as_json:
         pairs = {"strongest pairs": outcome.strongest_pairs(), "model": str(output)}
-        show_json(outcome.facts() | pairs)
+        shell.show_json(outcome.facts() | pairs)
     else:
         show_outcome(outcome)
         _show_file(output, outcome, given.no_documents)
@@ -192,7 +178,7 @@ def fit(given: Namespace) -> int | None:
     say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
     if checkpoint is not None and checkpoint.exists():
         say("the same command continues from the checkpoint.")
-    return INTERRUPTED
+    return shell.INTERRUPTED
 
 
 def _show_file(output: Path, outcome: Outcome, no_documents: bool) -> None:
@@ -259,22 +245,17 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     )
     if outcome.measured:
         of = counted(outcome.measured.n, kind if outcome.by == "labels" else "judgement")
-        show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
+        shell.show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
     else:
         show("No rows are held out, so nothing shows that this model is better than the cosine.")
     show(*_advice(outcome))
     show("", f"Strongest pairs: + raises, - lowers the similarity of two {kind}s")
-    heads = [("  pair", "effect", "weight", f"{kind}s with each")]
-    rows = [
-        (
-            f"  {one_line(p['name'], 60)}",
-            f"{p['effect']:+.2g}",
-            f"{p['weight']:+.3g}",
-            f"{p['n_rows_i']:,}, {p['n_rows_j']:,}",
-        )
-        for p in outcome.strongest_pairs(n_pairs)
-    ]
-    show_table(heads + rows, right=(1, 2, 3))
+    rows = [("  pair", "effect", "weight", f"{kind}s with each")]
+    for pair in outcome.strongest_pairs(n_pairs):
+        numbers = f"{pair['effect']:+.2g}", f"{pair['weight']:+.3g}"
+        counts = f"{pair['n_rows_i']:,}, {pair['n_rows_j']:,}"
+        rows.append((f"  {shell.one_line(pair['name'], 60)}", *numbers, counts))
+    shell.show_table(rows, right=(1, 2, 3))
 
 
 def _left_out(facts: dict[str, Any], kind: str) -> list[str]:

@@ -6,22 +6,8 @@ from argparse import BooleanOptionalAction, Namespace
 from pathlib import Path
 from typing import Any
 
-from .shell import (
-    JUDGEMENTS,
-    Section,
-    add_command,
-    add_input,
-    add_json,
-    add_model,
-    one_line,
-    say,
-    show,
-    show_json,
-    show_measured,
-    show_table,
-    table_lines,
-    width,
-)
+from . import shell
+from .shell import Section, add_command, add_input, add_json, add_model, say, show
 
 #: Endings of the files that each engine loads.
 SUFFIXES = {"pgvector": ".sql", "qdrant": ".jsonl", "jsonl": ".jsonl"}
@@ -107,7 +93,7 @@ def evaluate(given: Namespace) -> None:
         if inputs.is_table(given.data):
             columns = found.documents.facts.get("columns") or {}
             given.text = given.text or columns.get("text")
-            if not (given.labels or any(getattr(given, name) for name in JUDGEMENTS)):
+            if not (given.labels or any(getattr(given, name) for name in shell.JUDGEMENTS)):
                 given.label = given.label or columns.get("label")
         data = inputs.read_data(given.data, inputs.source_of(given))
     from . import measure
@@ -120,9 +106,9 @@ def evaluate(given: Namespace) -> None:
     if given.as_json:
         facts = {"measure": measured.errors.supervision, "n": measured.n}
         facts |= {"neighbours": given.n_neighbors, "held out": result.held_out}
-        show_json(facts | measure.facts_of(measured))
+        shell.show_json(facts | measure.facts_of(measured))
     else:
-        show_measured(f"{measured.measure}{result.rows}", measured)
+        shell.show_measured(f"{measured.measure}{result.rows}", measured)
 
 
 def search(given: Namespace) -> None:
@@ -170,11 +156,11 @@ def search(given: Namespace) -> None:
             for text, hits in zip(texts, answers, strict=True)
         ]
     if given.as_json:
-        show_json(results if queries is not None else results[0])
+        shell.show_json(results if queries is not None else results[0])
         return
     for result in results:
         if queries is not None:
-            show(one_line(result["query"]))
+            show(shell.one_line(result["query"]))
         show_answer(result)
         if queries is not None:
             show("")
@@ -184,7 +170,7 @@ def show_answer(result: dict[str, Any]) -> None:
     """Print the neighbours of a query, and the words of it that nothing rests on."""
     unknown = result.get("unknown words")
     if unknown:
-        shown = ", ".join(repr(one_line(word, 40)) for word in unknown[:5])
+        shown = ", ".join(repr(shell.one_line(word, 40)) for word in unknown[:5])
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         rest = f"the scores rest on {100 * result['known share']:.0f} % of the words"
         show(f"The model does not know {shown}{more}: {rest}.")
@@ -197,11 +183,11 @@ def show_hits(hits: list[dict[str, Any]]) -> None:
     rows = [("learned", "by cosine", *["id"] * has_ids, *["label"] * has_labels, "document")]
     for hit in hits:
         cells = [f"{hit['similarity']:.2f}", _ordinal(hit["rank by cosine"])]
-        cells += [one_line(hit["id"], 24)] * has_ids
-        cells += ["" if hit["label"] is None else one_line(hit["label"], 24)] * has_labels
-        cells.append(f"row {hit['row']}" if hit["text"] is None else one_line(hit["text"]))
+        cells += [shell.one_line(hit["id"], 24)] * has_ids
+        cells += ["" if hit["label"] is None else shell.one_line(hit["label"], 24)] * has_labels
+        cells.append(f"row {hit['row']}" if hit["text"] is None else shell.one_line(hit["text"]))
         rows.append(tuple(cells))
-    head, *lines = table_lines(rows, right=(0, 1))
+    head, *lines = shell.table_lines(rows, right=(0, 1))
     show(head)
     for line, hit in zip(lines, hits, strict=True):
         show(line, *_reasons(hit))
@@ -218,7 +204,7 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
         rest = round(others, 2) + 0.0  # no -0.00
         said += [f"and {n_others} more {rest:+.2f}"] if n_others else []
         line = f"{' ' * 9}= {', '.join(said)}"
-        if len(line) <= width() or len(named) == 1:
+        if len(line) <= shell.width() or len(named) == 1:
             return [line]
         n_others, others = n_others + 1, others + named.pop()["value"]
     return []
@@ -226,8 +212,8 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
 
 def _reason(part: dict[str, Any]) -> str:
     """Return the name of a reason, of a class with the words that speak for it."""
-    words = ", ".join(one_line(word, 20) for word in part.get("words", [])[:2])
-    return one_line(part["name"], 40) + (f" ({words})" if words else "")
+    words = ", ".join(shell.one_line(word, 20) for word in part.get("words", [])[:2])
+    return shell.one_line(part["name"], 40) + (f" ({words})" if words else "")
 
 
 def _ordinal(n: int) -> str:
@@ -261,7 +247,7 @@ def explain(given: Namespace) -> None:
     parts = found.explain(
         given.x, given.y, rather_than=given.rather_than, by=given.by, top=given.top
     )
-    show_json(parts.to_dict()) if given.as_json else show(repr(parts))
+    shell.show_json(parts.to_dict()) if given.as_json else show(repr(parts))
 
 
 def report(given: Namespace) -> None:
@@ -371,9 +357,9 @@ def info(given: Namespace) -> None:
     if given.data is not None:
         facts |= _about(given.data, given.per_row, given.zero_based)
     if given.as_json:
-        show_json(facts)
+        shell.show_json(facts)
     else:
-        show_table([(name, str(value)) for name, value in facts.items()])
+        shell.show_table([(name, str(value)) for name, value in facts.items()])
 
 
 def _gpu() -> str:

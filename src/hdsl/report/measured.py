@@ -8,16 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..evaluate import (
-    ErrorComparison,
-    ErrorRate,
-    KnownItem,
-    compare_errors,
-    compare_triplets,
-    known_item,
-    mcnemar,
-    wilson_interval,
-)
+from .. import evaluate
+from ..evaluate import ErrorComparison, ErrorRate, KnownItem
 from ..similarity import Rewriter, unit_rows
 from ..solver.columns import drop_unused_columns
 
@@ -72,7 +64,7 @@ class Measured:
     @property
     def ranks_sentence(self) -> str:
         """What the ranks of known items show: of each query, by cosine and as learned."""
-        test = mcnemar(*(self.known_items[name].ranks for name in ("cosine", "learned")))
+        test = evaluate.mcnemar(*(self.known_items[name].ranks for name in ("cosine", "learned")))
         if test.only_a == test.only_b == 0:
             return "The learned similarity ranks these rows as the cosine does."
         said = (
@@ -110,7 +102,7 @@ def measure_labels(
     themselves and the rows of X.
     """
     k = min(n_neighbors, X.shape[0] - (X_test is None))
-    errors = compare_errors(
+    errors = evaluate.compare_errors(
         similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
     )
     ranked = X if X_test is None else sp.csr_array(sp.vstack([X_test, X]))
@@ -127,7 +119,7 @@ def measure_judgements(
     rows: np.ndarray | None = None,
 ) -> Measured:
     """Return the shares of judgements that are wrong; search for some rows of X, or for all."""
-    errors = compare_triplets(similarity, X, comparisons, sample_weight=weights)
+    errors = evaluate.compare_triplets(similarity, X, comparisons, sample_weight=weights)
     rows = np.arange(X.shape[0]) if rows is None else rows
     return Measured(errors, _known_items(similarity, X, rows), X.shape[0])
 
@@ -137,7 +129,7 @@ def _known_items(similarity: Rewriter, X: sp.csr_array, rows: np.ndarray) -> dic
     if not (np.diff(X.indptr)[rows] >= 2).any():
         return {}
     return {
-        name: known_item(each, X, rows=rows, n_queries=N_QUERIES, random_state=0)
+        name: evaluate.known_item(each, X, rows=rows, n_queries=N_QUERIES, random_state=0)
         for name, each in (("cosine", None), ("learned", similarity))
     }
 
@@ -153,4 +145,4 @@ def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | N
     train, test = (sp.csr_matrix(unit_rows(sp.csr_array(rows))) for rows in (X, X_test))
     classifier = LinearSVC(random_state=0, tol=1e-3).fit(train, y)
     n_wrong, n = int(np.sum(classifier.predict(test) != y_test)), len(y_test)
-    return ErrorRate(n_wrong, n, wilson_interval(n_wrong, n))
+    return ErrorRate(n_wrong, n, evaluate.wilson_interval(n_wrong, n))
