@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -16,21 +16,12 @@ import scipy.sparse as sp
 
 from . import checks
 from .arrays import similarity_from_arrays
+from .explain.classes import largest_scores, with_words, words_behind
+from .files import tables
 from .files.container import Arrays
-from .files.tables import (
-    check_columns,
-    csr_from_arrays,
-    csr_to_arrays,
-    get_array,
-    get_strings,
-    get_value,
-    nested,
-    pack_strings,
-    pack_values,
-    part_of,
-    unpack_values,
-)
+from .files.tables import get_array, get_value, nested, part_of
 from .similarity import LearnedCosine, unit_rows
+from .solver.columns import take_columns
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
@@ -38,8 +29,8 @@ STOP_WORDS = ("english", "none")
 #: The part of a row: learned from, or held out to measure by.
 TRAIN, TEST = 0, 1
 
-#: As `ClassScores` squashes scores, and leaves out small ones.
-STEEPNESS, SMALLEST = 3.0, 0.01
+#: As `ClassScores` squashes scores.
+STEEPNESS = 3.0
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
@@ -166,7 +157,7 @@ class Words:
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
         self.split("")
-        arrays = nested(names=pack_strings(self.names.tolist())) | {"idf": self.idf}
+        arrays = nested(names=tables.pack_strings(self.names.tolist())) | {"idf": self.idf}
         header = {"tokens": self.tokens, "ngrams": self.ngrams}
         return arrays, {**header, "stop_words": sorted(self._left_out or ())}
 
@@ -178,7 +169,7 @@ class Words:
             raise ValueError("stop words are not words")
         tokens, ngrams = get_value(header, "tokens", str), get_value(header, "ngrams", int)
         words = cls(tokens, ngrams=min(ngrams, 100), stop_words=stop_words)
-        names = get_strings(arrays, "names")
+        names = tables.get_strings(arrays, "names")
         words._set(names, get_array(arrays, "idf", "f", (len(names),)))
         if len(words._index) < len(names):
             raise ValueError("a word is in the vocabulary twice")
@@ -265,11 +256,11 @@ class Documents:
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all of it as arrays, and what is no array."""
-        arrays = {} if self.X is None else csr_to_arrays(self.X, "X")
+        arrays = {} if self.X is None else tables.csr_to_arrays(self.X, "X")
         for name in (part.name for part in fields(self)):
             value = getattr(self, name)
             if isinstance(value, np.ndarray) and value.ndim == 1:
-                arrays |= pack_values(name, value)
+                arrays |= tables.pack_values(name, value)
             elif isinstance(value, np.ndarray):
                 arrays[name] = value
         return arrays, self.facts
@@ -285,10 +276,10 @@ class Documents:
             found["idf"] = get_array(arrays, "idf", "f", (n_features,))
         if "X" not in there:
             return cls(**found)
-        found["X"] = checks.canonical(csr_from_arrays(arrays, "X", n_features))
+        found["X"] = checks.canonical(tables.csr_from_arrays(arrays, "X", n_features))
         n_rows = found["X"].shape[0]
         for name in there & {"labels", "texts", "ids", "part"}:
-            found[name] = unpack_values(arrays, name, n_rows)
+            found[name] = tables.unpack_values(arrays, name, n_rows)
         if "texts" in there and found["texts"].dtype.kind != "O":
             raise ValueError("texts must be strings")
         if "judgements" in there:
@@ -355,56 +346,37 @@ class PlainScores:
     """
 
     def __init__(self, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
-        self.classes_ = unpack_values(arrays, "classes")
+        self.classes_ = tables.unpack_values(arrays, "classes")
         self.n_features_in_ = get_value(header, "n_features", int)
-        self.columns_ = get_array(arrays, "columns", "i") if "columns" in arrays else None
-        if self.columns_ is not None:
-            check_columns(self.columns_, self.n_features_in_)
+        self._columns = get_array(arrays, "columns", "i") if "columns" in arrays else None
+        if self._columns is not None:
+            tables.check_columns(self._columns, self.n_features_in_)
         n_classes = len(self.classes_)
         self._coef = get_array(arrays, "coef", "f", (1 if n_classes == 2 else n_classes, None))
         self._intercept = get_array(arrays, "intercept", "f", (len(self._coef),))
         self._weight, self._n_scores = get_value(header, "weight", float), header.get("n_scores")
-        n_seen = self.n_features_in_ if self.columns_ is None else len(self.columns_)
-        if n_classes < 2 or self._coef.shape[1] not in (n_seen, self.n_features_in_):
+        n_seen = self._coef.shape[1]
+        self._seen = None if n_seen == self.n_features_in_ else self._columns
+        n_features = self.n_features_in_ if self._seen is None else len(self._seen)
+        if n_classes < 2 or n_seen != n_features:
             raise ValueError("the weights of the class scores have the wrong shape")
         if self._n_scores is not None and not get_value(header, "n_scores", int) > 0:
             raise ValueError("n_scores must be positive")
 
     def transform(self, X: sp.csr_array) -> sp.csr_array:
         """Return rows at unit length with the class scores beside them."""
-        rows = unit_rows(X, self.columns_)
-        is_wide = self._coef.shape[1] != self.n_features_in_
-        values = np.asarray((rows[:, self.columns_] if is_wide else rows) @ self._coef.T)
-        values = values + self._intercept
+        rows = unit_rows(X, self._columns)
+        seen = rows if self._seen is None else take_columns(rows, self._seen)
+        values = np.asarray(seen @ self._coef.T) + self._intercept
         if values.shape[1] == 1:
             values = np.hstack([-values, values])
-        scores = np.square(0.5 + 0.5 * np.tanh(0.5 * STEEPNESS * values))  # 1 / (1 + e^-v)
-        if self._n_scores is not None and self._n_scores < scores.shape[1]:
-            low = np.argsort(-scores, axis=1, kind="stable")[:, self._n_scores :]
-            np.put_along_axis(scores, low, 0.0, axis=1)
-        scores = unit_rows(scores)
-        scores = sp.csr_array(self._weight * np.where(scores < SMALLEST, 0.0, scores))
-        return sp.csr_array(sp.hstack([rows, scores], format="csr"))
+        squashed = 0.5 + 0.5 * np.tanh(0.5 * STEEPNESS * values)  # 1 / (1 + e^-v)
+        scores = self._weight * largest_scores(np.square(squashed), self._n_scores)
+        return sp.csr_array(sp.hstack([rows, sp.csr_array(scores)], format="csr"))
 
-    def words(self, X: sp.csr_array, n_words: int = 3) -> list[dict[int, list[int]]]:
+    def words(self, X: sp.csr_array) -> list[dict[int, list[int]]]:
         """Return the features that add most to each score of each row, as `ClassScores.words`."""
-        coef = np.vstack([-self._coef, self._coef]) if len(self._coef) == 1 else self._coef
-        is_wide = coef.shape[1] != self.n_features_in_
-        found = []
-        for row in (self.transform(X[[k]]) for k in range(X.shape[0])):
-            classes = row.indices[row.indices >= self.n_features_in_] - self.n_features_in_
-            known = np.arange(self.n_features_in_) if self.columns_ is None else self.columns_
-            seen = np.isin(row.indices, known)
-            columns, values = row.indices[seen], row.data[seen]
-            place = np.searchsorted(known, columns) if is_wide else columns
-            parts = coef[np.ix_(classes, place)] * values
-            order = np.argsort(-parts, axis=1, kind="stable")[:, :n_words]
-            words = (
-                [int(columns[k]) for k in best if part[k] > 0]
-                for part, best in zip(parts, order, strict=True)
-            )
-            found.append(dict(zip(classes.tolist(), words, strict=True)))
-        return found
+        return words_behind(self.transform(X), self._coef, self.n_features_in_, self._seen)
 
 
 class Collection:
@@ -504,33 +476,40 @@ class Collection:
         n_words = len(set(self.words.split(text)))
         return 1.0 - len(self.words.unknown(text)) / n_words if n_words else 0.0
 
+    def is_document(self, name: Any) -> bool:
+        """Return whether this is the id or the number of a document."""
+        try:
+            return self.row_number(name) >= 0
+        except ValueError:
+            return False
+
     def row_number(self, name: Any) -> int:
         """Return the row of a document by its id, or by its number where there are no ids."""
-        documents = self.documents
+        documents, name = self.documents, str(name)
         if documents.X is None:
             raise ValueError("The model has no documents: give texts instead of rows.")
-        if documents.ids is not None:
-            found = np.flatnonzero([str(value) == str(name) for value in documents.ids.tolist()])
-            if len(found):
-                return int(found[0])
-        if not str(name).isdecimal() or int(str(name)[:18]) >= documents.n_rows:
-            ids = "" if documents.ids is None else ", or by their ids"
+        ids = [] if documents.ids is None else [str(value) for value in documents.ids.tolist()]
+        if name in ids:
+            return ids.index(name)
+        if not name.isdecimal() or int(name[:18]) >= documents.n_rows:
             raise ValueError(
-                f"There is no document {str(name)[:60]!r}: the model has {documents.n_rows:,}, "
-                f"numbered from 0{ids}."
+                f"There is no document {name[:60]!r}: the model has {documents.n_rows:,}, numbered "
+                f"from 0{', or by their ids' if ids else ''}."
             )
         return int(name)
 
     def row_of(self, given: Any) -> sp.csr_array:
         """Return one row: of a document by id or number, else of a text."""
-        try:
-            return self.documents.X[[self.row_number(given)]]
-        except (ValueError, TypeError):
-            if self.words is None or not isinstance(given, str) or given.isdecimal():
-                raise
-        row = self.rows_of([given])
+        is_text = self.words is not None and isinstance(given, str) and not given.isdecimal()
+        if is_text and not self.is_document(given):
+            return self.row_of_text(given)
+        return self.documents.X[[self.row_number(given)]]
+
+    def row_of_text(self, text: str) -> sp.csr_array:
+        """Return a text as one row; raise ValueError where no word of it is known."""
+        row = self.rows_of([text])
         if not row.nnz:
-            raise ValueError(f"The model knows none of the words of {given[:60]!r}: try others.")
+            raise ValueError(f"The model knows none of the words of {text[:60]!r}: try others.")
         return row
 
     def search(
@@ -555,54 +534,51 @@ class Collection:
             ``rank by cosine``, ``why`` (name and value of the largest parts) and ``more`` (number
             and sum of the others).
         """
-        if row is not None:
-            number = self.row_number(row)
-            return self.search_rows(self.documents.X[[number]], k, why=why, leave_out=number)[0]
-        return self.search_rows(self.row_of_text(query), k, why=why)[0]
-
-    def row_of_text(self, text: str) -> sp.csr_array:
-        """Return a text as one row; raise ValueError where no word of it is known."""
-        row = self.rows_of([text])
-        if not row.nnz:
-            raise ValueError(f"The model knows none of the words of {text[:60]!r}: try others.")
-        return row
+        if row is None:
+            return self.search_rows(self.row_of_text(query), k, why=why)[0]
+        number = self.row_number(row)
+        return self.search_rows(self.documents.X[[number]], k, why=why, leave_out=number)[0]
 
     def search_rows(
         self, queries: sp.csr_array, k: int = 5, *, why: int = 4, leave_out: int | None = None
     ) -> list[list[dict[str, Any]]]:
         """Return for each row what `search` returns; nothing for an empty row."""
-        documents, scored = self.documents, self.scored
-        if documents.X is None:
+        X, scored = self.documents.X, self.scored
+        if X is None:
             raise ValueError("The model has no documents: fit it again without --no-documents.")
         if k < 1 or why < 0:
             raise ValueError(f"k must be 1 or more and why 0 or more. Got {k} and {why}.")
-        rows, asked = scored.rows(documents.X), scored.rows(queries)
-        cosine = LearnedCosine(scored.similarity)
-        found = _largest(cosine.rewrite(asked), cosine.index_rows(rows), k, leave_out)
-        plain, plain_queries = unit_rows(documents.X), unit_rows(queries)
+        learned = LearnedCosine(scored.similarity)
+        index, plain = learned.index_rows(scored.rows(X)), unit_rows(X)
+        left_out = [] if leave_out is None else [leave_out]
         answers: list[list[dict[str, Any]]] = []
-        for q, hits in enumerate(found):
+        for query in (queries[[q]] for q in range(queries.shape[0])):
             answers.append([])
-            if not queries[[q]].nnz:
+            if not query.nnz:
                 continue
-            cosines = (plain @ plain_queries[[q]].T).toarray().ravel()
-            cosines[[] if leave_out is None else [leave_out]] = -np.inf
-            for number, score in hits:
-                reasons = self._reasons(queries[[q]], documents.X[[number]], score)
-                others = reasons[why:]
-                known = {name: getattr(documents, f"{name}s") for name in ("id", "label", "text")}
-                answers[-1].append(
-                    {"row": number}
-                    | {name: None if v is None else v[number] for name, v in known.items()}
-                    | {
-                        "similarity": score,
-                        "cosine": float(cosines[number]),
-                        "rank by cosine": int((cosines > cosines[number]).sum()) + 1,
-                        "why": reasons[:why],
-                        "more": {"n": len(others), "value": sum(p["value"] for p in others)},
-                    }
-                )
+            sides = (index, learned.rewrite(scored.rows(query))), (plain, unit_rows(query))
+            scores, cosines = (np.asarray((rows @ x.T).todense()).ravel() for rows, x in sides)
+            scores[left_out] = cosines[left_out] = -np.inf
+            nearest = np.argsort(-scores, kind="stable")[: min(k, len(scores) - len(left_out))]
+            answers[-1] += [self._hit(row, query, scores, cosines, why) for row in nearest.tolist()]
         return answers
+
+    def _hit(
+        self, row: int, query: Any, scores: np.ndarray, cosines: np.ndarray, why: int
+    ) -> dict[str, Any]:
+        """Return a document that was found, with what is known of it and the reasons."""
+        documents, score = self.documents, float(scores[row])
+        reasons = self._reasons(query, documents.X[[row]], score)
+        known = {name: getattr(documents, f"{name}s") for name in ("id", "label", "text")}
+        return {
+            "row": row,
+            **{name: None if values is None else values[row] for name, values in known.items()},
+            "similarity": score,
+            "cosine": float(cosines[row]),
+            "rank by cosine": int((cosines > cosines[row]).sum()) + 1,
+            "why": reasons[:why],
+            "more": {"n": len(reasons[why:]), "value": sum(p["value"] for p in reasons[why:])},
+        }
 
     def _explained(self, rows: dict[str, Any], by: str = "pair", top: int | None = None) -> Any:
         """Return the parts of the similarity of rows without scores, classes with their words."""
@@ -613,28 +589,19 @@ class Collection:
         found = explain.explain(scored.similarity, **given, by=by, feature_names=names, top=top)
         if scored.scores is None or names is None:
             return found
-        words: dict[int, dict[str, list[str]]] = {}
-        for name, row in rows.items():
-            for label, columns in scored.scores.words(row)[0].items():
-                of_class = words.setdefault(scored.n_features + label, {})
-                of_class[name] = [str(names[column]) for column in columns]
-        return replace(found, words=words)
+        return with_words(found, scored.scores, rows, names)
 
     def _reasons(self, x: Any, y: Any, cosine: float) -> list[dict[str, Any]]:
         """Return what each feature and feature pair adds to the cosine, learned part and prior."""
         found = self._explained({"x": x, "y": y})
         share = cosine / found.total if found.total else 0.0
-        values: dict[str, float] = {}
-        words: dict[str, list[str]] = {}
+        reasons: dict[str, dict[str, Any]] = {}
         for part in found.parts:
-            name = str(part["name"])
-            values[name] = values.get(name, 0.0) + share * float(part["value"])
-            words[name] = found.words_of(part)
-        ordered = sorted(values.items(), key=lambda item: -abs(item[1]))
-        return [
-            {"name": name, "value": value} | ({"words": words[name]} if words[name] else {})
-            for name, value in ordered
-        ]
+            reason = reasons.setdefault(str(part["name"]), {"name": str(part["name"]), "value": 0})
+            reason["value"] += share * float(part["value"])
+            if words := found.words_of(part):
+                reason["words"] = words
+        return sorted(reasons.values(), key=lambda reason: -abs(reason["value"]))
 
     def explain(
         self, x: Any, y: Any, *, rather_than: Any = None, by: str = "pair", top: int | None = 10
@@ -681,27 +648,8 @@ class Collection:
         if found.words is not None and len(found.words.names) != n_features:
             raise ValueError(f"there are {len(found.words.names)} words, for {n_features} features")
         found.documents = Documents.from_arrays(
-            part_of(arrays, "documents"), get_value(header, "documents", dict), n_features
+            part_of(arrays, "documents"),
+            get_value(header, "documents", dict),
+            n_features,
         )
         return found
-
-
-def _largest(
-    queries: Any, index: Any, k: int, leave_out: int | None
-) -> list[list[tuple[int, float]]]:
-    """Return the rows of largest dot product per query: a plain product for a few queries."""
-    if queries.shape[0] > 64:
-        from . import search
-
-        found = search.top_k(queries, index, k)
-        return [
-            [(int(row), float(score)) for row, score in zip(*pair, strict=True) if row >= 0]
-            for pair in zip(found.rows, found.scores, strict=True)
-        ]
-    answers = []
-    for q in range(queries.shape[0]):
-        scores = np.asarray((index @ queries[[q]].T).todense()).ravel()
-        rows = np.lexsort((np.arange(len(scores)), -scores))
-        rows = rows[rows != leave_out][:k]
-        answers.append(list(zip(rows.tolist(), scores[rows].tolist(), strict=True)))
-    return answers

@@ -10,9 +10,9 @@ from sklearn.svm import LinearSVC
 
 from commands import LABELLED, bad, good, texts, write_csv
 from hdsl import HDSL, ClassScores, load
-from hdsl.cli import learn
-from hdsl.cli.measure import Measured
+from hdsl.cli import learn, measure
 from hdsl.evaluate import ErrorComparison, compare_errors, known_item
+from hdsl.report import Measured
 from hdsl.text import TEST, TRAIN, Collection
 
 
@@ -28,6 +28,7 @@ def test_fit_saves_texts_and_prints_errors(place, tmp_path):
     assert re.search(r"  LinearSVC +\d+\.\d %", shown)
     assert re.search("effect +weight +documents with each", shown)
     assert not any(line.endswith(" ") for line in shown.splitlines())
+    assert "sport" in good("search", out, "goal", "-k", 1).stdout  # under any name
     found = load(out)
     assert found.documents.texts.tolist() == [text for _, _, text in texts()]
     assert found.documents.labels.tolist() == [topic for _, topic, _ in texts()]
@@ -80,18 +81,6 @@ def test_class_scores_can_be_left_out(place, tmp_path, monkeypatch):
     assert "class scores are left out: 3 labels" in good(*command).stderr
 
 
-def test_fit_repeats(place, tmp_path):
-    facts = []
-    for name in ("a.hdsl", "b.hdsl"):
-        result = good("fit", place / "texts.csv", *LABELLED, "--max-iter", 9, "--json",
-                      "-o", tmp_path / name)  # fmt: skip
-        facts.append(json.loads(result.stdout))
-        assert result.stderr == ""
-        facts[-1].pop("seconds"), facts[-1].pop("model")
-    assert facts[0] == facts[1]
-    assert (tmp_path / "a.hdsl").read_bytes() == (tmp_path / "b.hdsl").read_bytes()
-
-
 def test_a_fit_without_a_gain_says_so(tmp_path):
     rng = np.random.default_rng(0)
     rows = [(name, rng.choice(["a", "b"]), text) for name, _, text in texts()]
@@ -104,15 +93,14 @@ def test_a_fit_without_a_gain_says_so(tmp_path):
 
 
 def test_a_model_that_is_worse_is_never_passed_on_in_silence(place, tmp_path, monkeypatch):
+    command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
+    assert "nothing shows that this model is better" in good(*command, "--test", 0).stdout
     worse = ErrorComparison.from_trials(np.zeros(30), np.ones(30))
-    monkeypatch.setattr(learn, "measure_labels", lambda *_, **__: Measured(worse, {}, 3))
-    out = tmp_path / "m.hdsl"
-    command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "-o", out)
+    monkeypatch.setattr(measure, "held_out", lambda *_, **__: Measured(worse, {}, 72, 3))
     shown = good(*command).stdout
     assert "use the cosine" in shown
     assert "--ngrams 2" in shown
-    assert "more errors than the cosine" in good("search", out, "goal").stderr
-    assert "nothing shows that this model is better" in good(*command, "--test", 0).stdout
+    assert "more errors than the cosine" in good("search", tmp_path / "m.hdsl", "goal").stderr
 
 
 def test_too_little_memory_names_the_options_of_the_command(place, tmp_path):
@@ -147,23 +135,6 @@ def test_a_model_without_documents(place, tmp_path):
     good("report", out, "-o", tmp_path / "r.html")
 
 
-def test_options_reach_the_model(place, tmp_path):
-    out = tmp_path / "m.hdsl"
-    good(
-        "fit", place / "texts.csv", *LABELLED, "-o", out,
-        "--scale", 7, "--prior", 0, "--max-iter", 9, "--n-targets", 2, "--n-impostors", 3,
-        "--loss", "logistic", "--oracle", "exact", "--step", "pairwise", "--seed", 5,
-        "--tol", 0.01, "--jobs", 1, "--batch-size", 50,
-    )  # fmt: skip
-    params = load(out).learned.get_params()
-    wanted = {
-        "scale": 7.0, "prior": 0.0, "max_iter": 9, "n_targets": 2, "n_impostors": 3,
-        "loss": "logistic", "oracle": "exact", "step": "pairwise", "random_state": 5, "tol": 0.01,
-        "batch_size": 50, "callback": None,
-    }  # fmt: skip
-    assert {name: params[name] for name in wanted} == wanted
-
-
 def test_split_takes_shares_of_each_label():
     labels = np.repeat(["a", "b", "c", "d"], [50, 30, 20, 1])
     part = learn.split(labels, 101, test=0.2, seed=3)
@@ -173,12 +144,6 @@ def test_split_takes_shares_of_each_label():
     assert (learn.split(labels, 101, test=0.2, seed=3) == part).all()
     assert (learn.split(labels, 101, test=0.2, seed=4) != part).any()
     assert np.bincount(learn.split(None, 100, test=0.2, seed=3)).tolist() == [80, 20]
-
-
-def test_why_a_model_has_its_prior_is_told(monkeypatch, place, tmp_path):
-    monkeypatch.setattr(learn, "choice_of", lambda model: "Of 6 priors the simplest was taken.")
-    command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl")
-    assert "Of 6 priors the simplest was taken." in good(*command).stdout
 
 
 @pytest.mark.slow

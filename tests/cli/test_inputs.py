@@ -1,8 +1,6 @@
 """The data that `hdsl fit` reads: matrices, tables, labels and judgements."""
 
 import json
-from pathlib import Path
-from unittest import mock
 
 import numpy as np
 import pytest
@@ -22,9 +20,8 @@ from commands import (
     texts,
     write_csv,
 )
-from hdsl import HDSL, load
-from hdsl.cli import inputs, learn
-from hdsl.text import TEST, TRAIN
+from hdsl import load
+from hdsl.text import TEST
 
 
 @pytest.mark.parametrize("kind", ["svm", "npz"])
@@ -85,18 +82,6 @@ def test_fit_triplets(rows_file, tmp_path):
     assert "were learned from, so the errors are too low" in result.stderr
 
 
-def test_fit_quadruplets(rows_file, tmp_path):
-    T = judged_triplets()
-    Q = np.concatenate([T[:, [0, 1, 0, 2]], np.c_[T[:-1, :2], T[1:, ::2]]])  # same or other rows
-    np.save(tmp_path / "Q.npy", Q)
-    out, judged = tmp_path / "m.hdsl", ("--quadruplets", tmp_path / "Q.npy")
-    facts = json.loads(good("fit", rows_file, *judged, "-o", out, "--json").stdout)
-    is_new = load(out).documents.part[Q] == TEST
-    assert facts["measured on"] == (is_new[:, :2].any(axis=1) & is_new[:, 2:].any(axis=1)).sum()
-    assert facts["error"]["learned"] < facts["error"]["cosine"]
-    assert f"{len(Q):,} judgements" in good("evaluate", out, rows_file, *judged).stdout
-
-
 def same_topic(a, b):
     return int(a % 3 == b % 3)
 
@@ -139,26 +124,20 @@ def test_judgements_by_id(place, tmp_path, kind):
     assert json.loads(result.stdout)["triplets"] == 180
 
 
-def test_quadruplets_are_split_by_pair(monkeypatch):
+def test_quadruplets_are_split_by_pair(tmp_path):
     """A quadruplet measures if each of its pairs has a new row, and trains if none has."""
-    Q = np.array([[0, 1, 2, 3], [0, 4, 2, 3], [0, 4, 5, 2], [0, 6, 7, 2], [4, 6, 5, 2]])
-    data = inputs.Data(Path("rows"), X=sp.eye_array(8, format="csr"), comparisons=Q)
-    part = np.array([TRAIN] * 4 + [TEST] * 2 + [TRAIN] * 2)
-    fits, measured = [], []
-
-    def measure(*given):
-        measured.append(given)
-        raise StopIteration
-
-    monkeypatch.setattr(learn, "split", lambda *_: part)
-    monkeypatch.setattr(HDSL, "fit", lambda self, **given: fits.append(given))
-    monkeypatch.setattr(learn, "measure_judgements", measure)
-    monkeypatch.setattr(learn, "Collection", mock.Mock())
-    with pytest.raises(StopIteration):
-        learn.learn(data, HDSL())
-    assert_array_equal(fits[0]["quadruplets"], Q[[0, 3]])
-    assert_array_equal(measured[0][2], Q[[2, 4]])
-    assert_array_equal(measured[0][4], [4, 5])
+    rng, out = np.random.default_rng(0), tmp_path / "m.hdsl"
+    Q = rng.integers(60, size=(3000, 4))
+    Q = Q[(Q[:, 0] != Q[:, 1]) & (Q[:, 2] != Q[:, 3])]
+    sp.save_npz(tmp_path / "X.npz", rows_and_labels()[0])
+    np.save(tmp_path / "Q.npy", Q)
+    command = ("fit", tmp_path / "X.npz", "--quadruplets", tmp_path / "Q.npy", "--max-iter", 2)
+    facts = json.loads(good(*command, "--prior", 1, "-o", out, "--json").stdout)
+    found = load(out).documents
+    is_new = found.part[Q] == TEST
+    held = Q[is_new[:, :2].any(axis=1) & is_new[:, 2:].any(axis=1)]
+    assert_array_equal(found.judgements, held)
+    assert facts["triplets"] == (~is_new.any(axis=1)).sum()
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -205,9 +184,3 @@ def test_ids_that_occur_twice_are_refused_with_the_line(tmp_path):
     message = bad("fit", path, *LABELLED, "--id", "id", "-o", tmp_path / "m.hdsl")
     assert "line 92" in message
     assert "'d3'" in message
-
-
-def test_documents_without_a_known_word_are_counted(tmp_path):
-    path = write_csv(tmp_path / "t.csv", [*texts(), ("x", "sport", "zzz"), ("y", "money", "yyy")])
-    shown = good("fit", path, *LABELLED, "--max-iter", 5, "-o", tmp_path / "m.hdsl").stdout
-    assert "2 documents have no known word" in shown

@@ -7,15 +7,12 @@ import sys
 import textwrap
 from pathlib import Path
 
-import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, texts, write_csv
 from hdsl import HDSL, load, saving
-from hdsl.cli import COMMANDS, inputs, learn
-from hdsl.cuda.runtime import BrokenDeviceError
+from hdsl.cli import COMMANDS, inputs
 from hdsl.files import checkpoint
 
 
@@ -47,15 +44,6 @@ def test_version_and_wrong_commands():
     assert "'serch'" in bad("serch")
     assert "hdsl search --help" in bad("search", "m.hdsl", "--rows", 3)
     assert good().stdout == good("--help").stdout
-
-
-def test_a_gpu_that_fails_is_no_bug(place, monkeypatch):
-    def fail(path):
-        raise BrokenDeviceError("The GPU failed. device='cpu' works.")
-
-    monkeypatch.setattr(inputs, "load_collection", fail)
-    message = bad("search", place / "model.hdsl", "goal", code=1)
-    assert message.strip() == "hdsl: The GPU failed. device='cpu' works."
 
 
 def test_a_bug_is_reported_as_one(place, monkeypatch):
@@ -138,16 +126,6 @@ def test_ctrl_c_saves_the_model_so_far(place, tmp_path, interrupt_at_1):
     assert load(out).documents.n_rows == 90
 
 
-def test_ctrl_c_before_there_is_a_model(place, tmp_path, monkeypatch):
-    def interrupt(*args, **kwargs):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(inputs, "read_data", interrupt)
-    command = ("fit", place / "texts.csv", *LABELLED, "-o", tmp_path / "m.hdsl")
-    assert bad(*command, code=130) == "hdsl: interrupted.\n"
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.skipif(os.name == "nt", reason="no such shell there")
 def test_exit_codes_of_a_process(tmp_path):
     commands = {
@@ -174,19 +152,3 @@ def test_a_closed_pipe_is_quiet():
     )
     os.close(write)
     assert (ended.returncode, ended.stderr) == (128 + signal.SIGPIPE, b"")
-
-
-def test_progress_shows_in_a_terminal_only(monkeypatch, capsys):
-    model = HDSL(n_targets=1, n_impostors=1, max_iter=3, tol=0.0)
-    X = sp.csr_array([[2.0, 0, 1], [1, 0, 2], [0, 2, 1], [0, 1, 2]])
-    data = inputs.Data(Path("rows"), X, labels=np.array([0, 0, 1, 1]))
-    options = {"test": 0.0, "tfidf": False}
-    learn.learn(data, model, **options)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    learn.learn(data, model, quiet=True, **options)
-    assert capsys.readouterr().err == ""
-    learn.learn(data, model, **options)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert "learning" in captured.err
-    assert model.verbose == 0

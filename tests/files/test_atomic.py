@@ -31,7 +31,6 @@ def names_in(folder):
     [
         ("fsync", OSError(errno.ENOSPC, "", ".tmp"), "Cannot write the model: the disk is full"),
         ("replace", PermissionError(errno.EACCES, "", ".tmp"), "no permission"),
-        ("replace", OSError(errno.EROFS, "", ".tmp"), "read-only"),
         ("fsync", OSError(errno.EIO, "Input/output error"), "the model: Input/output error"),
         ("fsync", KeyboardInterrupt("by hand"), "by hand"),
     ],
@@ -122,24 +121,6 @@ def test_what_a_killed_process_left_is_removed_by_the_next_write(tmp_path, monke
     assert names_in(tmp_path) == ["model.hdsl", "other.hdsl"]
 
 
-@posix_only
-def test_a_temporary_file_removed_before_it_is_locked_is_made_again(path, monkeypatch):
-    import fcntl
-
-    real, made = fcntl.flock, []
-
-    def late(descriptor, how):
-        if not made:
-            made.extend(path.parent.glob(".*.tmp"))
-            made[0].unlink()  # as another process does that cleans up in this moment
-        real(descriptor, how)
-
-    monkeypatch.setattr(fcntl, "flock", late)
-    write(path, {}, {"a": 1})
-    assert read(path)[1] == {"a": 1}
-    assert names_in(path.parent) == [path.name]
-
-
 def test_places_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("text")
     for path, error, fragment in [
@@ -151,14 +132,6 @@ def test_places_that_cannot_be_written(tmp_path):
             write(path, {}, {})
         assert caught.value.filename == str(path)
     assert names_in(tmp_path) == ["file"]
-
-
-def test_folder_without_permission(lockable):
-    folder, lock = lockable
-    lock()
-    with pytest.raises(PermissionError, match="no permission to write here"):
-        write(folder / "model", {}, {})
-    assert names_in(folder) == []
 
 
 @posix_only
@@ -173,14 +146,13 @@ def test_pipes_are_neither_written_nor_read(tmp_path):
 
 
 @posix_only
-@pytest.mark.parametrize("mask", [0o022, 0o077])
-def test_permissions_are_the_usual_ones_and_stay(path, mask):
-    before = os.umask(mask)
+def test_permissions_are_the_usual_ones_and_stay(path):
+    before = os.umask(0o077)
     try:
         write(path, {}, {})
     finally:
         os.umask(before)
-    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~mask
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
     for mode in (0o640, 0o444):
         path.chmod(mode)
         write(path, {}, {"a": 1})
@@ -194,12 +166,6 @@ def test_a_link_stays_a_link(path):
     write(path, {}, {"a": 1})
     assert path.is_symlink()
     assert read(path.parent / "folder" / "target.hdsl")[1] == {"a": 1}
-
-
-def test_long_names_and_plain_strings_as_path(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    write("m" * 255, {}, {"a": 1})
-    assert read("m" * 255)[1] == {"a": 1}
 
 
 @posix_only

@@ -1,9 +1,7 @@
 """Model files: what is written comes back, and damage of any kind is found."""
 
 import json
-import os
 import pickle
-import threading
 
 import numpy as np
 import pytest
@@ -49,13 +47,6 @@ def test_arrays_come_back_here_and_in_safetensors(tmp_path_factory, arrays):
             assert_array_equal(others[name], array)
 
 
-def test_views_and_numpy_scalars_are_written_as_they_look(path):
-    write(path, {"a": np.arange(12).reshape(3, 4).T[::2]}, {"n": np.int64(3), "t": (1, 2)})
-    arrays, header = read(path)
-    assert arrays["a"].tolist() == np.arange(12).reshape(3, 4).T[::2].tolist()
-    assert header == {"n": 3, "t": [1, 2]}
-
-
 def test_same_content_makes_the_same_bytes(path):
     write(path, ARRAYS, HEADER)
     first = path.read_bytes()
@@ -84,7 +75,6 @@ def test_no_bit_can_change_unseen(path):
     [
         ({"a": np.array([None])}, {}),
         ({"a": np.array(["text"])}, {}),
-        ({"a": np.zeros(2, [("n", int)])}, {}),
         ({}, {"f": len}),
         ({}, {"a": np.zeros(3)}),
     ],
@@ -107,56 +97,25 @@ def sealed(arrays=(), **changes):
     return safetensors.numpy.save(arrays, {container.KEY: json.dumps(content)})
 
 
-OLD = safetensors.numpy.save({}, {"format": "hdsl", "format_version": "2", "header": "{}"})
-
-
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
         (b"", "empty"),
-        (b"\x08\0\0\0\0\0\0\0", "not a model"),
         (pickle.dumps({"a": 1}), "not a model"),
         (b"\xff" * 8 + b"{}", "not a model"),
-        (safetensors.numpy.save(ARRAYS), "not a model"),
         (safetensors.numpy.save(ARRAYS, {"other": "x"}), "not a model"),
         (safetensors.numpy.save({}, {container.KEY: "[" * 100_000}), "damaged"),
-        (safetensors.numpy.save({}, {container.KEY: "5"}), "damaged"),
-        (OLD, "fit .* again|Fit .* again"),
         (sealed(format=container.FORMAT + 1), "update"),
-        (sealed(format="x"), "format"),
         (sealed(header="[]"), "object"),
         (sealed(header=5, sha256="x"), "damaged"),
         (sealed(sha256="0" * 64), "checksum"),
         (sealed(header="[" * 100_000), "damaged"),
         (sealed(header='{"a": ' + "9" * 5000 + "}"), "damaged"),
     ],
-    ids=range(16),
+    ids=range(11),
 )
 def test_other_and_hostile_files_are_refused(path, raw, said):
     path.write_bytes(raw)
     with pytest.raises(ValueError, match=said) as caught:
         read(path)
     assert len(str(caught.value)) < 700
-
-
-def test_folders_and_missing_files_are_told(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        read(tmp_path / "none.hdsl")
-    with pytest.raises(IsADirectoryError):
-        read(tmp_path)
-
-
-@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes here")
-def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    done = []
-    reader = threading.Thread(target=lambda: done.append(_refused(tmp_path / "pipe")), daemon=True)
-    reader.start()
-    reader.join(10)
-    assert done == [True]
-
-
-def _refused(path):
-    with pytest.raises(OSError, match="regular"):
-        read(path)
-    return True

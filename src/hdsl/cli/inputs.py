@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,13 +14,12 @@ from .. import checks, memory, readers
 from ..files import container
 from ..files.atomic import check_can_write
 from ..readers import tables
-from .options import JUDGEMENTS
-from .shell import counted, one_line, say
+from .shell import JUDGEMENTS, counted, one_line, say
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
 
 #: Files that are not text.
-BINARY = (".npz", ".npy", ".parquet", ".gz", ".bz2", ".hdsl")
+BINARY = (".npz", ".npy", ".parquet", ".gz", ".bz2")
 
 #: Bytes of memory per byte of a file while it is read, roughly.
 GROWTH = 5
@@ -114,23 +112,20 @@ def is_table(path: Path) -> bool:
     return path.suffix.lower() in TABLES
 
 
-def check_input(path: Path, encoding: str = "utf-8") -> None:
+def check_size(path: Path) -> None:
     """Raise unless `path` is a file that fits into memory."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it.")
-    if not path.exists():
-        raise ValueError(f"There is no file {path}.")
-    if not path.is_file():
-        raise ValueError(f"{path} is not a regular file: save its content to a file first.")
-    size, free = path.stat().st_size, memory.available()
+    size, free = readers.files.check_file(path).stat().st_size, memory.available()
     if free is not None and GROWTH * size > free:
         has, takes, there = map(memory.format_bytes, (size, GROWTH * size, free))
         raise ValueError(
             f"{path} has {has}: reading it takes about {takes} of memory, but {there} are free. Is "
             "it the right file? If so, learn from a sample of its rows."
         )
-    if size == 0:
-        raise ValueError(f"{path} is empty.")
+
+
+def check_input(path: Path, encoding: str = "utf-8") -> None:
+    """Raise unless `path` is a file that fits into memory, and text where its name says so."""
+    check_size(path)
     if encoding != "utf-8" or path.suffix.lower() in BINARY:
         return
     with path.open("rb") as file:
@@ -147,21 +142,14 @@ def read_lines(path: Path) -> list[str]:
     return [line.strip() for line in text.decode().splitlines() if line.strip()]
 
 
-def check_output(path: Path) -> None:
+def check_output(path: Path, what: str = "the output") -> None:
     """Raise unless a file can be written."""
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file in it with -o.")
-    if not path.parent.is_dir():
-        raise ValueError(f"There is no folder {path.parent} for {path.name}: make it first.")
-    try:
-        check_can_write(path, str(path))
-    except OSError as error:
-        raise ValueError(f"{error.strerror}. Name another file with -o.") from None
+    check_can_write(path, what)
 
 
 def check_model_output(path: Path) -> None:
     """Raise unless a model can be written, in place of nothing or of another model."""
-    check_output(path)
+    check_can_write(path, "the model")
     if path.exists():
         try:
             container.read(path)
@@ -176,7 +164,7 @@ def load_collection(path: Path) -> Any:
     from ..saving import load
     from ..text import Collection
 
-    check_input(path)
+    check_size(path)
     saved = load(path)
     if isinstance(saved, Collection):
         return saved
@@ -224,51 +212,42 @@ def _read_table(path: Path, source: Source) -> Data:
 
 def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
     """Return the table with labels without spaces around them, and without rows that have none."""
-    labels = table.columns[name]
-    if labels.dtype.kind not in "OU":
+    if table.columns[name].dtype.kind not in "OU":
         return table
-    given = [str(label) for label in labels.tolist()]  # JSON may mix numbers and words
-    stripped = np.array([label.strip() for label in given], dtype=object)
-    empty = np.array([label.lower() in NO_LABEL for label in stripped.tolist()])
+    given = [str(label) for label in table.columns[name].tolist()]  # JSON may mix kinds
+    labels = np.array([label.strip() for label in given], dtype=object)
+    empty = np.array([label.lower() in NO_LABEL for label in labels.tolist()])
     if empty.any() and not skip:
         row = int(np.argmax(empty))
-        raise checks.WayOutError(
-            f"{table.place(row)} has {given[row]!r} in column {name!r}, no label "
-            f"({int(empty.sum())} such rows)", "drop them or fill them", "missing",
-        )  # fmt: skip
+        such = f"{table.place(row)} has {given[row]!r} in column {name!r}, no label"
+        such += f" ({counted(int(empty.sum()), 'such row')})"
+        raise checks.WayOutError(such, "drop them or fill them", "missing")
     if empty.all():
         raise ValueError(f"{table.name} has no label in column {name!r}.")
-    n_changed = sum(a != b for a, b in zip(given, stripped.tolist(), strict=True))
+    n_changed = sum(a != b for a, b in zip(given, labels.tolist(), strict=True))
     if n_changed:
         say(f"spaces around {counted(n_changed, 'label')} are left out.")
     alike: dict[str, set[str]] = {}
-    for label in stripped[~empty].tolist():
+    for label in labels[~empty].tolist():
         alike.setdefault(label.lower(), set()).add(label)
-    several = [sorted(labels) for labels in alike.values() if len(labels) > 1]
+    several = [" and ".join(map(repr, sorted(ways))) for ways in alike.values() if len(ways) > 1]
     if several:
-        shown = ", ".join(f"{' and '.join(map(repr, labels))}" for labels in several[:3])
-        say(
-            f"warning: {counted(len(several), 'label')} {'is' if len(several) == 1 else 'are'} "
-            f"written in several ways, such as {shown}: they count as different labels."
-        )
-    table.columns[name] = stripped
-    return table._replace(
-        columns={key: column[~empty] for key, column in table.columns.items()},
-        lines=None if table.lines is None else np.asarray(table.lines)[~empty],
-        n_skipped=table.n_skipped + int(empty.sum()),
-    )
+        more = " and others" if len(several) > 3 else ""
+        say(f"warning: {', '.join(several[:3])}{more} count as different labels.")
+    table.columns[name] = labels
+    return table.only(~empty)
 
 
 def _check_ids(table: tables.Table, ids: list[Any]) -> None:
     """Raise ValueError with the line of the first id that occurs a second time."""
-    twice = {name for name, count in Counter(ids).items() if count > 1}
-    if twice:
-        seen: set[Any] = set()
-        row = next(k for k, name in enumerate(ids) if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise ValueError(
-            f"{table.place(row)} has the id {one_line(ids[row], 60)!r} for the second time: ids "
-            f"must differ ({counted(len(twice), 'such id')})."
-        )
+    seen: set[Any] = set()
+    for row, name in enumerate(ids):
+        if name in seen:
+            raise ValueError(
+                f"{table.place(row)} has the id {one_line(name, 60)!r} for the second time: ids "
+                "must differ."
+            )
+        seen.add(name)
 
 
 def _about_columns(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,18 +10,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..text import (
-    TEST,
-    TRAIN,
-    Collection,
-    Documents,
-    Words,
-    are_counts,
-    inverse_frequencies,
-    weigh_counts,
-)
+from .. import text
+from ..report import Measured
+from ..report.measured import MAX_SCORES
+from ..text import TEST, TRAIN, Collection, Documents, Words
+from . import measure
 from .inputs import Data
-from .measure import MAX_SCORES, Measured, measure_judgements, measure_labels
 from .shell import begin, counted, is_watched, say
 
 
@@ -70,7 +63,7 @@ class Outcome:
             "measure": self.measured.measure if self.measured else None,
             "measured on": self.measured.n if self.measured else 0,
         }
-        facts |= self.measured.facts() if self.measured else {"error": {}}
+        facts |= measure.facts_of(self.measured) if self.measured else {"error": {}}
         return facts | {"seconds": round(self.seconds, 2)}
 
     def strongest_pairs(self, n: int = 10) -> list[dict[str, Any]]:
@@ -97,20 +90,13 @@ def choice_of(model: Any) -> str | None:
     learned = np.isfinite(table["prior"])
     taken, best = int(np.flatnonzero(table["chosen"])[-1]), float(table["score"][learned].max())
     n_tried = len(np.unique(table["prior"][learned]))
+    if n_tried == 1:
+        return f"One prior was tried on held-out rows, {table['prior'][taken]:.4g}."
     return (
         f"Of {n_tried} priors tried on held-out rows, {table['prior'][taken]:.4g} is the largest, "
         "so the simplest model, within one standard error of the best: score "
         f"{table['score'][taken]:.3f}, best {best:.3f}."
     )
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """The arguments of ``fit``, and how to measure the model."""
-
-    given: dict[str, Any]
-    measure: Callable[[Collection], Measured]
-    held_out: dict[str, Any]
 
 
 def learn(
@@ -159,8 +145,12 @@ def learn(
     part = split(labels, data.n_rows, test, seed)
     begin("counting words" if words is not None else "weighing values", quiet=quiet)
     X, idf = _weighted(data, part, tfidf) if words is None else (_rows(words, data, part), None)
-    is_new = part == TEST
-    plan = _by_judgements(data, X, is_new) if labels is None else _by_labels(X, labels, is_new)
+    given: dict[str, Any]
+    if labels is None:
+        given, held = _by_judgements(data, part == TEST)
+        given["X"] = X
+    else:
+        given, held = {"X": X[part != TEST], "y": labels[part != TEST]}, {}
     fitted: Any = model
     if class_scores and labels is not None and _is_scored(X, labels):
         from sklearn.pipeline import make_pipeline
@@ -169,31 +159,26 @@ def learn(
 
         begin("scoring the labels with a linear classifier", quiet=quiet)
         scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
-        plan.given["X"] = scores.fit_transform(plan.given["X"], plan.given["y"])
+        given["X"] = scores.fit_transform(**given)
         fitted = make_pipeline(scores, model)
     if checkpoint is not None and checkpoint.exists():
         say(f"continues from {checkpoint}")
     begin("learning (the first time, code is compiled)", quiet=quiet)
     model.set_params(checkpoint=checkpoint, verbose=int(is_watched(quiet)))
     try:
-        model.fit(**plan.given)
+        model.fit(**given)
     finally:
         model.set_params(checkpoint=None, verbose=0)
     seconds = time.perf_counter() - start
-    facts: dict[str, Any] = {"columns": data.columns, "choice": choice_of(model)}
-    documents = Documents(
-        X, _plain(data.labels), data.texts, _plain(data.ids), part, idf, **plan.held_out,
-        facts=facts,
-    )  # fmt: skip
-    collection = Collection(fitted, words, documents)
-    measured = None
-    if is_new.any():
-        begin("measuring on the rows held out", quiet=quiet)
-        measured = plan.measure(collection)
-        facts |= {"verdict": measured.errors.verdict, "classifier": measured.classifier}
-    return Outcome(
-        collection, "judgements" if labels is None else "labels", measured, seconds, data.n_skipped
-    )
+    facts: dict[str, Any] = {"data": data.path.stem, "columns": data.columns}
+    known = _plain(data.labels), data.texts, _plain(data.ids)
+    collection = Collection(fitted, words, Documents(X, *known, part, idf, **held, facts=facts))
+    begin("measuring on the rows held out", quiet=quiet)
+    found = measure.held_out(collection)
+    if found is not None:
+        facts["verdict"] = found.errors.verdict
+    by = "judgements" if labels is None else "labels"
+    return Outcome(collection, by, found, seconds, data.n_skipped)
 
 
 def _plain(values: np.ndarray | None) -> np.ndarray | None:
@@ -265,15 +250,15 @@ def _weighted(
         raise ValueError(
             f"--tfidf needs counts, whole numbers from 0, but {data.path} has other values."
         )
-    if tfidf is False or (tfidf is None and not are_counts(X)):
+    if tfidf is False or (tfidf is None and not text.are_counts(X)):
         return X, None
     if tfidf is None:
         say(
             f"the values of {data.path} are whole numbers: they are taken as counts and weighted "
             "by TF-IDF. --no-tfidf leaves them as they are."
         )
-    idf = inverse_frequencies(X[part != TEST])
-    return weigh_counts(X, idf), idf
+    idf = text.inverse_frequencies(X[part != TEST])
+    return text.weigh_counts(X, idf), idf
 
 
 def _is_scored(X: sp.csr_array, y: np.ndarray) -> bool:
@@ -288,16 +273,8 @@ def _is_scored(X: sp.csr_array, y: np.ndarray) -> bool:
     return is_small
 
 
-def _by_labels(X: sp.csr_array, y: np.ndarray, new: np.ndarray) -> _Plan:
-    return _Plan(
-        {"X": X[~new], "y": y[~new]},
-        lambda found: measure_labels(found.scored, X[~new], y[~new], X[new], y[new]),
-        {},
-    )
-
-
-def _by_judgements(data: Data, X: sp.csr_array, new: np.ndarray) -> _Plan:
-    """Measure on judgements about new rows; learn from those that name no new row."""
+def _by_judgements(data: Data, new: np.ndarray) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return judgements to learn from, which name no new row, and others to measure by."""
     compared, weights = data.comparisons, data.weights
     assert compared is not None
     rows = new[compared]
@@ -310,14 +287,9 @@ def _by_judgements(data: Data, X: sp.csr_array, new: np.ndarray) -> _Plan:
                 f"Of {len(compared)} judgements none is left to {purpose}, as each row is learned "
                 "from or held out: change --test, or set it to 0."
             )
-    given: dict[str, Any] = {"X": X, "triplets" if is_triplet else "quadruplets": compared[learned]}
-    given["sample_weight"] = None if weights is None else weights[learned]
-    held_weights = None if weights is None else weights[held]
-    kept = {"judgements": compared[held], "judgement_weights": held_weights}
-    return _Plan(
-        given,
-        lambda found: measure_judgements(
-            found.scored, X, compared[held], held_weights, np.flatnonzero(new)
-        ),
-        kept if held.any() else {},
-    )
+    given = {"triplets" if is_triplet else "quadruplets": compared[learned]}
+    kept = {"judgements": compared[held]} if held.any() else {}
+    if weights is not None:
+        given["sample_weight"] = weights[learned]
+        kept |= {"judgement_weights": weights[held]} if held.any() else {}
+    return given, kept

@@ -12,8 +12,18 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .options import Section, add_command, add_json
-from .shell import counted, is_watched, one_line, percent, show, show_json, show_table
+from .shell import (
+    Section,
+    add_command,
+    add_json,
+    counted,
+    is_watched,
+    one_line,
+    percent,
+    show,
+    show_json,
+    show_table,
+)
 
 if TYPE_CHECKING:
     from ..linking import Linker, Links

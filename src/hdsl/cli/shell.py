@@ -1,7 +1,8 @@
-"""What all commands share: help, errors in one line, exit codes, progress, tables, JSON."""
+"""What all commands share: options, errors in one line, exit codes, progress, tables, JSON."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import math
 import os
@@ -9,12 +10,13 @@ import shutil
 import sys
 import unicodedata
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
-    from .measure import Measured
+    from ..report import Measured
 
 #: Exit codes; a command that fails for another reason than these ends with 1.
 BAD_INPUT, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
@@ -25,12 +27,18 @@ BAD_INPUT_ERRORS = (ValueError, OSError, MemoryError, ImportError)
 #: Columns of output that does not go to a terminal.
 WIDTH = 120
 
+#: Files of judgements: the option, and what its table says of rows, by number from 0 or by --id.
+JUDGEMENTS = {
+    "triplets": "anchor, positive, negative: the anchor is more like the positive; or .npy (n, 3)",
+    "quadruplets": "positive_a, positive_b, negative_a, negative_b: the first two are more alike; "
+    "or .npy (n, 4)",
+    "clicks": "anchor, item, clicked, and event where an anchor was shown several times",
+    "links": "left, right, same: 1 or 0, whether two rows belong together",
+    "grades": "anchor, item, grade: larger is more relevant",
+}
 
 #: Options whose parameter in Python has another name.
-OPTION_OF = {
-    "n_jobs": "jobs",
-    "random_state": "seed",
-}
+OPTION_OF = {"n_jobs": "jobs", "random_state": "seed"}
 
 #: What to do on the command line, by the remedy of a `WayOutError`.
 WAYS_OUT = {
@@ -40,6 +48,98 @@ WAYS_OUT = {
     "missing": "fill them, or pass --skip-missing to leave such rows out",
     "zero_based": "pass --zero-based if they count from 0",
 }
+
+
+# --- options -------------------------------------------------------------------------------------
+
+
+class UsageError(ValueError):
+    """Options or arguments that the command does not take."""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that raises, so that a mistake is told as any other."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError."""
+        raise UsageError(f"{message}. See {self.prog} --help.")
+
+
+class Section:
+    """A group of options of a command, each in a line."""
+
+    def __init__(self, parser: Parser, title: str) -> None:
+        self._group = parser.add_argument_group(title)
+
+    def add(self, name: str, help: str, default: Any = None, **settings: Any) -> None:
+        """Add an option such as ``--max-iter``, or with a short form, ``-o --output``.
+
+        `default` is its default, a tuple of words of which the first is the default, or a type
+        where there is no default.
+        """
+        if isinstance(default, tuple):
+            settings = {"choices": default, "metavar": "{" + ",".join(default) + "}"} | settings
+            default = default[0]
+        if isinstance(default, type):
+            settings, default = {"type": default} | settings, None
+        if "action" not in settings:
+            kind = Path if isinstance(default, Path) else type("" if default is None else default)
+            kind = settings.setdefault("type", kind)
+            settings.setdefault("metavar", kind.__name__.upper())
+            if default is not None and "required" not in settings:
+                help += f" [default: {default:g}]" if kind is float else f" [default: {default}]"
+        help = help.replace("%", "%%")
+        self._group.add_argument(*name.split(), help=help, default=default, **settings)
+
+    def flag(self, name: str, help: str, **settings: Any) -> None:
+        """Add an option without a value."""
+        self.add(name, help, False, action="store_true", **settings)
+
+
+def add_command(commands: Any, run: Callable[..., Any]) -> Parser:
+    """Add the command of a function, whose docstring is its help."""
+    text = str(run.__doc__).replace("\n    ", "\n").rstrip()
+    parser: Parser = commands.add_parser(
+        run.__name__,
+        usage=f"hdsl {run.__name__} [options] ...",
+        help=text.partition("\n")[0],
+        description=text.replace("%", "%%"),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run, parser=parser)
+    return parser
+
+
+def add_model(parser: Parser) -> None:
+    """Add the argument of a model file."""
+    parser.add_argument("model", metavar="MODEL", type=Path, help="a model file of `hdsl fit`")
+
+
+def add_json(section: Section) -> None:
+    """Add the option of JSON instead of text."""
+    section.flag("--json", "Print JSON on stdout instead of text.", dest="as_json")
+
+
+def add_input(parser: Parser) -> Section:
+    """Add the options of a data file with labels or judgements; return those of the input."""
+    section = Section(parser, "input")
+    section.add("--text", "Column of texts in a table.", metavar="COLUMN")
+    section.add("--label", "Column of labels in a table.", metavar="COLUMN")
+    section.add("--labels", "Labels: .npy, or text with one per line.", Path, metavar="FILE")
+    about_ids = "Column of ids: judgements and searches name rows by id."
+    section.add("--id", about_ids, dest="ids", metavar="COLUMN")
+    section.add("--sep", "Separator of fields. Default: , in .csv and a tab in .tsv.")
+    section.add("--encoding", "Encoding of a table: latin-1, utf-16, ...", "utf-8")
+    section.flag("--skip-missing", "Leave out rows of a table without a text, label or id.")
+    section.flag("--zero-based", "Indices of an svmlight file start at 0.")
+    judged = Section(parser, "judgements instead of labels, as tables")
+    for name, columns in JUDGEMENTS.items():
+        judged.add(f"--{name}", f"Columns {columns}.", Path, metavar="FILE")
+    return section
+
+
+# --- a command and its end -----------------------------------------------------------------------
 
 
 def run(parser: Any, arguments: Sequence[str]) -> int:
@@ -222,12 +322,13 @@ def show_measured(title: str, measured: Measured) -> None:
     """Print errors and ranks by cosine and as learned, and what they show."""
     errors = measured.errors
     show(f"{title[0].upper()}{title[1:]}, with {100 * errors.confidence:g} % intervals")
-    rows = []
-    for name, rate in (("cosine", errors.before), ("learned", errors.after)):
+    rows: list[tuple[str, ...]] = []
+    for name, rate in measured.rates.items():
+        low, high = rate.interval
         counts = f"{round(rate.n_wrong, 1):g} of {rate.n:,}"
-        rows.append((f"  {name}", percent(rate.share), _range(rate.interval), counts))
-    if measured.classifier is not None:
-        rows.append(("  LinearSVC", percent(measured.classifier), "", "no neighbours, no reasons"))
+        note = "no neighbours, no reasons" if name == "LinearSVC" else ""
+        limits = f"{100 * low:.1f} to {percent(high)}"
+        rows.append((f"  {name}", percent(rate.share), limits, counts, note))
     show_table(rows, right=(1,))
     show(errors.sentence)
     if not measured.known_items:
@@ -246,11 +347,6 @@ def show_measured(title: str, measured: Measured) -> None:
         rows.append((f"  {name}", *ranks, first + percent(found.recall(10))))
     show_table(rows, right=(1,))
     show(measured.ranks_sentence)
-
-
-def _range(interval: tuple[float, float]) -> str:
-    low, high = interval
-    return f"{100 * low:.1f} to {percent(high)}"
 
 
 def is_watched(quiet: bool = False) -> bool:

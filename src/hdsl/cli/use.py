@@ -6,36 +6,22 @@ from argparse import BooleanOptionalAction, Namespace
 from pathlib import Path
 from typing import Any
 
-from .options import JUDGEMENTS, N_NEIGHBORS, Section, add_command, add_input, add_json, add_model
-from .shell import (
-    one_line,
-    say,
-    show,
-    show_json,
-    show_measured,
-    show_table,
-    table_lines,
-    width,
-)
+from . import shell
+from .shell import Section, add_command, add_input, add_json, add_model, say, show
 
 #: Endings of the files that each engine loads.
 SUFFIXES = {"pgvector": ".sql", "qdrant": ".jsonl", "jsonl": ".jsonl"}
-
-#: Triplets per row that a fit to labels makes: 10 targets times 10 impostors.
-PER_ROW = 100
 
 
 def add(commands: Any) -> None:
     """Add the commands to the parser."""
     parser = add_command(commands, evaluate)
     add_model(parser)
-    parser.add_argument(
-        "data", metavar="DATA", type=Path, nargs="?",
-        help="new data; default: the rows that `fit` held out, from the model",
-    )  # fmt: skip
+    about = "new data; default: the rows that `fit` held out, from the model"
+    parser.add_argument("data", metavar="DATA", type=Path, nargs="?", help=about)
     add_input(parser)
     more = Section(parser, "output")
-    more.add("-k", "Neighbours that vote.", type=int, default=N_NEIGHBORS, dest="n_neighbors")
+    more.add("-k", "Neighbours that vote.", 3, dest="n_neighbors")
     add_json(more)
 
     parser = add_command(commands, search)
@@ -43,9 +29,9 @@ def add(commands: Any) -> None:
     parser.add_argument("query", metavar="WORDS", nargs="*", help="words to search for")
     more = Section(parser, "search")
     more.add("--row", "A document in the model, by its id, or its number from 0.", metavar="ROW")
-    more.add("--queries", "File of queries, one text per line.", type=Path, metavar="FILE")
-    more.add("-k", "Neighbours to show.", type=int, default=5, dest="n_neighbors")
-    more.add("--why", "Reasons to show per neighbour.", type=int, default=4)
+    more.add("--queries", "File of queries, one text per line.", Path, metavar="FILE")
+    more.add("-k", "Neighbours to show.", 5, dest="n_neighbors")
+    more.add("--why", "Reasons to show per neighbour.", 4)
     add_json(more)
 
     parser = add_command(commands, explain)
@@ -54,35 +40,34 @@ def add(commands: Any) -> None:
     for name in ("--x", "--y"):
         more.add(name, "A document in the model, by id or number, or a text.", required=True)
     more.add("--rather-than", "A third: explain why x is more like y than like this.")
-    more.add("--by", "Parts per feature pair, or per learned pair.", choices=("pair", "atom"),
-             default="pair")  # fmt: skip
-    more.add("--top", "Parts to show.", type=int, default=10)
+    more.add("--by", "Parts per feature pair, or per learned pair.", ("pair", "atom"))
+    more.add("--top", "Parts to show.", 10)
     add_json(more)
 
     parser = add_command(commands, report)
     add_model(parser)
     more = Section(parser, "page")
-    more.add("-o --output", "HTML file.", type=Path, default=Path("report.html"))
-    more.add("--title", "Title of the page. Default: the name of the model.")
+    more.add("-o --output", "HTML file.", Path("report.html"))
+    more.add("--title", "Title of the page. Default: the name of the data.")
 
     parser = add_command(commands, export)
     add_model(parser)
     more = Section(parser, "export")
-    more.add("--to", "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights.",
-             choices=tuple(SUFFIXES), required=True)  # fmt: skip
-    more.add("-o --output", "File. Default: the model's name with another ending.", type=Path)
+    kinds = "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights."
+    more.add("--to", kinds, tuple(SUFFIXES), required=True)
+    more.add("-o --output", "File. Default: the model's name with another ending.", Path)
     more.add("--query", "Print this text as a query for the engine instead.", metavar="TEXT")
-    more.add(
-        "--cosine", "Divide each document by its learned length, so that dot products are the "
-        "learned cosine. Otherwise they are the similarity, and a new model needs no new index.",
-        action=BooleanOptionalAction, default=True,
-    )  # fmt: skip
+    lengths = (
+        "Divide each document by its learned length, so that dot products are the learned cosine. "
+        "Otherwise they are the similarity, and a new model needs no new index."
+    )
+    more.add("--cosine", lengths, True, action=BooleanOptionalAction)
 
     parser = add_command(commands, info)
-    parser.add_argument("data", metavar="FILE", type=Path, nargs="?",
-                        help="a model file, or a matrix of rows: .npz or svmlight")  # fmt: skip
+    about = "a model file, or a matrix of rows: .npz or svmlight"
+    parser.add_argument("data", metavar="FILE", type=Path, nargs="?", help=about)
     more = Section(parser, "facts")
-    more.add("--per-row", "Triplets per row that a fit makes.", type=int, default=PER_ROW)
+    more.add("--per-row", "Triplets per row. Default: as `hdsl fit` makes from labels.", int)
     more.flag("--zero-based", "Indices of an svmlight file start at 0.")
     add_json(more)
 
@@ -108,7 +93,7 @@ def evaluate(given: Namespace) -> None:
         if inputs.is_table(given.data):
             columns = found.documents.facts.get("columns") or {}
             given.text = given.text or columns.get("text")
-            if not (given.labels or any(getattr(given, name) for name in JUDGEMENTS)):
+            if not (given.labels or any(getattr(given, name) for name in shell.JUDGEMENTS)):
                 given.label = given.label or columns.get("label")
         data = inputs.read_data(given.data, inputs.source_of(given))
     from . import measure
@@ -121,9 +106,9 @@ def evaluate(given: Namespace) -> None:
     if given.as_json:
         facts = {"measure": measured.errors.supervision, "n": measured.n}
         facts |= {"neighbours": given.n_neighbors, "held out": result.held_out}
-        show_json(facts | measured.facts())
+        shell.show_json(facts | measure.facts_of(measured))
     else:
-        show_measured(f"{measured.measure}{result.rows}", measured)
+        shell.show_measured(f"{measured.measure}{result.rows}", measured)
 
 
 def search(given: Namespace) -> None:
@@ -156,23 +141,26 @@ def search(given: Namespace) -> None:
     if found.documents.facts.get("verdict") == "worse":
         say("warning: on rows held out, this model makes more errors than the cosine.")
     if row is not None:
-        hits = found.search(None, n, why=why, row=row)
-        show_json({"query": row, "neighbours": hits}) if given.as_json else show_hits(hits)
-        return
-    if queries is None:
-        found.row_of_text(texts[0])  # an error where no word is known
-    answers = found.search_rows(found.rows_of(texts), n, why=why)
-    results: list[dict[str, Any]] = [
-        {"query": text, "unknown words": found.unknown_words(text),
-         "known share": found.known_share(text), "neighbours": hits}
-        for text, hits in zip(texts, answers, strict=True)
-    ]  # fmt: skip
+        results = [{"query": row, "neighbours": found.search(None, n, why=why, row=row)}]
+    else:
+        if queries is None:
+            found.row_of_text(texts[0])  # an error where no word is known
+        answers = found.search_rows(found.rows_of(texts), n, why=why)
+        results = [
+            {
+                "query": text,
+                "unknown words": found.unknown_words(text),
+                "known share": found.known_share(text),
+                "neighbours": hits,
+            }
+            for text, hits in zip(texts, answers, strict=True)
+        ]
     if given.as_json:
-        show_json(results if queries is not None else results[0])
+        shell.show_json(results if queries is not None else results[0])
         return
     for result in results:
         if queries is not None:
-            show(one_line(result["query"]))
+            show(shell.one_line(result["query"]))
         show_answer(result)
         if queries is not None:
             show("")
@@ -180,9 +168,9 @@ def search(given: Namespace) -> None:
 
 def show_answer(result: dict[str, Any]) -> None:
     """Print the neighbours of a query, and the words of it that nothing rests on."""
-    unknown = result["unknown words"]
+    unknown = result.get("unknown words")
     if unknown:
-        shown = ", ".join(repr(one_line(word, 40)) for word in unknown[:5])
+        shown = ", ".join(repr(shell.one_line(word, 40)) for word in unknown[:5])
         more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
         rest = f"the scores rest on {100 * result['known share']:.0f} % of the words"
         show(f"The model does not know {shown}{more}: {rest}.")
@@ -195,11 +183,11 @@ def show_hits(hits: list[dict[str, Any]]) -> None:
     rows = [("learned", "by cosine", *["id"] * has_ids, *["label"] * has_labels, "document")]
     for hit in hits:
         cells = [f"{hit['similarity']:.2f}", _ordinal(hit["rank by cosine"])]
-        cells += [one_line(hit["id"], 24)] * has_ids
-        cells += ["" if hit["label"] is None else one_line(hit["label"], 24)] * has_labels
-        cells.append(f"row {hit['row']}" if hit["text"] is None else one_line(hit["text"]))
+        cells += [shell.one_line(hit["id"], 24)] * has_ids
+        cells += ["" if hit["label"] is None else shell.one_line(hit["label"], 24)] * has_labels
+        cells.append(f"row {hit['row']}" if hit["text"] is None else shell.one_line(hit["text"]))
         rows.append(tuple(cells))
-    head, *lines = table_lines(rows, right=(0, 1))
+    head, *lines = shell.table_lines(rows, right=(0, 1))
     show(head)
     for line, hit in zip(lines, hits, strict=True):
         show(line, *_reasons(hit))
@@ -216,7 +204,7 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
         rest = round(others, 2) + 0.0  # no -0.00
         said += [f"and {n_others} more {rest:+.2f}"] if n_others else []
         line = f"{' ' * 9}= {', '.join(said)}"
-        if len(line) <= width() or len(named) == 1:
+        if len(line) <= shell.width() or len(named) == 1:
             return [line]
         n_others, others = n_others + 1, others + named.pop()["value"]
     return []
@@ -224,8 +212,8 @@ def _reasons(hit: dict[str, Any]) -> list[str]:
 
 def _reason(part: dict[str, Any]) -> str:
     """Return the name of a reason, of a class with the words that speak for it."""
-    words = ", ".join(one_line(word, 20) for word in part.get("words", [])[:2])
-    return one_line(part["name"], 40) + (f" ({words})" if words else "")
+    words = ", ".join(shell.one_line(word, 20) for word in part.get("words", [])[:2])
+    return shell.one_line(part["name"], 40) + (f" ({words})" if words else "")
 
 
 def _ordinal(n: int) -> str:
@@ -252,22 +240,14 @@ def explain(given: Namespace) -> None:
     from . import inputs
 
     found = inputs.load_collection(given.model)
-    for text in (given.x, given.y, given.rather_than):
-        unknown = [] if text is None or _is_row(found, text) else found.unknown_words(text)
+    for text in filter(None, (given.x, given.y, given.rather_than)):
+        unknown = [] if found.is_document(text) else found.unknown_words(text)
         if unknown:
             say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {text[:60]!r}.")
     parts = found.explain(
         given.x, given.y, rather_than=given.rather_than, by=given.by, top=given.top
     )
-    show_json(parts.to_dict()) if given.as_json else show(repr(parts))
-
-
-def _is_row(found: Any, given: str) -> bool:
-    try:
-        found.row_number(given)
-    except ValueError:
-        return False
-    return True
+    shell.show_json(parts.to_dict()) if given.as_json else show(repr(parts))
 
 
 def report(given: Namespace) -> None:
@@ -282,14 +262,15 @@ def report(given: Namespace) -> None:
 
     inputs.check_output(given.output)
     found = inputs.load_collection(given.model)
-    write_report(found, given.output, given.title or given.model.stem)
+    title = given.title or found.documents.facts.get("data") or given.model.stem
+    write_report(found, given.output, str(title))
     show(f"{given.output}: {format_bytes(given.output.stat().st_size)}.")
 
 
-def write_report(found: Any, path: Path, title: str) -> None:
+def write_report(found: Any, path: Path, title: str, measured: Any = None) -> None:
     """Write the page of a model, with its documents where it has them."""
     from .. import report
-    from .measure import measure_judgements
+    from .measure import held_out
 
     documents, scored, learned = found.documents, found.scored, found.learned
     names = scored.names(found.feature_names)
@@ -297,19 +278,11 @@ def write_report(found: Any, path: Path, title: str) -> None:
     if X is None:
         learned.report(path, feature_names=names, title=title)
         return
-    errors = None
-    if documents.judgements is not None:
-        judged = documents.judgements, documents.judgement_weights, new.nonzero()[0]
-        measured = measure_judgements(scored, X, *judged).errors
-        errors = {"n_neighbors": 0, "n_rows": int((~new).sum()), "n_test": measured.before.n}
-        errors |= measured.to_dict()
-    elif new.any() and y is not None:
-        errors = report.measure_errors(scored, X[~new], y[~new], X[new], y[new], None)
     idf = documents.idf if found.words is None else found.words.idf
     page = report.page(
         learned, scored.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
-        feature_names=names, title=title, errors=errors,
+        feature_names=names, title=title, measured=measured or held_out(found),
         more=report.More((~new).nonzero()[0], found.scores, idf),
     )  # fmt: skip
     report.write(path, page)
@@ -384,9 +357,9 @@ def info(given: Namespace) -> None:
     if given.data is not None:
         facts |= _about(given.data, given.per_row, given.zero_based)
     if given.as_json:
-        show_json(facts)
+        shell.show_json(facts)
     else:
-        show_table([(name, str(value)) for name, value in facts.items()])
+        shell.show_table([(name, str(value)) for name, value in facts.items()])
 
 
 def _gpu() -> str:
@@ -401,49 +374,49 @@ def _gpu() -> str:
     return f"{card.name}, {format_bytes(card.memory()['free'])} free"
 
 
-def _about(path: Path, per_row: int, zero_based: bool) -> dict[str, object]:
+def _about(path: Path, per_row: int | None, zero_based: bool) -> dict[str, object]:
     """Return what a file holds: a model, or rows that a fit may take."""
     from ..files import container
     from . import inputs
 
-    inputs.check_input(path)
+    inputs.check_size(path)
     if inputs.is_table(path):
         raise ValueError(
             f"{path} is a table: hdsl info takes a model file or a matrix of rows (.npz, svmlight)."
         )
-    is_model = path.suffix == ".hdsl"
-    if not is_model and path.suffix != ".npz":
-        with path.open("rb") as file:
-            is_model = file.read(9)[8:] == b"{"  # as a safetensors file begins
+    with path.open("rb") as file:
+        is_model = path.suffix == ".hdsl" or file.read(9)[8:] == b"{"  # as safetensors begins
     if not is_model:
-        return _fit_facts(path, per_row, zero_based)
-    _, header = container.read(path)
-    whole = header
-    while header.get("kind") in ("Collection", "Pipeline"):
-        header = header["model"] if header["kind"] == "Collection" else header["steps"][-1][1]
-    found = inputs.load_collection(path) if whole.get("kind") == "Collection" else None
-    facts: dict[str, object] = {"kind": header.get("kind"), "made by": whole.get("versions")}
-    if found is not None:
-        documents, scored = found.documents, found.scored
-        facts |= {"documents": documents.n_rows, "features": scored.n_features}
-        facts |= {"class scores": scored.n_scores, "words": found.words is not None}
-        facts["labels"] = 0 if documents.labels is None else len(set(documents.labels.tolist()))
-    names = ("scale", "prior", "n_triplets", "n_iter", "status")
-    return facts | {name: header[name] for name in names if name in header}
+        return _fit_facts(inputs.read_data(path, inputs.Source(zero_based=zero_based)).X, per_row)
+    found = inputs.load_collection(path)
+    documents, scored, learned = found.documents, found.scored, found.learned
+    facts: dict[str, object] = {
+        "kind": type(learned).__name__,
+        "made by": container.read(path)[1].get("versions"),
+        "documents": documents.n_rows,
+        "labels": 0 if documents.labels is None else len(set(documents.labels.tolist())),
+        "words": found.words is not None,
+        "features": scored.n_features,
+        "class scores": scored.n_scores,
+    }
+    fitted = ("scale_", "prior_", "n_triplets_", "n_iter_", "status_")
+    return facts | {name[:-1]: getattr(learned, name) for name in fitted if hasattr(learned, name)}
 
 
-def _fit_facts(path: Path, per_row: int, zero_based: bool) -> dict[str, object]:
+def _fit_facts(X: Any, per_row: int | None) -> dict[str, object]:
+    """Return the memory that a fit with the default parameters takes, or with other triplets."""
     import numpy as np
 
     from .. import memory
     from ..cpu import memory as cpu_memory
-    from . import inputs
+    from ..hdsl import HDSL
 
-    X = inputs.read_data(path, inputs.Source(zero_based=zero_based)).X
-    anchor = np.repeat(np.arange(X.shape[0]), per_row)
-    shift = np.tile(np.arange(per_row), X.shape[0])
+    model = HDSL()
+    per_row = per_row or model.n_targets * model.n_impostors
+    n = min(X.shape[0], model.max_anchors or X.shape[0])  # of more rows a sample is learned from
+    anchor, shift = np.repeat(np.arange(n), per_row), np.tile(np.arange(per_row), n)
     near, far = anchor + 1 + shift // 10, anchor + 11 + shift % 10
-    need = cpu_memory.estimate(X, np.column_stack([anchor, near, far]) % X.shape[0])
+    need = cpu_memory.estimate(X[:n], np.column_stack([anchor, near, far]) % n)
     free = memory.available()
     return {
         "rows": X.shape[0],

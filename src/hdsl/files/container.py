@@ -20,7 +20,7 @@ from .atomic import FilePath, atomic_write, check_regular
 
 Arrays = dict[str, np.ndarray]
 
-#: The format of this version; 1 to 3 were never released.
+#: The number of the format.
 FORMAT = 4
 
 KEY = "hdsl"
@@ -70,7 +70,7 @@ def read(path: FilePath) -> tuple[Arrays, dict[str, Any]]:
     except Exception as error:  # errors of safetensors, and of NumPy for dtypes it has not
         raise ValueError(_not_ours(name, raw, str(error))) from None
     if KEY not in metadata:
-        raise ValueError(_not_ours(name, raw, "", is_old=metadata.get("format") == "hdsl"))
+        raise ValueError(_not_ours(name, raw, ""))
     try:
         sealed = json.loads(metadata[KEY])
         version, text, given = sealed["format"], sealed["header"], sealed["sha256"]
@@ -123,12 +123,7 @@ def checksum(arrays: Mapping[str, np.ndarray], text: str) -> str:
     return sha.hexdigest()
 
 
-def _not_ours(name: str, raw: bytes, reason: str, *, is_old: bool = False) -> str:
-    if is_old:
-        return (
-            f"Cannot load {name!r}: it was made by a development version of hdsl, whose format is "
-            "no longer read. Fit the model again."
-        )
+def _not_ours(name: str, raw: bytes, reason: str) -> str:
     if not raw:
         return f"Cannot load {name!r}: it is empty."
     why = f" ({reason[:100]})" if reason else ""

@@ -5,13 +5,10 @@ before memory is allocated. Any fault raises a `DataFileError` that names the fi
 file, the line.
 """
 
-from .files import Data, DataFileError
-from .labels import read_labels
-from .numpy_files import read_array, read_npz
-from .svmlight import read_matrix, read_svmlight
+from .files import DataFileError
+from .matrices import read_array, read_labels, read_matrix, read_npz, read_svmlight
 
 __all__ = [
-    "Data",
     "DataFileError",
     "read_array",
     "read_labels",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import gzip
 import io
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -13,12 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .. import checks
 from ..memory import format_bytes
-
-Data = tuple[sp.csr_array, np.ndarray | None]
 
 #: What a file is parsed to may take this many times its size, or FREE_BYTES if that is more.
 MAX_EXPANSION, FREE_BYTES = 200, 8 * 2**20
@@ -142,11 +138,6 @@ def bad_line(
     return DataFileError(facts, *way_out) if way_out else DataFileError(f"{facts}.")
 
 
-def line_at(text: bytes, number: int) -> bytes:
-    """Return a line by its number, from 1."""
-    return next((line for k, line in enumerate(io.BytesIO(text), 1) if k == number), b"")
-
-
 def _quoted(line: bytes) -> str:
     line = line.strip()
     return shorten(repr(line[:200].decode(errors="backslashreplace"))) if line else "an empty line"
@@ -155,62 +146,3 @@ def _quoted(line: bytes) -> str:
 def shorten(text: str, width: int = 60) -> str:
     """Return at most `width` characters of a text."""
     return text if len(text) <= width else text[: width - 3] + "..."
-
-
-def words_by_line(text: bytes) -> np.ndarray:
-    """Return the number of words in each line."""
-    letters = np.frombuffer(text, dtype=np.uint8)
-    inside = letters > 32
-    first = inside.copy()
-    first[1:] &= ~inside[:-1]
-    ends = np.append(np.flatnonzero(letters == 10), len(text))
-    if text.endswith(b"\n"):
-        ends = ends[:-1]
-    return np.diff(np.searchsorted(np.flatnonzero(first), ends), prepend=0)
-
-
-def parse_numbers(text: bytes) -> np.ndarray:
-    """Return the numbers in a text, or no number if a word of it is not a number."""
-    text = text.strip()
-    if not text:
-        return np.empty(0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", DeprecationWarning)  # NumPy before 2.3 does not raise
-        try:
-            return np.fromstring(text, sep=" ")
-        except (ValueError, DeprecationWarning):
-            return np.empty(0)
-
-
-# --- results -------------------------------------------------------------------------------------
-
-
-def check_n_features(n_features: int | None) -> None:
-    """Raise ValueError unless a number of features is positive or None."""
-    checks.check_number("the reader", "n_features", n_features, low=1, integer=True, words=(None,))
-
-
-def as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
-    """Return a matrix from a file as a canonical CSR array of finite float64."""
-    with parsing(path, "a matrix"):
-        if X.format in ("csr", "csc"):
-            checks.check_structure(X)
-        X = checks.canonical(X.astype(np.float64))
-    if n_features is not None:
-        if X.shape[1] > n_features:
-            raise DataFileError(
-                f"{path} has {X.shape[1]} columns, more than n_features={n_features}."
-            )
-        X.resize(X.shape[0], n_features)
-    try:
-        checks.check_finite(X, str(path))
-    except ValueError as error:
-        raise DataFileError(str(error)) from None
-    if max(*X.shape, X.nnz) <= checks.INDEX_LIMIT:
-        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return X
-
-
-def as_labels(y: np.ndarray) -> np.ndarray:
-    """Return numeric labels as int64 if all are integers that float64 holds exactly."""
-    return y.astype(np.int64) if (np.abs(y) < 2**53).all() and (y == np.floor(y)).all() else y

@@ -10,7 +10,6 @@ import reprlib
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from importlib import import_module
 from itertools import repeat
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..checks import WayOutError
-from .files import check_expansion, expansion_limit
+from .files import check_expansion, check_file, expansion_limit, parsing
 
 #: Rows of a Parquet file that are read at once.
 BATCH = 4096
@@ -59,6 +58,14 @@ class Table(NamedTuple):
         where = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
         return f"{self.name}, {where}"
 
+    def only(self, whole: np.ndarray) -> Table:
+        """Return some of the rows; the others count as skipped."""
+        return self._replace(
+            columns={name: column[whole] for name, column in self.columns.items()},
+            lines=None if self.lines is None else np.asarray(self.lines)[whole],
+            n_skipped=self.n_skipped + int((~whole).sum()),
+        )
+
 
 def read_table(
     table: Any,
@@ -95,8 +102,7 @@ def _as_given(
         name, suffix = path.name, path.suffix.lower()
         if suffix not in (".csv", ".tsv", ".jsonl", ".parquet"):
             raise ValueError(f"{name} must end in .csv, .tsv, .jsonl or .parquet.")
-        if path.exists() and not path.is_file() and not path.is_dir():
-            raise ValueError(f"{path} is not a regular file: save its content to a file first.")
+        check_file(path)
         if suffix != ".parquet":
             lines = _lines(path, encoding)
             if suffix == ".jsonl":
@@ -180,52 +186,32 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
         bad = np.flatnonzero(missing)
         if len(bad) and not skip:
             such = "" if len(bad) == 1 else f" ({len(bad)} such rows)"
-            raise WayOutError(
-                f"{table.place(bad[0])} has no value in column {name!r}{such}",
-                f"drop {'it or fill it' if len(bad) == 1 else 'them or fill them'}",
-                "missing",
-            )
+            facts = f"{table.place(bad[0])} has no value in column {name!r}{such}"
+            raise WayOutError(facts, "drop it or fill it", "missing")
     lengths = {name: len(column) for name, column in table.columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"Columns of {table.name} must have the same length. Got {lengths}.")
     if not any(lengths.values()):
         raise ValueError(f"{table.name} has no rows: at least one is needed.")
     whole = ~np.logical_or.reduce(list(empty.values()))
-    return table if whole.all() else _without_empty(table, whole)
-
-
-def _without_empty(table: Table, whole: np.ndarray) -> Table:
-    """Return the rows that have all their values."""
     if not whole.any():
         raise ValueError(
             f"{table.name} has no row with a value in each of {_some([*table.columns])}."
         )
-    return table._replace(
-        columns={name: column[whole] for name, column in table.columns.items()},
-        lines=None if table.lines is None else np.asarray(table.lines)[whole],
-        n_skipped=int((~whole).sum()),
-    )
+    return table if whole.all() else table.only(whole)
 
 
 def _lines(path: Path, encoding: str) -> Iterator[str]:
-    if encoding != "utf-8":
-        yield from _decoded_lines(path, encoding)
-        return
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                yield line.decode("utf-8-sig" if number == 1 else "utf-8")
-            except UnicodeDecodeError:
-                facts = f"{path.name}, line {number} is not UTF-8 text"
-                raise WayOutError(facts, "save the file as UTF-8", "encoding") from None
-
-
-def _decoded_lines(path: Path, encoding: str) -> Iterator[str]:
+    """Yield the lines of a text file; the first that is not UTF-8 is named."""
+    is_utf8, where = encoding == "utf-8", path.name
+    opened: dict[str, Any] = {"mode": "rb"} if is_utf8 else {"encoding": encoding, "newline": ""}
     try:
-        with path.open(encoding=encoding, newline="") as file:
-            yield from file
+        with path.open(**opened) as file:
+            for number, line in enumerate(file, start=1):
+                where = f"{path.name}, line {number}" if is_utf8 else path.name
+                yield line.decode("utf-8-sig" if number == 1 else "utf-8") if is_utf8 else line
     except (LookupError, UnicodeError) as error:
-        facts = f"{path.name} cannot be read as {encoding!r} text ({error})"
+        facts = f"{where} is not {'UTF-8' if is_utf8 else repr(encoding)} text ({error})"
         raise WayOutError(facts, "save the file as UTF-8", "encoding") from None
 
 
@@ -245,18 +231,14 @@ def _read_csv(path: Path, text: Iterator[str], wanted: dict[str, str], sep: str)
                 lines.append(reader.line_num)
             elif fields:
                 raise ValueError(
-                    f"{path.name}, line {reader.line_num} has {_fields(len(fields))}, but the "
-                    f"header has {_fields(len(header))}."
+                    f"{path.name}, line {reader.line_num} has {len(fields)} "
+                    f"field{'s' * (len(fields) > 1)}, but the header has {len(header)}."
                 )
     except csv.Error as error:
         raise ValueError(f"{path.name}, line {reader.line_num} cannot be read: {error}.") from None
     finally:
         csv.field_size_limit(limit)
     return Table(path.name, columns, lines, is_text=True)
-
-
-def _fields(n: int) -> str:
-    return "1 field" if n == 1 else f"{n} fields"
 
 
 def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Table:
@@ -295,20 +277,6 @@ def _refuse(constant: str) -> None:
     raise ValueError(f"{constant} is not JSON")
 
 
-@contextmanager
-def _parsing(path: Path) -> Iterator[None]:
-    """Turn any error of a library into a ValueError that names the file."""
-    try:
-        yield
-    except ImportError:
-        raise
-    except Exception as error:
-        if isinstance(error, ValueError | OSError) and path.name in str(error):
-            raise
-        reason = str(error).strip().partition("\n")[0][:200]
-        raise ValueError(f"{path.name} cannot be read as Parquet: {reason}") from error
-
-
 def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
     """Return the wanted columns; Polars would print a panic of its threads for a damaged file."""
     try:
@@ -319,16 +287,16 @@ def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
             "as .csv."
         ) from None
     names = list(wanted.values())
-    with _parsing(path):
+    with parsing(path, "Parquet"):
         schema = pq.read_schema(path)
-        _check_columns(path.name, schema.names, wanted)
-        for name in names:
-            kind = schema.field(name).type
-            if pa.types.is_nested(kind) or pa.types.is_fixed_size_binary(kind):
-                raise _not_plain(path.name, name)
-        with pq.ParquetFile(path, read_dictionary=names) as file:
-            _check_sizes(path, file.metadata, names)
-            return _read_in_pieces(path, file, names)
+    _check_columns(path.name, schema.names, wanted)
+    for name in names:
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_fixed_size_binary(kind):
+            raise _not_plain(path.name, name)
+    with parsing(path, "Parquet"), pq.ParquetFile(path, read_dictionary=names) as file:
+        _check_sizes(path, file.metadata, names)
+        return _read_in_pieces(path, file, names)
 
 
 def _check_sizes(path: Path, metadata: Any, names: list[str]) -> None:
@@ -462,22 +430,17 @@ def flags(table: Table, name: str) -> np.ndarray:
 
 def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
     """Return a column of text as numbers."""
-    values = table.columns[name].tolist()
-    try:
-        return np.array([kind(value) for value in values])
-    except ValueError:
-        for row, value in enumerate(values):
-            try:
-                kind(value)
-            except ValueError:
-                facts = (
-                    f"{table.place(row)} has {_REPR.repr(value)} in column {name!r}, which is not "
-                    f"{what}"
-                )
-                if kind is int:
-                    raise WayOutError(facts, PASS_IDS, "ids") from None
-                raise ValueError(f"{facts}.") from None
-        raise
+    found = []
+    for row, value in enumerate(table.columns[name].tolist()):
+        try:
+            found.append(kind("x" if "_" in value else value))  # Python reads 1_0 as 10
+        except ValueError:
+            where = f"{table.place(row)} has {_REPR.repr(value)} in column {name!r}"
+            facts = f"{where}, which is not {what}"
+            if kind is int:
+                raise WayOutError(facts, PASS_IDS, "ids") from None
+            raise ValueError(f"{facts}.") from None
+    return np.array(found)
 
 
 def _some(values: list[Any], n: int = 5, width: int = 300) -> str:

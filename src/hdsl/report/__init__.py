@@ -5,7 +5,10 @@ The page holds the steps of the path, not its models: its script replays them, b
 anything, so they travel as JSON that cannot end its element, and are shown as text only.
 """
 
-from .content import More, measure_errors
+from .content import More
+from .measured import Measured, measure_judgements, measure_labels
 from .page import check_path, page, write
 
-__all__ = ["More", "check_path", "measure_errors", "page", "write"]
+__all__ = [
+    "Measured", "More", "check_path", "measure_judgements", "measure_labels", "page", "write"
+]  # fmt: skip

@@ -8,26 +8,22 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.svm import LinearSVC
 from sklearn.utils.validation import column_or_1d
 
 from .. import checks
-from ..evaluate import compare_errors, known_item, wilson_interval
 from ..explain.effects import count_occurrences
 from ..explain.tables import CLASS
-from ..similarity import Rewriter, check_result, unit_rows
+from ..similarity import check_result
 from ..solver.atoms import ZERO
-from ..solver.columns import drop_unused_columns, take_columns
+from ..solver.columns import take_columns
 from ..solver.trace import NO_ATOM
+from .measured import Measured, measure_labels
 
 #: Values of items on a page: at most 0.8 MB with their columns. Longer rows leave room for fewer.
 MAX_VALUES = 50_000
 
 #: Characters of a text, of a feature's name, of a parameter.
 MAX_TEXT, MAX_NAME, MAX_PARAMETER = 1500, 100, 80
-
-#: Neighbours that vote, and most rows that are searched for.
-N_NEIGHBORS, N_QUERIES = 3, 500
 
 #: Classes that have a colour of their own.
 N_CLASSES = 10
@@ -90,8 +86,8 @@ def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
     return Rows(X, y, texts)
 
 
-def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> dict[str, Any]:
-    """Return the errors of a model on test rows, as in `measure_errors`."""
+def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measured:
+    """Return what test rows show of a model."""
     X, y, _ = rows
     if X is None or y is None or X_test is None or y_test is None:
         names = {"X": X, "y": y, "X_test": X_test, "y_test": y_test}
@@ -103,45 +99,8 @@ def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> dict[st
     X_test = checks.check_matrix(model, X_test, reset=False, name="X_test")
     y_test = column_or_1d(y_test, warn=True)
     checks.check_one_label_per_row(y_test, X_test.shape[0], "_test")
-    return measure_errors(model.similarity_, X, y, sp.csr_array(X_test), y_test, model.n_jobs)
-
-
-def measure_errors(
-    similarity: Rewriter,
-    X: sp.csr_array,
-    y: np.ndarray,
-    X_test: sp.csr_array,
-    y_test: np.ndarray,
-    n_jobs: int | None = None,
-) -> dict[str, Any]:
-    """Return what test rows show: errors, and how well a row is found by half of its features.
-
-    The errors are those of 3 nearest neighbors by cosine and by learned cosine, and of LinearSVC.
-    """
-    k = min(N_NEIGHBORS, X.shape[0])
-    found = compare_errors(
-        similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
-    )
-    counts = {"n_neighbors": k, "n_rows": X.shape[0], "n_test": X_test.shape[0]}
-    more: dict[str, Any] = {}
-    if len(np.unique(y)) > 1:
-        (train, test), _ = drop_unused_columns(X, X_test)
-        train, test = (sp.csr_matrix(unit_rows(sp.csr_array(rows))) for rows in (train, test))
-        n_wrong = int(
-            np.sum(LinearSVC(tol=0.1, random_state=0).fit(train, y).predict(test) != y_test)
-        )
-        more["classifier"] = {
-            "name": "LinearSVC", "n_wrong": n_wrong, "error": n_wrong / len(y_test),
-            "interval": list(wilson_interval(n_wrong, len(y_test))),
-        }  # fmt: skip
-    if (np.diff(X_test.indptr) >= 2).any():
-        rows = sp.csr_array(sp.vstack([X_test, X]))
-        searched = np.arange(X_test.shape[0])
-        more["known_items"] = {
-            name: known_item(each, rows, rows=searched, n_queries=N_QUERIES, random_state=0).mrr
-            for name, each in (("cosine", None), ("learned", similarity))
-        }
-    return counts | found.to_dict() | more
+    X_test = sp.csr_array(X_test)
+    return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
 
 
 # --- parts of the page ---------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from .. import checks
 from ..files.atomic import atomic_write, check_can_write
 from ..similarity import Similarity
 from . import content
+from .measured import Measured
 
 #: Parts of the script in their order; they share one scope.
 SCRIPT = ("data", "elements", "result", "charts", "pairs", "neighbors", "main")
@@ -35,14 +36,12 @@ def page(
     feature_names: Any = None,
     title: str | None = None,
     max_items: int = 200,
-    errors: dict[str, Any] | None = None,
+    measured: Measured | None = None,
     more: content.More | None = None,
 ) -> str:
     """Return the page of a fitted model as HTML; the parameters are those of ``HDSL.report``.
 
-    `errors`, as `measure_errors` returns them, are shown if there are no test rows. They may have
-    "classifier", the error of a classifier on the same rows with its name, and "known_items", what
-    a search by half of a row finds, before and after. `more` is what else a caller knows.
+    `measured` is shown if there are no test rows. `more` is what else a caller knows.
 
     Examples
     --------
@@ -59,13 +58,13 @@ def page(
         )
     rows = content.check_rows(model, X, y, texts)
     if X_test is not None or y_test is not None:
-        errors = content.held_out_errors(model, rows, X_test, y_test)
+        measured = content.held_out_errors(model, rows, X_test, y_test)
     return _fill(
         {
             "title": str(title) if title is not None else "What was learned",
             "version": version("hdsl"),
             "parameters": content.parameters(model),
-            "errors": errors,
+            "errors": None if measured is None else measured.to_dict(),
             **content.model_parts(model, rows, feature_names, max_items, more or content.More()),
         }
     )

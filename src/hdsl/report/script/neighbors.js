@@ -43,7 +43,8 @@ function valuesOfWords(text) {
   for (const [f, count] of found) found.set(f, (1 + Math.log(count)) * weight(f));
   const length = Math.hypot(...found.values()) || 1;
   for (const [f, value] of found) found.set(f, value / length);
-  return { values: found, unknown: [...new Set(words.filter((_, k) => !isKnown[k]))] };
+  const unknown = [...new Set(words.filter((_, k) => !isKnown[k]))];
+  return { values: found, unknown, nWords: new Set(words).size };
 }
 
 /** Prior·x + Mx: dot products with it are similarities. */
@@ -183,11 +184,13 @@ function ask() {
   let said = "";
   if (item >= 0) [asked.item, asked.text, asked.values] = [item, "", null];
   else {
-    const { values, unknown } = data.has_names ? valuesOfWords(text) : { values: new Map(), unknown: [] };
+    const { values, unknown, nWords } = data.has_names ? valuesOfWords(text)
+      : { values: new Map(), unknown: [] };
     const named = unknown.map(word => `“${word}”`).join(", ");
     if (!data.has_names) said = "No row, or more than one, has this in its title.";
     else if (!values.size) said = named ? `Nothing on this page has ${named}.` : "Type a word.";
-    else if (named) said = `Left out of the search, since nothing on this page has it: ${named}.`;
+    else if (named) said = `Nothing on this page has ${named}: the scores rest on ` +
+      `${nWords - unknown.length} of ${nWords} words.`;
     [asked.item, asked.text, asked.values] = [-1, text, values];
   }
   $("unknown").textContent = said;

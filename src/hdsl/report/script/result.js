@@ -64,11 +64,10 @@ function showErrors(errors) {
 /** What learning costs a search for one particular row. */
 function showKnownItems(found) {
   if (!found) return;
-  const share = found.learned / found.cosine;
   $("known-items").append(
     "To find one particular row by half of its features: the mean reciprocal rank is ",
     h("b", {}, found.learned.toFixed(3)), " as learned and ", h("b", {}, found.cosine.toFixed(3)),
-    " by cosine. ", found.sentence ?? (share < 0.98 ? "For such a search use the cosine." : ""));
+    " by cosine. ", found.sentence);
 }
 
 // --- settings ----------------------------------------------------------------------------------

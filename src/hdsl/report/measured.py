@@ -1,0 +1,148 @@
+"""What held-out rows show of a model: errors, of a classifier too, and known-item search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from .. import evaluate
+from ..evaluate import ErrorComparison, ErrorRate, KnownItem
+from ..similarity import Rewriter, unit_rows
+from ..solver.columns import drop_unused_columns
+
+#: Neighbours that vote, and most queries of a known-item search.
+N_NEIGHBORS, N_QUERIES = 3, 500
+
+#: Most weights of a linear classifier and scores of rows, 0.8 GB: it is left out beyond.
+MAX_SCORES = 10**8
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Errors before and after learning, and ranks in known-item search.
+
+    Parameters
+    ----------
+    errors : ErrorComparison
+    known_items : dict of str to KnownItem
+        By "cosine" and "learned"; empty if no row has two features.
+    n_rows : int
+        Rows that neighbours are searched among.
+    n_neighbors : int
+        Neighbours that vote; 0 for judgements.
+    classifier : ErrorRate or None
+        The error of ``LinearSVC`` on the same rows.
+    """
+
+    errors: ErrorComparison
+    known_items: dict[str, KnownItem]
+    n_rows: int = 0
+    n_neighbors: int = 0
+    classifier: ErrorRate | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of rows or judgements that were measured on."""
+        return self.errors.before.n
+
+    @property
+    def measure(self) -> str:
+        """What the errors are."""
+        if self.n_neighbors:
+            return f"error of {self.n_neighbors} nearest neighbours"
+        return "share of judgements that are wrong"
+
+    @property
+    def rates(self) -> dict[str, ErrorRate]:
+        """The errors by "cosine", "learned" and, where it was measured, "LinearSVC"."""
+        rates = {"cosine": self.errors.before, "learned": self.errors.after}
+        return rates | ({} if self.classifier is None else {"LinearSVC": self.classifier})
+
+    @property
+    def ranks_sentence(self) -> str:
+        """What the ranks of known items show: of each query, by cosine and as learned."""
+        test = evaluate.mcnemar(*(self.known_items[name].ranks for name in ("cosine", "learned")))
+        if test.only_a == test.only_b == 0:
+            return "The learned similarity ranks these rows as the cosine does."
+        said = (
+            f"The learned similarity ranks the row higher for {test.only_a} queries and lower for "
+            f"{test.only_b}: {test.chance}."
+        )
+        is_worse = test.is_more_than_chance and test.only_b > test.only_a
+        return said + (" To find one particular row, use the cosine." if is_worse else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the facts as plain values, for a page."""
+        found: dict[str, Any] = {"n_neighbors": self.n_neighbors, "n_rows": self.n_rows}
+        found |= {"n_test": self.n, **self.errors.to_dict()}
+        if self.classifier is not None:
+            found["classifier"] = {"name": "LinearSVC"} | self.classifier.to_dict()
+        if self.known_items:
+            ranks = {name: item.mrr for name, item in self.known_items.items()}
+            found["known_items"] = ranks | {"sentence": self.ranks_sentence}
+        return found
+
+
+def measure_labels(
+    similarity: Rewriter,
+    X: sp.csr_array,
+    y: np.ndarray,
+    X_test: sp.csr_array | None = None,
+    y_test: np.ndarray | None = None,
+    *,
+    n_neighbors: int = N_NEIGHBORS,
+    n_jobs: int | None = None,
+) -> Measured:
+    """Return the errors of test rows by their neighbours in X, or of rows of X by the others.
+
+    Test rows are also classified by ``LinearSVC``, and searched by half of their features, among
+    themselves and the rows of X.
+    """
+    k = min(n_neighbors, X.shape[0] - (X_test is None))
+    errors = evaluate.compare_errors(
+        similarity, X, y, X_test, y_test, n_neighbors=k, cosine=True, n_jobs=n_jobs
+    )
+    ranked = X if X_test is None else sp.csr_array(sp.vstack([X_test, X]))
+    known = _known_items(similarity, ranked, np.arange(errors.before.n))
+    linear = None if X_test is None else _classifier_error(X, y, X_test, y_test)
+    return Measured(errors, known, X.shape[0], k, linear)
+
+
+def measure_judgements(
+    similarity: Rewriter,
+    X: sp.csr_array,
+    comparisons: np.ndarray,
+    weights: np.ndarray | None,
+    rows: np.ndarray | None = None,
+) -> Measured:
+    """Return the shares of judgements that are wrong; search for some rows of X, or for all."""
+    errors = evaluate.compare_triplets(similarity, X, comparisons, sample_weight=weights)
+    rows = np.arange(X.shape[0]) if rows is None else rows
+    return Measured(errors, _known_items(similarity, X, rows), X.shape[0])
+
+
+def _known_items(similarity: Rewriter, X: sp.csr_array, rows: np.ndarray) -> dict[str, KnownItem]:
+    """Return the ranks of rows of X for half of their features, by cosine and as learned."""
+    if not (np.diff(X.indptr)[rows] >= 2).any():
+        return {}
+    return {
+        name: evaluate.known_item(each, X, rows=rows, n_queries=N_QUERIES, random_state=0)
+        for name, each in (("cosine", None), ("learned", similarity))
+    }
+
+
+def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | None:
+    """Return the error of a linear support vector machine, None where it needs too much memory."""
+    from sklearn.svm import LinearSVC
+
+    (X, X_test), _ = drop_unused_columns(X, X_test)
+    n_classes = len(np.unique(y))
+    if n_classes < 2 or sum(X.shape) * n_classes > MAX_SCORES:
+        return None
+    train, test = (sp.csr_matrix(unit_rows(sp.csr_array(rows))) for rows in (X, X_test))
+    classifier = LinearSVC(random_state=0, tol=1e-3).fit(train, y)
+    n_wrong, n = int(np.sum(classifier.predict(test) != y_test)), len(y_test)
+    return ErrorRate(n_wrong, n, evaluate.wilson_interval(n_wrong, n))
