@@ -13,7 +13,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .. import checks
 from ..evaluate import compare_errors, known_item, wilson_interval
-from ..explain.effects import count_occurrences
+from ..explain.ranking import count_occurrences
 from ..explain.tables import CLASS
 from ..similarity import Rewriter, check_result, unit_rows
 from ..solver.atoms import ZERO
