@@ -143,23 +143,6 @@ def test_documents_change_without_a_new_fit(engine):
         engine.finish()
 
 
-@pytest.mark.parametrize("name", ["sqlite", "qdrant"])
-def test_an_index_of_transformed_rows_takes_transformed_queries(name):
-    kind = ENGINES[name]
-    if kind.missing() is not None:
-        pytest.skip(f"{kind.missing()} is not installed: see requirements/engines.txt")
-    X, _ = documents()
-    rows, asked = (
-        sp.csr_array(model().transform(part, cosine=True)) for part in (X[:N], X[N : N + 10])
-    )
-    with kind(rows.shape[1]) as started:
-        started.put(range(N), rows)
-        started.finish()
-        _, scores = all_of(started.search, asked)
-    exact = top_k(queries(cosine=True)[:10], index(cosine=True), K)
-    assert_allclose(scores, exact.scores, atol=1e-5)
-
-
 def test_an_approximate_index_is_measured():
     kind = ENGINES["postgresql-hnsw"]
     if kind.missing() is not None:
