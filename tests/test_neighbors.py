@@ -1,7 +1,6 @@
 """Classification by nearest neighbors: the vote, the scikit-learn contract, graphs."""
 
 import pickle
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,15 +19,11 @@ from sklearn.preprocessing import normalize
 
 import reference
 from hdsl import HDSL
-from hdsl.evaluate import knn_error
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
 from hdsl.similarity import Similarity
 from sklearn_checks import every_check
 from small_fits import labelled_counts
 from strategies import INTEGERS, matrices, models
-
-RCV1 = Path(__file__).parents[2] / "shared" / "data" / "rcv1_4"
-
 
 X, Y = labelled_counts()
 X[1::20] = X[1]  # some rows are equal
@@ -261,22 +256,3 @@ def test_clustering_on_the_graph(clustering, groups):
     labels, graph = groups
     found = clustering.fit_predict(graph)
     assert len(set(zip(labels.tolist(), found.tolist(), strict=True))) == len(set(found)) == 3
-
-
-# --- on text -------------------------------------------------------------------------------------
-
-
-def test_rcv1_4_with_dot_products():
-    if not (RCV1 / "X_valid.npz").is_file():
-        pytest.skip(f"{RCV1} is not there: the data are not part of the repository")
-    train, valid = (sp.load_npz(RCV1 / f"X_{part}.npz")[:1000] for part in ("train", "valid"))
-    y = np.load(RCV1 / "y_train.npy")[:1000]
-    knn = SimilarityKNeighborsClassifier(3).fit(train, y)
-    scores, rows = knn.kneighbors(valid)
-    S = (valid.astype(float) @ train.astype(float).T).toarray()
-    assert_allclose(scores, -np.sort(-S, axis=1)[:, :3], rtol=1e-12)
-    assert_allclose(np.take_along_axis(S, rows, axis=1), scores, rtol=1e-12)
-    truth = np.load(RCV1 / "y_valid.npy")[:1000]
-    error = knn_error(None, train, y, valid, truth)
-    assert error == 1 - knn.score(valid, truth)
-    assert error < 0.25

@@ -292,14 +292,6 @@ def test_folders_of_stored_parts_are_read_and_checked(load, no_network, tmp_path
         load()
 
 
-def test_the_default_folder_is_in_that_of_scikit_learn(monkeypatch, no_network, tmp_path):
-    monkeypatch.delenv("HDSL_DATA", raising=False)
-    monkeypatch.setenv("SCIKIT_LEARN_DATA", str(tmp_path))
-    (tmp_path / "hdsl").mkdir()
-    save_folder(tmp_path / "hdsl" / "dexter", (300, 300, 2000), 20_000)
-    assert load_dexter().source == str(tmp_path / "hdsl" / "dexter")
-
-
 @pytest.mark.parametrize("name", ["dexter", "dorothea"])
 def test_the_files_of_the_challenge_are_converted(name, no_network, tmp_path):
     load = {"dexter": load_dexter, "dorothea": load_dorothea}[name]

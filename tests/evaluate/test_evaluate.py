@@ -109,13 +109,6 @@ def model():
     return HDSL(scale=5.0, prior=0.5, max_iter=20, random_state=0).fit(X, triplets=TRIPLETS)
 
 
-def test_a_model_scores_as_its_similarity(model):
-    plain = model.similarity_
-    assert triplet_accuracy(model, X, TRIPLETS) == triplet_accuracy(plain, X, TRIPLETS)
-    rows = X[:16], Y[:16], X[16:], Y[16:]
-    assert knn_error(model, *rows) == knn_error(plain, *rows)
-
-
 def test_any_object_with_rewrite_is_a_model():
     opposite = SimpleNamespace(rewrite=lambda X: -X)
     right = triplet_accuracy(None, X, TRIPLETS)

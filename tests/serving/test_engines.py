@@ -110,15 +110,6 @@ def test_the_learned_cosine_with_one_number_per_document(engine):
         assert_allclose(scores, exact.scores, atol=1e-5)
 
 
-def test_a_new_model_needs_no_new_index(engine):
-    X, y = documents()
-    learned = HDSL(max_iter=5, prior=2.0, scale=500.0, random_state=0).fit(X, y)
-    rewritten = learned.rewrite(X[N : N + 5])
-    exact = top_k(rewritten, learned.index_rows(X[:N]), K)
-    found = certified_top_k(engine.search, rewritten, index(), K)
-    assert_allclose(found.scores, exact.scores, atol=1e-12)
-
-
 def test_documents_change_without_a_new_fit(engine):
     X, _ = documents()
     changed = sp.csr_array(model().index_rows(X[: N + 100]))
