@@ -69,8 +69,7 @@ def model_to_arrays(model: Any) -> tuple[Arrays, dict[str, Any]]:
     for name, table in (("trace", trace), ("corrections", model.corrections_)):
         columns, header[name] = pack_table(table, name)
         arrays |= columns
-    if hasattr(model, "feature_names_in_"):
-        arrays |= nested(feature_names=pack_strings(model.feature_names_in_.tolist()))
+    arrays |= names_to_arrays(model)
     arrays |= nested(choice=getattr(model, "choice_", None) or {})
     header |= {name: int(getattr(model, name + "_")) for name in COUNTS}
     header |= {name: float(getattr(model, name + "_")) for name in FLOATS}
@@ -108,12 +107,24 @@ def model_from_arrays(
     if any(len(column.shape) != 1 for column in choice.values()):
         raise ValueError("choice is not a table")
     model.choice_ = choice or None
-    if "feature_names.text" in arrays:
-        names = get_strings(arrays, "feature_names")
-        if len(names) != similarity.n_features:
-            raise ValueError(f"there are {len(names)} names for {similarity.n_features} features")
-        model.feature_names_in_ = names
+    names_from_arrays(model, arrays)
     return model
+
+
+def names_to_arrays(model: Any) -> Arrays:
+    """Return the names of the features as arrays; none where the model has no names."""
+    names = getattr(model, "feature_names_in_", None)
+    return {} if names is None else nested(feature_names=pack_strings(names.tolist()))
+
+
+def names_from_arrays(model: Any, arrays: Mapping[str, np.ndarray]) -> None:
+    """Give a model the names of its features, where there are some; ValueError if damaged."""
+    if "feature_names.text" not in arrays:
+        return
+    names = get_strings(arrays, "feature_names")
+    if len(names) != model.n_features_in_:
+        raise ValueError(f"there are {len(names)} names for {model.n_features_in_} features")
+    model.feature_names_in_ = names
 
 
 def plain_params(params: Mapping[str, Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from . import search, supervision
-from .evaluate.known_items import half_rows, middle_ranks
+from .evaluate.rankings import half_rows, middle_ranks
 from .similarity import LearnedCosine, Similarity, comparison_points
 from .solver.atoms import NOTHING
 from .supervision import Mining, Supervision

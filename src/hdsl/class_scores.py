@@ -18,8 +18,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from . import checks
-from .explain.classes import N_WORDS, largest_scores, with_words, words_behind
-from .explain.parts import one_row
+from .explain.parts import N_WORDS, largest_scores, one_row, with_words, words_behind
 from .explain.tables import CLASS
 from .files.tables import (
     check_columns,

@@ -6,6 +6,7 @@ import numbers
 import warnings
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,19 +21,16 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from . import checks, saving, search
-from .arrays import similarity_from_arrays, similarity_to_arrays
-from .class_scores import LinearScorer, columns_with_values, stratified_folds
-from .files.tables import (
-    csr_from_arrays,
-    csr_to_arrays,
-    get_array,
-    get_strings,
-    get_value,
-    nested,
-    pack_strings,
-    part_of,
+from .arrays import (
+    names_from_arrays,
+    names_to_arrays,
+    similarity_from_arrays,
+    similarity_to_arrays,
 )
-from .similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, unit_rows
+from .class_scores import LinearScorer, columns_with_values, stratified_folds
+from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, nested, part_of
+from .similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, products, unit_rows
+from .solver.atoms import NOTHING
 from .triplets.rows import row_keys
 
 #: Losses, and what `l1_min_c` calls them.
@@ -54,7 +52,7 @@ N_CLASSES = 5
 #: other groups: up to so many landmarks of a class it is the only one left out.
 N_GROUPS = 10
 
-#: Fewest landmarks to draw of a class that has as many rows: one may be left out.
+#: Fewest landmarks to draw of a class that has as many rows.
 FEWEST = 2
 
 
@@ -183,24 +181,22 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         learned = copy(self)  # self changes at the end, all at once
         X = checks.check_matrix(learned, X, reset=True)
         y = checks.check_classes(name, y, X.shape[0])
-        weights = checks.check_weights(sample_weight, X.shape[0], "row of X")
-        learned.classes_, codes = np.unique(y, return_inverse=True)
-        seed = check_random_state(self.random_state).randint(2**31 - 1)
-        rng = np.random.default_rng(seed)
-        drawn = np.flatnonzero(_draw(self.landmarks, codes, weights, rng))
+        weights = checks.check_weights(sample_weight, len(y), "row of X")
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        if weights is not None and len(kept) < len(y):  # a row of weight 0 counts as absent
-            drawn = np.searchsorted(kept, drawn)
-            X, y, weights = X[kept], y[kept], weights[kept]
-            learned.classes_, codes = np.unique(y, return_inverse=True)
+        given = np.ones(len(y)) if weights is None else weights[kept]
+        n_rows = len(y)
+        if len(kept) < n_rows:
+            X, y = X[kept], y[kept]
+        learned.classes_, codes = np.unique(y, return_inverse=True)
         checks.check_several_classes(name, learned.classes_)
+        seed = check_random_state(self.random_state).randint(2**31 - 1)
+        drawn = np.flatnonzero(_draw(self.landmarks, codes, kept, n_rows, seed))
         if not len(drawn):
             raise ValueError("All rows that landmarks names have weight 0: name other rows.")
-        learned.similarity_ = self._similarity(X, y, weights, seed)
+        learned.similarity_ = self._similarity(X, y, None if weights is None else given)
         queries, index = learned._sides(X)
         index = index[drawn]
-        features = _products(queries, index)
-        given = np.ones(len(y)) if weights is None else weights
+        features = products(queries, index)
         # With means of 0 the solver needs fewer passes. They are of the other rows: a landmark's
         # similarity to itself is like no other. With a root mean square of 1 a C means the same for
         # any scale and prior.
@@ -228,16 +224,14 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         checks.check_number(name, "cv", self.cv, low=2, integer=True)
         checks.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
 
-    def _similarity(self, X: Any, y: np.ndarray, weights: np.ndarray | None, seed: int) -> Rewriter:
+    def _similarity(self, X: Any, y: np.ndarray, weights: np.ndarray | None) -> Rewriter:
         """Return the similarity, learned here if it is not fitted."""
         model = self.similarity
         if model is None:
-            nothing = np.empty((0, 3), dtype=np.int64)
-            columns = columns_with_values(X)
-            return Similarity(nothing, np.empty(0), 1.0, 1.0, X.shape[1], "l2", columns)
+            return Similarity(*NOTHING, 1.0, 1.0, X.shape[1], "l2", columns_with_values(X))
         if hasattr(model, "fit") and not hasattr(model, "similarity_"):
             if self.comparisons == "landmarks":
-                return learn_from_landmarks(clone(model), X, y, weights, seed)
+                return learn_from_landmarks(clone(model), X, y, weights)
             takes = weights is not None and has_fit_parameter(model, "sample_weight")
             model = clone(model).fit(X, y, **({"sample_weight": weights} if takes else {}))
         name = f"The 'similarity' parameter of {type(self).__name__}"
@@ -277,21 +271,20 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         options: dict[str, Any] = {
             "C": C, "tol": TOL, "max_iter": self.max_iter, "random_state": seed
         }  # fmt: skip
-        parts: list[Any]
-        targets = [codes]
         if self.loss == "squared_hinge":
-            parts = [LinearSVC(penalty="l1", dual=False, **options)]
+            solver = LinearSVC(penalty="l1", dual=False, **options)
         else:
             # scikit-learn 1.8 has a new name for the penalty.
             is_new = LogisticRegression().penalty == "deprecated"
             options |= {"l1_ratio": 1.0} if is_new else {"penalty": "l1"}
-            if codes.max() > 1:
-                targets = [(codes == k).astype(np.int64) for k in range(codes.max() + 1)]
-            parts = [LogisticRegression(solver="liblinear", **options) for _ in targets]
+            solver = LogisticRegression(solver="liblinear", **options)
+        n_classes = codes.max() + 1
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # n_iter_ says it
-            for part, target in zip(parts, targets, strict=True):
-                part.fit(features, target, sample_weight=weights)
+            parts = [
+                clone(solver).fit(features, codes == k, sample_weight=weights)
+                for k in range(1 if n_classes == 2 else 0, n_classes)
+            ]
         coef = np.vstack([part.coef_ for part in parts])
         intercept = np.concatenate([np.ravel(part.intercept_) for part in parts])
         return coef, intercept, int(max(np.max(part.n_iter_) for part in parts))
@@ -334,7 +327,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
     def _scores(self, X: Any) -> np.ndarray:
         check_is_fitted(self, "coef_")
         X = checks.check_matrix(self, X, reset=False)
-        return _products(self._sides(X)[0], self._index) @ self.coef_.T + self.intercept_
+        return products(self._sides(X)[0], self._index) @ self.coef_.T + self.intercept_
 
     def _sides(self, X: Any) -> tuple[Any, Any]:
         """Return both sides of the similarity: its values are dot products of rows of the two."""
@@ -373,10 +366,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         arrays = LinearScorer(self.coef_, self.intercept_, self.classes_).to_arrays()
         arrays |= {"landmarks": self.landmarks_, **csr_to_arrays(sp.csr_array(self._index), "rows")}
         parts, similarity = similarity_to_arrays(self.similarity_)
-        arrays |= nested(similarity=parts)
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            arrays |= nested(feature_names=pack_strings(names.tolist()))
+        arrays |= nested(similarity=parts) | names_to_arrays(self)
         header = {"similarity": similarity, "cosine": bool(self.cosine), "loss": self.loss}
         return arrays, header | {"C": float(self.C_), "n_iter": int(self.n_iter_)}
 
@@ -394,25 +384,20 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         similarity = similarity_from_arrays(
             part_of(arrays, "similarity"), get_value(header, "similarity", dict)
         )
-        options = {name: get_value(header, name, kind) for name, kind in
-                   (("cosine", bool), ("loss", str), ("C", float))}  # fmt: skip
-        self = cls(similarity, **options)
+        kinds = {"cosine": bool, "loss": str, "C": float}
+        self = cls(similarity, **{n: get_value(header, n, kind) for n, kind in kinds.items()})
         self._check_parameters(cls.__name__)
         self.similarity_, self.n_features_in_ = similarity, similarity.n_features
         self.C_, self.n_iter_ = self.C, get_value(header, "n_iter", int)
         scorer = LinearScorer.from_arrays(arrays)
-        self.classes_, self.coef_, self.intercept_ = (
-            scorer.classes_, scorer.coef_, scorer.intercept_
-        )  # fmt: skip
+        self.classes_, self.coef_ = scorer.classes_, scorer.coef_
+        self.intercept_ = scorer.intercept_
         n = self.coef_.shape[1]
         self.landmarks_ = get_array(arrays, "landmarks", "i", (n,))
         self._index = csr_from_arrays(arrays, "rows", similarity.n_features)
         if self._index.shape[0] != n:
             raise ValueError(f"there are {self._index.shape[0]} rows for {n} landmarks")
-        if "feature_names.text" in arrays:
-            self.feature_names_in_ = get_strings(arrays, "feature_names")
-            if len(self.feature_names_in_) != similarity.n_features:
-                raise ValueError("feature_names must hold a name per feature")
+        names_from_arrays(self, arrays)
         return self
 
     def __sklearn_tags__(self) -> Any:
@@ -421,18 +406,52 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _products(queries: Any, index: Any) -> np.ndarray:
-    """Return the dot products of the rows of both, dense."""
-    product = queries @ index.T
-    return product.toarray() if sp.issparse(product) else np.asarray(product)
-
-
 def _decide(scores: np.ndarray) -> np.ndarray:
     """Return the number of the class with the largest score; of two classes there is one score."""
     return (scores[:, 0] > 0).astype(np.int64) if scores.shape[1] == 1 else scores.argmax(axis=1)
 
 
-# --- comparisons with landmarks ------------------------------------------------------------------
+# --- landmarks, and comparisons with them ---------------------------------------------------------
+
+
+def check_landmarks(owner: str, landmarks: Any) -> None:
+    """Raise ValueError unless `landmarks` is "all", a positive int or a vector of row numbers."""
+    if isinstance(landmarks, str | numbers.Number | None):
+        checks.check_number(owner, "landmarks", landmarks, low=1, integer=True, words=("all",))
+        return
+    rows = np.asarray(landmarks)
+    if rows.ndim != 1 or not len(rows) or rows.dtype.kind not in "iu" or (rows < 0).any():
+        wanted = "'all', an int >= 1 or a vector of row numbers of X"
+        raise checks.ParameterError(owner, "landmarks", wanted, repr(landmarks))
+
+
+def _draw(
+    landmarks: Any, codes: np.ndarray, kept: np.ndarray, n_rows: int, seed: int
+) -> np.ndarray:
+    """Return which of the rows that are kept, numbers below n_rows, are landmarks."""
+    if isinstance(landmarks, str):
+        return np.ones(len(kept), dtype=bool)
+    if not isinstance(landmarks, numbers.Integral):
+        rows = np.asarray(landmarks)
+        if rows.max() >= n_rows:
+            raise ValueError(
+                f"landmarks names row {rows.max()}, but X has {n_rows} rows. Landmarks number the "
+                "rows of X from 0."
+            )
+        return np.isin(kept, rows)
+    sizes = np.bincount(codes)
+    wanted = np.floor(int(landmarks) * sizes / len(kept) + 1e-9).astype(np.int64)
+    order = np.random.default_rng(seed).permutation(len(kept))
+    return _ranks(codes, order) < np.maximum(wanted, FEWEST)[codes]
+
+
+def _ranks(codes: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return the place of each row among those of its class, in this order."""
+    order = order[np.argsort(codes[order], kind="stable")]
+    sizes = np.bincount(codes)
+    ranks = np.empty(len(codes), dtype=np.int64)
+    ranks[order] = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    return ranks
 
 
 class LandmarkTriplets(NamedTuple):
@@ -441,9 +460,9 @@ class LandmarkTriplets(NamedTuple):
     Parameters
     ----------
     rows : csr_array of shape (n_rows + n_means, n_features)
-        Those of X, then means of landmarks.
+        Those of X, then means of rows of one class.
     triplets : ndarray of shape (n_triplets, 3)
-        A row of X, a mean of its class, a mean of another class.
+        A row of X, a mean of its class, the mean of another class.
     weights : ndarray of shape (n_triplets,)
         The comparisons of a row weigh as much in sum as the row.
     """
@@ -453,21 +472,14 @@ class LandmarkTriplets(NamedTuple):
     weights: np.ndarray
 
 
-def landmark_triplets(
-    X: Any,
-    y: Any,
-    *,
-    landmarks: Any = "all",
-    sample_weight: Any = None,
-    random_state: Any = None,
-) -> LandmarkTriplets:
-    """Return comparisons of rows with the mean landmarks of their class and of the nearest others.
+def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTriplets:
+    """Return comparisons of rows with the means of their class and of the nearest others.
 
     The mean similarity to the landmarks of a class is the similarity to their mean, since S is
-    linear in a row. Each row is compared with its class and with each of the 5 nearest others. A
-    row does not count among its own landmarks: those of a class are dealt into 10 groups, and a
-    landmark is compared with the mean of the other groups. A row whose class has no landmark but
-    itself is left out.
+    linear in a row; here all rows are landmarks. Each row is compared with its class and with each
+    of the 5 nearest others. A row does not count in the mean of its own class, nor does one that is
+    equal to it: the rows of a class are dealt into 10 groups, and a row is compared with the mean
+    of the other groups. A row whose class has no other row is left out.
 
     Parameters
     ----------
@@ -475,13 +487,8 @@ def landmark_triplets(
         Rows as they are compared: at unit length as a rule.
     y : array-like of shape (n_rows,)
         Class labels.
-    landmarks : "all", int or array-like of int, default="all"
-        All rows, so many in all, drawn from each class by its share, or the rows with these
-        numbers.
     sample_weight : array-like of shape (n_rows,), default=None
-        A row of weight 0 counts as absent.
-    random_state : int, RandomState or None, default=None
-        Draws landmarks.
+        All > 0.
 
     Returns
     -------
@@ -495,136 +502,54 @@ def landmark_triplets(
     >>> rows.toarray()[triplets[0]].tolist()
     [[1.0, 0.0], [1.0, 0.5], [0.25, 1.0]]
     """
-    name = "landmark_triplets"
-    check_landmarks(name, landmarks)
     X = sp.csr_array(X).astype(np.float64, copy=False)
-    _, codes = np.unique(checks.check_classes(name, y, X.shape[0]), return_inverse=True)
-    given = checks.check_weights(sample_weight, X.shape[0], "row of X")
-    given = np.ones(X.shape[0]) if given is None else given
-    seed = check_random_state(random_state).randint(2**31 - 1)
-    chosen = np.flatnonzero(_draw(landmarks, codes, given, np.random.default_rng(seed)))
-    average, classes, own = _means(row_keys(X), codes, chosen, given)
-    means = sp.csr_array(average @ X)
-    anchors = np.flatnonzero((own >= 0) & (given > 0))
-    near = search.top_k(X[anchors], means[: len(classes)], N_CLASSES + 1).rows
-    is_other = (near >= 0) & (classes[near] != codes[anchors][:, None])
+    n = X.shape[0]
+    classes, codes = np.unique(checks.check_classes("landmark_triplets", y, n), return_inverse=True)
+    weights = checks.check_weights(sample_weight, n, "row of X")
+    weights = np.ones(n) if weights is None else weights
+    keyed = np.column_stack([codes, row_keys(X)])
+    points, point = np.unique(keyed, axis=0, return_inverse=True)  # equal rows are one point
+    rank = _ranks(points[:, 0].astype(np.int64), np.arange(len(points)))
+    group = (rank % N_GROUPS)[point.ravel()]
+    # A row is in the mean of each group of its class but its own, and in that of the whole class.
+    k, row = np.nonzero(np.arange(N_GROUPS + 1)[:, None] != group)
+    mean = k * len(classes) + codes[row]
+    total = np.bincount(mean, weights[row], minlength=(N_GROUPS + 1) * len(classes))
+    average = sp.csr_array((weights[row] / total[mean], (mean, row)), shape=(len(total), n))
+    own = group * len(classes) + codes
+    anchors = np.flatnonzero(total[own])
+    whole = N_GROUPS * len(classes)
+    near = search.top_k(X[anchors], average[whole:] @ X, N_CLASSES + 1).rows
+    is_other = (near >= 0) & (near != codes[anchors][:, None])
     is_other &= np.cumsum(is_other, axis=1) <= N_CLASSES
     place, column = np.nonzero(is_other)
     if not len(place):
         raise ValueError(
-            "No comparison can be made: landmarks of two classes are needed, and a row with a "
-            f"landmark of its class other than itself. Got n_landmarks={len(chosen)} of "
-            f"n_classes={len(classes)}, with n_features={X.shape[1]}."
+            "No comparison can be made: two classes are needed, and a class with two different "
+            f"rows. Got n_rows={n} of n_classes={len(classes)}, with n_features={X.shape[1]}."
         )
     anchor = anchors[place]
-    others = X.shape[0] + near[place, column]
-    triplets = np.column_stack([anchor, X.shape[0] + own[anchor], others])
-    weights = given[anchor] / np.bincount(place)[place]
-    return LandmarkTriplets(sp.csr_array(sp.vstack([X, means])), triplets, weights)
+    ends = np.column_stack([own[anchor], whole + near[place, column]])
+    used, ends = np.unique(ends, return_inverse=True)
+    triplets = np.column_stack([anchor, n + ends.reshape(-1, 2)])
+    rows = sp.csr_array(sp.vstack([X, average[used] @ X]))
+    return LandmarkTriplets(rows, triplets, weights[anchor] / np.bincount(place)[place])
 
 
 def learn_from_landmarks(
-    model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None, seed: int
+    model: Any, X: Any, y: np.ndarray, weights: np.ndarray | None
 ) -> Similarity:
-    """Return the similarity that a model learns from comparisons of rows with mean landmarks.
+    """Return the similarity that a model learns from comparisons of rows with means of classes.
 
     Means are compared as they are, so rows are brought to unit length here, where the norm of the
     model says so.
     """
-    norm, columns = model.norm, columns_with_values(X)
-    rows = unit_rows(X, columns) if norm == "l2" else X
-    made = landmark_triplets(rows, y, sample_weight=weights, random_state=seed)
+    norm = model.norm
+    columns = columns_with_values(X) if norm == "l2" else None
+    made = landmark_triplets(unit_rows(X, columns) if norm == "l2" else X, y, weights)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Rows differ in length")  # means are shorter than rows
         model.set_params(norm=None).fit(
             made.rows, triplets=made.triplets, sample_weight=made.weights
         )
-    learned = model.similarity_
-    return Similarity(
-        learned.atoms, learned.weights, learned.scale, learned.prior, X.shape[1], norm,
-        columns if norm == "l2" else None,
-    )  # fmt: skip
-
-
-def check_landmarks(owner: str, landmarks: Any) -> None:
-    """Raise ValueError unless `landmarks` is "all", a positive int or a vector of row numbers."""
-    if isinstance(landmarks, str) and landmarks == "all":
-        return
-    is_number = isinstance(landmarks, numbers.Integral) and not isinstance(landmarks, bool)
-    if is_number and landmarks >= 1:
-        return
-    if not isinstance(landmarks, str | numbers.Number | None):
-        rows = np.asarray(landmarks)
-        if rows.ndim == 1 and len(rows) and rows.dtype.kind in "iu" and (rows >= 0).all():
-            return
-    raise ValueError(
-        f"The 'landmarks' parameter of {owner} must be 'all', an int >= 1 or a vector of row "
-        f"numbers of X. Got {landmarks!r} instead."
-    )
-
-
-def _draw(
-    landmarks: Any, codes: np.ndarray, weights: np.ndarray | None, rng: np.random.Generator
-) -> np.ndarray:
-    """Return which rows are landmarks; those of weight 0 are not."""
-    n_rows = len(codes)
-    may = np.ones(n_rows, dtype=bool) if weights is None else weights > 0
-    if isinstance(landmarks, str):
-        return may
-    is_landmark = np.zeros(n_rows, dtype=bool)
-    if not isinstance(landmarks, numbers.Integral):
-        rows = np.asarray(landmarks)
-        if rows.max() >= n_rows:
-            raise ValueError(
-                f"landmarks names row {rows.max()}, but X has {n_rows} rows. Landmarks number the "
-                "rows of X from 0."
-            )
-        is_landmark[rows] = True
-        return is_landmark & may
-    order = rng.permutation(n_rows)
-    order = order[may[order]]
-    order = order[np.argsort(codes[order], kind="stable")]
-    sizes = np.bincount(codes[order], minlength=codes.max() + 1)
-    wanted = np.floor(int(landmarks) * sizes / len(order) + 1e-9).astype(np.int64)
-    wanted = np.minimum(np.maximum(wanted, FEWEST), sizes)
-    place = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[codes[order]]
-    is_landmark[order[place < wanted[codes[order]]]] = True
-    return is_landmark
-
-
-def _means(
-    keys: np.ndarray, codes: np.ndarray, landmarks: np.ndarray, weights: np.ndarray
-) -> tuple[sp.csr_array, np.ndarray, np.ndarray]:
-    """Return what gives means of landmarks when multiplied with all rows.
-
-    Rows of it are, of each class that has landmarks, the mean of all of them, then those without a
-    group. Equal rows of a class, by their keys, are in one group, so that none is compared with
-    itself. The other parts are the classes of the first rows, and for each row of X the mean of its
-    class that it is compared with, -1 for none.
-    """
-    label = codes[landmarks]
-    classes, place = np.unique(label, return_inverse=True)
-    points, point = np.unique(
-        np.column_stack([place, keys[landmarks]]), axis=0, return_inverse=True
-    )
-    of_point = points[:, 0].astype(np.int64)
-    sizes = np.bincount(of_point)
-    n_groups = np.minimum(sizes, N_GROUPS)
-    rank = np.arange(len(points)) - (np.cumsum(sizes) - sizes)[of_point]
-    group = (rank % n_groups[of_point])[point.ravel()]
-    n_means = np.where(n_groups > 1, n_groups, 0)
-    first = len(classes) + np.cumsum(n_means) - n_means
-    parts = [(place, landmarks)]
-    for step in range(1, N_GROUPS):  # a landmark is in the mean of every group but its own
-        there = step < n_groups[place]
-        mean = first[place] + (group + step) % n_groups[place]
-        parts.append((mean[there], landmarks[there]))
-    row, column = (np.concatenate(part) for part in zip(*parts, strict=True))
-    total = np.bincount(row, weights[column], minlength=len(classes) + int(n_means.sum()))
-    shape = (len(total), len(codes))
-    average = sp.csr_array((weights[column] / total[row], (row, column)), shape=shape)
-    of_class = np.full(codes.max() + 1, -1)
-    of_class[classes] = np.arange(len(classes))
-    own = of_class[codes]
-    own[landmarks] = np.where(n_groups[place] > 1, first[place] + group, -1)
-    return average, classes, own
+    return replace(model.similarity_, norm=norm, columns=columns)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import re
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -546,7 +545,7 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         checks.check_number("predict", "threshold", threshold, low=0)
         if not self.is_learned_:
-            warnings.warn(self.statement_, UserWarning, stacklevel=2)
+            checks.warn(self.statement_)
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
         if one_to_one and len(order):

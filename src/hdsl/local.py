@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,8 +15,9 @@ from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.utils.validation import check_is_fitted
 
-from . import checks, choosing, fitting, supervision
+from . import checks, choosing, fitting, saving, supervision
 from . import explain as explain_module
+from .arrays import similarity_from_arrays, similarity_to_arrays
 from .explain.parts import one_row
 from .explain.tables import as_names
 from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, nested, part_of
@@ -26,7 +26,7 @@ from .model import SimilarityModel
 from .progress import Progress
 from .similarity import LearnedCosine, Similarity, check_result, products, row_products
 from .solver import losses
-from .solver.atoms import NOTHING, check_atoms
+from .solver.atoms import NOTHING
 from .solver.atoms import names as atom_names
 from .solver.columns import drop_unused_columns
 from .solver.protocols import Base
@@ -35,7 +35,6 @@ from .supervision import Mining, Supervision
 if TYPE_CHECKING:
     from .cpu.workers import Workers
     from .solver.loop import Result
-    from .solver.protocols import Layout
 
 #: What n_regions="auto" chooses from, the simplest first.
 CANDIDATES = (0, 2, 4, 8)
@@ -54,27 +53,38 @@ N_NAMED = 3
 
 
 @dataclass(frozen=True)
-class Centers:
-    """Regions of the rows that are nearest to a center.
+class Regions:
+    """Regions of the rows that are nearest to a center, or that a clusterer gives a label.
 
     Parameters
     ----------
     centers : csr_array of shape (n_regions, n_features)
+        The means of the training rows of each region.
+    clusterer : object, default=None
+        With ``predict``.
+    labels : ndarray of shape (n_regions,), default=None
+        Its answers for the training rows, sorted; rows of any other answer have no region.
     """
 
     centers: sp.csr_array
+    clusterer: Any = None
+    labels: Any = None
 
     @property
     def n_regions(self) -> int:
-        """Number of centers."""
+        """Number of regions."""
         return self.centers.shape[0]
 
     def assign(self, X: Any) -> np.ndarray:
-        """Return the region of each row: that of the nearest center, the first of equals."""
+        """Return the region of each row, of equally near centers the first; -1 for none."""
         if self.n_regions == 0:
             return np.full(X.shape[0], -1)
-        squares = np.asarray(self.centers.multiply(self.centers).sum(axis=1)).ravel()
-        return np.argmax(2.0 * products(X, self.centers) - squares, axis=1)
+        if self.clusterer is None:
+            squares = np.asarray(self.centers.multiply(self.centers).sum(axis=1)).ravel()
+            return np.argmax(2.0 * products(X, self.centers) - squares, axis=1)
+        answers = np.asarray(self.clusterer.predict(_for_clusterers(X))).ravel()
+        place = np.minimum(np.searchsorted(self.labels, answers), self.n_regions - 1)
+        return np.where(self.labels[place] == answers, place, -1)
 
     def features(self, region: int) -> list[int]:
         """Return the features that set a center apart from the others, the first ones first."""
@@ -85,48 +95,15 @@ class Centers:
         return (first if columns is None else columns[first]).tolist()
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """Regions that a fitted clusterer predicts.
-
-    Parameters
-    ----------
-    clusterer : object
-        With ``predict``.
-    labels : ndarray of shape (n_regions,)
-        Its answers for the training rows, sorted; rows of any other answer have no region.
-    """
-
-    clusterer: Any
-    labels: np.ndarray
-
-    @property
-    def n_regions(self) -> int:
-        """Number of labels."""
-        return len(self.labels)
-
-    def assign(self, X: Any) -> np.ndarray:
-        """Return the region of each row, -1 for an answer that no training row has."""
-        answers = np.asarray(self.clusterer.predict(_for_clusterers(X))).ravel()
-        place = np.minimum(np.searchsorted(self.labels, answers), len(self.labels) - 1)
-        return np.where(self.labels[place] == answers, place, -1)
-
-
 def _for_clusterers(X: Any) -> Any:
-    """Return a matrix with indices of 32 bits, which clusterers of scikit-learn need."""
-    if not sp.issparse(X):
-        return X
-    if max(X.shape[1], X.nnz) > np.iinfo(np.int32).max:
-        raise ValueError(
-            f"X has {X.shape[1]} columns and {X.nnz} values, but clusterers take fewer than 2**31: "
-            "use regions='kmeans', or pass regions as an array."
-        )
-    indices, indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return sp.csr_matrix((X.data, indices, indptr), shape=X.shape)
+    """Return a matrix with indices of 32 bits where it can: clusterers of scikit-learn need it."""
+    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape) if sp.issparse(X) else X
 
 
-def make_regions(regions: Any, n_regions: int, X: sp.csr_array, seed: int) -> Centers | Predicted:
-    """Return what assigns rows to regions.
+def make_regions(
+    regions: Any, n_regions: int, X: sp.csr_array, seed: int
+) -> tuple[Regions, np.ndarray]:
+    """Return what assigns rows to regions, and the region of each row of X.
 
     Parameters
     ----------
@@ -139,27 +116,26 @@ def make_regions(regions: Any, n_regions: int, X: sp.csr_array, seed: int) -> Ce
         For k-means, and for a clusterer without a random state.
     """
     if n_regions == 0:
-        return Centers(sp.csr_array((0, X.shape[1])))
-    if hasattr(regions, "predict"):
-        clusterer = clone(regions)
-        if clusterer.get_params().get("random_state", seed) is None:
-            clusterer.set_params(random_state=seed)
-        rows = _for_clusterers(X)
-        return Predicted(clusterer, np.unique(np.asarray(clusterer.fit(rows).predict(rows))))
+        return Regions(sp.csr_array((0, X.shape[1]))), np.full(X.shape[0], -1)
     (narrow,), columns = drop_unused_columns(X)
+    clusterer, answers = None, regions
     if isinstance(regions, str):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fewer distinct rows than regions
             kmeans = KMeans(min(n_regions, X.shape[0]), random_state=seed, **KMEANS)
-            centers = sp.csr_array(kmeans.fit(_for_clusterers(narrow)).cluster_centers_)
-    else:
-        _, code = np.unique(regions, return_inverse=True)
-        share = 1.0 / np.bincount(code)[code]
-        centers = sp.csr_array((share, (code, np.arange(X.shape[0])))) @ narrow
-        centers.sort_indices()
+            answers = kmeans.fit(_for_clusterers(narrow)).labels_
+    elif hasattr(regions, "predict"):
+        clusterer, rows = clone(regions), _for_clusterers(X)
+        if clusterer.get_params().get("random_state", seed) is None:
+            clusterer.set_params(random_state=seed)
+        answers = clusterer.fit(rows).predict(rows)
+    labels, code = np.unique(answers, return_inverse=True)
+    share = 1.0 / np.bincount(code)[code]
+    centers = sp.csr_array((share, (code, np.arange(X.shape[0])))) @ narrow
+    centers.sort_indices()
     indices = centers.indices if columns is None else columns[centers.indices]
     arrays = centers.data, indices, centers.indptr
-    return Centers(sp.csr_array(arrays, shape=(centers.shape[0], X.shape[1])))
+    return Regions(sp.csr_array(arrays, shape=(len(labels), X.shape[1])), clusterer, labels), code
 
 
 # --- the similarity ------------------------------------------------------------------------------
@@ -177,12 +153,12 @@ class LocalSimilarity:
     shared : Similarity
     local : sequence of Similarity
         One per region, without prior, of rows that come as the shared one compares them.
-    regions : Centers or Predicted
+    regions : Regions
     """
 
     shared: Similarity
     local: Sequence[Similarity]
-    regions: Centers | Predicted
+    regions: Regions
 
     @property
     def n_features(self) -> int:
@@ -239,95 +215,82 @@ class LocalSimilarity:
 
     def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
         """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
-        rewriter = LearnedCosine(self) if cosine else self
-        queries, rows = rewriter.rewrite(X), rewriter.index_rows(X if Y is None else Y)
-        return check_result(products(queries, rows), "The similarity")
+        side = LearnedCosine(self) if cosine else self
+        scores = products(side.rewrite(X), side.index_rows(X if Y is None else Y))
+        return check_result(scores, "The similarity")
 
     def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
         """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
-        rewriter = LearnedCosine(self) if cosine else self
-        scores = row_products(rewriter.rewrite(X), rewriter.index_rows(Y))
-        return check_result(scores, "The similarity")
+        side = LearnedCosine(self) if cosine else self
+        return check_result(row_products(side.rewrite(X), side.index_rows(Y)), "The similarity")
 
 
 # --- block coordinate descent --------------------------------------------------------------------
 
 
-class _Descent:
+@dataclass(frozen=True)
+class Descent:
     """The shared part and one part per region, learned in turn; each makes the mean loss smaller.
 
     Parameters
     ----------
     model : HDSL
         Holds the parameters.
-    data : Supervision
-        Comparisons, sorted by anchor.
-    assigned : ndarray of shape (n_rows,)
-        The region of each row, -1 for none.
-    sizes : tuple of float
-        The scales of the shared part and of a region, and the prior.
+    scale, local_scale, prior : float
+        Of the shared part, of each region, and of the dot product.
+    n_rounds : int
+    rng : Generator
+    workers : Workers
     """
 
-    def __init__(
-        self,
-        model: HDSL,
-        data: Supervision,
-        assigned: np.ndarray,
-        sizes: tuple[float, float, float],
-        workers: Workers,
-    ) -> None:
-        self.model, self.data, self.workers = model, data, workers
-        self.scale, self.local_scale, self.prior = sizes
-        self.loss = losses.checked(losses.get(model.loss))
-        region = assigned[data.compared[:, 0]]
-        self.inside = {r: region == r for r in np.unique(region[region >= 0]).tolist()}
-        self.layouts = {r: self._layout(inside) for r, inside in self.inside.items()}
-        self.parts: dict[int, Result] = {}
+    model: HDSL
+    scale: float
+    local_scale: float
+    prior: float
+    n_rounds: int
+    rng: np.random.Generator
+    workers: Workers
 
-    def _layout(self, chosen: Any, columns: np.ndarray | None = None) -> Layout:
-        part = self.data.with_compared(chosen)
+    def run(
+        self, data: Supervision, assigned: np.ndarray, n_regions: int, shared: Result
+    ) -> tuple[Result, list[Similarity]]:
+        """Return the shared part after some rounds, and the part of each region.
+
+        `data` has comparisons, `assigned` is the region of each row, -1 for none, and `shared` is
+        where the shared part begins. A region without comparisons has no atoms.
+        """
+        data = data.with_compared(np.argsort(data.compared[:, 0], kind="stable"))  # as in layouts
+        region = assigned[data.compared[:, 0]]
+        inside = {r: region == r for r in np.unique(region[region >= 0]).tolist()}
+        layouts = {r: self._layout(data.with_compared(own)) for r, own in inside.items()}
+        parts: dict[int, Result] = {}
+        loss, n_more = losses.checked(losses.get(self.model.loss)), fitting.n_steps(self.model)
+        if inside:
+            whole = self._layout(data, np.unique(shared.atoms[:, :2]))
+        for done in range(1, self.n_rounds + 1 if inside else 1):
+            base = Base(shared.atoms, self.scale * shared.weights)
+            offset = np.zeros(len(region))
+            for r, layout in layouts.items():
+                problem = layout.problem(loss, self.local_scale, self.prior, base)
+                parts[r] = self._solve(problem, n_more * done, parts.get(r))
+                own = Base(parts[r].atoms, self.local_scale * parts[r].weights)
+                rest = layout.problem(loss, self.scale, self.prior, own)
+                offset[inside[r]] = rest.margins(*NOTHING)
+            problem = whole.problem(loss, self.scale, self.prior)
+            problem.offset = offset
+            shared = self._solve(problem, shared.n_iter + n_more, shared)
+        found = [parts.get(r) for r in range(n_regions)]
+        pairs = [NOTHING if part is None else (part.atoms, part.weights) for part in found]
+        d = data.X.shape[1]
+        return shared, [Similarity(*pair, self.local_scale, 0.0, d) for pair in pairs]  # type: ignore[call-arg]
+
+    def _layout(self, data: Supervision, columns: np.ndarray | None = None) -> Any:
         return fitting.make_layout(
-            self.model, part.X, part.compared, part.compared_weights, self.workers, columns
+            self.model, data.X, data.compared, data.compared_weights, self.workers, columns
         )
 
-    def run(self, shared: Result, n_rounds: int, rng: np.random.Generator) -> Result:
-        """Return the shared part after some rounds."""
-        if not self.inside:
-            return shared
-        layout = self._layout(slice(None), np.unique(shared.atoms[:, :2]))
-        n_more = fitting.n_steps(self.model)
-        for done in range(1, n_rounds + 1):
-            base = Base(shared.atoms, self.scale * shared.weights)
-            for r, own in self.layouts.items():
-                self.parts[r] = fitting.solve(
-                    self.model,
-                    own.problem(self.loss, self.local_scale, self.prior, base),
-                    rng,
-                    max_iter=n_more * done,
-                    earlier=self.parts.get(r),
-                )
-            problem: Any = layout.problem(self.loss, self.scale, self.prior)
-            problem.offset = self._offsets()
-            shared = fitting.solve(
-                self.model, problem, rng, max_iter=shared.n_iter + n_more, earlier=shared
-            )
-        return shared
-
-    def _offsets(self) -> np.ndarray:
-        """Return the margins of prior and region of each comparison."""
-        offset = np.zeros(len(self.data.compared))
-        for r, inside in self.inside.items():
-            base = Base(self.parts[r].atoms, self.local_scale * self.parts[r].weights)
-            problem = self.layouts[r].problem(self.loss, self.scale, self.prior, base)
-            offset[inside] = problem.margins(*NOTHING)
-        return offset
-
-    def local(self, n_regions: int) -> list[Similarity]:
-        """Return the part of each region; one without comparisons has no atoms."""
-        d = self.data.X.shape[1]
-        found = [self.parts.get(r) for r in range(n_regions)]
-        pairs = [NOTHING if part is None else (part.atoms, part.weights) for part in found]
-        return [Similarity(*pair, self.local_scale, 0.0, d) for pair in pairs]  # type: ignore[call-arg]
+    def _solve(self, problem: Any, max_iter: int, earlier: Result | None) -> Result:
+        return fitting.solve(self.model, problem, self.rng, max_iter=max_iter, earlier=earlier)
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -368,7 +331,7 @@ class LocalHDSL(SimilarityModel):
     local_ : list of Similarity
         Each N_r.
     local_scale_ : float
-    regions_ : Centers or Predicted
+    regions_ : Regions
         Assigns rows, as S compares them, to regions.
     n_regions_ : int
     region_sizes_ : ndarray of shape (n_regions_,)
@@ -441,49 +404,54 @@ class LocalHDSL(SimilarityModel):
         learned = copy(self)
         learned.shared_, learned.choice_ = model.fit(X, **given), None  # type: ignore[assignment]
         run = fitting.prepare(model, X, given)
-        rng, rows, regions, n_regions = run.rng, run.data.X, self.regions, self.n_regions
+        data, rng, regions, n_regions = run.data, run.rng, self.regions, self.n_regions
         if not isinstance(regions, str) and not hasattr(regions, "predict"):
-            regions, n_regions = np.asarray(regions), 1
-            if len(regions) != rows.shape[0]:
+            regions = np.asarray(regions)
+            if len(regions) != data.X.shape[0]:
                 raise ValueError(
-                    f"regions has {len(regions)} values for {rows.shape[0]} rows of X."
+                    f"regions has {len(regions)} values for {data.X.shape[0]} rows of X."
                 )
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-            if n_regions == "auto" and isinstance(regions, str):
-                n_regions = learned._choose(run.data, rng, workers)
+            if not isinstance(regions, str):
+                n_regions = 1  # they have their own number
+            elif n_regions == "auto":
+                n_regions = learned._choose(data, rng, workers)
                 progress.say(f"{n_regions} regions")
-            made = make_regions(regions, n_regions, rows, int(rng.integers(2**31 - 1)))  # type: ignore[arg-type]
-            assigned = made.assign(rows)
-            if isinstance(regions, np.ndarray):
-                _, assigned = np.unique(regions, return_inverse=True)
-            data, assigned = _compared(model, run.data, assigned, rng)
-            sizes = self._sizes(model.scale_, model.prior_, made.n_regions)
-            descent = _Descent(model, data, assigned, sizes, workers)
-            path = descent.run(fitting.path_so_far(model), self.n_rounds, rng)
+            made, assigned = make_regions(regions, int(n_regions), data.X, _seed(rng))
+            data, assigned = _compared(model, data, assigned, rng)
+            descent = self._descent(model, model.scale_, made.n_regions, rng, workers)
+            path, learned.local_ = descent.run(
+                data, assigned, made.n_regions, fitting.path_so_far(model)
+            )
         found = fitting.Learned(path, model.scale_, model.prior_, len(data.compared), model.choice_)
         fitting.store(model, found)
-        learned.local_, learned.local_scale_ = descent.local(made.n_regions), sizes[1]
         learned.regions_, learned.n_regions_ = made, made.n_regions
+        learned.local_scale_ = descent.local_scale
         learned.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=made.n_regions)
         learned._take_features(model)
         self.__dict__ = learned.__dict__
         return self
+
+    def _descent(
+        self, model: HDSL, scale: float, n_regions: int, rng: np.random.Generator, workers: Workers
+    ) -> Descent:
+        local = self.local_scale
+        local = scale / math.sqrt(max(n_regions, 1)) if local == "auto" else float(local)
+        return Descent(model, scale, local, model.prior_, self.n_rounds, rng, workers)
 
     def _choose(self, data: Supervision, rng: np.random.Generator, workers: Workers) -> int:
         """Return the number of regions that held-out rows speak for; 0 where these are too few."""
         model = self.shared_
         tried: list[list[choosing.Score]] = [[] for _ in CANDIDATES]
         for part in choosing.make_parts(model, data, None, rng):
-            train = _sorted(part.train)
-            fits = fitting.Fits(model, train, rng, workers)
+            fits = fitting.Fits(model, part.train, rng, workers)
             path = fits.solve(model.prior_, fitting.n_steps(model), None, None)
             for scores, n_regions in zip(tried, CANDIDATES, strict=True):
-                made = make_regions("kmeans", n_regions, train.X, int(rng.integers(2**31 - 1)))
-                sizes = self._sizes(fits.scale, model.prior_, n_regions)
-                descent = _Descent(model, train, made.assign(train.X), sizes, workers)
-                found = descent.run(path, self.n_rounds, rng)
+                made, assigned = make_regions("kmeans", n_regions, part.train.X, _seed(rng))
+                descent = self._descent(model, fits.scale, made.n_regions, rng, workers)
+                found, local = descent.run(part.train, assigned, made.n_regions, path)
                 shared = fits.similarity(found.atoms, found.weights, model.prior_)
-                scores.append(part.judge(LocalSimilarity(shared, descent.local(n_regions), made)))  # type: ignore[arg-type]
+                scores.append(part.judge(LocalSimilarity(shared, local, made)))  # type: ignore[arg-type]
         if not tried[0]:
             return 0
         joined = [
@@ -495,11 +463,6 @@ class LocalHDSL(SimilarityModel):
             "error": np.array([choosing.standard_error(score.units) for score in joined]),
         }
         return CANDIDATES[choosing.simplest(joined, joined[0])[1]]
-
-    def _sizes(self, scale: float, prior: float, n_regions: int) -> tuple[float, float, float]:
-        """Return the scales of the shared part and of a region, and the prior."""
-        local = self.local_scale
-        return scale, scale / math.sqrt(max(n_regions, 1)) if local == "auto" else local, prior  # type: ignore[return-value]
 
     def _check_parameters(self, model: Any) -> None:
         name, number = type(self).__name__, checks.check_number
@@ -538,30 +501,29 @@ class LocalHDSL(SimilarityModel):
         return similarity.assign(self._check(X))
 
     def region_names(self, feature_names: Any = None) -> list[str]:
-        """Return a name for each region: the features that set its center apart.
-
-        Regions that have no centers are numbered.
-        """
+        """Return a name for each region: the features that set its center apart."""
         check_is_fitted(self, "local_")
         names = as_names(self._feature_names(feature_names), self.n_features_in_)
-        found = []
-        for region in range(self.n_regions_):
-            features = self.regions_.features(region) if isinstance(self.regions_, Centers) else []
-            found.append(", ".join(str(names[f]) for f in features) or f"region {region}")
-        return found
+        named = [self.regions_.features(region) for region in range(self.n_regions_)]
+        return [
+            ", ".join(str(names[f]) for f in features) or f"region {region}"
+            for region, features in enumerate(named)
+        ]
 
     def matrix(self, region: int | None = None) -> Any:
         """Return M, or M + N_r of a region, as a sparse array of shape (n_features, n_features)."""
         return self._in_region(region).matrix()
 
-    def _in_region(self, region: int | None) -> Similarity:
-        similarity = self.similarity_
-        if region is None:
-            return similarity.shared
-        checks.check_number(type(self).__name__, "region", region, low=0, integer=True)
-        if region >= self.n_regions_:
-            raise ValueError(f"region is {region}, but there are {self.n_regions_} regions.")
-        return similarity.in_region(int(region))
+    def _in_region(self, region: int | None) -> HDSL:
+        """Return a model of M + N_r; of M where the region is None or -1."""
+        similarity, part = self.similarity_, copy(self.shared_)
+        checks.check_number(
+            type(self).__name__, "region", region, low=-1, integer=True, high=self.n_regions_,
+            words=(None,),
+        )  # fmt: skip
+        found = similarity.in_region(-1 if region is None else int(region))
+        part.atoms_, part.weights_, part.scale_ = found.atoms, found.weights, found.scale
+        return part
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column of ``transform``; those of N_r start with ``r:``."""
@@ -581,39 +543,30 @@ class LocalHDSL(SimilarityModel):
         Parameters and result are those of ``HDSL.explain``; the title names the region.
         """
         region = int(self.region(one_row(x))[0])
-        part = copy(self.shared_)
-        similarity = self.similarity_.in_region(region)
-        part.atoms_, part.weights_ = similarity.atoms, similarity.weights
-        part.scale_ = similarity.scale
-        found = part.explain(x, y, **options)
+        found = self._in_region(region).explain(x, y, **options)
         if region < 0:
             return found
         where = self.region_names(options.get("feature_names"))[region]
         return replace(found, of=f"In region {region} ({where}): {found.of}")
 
     def importance(
-        self, X: Any = None, *, region: int | None = None, feature_names: Any = None, **options: Any
+        self, X: Any = None, *, region: int | None = None, **options: Any
     ) -> explain_module.Importance:
         """Return features and feature pairs by their effect, in M or in M + N_r of a region.
 
         The other parameters and the result are those of ``HDSL.importance``.
         """
-        part = self._in_region(region)
-        X = None if X is None else self._check(X)
-        names = self._feature_names(feature_names)
-        return explain_module.importance(part, X, feature_names=names, **options)
+        return self._in_region(region).importance(X, **options)
 
     # --- files ------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
         """Write the fitted model to a file, as ``HDSL.save`` does; `hdsl.load` reads it.
 
-        Regions must have centers, as those of k-means and of an array have: a file holds no code,
+        Regions must be those of k-means or of an array, which have centers: a file holds no code,
         and so no other clusterer.
         """
-        from .saving import save  # it knows all kinds of models, this one too
-
-        save(self, path)
+        saving.save(self, path)
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Return what was learned as plain arrays, and what is no array.
@@ -621,26 +574,22 @@ class LocalHDSL(SimilarityModel):
         Raises
         ------
         ValueError
-            The regions have no centers.
+            The regions are those of a clusterer.
         """
         check_is_fitted(self, "local_")
-        if not isinstance(self.regions_, Centers):
+        if self.regions_.clusterer is not None:
             raise ValueError(
                 f"A model file has no place for {type(self.regions_.clusterer).__name__}, which "
                 "assigns rows to regions: it holds centers, not code. Use regions='kmeans', or "
                 "pass regions as an array."
             )
-        shared, header = self.shared_.to_arrays()
-        sizes = [len(part.weights) for part in self.local_]
-        arrays = {
-            **nested(shared=shared),
-            "ends": np.cumsum([0, *sizes]),
-            "atoms": np.concatenate([NOTHING[0], *(part.atoms for part in self.local_)]),
-            "weights": np.concatenate([NOTHING[1], *(part.weights for part in self.local_)]),
-            "sizes": np.asarray(self.region_sizes_, dtype=np.int64),
-            **csr_to_arrays(self.regions_.centers, "centers"),
-        }
-        return arrays, {"shared": header, "local_scale": float(self.local_scale_)}
+        parts = {str(r): similarity_to_arrays(part) for r, part in enumerate(self.local_)}
+        parts["shared"] = self.shared_.to_arrays()
+        arrays = nested(**{name: part for name, (part, _) in parts.items()})
+        arrays["sizes"] = np.asarray(self.region_sizes_, dtype=np.int64)
+        arrays |= csr_to_arrays(self.regions_.centers, "centers")
+        header: dict[str, Any] = {name: part for name, (_, part) in parts.items()}
+        return arrays, {**header, "local_scale": float(self.local_scale_)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> LocalHDSL:
@@ -652,42 +601,33 @@ class LocalHDSL(SimilarityModel):
             Arrays and header are not those of such a model; the first fault is named.
         """
         shared = HDSL.from_arrays(part_of(arrays, "shared"), get_value(header, "shared", dict))
-        d, scale = shared.n_features_in_, get_value(header, "local_scale", float)
-        if not 0.0 < scale < math.inf:
-            raise ValueError("local_scale must be a finite number > 0")
-        centers = csr_from_arrays(arrays, "centers", d)
-        n = centers.shape[0]
-        ends = get_array(arrays, "ends", "i", (n + 1,)).tolist()
-        atoms, weights = (
-            get_array(arrays, "atoms", "i", (None, 3)),
-            get_array(arrays, "weights", "f"),
-        )
-        if [ends[0], ends[-1]] != [0, len(atoms)] or sorted(ends) != ends:
-            raise ValueError(f"ends must rise from 0 to {len(atoms)}")
-        self = cls(clone(shared), n_regions=n)
-        self.local_ = []
-        for begin, end in pairwise(ends):
-            check_atoms(atoms[begin:end], weights[begin:end], d)
-            self.local_.append(Similarity(atoms[begin:end], weights[begin:end], scale, 0.0, d))
-        self.shared_, self.regions_, self.n_regions_ = shared, Centers(centers), n
-        self.region_sizes_ = get_array(arrays, "sizes", "i", (n,))
-        self.local_scale_, self.choice_ = scale, None  # type: ignore[assignment]
+        regions = Regions(csr_from_arrays(arrays, "centers", shared.n_features_in_))
+        self = cls(clone(shared), n_regions=regions.n_regions)
+        self.local_ = [
+            similarity_from_arrays(part_of(arrays, str(r)), get_value(header, str(r), dict))
+            for r in range(regions.n_regions)
+        ]
+        if any(part.n_features != shared.n_features_in_ for part in self.local_):
+            raise ValueError("the parts of regions have another number of features")
+        self.shared_, self.regions_, self.n_regions_ = shared, regions, regions.n_regions
+        self.region_sizes_ = get_array(arrays, "sizes", "i", (self.n_regions_,))
+        self.local_scale_ = get_value(header, "local_scale", float)
+        self.choice_ = None  # type: ignore[assignment]
         self._take_features(shared)
         return self
 
 
-def _sorted(data: Supervision) -> Supervision:
-    """Return the same comparisons sorted by anchor, which is the order of layouts."""
-    return data.with_compared(np.argsort(data.compared[:, 0], kind="stable"))
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(2**31 - 1))
 
 
 def _compared(
     model: HDSL, data: Supervision, assigned: np.ndarray, rng: np.random.Generator
 ) -> tuple[Supervision, np.ndarray]:
-    """Return rows with comparisons, sorted by anchor, and the regions of these rows."""
+    """Return rows with comparisons, and the regions of these rows."""
     how = Mining.of(model)
     if data.compared is None and not callable(how.mining):
         rows = supervision.sample_rows(how, data, rng)
         if rows is not None:
             data, assigned = data.take(rows), assigned[rows]
-    return _sorted(supervision.compare(how._replace(max_anchors=None), data, rng)), assigned
+    return supervision.compare(how._replace(max_anchors=None), data, rng), assigned

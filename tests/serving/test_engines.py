@@ -110,15 +110,6 @@ def test_the_learned_cosine_with_one_number_per_document(engine):
         assert_allclose(scores, exact.scores, atol=1e-5)
 
 
-def test_a_new_model_needs_no_new_index(engine):
-    X, y = documents()
-    learned = HDSL(max_iter=5, prior=2.0, scale=500.0, random_state=0).fit(X, y)
-    rewritten = learned.rewrite(X[N : N + 5])
-    exact = top_k(rewritten, learned.index_rows(X[:N]), K)
-    found = certified_top_k(engine.search, rewritten, index(), K)
-    assert_allclose(found.scores, exact.scores, atol=1e-12)
-
-
 def test_documents_change_without_a_new_fit(engine):
     X, _ = documents()
     changed = sp.csr_array(model().index_rows(X[: N + 100]))
@@ -141,23 +132,6 @@ def test_documents_change_without_a_new_fit(engine):
         again = [*range(10), *gone]
         engine.put(again, index()[again], model().lengths(X[again]))
         engine.finish()
-
-
-@pytest.mark.parametrize("name", ["sqlite", "qdrant"])
-def test_an_index_of_transformed_rows_takes_transformed_queries(name):
-    kind = ENGINES[name]
-    if kind.missing() is not None:
-        pytest.skip(f"{kind.missing()} is not installed: see requirements/engines.txt")
-    X, _ = documents()
-    rows, asked = (
-        sp.csr_array(model().transform(part, cosine=True)) for part in (X[:N], X[N : N + 10])
-    )
-    with kind(rows.shape[1]) as started:
-        started.put(range(N), rows)
-        started.finish()
-        _, scores = all_of(started.search, asked)
-    exact = top_k(queries(cosine=True)[:10], index(cosine=True), K)
-    assert_allclose(scores, exact.scores, atol=1e-5)
 
 
 def test_an_approximate_index_is_measured():

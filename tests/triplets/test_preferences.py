@@ -60,11 +60,6 @@ def test_n_per_anchor_limits_the_triplets_of_each_anchor(lines, n, seed):
     assert len(made.triplets) == sum(min(n, len(found)) for found in slow.values())
 
 
-def test_n_per_anchor_must_be_positive():
-    with pytest.raises(ValueError, match=r"'n_per_anchor' parameter of graded_triplets .*Got -1"):
-        graded_triplets({"anchor": [0, 0], "item": [1, 2], "grade": [0, 1]}, n_per_anchor=-1)
-
-
 def test_too_many_triplets_are_refused_before_memory_is_allocated():
     n = 70_000
     table = {"anchor": np.zeros(n, dtype=int), "item": np.arange(n), "grade": np.arange(n)}

@@ -1,6 +1,7 @@
 """Comparisons of some of the rows: restricted, summed, split by row; and distinct rows."""
 
 import itertools
+from collections import Counter
 
 import hypothesis.strategies as st
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.testing import assert_array_equal
 
 import strategies
 from hdsl.triplets import PointKFold, deduplicate, distinct_rows, random_triplets, restrict
+from hdsl.triplets.rows import sample_ranges
 
 
 @st.composite
@@ -71,15 +73,6 @@ def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
     assert made.weights.tolist() == list(slow.values())
 
 
-def test_deduplicate_checks_triplets_quadruplets_and_weights():
-    with pytest.raises(ValueError, match=r"triplets must have shape \(n_triplets, 3\)"):
-        deduplicate([[0, 1], [0, 1]])
-    with pytest.raises(ValueError, match=r"sample_weight must have shape \(2,\)"):
-        deduplicate([[0, 1, 2], [0, 1, 2]], [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match=r"quadruplets\[0\] compares .* with itself"):
-        deduplicate([[0, 1, 1, 0]])
-
-
 @given(st.data(), st.integers(2, 4), st.booleans(), st.integers(0, 100))
 def test_sides_share_no_row_and_have_the_comparisons_inside(data, n_splits, shuffle, seed):
     n = data.draw(st.integers(3 * n_splits, 14))
@@ -121,7 +114,6 @@ def test_the_splitter_works_in_scikit_learn():
     X = np.random.default_rng(0).random((30, 3))
     folds = PointKFold(3, random_state=0)
     assert folds.get_n_splits() == 3
-    assert repr(folds) == "PointKFold(n_splits=3, shuffle=True, random_state=0)"
     scores = cross_val_score(KNeighborsClassifier(), X, X[:, 0] > 0.5, cv=folds)
     assert scores.shape == (3,)
     assert len(list(folds.split(X.tolist()))) == 3
@@ -157,3 +149,28 @@ def test_distinct_rows_are_the_first_of_equals_with_their_number(data):
             first[1] += weight
     kept, total = distinct_rows(sp.csr_array(X), labels, weights)
     assert [[row, weight] for row, weight in zip(kept, total, strict=True)] == list(slow.values())
+
+
+# --- draws without replacement --------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, 30), max_size=8), st.integers(1, 8), st.integers(0, 100))
+def test_a_sample_has_distinct_numbers_of_each_range(sizes, n, seed):
+    size = np.array(sizes, dtype=np.int64)
+    drawn = sample_ranges(size, n, np.random.default_rng(seed))
+    stops = np.cumsum(size)
+    assert (np.diff(drawn) > 0).all()
+    per_range = [((drawn >= b - s) & (drawn < b)).sum() for s, b in zip(size, stops, strict=True)]
+    assert per_range == np.minimum(size, n).tolist()
+
+
+@pytest.mark.parametrize("size", [4, 5], ids=["shuffled", "drawn"])
+def test_all_subsets_are_equally_likely(size):
+    n_ranges = 5_000
+    drawn = sample_ranges(np.full(n_ranges, size), 2, np.random.default_rng(0))
+    pairs = Counter(map(tuple, (drawn % size).reshape(-1, 2).tolist()))
+    subsets = list(itertools.combinations(range(size), 2))
+    expected = n_ranges / len(subsets)
+    assert set(pairs) == set(subsets)
+    # five standard deviations of a binomial count
+    assert max(abs(count - expected) for count in pairs.values()) < 5 * expected**0.5

@@ -8,13 +8,21 @@ A method that learns a similarity stores it as ``similarity_``, so the same k-NN
     knn_error(pipeline[-1], Z, y, Z_test, y_test)               with OASIS; Z of pipeline[:-1]
 """
 
-from .comet import COMET
+from .dense import COMET, OASIS
 from .diagonal import DiagonalSimilarity
-from .oasis import OASIS
-from .pipelines import pca, pca_oasis, random_projection, rp_oasis
-from .published import PAPER_MODEL, PAPER_SCALES, paper_hdsl
-from .similarity import BilinearSimilarity
-from .svm import linear_svm, n_active_features, poly_svm
+from .learner import BilinearSimilarity
+from .published import (
+    PAPER_MODEL,
+    PAPER_SCALES,
+    linear_svm,
+    n_active_features,
+    paper_hdsl,
+    pca,
+    pca_oasis,
+    poly_svm,
+    random_projection,
+    rp_oasis,
+)
 
 __all__ = [
     "COMET",

@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks
 from ..solver import losses
-from .learner import TripletLearner, Weights
-from .similarity import BilinearSimilarity
+from .learner import COUNT, BilinearSimilarity, TripletLearner, Weights
 
 #: Iterations between two checks of the optimality conditions. A check costs half an iteration.
 CHECK_EVERY = 10
@@ -75,6 +73,9 @@ class DiagonalSimilarity(TripletLearner):
     [0.49, 0.49]
     """
 
+    numbers = {"alpha": {"low": 0}, "max_iter": COUNT, "tol": {"low": 0}}  # noqa: RUF012
+    words = {"penalty": ("l1", "l2"), "loss": losses.LOSSES}  # noqa: RUF012
+
     def __init__(
         self,
         penalty: str = "l2",
@@ -101,14 +102,6 @@ class DiagonalSimilarity(TripletLearner):
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
-
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        checks.check_word(name, "penalty", self.penalty, ("l1", "l2"))
-        checks.check_word(name, "loss", self.loss, losses.LOSSES)
-        self._check_number("alpha", low=0)
-        self._check_number("max_iter", low=1, integer=True)
-        self._check_number("tol", low=0)
 
     def _learn(
         self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator

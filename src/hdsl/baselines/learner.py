@@ -1,10 +1,11 @@
-"""What the methods that learn from triplets share."""
+"""What the methods that learn from triplets share, and the similarity that they learn."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,23 +13,82 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import checks, memory
+from ..similarity import products, row_products
 from ..supervision import METHODS, Mining, Supervision, compare
 
 #: Weights of triplets; None stands for equal ones.
 Weights = np.ndarray | None
 
+#: Limits of parameters: numbers that count, and numbers > 0.
+COUNT: dict[str, Any] = {"low": 1, "integer": True}
+POSITIVE: dict[str, Any] = {"low": 0, "strict": True}
+
+
+@dataclass(frozen=True)
+class BilinearSimilarity:
+    """S(x, x') = xᵀWx', W a matrix on some features and a multiple of the identity on the rest.
+
+    Parameters
+    ----------
+    matrix : ndarray or sparse array of shape (n_listed, n_listed)
+        W on the listed features. It need be neither symmetric nor positive definite.
+    features : ndarray of shape (n_listed,)
+        Their numbers.
+    rest : float
+        Diagonal of W elsewhere.
+    n_features : int
+
+    Examples
+    --------
+    >>> similarity = BilinearSimilarity(np.array([[0.0, 2], [1, 0]]), np.array([0, 2]), 3.0, 3)
+    >>> similarity.rewrite(np.array([[1.0, 1, 0]])).tolist()
+    [[0.0, 3.0, 2.0]]
+    """
+
+    matrix: Any
+    features: np.ndarray
+    rest: float
+    n_features: int
+
+    def rewrite(self, X: Any) -> Any:
+        """Return XW, the query side: its dot products with rows y are S(x, y)."""
+        listed = X[:, self.features]
+        if not sp.issparse(X):
+            out = self.rest * np.asarray(X, dtype=np.float64)
+            out[:, self.features] = listed @ self.matrix
+            return out
+        shape = (len(self.features), self.n_features)
+        k = np.arange(shape[0])
+        place = sp.csr_array((np.ones(shape[0]), (k, self.features)), shape=shape)
+        out = sp.csr_array(listed @ self.matrix) @ place
+        return out if self.rest == 0 else sp.csr_array(out + self.rest * (X - listed @ place))
+
+    def pairwise(self, X: Any, Y: Any = None) -> np.ndarray:
+        """Return S between all rows of X and all rows of Y (X where None), dense."""
+        return products(self.rewrite(X), X if Y is None else Y)
+
+    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
+        """Return S(x, y) for the rows of X and Y side by side, shape (n_rows,)."""
+        return row_products(self.rewrite(X), Y)
+
 
 class TripletLearner(BaseEstimator, ABC):
     """An estimator that learns a similarity from triplets, made from labels as `HDSL` makes them.
 
-    A subclass checks its own parameters in `_check_parameters` and learns in `_learn`.
+    A subclass lists the limits of its own parameters and learns in `_learn`.
     """
+
+    #: Limits of numbers, the words that other parameters may be, and dense matrices in memory.
+    numbers: ClassVar[dict[str, dict[str, Any]]] = {}
+    words: ClassVar[dict[str, Any]] = {}
+    n_matrices: ClassVar[int] = 0
 
     mining: str | Callable[..., np.ndarray]
     n_targets: int
     n_impostors: int
     random_state: Any
     n_jobs: int | None
+    memory_limit: str | float | None
     warm_start = False
     max_iter = 0
     tol = 0.0
@@ -48,35 +108,42 @@ class TripletLearner(BaseEstimator, ABC):
         -------
         self
         """
-        self._check_mining()
         self._check_parameters()
         rng = checks.generator(self.random_state)
         continues = self.warm_start and hasattr(self, "similarity_")
         X = checks.check_matrix(self, X, reset=not continues)
         X = checks.as_problem_matrix(X)
         supervision = Supervision.check(type(self).__name__, X, y, triplets=triplets)
-        self._check_memory(X)
+        if self.n_matrices:
+            self._check_memory(X)
         data = compare(Mining.of(self), supervision, rng)
         self._learn(X, data.compared, data.compared_weights, rng)
         return self
 
-    def _check_mining(self) -> None:
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
         if not callable(self.mining):
             also = " or a callable (X, y, rng)"
-            checks.check_word(type(self).__name__, "mining", self.mining, METHODS, also=also)
-        for parameter in ("n_targets", "n_impostors"):
-            self._check_number(parameter, low=1, integer=True)
-
-    def _check_number(self, parameter: str, **limits: Any) -> None:
-        value = getattr(self, parameter)
-        checks.check_number(type(self).__name__, parameter, value, **limits)
-
-    @abstractmethod
-    def _check_parameters(self) -> None:
-        """Raise ValueError if a parameter of the subclass is wrong."""
+            checks.check_word(name, "mining", self.mining, METHODS, also=also)
+        for parameter, known in self.words.items():
+            checks.check_word(name, parameter, getattr(self, parameter), known)
+        limits = {"n_targets": COUNT, "n_impostors": COUNT, **self.numbers}
+        for parameter, limit in limits.items():
+            checks.check_number(name, parameter, getattr(self, parameter), **limit)
 
     def _check_memory(self, X: sp.csr_array) -> None:
-        """Raise MemoryError if the fit cannot fit into memory."""
+        """Raise MemoryError if dense matrices over the features of X do not fit."""
+        d, n = len(np.unique(X.indices)), self.n_matrices
+        memory.check_fits(
+            f"For {n} dense matrices of {d} x {d} features, {type(self).__name__}",
+            8 * n * d**2,
+            self.memory_limit,
+            (
+                "project the rows first (random_projection and pca of hdsl.baselines, rp_oasis and "
+                "pca_oasis)",
+                "pass memory_limit=None to try anyway",
+            ),
+        )
 
     @abstractmethod
     def _learn(
@@ -96,21 +163,3 @@ class TripletLearner(BaseEstimator, ABC):
         tags.input_tags.sparse = True
         tags.target_tags.required = True
         return tags
-
-
-def check_dense_memory(
-    owner: str, X: sp.csr_array, n_matrices: int, memory_limit: str | float | None
-) -> None:
-    """Raise MemoryError if `n_matrices` dense matrices over the features of X do not fit."""
-    checks.check_number(owner, "memory_limit", memory_limit, low=0, words=("auto", None))
-    d = len(np.unique(X.indices))
-    memory.check_fits(
-        f"For {n_matrices} dense matrices of {d} x {d} features, {owner}",
-        8 * n_matrices * d**2,
-        memory_limit,
-        (
-            "project the rows first (random_projection and pca of hdsl.baselines, rp_oasis and "
-            "pca_oasis)",
-            "pass memory_limit=None to try anyway",
-        ),
-    )

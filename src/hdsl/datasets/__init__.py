@@ -1,9 +1,7 @@
 """Data to learn from: the paper's synthetic problems and real sets, and Python's docstrings."""
 
-from .docstrings import load_docstrings
-from .real import load_dexter, load_dorothea, load_rcv1, load_rcv1_4
-from .regions import RegionRows, make_regions
-from .synthetic import Links, Recovery, make_links, make_recovery
+from .real import load_dexter, load_docstrings, load_dorothea, load_rcv1, load_rcv1_4
+from .synthetic import Links, Recovery, RegionRows, make_links, make_recovery, make_regions
 
 __all__ = [
     "Links",

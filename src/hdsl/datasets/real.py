@@ -1,10 +1,16 @@
-"""The real data sets of the paper, from files or from the network."""
+"""Real data sets: those of the paper, from files or from the network, and Python's docstrings."""
 
 from __future__ import annotations
 
+import ast
+import gc
+import inspect
 import os
-from collections.abc import Callable
+import sysconfig
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -16,6 +22,17 @@ from sklearn.utils import Bunch
 from .. import checks, readers
 
 PARTS = ("train", "valid", "test")
+
+#: Modules whose docstrings are left out: tests, demonstrations, tables, bundled packages.
+NOT_LIBRARY = frozenset(
+    ("test", "tests", "idlelib", "lib2to3", "turtledemo", "ensurepip", "encodings", "pydoc_data")
+)
+
+#: Fewest words of a docstring.
+FEWEST_WORDS = 8
+
+
+# --- the paper's sets ----------------------------------------------------------------------------
 
 
 def load_dexter(data_home: str | PathLike[str] | None = None, *, download: bool = True) -> Bunch:
@@ -41,7 +58,7 @@ def load_dexter(data_home: str | PathLike[str] | None = None, *, download: bool 
         X_test is None if the source has no test rows. ``feature_names`` is None, ``DESCR`` is a
         description and ``source`` says where the data came from.
     """
-    return _load(_DEXTER, data_home, download)
+    return _load(load_dexter, _DEXTER, data_home, download)
 
 
 def load_dorothea(data_home: str | PathLike[str] | None = None, *, download: bool = True) -> Bunch:
@@ -62,7 +79,7 @@ def load_dorothea(data_home: str | PathLike[str] | None = None, *, download: boo
     Bunch
         As from `load_dexter`, with 800, 350 and 800 rows.
     """
-    return _load(_DOROTHEA, data_home, download)
+    return _load(load_dorothea, _DOROTHEA, data_home, download)
 
 
 def load_rcv1(data_home: str | PathLike[str] | None = None, *, download: bool = True) -> Bunch:
@@ -87,7 +104,7 @@ def load_rcv1(data_home: str | PathLike[str] | None = None, *, download: bool = 
     Bunch
         As from `load_dexter`, with 12,145, 4,048 and 4,049 rows, all labelled.
     """
-    return _load(_RCV1, data_home, download)
+    return _load(load_rcv1, _RCV1, data_home, download)
 
 
 def load_rcv1_4(data_home: str | PathLike[str] | None = None, *, download: bool = True) -> Bunch:
@@ -112,63 +129,61 @@ def load_rcv1_4(data_home: str | PathLike[str] | None = None, *, download: bool 
         As from `load_dexter`, with 3,850, 2,888 and 2,887 rows, labels 0 to 3 and
         ``target_names``.
     """
-    return _load(_RCV1_4, data_home, download)
+    return _load(load_rcv1_4, _RCV1_4, data_home, download)
 
-
-# --- finding and checking ------------------------------------------------------------------------
 
 Parts = dict[str, Any]
+Rows = tuple[Any, np.ndarray]
 
 
 @dataclass(frozen=True)
 class _Source:
-    """A real data set: where it may be, how it is read and fetched, and its known shapes."""
+    """A real data set: where it may be, how it is read and fetched, and its known shapes.
 
-    name: str
+    `fetch` and `read` return all rows and labels. Rows are shuffled before they are split, unless
+    they come in the order of the parts, without those of the test.
+    """
+
     folder: str
     sizes: tuple[int, int, int]
     width: int | None
     origin: str
-    description: str
-    fetch: Callable[[Any], Parts]
+    fetch: Callable[[Any], Rows]
     fetched_from: str
-    originals: tuple[str, ...] = ()
-    read: Callable[[Path], Parts] | None = None
+    original: str | None = None
+    read: Callable[[Path], Rows] | None = None
+    is_shuffled: bool = True
     target_names: tuple[str, ...] | None = None
 
 
-def _load(source: _Source, data_home: Any, download: bool) -> Bunch:
+def _load(function: Any, source: _Source, data_home: Any, download: bool) -> Bunch:
     home = _data_home(data_home)
     folder = home / source.folder
     parts, where = _read_folder(folder), str(folder)
     if parts is None and source.read is not None:
-        found = (_find(place, name) for place in (folder, home) for name in source.originals)
-        path = next((path for path in found if path is not None), None)
+        names = (f"{source.original}{ending}" for ending in ("", ".gz", ".bz2"))
+        files = (place / name for name in names for place in (folder, home))
+        path = next((path for path in files if path.is_file()), None)
         if path is not None:
-            parts, where = source.read(path), str(path)
+            parts, where = _split(source, *source.read(path), path), str(path)
+    reason, cause = "download=False forbids fetching it", None
+    if parts is None and download:
+        where = source.fetched_from
+        try:
+            parts = _split(source, *source.fetch(data_home), where)
+        except (OSError, ValueError) as error:
+            reason, cause = f"fetching it from {where} failed ({error})", error
     if parts is None:
-        reason, cause = "download=False forbids fetching it", None
-        if download:
-            try:
-                parts, where = source.fetch(data_home), source.fetched_from
-            except (OSError, ValueError) as error:
-                reason = f"fetching it from {source.fetched_from} failed ({error})"
-                cause = error
-        if parts is None:
-            also = f" or {source.originals[0]}" if source.originals else ""
-            raise FileNotFoundError(
-                f"{source.name} is not there: looked for X_train.npz, y_train.npy, X_valid.npz, "
-                f"y_valid.npy{also} in {folder}; {reason}. Get the files from {source.origin} and "
-                "pass their folder as data_home= or HDSL_DATA."
-            ) from cause
+        also = f" or {source.original}" if source.original else ""
+        raise FileNotFoundError(
+            f"{source.folder} is not there: looked for X_train.npz, y_train.npy, X_valid.npz, "
+            f"y_valid.npy{also} in {folder}; {reason}. Get the files from {source.origin} and "
+            "pass their folder as data_home= or HDSL_DATA."
+        ) from cause
     _check_parts(source, parts, where)
-    return Bunch(
-        **parts,
-        feature_names=None,
-        target_names=source.target_names,
-        DESCR=source.description,
-        source=where,
-    )
+    description = str(inspect.getdoc(function)).partition("\n\nParameters")[0]
+    parts |= {"feature_names": None, "target_names": source.target_names}
+    return Bunch(**parts, DESCR=description, source=where)
 
 
 def _data_home(data_home: Any) -> Path:
@@ -203,22 +218,26 @@ def _check_parts(source: _Source, parts: Parts, where: str) -> None:
         X, y = parts[f"X_{part}"], parts[f"y_{part}"]
         if X is not None and X.shape != (n, width):
             raise ValueError(
-                f"X_{part} of {source.name} must have shape ({n}, {width}). Got {X.shape} from "
+                f"X_{part} of {source.folder} must have shape ({n}, {width}). Got {X.shape} from "
                 f"{where}."
             )
         if part != "test" and y is None:
-            raise ValueError(f"{source.name} from {where} has no labels of its {part} part.")
+            raise ValueError(f"{source.folder} from {where} has no labels of its {part} part.")
         if y is not None and len(y) != n:
             raise ValueError(
-                f"y_{part} of {source.name} must have {n} labels. Got {len(y)} from {where}."
+                f"y_{part} of {source.folder} must have {n} labels. Got {len(y)} from {where}."
             )
 
 
-def _cut(X: Any, y: np.ndarray, sizes: tuple[int, ...], order: np.ndarray, where: Any) -> Parts:
-    """Return consecutive parts of the rows in this order; a part of no rows is None."""
+def _split(source: _Source, X: Any, y: np.ndarray, where: Any) -> Parts:
+    """Return consecutive parts of the rows; a part of no rows is None."""
     X = checks.canonical(X.astype(np.float64))
+    sizes = source.sizes if source.is_shuffled else (*source.sizes[:2], 0)
     if X.shape[0] < sum(sizes):
         raise ValueError(f"{where} has {X.shape[0]} rows, too few: {sum(sizes)} are needed")
+    order = np.arange(X.shape[0])
+    if source.is_shuffled:
+        order = np.random.RandomState(0).permutation(X.shape[0])
     parts: Parts = {}
     for part, start, n in zip(PARTS, np.cumsum([0, *sizes]), sizes, strict=False):
         rows = order[start : start + n]
@@ -226,110 +245,60 @@ def _cut(X: Any, y: np.ndarray, sizes: tuple[int, ...], order: np.ndarray, where
     return parts
 
 
-def _shuffled(X: Any, y: Any, sizes: tuple[int, ...], where: Any) -> Parts:
-    return _cut(X, y, sizes, np.random.RandomState(0).permutation(X.shape[0]), where)
-
-
-def _find(folder: Path, name: str) -> Path | None:
-    """Return the file of this name in a folder, compressed or not."""
-    paths = (folder / (name + ending) for ending in ("", ".gz", ".bz2"))
-    return next((path for path in paths if path.is_file()), None)
-
-
-# --- the NIPS 2003 challenge ---------------------------------------------------------------------
-
-
 def _challenge(
-    name: str,
-    sizes: tuple[int, int, int],
-    width: int,
-    positives: tuple[int, int],
-    origin: str,
-    description: str,
+    name: str, sizes: tuple[int, int, int], width: int, positives: list[int], number: int
 ) -> _Source:
-    """Return a set of the challenge, with the known numbers of positive train and valid rows."""
+    """Return a set of the NIPS 2003 challenge.
 
-    def fetch(data_home: Any) -> Parts:
+    `positives` are the known numbers of positive train and valid rows.
+    """
+
+    def fetch(data_home: Any) -> Rows:
         from sklearn import datasets
 
         found = datasets.fetch_openml(
             name=name, version=1, as_frame=False, parser="liac-arff", data_home=data_home
         )
         y = np.asarray(found.target).astype(np.float64).astype(np.int64)
-        n_rows = sum(sizes[:2])
-        parts = _cut(sp.csr_array(found.data), y, (*sizes[:2], 0), np.arange(n_rows), "OpenML")
-        counts = tuple(int((parts[f"y_{part}"] == 1).sum()) for part in PARTS[:2])
+        counts = [int((part == 1).sum()) for part in np.split(y, [sizes[0]])]
         if counts != positives:
             raise ValueError(
                 f"the training and validation parts have {counts} positive rows, not {positives}: "
                 "the rows are not in the known order"
             )
-        return parts
+        return sp.csr_array(found.data), y
 
-    return _Source(name, name, sizes, width, origin, description, fetch, "OpenML")
-
-
-_DEXTER = _challenge(
-    "dexter",
-    sizes=(300, 300, 2000),
-    width=20_000,
-    positives=(150, 150),
-    origin="https://archive.ics.uci.edu/dataset/168/dexter",
-    description=(
-        "dexter: Reuters texts about corporate acquisitions (1) or not (-1). 20,000 features: "
-        "9,947 are words and the rest random probes; integers from 0 to 999. NIPS 2003 feature "
-        "selection challenge (I. Guyon et al., 2004)."
-    ),
-)
-
-_DOROTHEA = _challenge(
-    "dorothea",
-    sizes=(800, 350, 800),
-    width=100_000,
-    positives=(78, 34),
-    origin="https://archive.ics.uci.edu/dataset/169/dorothea",
-    description=(
-        "dorothea: molecules that bind to thrombin (1) or not (-1). 100,000 binary features, half "
-        "of them random probes. NIPS 2003 feature selection challenge (I. Guyon et al., 2004), "
-        "from the KDD Cup 2001 data of DuPont Pharmaceuticals."
-    ),
-)
+    origin = f"https://archive.ics.uci.edu/dataset/{number}/{name}"
+    return _Source(name, sizes, width, origin, fetch, "OpenML", is_shuffled=False)
 
 
-# --- RCV1 ----------------------------------------------------------------------------------------
-
-_RCV1_4_CLASSES = ("C15", "ECAT", "GCAT", "MCAT")
-
-
-def _read_rcv1(path: Path) -> Parts:
+def _read_rcv1(path: Path) -> Rows:
     X, y = readers.read_svmlight(path, n_features=47_236)
-    return _shuffled(X, y, _RCV1.sizes, path)
+    return X, np.asarray(y)
 
 
-def _fetch_rcv1(data_home: Any) -> Parts:
+def _fetch_rcv1(data_home: Any) -> Rows:
     from sklearn import datasets
 
     found = datasets.fetch_rcv1(subset="train", data_home=data_home)
     topic = _topics(found, ("CCAT", "ECAT", "GCAT", "MCAT"))
     plus, minus = topic[:, :2].any(axis=1), topic[:, 2:].any(axis=1)
     rows = np.flatnonzero(plus != minus)
-    y = np.where(plus, 1, -1)[rows]
-    return _shuffled(sp.csr_array(found.data)[rows], y, _RCV1.sizes, "RCV1")
+    return sp.csr_array(found.data)[rows], np.where(plus, 1, -1)[rows]
 
 
-def _read_rcv1_4(path: Path) -> Parts:
+def _read_rcv1_4(path: Path) -> Rows:
     from scipy.io import loadmat
 
     found = loadmat(path, variable_names=("fea", "gnd"))
-    y = found["gnd"].ravel().astype(np.int64) - 1
-    return _shuffled(sp.csr_array(found["fea"]), y, _RCV1_4.sizes, path)
+    return sp.csr_array(found["fea"]), found["gnd"].ravel().astype(np.int64) - 1
 
 
-def _fetch_rcv1_4(data_home: Any) -> Parts:
+def _fetch_rcv1_4(data_home: Any) -> Rows:
     from sklearn import datasets
 
     found = datasets.fetch_rcv1(subset="all", data_home=data_home)
-    topic = _topics(found, _RCV1_4_CLASSES)
+    topic = _topics(found, RCV1_4_CLASSES)
     single = topic.sum(axis=1) == 1
     rng = np.random.RandomState(0)
     drawn = [
@@ -337,8 +306,7 @@ def _fetch_rcv1_4(data_home: Any) -> Parts:
         for c, n in enumerate((2022, 2064, 2901, 2638))
     ]
     X = sp.csr_array(found.data)[np.concatenate(drawn)]
-    y = np.repeat(np.arange(4), [len(rows) for rows in drawn])
-    return _shuffled(X[:, np.unique(X.indices)], y, _RCV1_4.sizes, "RCV1")
+    return X[:, np.unique(X.indices)], np.repeat(np.arange(4), [len(rows) for rows in drawn])
 
 
 def _topics(found: Bunch, names: tuple[str, ...]) -> np.ndarray:
@@ -347,36 +315,152 @@ def _topics(found: Bunch, names: tuple[str, ...]) -> np.ndarray:
     return sp.csc_array(found.target)[:, columns].toarray().astype(bool)
 
 
+RCV1_4_CLASSES = ("C15", "ECAT", "GCAT", "MCAT")
+
+_DEXTER = _challenge("dexter", (300, 300, 2000), 20_000, [150, 150], 168)
+_DOROTHEA = _challenge("dorothea", (800, 350, 800), 100_000, [78, 34], 169)
 _RCV1 = _Source(
-    name="rcv1_2",
     folder="rcv1_binary",
     sizes=(12_145, 4_048, 4_049),
     width=47_236,
     origin="https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets/binary.html",
-    description=(
-        "rcv1, binary: Reuters news in CCAT or ECAT (1) against GCAT or MCAT (-1); documents on "
-        "both sides are left out. 47,236 words, cosine-normalised log TF-IDF. RCV1-v2 (D. Lewis "
-        "et al., 2004)."
-    ),
     fetch=_fetch_rcv1,
     fetched_from="sklearn.datasets.fetch_rcv1",
-    originals=("rcv1_train.binary",),
+    original="rcv1_train.binary",
     read=_read_rcv1,
 )
-
 _RCV1_4 = _Source(
-    name="rcv1_4",
     folder="rcv1_4",
     sizes=(3_850, 2_888, 2_887),
     width=None,
     origin="http://www.cad.zju.edu.cn/home/dengcai/Data/TextData.html",
-    description=(
-        "rcv1_4: 9,625 Reuters news in exactly one of C15, ECAT, GCAT and MCAT (labels 0 to 3), "
-        "TF-IDF. RCV1-v2 (D. Lewis et al., 2004)."
-    ),
     fetch=_fetch_rcv1_4,
     fetched_from="sklearn.datasets.fetch_rcv1",
-    originals=("RCV1_4Class.mat",),
+    original="RCV1_4Class.mat",
     read=_read_rcv1_4,
-    target_names=_RCV1_4_CLASSES,
+    target_names=RCV1_4_CLASSES,
 )
+
+
+# --- docstrings ----------------------------------------------------------------------------------
+
+
+def load_docstrings(
+    *, min_rows_per_label: int = 20, summaries: bool = False, vectorize: bool = True
+) -> Bunch:
+    """Load the docstrings of Python's standard library: text, labelled by module.
+
+    There is one document per public function, class or method whose docstring has 8 words or more.
+    Its label is the top-level module or package. The source files are parsed and not imported.
+    Duplicate texts count once, and not at all if their labels differ. The name of the object is not
+    part of the text, but a text may mention its module. The set depends on the version of Python
+    only.
+
+    Parameters
+    ----------
+    min_rows_per_label : int, default=20
+        Labels with fewer documents are left out.
+    summaries : bool, default=False
+        Whether to take only the first paragraph of each docstring: short texts that share few
+        words.
+    vectorize : bool, default=True
+        Whether to add TF-IDF rows.
+
+    Returns
+    -------
+    Bunch
+        ``texts`` (list of str), ``y`` (labels, array of str), ``names`` (qualified names, array of
+        str), ``DESCR``; with `vectorize` ``X``, a csr_array of rows of length 1 (words of two or
+        more letters in at least two documents, logarithmic counts), and ``feature_names``.
+
+    Examples
+    --------
+    >>> docs = load_docstrings(min_rows_per_label=100, vectorize=False)
+    >>> "asyncio" in docs.y, len(docs.texts) == len(docs.y) == len(docs.names)
+    (True, True)
+    """
+    checks.check_number(
+        "load_docstrings", "min_rows_per_label", min_rows_per_label, low=1, integer=True
+    )
+    library = Path(sysconfig.get_path("stdlib"))
+    found: dict[str, list[tuple[str, str, str]]] = {}
+    for name, text in _all_docstrings(library):
+        text = text.partition("\n\n")[0] if summaries else text
+        same = found.setdefault(" ".join(text.split()), [])
+        same.append((text, name, name.partition(".")[0]))
+    rows = [same[0] for same in found.values() if len({label for *_, label in same}) == 1]
+    count = Counter(label for _, _, label in rows)
+    rows = [row for row in rows if count[row[2]] >= min_rows_per_label]
+    if not rows:
+        raise ValueError(
+            f"No module in {library} has {min_rows_per_label} docstrings: lower "
+            "min_rows_per_label, or run a Python that has its standard library as source files."
+        )
+    texts, names, labels = (list(column) for column in zip(*rows, strict=True))
+    docs = Bunch(
+        texts=texts,
+        y=np.array(labels),
+        names=np.array(names),
+        DESCR=(
+            f"{len(texts)} docstrings of public functions, classes and methods in "
+            f"{len(set(labels))} modules of Python {sysconfig.get_python_version()}'s standard "
+            "library; the label is the top-level module."
+        ),
+    )
+    if vectorize:
+        from sklearn.feature_extraction.text import TfidfVectorizer
+
+        words = TfidfVectorizer(token_pattern="[A-Za-z][A-Za-z_]+", min_df=2, sublinear_tf=True)
+        docs.X = checks.canonical(words.fit_transform(texts))
+        docs.feature_names = words.get_feature_names_out()
+    return docs
+
+
+@lru_cache(maxsize=1)
+def _all_docstrings(library: Path) -> list[tuple[str, str]]:
+    """Return the qualified names and docstrings of public objects; read once per process."""
+    # Syntax trees have many objects and no cycles: to look for cycles would double the time.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return [found for path in _source_files(library) for found in _docstrings(path, library)]
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _source_files(folder: Path) -> Iterator[Path]:
+    """Yield the source files of public modules, in the order of their names."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name):
+        public = path.stem.isidentifier() and not path.stem.startswith("_")
+        if path.is_dir():
+            if public and path.name not in NOT_LIBRARY:
+                yield from _source_files(path)
+        elif path.suffix == ".py" and (public or path.stem == "__init__"):
+            yield path
+
+
+def _docstrings(path: Path, library: Path) -> Iterator[tuple[str, str]]:
+    """Yield the qualified names and docstrings of public objects in a source file."""
+    source = path.read_bytes()
+    if b'"""' not in source and b"'''" not in source:
+        return
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):  # a template, or meant for another version
+        return
+    module = path.relative_to(library).with_suffix("").parts
+    yield from _described(tree, [part for part in module if part != "__init__"])
+
+
+def _described(node: Any, name: list[str]) -> Iterator[tuple[str, str]]:
+    for child in node.body:
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        if child.name.startswith("_"):
+            continue
+        text = ast.get_docstring(child) or ""
+        if len(text.split()) >= FEWEST_WORDS:
+            yield ".".join([*name, child.name]), text
+        if isinstance(child, ast.ClassDef):
+            yield from _described(child, [*name, child.name])

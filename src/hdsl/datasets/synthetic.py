@@ -1,4 +1,4 @@
-"""The synthetic problems of the paper: similarity recovery and signed links."""
+"""Synthetic problems: similarity recovery and signed links, as in the paper, and regions."""
 
 from __future__ import annotations
 
@@ -9,6 +9,22 @@ import scipy.sparse as sp
 
 from .. import checks
 from ..solver import atoms as atoms_module
+
+
+def _check_counts(owner: str, low: int, **counts: Any) -> None:
+    for name, value in counts.items():
+        checks.check_number(owner, name, value, low=low, integer=True)
+
+
+def _check_shares(owner: str, **shares: tuple[Any, str]) -> None:
+    """Raise ValueError unless each number is in its interval, such as "[0, 0.5)"."""
+    for name, (value, interval) in shares.items():
+        low, high = map(float, interval[1:-1].split(","))
+        inside = low < value < high
+        inside |= (interval[0] == "[" and value == low) | (interval[-1] == "]" and value == high)
+        if not inside:
+            raise checks.ParameterError(owner, name, f"a float in {interval}", repr(value))
+
 
 # --- similarity recovery -------------------------------------------------------------------------
 
@@ -75,22 +91,11 @@ def make_recovery(
     ((50, 200), (10, 3), (200, 200), (6, 3))
     """
     owner = "make_recovery"
-    checks.check_number(owner, "n_rows", n_rows, low=3, integer=True)
-    checks.check_number(owner, "n_triplets", n_triplets, low=1, integer=True)
-    checks.check_number(owner, "n_atoms", n_atoms, low=2, integer=True)
-    if not 0.0 < alpha <= 0.5:
-        raise ValueError(
-            f"The 'alpha' parameter of {owner} must be a float in (0, 0.5]. Got {alpha!r} instead."
-        )
-    if not 0.0 <= noise <= 0.5:
-        raise ValueError(
-            f"The 'noise' parameter of {owner} must be a float in [0, 0.5]. Got {noise!r} instead."
-        )
-    if not 0.0 <= correlation < 1.0:
-        raise ValueError(
-            f"The 'correlation' parameter of {owner} must be a float in [0, 1). Got "
-            f"{correlation!r} instead."
-        )
+    _check_counts(owner, 3, n_rows=n_rows)
+    _check_counts(owner, 1, n_triplets=n_triplets)
+    _check_counts(owner, 2, n_atoms=n_atoms)
+    intervals = {"alpha": (alpha, "(0, 0.5]"), "noise": (noise, "[0, 0.5]")}
+    _check_shares(owner, **intervals, correlation=(correlation, "[0, 1)"))
     if n_features < 4 * block_size or block_size * (block_size - 1) < n_atoms:
         raise ValueError(
             f"{n_atoms} atoms in two blocks of {block_size} features do not fit {n_features} "
@@ -239,27 +244,15 @@ def make_links(
     ((100, 2000), (150, 2), np.int64(0))
     """
     owner = "make_links"
-    for name, value, low in (
-        ("n_nodes", n_nodes, 3),
-        ("n_features", n_features, 2),
-        ("n_links", n_links, 2),
-        ("n_atoms", n_atoms, 1),
-    ):
-        checks.check_number(owner, name, value, low=low, integer=True)
+    _check_counts(owner, 3, n_nodes=n_nodes)
+    _check_counts(owner, 2, n_features=n_features, n_links=n_links)
+    _check_counts(owner, 1, n_atoms=n_atoms)
     if density is None:
         # From 0.02 at 5,000 features to 0.002 at a million.
         density = 0.02 * (n_features / 5000) ** (-np.log(10) / np.log(200))
         density = float(np.clip(density, 0.002, 0.02))
-    for name, number, high in (
-        ("density", density, 1.0),
-        ("share", share, 0.5),
-        ("min_frequency", min_frequency, 1.0),
-    ):
-        if not 0.0 < number < high:
-            raise ValueError(
-                f"The {name!r} parameter of {owner} must be a float in (0, {high:g}). Got "
-                f"{number!r} instead."
-            )
+    intervals = {"density": (density, "(0, 1)"), "share": (share, "(0, 0.5)")}
+    _check_shares(owner, **intervals, min_frequency=(min_frequency, "(0, 1)"))
     rng = checks.generator(random_state)
     X = _power_law_rows(n_nodes, n_features, density, rng)
     frequency = np.bincount(X.indices, minlength=n_features) / n_nodes
@@ -282,24 +275,14 @@ def make_links(
         sp.csr_array(X @ L.T), share, 3 * half, 3 * (n_links - half), rng
     )
     links, signs = [], []
-    for part in range(3):
-        plus = positive[part * half : (part + 1) * half]
-        minus = negative[part * (n_links - half) : (part + 1) * (n_links - half)]
+    for plus, minus in zip(np.split(positive, 3), np.split(negative, 3), strict=True):
         order = rng.permutation(n_links)
         links.append(np.concatenate([plus, minus])[order])
         signs.append(np.repeat([1, -1], [len(plus), len(minus)])[order])
+    ends = rng.permuted(np.concatenate(links), axis=1)  # either end comes first
     train, valid, test = np.split(np.arange(3 * n_links), 3)
-    return Links(
-        X=X,
-        links=rng.permuted(np.concatenate(links), axis=1),  # either end comes first
-        signs=np.concatenate(signs),
-        train=train,
-        valid=valid,
-        test=test,
-        matrix=sp.csr_array(L.T @ L),
-        atoms=atoms,
-        weights=weights,
-    )
+    matrix, all_signs = sp.csr_array(L.T @ L), np.concatenate(signs)
+    return Links(X, ends, all_signs, train, valid, test, matrix, atoms, weights)
 
 
 def _power_law_rows(n: int, d: int, density: float, rng: np.random.Generator) -> sp.csr_array:
@@ -390,3 +373,77 @@ def _draw_links(
                 "wanted: raise n_nodes or share, or lower n_links."
             )
     return kept[0], kept[1]
+
+
+# --- regions that contradict each other ---------------------------------------------------------
+
+
+class RegionRows(NamedTuple):
+    """Rows, their labels, the region of each row, and which rows are queries."""
+
+    X: sp.csr_array
+    y: np.ndarray
+    regions: np.ndarray
+    is_query: np.ndarray
+
+
+def make_regions(
+    n_rows: int = 1200,
+    *,
+    n_classes: int = 6,
+    n_words: int = 3,
+    n_marks: int = 8,
+    random_state: Any = None,
+) -> RegionRows:
+    """Make queries and documents in two regions that contradict each other.
+
+    Queries and documents use different words, so that they share no word of a class. In the first
+    region the words of query class c go with those of document class c; in the second region they
+    go with those of class c + 1. So a word pair pulls together in one region and apart in the
+    other, and no single matrix is right in both. Each row has two words of its class, and half of
+    the marks of its region, words that tell nothing but the region.
+
+    Parameters
+    ----------
+    n_rows : int, default=1200
+    n_classes : int >= 2, default=6
+        Classes per region.
+    n_words : int >= 2, default=3
+        Words per class, for queries and for documents.
+    n_marks : int >= 2, default=8
+        Marks per region.
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    RegionRows
+        ``X, y, regions, is_query``. There are ``2 * n_classes * n_words + 2 * n_marks`` features;
+        labels from `n_classes` on are those of the second region.
+
+    Examples
+    --------
+    >>> X, y, regions, is_query = make_regions(100, random_state=0)
+    >>> X.shape, len(np.unique(y)), bool((y // 6 == regions).all())
+    ((100, 52), 12, True)
+    """
+    _check_counts("make_regions", 4, n_rows=n_rows)
+    _check_counts("make_regions", 2, n_classes=n_classes, n_words=n_words, n_marks=n_marks)
+    rng = checks.generator(random_state)
+    regions, is_query = rng.integers(2, size=(2, n_rows))
+    classes = rng.integers(n_classes, size=n_rows)
+    # The words of a document of class c are those of class c + 1 in the second region.
+    blocks = np.where(is_query, classes, n_classes + (classes + regions) % n_classes)
+    words = _some_of(n_words, 2, n_rows, rng) + (blocks * n_words)[:, None]
+    first_mark, per_row = 2 * n_classes * n_words, n_marks // 2
+    marks = _some_of(n_marks, per_row, n_rows, rng) + (first_mark + regions * n_marks)[:, None]
+    indices = np.sort(np.column_stack([words, marks]), axis=1).ravel()
+    shape = (n_rows, first_mark + 2 * n_marks)
+    arrays = np.ones(len(indices)), indices, (2 + per_row) * np.arange(n_rows + 1)
+    return RegionRows(
+        sp.csr_array(arrays, shape=shape), regions * n_classes + classes, regions, is_query == 1
+    )
+
+
+def _some_of(n: int, count: int, n_rows: int, rng: np.random.Generator) -> np.ndarray:
+    """Return `count` different numbers below n per row."""
+    return rng.permuted(np.tile(np.arange(n), (n_rows, 1)), axis=1)[:, :count]

@@ -1,17 +1,24 @@
 """How good a learned similarity is."""
 
-from .agreement import compare_triplets, knn_error, triplet_accuracy
 from .errors import (
     ErrorComparison,
     ErrorRate,
     McNemar,
     compare_errors,
+    compare_triplets,
+    knn_error,
     mcnemar,
+    triplet_accuracy,
     wilson_interval,
 )
-from .known_items import KnownItem, known_item
-from .rankings import RankingQuality, ranking_quality
-from .recovery import RecoveryAUC, recovery_auc
+from .rankings import (
+    KnownItem,
+    RankingQuality,
+    RecoveryAUC,
+    known_item,
+    ranking_quality,
+    recovery_auc,
+)
 
 __all__ = [
     "ErrorComparison",

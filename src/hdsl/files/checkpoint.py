@@ -12,7 +12,6 @@ import hashlib
 import json
 import os
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from reprlib import Repr
@@ -21,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from .. import checks
 from . import container
 from .atomic import check_can_write
 from .container import Arrays
@@ -50,11 +50,9 @@ class CheckpointFile(NamedTuple):
         try:
             os.unlink(os.path.realpath(self.path))
         except OSError as error:
-            warnings.warn(
+            checks.warn(
                 f"The checkpoint {self.path!r} is no longer needed, but could not be deleted: "
-                f"{error.strerror}.",
-                UserWarning,
-                stacklevel=3,
+                f"{error.strerror}."
             )
 
 
@@ -171,11 +169,9 @@ class Checkpoint:
         except (OSError, MemoryError) as error:
             if not self._has_failed:  # one warning is enough; the next write may succeed
                 reason = getattr(error, "strerror", "There is no memory to write the checkpoint")
-                warnings.warn(
+                checks.warn(
                     f"{reason} ({self.name!r}). The fit goes on without a checkpoint, and "
-                    "tries again from time to time.",
-                    UserWarning,
-                    stacklevel=2,
+                    "tries again from time to time."
                 )
             self._has_failed = True
         end = time.monotonic()

@@ -6,12 +6,9 @@ shown as they are: nothing in them is read as a formula.
 """
 
 from .display import COLORS, MARKERS
-from .errors import ErrorDisplay
-from .matrix import MatrixDisplay
-from .neighbors import NeighborsDisplay
-from .network import NetworkDisplay
-from .run import ChoiceDisplay, PathDisplay, TraceDisplay
-from .similarities import SimilarityDisplay
+from .model import MatrixDisplay, NetworkDisplay
+from .rows import NeighborsDisplay, SimilarityDisplay
+from .run import ChoiceDisplay, ErrorDisplay, PathDisplay, TraceDisplay
 
 __all__ = [
     "COLORS",

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from .. import checks
 from ..explain import NEGATIVE, POSITIVE
 from ..explain.tables import shown
 from ..similarity import Similarity
@@ -26,12 +25,6 @@ PLAIN: dict[str, Any] = {"parse_math": False, "usetex": False}
 
 #: Position of a legend that hides nothing.
 ABOVE: dict[str, Any] = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
-
-
-class FittedModel(Protocol):
-    """What the displays read of a fitted HDSL."""
-
-    similarity_: Similarity
 
 
 class Display:
@@ -72,17 +65,12 @@ def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: A
         text.set(text=shown(label), **PLAIN)
 
 
-def as_matrix(X: Any) -> Any:
-    """Return X as a canonical CSR array or an array of floats."""
-    return checks.as_rows(X)
-
-
-def similarity_of(estimator: FittedModel | Similarity) -> Similarity:
+def similarity_of(estimator: Any) -> Similarity:
     """Return the plain similarity of a fitted model."""
     return estimator if isinstance(estimator, Similarity) else estimator.similarity_
 
 
-def names_of(estimator: FittedModel | Similarity, feature_names: Any) -> Any:
+def names_of(estimator: Any, feature_names: Any) -> Any:
     """Return the given names, or else those of the columns that the model was fitted on."""
     return getattr(estimator, "feature_names_in_", None) if feature_names is None else feature_names
 

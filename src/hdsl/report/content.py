@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import column_or_1d
 
 from .. import checks
-from ..explain.effects import count_occurrences
+from ..explain.ranking import count_occurrences
 from ..explain.tables import CLASS
 from ..similarity import check_result
 from ..solver.atoms import ZERO

@@ -6,8 +6,7 @@ No client library of an engine is imported here: a search is any function.
 from ..similarity import limit_weights
 from .bm25 import BM25Transformer
 from .certify import CertifiedTopK, certified_top_k, recall_at
-from .export import export_query, export_rows
-from .rows import sparse_rows, to_sparsevec
+from .export import export_query, export_rows, sparse_rows, to_sparsevec
 
 __all__ = [
     "BM25Transformer",

@@ -83,9 +83,7 @@ class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         checks.check_number(name, "k1", self.k1, low=0)
         checks.check_number(name, "b", self.b, low=0)
         if self.b > 1:
-            raise ValueError(
-                f"The 'b' parameter of {name} must be a float in [0, 1]. Got {self.b!r} instead."
-            )
+            raise checks.ParameterError(name, "b", "a float in [0, 1]", repr(self.b))
         checks.check_word(name, "lengths", self.lengths, LENGTHS)
         learned = copy(self)  # self changes at the end, all at once
         X = self._counts(checks.check_matrix(learned, X, reset=True))

@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import checks
-from .rows import as_sparse, sparse_rows
+from .export import as_sparse, sparse_rows
 
 #: Rounding to nearest in float32.
 UNIT_ROUNDOFF = 2.0**-24
@@ -154,16 +154,13 @@ class _Documents:
 
     def __init__(self, rows: Any, lengths: Any, n_features: int) -> None:
         self.n_features = n_features
-        self.X: sp.csr_array | None = None
-        if callable(rows):
-            self._fetch = rows
-        else:
-            self.X = self._check(rows, "rows")
+        self._fetch = rows
+        self.X = None if callable(rows) else self._check(rows, "rows")
         self.lengths, self.shortest = self._check_lengths(lengths)
         #: How many there are; None if not known.
-        self.n = None if self.lengths is None else len(self.lengths)
-        if self.X is not None:
-            self.n = self.X.shape[0]
+        self.n: int | None = None
+        if self.X is not None or self.lengths is not None:
+            self.n = len(self.lengths) if self.X is None else self.X.shape[0]
 
     def _check(self, rows: Any, name: str) -> sp.csr_array:
         X = as_sparse(rows, name).astype(np.float64, copy=False)
@@ -187,15 +184,11 @@ class _Documents:
             return None, 1.0
         is_mapping = isinstance(lengths, Mapping)
         values = np.asarray(list(lengths.values()) if is_mapping else lengths, dtype=np.float64)
-        if values.ndim != 1 or not np.isfinite(values).all() or not (values > 0).all():
+        shape = values.shape[:1] if self.X is None else self.X.shape[:1]
+        if values.shape != shape or not (np.isfinite(values) & (values > 0)).all():
             raise ValueError(
                 "lengths must be positive finite numbers, one per document, as model.lengths(Y) "
-                "returns them."
-            )
-        if self.X is not None and len(values) != self.X.shape[0]:
-            raise ValueError(
-                f"There are {len(values)} lengths and {self.X.shape[0]} rows: one length per "
-                "document is expected."
+                f"returns them. Got shape {values.shape}, and {shape} is expected."
             )
         return lengths if is_mapping else values, float(values.min(initial=np.inf))
 
@@ -333,18 +326,17 @@ class _Run:
             ids, scores = answer
             ids = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
             scores = np.asarray(scores, dtype=np.float64)
+            n_different = len(set(ids))
         except (TypeError, ValueError):
             raise ValueError(
-                "search(indices, values, m) must return two sequences, ids and scores. Got "
-                f"{answer!r:.200} instead."
+                "search(indices, values, m) must return two sequences, hashable ids and scores. "
+                f"Got {answer!r:.200} instead."
             ) from None
-        if scores.shape != (len(ids),):
+        if scores.shape != (len(ids),) or not np.isfinite(scores).all():
             raise ValueError(
-                f"search returned {len(ids)} ids and scores of shape {scores.shape}: one score per "
-                "id is expected."
+                f"search returned {len(ids)} ids and scores of shape {scores.shape}: one finite "
+                "score per id is expected."
             )
-        if not np.isfinite(scores).all():
-            raise ValueError("search returned a score that is NaN or infinite.")
         rises = np.flatnonzero(scores[1:] > scores[:-1])
         if len(rises):
             at = int(rises[0])
@@ -353,10 +345,6 @@ class _Run:
                 f"{scores[at + 1]:.6g}. Some engines return distances or negative products: change "
                 "their sign and sort."
             )
-        try:
-            n_different = len(set(ids))
-        except TypeError:
-            raise ValueError(f"search returned ids that are not hashable: {ids!r:.200}") from None
         if n_different < len(ids):
             twice = next(one for k, one in enumerate(ids) if one in ids[:k])
             raise ValueError(f"search returned the id {twice!r} twice.")

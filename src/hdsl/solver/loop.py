@@ -14,13 +14,13 @@ from __future__ import annotations
 import json
 import math
 import time
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
+from .. import checks
 from .active_set import ActiveSet
 from .atoms import NOTHING, ZERO, Atom, as_array, check_atoms, n_features
 from .oracle import Exact
@@ -418,12 +418,10 @@ class _Run:
         state.margins, state.objective = self.measured(state.active)
         is_visible = not math.isclose(before, state.objective, rel_tol=VISIBLE_DRIFT, abs_tol=1e-12)
         if is_visible and status != "interrupted":
-            warnings.warn(
+            checks.warn(
                 f"Rounding hides the objective: {before:.9g} by the steps, {state.objective:.9g} "
                 "by the model they led to. The values of X differ too much in size for the scale: "
-                "give rows of like length (sklearn.preprocessing.normalize) or a smaller scale.",
-                UserWarning,
-                stacklevel=2,
+                "give rows of like length (sklearn.preprocessing.normalize) or a smaller scale."
             )
         n_before = 0 if earlier is None else earlier.n_iter
         if len(state.records) <= state.n_iter - n_before:  # interrupted before the step's record

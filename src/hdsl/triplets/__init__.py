@@ -6,11 +6,15 @@ links, graded relevance, clicks and judgements all become int arrays of shape (n
 (n_quadruplets, 4).
 """
 
-from .judgements import Judgements, judgement_quadruplets, judgement_triplets
+from .judgements import (
+    choice_triplets,
+    graded_triplets,
+    judgement_quadruplets,
+    judgement_triplets,
+)
 from .links import link_triplets
 from .mining import neighbor_triplets, random_triplets
-from .preferences import choice_triplets, graded_triplets
-from .rows import PointKFold, Side, deduplicate, restrict
+from .rows import Judgements, PointKFold, Side, deduplicate, restrict
 from .rows import distinct_rows as distinct_rows  # for the estimators, not public
 
 __all__ = [

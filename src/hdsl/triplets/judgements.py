@@ -1,25 +1,14 @@
-"""Triplets and quadruplets from tables of judgements that name rows by id."""
+"""Triplets and quadruplets from tables that name rows by id: judgements, grades and choices."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
+from .. import checks
 from ..readers import tables
-
-
-class Judgements(NamedTuple):
-    """Triplets or quadruplets and their weights, to unpack into arguments of ``fit``.
-
-    Parameters
-    ----------
-    triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
-    weights : ndarray of shape (n_triplets,), or None if all weigh the same
-    """
-
-    triplets: np.ndarray
-    weights: np.ndarray | None
+from .rows import Judgements, draw
 
 
 def judgement_triplets(
@@ -108,12 +97,8 @@ def judgement_quadruplets(
     >>> quadruplets.tolist()
     [[0, 2, 0, 3]]
     """
-    names = {
-        "positive_a": positive_a,
-        "positive_b": positive_b,
-        "negative_a": negative_a,
-        "negative_b": negative_b,
-    }
+    names = {"positive_a": positive_a, "positive_b": positive_b}
+    names |= {"negative_a": negative_a, "negative_b": negative_b}
     data, quadruplets, weights = _read_judgements(table, names, weight, ids)
     pairs = np.sort(quadruplets.reshape(-1, 2, 2), axis=2)
     same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]).all(axis=1))
@@ -143,3 +128,177 @@ def _read_judgements(
             ">= 0."
         )
     return data, rows, weights
+
+
+# --- grades and choices ---------------------------------------------------------------------------
+
+
+def graded_triplets(
+    table: Any,
+    *,
+    anchor: str = "anchor",
+    item: str = "item",
+    grade: str = "grade",
+    event: str | None = None,
+    n_per_anchor: int | None = None,
+    ids: Any = None,
+    random_state: Any = None,
+) -> Judgements:
+    """Return triplets from graded relevance: an item of higher grade, and one of lower grade.
+
+    Parameters
+    ----------
+    table : DataFrame, mapping of columns, or path
+        One row per anchor and item. See `judgement_triplets`.
+    anchor, item, grade : str
+        Names of the columns. Grades are numbers; larger means more relevant.
+    event : str, default=None
+        Name of a column of events. Only items of the same event and anchor are compared. None
+        compares all items of an anchor.
+    n_per_anchor : int or None, default=None
+        Most triplets per anchor (and event), drawn at random without replacement.
+    ids : array-like of shape (n_rows,), default=None
+        The id of each row of X. None if the table holds row numbers.
+    random_state : int, RandomState or None, default=None
+
+    Returns
+    -------
+    Judgements
+        ``triplets, weights``: the weight is the difference of the two grades.
+
+    Examples
+    --------
+    >>> T, weights = graded_triplets({"anchor": [0, 0, 0], "item": [1, 2, 3], "grade": [0, 3, 1]})
+    >>> T.tolist(), weights.tolist()
+    ([[0, 3, 1], [0, 2, 1], [0, 2, 3]], [1.0, 3.0, 2.0])
+    """
+    checks.check_number(
+        "graded_triplets", "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
+    )
+    names = {"anchor": anchor, "item": item, "grade": grade}
+    data = tables.read_table(table, names if event is None else {**names, "event": event})
+    index = tables.row_index(ids, data.is_text)
+    judgements = _compare(
+        None if event is None else data.columns[event],
+        tables.row_numbers(data, anchor, index),
+        tables.row_numbers(data, item, index),
+        tables.numbers(data, grade),
+        n_per_anchor,
+        checks.generator(random_state),
+    )
+    if len(judgements.triplets) == 0:
+        raise ValueError("No triplet can be built: no anchor has two items of different grades.")
+    return judgements
+
+
+def choice_triplets(
+    events: Any,
+    *,
+    event: str = "event",
+    anchor: str = "anchor",
+    item: str = "item",
+    clicked: str = "clicked",
+    ids: Any = None,
+) -> np.ndarray:
+    """Return triplets from choices: (query, chosen, not chosen) for all items of an event.
+
+    Parameters
+    ----------
+    events : list of (query, shown, chosen), DataFrame, mapping of columns, or path
+        In a list, `shown` is a list of items and `chosen` is one of them or a list of some. A
+        table has one row per item of an event. See `judgement_triplets`.
+    event, anchor, item, clicked : str
+        Names of the columns of a table. `clicked` holds true or false, or 1 or 0.
+    ids : array-like of shape (n_rows,), default=None
+        The id of each row of X. None if `events` holds row numbers.
+
+    Returns
+    -------
+    ndarray of shape (n_triplets, 3)
+        An event in which all items or none were chosen makes no triplet.
+
+    Examples
+    --------
+    >>> choice_triplets([(0, [1, 2, 3], 2), (3, [0, 1], [0])]).tolist()
+    [[0, 2, 1], [0, 2, 3], [3, 0, 1]]
+    """
+    if isinstance(events, list | tuple):
+        events = _long_format(events, (event, anchor, item, clicked))
+    data = tables.read_table(
+        events, {"event": event, "anchor": anchor, "item": item, "clicked": clicked}
+    )
+    index = tables.row_index(ids, data.is_text)
+    triplets = _compare(
+        data.columns[event],
+        tables.row_numbers(data, anchor, index),
+        tables.row_numbers(data, item, index),
+        tables.flags(data, clicked),
+    ).triplets
+    if len(triplets) == 0:
+        raise ValueError(
+            "No triplet can be built: no event has both an item that was chosen and one that was "
+            "not."
+        )
+    return triplets
+
+
+def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any]:
+    """Return a list of (query, shown, chosen) as columns: event, anchor, item, clicked."""
+    numbers, anchors, items, clicks = [], [], [], []
+    for k, one in enumerate(events):
+        if not isinstance(one, list | tuple) or len(one) != 3:
+            raise ValueError(f"events[{k}] must be (query, shown, chosen). Got {one!r}.")
+        query, shown, chosen = one
+        shown = list(shown)
+        several = isinstance(chosen, list | tuple | set | frozenset | np.ndarray)
+        picked = set(chosen) if several else {chosen}
+        unknown = [choice for choice in picked if choice not in shown]
+        if unknown:
+            raise ValueError(
+                f"events[{k}]: {unknown[0]!r} was chosen but is not among those shown, {shown!r}."
+            )
+        numbers += [k] * len(shown)
+        anchors += [query] * len(shown)
+        items += shown
+        clicks += [choice in picked for choice in shown]
+    return dict(zip(names, (numbers, anchors, items, clicks), strict=True))
+
+
+def _compare(
+    event: np.ndarray | None,
+    anchor: np.ndarray,
+    item: np.ndarray,
+    grade: np.ndarray,
+    n_per_group: int | None = None,
+    rng: np.random.Generator | None = None,
+) -> Judgements:
+    """Return triplets (anchor, item, item of lower grade), weighted by the difference of grades.
+
+    Items of the same event and anchor are compared, groups in the order of their first line; at
+    most `n_per_group` triplets per group are drawn.
+    """
+    group = _codes(anchor) if event is None else _codes(_codes(event), anchor)
+    order = np.lexsort((grade, group))
+    group, grade = group[order], grade[order]
+    new_group = np.diff(group, prepend=-1) != 0
+    new_grade = new_group | (np.diff(grade, prepend=np.nan) != 0)
+    # Items of lower grade are between the first of the group and the first of equal grade.
+    place = np.arange(len(order))
+    first = np.maximum.accumulate(np.where(new_group, place, 0))
+    count = np.maximum.accumulate(np.where(new_grade, place, 0)) - first
+    row, offset = draw(count, group, n_per_group, rng, "n_per_anchor")
+    lower = first[row] + offset
+    difference = grade[row] - grade[lower]
+    anchor, item = anchor[order], item[order]
+    triplets = np.column_stack([anchor[row], item[row], item[lower]])
+    # An item with two grades is not compared with itself.
+    differs = triplets[:, 1] != triplets[:, 2]
+    return Judgements(triplets[differs], difference[differs])
+
+
+def _codes(*columns: np.ndarray) -> np.ndarray:
+    """Return a number per line, equal if all columns are equal, by first appearance."""
+    values = [column.tolist() for column in columns]
+    known: dict[Any, int] = {}
+    keys = values[0] if len(values) == 1 else zip(*values, strict=True)
+    return np.fromiter((known.setdefault(key, len(known)) for key in keys), np.int64)

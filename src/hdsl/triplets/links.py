@@ -8,8 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import checks
-from .rows import group_equal_rows
-from .sampling import draw
+from .rows import draw, group_equal_rows
 
 
 def link_triplets(

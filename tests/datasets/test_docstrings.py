@@ -1,14 +1,7 @@
 """The docstrings of Python as texts with labels."""
 
-import ast
-import gc
-import os
-import shutil
-import subprocess
 import sys
-import sysconfig
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -112,25 +105,6 @@ def test_public_docstrings_of_enough_words_are_loaded(tmp_path, monkeypatch):
         load_docstrings(min_rows_per_label=0)
 
 
-def test_docstrings_do_not_depend_on_the_hash_seed(monkeypatch, tmp_path):
-    library = Path(sysconfig.get_path("stdlib"))
-    for package in ("json", "logging"):
-        shutil.copytree(library / package, tmp_path / package)
-    code = (
-        f"import sysconfig; sysconfig.get_path = lambda name: {str(tmp_path)!r}; "
-        "from hdsl.datasets import load_docstrings; d = load_docstrings(min_rows_per_label=2); "
-        "print([*d.texts, *d.names.tolist(), *d.X.data.tolist()])"
-    )
-    seeded = {**os.environ, "PYTHONHASHSEED": "7"}
-    there = subprocess.run(
-        [sys.executable, "-c", code], env=seeded, capture_output=True, text=True, check=True
-    )
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
-    docs = load_docstrings(min_rows_per_label=2)
-    here = [*docs.texts, *docs.names.tolist(), *docs.X.data.tolist()]
-    assert there.stdout == f"{here}\n"
-
-
 SUMMARIES = """
 def shown():
     '''One two three
@@ -157,24 +131,3 @@ def test_summaries(tmp_path, monkeypatch):
     short = load_docstrings(**options, summaries=True)
     assert short.texts == ["One two three\nfour alpha five.", "One two three\nfour beta five."]
     assert short.y.tolist() == ["alpha", "beta"]
-
-
-def test_files_are_read_once_and_the_garbage_collector_is_as_before(tmp_path, monkeypatch):
-    (tmp_path / "alpha.py").write_text(SOURCE)
-    monkeypatch.setattr("sysconfig.get_path", lambda name: str(tmp_path))
-    seen, parse = [], ast.parse
-
-    def watched(source):
-        seen.append(gc.isenabled())
-        return parse(source)
-
-    monkeypatch.setattr(ast, "parse", watched)
-    for enabled in (True, False):
-        (gc.enable if enabled else gc.disable)()
-        try:
-            made = load_docstrings(min_rows_per_label=1, vectorize=False)
-            assert gc.isenabled() == enabled
-        finally:
-            gc.enable()
-        assert len(made.texts) == 3
-    assert seen == [False]
