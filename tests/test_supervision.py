@@ -1,6 +1,7 @@
 """What a fit learns from: checked, split by rows, and refused in plain words."""
 
 import re
+from dataclasses import replace
 
 import hypothesis.strategies as st
 import numpy as np
@@ -15,6 +16,7 @@ from hdsl.supervision import (
     Mining,
     Supervision,
     compare,
+    count_splittable,
     sample_rows,
     split_anchors,
     split_rows,
@@ -174,13 +176,18 @@ def test_each_class_gives_its_share_of_each_fold(sizes, n_folds, seed):
     weights = np.random.default_rng(seed).integers(0, 3, len(y)).astype(float)
     weights[:2] = 1.0
     whole = labelled(y, weights)
-    folds = split_rows(whole, n_folds, np.random.default_rng(seed))
+    number = sp.csr_array(np.arange(1.0, len(y) + 1)[:, None])  # rows know their places
+    folds = [
+        [part.X.toarray()[:, 0].astype(int) - 1 for part in fold]
+        for fold in split_rows(replace(whole, X=number), n_folds, np.random.default_rng(seed))
+    ]
     present = np.flatnonzero(weights)
     for train, held in folds:
         assert sorted([*train, *held]) == present.tolist()
     held = np.concatenate([held for _, held in folds])
     count = np.bincount(y[present], minlength=len(sizes))
     assert sorted(held) == [row for row in present if count[y[row]] > 1]
+    assert len(held) == count_splittable(whole)
     for _, held in folds:
         for c, size in enumerate(count):
             assert abs((y[held] == c).sum() - size * (size > 1) / n_folds) < 1
@@ -189,13 +196,15 @@ def test_each_class_gives_its_share_of_each_fold(sizes, n_folds, seed):
 @given(judgements(), st.integers(0, 99))
 def test_judgements_of_held_out_rows_are_not_learned_from(case, seed):
     n, compared, weights = case
-    masks = split_anchors(judged(n, compared, weights), 3, np.random.default_rng(seed))
-    for train, held in masks:
-        assert not (train & held).any()
+    whole = judged(n, compared, weights)
+    folds = list(split_anchors(whole, 3, np.random.default_rng(seed)))
+    held_out = [tuple(row) for _, held in folds for row in held.compared.tolist()]
+    for train, held in folds:
         if compared.shape[1] == 3:
-            assert not set(compared[held][:, 0]) & set(compared[train][:, 0])
+            assert not {*held.compared[:, 0]} & {*train.compared[:, 0]}
+        assert len(train.compared) + len(held.compared) <= len(compared)
     if compared.shape[1] == 3:
-        assert_array_equal(sum(held.astype(int) for _, held in masks), 1)
+        assert sorted(held_out) == sorted(map(tuple, compared.tolist()))
 
 
 # --- a sample of the rows ------------------------------------------------------------------------

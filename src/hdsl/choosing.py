@@ -9,8 +9,9 @@ the largest prior, then the fewest iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
@@ -136,28 +137,27 @@ def make_parts(
     if held is not None:
         return [_part(model, _at_most(data, MOST_TRAIN, rng), held, rng)]
     n_folds = max(2, round(1.0 / model.validation_fraction))
+    splits: Iterator[tuple[Supervision, Supervision]]
     if data.is_judged or callable(model.mining):
         data = supervision.compare(Mining.of(model), data, rng)
         data = replace(data, y=None, weights=None)
-        n_anchors = len(np.unique(data.compared[:, 0]))
-        if n_anchors < FEW_ANCHORS or len(data.compared) < FEW_COMPARISONS:
+        n_units = len(data.anchors)
+        if n_units < FEW_ANCHORS or len(data.compared) < FEW_COMPARISONS:
             return []
-        masks = supervision.split_anchors(data, n_folds, rng)
-        splits = [(data.with_compared(train), data.with_compared(out)) for train, out in masks]
-        n_units = n_anchors
+        splits = supervision.split_anchors(data, n_folds, rng)
     else:
-        rows = supervision.split_rows(data, n_folds, rng)
-        n_units = sum(len(out) for _, out in rows)
+        splits = supervision.split_rows(data, n_folds, rng)
+        n_units = supervision.count_splittable(data)
         if n_units < FEW_ROWS:
             return []
-        splits = [(data.take(train), data.take(out)) for train, out in rows]
-    splits = [(train, out) for train, out in splits if train.counts() and out.counts()]
-    if n_units > MOST_HELD:
-        splits = splits[:1]
+    usable = (
+        (train, out)
+        for train, out in splits
+        if train.counts() and out.counts() and (train.is_judged or len(np.unique(train.y)) > 1)
+    )
     return [
         _part(model, _at_most(train, MOST_TRAIN, rng), _at_most(out, MOST_HELD, rng), rng)
-        for train, out in splits
-        if train.is_judged or len(np.unique(train.y)) > 1
+        for train, out in islice(usable, 1 if n_units > MOST_HELD else None)
     ]
 
 
@@ -166,11 +166,12 @@ def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision
     if not data.is_judged:
         rows = supervision.sample_rows(Mining(max_anchors=n), data, rng)
         return data if rows is None else data.take(rows)
-    anchors = np.unique(data.compared[:, 0])
+    anchors = data.anchors
     if len(anchors) <= n:
         return data
-    chosen = rng.choice(anchors, n, replace=False)
-    return data.with_compared(np.isin(data.compared[:, 0], chosen))
+    is_chosen = np.zeros(data.X.shape[0], dtype=bool)
+    is_chosen[rng.choice(anchors, n, replace=False)] = True
+    return data.with_compared(is_chosen[data.compared[:, 0]])
 
 
 def _part(model: Any, train: Supervision, held: Supervision, rng: np.random.Generator) -> Part:

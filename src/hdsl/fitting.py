@@ -183,7 +183,9 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
         size, table = Size.chosen(model, layout.statistics(), choice)
     checks.check_margins(data.X, size.scale, size.prior)
     problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
-    saved = {"size": size.as_array(data), **nested(choice=table or {})}
+    saved = {}
+    if run.checkpoint is not None:
+        saved = {"size": size.as_array(data), **nested(choice=table or {})}
     first = 0 if earlier is None else earlier.n_iter
     with damage_explained(run.checkpoint):
         result = solve(

@@ -211,11 +211,14 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
     if columns is not None:
         place = np.minimum(np.searchsorted(columns, X.indices), len(columns) - 1)
         values = np.where(columns[place] == X.indices, values, 0.0)
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    largest = np.zeros(X.shape[0], dtype=X.dtype)
-    np.maximum.at(largest, row, values)
-    scaled = values / np.where(largest > 0.0, largest, 1.0)[row]
-    return _divided(X, _lengths(largest, np.bincount(row, np.square(scaled), X.shape[0])))
+    counts = np.diff(X.indptr)
+    full, largest = np.flatnonzero(counts), np.zeros(X.shape[0], dtype=X.dtype)
+    squares = np.zeros(X.shape[0])
+    if len(full):
+        largest[full] = np.maximum.reduceat(values, X.indptr[full])
+        values = values / np.repeat(np.where(largest > 0.0, largest, 1.0), counts)
+        squares[full] = np.add.reduceat(np.square(values, dtype=np.float64), X.indptr[full])
+    return _divided(X, _lengths(largest, squares))
 
 
 def _lengths(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:

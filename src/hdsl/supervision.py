@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -53,6 +53,11 @@ class Supervision:
     def codes(self) -> np.ndarray:
         """Class numbers of the labels."""
         return np.unique(self.y, return_inverse=True)[1]
+
+    @property
+    def anchors(self) -> np.ndarray:
+        """The rows that comparisons start from, sorted."""
+        return np.flatnonzero(np.bincount(self.compared[:, 0], minlength=self.X.shape[0]))
 
     @classmethod
     def check(
@@ -250,26 +255,39 @@ def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
 
 def split_rows(
     data: Supervision, n_folds: int, rng: np.random.Generator
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return (train, held) row numbers of folds of labelled rows; each class gives its share.
+) -> Iterator[tuple[Supervision, Supervision]]:
+    """Yield folds of labelled rows, to learn from and to hold out; each class gives its share.
 
     A row of weight 0 is absent, and one of a class of one row always trains.
     """
     n, codes = data.X.shape[0], data.codes
-    present = np.ones(n, dtype=bool) if data.weights is None else data.weights > 0
-    size = np.bincount(codes[present], minlength=codes.max() + 1)
+    present, is_split = _splittable(data)
     order = np.lexsort((rng.random(n), codes))
-    order = order[(present & (size[codes] > 1))[order]]
+    order = order[is_split[order]]
     fold = np.full(n, -1)
     fold[order] = np.arange(len(order)) % n_folds  # consecutive along the classes
     rows = np.flatnonzero(present)
-    return [(rows[fold[rows] != k], np.flatnonzero(fold == k)) for k in range(n_folds)]
+    for k in range(n_folds):
+        yield data.take(rows[fold[rows] != k]), data.take(np.flatnonzero(fold == k))
+
+
+def count_splittable(data: Supervision) -> int:
+    """Return how many labelled rows may be held out in one of the folds."""
+    return int(np.count_nonzero(_splittable(data)[1]))
+
+
+def _splittable(data: Supervision) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows have a weight, and which of them have others of their class."""
+    codes = data.codes
+    present = np.ones(len(codes), dtype=bool) if data.weights is None else data.weights > 0
+    size = np.bincount(codes[present], minlength=codes.max() + 1)
+    return present, present & (size[codes] > 1)
 
 
 def split_anchors(
     data: Supervision, n_folds: int, rng: np.random.Generator
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return (train, held) masks of comparisons for folds of the rows.
+) -> Iterator[tuple[Supervision, Supervision]]:
+    """Yield the comparisons to learn from and those to hold out, for folds of the rows.
 
     Triplets with a held-out anchor are held out, and quadruplets with a held-out row in both pairs:
     a new row is compared with any others, as in use. The other triplets are learned from, and the
@@ -277,15 +295,15 @@ def split_anchors(
     """
     compared = data.compared
     fold = rng.permutation(data.X.shape[0]) % n_folds
-    parts = []
     for k in range(n_folds):
-        held = (fold == k)[compared]
         if compared.shape[1] == 3:
-            parts.append((~held[:, 0], held[:, 0]))
+            validates = (fold == k)[compared[:, 0]]
+            trains = ~validates
         else:
+            held = (fold == k)[compared]
             validates = held[:, :2].any(axis=1) & held[:, 2:].any(axis=1)
-            parts.append((~held.any(axis=1), validates))
-    return parts
+            trains = ~held.any(axis=1)
+        yield data.with_compared(trains), data.with_compared(validates)
 
 
 def warn_of_lengths(X: sp.csr_array) -> None:
