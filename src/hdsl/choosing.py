@@ -280,10 +280,15 @@ def choose(
 
 
 def _is_promising(scores: Sequence[Score]) -> bool:
-    """Whether a smaller prior may be better: the last one is not clearly worse, nor is it out."""
+    """Whether a smaller prior may be better.
+
+    Not where the last one is clearly worse, finds too little, or where two in a row are no better.
+    """
     *before, last = scores
     best = max((score.units for score in before), key=np.mean)
-    return _finds(last, before[0]) and not is_worse(last.units, best)
+    means = [float(score.units.mean()) for score in scores]
+    is_past = len(means) > 3 and max(means[-2:]) <= max(means[:-2])
+    return _finds(last, before[0]) and not is_worse(last.units, best) and not is_past
 
 
 def _unchosen(model: Any, why: str) -> Choice:
