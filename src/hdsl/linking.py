@@ -45,8 +45,9 @@ DEPTH, N_CANDIDATES = 20, 10
 #: Fewer matches teach nothing; folds of the matches.
 FEW, N_FOLDS = 5, 4
 
-#: Weight of a pair that is no match as its records have others, where non-matches are given.
-IMPLIED = 0.2
+#: Share of the pairs that are no match, as their records have others, to learn from where
+#: non-matches are given.
+IMPLIED = 0.1
 
 #: Pairs that are looked at together, and most columns that are compared one by one.
 BLOCK, MOST_COLUMNS = 2**16, 12
@@ -58,7 +59,7 @@ RECALL_AT, EDGES = (1, 2, 5, 10, 20), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 KINDS = {"token_pattern": r"(?u)\b\w+\b"}, {"analyzer": "char_wb", "ngram_range": (3, 4)}
 
 #: What classifiers learn from, in a file.
-TRAINING = "X", "labels", "weights", "fold"
+TRAINING = "X", "labels", "fold"
 
 _NUMBER = re.compile(r"[^\d.,+-]*([-+]?\d[\d,]*\.?\d*)\D*")
 
@@ -220,7 +221,7 @@ class _Space:
         self.names, self.n_words = np.array([*words, *map(repr, grams)], dtype=object), len(words)
         both = [unit_rows(sp.csr_array(sp.hstack(side))) for side in zip(*blocks, strict=True)]
         self.rows = both[0], both[-1]
-        self.views = [_View((rows[0], rows[-1]), n_jobs) for rows in (both, *blocks)]
+        self.views = [_View((rows[0], rows[-1]), n_jobs) for rows in (both, blocks[1])]
         weight = fitted[0].idf_ ** 2  # of all words, and of those with a digit
         self._weights = weight, weight * [any(map(str.isdigit, word)) for word in words]
         self._words = [(X > 0).astype(float) for X in (blocks[0][0], blocks[0][-1])]
@@ -395,7 +396,7 @@ class Linker(BaseEstimator):
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
         self._learn_nothing()
-        pairs, labels, weights = self._training_pairs()
+        pairs, labels = self._training_pairs()
         fold, n_groups = self._folds(pairs)
         n = len(self._matches)
         if n_groups < FEW or labels.all():
@@ -424,7 +425,7 @@ class Linker(BaseEstimator):
             learned = plain[:, :5]
             self.statement_ += " So the cosine is used, and only what makes a match is learned."
         progress.stage("learning what makes a match")
-        self._training = np.hstack([learned, plain]), labels, weights, fold
+        self._training = np.hstack([learned, plain]), labels, fold
         found = self._fit_classifiers()
         before, now = (average_precision_score(labels, s) for s in (_by_rank(plain), found))
         if now <= before:
@@ -445,17 +446,18 @@ class Linker(BaseEstimator):
             "something."
         )
 
-    def _training_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return matches, non-matches and near pairs of the same records, labels and weights."""
+    def _training_pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return matches, non-matches and near pairs of the same records, and their labels."""
         near, (left, right) = self._space.views[0].pairs(), self._matches.T
         if self._space.is_one:
             left = right = np.union1d(left, right)
         near = near[np.isin(near[:, 0], left) | np.isin(near[:, 1], right)]
         is_new = [pair not in self._known for pair in map(tuple, near.tolist())]
-        parts = self._matches, self._non_matches, near[np.array(is_new, dtype=bool)]
-        sizes, is_told = [*map(len, parts)], len(self._non_matches) >= len(self._matches)
-        weights = np.repeat([1.0, 1.0, IMPLIED if is_told else 1.0], sizes)
-        return np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], sizes), weights
+        near = near[np.array(is_new, dtype=bool)]
+        if len(self._non_matches) >= len(self._matches):
+            near = near[np.random.default_rng(self._seed).random(len(near)) < IMPLIED]
+        parts = self._matches, self._non_matches, near
+        return np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
 
     def _folds(self, pairs: np.ndarray) -> tuple[np.ndarray, int]:
         """Return a fold per pair, one for all matches that hang together, and how many do not."""
@@ -494,7 +496,7 @@ class Linker(BaseEstimator):
 
     def _fit_classifiers(self) -> np.ndarray:
         """Fit one classifier per fold, to the others; return what each says of its own fold."""
-        X, labels, weights, fold = self._training
+        X, labels, fold = self._training
         found, min_leaf = np.empty(len(labels)), int(np.clip(labels.sum() / 10, 2, 20))
         with threadpool_limits(1, "openmp"):  # threads that wait for one another take longer
             for f in range(N_FOLDS):
@@ -502,13 +504,13 @@ class Linker(BaseEstimator):
                     max_iter=150, learning_rate=0.05, max_leaf_nodes=8, max_features=0.3,
                     min_samples_leaf=min_leaf, random_state=self._seed + f,
                 )  # fmt: skip
-                classifier.fit(X[fold != f], labels[fold != f], weights[fold != f])
+                classifier.fit(X[fold != f], labels[fold != f])
                 self._classifiers.append(classifier)
                 found[fold == f] = classifier.predict_proba(X[fold == f])[:, 1]
         self.is_learned_ = True
         at = np.clip(np.searchsorted(EDGES, found, side="right") - 1, 0, len(EDGES) - 2)
-        for b in np.unique(at[weights == 1.0]).tolist():
-            here = (weights == 1.0) & (at == b)
+        for b in np.unique(at).tolist():
+            here = at == b
             self.reliability_.append(
                 {"from": EDGES[b], "to": EDGES[b + 1], "n": int(here.sum()),
                  "probability": float(found[here].mean()), "matches": _share(labels[here])}
