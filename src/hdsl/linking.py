@@ -119,9 +119,10 @@ def _values(table: Any) -> dict[str, list[Any]]:
 
     frame: Any = nw.from_native(table, eager_only=True, allow_series=True)
     frame = frame.to_frame() if isinstance(frame, nw.Series) else frame
-    return {
-        str(s.name): np.where(s.is_null(), None, s.to_list()).tolist() for s in frame.iter_columns()
+    columns = {
+        str(s.name): zip(s.to_list(), s.is_null(), strict=True) for s in frame.iter_columns()
     }
+    return {c: [None if is_null else v for v, is_null in cells] for c, cells in columns.items()}
 
 
 def _text(value: Any) -> str:
@@ -393,6 +394,20 @@ class Linker(BaseEstimator):
         """Return the ids, or the row numbers, of both sides."""
         return self._tables[0].ids[pairs[..., 0]], self._tables[-1].ids[pairs[..., 1]]
 
+    def _learn_nothing(self) -> None:
+        """Say that the cosine is all there is."""
+        self.is_learned_ = False
+        self.model_: HDSL | None = None
+        self._classifiers: list[Any] = []
+        self._training: tuple[np.ndarray, ...] = ()
+        self.recall_: list[dict[str, Any]] = []
+        self.reliability_: list[dict[str, Any]] = []
+        self.statement_ = (
+            f"Nothing was learned from {len(self._matches)} matches ({FEW} of different records "
+            "are needed): probabilities are cosines divided by ranks, and only their order means "
+            "something."
+        )
+
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
         self._learn_nothing()
@@ -433,18 +448,6 @@ class Linker(BaseEstimator):
                 f" Probabilities do not rank held-out pairs better than cosine and ranks do "
                 f"(average precision {now:.3f} and {before:.3f}): label more pairs."
             )
-
-    def _learn_nothing(self) -> None:
-        """Say that the cosine is all there is."""
-        self.is_learned_, self._classifiers, self._training = False, [], ()
-        self.model_: HDSL | None = None
-        self.recall_: list[dict[str, Any]] = []
-        self.reliability_: list[dict[str, Any]] = []
-        self.statement_ = (
-            f"Nothing was learned from {len(self._matches)} matches ({FEW} of different records "
-            "are needed): probabilities are cosines divided by ranks, and only their order means "
-            "something."
-        )
 
     def _training_pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Return matches, non-matches and near pairs of the same records, and their labels."""
