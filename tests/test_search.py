@@ -12,6 +12,7 @@ from hdsl import search
 from hdsl.cpu import pruned_search, workers
 from hdsl.cpu.kernels import pruned_search as pruned_kernels
 from hdsl.cpu.kernels import search as search_kernels
+from hdsl.similarity import unit_rows
 from strategies import FLOATS, INTEGERS, matrices
 
 FORMS = {
@@ -336,3 +337,52 @@ def test_messages(change, message):
     arguments = {"queries": np.ones((2, 3)), "index": np.ones((4, 3)), "k": 1, **change}
     with pytest.raises(ValueError, match=message):
         search.top_k(**arguments)
+
+
+# --- everything above a threshold ----------------------------------------------------------------
+
+
+@given(searches(INTEGERS), st.integers(1, 6), st.booleans())
+@settings(deadline=None)
+def test_above_is_what_all_products_say(drawn, threshold, is_same):
+    queries, index, _ = drawn
+    queries = index if is_same else queries
+    products = queries @ index.T
+    if is_same:
+        np.fill_diagonal(products, 0.0)
+    found = search.above(sp.csr_array(queries), index, threshold, exclude_self=is_same)
+    assert_array_equal(found.toarray(), np.where(products >= threshold, products, 0.0))
+    assert found.has_canonical_format
+
+
+def test_above_of_many_rows_in_blocks():
+    X = sp.random_array((500, 300), density=0.05, random_state=0, format="csr")
+    X = unit_rows(sp.csr_array(X))
+    expected = (X @ X.T).toarray()
+    expected[expected < 0.3] = 0.0
+    assert_allclose(search.above(X, X, 0.3).toarray(), expected, atol=1e-12)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "BLOCK_PRODUCTS", 20_000)
+        blocks = [*search.above_in_blocks(X, X, 0.3)]
+    assert len(blocks) > 3
+    assert [first for first, _ in blocks[1:]] == np.cumsum(
+        [len(b.indptr) - 1 for _, b in blocks[:-1]]
+    ).tolist()
+    assert_allclose(sp.vstack([block for _, block in blocks]).toarray(), expected, atol=1e-12)
+
+
+def test_above_of_nothing():
+    assert search.above(np.zeros((0, 3)), np.eye(3), 0.5).shape == (0, 3)
+    assert search.above(np.eye(3), np.zeros((0, 3)), 0.5).shape == (3, 0)
+    assert search.above(np.eye(3), np.zeros((2, 3)), 0.5).nnz == 0
+
+
+def test_above_says_what_is_wrong():
+    with pytest.raises(ValueError, match="threshold"):
+        search.above(np.eye(3), np.eye(3), 0.0)
+    with pytest.raises(ValueError, match="same features"):
+        search.above(np.eye(3), np.eye(4), 0.5)
+    with pytest.raises(ValueError, match="same rows"):
+        search.above_in_blocks(np.eye(3), np.ones((2, 3)), 0.5, exclude_self=True)
+    with pytest.raises(MemoryError, match="above_in_blocks"):
+        search.above(np.ones((50, 3)), np.ones((50, 3)), 0.5, memory_limit=1e-6)

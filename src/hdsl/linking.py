@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import average_precision_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -40,11 +41,12 @@ __all__ = ["Linker", "Links"]
 #: Rows of the other table that a rank is known among, and those that are candidates.
 DEPTH, N_CANDIDATES = 20, 10
 
-#: Fewer matches teach nothing. Folds of the matches, and the prior and iterations of `HDSL`.
-FEW, N_FOLDS, PRIOR, MAX_ITER = 5, 4, 3.0, 15
+#: Fewer matches teach nothing; folds of the matches.
+FEW, N_FOLDS = 5, 4
 
-#: Weight of a pair that is no match as its records have others, where non-matches are given.
-IMPLIED = 0.2
+#: Share of the pairs that are no match, as their records have others, to learn from where
+#: non-matches are given.
+IMPLIED = 0.1
 
 #: Pairs that are looked at together, and most columns that are compared one by one.
 BLOCK, MOST_COLUMNS = 2**16, 12
@@ -52,8 +54,11 @@ BLOCK, MOST_COLUMNS = 2**16, 12
 #: Numbers of candidates that recall is shown for, and bins of the reliability.
 RECALL_AT, EDGES = (1, 2, 5, 10, 20), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
+#: Words, and character n-grams.
+KINDS = {"token_pattern": r"(?u)\b\w+\b"}, {"analyzer": "char_wb", "ngram_range": (3, 4)}
+
 #: What classifiers learn from, in a file.
-TRAINING = "X", "labels", "weights", "fold"
+TRAINING = "X", "labels", "fold"
 
 _NUMBER = re.compile(r"[^\d.,+-]*([-+]?\d[\d,]*\.?\d*)\D*")
 
@@ -85,15 +90,15 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     values = _values(table)
     n_rows = {len(column) for column in values.values()} or {0}
     if n_rows == {0} or len(n_rows) > 1:
-        raise ValueError(f"The {name} table has {sorted(n_rows)} rows: empty, or unequal columns.")
+        fault = "is empty" if n_rows == {0} else f"has unequal columns, of {sorted(n_rows)} rows"
+        raise ValueError(f"The {name} table {fault}: it must have a value per record and column.")
     if id_column is not None and id_column not in values:
         raise ValueError(f"The {name} table has no column {id_column!r}, only {_some(values)}.")
     ids = np.array(values.get(id_column, range(*n_rows)))  # type: ignore[arg-type]
     if len({*map(str, ids)}) < len(ids):
         raise ValueError(f"Column {id_column!r} of the {name} table has an id twice: ids differ.")
     texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
-    is_chosen = _is_content if columns is None else lambda c, _: c in columns
-    chosen = {c: v for c, v in texts.items() if is_chosen(c, v)}
+    chosen = {c: v for c, v in texts.items() if (c in columns if columns else _is_content(c, v))}
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
         raise ValueError(
             f"The {name} table has no text in the columns {_some(chosen) or 'that are compared'}. "
@@ -111,10 +116,12 @@ def _values(table: Any) -> dict[str, list[Any]]:
         return {"text": list(table)}
     import narwhals.stable.v1 as nw
 
-    frame = nw.from_native(table, eager_only=True, allow_series=True)
-    is_column = isinstance(frame, nw.Series)
-    series = {"text": frame} if is_column else {str(c): frame[c] for c in frame.columns}
-    return {c: np.where(s.is_null(), None, s.to_list()).tolist() for c, s in series.items()}  # type: ignore[attr-defined]
+    frame: Any = nw.from_native(table, eager_only=True, allow_series=True)
+    frame = frame.to_frame() if isinstance(frame, nw.Series) else frame
+    columns = {
+        str(s.name): zip(s.to_list(), s.is_null(), strict=True) for s in frame.iter_columns()
+    }
+    return {c: [None if is_null else v for v, is_null in cells] for c, cells in columns.items()}
 
 
 def _text(value: Any) -> str:
@@ -126,10 +133,9 @@ def _text(value: Any) -> str:
 
 def _is_content(name: str, values: list[str]) -> bool:
     """Return whether a column says something: it is not called id, and does not number the rows."""
-    if name.lower() == "id" or len(values) < 2 or not all(v.isdecimal() for v in values):
-        return name.lower() != "id"
-    numbers = {int(v) for v in values}
-    return not len(numbers) == len(values) == max(numbers) - min(numbers) + 1
+    numbers = {int(v) for v in values if v.isdecimal()}
+    is_count = len(values) > 1 and len(numbers) == len(values) == max(numbers) - min(numbers) + 1
+    return name.lower() != "id" and not is_count
 
 
 def _some(values: Iterable[Any], n: int = 5) -> str:
@@ -165,9 +171,8 @@ class _View:
         self.lists = []
         for side, asked in enumerate(map(np.unique, only)):
             found = top_k(rows[side][asked], rows[1 - side], DEPTH + self.is_one, n_jobs=n_jobs)
-            if self.is_one:
-                found.scores[found.rows == asked[:, None]] = -np.inf
-                found.rows[found.rows == asked[:, None]] = -1
+            is_self = (found.rows == asked[:, None]) & self.is_one
+            found.scores[is_self], found.rows[is_self] = -np.inf, -1
             place = np.full(rows[side].shape[0], -1)
             place[asked] = np.arange(len(asked))
             self.lists.append((place, found.scores, found.rows))
@@ -176,15 +181,14 @@ class _View:
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return the score, leads over the best other row, and logs of ranks, shape (n, 5)."""
         score = _dots(self.rows[0][pairs[:, 0]], self.rows[1][pairs[:, 1]])
-        leads, ranks = [], []
+        leads, ranks = np.empty((2, len(pairs))), np.empty((2, len(pairs)))
         for side, (place, scores, near) in enumerate(self.lists):
             at = place[pairs[:, side]]
-            is_other = near[at] != pairs[:, [1 - side]]
-            best = np.where(is_other, scores[at], -np.inf)
-            leads.append(score - np.maximum(best.max(axis=1), 0.0))
-            ranks.append(np.log1p((best > score[:, None] + 1e-12).sum(axis=1)))
+            others = np.where(near[at] != pairs[:, [1 - side]], scores[at], -np.inf)
+            leads[side] = score - np.maximum(others.max(axis=1), 0.0)
+            ranks[side] = np.log1p((others > score[:, None] + 1e-12).sum(axis=1))
         if self.is_one:  # the sides say nothing
-            leads, ranks = np.sort(leads, axis=0), np.sort(ranks, axis=0)  # type: ignore[assignment]
+            leads, ranks = np.sort(leads, axis=0), np.sort(ranks, axis=0)
         return np.column_stack([score, *leads, *ranks])
 
     def pairs(self) -> np.ndarray:
@@ -196,58 +200,53 @@ class _View:
             pair = np.column_stack([row, best[place[place >= 0]].ravel()])[best.ravel() >= 0]
             parts.append(pair[:, ::-1] if side else pair)
         found = np.concatenate(parts)
-        found = np.sort(found, axis=1) if self.is_one else found
-        n_right = self.rows[1].shape[0]
-        return np.column_stack(np.divmod(np.unique(found @ [n_right, 1]), n_right))
+        return np.unique(np.sort(found, axis=1) if self.is_one else found, axis=0)
 
 
 class _Space:
     """Both tables as rows of words and of character n-grams, and numbers of pairs of them."""
 
     def __init__(self, tables: list[_Table], n_jobs: int | None) -> None:
-        self.is_one = len(tables) == 1
         texts = [table.texts for table in tables]
         every = [text for part in texts for text in part]
-        kinds = {"token_pattern": r"(?u)\b\w+\b"}, {"analyzer": "char_wb", "ngram_range": (3, 4)}
-        fitted, blocks = [], []
-        for kind in kinds:
+        self.is_one, fitted, blocks = len(tables) == 1, [], []
+        for kind in KINDS:
             vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=1 + (len(every) > 50), **kind)
             try:
                 fitted.append(vectorizer.fit(every))
             except ValueError:
                 raise ValueError("No word is in two records: nothing to link by.") from None
-            rows = [sp.csr_array(vectorizer.transform(part)) for part in texts]
-            blocks.append((rows[0], rows[-1]))
+            blocks.append([sp.csr_array(vectorizer.transform(part)) for part in texts])
         words, grams = (vectorizer.get_feature_names_out().tolist() for vectorizer in fitted)
         self.names, self.n_words = np.array([*words, *map(repr, grams)], dtype=object), len(words)
         both = [unit_rows(sp.csr_array(sp.hstack(side))) for side in zip(*blocks, strict=True)]
-        self.rows = both[0], both[0 if self.is_one else 1]
-        self.views = [_View(rows, n_jobs) for rows in (self.rows, *blocks)]
+        self.rows = both[0], both[-1]
+        self.views = [_View((rows[0], rows[-1]), n_jobs) for rows in (both, blocks[1])]
         weight = fitted[0].idf_ ** 2  # of all words, and of those with a digit
         self._weights = weight, weight * [any(map(str.isdigit, word)) for word in words]
-        self._words = [(X > 0).astype(float) for X in blocks[0]]
+        self._words = [(X > 0).astype(float) for X in (blocks[0][0], blocks[0][-1])]
         left, right = tables[0].columns, tables[-1].columns
         pairs = [(c, c) for c in left if c in right] or [*zip(left, right, strict=False)]
-        self._compared: list[tuple[Any, Any]] = []
+        self._compared: list[Any] = []  # numbers, or rows of n-grams
         for a, b in pairs[:MOST_COLUMNS] if max(len(left), len(right)) > 1 else ():
-            x, y = _numbers(left[a]), _numbers(right[b])
-            is_text = x is None or y is None
-            gram_rows = (sp.csr_array(fitted[1].transform(v)) for v in (left[a], right[b]))
-            self._compared.append(tuple(gram_rows) if is_text else (x, y))
+            both = [_numbers(left[a]), _numbers(right[b])]
+            if any(column is None for column in both):
+                both = [sp.csr_array(fitted[1].transform(v)) for v in (left[a], right[b])]
+            self._compared.append(both)
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return what is known of pairs without learning."""
         parts = [view.features(pairs) for view in self.views]
         parts += [self._shared(pairs, weight) for weight in self._weights]
-        for a, b in self._compared:
-            x, y = a[pairs[:, 0]], b[pairs[:, 1]]
+        for left, right in self._compared:
+            x, y = left[pairs[:, 0]], right[pairs[:, 1]]
             if sp.issparse(x):
                 is_missing = (np.diff(x.indptr) == 0) | (np.diff(y.indptr) == 0)
                 parts.append(np.where(is_missing, np.nan, _dots(x, y)))
             else:
                 parts.append(abs(x - y) / np.maximum(np.maximum(abs(x), abs(y)), 1e-9))
         sizes = (np.diff(X.indptr)[at] for X, at in zip(self.rows, pairs.T, strict=True))
-        return np.column_stack([*parts, *sizes])
+        return np.nan_to_num(np.column_stack([*parts, *sizes]), nan=-1.0)  # not known
 
     def _shared(self, pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return shares of the words in common, by weight, and the rarest words."""
@@ -256,10 +255,8 @@ class _Space:
         total, a, b = (X @ weight for X in (common, left, right))
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = total / a, total / b, total / (a + b - total)
-        rarest = [
-            sp.csr_array(X.multiply(weight)).max(axis=1).toarray().ravel()
-            for X in (common, left - common, right - common)
-        ]
+        parts = (sp.csr_array(X.multiply(weight)) for X in (common, left - common, right - common))
+        rarest = [X.max(axis=1).toarray().ravel() for X in parts]
         return np.column_stack([*shares, *rarest, total])
 
 
@@ -294,14 +291,15 @@ class Linker(BaseEstimator):
         Of the matches, each held out, the share whose right record is among the first k of the left
         one, by cosine and as learned: k, and (share, low, high) with a 95 % interval.
     reliability_ : list of dict
-        Held-out pairs by probability: from, to, n, the mean probability, and the share that match.
+        Held-out pairs by probability: from, to, n, the mean probability, and the share that match
+        with its interval.
 
     Examples
     --------
     >>> left = ["apple iphone 4 black", "canon powershot a590", "sony bravia 40 inch tv"]
     >>> right = ["Sony 40in Bravia television", "iPhone 4 (black) by Apple", "Canon A590 camera"]
-    >>> links = Linker().fit(left, right).candidates(k=1)  # doctest: +SKIP
-    >>> links.left.tolist(), links.right.tolist()  # doctest: +SKIP
+    >>> links = Linker().fit(left, right).candidates(k=1)
+    >>> links.left.tolist(), links.right.tolist()
     ([0, 1, 2], [1, 2, 0])
     """
 
@@ -334,7 +332,7 @@ class Linker(BaseEstimator):
         """
         with Progress(self.verbose) as progress:
             progress.stage("reading the tables")
-            self._read([left] if right is None else [left, right])
+            self._set_tables([left] if right is None else [left, right])
             self._set_known(
                 self._pairs(matches, "matches"), self._pairs(non_matches, "non_matches")
             )
@@ -346,12 +344,14 @@ class Linker(BaseEstimator):
             self._search()
         return self
 
-    def _read(self, tables: list[Any]) -> None:
-        self._tables, self._rows = [], []
-        for given, name in zip(tables, ("left", "right"), strict=False):
-            table = _read_table(given, self.columns, self.id_column, name)
-            self._tables.append(table)
-            self._rows.append({_text(key): row for row, key in enumerate(table.ids.tolist())})
+    def _set_tables(self, tables: list[Any]) -> None:
+        named = zip(tables, ("left", "right"), strict=False)
+        self._tables = [_read_table(t, self.columns, self.id_column, name) for t, name in named]
+        unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
+        if unknown:
+            raise ValueError(f"No table has a column {_some(unknown)}: columns= names others.")
+        ids = [[*map(_text, table.ids.tolist())] for table in self._tables]
+        self._rows = [dict(zip(names, range(len(names)), strict=True)) for names in ids]
 
     def _pairs(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids or row numbers as row numbers; of one table, the smaller first."""
@@ -374,97 +374,121 @@ class Linker(BaseEstimator):
 
     def _set_known(self, matches: np.ndarray, non_matches: np.ndarray) -> None:
         """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
-        self._matches, self._non_matches, self._known = matches, non_matches, {}  # type: ignore[var-annotated]
-        labels = np.repeat([1.0, 0.0], [len(matches), len(non_matches)]).tolist()
-        every = np.concatenate([matches, non_matches])
-        for pair, label in zip(map(tuple, every.tolist()), labels, strict=True):
-            if len(self._tables) == 1 and pair[0] == pair[1]:
-                raise ValueError(f"Record {self._tables[0].ids[pair[0]]} is paired with itself.")
-            if pair in self._known:
-                named, is_same = self._names(np.array(pair)), self._known[pair] == label
-                what = "is listed more than once" if is_same else "is both a match and a non-match"
-                raise ValueError("The pair ({}, {}) {}: keep one.".format(*named, what))
-            self._known[pair] = label
+        self._matches, self._non_matches = matches, non_matches
+        self._known: dict[tuple[int, int], float] = {}
+        labels = [1.0] * len(matches) + [0.0] * len(non_matches)
+        for (a, b), label in zip([*matches.tolist(), *non_matches.tolist()], labels, strict=True):
+            if len(self._tables) == 1 and a == b:
+                fault = "is of a record with itself"
+            elif (a, b) in self._known:
+                is_same = self._known[a, b] == label
+                fault = "is listed more than once" if is_same else "is both a match and a non-match"
+            else:
+                self._known[a, b] = label
+                continue
+            named = self._names(np.array([a, b]))
+            raise ValueError("The pair ({}, {}) {}: remove it.".format(*named, fault))
 
-    def _names(self, pairs: np.ndarray) -> list[Any]:
+    def _names(self, pairs: np.ndarray) -> tuple[Any, Any]:
         """Return the ids, or the row numbers, of both sides."""
-        return [self._tables[0].ids[pairs[..., 0]], self._tables[-1].ids[pairs[..., 1]]]
+        return self._tables[0].ids[pairs[..., 0]], self._tables[-1].ids[pairs[..., 1]]
+
+    def _learn_nothing(self) -> None:
+        """Say that the cosine is all there is."""
+        self.is_learned_ = False
+        self.model_: HDSL | None = None
+        self._classifiers: list[Any] = []
+        self._training: tuple[np.ndarray, ...] = ()
+        self.recall_: list[dict[str, Any]] = []
+        self.reliability_: list[dict[str, Any]] = []
+        self.statement_ = (
+            f"Nothing was learned from {len(self._matches)} matches ({FEW} of different records "
+            "are needed): probabilities are cosines divided by ranks, and only their order means "
+            "something."
+        )
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
         self._learn_nothing()
-        n, n_folds = len(self._matches), min(N_FOLDS, len(self._matches))
-        if n < FEW:
+        pairs, labels = self._training_pairs()
+        fold, n_groups = self._folds(pairs)
+        n = len(self._matches)
+        if n_groups < FEW or labels.all():
             return
-        pairs, labels, weights = self._training_pairs()
-        fold = self._folds(pairs, n_folds)
+        progress.stage("learning, all matches")
+        model = self._fit_similarity(self._matches, "auto")
         learned = np.empty((len(pairs), 5))
-        for f in range(n_folds):
-            progress.stage(f"learning, fold {f + 1} of {n_folds}")
-            model = self._fit_similarity(self._matches[fold[:n] != f])
-            learned[fold == f] = self._view(model, pairs[fold == f].T).features(pairs[fold == f])
+        for f in range(N_FOLDS):
+            progress.stage(f"learning, fold {f + 1} of {N_FOLDS}")
+            part = self._fit_similarity(self._matches[fold[:n] != f], model.prior_)
+            learned[fold == f] = self._view(part, pairs[fold == f].T).features(pairs[fold == f])
         plain = np.concatenate([self._space.features(part) for part in _blocks(pairs)])
-        self._describe_recall(learned[:n, 3], plain[:n, 3])
-        if np.exp(-learned[:n, 3]).mean() >= np.exp(-plain[:n, 3]).mean():  # reciprocal ranks
-            self.model_ = self._fit_similarity(self._matches)
+        ranks = {"cosine": plain[:n, 3], "learned": learned[:n, 3]}
+        self.recall_ = [
+            {"k": k} | {name: _share(np.expm1(r).round() < k) for name, r in ranks.items()}
+            for k in RECALL_AT
+        ]
+        self.statement_ = (
+            f"Of {n} matches, each held out, the right record is first for "
+            f"{100 * self.recall_[0]['learned'][0]:.0f} % as learned and for "
+            f"{100 * self.recall_[0]['cosine'][0]:.0f} % by cosine."
+        )
+        if np.exp(-ranks["learned"]).mean() >= np.exp(-ranks["cosine"]).mean():  # reciprocal ranks
+            self.model_ = model
         else:
             learned = plain[:, :5]
             self.statement_ += " So the cosine is used, and only what makes a match is learned."
         progress.stage("learning what makes a match")
-        self._training = np.hstack([learned, plain]), labels, weights, fold
-        self._fit_classifiers()
+        self._training = np.hstack([learned, plain]), labels, fold
+        found = self._fit_classifiers()
+        before, now = (average_precision_score(labels, s) for s in (_by_rank(plain), found))
+        if now <= before:
+            self.statement_ += (
+                f" Probabilities do not rank held-out pairs better than cosine and ranks do "
+                f"(average precision {now:.3f} and {before:.3f}): label more pairs."
+            )
 
-    def _learn_nothing(self) -> None:
-        """Say that the cosine is all there is."""
-        self.is_learned_, self.model_, self._classifiers = False, None, []  # type: ignore[assignment, var-annotated]
-        self.recall_: list[dict[str, Any]] = []
-        self.reliability_: list[dict[str, Any]] = []
-        self.statement_ = (
-            f"Nothing was learned from {len(self._matches)} matches (at least {FEW} are needed): "
-            "probabilities are cosines divided by ranks, and only their order means something."
-        )
-
-    def _training_pairs(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return matches, non-matches and near pairs of the same records, labels and weights."""
-        near, ends = self._space.views[0].pairs(), self._matches.T
-        ends = [np.union1d(*ends)] * 2 if self._space.is_one else ends  # type: ignore[assignment]
-        near = near[np.isin(near[:, 0], ends[0]) | np.isin(near[:, 1], ends[1])]
-        near = np.array([p for p in near.tolist() if tuple(p) not in self._known]).reshape(-1, 2)
+    def _training_pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return matches, non-matches and near pairs of the same records, and their labels."""
+        near, (left, right) = self._space.views[0].pairs(), self._matches.T
+        if self._space.is_one:
+            left = right = np.union1d(left, right)
+        near = near[np.isin(near[:, 0], left) | np.isin(near[:, 1], right)]
+        is_new = [pair not in self._known for pair in map(tuple, near.tolist())]
+        near = near[np.array(is_new, dtype=bool)]
+        if len(self._non_matches) >= len(self._matches):
+            near = near[np.random.default_rng(self._seed).random(len(near)) < IMPLIED]
         parts = self._matches, self._non_matches, near
-        sizes, is_told = [*map(len, parts)], len(self._non_matches) >= len(self._matches)
-        weights = np.repeat([1.0, 1.0, IMPLIED if is_told else 1.0], sizes)
-        return np.concatenate(parts).astype(np.int64), np.repeat([1.0, 0.0, 0.0], sizes), weights
+        return np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
 
-    def _folds(self, pairs: np.ndarray, n_folds: int) -> np.ndarray:
-        """Return a fold per pair, one for all matches that hang together."""
+    def _folds(self, pairs: np.ndarray) -> tuple[np.ndarray, int]:
+        """Return a fold per pair, one for all matches that hang together, and how many do not."""
         shift = 0 if self._space.is_one else self._space.rows[0].shape[0]
         n = shift + self._space.rows[1].shape[0]
         ends, rng = self._matches + np.array([0, shift]), np.random.default_rng(self._seed)
         graph = sp.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(n, n))
         n_parts, part = connected_components(graph, directed=False)
-        fold, matched = rng.integers(n_folds, size=n_parts), np.unique(part[ends[:, 0]])
-        fold[matched] = rng.permutation(len(matched)) % n_folds
+        fold, matched = rng.integers(N_FOLDS, size=n_parts), np.unique(part[ends[:, 0]])
+        fold[matched] = rng.permutation(len(matched)) % N_FOLDS
         left, right = part[pairs[:, 0]], part[pairs[:, 1] + shift]
-        return np.where(np.isin(left, matched), fold[left], fold[right])
+        return np.where(np.isin(left, matched), fold[left], fold[right]), len(matched)
 
-    def _fit_similarity(self, matches: np.ndarray) -> HDSL:
+    def _fit_similarity(self, matches: np.ndarray, prior: float | str) -> HDSL:
         """Learn from triplets: a record, its match, one of its nearest others; from both sides."""
         L, R = self._space.rows
         shift = (0, 0) if self._space.is_one else (0, L.shape[0])
+        known = {(a + shift[0], b + shift[1]) for a, b in self._matches.tolist()}
         triplets = [
             (pair[side] + shift[side], pair[1 - side] + shift[1 - side], other + shift[1 - side])
             for side, (place, _, near) in enumerate(self._space.views[0].lists)
             for pair in matches.tolist()
             for other in near[place[pair[side]]].tolist()
-            if other >= 0 and self._known.get(self._key(pair[side], other, side)) != 1.0
+            if other >= 0
         ]
+        is_match = [(a, c) in known or (c, a) in known for a, _, c in triplets]
         X = L if self._space.is_one else sp.csr_array(sp.vstack([L, R]))
-        model = HDSL(prior=PRIOR, max_iter=MAX_ITER, random_state=self._seed, n_jobs=self.n_jobs)
-        return model.fit(X, triplets=np.array(triplets))
-
-    def _key(self, row: int, other: int, side: int) -> tuple[int, int]:
-        a, b = (other, row) if side else (row, other)
-        return (min(a, b), max(a, b)) if self._space.is_one else (a, b)
+        model = HDSL(prior=prior, random_state=self._seed, n_jobs=self.n_jobs)
+        return model.fit(X, triplets=np.array(triplets)[~np.array(is_match)])
 
     def _view(self, model: HDSL, only: Any = None) -> _View:
         left, right = self._space.rows
@@ -472,59 +496,46 @@ class Linker(BaseEstimator):
         other = rows if self._space.is_one else sp.csr_array(model.transform(right, cosine=True))
         return _View((rows, other), self.n_jobs, only)
 
-    def _fit_classifiers(self) -> None:
-        """Fit one classifier per fold, to the others; its own fold says how honest it is."""
-        X, labels, weights, fold = self._training
+    def _fit_classifiers(self) -> np.ndarray:
+        """Fit one classifier per fold, to the others; return what each says of its own fold."""
+        X, labels, fold = self._training
         found, min_leaf = np.empty(len(labels)), int(np.clip(labels.sum() / 10, 2, 20))
         with threadpool_limits(1, "openmp"):  # threads that wait for one another take longer
-            for f in range(fold.max() + 1):
+            for f in range(N_FOLDS):
                 classifier = HistGradientBoostingClassifier(
                     max_iter=150, learning_rate=0.05, max_leaf_nodes=8, max_features=0.3,
                     min_samples_leaf=min_leaf, random_state=self._seed + f,
                 )  # fmt: skip
-                classifier.fit(X[fold != f], labels[fold != f], weights[fold != f])
+                classifier.fit(X[fold != f], labels[fold != f])
                 self._classifiers.append(classifier)
                 found[fold == f] = classifier.predict_proba(X[fold == f])[:, 1]
-        self.is_learned_, given = True, weights == 1.0
+        self.is_learned_ = True
         at = np.clip(np.searchsorted(EDGES, found, side="right") - 1, 0, len(EDGES) - 2)
-        for b in np.unique(at[given]).tolist():
-            here = given & (at == b)
-            line = {"from": EDGES[b], "to": EDGES[b + 1], "n": int(here.sum())}
-            line |= {"probability": float(found[here].mean()), "matches": _share(labels[here])}  # type: ignore[dict-item]
-            self.reliability_.append(line)
-
-    def _describe_recall(self, learned: np.ndarray, plain: np.ndarray) -> None:
-        """Note how often the match is among the first, from the logs of its ranks."""
-        for k in RECALL_AT:
-            first = (_share(np.expm1(ranks).round() < k) for ranks in (plain, learned))
-            self.recall_.append({"k": k} | dict(zip(("cosine", "learned"), first, strict=True)))
-        cosine, own = (100 * self.recall_[0][name][0] for name in ("cosine", "learned"))
-        self.statement_ = (
-            f"Of {len(plain)} matches, each held out, the right record is first for {own:.0f} % as "
-            f"learned and for {cosine:.0f} % by cosine."
-        )
+        for b in np.unique(at).tolist():
+            here = at == b
+            self.reliability_.append(
+                {"from": EDGES[b], "to": EDGES[b + 1], "n": int(here.sum()),
+                 "probability": float(found[here].mean()), "matches": _share(labels[here])}
+            )  # fmt: skip
+        return found
 
     def _search(self) -> None:
         """Find the candidates and their probabilities."""
-        model = self.model_
-        self._learned_view = self._space.views[0] if model is None else self._view(model)
+        self._best = self._space.views[0] if self.model_ is None else self._view(self.model_)
         known = np.array([*self._known], dtype=np.int64).reshape(-1, 2)
-        self._candidates = np.unique(np.concatenate([self._learned_view.pairs(), known]), axis=0)
+        self._candidates = np.unique(np.concatenate([self._best.pairs(), known]), axis=0)
         self._probability = self._scores(self._candidates)
 
     def _scores(self, pairs: np.ndarray) -> np.ndarray:
         """Return probabilities; known pairs have what is known."""
-        found = np.concatenate([np.empty(0), *map(self._score_block, _blocks(pairs))])
-        given = np.array([self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())])
-        return np.where(np.isnan(given), found, given) if len(pairs) else found
-
-    def _score_block(self, pairs: np.ndarray) -> np.ndarray:
-        learned = self._learned_view.features(pairs)
-        if not self._classifiers:
-            return np.clip(learned[:, 0], 0.0, 1.0) * np.exp(-learned[:, 3:].mean(axis=1))
-        X = np.hstack([learned, self._space.features(pairs)])
-        with threadpool_limits(1, "openmp"):
-            return np.mean([c.predict_proba(X)[:, 1] for c in self._classifiers], axis=0)
+        found = np.empty(0)
+        for part in _blocks(pairs):
+            X = np.hstack([self._best.features(part), self._space.features(part)])
+            with threadpool_limits(1, "openmp"):
+                said = [c.predict_proba(X)[:, 1] for c in self._classifiers] or [_by_rank(X)]
+            found = np.append(found, np.mean(said, axis=0))
+        known = [self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())]
+        return np.where(np.isnan(known), found, known)
 
     def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
         """Return all pairs from a probability on, the most likely first.
@@ -570,7 +581,7 @@ class Linker(BaseEstimator):
         order = np.lexsort((-found, pairs[:, 0]))
         left = pairs[order, 0]
         order = order[np.arange(len(left)) - np.searchsorted(left, left) < k]
-        return Links(*self._names(pairs[order]), found[order])  # type: ignore[call-arg]
+        return Links(*self._names(pairs[order]), found[order])
 
     def to_label(self, n: int = 20) -> Links:
         """Return the pairs most worth asking a person about, each record at most once.
@@ -588,15 +599,16 @@ class Linker(BaseEstimator):
         return self._links(free[:n] if self.is_learned_ else free[spread[: len(free)]])
 
     def _links(self, chosen: np.ndarray) -> Links:
-        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])  # type: ignore[call-arg]
+        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])
 
     def _free(self, order: np.ndarray) -> np.ndarray:
         """Return candidates in their order, each record at most once."""
-        taken, chosen, shift = set(), [], 0 if self._space.is_one else len(self._tables[0].ids)
+        taken: set[int] = set()
+        chosen, shift = [], 0 if self._space.is_one else len(self._tables[0].ids)
         pairs = self._candidates[order] + np.array([0, shift])
-        for at, (a, b) in zip(order.tolist(), pairs.tolist(), strict=True):
-            if a not in taken and b not in taken:
-                taken |= {a, b}
+        for at, ends in zip(order.tolist(), pairs.tolist(), strict=True):
+            if taken.isdisjoint(ends):
+                taken.update(ends)
                 chosen.append(at)
         return np.array(chosen, dtype=np.int64)
 
@@ -604,12 +616,10 @@ class Linker(BaseEstimator):
         """Return the candidates of the assignment with the largest sum, the most likely first."""
         ends = self._candidates[chosen].T
         left, right = (np.unique(rows, return_inverse=True)[1] for rows in ends)
-        n, m = left.max() + 1, right.max() + 1
-        own = np.arange(n)  # a column of its own per left record: no match
-        values = np.concatenate([self._probability[chosen] + 1e-9, np.full(n, 1e-9)])
-        at = np.concatenate([left, own]), np.concatenate([right, m + own])
-        graph = sp.csr_array((values, at), shape=(n, m + n))
-        _, best = min_weight_full_bipartite_matching(graph, maximize=True)
+        own = np.arange(left.max() + 1)  # a column of its own per left record: no match
+        values = np.concatenate([self._probability[chosen] + 1e-9, np.full(len(own), 1e-9)])
+        at = np.concatenate([left, own]), np.concatenate([right, right.max() + 1 + own])
+        best = min_weight_full_bipartite_matching(sp.csr_array((values, at)), maximize=True)[1]
         return chosen[best[left] == right]
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> explain_module.Explanation:
@@ -629,8 +639,8 @@ class Linker(BaseEstimator):
 
         What character n-grams add is one number, called "spelling".
         """
-        parts, found = self.explain(left, right).parts, {"spelling": 0.0}
-        for part in parts:  # a word may have a learned part and one of the prior
+        found = {"spelling": 0.0}
+        for part in self.explain(left, right).parts:  # a word may be learned and in the prior
             is_word = max(part["i"], part["j"]) < self._space.n_words
             name = str(part["name"]) if is_word else "spelling"
             found[name] = found.get(name, 0.0) + float(part["value"])
@@ -651,17 +661,16 @@ class Linker(BaseEstimator):
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the tables, the known pairs, the model, and what the classifiers learned from."""
         check_is_fitted(self, "statement_")
-        state = {"tables": [[table.columns, table.ids.tolist()] for table in self._tables]}
-        state |= {"known": [self._matches.tolist(), self._non_matches.tolist()]}
-        state |= {"has_ids": self.id_column is not None, "seed": self._seed}  # type: ignore[dict-item]
-        state |= {"statement": self.statement_, "recall": self.recall_, "model": None}  # type: ignore[dict-item]
-        parts: dict[str, Any] = {}
-        if self.is_learned_:
-            parts["training"] = dict(zip(TRAINING, self._training, strict=True))
-        if self.model_ is not None:
-            parts["model"], state["model"] = self.model_.to_arrays()
+        arrays, header = (None, None) if self.model_ is None else self.model_.to_arrays()
+        state = {
+            "tables": [[table.columns, table.ids.tolist()] for table in self._tables],
+            "has_ids": self.id_column is not None, "seed": self._seed, "model": header,
+            "statement": self.statement_, "recall": self.recall_,
+        }  # fmt: skip
         text = np.frombuffer(dumps(state).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-        return nested(**parts) | {"state": text}, {}
+        known = {"state": text, "matches": self._matches, "non_matches": self._non_matches}
+        training = dict(zip(TRAINING, self._training, strict=False))
+        return known | nested(training=training, model=arrays or {}), {}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Linker:
@@ -669,8 +678,8 @@ class Linker(BaseEstimator):
         state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
         linker = cls([name for columns, _ in state["tables"] for name in columns])
         linker.id_column, linker._seed = "\0" if state["has_ids"] else None, int(state["seed"])
-        linker._read([{**columns, "\0": ids} for columns, ids in state["tables"][:2]])
-        known = [np.array(pairs, dtype=np.int64).reshape(-1, 2) for pairs in state["known"]]
+        linker._set_tables([{**columns, "\0": ids} for columns, ids in state["tables"][:2]])
+        known = [arrays[name] for name in ("matches", "non_matches")]
         sizes = [len(linker._tables[side].ids) for side in (0, -1)]
         training = part_of(arrays, "training")
         is_sound = np.isin(training.get("fold", 0), range(N_FOLDS)).all()
@@ -680,7 +689,7 @@ class Linker(BaseEstimator):
         linker._space = _Space(linker._tables, None)
         linker._learn_nothing()
         if training:
-            linker._training = tuple(training[name] for name in TRAINING)  # type: ignore[assignment]
+            linker._training = tuple(training[name] for name in TRAINING)
             linker._fit_classifiers()
             linker.statement_, linker.recall_ = str(state["statement"]), list(state["recall"])
         if state["model"] is not None:
@@ -691,6 +700,11 @@ class Linker(BaseEstimator):
 
 def _blocks(pairs: np.ndarray) -> list[np.ndarray]:
     return [pairs[first : first + BLOCK] for first in range(0, len(pairs), BLOCK)]
+
+
+def _by_rank(features: np.ndarray) -> np.ndarray:
+    """Return cosines divided by ranks: what orders pairs where nothing was learned."""
+    return np.clip(features[:, 0], 0.0, 1.0) * np.exp(-features[:, 3:5].mean(axis=1))
 
 
 def _share(hits: np.ndarray) -> tuple[float, float, float]:

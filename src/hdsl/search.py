@@ -38,8 +38,9 @@ CSR = tuple[np.ndarray, np.ndarray, np.ndarray]
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
 
-#: Queries that the size of an answer is estimated from, and queries of a block of it.
-SIZE_SAMPLE, ABOVE_BLOCK = 64, 4096
+#: Share of a threshold that skipped features may add, products of a block of an answer, and bytes
+#: that an entry takes while blocks are joined.
+SKIPPED_SHARE, BLOCK_PRODUCTS, ENTRY_BYTES = 0.6, 2**22, 48
 
 
 class Neighbors(NamedTuple):
@@ -148,7 +149,6 @@ def above(
     threshold: float,
     *,
     exclude_self: bool = False,
-    n_jobs: int | None = None,
     memory_limit: float | str | None = "auto",
 ) -> sp.csr_array:
     """Return all inner products from a threshold on, exactly, as a sparse matrix.
@@ -165,11 +165,9 @@ def above(
         Pairs without a common feature have the inner product 0 and are never in the answer.
     exclude_self : bool, default=False
         Query r is row r of `rows`, and is not compared with itself.
-    n_jobs : int, default=None
-        Threads. The answer is the same for any number of them.
     memory_limit : float, "auto" or None, default="auto"
-        GiB that the answer may take; "auto" is what is free. Its size is estimated from a sample
-        of the queries first. `above_in_blocks` returns an answer of any size.
+        GiB that the answer may take; "auto" is what is free. Its size is foretold from the first
+        blocks of queries on. `above_in_blocks` returns an answer of any size.
 
     Returns
     -------
@@ -181,91 +179,80 @@ def above(
     >>> above(X, X, 0.7, exclude_self=True).toarray().tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.0, 0.8], [0.0, 0.8, 0.0]]
     """
-    search = _AboveSearch(queries, rows, threshold, exclude_self)
-    with _threads(n_jobs) as workers:
-        m = search.shape[0]
-        sample = np.unique(np.linspace(0, m - 1, min(m, SIZE_SAMPLE)).astype(np.int64))
-        found = sum(search.block(r, r + 1, workers).nnz for r in sample.tolist())
+    parts, size = [], 0
+    for first, block in above_in_blocks(queries, rows, threshold, exclude_self=exclude_self):
+        parts.append(block)
+        size += ENTRY_BYTES * block.nnz
+        share = (first + block.shape[0]) / max(1, np.shape(queries)[0])
         memory.check_fits(
-            "The answer", int(48 * found / max(len(sample), 1) * m), memory_limit,
+            "The answer", int(size / (share or 1.0)), memory_limit,
             ("take a higher threshold", "take it in blocks with above_in_blocks"),
         )  # fmt: skip
-        return search.block(0, m, workers)
+    return sp.csr_array(sp.vstack(parts, format="csr"))
 
 
 def above_in_blocks(
-    queries: Any,
-    rows: Any,
-    threshold: float,
-    *,
-    exclude_self: bool = False,
-    n_jobs: int | None = None,
-    block_size: int = ABOVE_BLOCK,
+    queries: Any, rows: Any, threshold: float, *, exclude_self: bool = False
 ) -> Iterator[tuple[int, sp.csr_array]]:
-    """Yield the answer of `above` by blocks of queries: the first query of a block, and its rows.
+    """Return the answer of `above` by blocks of queries: the first query of each, and its rows.
 
-    Parameters are those of `above`; `block_size` is the number of queries of a block.
+    Parameters are those of `above`. A block takes some hundred MiB at most while it is made.
+
+    Notes
+    -----
+    The most frequent features of a query, as many as add at most a share of the threshold to any
+    inner product, are skipped: ⟨q', x⟩ ≤ ‖q'‖ ‖x‖. Products of the others are added up, and inner
+    products are computed of the pairs whose sum can still reach the threshold.
 
     Examples
     --------
-    >>> [(first, block.nnz) for first, block in above_in_blocks(np.eye(5), np.eye(5), 0.5,
-    ...                                                         block_size=2)]
-    [(0, 2), (2, 2), (4, 1)]
+    >>> X = np.eye(5)
+    >>> [(first, block.nnz) for first, block in above_in_blocks(X, X, 0.5)]
+    [(0, 5)]
     """
-    checks.check_number("above_in_blocks", "block_size", block_size, low=1, integer=True)
-    search = _AboveSearch(queries, rows, threshold, exclude_self)
-    with _threads(n_jobs) as workers:
-        for first in range(0, search.shape[0], block_size):
-            yield first, search.block(first, min(first + block_size, search.shape[0]), workers)
+    checks.check_number("above", "threshold", threshold, low=0, strict=True)
+    given = ("queries", queries), ("rows", rows)
+    Q, X = (sp.csr_array(checks.as_rows(M, name), dtype=np.float64) for name, M in given)
+    if Q.shape[1] != X.shape[1] or (exclude_self and Q.shape[0] != X.shape[0]):
+        raise ValueError(
+            f"queries has shape {Q.shape} and rows {X.shape}: they must have the same features "
+            "and, with exclude_self=True, be the same rows."
+        )
+    _check_products(_largest(Q), _largest(X), X.shape[1])
+    return _blocks_above(*_on_shared_columns(Q, X), float(threshold), exclude_self)
 
 
-class _AboveSearch:
-    """Queries and rows on the features that both have, laid out by rows and by columns."""
-
-    def __init__(self, queries: Any, rows: Any, threshold: float, exclude_self: bool) -> None:
-        checks.check_number("above", "threshold", threshold, low=0, strict=True)
-        is_same = queries is rows
-        index = checks.as_rows(rows, "rows")
-        queries = index if is_same else checks.as_rows(queries, "queries")
-        if queries.shape[1] != index.shape[1] or (
-            exclude_self and queries.shape[0] != index.shape[0]
-        ):
-            raise ValueError(
-                f"queries has shape {queries.shape} and rows {index.shape}: they must have the "
-                "same features and, with exclude_self=True, be the same rows."
-            )
-        _check_products(_largest(queries), _largest(index), index.shape[1])
-        self.shape, self._own = (queries.shape[0], index.shape[0]), bool(exclude_self)
-        index = sp.csr_array(index)
-        Q, X, _ = _on_shared_columns(index if is_same else sp.csr_array(queries), index)
-        for matrix in (Q, X):
-            matrix.has_sorted_indices = False
-            matrix.sort_indices()
-        columns, self._threshold = X.tocsc(), float(threshold)
-        self._norms = np.sqrt(X.multiply(X).sum(axis=1))
-        self._arrays = (
-            *(Q.indptr, Q.indices, Q.data), *(columns.indptr, columns.indices, columns.data),
-            *(X.indptr, X.indices, X.data), self._norms,
-        )  # fmt: skip
-        self._row_cost = 1.0 + Q.nnz * X.nnz / max(1, X.shape[1] * Q.shape[0])
-
-    def block(self, first: int, last: int, workers: Workers) -> sp.csr_array:
-        """Return the answer for the queries [first, last)."""
-        from .cpu.kernels import threshold as kernels
-
-        found: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
-
-        def search(start: int, stop: int) -> None:
-            found[start] = kernels.above(
-                first + start, first + stop, self._threshold, self._own, *self._arrays
-            )
-
-        if last > first and self.shape[1]:
-            workers.run_pieces(search, last - first, self._row_cost)
-        parts = [found[start] for start in sorted(found)] or [(np.zeros(last - first, int),) * 3]
-        count, rows, scores = map(np.concatenate, zip(*parts, strict=True))
-        indptr = np.concatenate([[0], np.cumsum(count)])
-        return sp.csr_array((scores, rows, indptr), shape=(last - first, self.shape[1]))
+def _blocks_above(
+    Q: sp.csr_array, X: sp.csr_array, frequency: np.ndarray, threshold: float, exclude_self: bool
+) -> Iterator[tuple[int, sp.csr_array]]:
+    """Yield the first query of a block, and its rows; features are sorted by their frequency."""
+    Q.sort_indices()
+    norms, by_column = np.sqrt(X.multiply(X).sum(axis=1)), X.T.tocsr()
+    row, largest = np.repeat(np.arange(Q.shape[0]), np.diff(Q.indptr)), norms.max(initial=0.0)
+    squares = np.append(0.0, np.cumsum(Q.data**2))
+    before = np.sqrt(np.maximum(squares[1:] - squares[Q.indptr[row]], 0.0))
+    is_skipped = before * largest <= SKIPPED_SHARE * threshold
+    skipped = np.sqrt(np.bincount(row, Q.data**2 * is_skipped, Q.shape[0]))
+    skipped[skipped * largest > 0.9 * threshold] = 0.0  # by rounding: such a row skips nothing
+    is_skipped &= skipped[row] > 0.0
+    rest = sp.csr_array((np.where(is_skipped, 0.0, Q.data), Q.indices, Q.indptr), shape=Q.shape)
+    n_products = np.cumsum(np.bincount(row, frequency[Q.indices] * ~is_skipped, Q.shape[0]))
+    first = 0
+    while first < max(1, Q.shape[0]):
+        done = n_products[first - 1] if first else 0.0
+        last = max(first + 1, int(np.searchsorted(n_products, done + BLOCK_PRODUCTS, "right")))
+        part = rest[first:last].copy()
+        part.eliminate_zeros()
+        sums = (part @ by_column).tocoo()
+        at = first + sums.row
+        bound = sums.data + skipped[at] * norms[sums.col]  # rounding is far below 1e-9 of it
+        is_near = bound >= threshold - 1e-9 * (threshold + abs(bound))
+        is_near &= (at != sums.col) | (not exclude_self)
+        left, right = at[is_near], sums.col[is_near]
+        scores = np.asarray(Q[left].multiply(X[right]).sum(axis=1)).ravel()
+        k, shape = scores >= threshold, (min(last, Q.shape[0]) - first, X.shape[0])
+        yield first, sp.csr_array((scores[k], (left[k] - first, right[k])), shape=shape)
+        first = last
 
 
 class _OnCard(NamedTuple):

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import html
 import io
-import json
 import warnings
 from argparse import Namespace
 from pathlib import Path
@@ -29,19 +27,26 @@ if TYPE_CHECKING:
     from ..linking import Linker, Links
 
 #: Answers in a file of labels.
-YES, NO = ("1", "yes", "y", "true", "x"), ("0", "no", "n", "false")
+YES, NO = ("1", "1.0", "yes", "y", "true", "x"), ("0", "0.0", "no", "n", "false")
 
-#: Most links and doubtful pairs on a page, and reasons of each.
-N_SHOWN, N_DOUBTFUL, N_REASONS = 300, 50, 6
+#: Most links and doubtful pairs on a page.
+N_SHOWN, N_DOUBTFUL = 300, 50
 
-Table = dict[str, list[Any]]
+STYLE = (
+    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;"
+    "max-width:75em;padding:0 1em}td,th{padding:.3em .8em;text-align:left;vertical-align:top;"
+    "border-bottom:1px solid #8884}"
+)
+
+Rows = list[tuple[str, ...]]
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = add_command(commands, link)
-    tables = ".csv, .tsv, .jsonl (or .gz), .parquet"
-    parser.add_argument("left", metavar="LEFT", type=Path, help=f"table: {tables}")
+    parser.add_argument(
+        "left", metavar="LEFT", type=Path, help="table: .csv, .tsv, .jsonl, .parquet"
+    )
     parser.add_argument(
         "right", metavar="RIGHT", type=Path, nargs="?", help="none: duplicates in the first"
     )
@@ -50,7 +55,7 @@ def add(commands: Any) -> None:
         "--matches",
         "Known pairs: a table with columns left and right, or these first, and perhaps match (yes "
         "or no; empty: not known). Can be given several times.",
-        type=Path, metavar="FILE", action="append",
+        type=Path, metavar="FILE", action="append", default=[],
     )  # fmt: skip
     options.add("-o --output", "Links to write.", type=Path, default=Path("links.csv"))
     options.add("--id", "Column of ids. Default: id, if there.", dest="id_column")
@@ -83,177 +88,133 @@ def link(given: Namespace) -> None:
     """
     from . import inputs
 
-    output, page, label, label_file = given.output, given.page, given.label, given.label_file
-    threshold, encoding, as_json = given.threshold, given.encoding, given.as_json
-    if not 0.0 <= threshold <= 1.0 or label < 0:
+    if not 0.0 <= given.threshold <= 1.0 or given.label < 0:
         raise ValueError("--threshold is a number from 0 to 1, and --label a number of pairs.")
-    for path in (output, page, given.model, label_file if label else None):
+    label_file = given.label_file if given.label else None
+    for path in (given.output, given.page, given.model, label_file):
         if path is not None:
             inputs.check_output(path)
-    paths = [given.left] if given.right is None else [given.left, given.right]
-    tables = [_read(path, encoding) for path in paths]
-    id_column, columns = given.id_column, given.columns
-    if id_column is None and all("id" in table for table in tables):
-        id_column = "id"
-    files = [*(given.matches or [])]
-    if label and label_file.exists() and label_file not in files:
-        files.append(label_file)
-    answers = [_answers(path, encoding) for path in files]
+    paths = [path for path in (given.left, given.right) if path is not None]
+    tables = [_read(path, given.encoding) for path in paths]
+    files, labelled = list(given.matches), {}
+    if label_file is not None and label_file.exists():
+        labelled = _labelled(label_file, given.encoding)
+        files += [label_file] if label_file not in files else []
+    answers = [answer for path in files for answer in _answers(path, given.encoding)]
 
     from ..linking import Linker
 
     linker = Linker(
-        None if columns is None else [name.strip() for name in columns.split(",")],
-        id_column=id_column, random_state=given.seed, verbose=is_watched(as_json),
-    ).fit(
-        tables[0], tables[1] if len(tables) == 2 else None,
-        matches=[pair for yes, _ in answers for pair in yes],
-        non_matches=[pair for _, no in answers for pair in no],
+        given.columns and [name.strip() for name in given.columns.split(",")],
+        id_column=given.id_column or ("id" if all("id" in table for table in tables) else None),
+        random_state=given.seed, verbose=is_watched(given.as_json),
     )  # fmt: skip
+    matches, others = ([pair for pair, is_yes in answers if is_yes == y] for y in (True, False))
+    linker.fit(tables[0], tables[1] if len(tables) == 2 else None, matches, others)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
-        links = linker.predict(threshold, one_to_one=given.one_to_one)
-    _write_csv(output, _records(linker, links), "the links")
-    if label:
-        _ask(linker, label_file, label, encoding)
-    if page is not None:
+        links = linker.predict(given.threshold, one_to_one=given.one_to_one)
+    _write_csv(given.output, _records(linker, links))
+    if label_file is not None:
+        new = _records(linker, linker.to_label(given.label))
+        new = {"match": [""] * len(new["left"]), **new}
+        _write_csv(label_file, {name: [*labelled.get(name, ()), *new[name]] for name in new})
+    name = " and ".join(path.name for path in paths)
+    if given.page is not None:
         from ..report import write
 
-        write(page, _page(linker, links, " and ".join(path.name for path in paths), threshold))
+        write(given.page, _page(linker, links, name, given.threshold))
     if given.model is not None:
         linker.save(given.model)
-    if as_json:
-        show_json({"links": len(links.left), "output": str(output), "learned": linker.is_learned_,
-                   "statement": linker.statement_, "recall": linker.recall_,
-                   "reliability": linker.reliability_})  # fmt: skip
+    if given.as_json:
+        show_json({"links": len(links.left), "output": str(given.output),
+                   "learned": linker.is_learned_, "statement": linker.statement_,
+                   "recall": linker.recall_, "reliability": linker.reliability_})  # fmt: skip
         return
     show(linker.statement_)
-    for title, rows in _tables(linker):
+    for title, rows in _measured(linker):
         show("", title)
         show_table(rows, right=range(1, len(rows[0])))
-    show("", f"{counted(len(links.left), 'link')} from a probability of {threshold:g} on: {output}")
-    if label:
+    n = counted(len(links.left), "link")
+    show("", f"{n} from a probability of {given.threshold:g} on: {given.output}")
+    if label_file is not None:
         show(f"{label_file} has pairs to label: fill in the column match, then run this again.")
 
 
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _read(path: Path, encoding: str) -> Table:
-    """Return all columns of a table."""
-    from . import inputs
+def _read(path: Path, encoding: str) -> dict[str, list[Any]]:
+    from ..readers.tables import read_columns
+    from .inputs import check_input
 
-    inputs.check_input(path, encoding)
-    suffix = [part.lower() for part in path.suffixes if part.lower() != ".gz"][-1:]
-    if suffix == [".parquet"]:
-        import pyarrow.parquet
-
-        return pyarrow.parquet.read_table(path).to_pydict()
-    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    try:
-        text = raw.decode("utf-8-sig" if encoding == "utf-8" else encoding)
-    except (UnicodeDecodeError, LookupError) as error:
-        raise ValueError(f"{path} is not {encoding} text: name its --encoding ({error}).") from None
-    if suffix == [".jsonl"]:
-        records = [json.loads(line) for line in text.splitlines() if line.strip()]
-        names = dict.fromkeys(name for record in records for name in record)
-        return {name: [record.get(name) for record in records] for name in names}
-    if suffix not in ([".csv"], [".tsv"]):
-        raise ValueError(f"{path} must be a table: .csv, .tsv, .jsonl or .parquet.")
-    reader = csv.reader(
-        io.StringIO(text, newline=""), delimiter="\t" if suffix == [".tsv"] else ","
-    )
-    header = next(reader, [])
-    rows = [row for row in reader if row]
-    for row, fields in enumerate(rows, start=1):
-        if len(fields) != len(header):
-            raise ValueError(
-                f"{path}, record {row} has {counted(len(fields), 'field')}, but the header has "
-                f"{len(header)}."
-            )
-    if len({*header}) < len(header):
-        raise ValueError(f"{path} has two columns of one name: rename one.")
-    return {name: [row[k] for row in rows] for k, name in enumerate(header)}
+    check_input(path, encoding)
+    return {name: list(values) for name, values in read_columns(path, encoding=encoding).items()}
 
 
-def _answers(path: Path, encoding: str) -> tuple[list[tuple[Any, Any]], list[tuple[Any, Any]]]:
-    """Return the matches and the non-matches of a file; pairs without an answer are left out."""
+def _answers(path: Path, encoding: str) -> list[tuple[tuple[Any, Any], bool]]:
+    """Return pairs and whether they match; pairs without an answer are left out."""
     table = _read(path, encoding)
     names = list(table)
     if len(names) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
-    ends = ("left", "right") if {"left", "right"} <= {*names} else names[:2]
-    pairs = list(zip(table[ends[0]], table[ends[1]], strict=True))
-    said = next((table[name] for name in ("match", "label") if name in table), ["1"] * len(pairs))
-    words = [str("" if word is None else word).strip().lower() for word in said]
-    for row, word in enumerate(words, start=1):
-        if word not in (*YES, *NO, ""):
+    left, right = ("left", "right") if {"left", "right"} <= {*names} else names[:2]
+    said = next((table[name] for name in ("match", "label") if name in table), None)
+    found = []
+    for row, pair in enumerate(zip(table[left], table[right], strict=True)):
+        word = "1" if said is None else str("" if said[row] is None else said[row]).strip().lower()
+        if word not in (*YES, *NO, "", "nan"):
             raise ValueError(
-                f"{path}, record {row} answers {one_line(word, 40)!r}: say yes, no or nothing."
+                f"{path}, record {row + 1} answers {one_line(word, 40)!r}: say yes, no or nothing."
             )
-    yes, no = (
-        [pair for pair, word in zip(pairs, words, strict=True) if word in kind]
-        for kind in (YES, NO)
-    )
-    return yes, no
+        if word in (*YES, *NO):
+            found.append((pair, word in YES))
+    return found
 
 
-def _records(linker: Linker, links: Links) -> Table:
-    texts = linker.texts(links)
+def _labelled(path: Path, encoding: str) -> dict[str, list[Any]]:
+    """Return the answered rows of a file of labels; what has no answer is asked anew."""
+    table = _read(path, encoding)
+    if [*table][:3] != ["match", "left", "right"]:
+        raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
+    kept = [k for k, word in enumerate(table["match"]) if str(word).strip()]
+    return {name: [values[k] for k in kept] for name, values in table.items()}
+
+
+def _records(linker: Linker, links: Links) -> dict[str, list[Any]]:
+    left, right = linker.texts(links)
     return {"left": links.left.tolist(), "right": links.right.tolist(),
             "probability": [f"{p:.4f}" for p in links.probability],
-            "left_text": texts[0], "right_text": texts[1]}  # fmt: skip
+            "left_text": left, "right_text": right}  # fmt: skip
 
 
-def _ask(linker: Linker, path: Path, n: int, encoding: str) -> None:
-    """Write pairs to label, below those that the file has; empty ones of before are asked anew."""
-    new = {"match": [""] * n, **_records(linker, linker.to_label(n))}
-    new["match"] = [""] * len(new["left"])
-    if path.exists():
-        old = _read(path, encoding)
-        if {*old} != {*new}:
-            raise ValueError(
-                f"{path} exists and is no file of labels: name another with --label-file."
-            )
-        kept = [k for k, word in enumerate(old["match"]) if word.strip()]
-        new = {name: [old[name][k] for k in kept] + values for name, values in new.items()}
-    _write_csv(path, new, "the pairs to label")
-
-
-def _write_csv(path: Path, table: Table, what: str) -> None:
+def _write_csv(path: Path, table: dict[str, list[Any]]) -> None:
     from ..files.atomic import atomic_write
 
     text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(table)
-    writer.writerows(zip(*table.values(), strict=True))
-    with atomic_write(path, what) as file:
+    csv.writer(text).writerows([[*table], *zip(*table.values(), strict=True)])
+    with atomic_write(path, str(path)) as file:
         file.write(text.getvalue().encode("utf-8", "replace"))
 
 
 # --- what is shown -------------------------------------------------------------------------------
 
 
-def _tables(linker: Linker) -> list[tuple[str, list[tuple[str, ...]]]]:
+def _measured(linker: Linker) -> list[tuple[str, Rows]]:
     """Return recall and reliability as titles and rows of text."""
-    if not linker.recall_:
+    if not linker.is_learned_:
         return []
 
-    def share(line: dict[str, Any], name: str, interval: str) -> str:
-        low, high = line[interval]
-        return f"{percent(line[name])} ({100 * low:.0f} to {100 * high:.0f})"
+    def shown(share: tuple[float, float, float]) -> str:
+        return f"{percent(share[0])} ({100 * share[1]:.0f} to {100 * share[2]:.0f})"
 
-    recall: list[tuple[str, ...]] = [("  first", "cosine", "learned")]
-    for line in linker.recall_:
-        shares = (share(line, name, f"{name}_interval") for name in ("cosine", "learned"))
-        recall.append((f"  {line['k']}", *shares))
-    honest: list[tuple[str, ...]] = [("  probability", "pairs", "mean", "match")]
+    recall: Rows = [("  first", "cosine", "learned")]
+    recall += [(f"  {r['k']}", shown(r["cosine"]), shown(r["learned"])) for r in linker.recall_]
+    honest: Rows = [("  probability", "pairs", "mean", "match")]
     honest += [
-        (
-            f"  {line['from']:.1f} to {line['to']:.1f}", f"{line['n']:,}",
-            percent(line["probability"]), share(line, "matches", "interval"),
-        )
-        for line in linker.reliability_
+        (f"  {r['from']:.1f} to {r['to']:.1f}", f"{r['n']:,}", percent(r["probability"]),
+         shown(r["matches"]))
+        for r in linker.reliability_
     ]  # fmt: skip
     return [
         ("Held-out matches whose right record is among the first (95 % intervals)", recall),
@@ -261,48 +222,32 @@ def _tables(linker: Linker) -> list[tuple[str, list[tuple[str, ...]]]]:
     ]
 
 
-STYLE = (
-    "body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;max-width:75em;padding:0 1em}"
-    "table{border-collapse:collapse;margin:1em 0}td,th{padding:.3em .8em;text-align:left;"
-    "vertical-align:top;border-bottom:1px solid #8884}small{opacity:.75}"
-    ":root{color-scheme:light dark}"
-)
-
-
 def _page(linker: Linker, links: Links, name: str, threshold: float) -> str:
     """Return the page: how good it is, the links with their reasons, and the doubtful ones."""
-    doubtful = linker.to_label(N_DOUBTFUL)
-    parts = [f"<p>{html.escape(linker.statement_)}</p>"]
-    for title, rows in _tables(linker):
-        parts.append(f"<h2>{html.escape(title)}</h2>{_html_rows(rows)}")
     n = len(links.left)
     cut = f", the first {N_SHOWN}" if n > N_SHOWN else ""
-    parts.append(f"<h2>{counted(n, 'link')} from {threshold:g} on{cut}</h2>")
-    parts.append(_html_links(linker, links, N_SHOWN))
-    parts.append("<h2>The doubtful ones</h2>" + _html_links(linker, doubtful, N_DOUBTFUL))
+    tables = [
+        *_measured(linker),
+        (f"{counted(n, 'link')} from {threshold:g} on{cut}", _reasoned(linker, links, N_SHOWN)),
+        ("The doubtful ones", _reasoned(linker, linker.to_label(N_DOUBTFUL), N_DOUBTFUL)),
+    ]
     title = html.escape(f"Links: {name}")
+    parts = [f"<h1>{title}</h1><p>{html.escape(linker.statement_)}</p>"]
+    for heading, rows in tables:
+        lines = ("".join(f"<td>{html.escape(cell)}" for cell in row) for row in rows)
+        parts.append(f"<h2>{html.escape(heading)}</h2><table><tr>{'<tr>'.join(lines)}</table>")
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}</style><h1>{title}</h1>{''.join(parts)}</html>"
+        f"<style>{STYLE}</style>{''.join(parts)}</html>"
     )
 
 
-def _html_rows(rows: list[tuple[str, ...]]) -> str:
-    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows)
-    return "<table>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
-
-
-def _html_links(linker: Linker, links: Links, most: int) -> str:
-    lines = ["<tr><th>probability<th>left<th>right<th>why</tr>"]
+def _reasoned(linker: Linker, links: Links, most: int) -> Rows:
+    rows: Rows = [("probability", "left", "right", "why")]
     texts = linker.texts(links)
     for k in range(min(most, len(links.left))):
-        sides = (
-            f"<td><small>{html.escape(str(ids[k]))}</small> {html.escape(one_line(text[k], 300))}"
-            for ids, text in ((links.left, texts[0]), (links.right, texts[1]))
-        )
-        reasons = linker.reasons(links.left[k], links.right[k], N_REASONS)
-        why = ", ".join(f"{html.escape(name)} {value:+.2f}" for name, value in reasons)
-        lines.append(
-            f"<tr><td>{links.probability[k]:.2f}{''.join(sides)}<td><small>{why}</small></tr>"
-        )
-    return f"<table>{''.join(lines)}</table>"
+        ends = links.left[k], links.right[k]
+        sides = (f"{end}: {one_line(text[k], 300)}" for end, text in zip(ends, texts, strict=True))
+        why = ", ".join(f"{word} {value:+.2f}" for word, value in linker.reasons(*ends))
+        rows.append((f"{links.probability[k]:.2f}", *sides, why))
+    return rows
