@@ -19,6 +19,9 @@ PAIR_GRAIN = 400
 #: per feature, since all parts have a number for every feature.
 MOST_PARTS, LEAST_PRODUCTS, LEAST_SHARE = 16, 100_000, 4
 
+#: Entries of X from which on several threads are expected.
+LARGE = 1 << 23
+
 #: Scores of atoms are summed in so many parts of the rows.
 SCORE_PARTS = 16
 
@@ -58,10 +61,13 @@ class Pairs:
         length = np.diff(rows.by_row[0])
         #: Multiplications of a search of all rows of S.
         self.cost = 2.0 * float((length[a] * length[b]).sum())
-        #: WIDTH rows of S side by side take the time of so many single ones that reach all of X.
+        #: WIDTH rows of S side by side take the time of so many single ones that reach all of X. The
+        #: threads that a large X is worth share a pass, but not a single row.
         self.side_by_side = (5 * rows.nnz + 15 * rows.n_features + 16 * self.n_pairs) / max(
             3 * rows.nnz, 1
         )
+        if rows.nnz > LARGE:
+            self.side_by_side /= 4
         self.score_bounds = np.searchsorted(
             self.ptr, self.n_pairs * np.arange(SCORE_PARTS + 1) // SCORE_PARTS
         )
@@ -144,7 +150,7 @@ class Comparisons:
         a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows)
         self.pairs = Pairs(rows, a, b, whole)
         self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // CHUNK)
-        self.bounds = [min(c * CHUNK, len(compared)) for c in self.chunk_bounds]
+        self.bounds = self.workers.split(len(compared), grain=GRAIN // 8)  # random access is slow
         self._terms: tuple[np.ndarray, np.ndarray] | None = None
 
     @property
@@ -171,7 +177,7 @@ class Comparisons:
             keys = np.append(2 * self.winner, 2 * self.loser + np.int32(1))
             ptr, _, term = grouped(keys, keys, np.append(number, number), 2 * n_pairs)
             self._terms = ptr, term
-        bounds = self.workers.split(n_pairs, grain=GRAIN, work=self._terms[0][::2])
+        bounds = self.workers.split(n_pairs, grain=GRAIN // 8, work=self._terms[0][::2])
         self.workers.run(kernels.sum_pulls, bounds, *self._terms, pulls, w)
         return w
 

@@ -123,22 +123,16 @@ class CPUGradient(Gradient):
     def partners(self, features: np.ndarray, *, after: bool = False) -> Partners:
         """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals.
 
-        One row of S after the other where features are rare, else several in a pass over X.
+        Several rows of S in a pass over X where that is the cheaper way, else one after the other.
         """
         rows, found = self.pairs.rows, np.empty((len(features), 3))
         share = np.minimum(rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0)
-        limit = self.pairs.side_by_side
-        common = np.flatnonzero(share > limit / WIDTH)
-        left_over = len(common) % WIDTH
-        if share[common[len(common) - left_over :]].sum() < limit:
-            common = common[: len(common) - left_over]
-        is_rare = np.ones(len(features), dtype=bool)
-        is_rare[common] = False
-        for k in range(0, len(common), WIDTH):
-            some = common[k : k + WIDTH]
+        order = np.argsort(-share, kind="stable")
+        while len(order) and share[order[:WIDTH]].sum() >= self.pairs.side_by_side:
+            some, order = order[:WIDTH], order[WIDTH:]
             found[some] = self._best_of(features[some], after)
-        if is_rare.any():
-            found[is_rare] = self._scatter(features[is_rare], after, float(share[is_rare].sum()))
+        if len(order):
+            found[order] = self._scatter(features[order], after, float(share[order].sum()))
         return found[:, 0], found[:, 1].astype(np.int64), found[:, 2]
 
     def _best_of(self, features: np.ndarray, after: bool) -> np.ndarray:
