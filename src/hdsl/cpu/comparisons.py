@@ -61,8 +61,8 @@ class Pairs:
         length = np.diff(rows.by_row[0])
         #: Multiplications of a search of all rows of S.
         self.cost = 2.0 * float((length[a] * length[b]).sum())
-        #: WIDTH rows of S side by side take the time of so many single ones that reach all of X. The
-        #: threads that a large X is worth share a pass, but not a single row.
+        #: WIDTH rows of S side by side take the time of so many single ones that reach all of X.
+        #: Threads, of which a large X is worth several, share a pass but not a single row.
         self.side_by_side = (5 * rows.nnz + 15 * rows.n_features + 16 * self.n_pairs) / max(
             3 * rows.nnz, 1
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -107,12 +108,18 @@ class CPUProblem(Problem):
                 direction**2 * self.loss.curvature(there),
             )
             return np.array([(omega * term).sum() for term in terms])
-        sums = np.empty((n_chunks, 3))
-        self.workers.run(
-            kernels.along, self.comparisons.chunk_bounds, self._code, margins, direction,
-            float(size), omega, _NOTHING if moved is None else moved, sums,
-        )  # fmt: skip
+        sums, moved = np.empty((n_chunks, 3)), _NOTHING if moved is None else moved
+        given = margins, direction, float(size), omega, moved, sums
+        bounds = self.comparisons.chunk_bounds
+        self._run_on_chunks(bounds, kernels.along_hinge, kernels.along, *given)
         return sums.sum(axis=0)
+
+    def _run_on_chunks(self, bounds: Sequence[int], hinge: Any, kernel: Any, *args: Any) -> None:
+        """Call the kernel of the smoothed hinge, or that of losses by their codes."""
+        if self._code == kernels.SMOOTHED_HINGE:
+            self.workers.run(hinge, bounds, *args)
+        else:
+            self.workers.run(kernel, bounds, self._code, *args)
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -200,9 +207,8 @@ class CPUProblem(Problem):
             pulls = -compared.omega * self.loss.derivative(margins)
         else:
             pulls = np.empty(compared.n_comparisons)
-            self.workers.run(
-                kernels.pull, compared.chunk_bounds, self._code, margins, compared.omega, pulls
-            )
+            given = margins, compared.omega, pulls
+            self._run_on_chunks(compared.chunk_bounds, kernels.pull_hinge, kernels.pull, *given)
         w = compared.sum_pulls(pulls)
         return CPUGradient(atoms, self.scale, w, pulls, offset, batch)
 

@@ -61,18 +61,22 @@ def _move_weights(curvature, scores, weights, tol, change):
     ridge *= RIDGE / n
     start, sizes, gains = weights.copy(), np.zeros(n), np.zeros(n)
     for _ in range(100 + 20 * n):
-        best = _first_above(scores, scores.max() - EQUAL * tol)
+        highest = scores[0]
+        for k in range(n):
+            highest = scores[k] if scores[k] > highest else highest
+        best = _first_above(scores, highest - EQUAL * tol)
         widest, most = 0.0, 0.0
         row, own = curvature[best], curvature[best, best] + ridge
         for k in range(n):
             lead = scores[best] - scores[k]
             sizes[k] = gains[k] = 0.0
             if weights[k] > 0.0 and lead > 0.0:
-                widest = max(widest, lead)
-                bend = max(own - 2.0 * row[k] + curvature[k, k] + ridge, TINY)
-                size = min(lead / bend, weights[k])
+                widest = lead if lead > widest else widest
+                bend = own - 2.0 * row[k] + curvature[k, k] + ridge
+                bend = bend if bend > TINY else TINY
+                size = lead / bend if lead / bend < weights[k] else weights[k]
                 sizes[k], gains[k] = size, size * (lead - 0.5 * size * bend)
-                most = max(most, gains[k])
+                most = gains[k] if gains[k] > most else most
         worst = _first_above(gains, (1.0 - EQUAL) * most)
         size = sizes[worst]
         if not widest > tol or best == worst or not size > 0.0:

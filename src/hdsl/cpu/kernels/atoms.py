@@ -180,7 +180,7 @@ def curvatures(start, stop, bounds, chosen, bend, sides, Z, out):
             if bend[q] == 0.0:
                 continue
             t = chosen[q]
-            m = _add_terms(1.0, a[t], b[t], Z, x, v, is_used, used, 0)
+            m = _add_terms(1.0, a[t], b[t], Z, x, v, is_used, used, np.int64(0))
             m = _add_terms(-1.0, c[t], d[t], Z, x, v, is_used, used, m)
             for k in range(m):
                 row, pull = out[part, used[k]], bend[q] * v[used[k]]

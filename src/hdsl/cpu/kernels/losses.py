@@ -56,36 +56,26 @@ def loss(code, m, order):
 
 
 @kernel(fastmath=REORDERED)
-def along(start, stop, code, margins, direction, step, omega, moved, sums):
-    """Write the weighted loss and its first two derivatives in `step`, by chunks of comparisons.
-
-    They are those at margins + step * direction, which is written to `moved` unless that is empty.
-    """
+def along_hinge(start, stop, margins, direction, step, omega, moved, sums):
+    """Write what `along` writes, of the smoothed hinge: the default, which compiles by itself."""
     for c in range(start, stop):
         first, last = c * CHUNK, min((c + 1) * CHUNK, margins.size)
         m, d = margins[first:last], direction[first:last]
         value, slope, bend = 0.0, 0.0, 0.0
-        if code == SMOOTHED_HINGE and omega.size == 1:
+        if omega.size == 1:
             for t in range(m.size):
                 x = m[t] + step * d[t]
                 value += smoothed_hinge(x, 0)
                 slope += d[t] * smoothed_hinge(x, 1)
                 bend += d[t] * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
             value, slope, bend = omega[0] * value, omega[0] * slope, omega[0] * bend
-        elif code == SMOOTHED_HINGE:
+        else:
             weights = omega[first:last]
             for t in range(m.size):
                 x, weighted = m[t] + step * d[t], weights[t] * d[t]
                 value += weights[t] * smoothed_hinge(x, 0)
                 slope += weighted * smoothed_hinge(x, 1)
                 bend += weighted * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
-        else:
-            for t in range(m.size):
-                x = m[t] + step * d[t]
-                weight = omega[first + t] if omega.size > 1 else omega[0]
-                value += weight * loss(code, x, 0)
-                slope += weight * d[t] * loss(code, x, 1)
-                bend += weight * d[t] * d[t] * loss(code, x, 2)
         if moved.size > 0:
             there = moved[first:last]
             for t in range(m.size):
@@ -93,15 +83,35 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
         sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend
 
 
+@kernel(fastmath=REORDERED)
+def along(start, stop, code, margins, direction, step, omega, moved, sums):
+    """Write the weighted loss and its first two derivatives in `step`, by chunks of comparisons.
+
+    They are those at margins + step * direction, which is written to `moved` unless that is empty.
+    """
+    for c in range(start, stop):
+        value, slope, bend = 0.0, 0.0, 0.0
+        for t in range(c * CHUNK, min((c + 1) * CHUNK, margins.size)):
+            x, weight = margins[t] + step * direction[t], omega[t if omega.size > 1 else 0]
+            value += weight * loss(code, x, 0)
+            slope += weight * direction[t] * loss(code, x, 1)
+            bend += weight * direction[t] ** 2 * loss(code, x, 2)
+            if moved.size > 0:
+                moved[t] = x
+        sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend
+
+
+@kernel()
+def pull_hinge(start, stop, margins, omega, pulls):
+    """Write what `pull` writes, of the smoothed hinge."""
+    for t in range(start * CHUNK, min(stop * CHUNK, margins.size)):
+        weight = omega[t] if omega.size > 1 else omega[0]
+        pulls[t] = -weight * smoothed_hinge(margins[t], 1)
+
+
 @kernel()
 def pull(start, stop, code, margins, omega, pulls):
     """Write the pulls -omega * loss'(margin) of the chunks [start, stop)."""
-    first, last = start * CHUNK, min(stop * CHUNK, margins.size)
-    m, out = margins[first:last], pulls[first:last]
-    if code == SMOOTHED_HINGE and omega.size == 1:
-        for t in range(m.size):
-            out[t] = -omega[0] * smoothed_hinge(m[t], 1)
-    else:
-        for t in range(m.size):
-            weight = omega[first + t] if omega.size > 1 else omega[0]
-            out[t] = -weight * loss(code, m[t], 1)
+    for t in range(start * CHUNK, min(stop * CHUNK, margins.size)):
+        weight = omega[t] if omega.size > 1 else omega[0]
+        pulls[t] = -weight * loss(code, margins[t], 1)

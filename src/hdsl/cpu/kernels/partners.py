@@ -17,11 +17,17 @@ def unfold(start, stop, features, columns, U, marked):
         for c in range(U.shape[1]):
             U[a, c] = 0.0
     for c in range(features.size):
-        first, last = ptr[features[c]], ptr[features[c] + 1]
-        for k in range(first + np.searchsorted(idx[first:last], start), last):
-            if idx[k] >= stop:
-                break
-            U[idx[k], c], marked[idx[k]] = val[k], 1
+        low, last = ptr[features[c]], ptr[features[c] + 1]
+        high = last
+        while low < high:  # the first entry that is not before `start`
+            middle = (low + high) // 2
+            if idx[middle] < start:
+                low = middle + 1
+            else:
+                high = middle
+        while low < last and idx[low] < stop:
+            U[idx[low], c], marked[idx[low]] = val[low], 1
+            low += 1
 
 
 @kernel(fastmath={"contract"})
