@@ -166,8 +166,9 @@ GLOBAL_STATE = """
 
     state()
     before = state()
-    import hdsl
+    import hdsl, hdsl.plots
     check("import")
+    assert "matplotlib" not in sys.modules
     sys.path.append(sys.argv[1])
     import test_safety as here
     sys.path.pop()

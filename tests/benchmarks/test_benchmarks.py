@@ -29,7 +29,15 @@ def run_toy(name, **options):
     return list(tasks.run(task))
 
 
-@pytest.mark.parametrize("name", tasks.registered())
+SLOW = {"gpu_fit", "memory", "first_fit", "search", "rows:2e5"}
+
+
+def some(names):
+    """Return names for parametrize, the slow ones marked."""
+    return [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in names]
+
+
+@pytest.mark.parametrize("name", some(tasks.registered()))
 def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
     if name in ("gpu_corrective", "kernels"):
         pytest.skip("times names that the solver no longer has")
@@ -53,7 +61,7 @@ def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
     assert len(table.results(records).splitlines()) == 2 + len(records)
 
 
-@pytest.mark.parametrize("name", ["first_fit", "fit_csv", "search", "rows:2e5", "million"])
+@pytest.mark.parametrize("name", some(["first_fit", "fit_csv", "search", "rows:2e5"]))
 def test_roads_lead_from_rows_to_an_answer(name):
     task = replace(tasks.plan(["roads"], n_cores=1, toy=True)[0], problem=name)
     (record,) = tasks.run(task)

@@ -249,9 +249,7 @@ def test_a_run_goes_on_from_any_rest_to_the_same_bytes(oracle, rule, batch_size,
     taken = []
     rests = loop.Rests(None, lambda take: taken.append(take()))
     whole = run(random_twin(1, scale=8.0), **options, rests=rests)
-    assert [int(rest["counts"][0]) for rest in taken] == (
-        [4, 8] if rule == "corrective" else [64]
-    )
+    assert [int(rest["counts"][0]) for rest in taken] == ([4, 8] if rule == "corrective" else [64])
     for rest in taken:
         again = run(random_twin(1, scale=8.0), **options, rests=loop.Rests(rest, lambda take: None))
         assert_same_model(whole, again)
