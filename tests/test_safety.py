@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-import commands
 import hdsl
 from hdsl import HDSL, SimilarityKNeighborsClassifier, checks, load, memory
 from hdsl.cpu.workers import Workers
@@ -404,23 +403,6 @@ def test_too_little_memory_is_refused_before_the_fit_starts(monkeypatch):
             model.set_params(memory_limit=limit).fit(X, Y)
         assert not hasattr(model, "atoms_")
     small(memory_limit=None).fit(X, Y)
-
-
-def test_too_little_memory_is_an_error_message_of_the_command_line(monkeypatch, tmp_path):
-    texts = [
-        "goal match team,sport",
-        "match goal win,sport",
-        "bank profit,money",
-        "profit bank,money",
-    ]
-    table, out = tmp_path / "texts.csv", tmp_path / "model.hdsl"
-    table.write_text("\n".join(["body,topic", *texts, *texts]))
-    monkeypatch.setattr(memory, "available", lambda: 2000)  # enough to read the table
-    ended = commands.hdsl("fit", table, "--text", "body", "--label", "topic", "-o", out)
-    assert ended.exit_code in (1, 2)
-    assert ", HDSL needs about" in ended.stderr.splitlines()[-1]
-    assert "Traceback" not in ended.output
-    assert not out.exists()
 
 
 # --- 32-bit indices ------------------------------------------------------------------------------

@@ -254,17 +254,6 @@ def test_without_a_card_no_search_runs():
             call()
 
 
-def test_unknown_devices_are_refused():
-    X = np.eye(4)
-    for call in (
-        lambda: search.top_k(X, X, 1, device="gpu"),
-        lambda: neighbor_triplets(X, [0, 0, 1, 1], 1, 1, device=None),
-        lambda: SimilarityKNeighborsClassifier(1, device="gpu").fit(X, [0, 0, 1, 1]),
-    ):
-        with pytest.raises(ValueError, match="'device' parameter of"):
-            call()
-
-
 @needs_device
 @every_device
 def test_rows_that_cannot_fit_are_refused_with_the_figure(device):
