@@ -1,4 +1,4 @@
-"""Attack the promises of docs/reliability.md: kills, full disks, jumping clocks, threads, engines.
+"""Attack the promises of docs/reliability.md: kills, full disks, jumping clocks, engines.
 
     python tests/attack.py                           # every attack, a few minutes
     python tests/attack.py kills --count 240 --seed 7
@@ -18,11 +18,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
@@ -31,7 +29,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import killed
-from hdsl import HDSL, ClassScores, SimilarityClassifier, load
+from hdsl import HDSL, SimilarityClassifier
 from hdsl.files import atomic, checkpoint
 from hdsl.serving import certified_top_k
 from hdsl.solver.losses import LOSSES
@@ -247,57 +245,6 @@ def clocks(count: int, seed: int) -> str:
     return f"{jumps} jumps of clocks"
 
 
-# --- threads --------------------------------------------------------------------------------------
-
-
-def threads(count: int, seed: int) -> str:
-    """Fit, use, save and load in many threads at once, on one file and one model."""
-    X, y = data()
-    settings = [(seed + k, {"n_jobs": 1 + k % 3}) for k in range(4)]
-    with tempfile.TemporaryDirectory() as name:
-        path = Path(name, "model.hdsl")
-        expected = {}
-        for number, parameters in settings:
-            fitted(number, **parameters).save(path)
-            expected[number] = path.read_bytes()
-        shared = load(path)
-        Z, S = shared.transform(X).toarray(), shared.similarity(X)
-        atoms_of = {}
-        for number, raw in expected.items():
-            path.write_bytes(raw)
-            atoms_of[number] = load(path).atoms_.tolist()
-        barrier = threading.Barrier(12)
-
-        def storm(k: int) -> None:
-            if k < 12:
-                barrier.wait()
-            number, parameters = settings[k % 4]
-            what = k % 5
-            if what == 0:
-                model = model_of(number, **parameters).fit(*data(number))
-                own = Path(name, f"{threading.get_ident()}.hdsl")
-                model.save(own)
-                assert own.read_bytes() == expected[number]
-                model.save(path)
-            elif what == 1:
-                assert load(path).atoms_.tolist() in atoms_of.values()
-            elif what == 2:
-                assert (shared.transform(X).toarray() == Z).all()
-            elif what == 3:
-                assert (shared.similarity(X) == S).all()
-                str(shared.importance(X))
-            else:
-                assert ClassScores(cv=3, random_state=0).fit_transform(X, y).shape[0] == X.shape[0]
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            with ThreadPoolExecutor(12) as pool:
-                list(pool.map(storm, range(count)))
-        assert path.read_bytes() in expected.values()
-        assert not list(Path(name).glob(".hdsl*"))
-    return f"{count} calls from 12 threads"
-
-
 # --- engines --------------------------------------------------------------------------------------
 
 #: What engines do to ids and scores, given a random place and the number of documents.
@@ -387,7 +334,7 @@ def _lying(lie: str, Y: np.ndarray, rng: np.random.Generator) -> Callable:
 
 ATTACKS = {
     "kills": (kills, 60), "disks": (disks, 200), "clocks": (clocks, 2000),
-    "threads": (threads, 300), "engines": (engines, 4000),
+    "engines": (engines, 4000),
 }  # fmt: skip
 
 

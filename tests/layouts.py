@@ -48,8 +48,6 @@ LAYOUTS = {
     },
 }
 ALL_LOSSES = [*LOSSES, Given()]
-#: For whole runs: losses differ in functions of one margin, which the tests of verbs compare.
-PATH_LOSSES = ["smoothed_hinge", Given()]
 fewer = settings(max_examples=settings().max_examples // 3)
 NOTHING = np.empty((0, 3), dtype=np.int64), np.empty(0)
 every_layout = pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)

@@ -10,7 +10,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
-import scipy.optimize
 
 TAIL = -30.0  # where the exponential loss turns into its tangent
 
@@ -279,76 +278,6 @@ def frank_wolfe(problem, step, n_iter):
 # --- product domains ------------------------------------------------------------------------------
 
 
-@dataclass
-class ProductProblem:
-    """One model for all comparisons and one more per region, each a hull of the atoms and 0.
-
-    `problem` has the prior and the scale of the first; `regions` is the region of each comparison.
-    """
-
-    problem: Problem
-    regions: np.ndarray
-    local_scale: float
-
-    @property
-    def n_blocks(self):
-        return 1 + int(self.regions.max()) + 1
-
-    def scale(self, block):
-        return self.local_scale if block else self.problem.scale
-
-    def counts(self, block):
-        """Return which comparisons depend on a block."""
-        return self.regions == block - 1 if block else np.ones(len(self.regions), dtype=bool)
-
-    def matrices(self, blocks):
-        d = self.problem.d
-        return [model_matrix(*own, d, self.scale(b)) for b, own in enumerate(blocks)]
-
-    def margins(self, blocks):
-        """Return the margins of the sum of the blocks that each comparison depends on."""
-        margins = self.problem.offset.copy()
-        for block, M in enumerate(self.matrices(blocks)):
-            margins += self.counts(block) * self.problem.margins_of(M)
-        return margins
-
-    def gap(self, blocks):
-        """Return the sum over blocks of max ⟨M - B, ∇f⟩ over all atoms B and 0."""
-        of, margins = self.problem, self.margins(blocks)
-        pulls, total = of.omega * of.ell1(margins), 0.0
-        for block, M in enumerate(self.matrices(blocks)):
-            G = np.tensordot(pulls * self.counts(block), of.A, axes=1)
-            atoms = (atom_matrix(atom, of.d, self.scale(block)) for atom in all_atoms(of.d))
-            total += (M * G).sum() - min(0.0, *((B * G).sum() for B in atoms))
-        return total
-
-    def optimum(self):
-        """Return the least value, by a general solver over the weights of all atoms."""
-        of, atoms = self.problem, all_atoms(self.problem.d)
-        V = np.column_stack(
-            [
-                self.counts(block) * of.margins_of(atom_matrix(atom, of.d, self.scale(block)))
-                for block in range(self.n_blocks)
-                for atom in atoms
-            ]
-        )
-        shape = self.n_blocks, len(atoms)
-        found = scipy.optimize.minimize(
-            lambda w: of.value(of.offset + V @ w),
-            np.full(V.shape[1], 0.5 / len(atoms)),
-            jac=lambda w: V.T @ (of.omega * of.ell1(of.offset + V @ w)),
-            bounds=[(0, 1)] * V.shape[1],
-            constraints={
-                "type": "ineq",
-                "fun": lambda w: 1 - w.reshape(shape).sum(axis=1),
-                "jac": lambda w: -np.kron(np.eye(shape[0]), np.ones(shape[1])),
-            },
-            method="SLSQP",
-            options={"maxiter": 500, "ftol": 1e-12},
-        )
-        return found.fun
-
-
 # --- search and vote ------------------------------------------------------------------------------
 
 
@@ -427,25 +356,6 @@ def climb(C, S, starts):
     return (i, j, 1 if S[i, j] >= 0.0 else -1), looks
 
 
-def center_comparisons(X, y, n_centers, weight_of_anchor):
-    """Return centers of classes, (anchor, own, other) center numbers, and weights: dense, slow."""
-    classes = np.unique(y)
-    centers = []
-    for label in classes:
-        mean = X[y == label].mean(axis=0)
-        length = np.mean([np.linalg.norm(row) for row in X[y == label]])
-        size = np.linalg.norm(mean)
-        centers.append(mean / size * length if size > 0 else mean)
-    made, weights = [], []
-    for row, total in weight_of_anchor.items():
-        own = int(np.flatnonzero(classes == y[row])[0])
-        near = sorted((-float(X[row] @ c), k) for k, c in enumerate(centers) if k != own)
-        others = [k for _, k in near[:n_centers]]
-        made += [(row, own, k) for k in others]
-        weights += [total / len(others)] * len(others)
-    return np.array(centers), np.array(made), np.array(weights)
-
-
 def landmark_pairs(X, y, is_landmark, n_centers, weights=None):
     """Return (row, own landmarks without the row, landmarks of another class, weight), slowly.
 
@@ -465,18 +375,6 @@ def landmark_pairs(X, y, is_landmark, n_centers, weights=None):
         if own:
             pairs += [(row, own, of[c], weights[row] / len(near)) for _, c in near]
     return pairs, weights
-
-
-def landmark_objective(X, y, is_landmark, S, loss, n_centers, weights=None):
-    """Return the mean loss of mean similarities to landmarks, and the number of margins."""
-    pairs, weights = landmark_pairs(X, y, is_landmark, n_centers, weights)
-    margins = [
-        np.average(S[row, own], weights=weights[own])
-        - np.average(S[row, other], weights=weights[other])
-        for row, own, other, _ in pairs
-    ]
-    values = LOSSES[loss][0](np.array(margins))
-    return np.average(values, weights=[weight for *_, weight in pairs]), len(pairs)
 
 
 def landmark_comparisons(X, y, is_landmark, n_centers):

@@ -41,10 +41,6 @@ N, D = X.shape
 T, T_VAL = (strategies.random_arrays(seed, n, T=80)[1] for seed, n in ((0, 40), (1, 20)))
 
 LEARN = {"labels": {"y": Y}, "triplets": {"triplets": T}}
-VALIDATE = {
-    "labels": {"X_val": X_VAL, "y_val": Y_VAL},
-    "triplets": {"X_val": X_VAL, "triplets_val": T_VAL},
-}
 KINDS = ["labels", "triplets"]
 both_kinds = pytest.mark.parametrize("kind", KINDS)
 any_length = pytest.mark.filterwarnings("ignore:Rows differ in length:UserWarning")  # of rows

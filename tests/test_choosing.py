@@ -12,7 +12,6 @@ from small_fits import interrupt_at, labelled_counts, without_interrupt
 
 X, Y = labelled_counts(n=120)
 X_VAL, Y_VAL = labelled_counts(seed=1, n=60)
-NOISE = np.random.default_rng(0)
 
 
 def fitted(**parameters):
@@ -92,18 +91,6 @@ def test_the_choice_is_in_the_file(tmp_path):
     model.save(tmp_path / "model.hdsl")
     for name, column in load(tmp_path / "model.hdsl").choice_.items():
         assert_array_equal(column, model.choice_[name])
-
-
-def test_an_interrupt_of_the_choice_leaves_the_old_model(monkeypatch):
-    from hdsl import choosing
-
-    model = fitted(max_iter=3)
-    before = dict(vars(model))
-    monkeypatch.setattr(choosing, "simplest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(KeyboardInterrupt):
-        model.fit(X, Y)
-    assert vars(model).keys() == before.keys()
-    assert model.weights_ is before["weights_"]
 
 
 def test_a_callback_sees_the_last_fit_only():

@@ -14,9 +14,9 @@ from products import make_tables
 
 @pytest.fixture(scope="module")
 def fitted():
-    left, right, matches = make_tables()
+    left, right, matches = make_tables(45)
     linker = Linker(random_state=0, n_jobs=1, columns=["title", "price"])
-    return linker.fit(left, right, matches[:40]), matches
+    return linker.fit(left, right, matches[:30]), matches
 
 
 def pairs_of(links):
@@ -27,16 +27,16 @@ def test_held_out_matches_are_found(fitted):
     linker, matches = fitted
     assert linker.is_learned_
     found = pairs_of(linker.predict())
-    new = {*map(tuple, matches[40:].tolist())}
-    assert len(found & new) >= 16  # of 20
+    new = {*map(tuple, matches[30:].tolist())}
+    assert len(found & new) >= 11  # of 15
     assert len(found - {*map(tuple, matches.tolist())}) <= 6
 
 
 def test_known_pairs_have_what_is_known(fitted):
     linker, matches = fitted
-    assert (linker.predict_proba(matches[:40]) == 1.0).all()
-    assert {*map(tuple, matches[:40].tolist())} <= pairs_of(linker.predict(1.0))
-    found = linker.predict_proba(matches[40:])
+    assert (linker.predict_proba(matches[:30]) == 1.0).all()
+    assert {*map(tuple, matches[:30].tolist())} <= pairs_of(linker.predict(1.0))
+    found = linker.predict_proba(matches[30:])
     assert ((found >= 0) & (found <= 1)).all()
 
 
@@ -77,7 +77,7 @@ def test_pairs_to_label_are_new_and_spread(fitted):
     asked = linker.to_label(8)
     assert 1 <= len(asked.left) <= 8
     assert len({*asked.left.tolist()}) == len({*asked.right.tolist()}) == len(asked.left)
-    assert not pairs_of(asked) & {*map(tuple, matches[:40].tolist())}
+    assert not pairs_of(asked) & {*map(tuple, matches[:30].tolist())}
 
 
 def test_reasons_add_up(fitted):
@@ -116,24 +116,24 @@ def test_frames_with_ids_and_missing_values(frame):
 
 
 def test_duplicates_in_one_table():
-    left, right, matches = make_tables(50, seed=1)
+    left, right, matches = make_tables(30, seed=1)
     texts = left["title"] + right["title"]
-    pairs = matches + np.array([0, 50])
-    linker = Linker(random_state=0).fit(texts, matches=pairs[:30, ::-1])
+    pairs = matches + np.array([0, 30])
+    linker = Linker(random_state=0).fit(texts, matches=pairs[:20, ::-1])
     links = linker.predict(0.3)
     assert (links.left < links.right).all()
-    assert len(pairs_of(links) & {*map(tuple, pairs[30:].tolist())}) >= 14  # of 20
+    assert len(pairs_of(links) & {*map(tuple, pairs[20:].tolist())}) >= 6  # of 10
     once = linker.predict(0.0, one_to_one=True)
     rows = np.concatenate([once.left, once.right])
     assert len(np.unique(rows)) == len(rows)
-    there, back = linker.predict_proba([tuple(pairs[40]), tuple(pairs[40][::-1])])
+    there, back = linker.predict_proba([tuple(pairs[25]), tuple(pairs[25][::-1])])
     assert there == back
 
 
 def test_same_answer_again():
-    left, right, matches = make_tables(40)
+    left, right, matches = make_tables(30)
     first, second = (
-        Linker(["title"], random_state=7, n_jobs=jobs).fit(left, right, matches[:25]).predict(0.0)
+        Linker(["title"], random_state=7, n_jobs=jobs).fit(left, right, matches[:20]).predict(0.0)
         for jobs in (1, 2)
     )
     np.testing.assert_array_equal(first.left, second.left)
@@ -182,8 +182,10 @@ def test_columns_that_number_the_rows_do_not_count():
     assert links.right.tolist() == [0, 1, 2]
 
 
-def test_save_and_load(fitted, tmp_path):
-    linker, matches = fitted
+def test_save_and_load(tmp_path):
+    left, right, matches = make_tables(30)
+    linker = Linker(["title"], random_state=0).fit(left, right, matches[:20])
+    assert linker.is_learned_
     path = tmp_path / "linker.hdsl"
     linker.save(path)
     loaded = hdsl.load(path)

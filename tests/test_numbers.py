@@ -265,31 +265,3 @@ def test_explaining_a_row_rather_than_itself_says_no_difference():
     S = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 1.0, 3)
     text = "S(x, y) - S(x, z) = 0: y and z differ in no feature and no pair of features that counts"
     assert repr(explain(S, [1, 1, 0], [1, 0, 1], rather_than=[1, 0, 1])) == text
-
-
-# --- memory and long runs -------------------------------------------------------------------------
-
-
-LONG = {
-    "classic": {"step": "forward", "step_size": "2/(k+2)"},
-    "forward": {"step": "forward", "loss": "logistic"},
-    "batches": {"step": "away", "batch_size": 5},
-}
-
-
-def long_run(n_iter, **parameters):
-    """Return how far the margins drift from rebuilt ones in a run that never converges."""
-    X, T = contradictory()
-    last = {}
-
-    def record(state):
-        if state.n_iter == n_iter:
-            last.update(margins=state.margins.copy(), atoms=state.atoms, weights=state.weights)
-
-    parameters = {"prior": 0.5, "max_iter": n_iter, "tol": 0.0, **PAPER, **parameters}
-    model = HDSL(10.0, callback=record, random_state=0, **parameters).fit(X, triplets=T)
-    assert (model.status_, len(model.trace_)) == ("max_iter", n_iter + 1)
-    assert np.count_nonzero(model.trace_["step_size"]) > 0.2 * n_iter
-    check_model(model, X, T, None)
-    dense = reference.Problem(X, T, model.loss, 10.0, 0.5)
-    return np.abs(last["margins"] - dense.margins(last["atoms"], last["weights"])).max()

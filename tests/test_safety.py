@@ -16,7 +16,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
-import commands
 import hdsl
 from hdsl import HDSL, SimilarityKNeighborsClassifier, checks, load, memory
 from hdsl.cpu.workers import Workers
@@ -102,7 +101,7 @@ def test_grid_search_on_two_processes_equals_one():
     assert learned(one.best_estimator_[0]) == learned(two.best_estimator_[0])
 
 
-PROCESSES = """
+FORKS = """
     import multiprocessing, os, sys
     sys.path.insert(0, sys.argv[1])
     import test_safety as here
@@ -119,26 +118,20 @@ PROCESSES = """
                     os._exit(code)
             assert os.waitpid(child, 0)[1] == 0
 
-    if __name__ == "__main__":
-        expected = here.learned(here.small(n_jobs=2).fit(here.X, here.Y))
-        here.small(n_jobs=2, callback=inside).fit(here.X, here.Y)
-        for method in ("fork", "spawn"):
-            with multiprocessing.get_context(method).Pool(1) as pool:
-                fits = [pool.apply_async(here.small(n_jobs=n).fit, (here.X, here.Y))
-                        for n in (1, 2)]
-                assert all(here.learned(fit.get(200)) == expected for fit in fits), method
-        print("the same")
+    expected = here.learned(here.small(n_jobs=2).fit(here.X, here.Y))
+    here.small(n_jobs=2, callback=inside).fit(here.X, here.Y)
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        fits = [pool.apply_async(here.small(n_jobs=n).fit, (here.X, here.Y)) for n in (1, 2)]
+        assert all(here.learned(fit.get(200)) == expected for fit in fits)
+    print("the same")
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_fits_after_fork_and_spawn_are_the_same(tmp_path):
-    script = tmp_path / "script.py"  # a new process imports it
-    script.write_text(textwrap.dedent(PROCESSES))
-    code = "import runpy, sys; runpy.run_path(sys.argv.pop(1), run_name='__main__')"
+def test_fits_after_a_fork_are_the_same():
     # Python 3.12 and newer warn about a fork beside threads.
     output = in_a_process(
-        code, script, os.path.dirname(__file__), PYTHONWARNINGS="ignore::DeprecationWarning"
+        FORKS, os.path.dirname(__file__), PYTHONWARNINGS="ignore::DeprecationWarning"
     )
     assert output == "the same\n"
 
@@ -172,8 +165,9 @@ GLOBAL_STATE = """
 
     state()
     before = state()
-    import hdsl
+    import hdsl, hdsl.plots
     check("import")
+    assert "matplotlib" not in sys.modules
     sys.path.append(sys.argv[1])
     import test_safety as here
     sys.path.pop()
@@ -201,36 +195,24 @@ def test_global_state_is_unchanged(tmp_path):
 
 # --- no more threads than cores ------------------------------------------------------------------
 
-NESTED = """
-    import threading
-    import joblib, numpy as np
-    from hdsl import HDSL
-
-    def threads(n_jobs):
-        own = {thread.ident for thread in threading.enumerate()}
-        most = 0
-        def count(state):
-            nonlocal most
-            most = max(most, len({thread.ident for thread in threading.enumerate()} - own))
-        rng = np.random.default_rng(0)
-        X = rng.random((600, 40)) * (rng.random((600, 40)) < 0.3)
-        HDSL(scale=1.0, prior=0.0, max_iter=3, n_jobs=n_jobs, callback=count).fit(
-            X, np.arange(600) % 3)
-        return n_jobs, 1 + most
-
-    given = (None, 7, -1)
-    for n_jobs, used in joblib.Parallel(2, backend="loky")(map(joblib.delayed(threads), given)):
-        print(n_jobs, used)
-"""
-
 
 def test_processes_of_joblib_share_the_cores():
-    share = max(1, joblib.cpu_count() // 2)
-    lines = in_a_process(NESTED).splitlines()
-    assert len(lines) == 3
-    for line in lines:
-        n_jobs, used = line.split()
-        assert int(used) <= (1 if n_jobs == "None" else share), line
+    def threads(n_jobs):  # inside: sent by value, so that it can be called in another process
+        import threading
+
+        seen, own = set(), {thread.ident for thread in threading.enumerate()}
+        model = HDSL(
+            scale=1.0, prior=0.0, max_iter=3, n_jobs=n_jobs,
+            callback=lambda state: seen.update(thread.ident for thread in threading.enumerate()),
+        )  # fmt: skip
+        rng = np.random.default_rng(0)
+        model.fit(rng.random((600, 40)) * (rng.random((600, 40)) < 0.3), np.arange(600) % 3)
+        return 1 + len(seen - own)
+
+    share, given = max(1, joblib.cpu_count() // 2), (None, 7, -1)
+    found = joblib.Parallel(2, backend="loky")(map(joblib.delayed(threads), given))
+    for n_jobs, used in zip(given, found, strict=True):
+        assert used <= (1 if n_jobs is None else share), n_jobs
 
 
 def n_threads(n_jobs):
@@ -309,12 +291,12 @@ OTHER, OTHER_Y = labelled_counts(seed=1, n=30, d=17)
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"prior": "auto"}, {"n_jobs": 2, "batch_size": 50}],
+    [{"prior": "auto", "max_iter": 3}, {"n_jobs": 2, "batch_size": 50}],
     ids=["early stopping and mining", "threads and batches"],
 )
 def test_an_interrupt_leaves_the_old_model_or_a_new_one(parameters, tmp_path):
     seen = set()
-    for at in moments(lambda: small(**parameters).fit(X, Y), 25):
+    for at in moments(lambda: small(**parameters).fit(X, Y), 10):
         model = small(**parameters).fit(OTHER, OTHER_Y)
         old = learned(model)
         came_out = False
@@ -370,8 +352,8 @@ SIGNALS = """
     import test_safety as here
 
     rng = np.random.default_rng(0)
-    X = rng.random((400, 60)) * (rng.random((400, 60)) < 0.2)
-    y = np.arange(400) % 3
+    X = rng.random((200, 60)) * (rng.random((200, 60)) < 0.2)
+    y = np.arange(200) % 3
     model = here.small(n_jobs=2, max_iter=40, tol=0.0)
     began = time.perf_counter()
     model.fit(X, y)
@@ -380,7 +362,7 @@ SIGNALS = """
     model.fit(X, y)
     took = min(took, time.perf_counter() - began)
     main, ends = threading.main_thread().ident, []
-    for _ in range(12):
+    for _ in range(8):
         model = here.small(**{**model.get_params(), "n_jobs": int(rng.integers(1, 3))})
         model.fit(here.OTHER, here.OTHER_Y)
         old, end = here.learned(model), None
@@ -405,7 +387,7 @@ SIGNALS = """
 @pytest.mark.skipif(os.name == "nt", reason="SIGINT cannot be sent to a thread there")
 def test_ctrl_c_at_random_times_leaves_a_whole_model(tmp_path):
     ends = in_a_process(SIGNALS, os.path.dirname(__file__), tmp_path).split()
-    assert len(ends) == 12
+    assert len(ends) == 8
     assert set(ends) <= {"old", "new", "interrupted", "max_iter", "stalled", "no_violation"}
     assert "interrupted" in ends
 
@@ -421,23 +403,6 @@ def test_too_little_memory_is_refused_before_the_fit_starts(monkeypatch):
             model.set_params(memory_limit=limit).fit(X, Y)
         assert not hasattr(model, "atoms_")
     small(memory_limit=None).fit(X, Y)
-
-
-def test_too_little_memory_is_an_error_message_of_the_command_line(monkeypatch, tmp_path):
-    texts = [
-        "goal match team,sport",
-        "match goal win,sport",
-        "bank profit,money",
-        "profit bank,money",
-    ]
-    table, out = tmp_path / "texts.csv", tmp_path / "model.hdsl"
-    table.write_text("\n".join(["body,topic", *texts, *texts]))
-    monkeypatch.setattr(memory, "available", lambda: 2000)  # enough to read the table
-    ended = commands.hdsl("fit", table, "--text", "body", "--label", "topic", "-o", out)
-    assert ended.exit_code in (1, 2)
-    assert ", HDSL needs about" in ended.stderr.splitlines()[-1]
-    assert "Traceback" not in ended.output
-    assert not out.exists()
 
 
 # --- 32-bit indices ------------------------------------------------------------------------------
@@ -462,12 +427,12 @@ def spread(A, n_columns):
     return sp.csr_array((A.data, columns[A.indices], A.indptr.astype(np.int64)), shape), columns
 
 
-@pytest.mark.parametrize("n_columns", [2**31 - 1, 2**31, 2**62])
+@pytest.mark.parametrize("n_columns", [2**31, 2**62])
 @pytest.mark.usefixtures("frugal")
 def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
     wide, columns = spread(X, n_columns)
     narrow = sp.csr_array(X)
-    for parameters in ({"prior": "auto"}, {"batch_size": 30}):
+    for parameters in ({"prior": "auto", "max_iter": 3}, {"batch_size": 30}):
         one, other = small(**parameters).fit(narrow, Y), small(**parameters).fit(wide, Y)
         assert_array_equal(other.atoms_[:, :2], columns[one.atoms_[:, :2]])
         assert other.weights_.tobytes() == one.weights_.tobytes()
@@ -475,18 +440,15 @@ def test_huge_shapes_give_the_same_as_small_ones(n_columns, tmp_path):
     other = load(tmp_path / "model.hdsl")
     assert_array_equal(other.similarity(wide), one.similarity(narrow))
     assert_array_equal(other.pair_score(wide, wide[::-1]), one.pair_score(narrow, narrow[::-1]))
-    n_atoms = len(one.weights_)
-    for _ in range(1):
-        transformed = sp.csc_array(one.transform(narrow))
-        made = other.transform(wide)
-        learned_part = n_atoms
-        assert made.shape == (len(X), learned_part + n_columns)
-        (made, _), used = drop_unused_columns(sp.csr_array(made), sp.csr_array(made))
-        for column, values in zip(used, made.toarray().T, strict=True):
-            position = column
-            if column >= learned_part:
-                position = learned_part + np.searchsorted(columns, column - learned_part)
-            assert_allclose(values, transformed[:, [position]].toarray()[:, 0], rtol=0, atol=0)
+    n_atoms, narrow_columns = len(one.weights_), sp.csc_array(one.transform(narrow))
+    made = other.transform(wide)
+    assert made.shape == (len(X), n_atoms + n_columns)
+    (made, _), used = drop_unused_columns(sp.csr_array(made), sp.csr_array(made))
+    for column, values in zip(used, made.toarray().T, strict=True):
+        position = column
+        if column >= n_atoms:
+            position = n_atoms + np.searchsorted(columns, column - n_atoms)
+        assert_array_equal(values, narrow_columns[:, [position]].toarray()[:, 0])
     one_knn = SimilarityKNeighborsClassifier(similarity=one.similarity_).fit(narrow, Y)
     other_knn = SimilarityKNeighborsClassifier(similarity=other.similarity_).fit(wide, Y)
     for part, found in zip(one_knn.kneighbors(narrow), other_knn.kneighbors(wide), strict=True):

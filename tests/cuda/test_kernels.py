@@ -128,7 +128,7 @@ def test_the_layout_is_that_of_numpy(device, monkeypatch, width):
     assert_array_equal(down(card.products.val), products.data)
 
 
-@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])
 def test_every_kernel_is_compiled_for_the_cards_we_know(arch, tmp_path):
     """By NVRTC, as on a user's machine, or by nvcc; without a card."""
     names = compiled_names(runtime.source(), arch, tmp_path)

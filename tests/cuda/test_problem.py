@@ -231,8 +231,8 @@ def test_a_fit_takes_no_more_memory_than_is_estimated():
 # --- the path ------------------------------------------------------------------------------------
 
 CASES = pairwise(
-    sorted(ORACLES), sorted(RULES), ["smoothed_hinge", "logistic"], [None, 12], [False, True],
-    [0.0, 0.3], [3, 4],
+    sorted(ORACLES), ["away", "corrective", "pairwise"], ["smoothed_hinge", "logistic"], [None, 12],
+    [False, True], [0.0, 0.3], [3, 4],
 )  # fmt: skip
 NAMES = "oracle", "rule", "loss", "batch_size", "weighted", "prior", "width"
 
@@ -292,8 +292,8 @@ class Interrupted(Emulator):
 @pytest.mark.parametrize(
     ("rule", "at"),
     [
-        *(("away", at) for at in range(1, 200, 17)),
-        *(("corrective", at) for at in range(20, 120, 9)),
+        *(("away", at) for at in range(1, 200, 51)),
+        *(("corrective", at) for at in range(20, 120, 27)),
     ],
 )
 def test_an_interrupt_between_two_launches_leaves_nothing_half_done(rule, at):

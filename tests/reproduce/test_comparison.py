@@ -29,15 +29,15 @@ from reproduce.sets import Split
 pytestmark = pytest.mark.filterwarnings("ignore")  # few rows, runs that end at their limit
 
 
-def split(n=150, n_classes=3, seed=0):
+def split(n=90, n_classes=3, seed=0):
     """Rows of classes with words of their own, among others, at unit length."""
     rng = np.random.default_rng(seed)
     y = np.arange(n) % n_classes
-    counts = rng.poisson(0.3, size=(n, 120)).astype(float)
+    counts = rng.poisson(0.3, size=(n, 60)).astype(float)
     for label in range(n_classes):
         counts[y == label, 6 * label : 6 * label + 6] += rng.poisson(0.5, (sum(y == label), 6))
     X = sp.csr_array(normalize(counts))
-    return Split(X[:100], y[:100], X[100:], y[100:])
+    return Split(X[:60], y[:60], X[60:], y[60:])
 
 
 @pytest.fixture
@@ -45,8 +45,9 @@ def settings(monkeypatch, tmp_path):
     monkeypatch.setattr(sets, "split", lambda settings, name: split(n_classes=2 + (name == "r52")))
     monkeypatch.setattr(sets, "present", lambda settings, names: list(names))
     names = ["r52", "bace_ecfp6", "docstrings", "bbc_counts"]
-    for name in ("lsa", "away"):  # slow, or tested as others
+    for name in ("lsa", "away", "scores", "both"):  # slow, or tested as others
         monkeypatch.delitem(quality.METHODS, name)
+    monkeypatch.delitem(rivals.METHODS, "oasis")
     monkeypatch.setattr(sets, "names_of_splits", lambda settings: names)
     monkeypatch.setattr(rivals, "ALPHAS", (1e-4,))
     monkeypatch.setattr(rivals, "STEPS", (0.1,))
@@ -86,9 +87,9 @@ def test_rivals_are_what_they_are_called(settings, monkeypatch):
     knn = KNeighborsClassifier(9, metric="jaccard").fit(bits, data.y)
     scores = knn.predict_proba(asked)[:, 1]
     found = lines["bace_ecfp6", "tanimoto"]
-    assert found["auc"]["9"] == pytest.approx(roc_auc_score(data.y_test, scores), abs=0.03)  # ties
+    assert found["auc"]["9"] == pytest.approx(roc_auc_score(data.y_test, scores), abs=0.05)  # ties
     assert lines["bace_ecfp6", "forest"]["auc"]["3"] > 0.7
-    monkeypatch.setattr(rivals, "MOST_ROWS", {"nca": 99})  # a set of 100 rows is too large
+    monkeypatch.setattr(rivals, "MOST_ROWS", {"nca": 59})  # a set of 60 rows is too large
     assert "nca" not in [cell["method"] for cell in rivals.cells(settings)]
 
 
@@ -108,12 +109,11 @@ def test_published_figures_are_marked_as_not_ours(settings):
 
 
 def _run(settings):
-    quick = {"cosine": sets.STANDARD, "hdsl": ("r52",), "both": ("r52",), "svc": ("r8",)}
-    cells = [
-        cell for cell in published.cells(settings)
-        if cell["set"] in quick.get(cell["method"], ())
-    ]  # fmt: skip
-    return [{"cell": cell, **published.compute(settings, cell)} for cell in cells]
+    """Return lines of every method, all with the figures of the cosine."""
+    return [
+        {"cell": cell, **published.compute(settings, {**cell, "method": "cosine"})}
+        for cell in published.cells(settings)
+    ]
 
 
 def test_standard_splits_have_all_training_rows(tmp_path):
@@ -169,6 +169,7 @@ def test_ratios_of_paired_means():
 # --- regions and landmarks -----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_regions_help_where_they_contradict_each_other(tmp_path):
     assert reproduce.main(["local", "--quick", "--jobs", "1", "--out", str(tmp_path)]) == 0
     lines = by_cell(Settings(tmp_path), "local")
@@ -188,5 +189,5 @@ def test_classifiers_on_landmarks(tmp_path, monkeypatch):
     assert len(errors.rows) == 1
     assert len(similarities.rows) == len(classification.RULES)
     rules = {line["cell"]["method"]: line["rules"] for line in lines}
-    assert rules["dot"]["landmarks"]["wrong"] < 15  # of 50
+    assert rules["dot"]["landmarks"]["wrong"] < 10  # of 30
     assert rules["classification"]["landmarks"]["atoms"] > 0

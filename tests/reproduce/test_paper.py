@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 from hdsl.baselines import PAPER_SCALES, paper_hdsl
 from hdsl.datasets import make_recovery
 from hdsl.evaluate import recovery_auc
-from reproduce import recovery, theory
+from reproduce import theory
 
 DEXTER = Path(__file__).parents[3] / "shared" / "data" / "dexter"
 
@@ -41,7 +41,8 @@ def model(scale=100.0, **parameters):
 
 
 @pytest.mark.parametrize(
-    ("oracle", "n_iter", "objective"), [("ascent", 600, 0.1030), ("heuristic", 1000, 0.1060)]
+    ("oracle", "n_iter", "objective"),
+    [("ascent", 600, 0.1030), pytest.param("heuristic", 1000, 0.1060, marks=pytest.mark.slow)],
 )
 def test_objective_after_some_iterations(dexter, oracle, n_iter, objective):
     X, T = dexter
@@ -95,12 +96,11 @@ class Recomputed:
 
 
 @pytest.mark.parametrize(
-    ("oracle", "step"), [("ascent", "away"), ("heuristic", "pairwise"), ("exact", "forward"),
-                         ("ascent", "blended")],
-)  # fmt: skip
+    ("oracle", "step"), [("ascent", "blended"), ("heuristic", "pairwise"), ("exact", "forward")]
+)
 def test_reported_gaps_are_those_of_their_atoms(dexter, oracle, step):
     X, T = dexter
-    n_iter = 40 if oracle == "exact" else 200
+    n_iter = 20 if oracle == "exact" else 100
     fitted = model(oracle=oracle, step=step, max_iter=n_iter, tol=0.0).fit(X, triplets=T)
     trace = fitted.trace_
     # Where the step after row k goes to the oracle's atom, the gap of row k is that atom's; a
@@ -118,7 +118,7 @@ def test_reported_gaps_are_those_of_their_atoms(dexter, oracle, step):
 
 def test_gaps_do_not_exceed_the_true_one_and_exact_ones_equal_it(dexter):
     X, T = dexter
-    for oracle, ks in (("heuristic", (50,)), ("ascent", (200,)), ("exact", (0, 15))):
+    for oracle, ks in (("heuristic", (50,)), ("exact", (0, 9))):
         fitted = model(oracle=oracle, max_iter=max(ks), tol=0.0).fit(X, triplets=T)
         for k in ks:
             reported, true = fitted.trace_["gap"][k], Recomputed(fitted.at(k), X, T).gap()
@@ -167,9 +167,9 @@ def test_sharp_constant_bounds_the_convergence(dexter):
 # --- recovery ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [recovery.QUICK, pytest.param({}, marks=pytest.mark.slow)])
-def test_hidden_similarity_is_recovered(size):
-    truth = make_recovery(**size, alpha=0.2, random_state=0)
+@pytest.mark.slow
+def test_hidden_similarity_is_recovered():
+    truth = make_recovery(alpha=0.2, random_state=0)
     fitted = model(tol=1e-3).fit(truth.X, triplets=truth.triplets)
     auc = recovery_auc(fitted.matrix(), truth.matrix)
     assert auc.features >= 0.99
@@ -183,7 +183,7 @@ def test_the_papers_method_is_one_constructor():
     X, triplets, *_ = make_recovery(60, 80, n_triplets=2000, density=0.1, n_atoms=4, block_size=8,
                                     random_state=0)  # fmt: skip
     paper = paper_hdsl(50.0, random_state=0).fit(X, triplets=triplets)
-    best = model(50.0, oracle="exact", max_iter=2000, tol=1e-6).fit(X, triplets=triplets)
+    best = model(50.0, oracle="ascent", max_iter=2000, tol=1e-4).fit(X, triplets=triplets)
     assert best.gap_is_exact_
     assert best.objective_ - best.gap_ <= paper.objective_ < best.objective_ + 1e-3
     assert_allclose(paper.weights_.sum(), 1.0)

@@ -14,7 +14,8 @@ import reproduce
 from reproduce import cisi, dimension, knn, projections, runner, svm
 from reproduce.runner import Settings
 
-NAMES = ("knn", "features", "sparsity", "svm", "dimension")
+NAMES = ("knn", "features", "sparsity")
+MORE = ("svm", "dimension")
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # few rows, runs that end at their limit
 
@@ -47,9 +48,20 @@ def settings(tmp_path_factory):
     out, data = tmp_path_factory.mktemp("results"), tmp_path_factory.mktemp("data")
     write_set(data / "dexter", 20_000, 2, {"train": 300, "valid": 300})
     write_set(data / "rcv1_4", 300, 4, {"train": 3850, "valid": 2888, "test": 2887})
-    command = [*NAMES, "--data", str(data), "--out", str(out), "--jobs", "1", "--quick"]
-    assert reproduce.main(command) == 0
+    run(NAMES, data, out)
     return Settings(out, data, 1, True)
+
+
+@pytest.fixture(scope="module")
+def more(settings):
+    """Return the settings, with the results of the other experiments too."""
+    run(MORE, settings.data, settings.out)
+    return settings
+
+
+def run(names, data, out):
+    command = [*names, "--data", str(data), "--out", str(out), "--jobs", "1", "--quick"]
+    assert reproduce.main(command) == 0
 
 
 def lines_of(settings, name):
@@ -72,14 +84,13 @@ def column(table, head):
 
 def test_every_experiment_writes_a_page_and_its_figures(settings):
     pytest.importorskip("matplotlib")
-    figures = {"knn": "paths", "features": "iterations", "sparsity": "signs", "dimension": "errors"}
+    figures = {"knn": "paths", "features": "iterations", "sparsity": "signs"}
     for name in NAMES:
         page = (settings.out / f"{name}.md").read_text(encoding="utf-8")
         assert page.startswith(f"# {reproduce.load(name).TITLE}\n")
         assert "| dexter |" in page
         assert "| rcv1_4 |" in page
-        if name in figures:
-            assert (settings.out / f"{name}-{figures[name]}.png").stat().st_size > 5000
+        assert (settings.out / f"{name}-{figures[name]}.png").stat().st_size > 5000
 
 
 def test_features_and_entries_are_those_of_the_chosen_models(settings):
@@ -105,7 +116,11 @@ def test_errors_stand_beside_the_papers(settings):
     assert column(shown, "DOT")[2] == "20.1"
     prior = float(column(shown, "HDSL with prior")[0].split()[0])
     assert prior < float(column(shown, "DOT")[0])
-    shown = table(settings, "svm", "errors")
+
+
+@pytest.mark.slow
+def test_errors_of_classifiers_stand_beside_the_papers(more):
+    shown = table(more, "svm", "errors")
     assert column(shown, "set") == ["dexter", "", "", "rcv1_4", ""]
     for head, words in (("linear-ℓ2", "8.9 5.1"), ("poly-2", "9.4 5.7"), ("poly-3", "9.2 5.7")):
         errors = column(shown, head)
@@ -115,8 +130,9 @@ def test_errors_stand_beside_the_papers(settings):
     assert column(shown, "HDSL")[4] == "5.7 [1888]"
 
 
-def test_errors_by_dimension_agree_with_those_of_knn(settings):
-    lines, known = lines_of(settings, "dimension"), runner.read(settings, "knn").values()
+@pytest.mark.slow
+def test_errors_by_dimension_agree_with_those_of_knn(more):
+    lines, known = lines_of(more, "dimension"), runner.read(more, "knn").values()
     assert {line["cell"]["method"] for line in lines} == {"hdsl", *list(dimension.LABELS)[2:]}
     for name, where in (("dexter", "valid"), ("rcv1_4", "test")):
         chosen = [line for line in lines if line["cell"]["set"] == name]
@@ -129,22 +145,22 @@ def test_errors_by_dimension_agree_with_those_of_knn(settings):
         assert at_best["dimensions"] == hdsl["kept"] <= best["n_atoms"]
         assert at_best[where] == pytest.approx(best[where])
         assert hdsl["components"][-1][where] == at_best[where]
-    rows = table(settings, "knn", "errors")
+    rows = table(more, "knn", "errors")
     assert "±" in column(rows, "RP+OASIS")[list(column(rows, "")).index("test")]
 
 
 # --- choices -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "head"), [("svm", "C"), ("dimension", "10")])
-def test_validation_errors_alone_choose(settings, name, head):
-    choices = column(table(settings, name, "choices"), head)
+def test_validation_errors_alone_choose(more, name, head):
+    choices = column(table(more, name, "choices"), head)
     for key in ("test", "valid"):
         lines = [
-            {**line, key: 1.0 - line[key]} if key in line else line
-            for line in lines_of(settings, name)
+            {**line, key: 1.0 - line[key]} if key in line else line for line in lines_of(more, name)
         ]
-        results = reproduce.load(name).publish(settings, lines)
+        results = reproduce.load(name).publish(more, lines)
         assert (column(results.tables[1], head) == choices) == (key != "valid")
 
 

@@ -90,6 +90,7 @@ def test_validation_links_alone_choose():
     assert [line["cell"]["scale"] for line in chosen] == [links.SCALES[1], links.SCALES[2]]
 
 
+@pytest.mark.slow
 def test_exponents_are_finite_and_memory_grows_with_s(results):
     out = results("complexity")
     time, memory = table(out, "complexity-time"), table(out, "complexity-memory")
@@ -102,6 +103,7 @@ def test_exponents_are_finite_and_memory_grows_with_s(results):
     assert all(float(row["exponent of s"].split()[0]) < 1.2 for row in memory)
 
 
+@pytest.mark.slow
 def test_more_triplets_recover_more(results):
     rows = table(results("phase"), "phase-probability")
     plain = [row for row in rows if (row["noise"], row["correlation"]) == ("0.0", "0.0")]

@@ -124,7 +124,7 @@ def test_limits_of_weights(case, nonnegative, max_terms, max_weight):
 
 @pytest.fixture(scope="module")
 def model():
-    return HDSL(max_iter=20, random_state=0).fit(ROWS, LABELS)
+    return HDSL(prior=2.0, max_iter=20, random_state=0).fit(ROWS, LABELS)
 
 
 def test_rewritten_queries_within_limits(model):

@@ -31,7 +31,7 @@ def documents():
 @cache
 def model(n_iter=60):
     X, y = documents()
-    return HDSL(max_iter=n_iter, random_state=0).fit(X, y)
+    return HDSL(prior=4.0, max_iter=n_iter, random_state=0).fit(X, y)
 
 
 @cache

@@ -28,7 +28,7 @@ NAMES = [f"w{j}" for j in range(ROWS.shape[1])]
 
 @pytest.fixture(scope="module")
 def learned():
-    model = HDSL(max_iter=20, random_state=0).fit(ROWS, LABELS)
+    model = HDSL(prior=2.0, max_iter=20, random_state=0).fit(ROWS, LABELS)
     n = len(ROWS)
     fields = {
         "length": model.lengths(ROWS).tolist(),

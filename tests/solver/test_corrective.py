@@ -21,7 +21,6 @@ LOSSES = ["smoothed_hinge", "squared_hinge", "logistic", "exponential"]
 # --- the quadratic model ------------------------------------------------------------------------
 
 
-@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), n=st.integers(2, 30))
 def test_rounding_chooses_no_move(seed, n):
     """A move levels two scores; which of them leads next must not depend on their last bits."""
@@ -35,7 +34,6 @@ def test_rounding_chooses_no_move(seed, n):
     assert_allclose(again, first, atol=1e-10)
 
 
-@settings(max_examples=60)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 6), rank=st.integers(0, 6))
 def test_best_change_solves_the_quadratic_model(seed, n, rank):
     rng = np.random.default_rng(seed)

@@ -274,7 +274,7 @@ def test_an_interrupt_at_any_moment_leaves_a_whole_model(oracle, rule):
     twin, parameters = random_twin(0, scale=8.0), {"oracle": oracle, "rule": rule}
     counter = Interrupt(moment=None)
     whole = counter.run(**parameters)
-    for moment in np.linspace(1, counter.count, num=60, dtype=int).tolist():
+    for moment in np.linspace(1, counter.count, num=20, dtype=int).tolist():
         result = Interrupt(moment).run(**parameters)
         assert result.status == "interrupted"
         assert_array_equal(result.trace[STEP_FIELDS], whole.trace[STEP_FIELDS][: result.n_iter + 1])

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
@@ -48,7 +48,6 @@ def lines(draw, loss):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@settings(max_examples=100)
 @given(data=st.data())
 def test_line_search_ends_at_slope_zero_or_at_a_bound(loss, data):
     twin, margins, direction, max_step_size = data.draw(lines(loss))
