@@ -77,7 +77,8 @@ class _Lists(NamedTuple):
     @property
     def arrays(self) -> tuple[Any, ...]:
         """All of it, as the kernels take it."""
-        return (*self[:5], *self.same, *self.other)
+        same, other = (self.want_same, *self.same), (self.want_other, *self.other)
+        return self.query_labels, self.labels, self.own, same, other
 
 
 def _threads(n_jobs: int | None) -> Workers:
@@ -563,8 +564,8 @@ def _search_small_classes(
     direct = np.where(is_small, lists.want_same, 0)
     cost = float((count[labels] * is_small).mean()) * row_size + 1
     workers.run_pieces(
-        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *arrays_of(X), direct,
-        *lists.same,
+        kernels.top_of_class, len(order), cost, order, around, X.shape[1], arrays_of(X),
+        (direct, *lists.same),
     )  # fmt: skip
     return lists._replace(want_same=np.where(is_small, 0, lists.want_same))
 
@@ -603,8 +604,8 @@ class _FullSearch:
         from .cpu.rows import arrays_of
 
         self.workers.run_pieces(
-            kernels.top_by_columns, len(chosen), self.column_cost, chosen, *queries,
-            *arrays_of(self.index.tocsc()), *self.lists.arrays,
+            kernels.top_by_columns, len(chosen), self.column_cost, chosen, queries,
+            arrays_of(self.index.tocsc()), self.lists.arrays,
         )  # fmt: skip
 
     def by_rows(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
@@ -613,7 +614,7 @@ class _FullSearch:
 
         self.workers.run_pieces(
             kernels.top_by_rows, -(-len(chosen) // self.width), self.width * self.row_cost, chosen,
-            self.index.shape[1], *queries, *index, *self.lists.arrays,
+            self.index.shape[1], queries, index, self.lists.arrays,
         )  # fmt: skip
 
 
@@ -627,7 +628,7 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers
     for first in range(0, len(queries), block):
         sums = queries[first : first + block].astype(np.float64, copy=False) @ columns
         workers.run_pieces(
-            kernels.top_of_sums, len(sums), index.shape[0], sums, first, *lists.arrays
+            kernels.top_of_sums, len(sums), index.shape[0], sums, first, lists.arrays
         )
 
 
@@ -666,20 +667,6 @@ def _on_shared_columns(
     is_queried[queries.indices] = True
     shared = np.flatnonzero(is_queried & (frequency > 0))
     shared = shared[np.argsort(-frequency[shared], kind="stable")]
-    position = np.full(d, -1, dtype=np.int32)
-    position[shared] = np.arange(len(shared), dtype=np.int32)
-    frequency = frequency[shared]
-    kept = _keep_columns(index, position, len(shared), int(frequency.sum()))
-    if is_same:
-        return kept, kept, frequency
-    nnz = int(np.count_nonzero(position[queries.indices] >= 0))
-    return _keep_columns(queries, position, len(shared), nnz), kept, frequency
-
-
-def _keep_columns(X: sp.csr_array, position: np.ndarray, n_columns: int, nnz: int) -> sp.csr_array:
-    from .cpu.kernels import search as kernels
-
-    indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
-    indices, data = np.empty(nnz, dtype=np.int32), np.empty(nnz)
-    kernels.keep_columns(X.indptr, X.indices, X.data, position, indptr, indices, data)
-    return sp.csr_array((data, indices, indptr), shape=(X.shape[0], n_columns))
+    kept = sp.csr_array(index[:, shared], dtype=np.float64)
+    others = kept if is_same else sp.csr_array(queries[:, shared], dtype=np.float64)
+    return others, kept, frequency[shared]
