@@ -79,19 +79,6 @@ def test_vote(weights, case):
         assert_allclose(shares[r], dense, rtol=1e-14)
 
 
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [
-        (lambda s: s[:, 0], "shape"),
-        (lambda s: -s, ">= 0"),
-    ],
-)
-def test_messages_of_a_callable(weights, message):
-    knn = SimilarityKNeighborsClassifier(weights=weights).fit(X, Y)
-    with np.errstate(all="ignore"), pytest.raises(ValueError, match=message):
-        knn.predict(X)
-
-
 # --- the classifier ------------------------------------------------------------------------------
 
 

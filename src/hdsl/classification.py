@@ -27,8 +27,9 @@ from .arrays import (
     similarity_from_arrays,
     similarity_to_arrays,
 )
-from .class_scores import LinearScorer, columns_with_values, stratified_folds
+from .class_scores import columns_with_values, stratified_folds
 from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, nested, part_of
+from .scores import LinearScorer
 from .similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, products, unit_rows
 from .solver.atoms import NOTHING
 from .triplets.rows import row_keys

@@ -36,7 +36,6 @@ def data(seed=0, n=60, d=10):
 
 
 X, Y = data()
-CURVES = {"$learned": ([1, 10, 100], [0.5, 0.3, 0.2], [0.1, 0.05, 0.0]), "_PCA": ([2, 20], [1, 0])}
 
 
 @pytest.fixture(scope="module")
@@ -60,14 +59,9 @@ DISPLAYS = {
     "trace": lambda model, **ax: plots.TraceDisplay.from_estimator(model, **ax),
     "choice": lambda model, **ax: plots.ChoiceDisplay.from_estimator(model, **ax),
     "path": lambda model, **ax: plots.PathDisplay.from_estimator(model, **ax),
-    "matrix": lambda model, **ax: plots.MatrixDisplay.from_estimator(model, **ax),
-    "heaviest": lambda model, **ax: plots.MatrixDisplay.from_estimator(
-        model, top=6, feature_names=HOSTILE, **ax
-    ),
     "network": lambda model, **ax: plots.NetworkDisplay.from_estimator(
         model, top=12, feature_names=HOSTILE, **ax
     ),
-    "error": lambda _, **ax: plots.ErrorDisplay.from_curves(CURVES, **ax),
     "similarity": lambda model, **ax: plots.SimilarityDisplay.from_estimator(
         model, X, Y, n_pairs=100, random_state=0, **ax
     ),
@@ -174,14 +168,6 @@ def test_network_labels_never_cover_each_other(n, seed):
 
 
 # --- what it is good for -------------------------------------------------------------------------
-
-
-def test_error_curves():
-    ax = DISPLAYS["error"](None).ax_
-    for line, (dimensions, errors, *_) in zip(ax.lines, CURVES.values(), strict=True):
-        assert_array_equal(line.get_xydata(), np.column_stack([dimensions, errors]))
-    assert len(ax.collections) == 1  # the one spread
-    assert ax.collections[0].get_paths()[0].get_extents().ymax == pytest.approx(0.6)
 
 
 def test_similarities_before_and_after(model):

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-import scipy.sparse.linalg
+from scipy.sparse.linalg import norm
 
 from .kernels import pruned_search as kernels
 from .kernels.pruned_search import BLOCK, LEVELS
@@ -67,7 +67,7 @@ class PrunedSearch:
         for X in (queries, index):
             X.sort_indices()
         self.query_arrays, self.index_arrays = arrays_of(queries), arrays_of(index)
-        self.query_norms, self.norms = (scipy.sparse.linalg.norm(X, axis=1) for X in (queries, index))
+        self.query_norms, self.norms = (norm(X, axis=1) for X in (queries, index))
         self.row_size = index.nnz / max(index.shape[0], 1)
 
     def is_possible(self) -> bool:

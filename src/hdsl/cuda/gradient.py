@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..solver.protocols import Gradient
-from .pool import Held, Pool
 from .runtime import THREADS, Array
 from .segments import LANES, WIDTH
 
@@ -25,6 +25,43 @@ N_FOUND = 5
 def variant(kernel: str, code: int, omega_step: int) -> str:
     """Return the name of a kernel for a loss: the paper's, with equal weights, has its own."""
     return kernel if code or omega_step else f"{kernel}_plain"
+
+
+# --- arrays that are used again: recorded work knows arrays by their addresses --------------------
+
+
+class Pool:
+    """Things of one kind, made when none is free.
+
+    Parameters
+    ----------
+    make : callable
+    """
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._free: list[Any] = []
+
+    def take(self) -> Any:
+        """Return one that nobody uses."""
+        return self._free.pop() if self._free else self._make()
+
+    def give_back(self, one: Any) -> None:
+        """Take back one that nobody will use any more."""
+        self._free.append(one)
+
+
+class Held:
+    """Something of a pool, which gets it back when nobody has this any more."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool, self.array = pool, pool.take()
+
+    def __del__(self) -> None:
+        self._pool.give_back(self.array)
+
+
+# --- the gradient ---------------------------------------------------------------------------------
 
 
 class Pulls:
@@ -74,12 +111,9 @@ class HeldPulls(Held):
     Attributes
     ----------
     array : Pulls
-    scores : tuple of (int, ndarray) or None
-        Scores of all known feature pairs, where they were computed ahead, and in which era.
     """
 
     array: Pulls
-    scores: tuple[int, np.ndarray] | None = None
 
     def __init__(self, pool: Pool, card: OnCard) -> None:
         super().__init__(pool)
@@ -108,7 +142,7 @@ class CUDAGradient(Gradient):
         batch_weights: Held | None,
     ) -> None:
         self.problem, self.margins, self.pulls = problem, margins, pulls.array
-        self._held, self._batch_weights = pulls, batch_weights
+        self._held, self._batch_weights = pulls, batch_weights  # held: nobody else may use them
         self.covers_all = batch_weights is None
         self.card, self.device = problem.card, problem.device
         self.scale, self.n_features = problem.scale, problem.n_features
@@ -187,15 +221,7 @@ class CUDAGradient(Gradient):
         return out if np.ndim(i) else out[0]
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B.
-
-        After a step toward or away from one atom, from stored terms of the atoms; elsewhere in one
-        pass over the pairs of rows.
-        """
-        if self.margins.is_of_move and len(atoms):
-            found = self.problem.stored_scores(atoms, self._held)
-            if found is not None:
-                return self.scale * (found[:, 0] + atoms[:, 2] * found[:, 1])
+        """Return ⟨B, -∇f⟩ for each atom B."""
         return self.scale * self.problem.score_sums(atoms, self.pulls.w)
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:

@@ -9,7 +9,6 @@ import scipy.sparse as sp
 
 from ..solver.steps import CORRECTION_LIMIT
 from . import atoms
-from .terms import TERMS_LIMIT
 
 #: Comparisons, in a row, of the sample that pairs and products of rows are estimated from; most
 #: samples.
@@ -45,10 +44,7 @@ def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -
     comparisons = n * (16 + 16 + 8 + 7 * 8)
     # Rows, where terms begin, links, what they gain and their inner products, four gradients.
     pairs = n_pairs * (8 + 8 + 32 + 16 + 4 * 8)
-    if corrects:
-        of_atoms = for_corrections(n_rows, X.shape[1], n, n_pairs)
-    else:
-        of_atoms = 12 * min(TERMS_LIMIT, n_products) + for_corrections(n_rows, 32, n, n_pairs)
+    of_atoms = for_corrections(n_rows, X.shape[1] if corrects else 32, n, n_pairs)
     # Keys, their order and the room of a sort: of values, then of both sides of comparisons.
     making = max(X.nnz * 44, 24 * X.nnz + 2 * n * 56)
     later = comparisons + pairs + 12 * n_products + of_atoms

@@ -1,8 +1,8 @@
 """The problem on a card: margins stay there, scalars come back.
 
 A step is one queue of work: margins of its atom, line search, new margins and their measures,
-and then what the next iteration will ask for first, the gradient and the scores of all atoms that
-are known. The host waits once for all of it.
+and then the gradient there, which the next iteration will ask for first. The host waits once for
+all of it.
 """
 
 from __future__ import annotations
@@ -10,17 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..solver.atoms import ZERO, positioned, renumbered
 from ..solver.protocols import Base, Correction, Move, Problem, Step
 from .atoms import Atoms
-from .gradient import CUDAGradient, HeldPulls, Pulls, variant
-from .pool import Held, Pool
+from .gradient import CUDAGradient, Held, HeldPulls, Pool, Pulls, variant
 from .runtime import Array, BrokenDeviceError
-from .terms import Terms
 
 if TYPE_CHECKING:
     from .on_card import OnCard
@@ -50,8 +48,6 @@ class CUDAMargins(Held):
     measures : tuple of (value, whether any slope is not 0) or None
     pulls : HeldPulls or None
         The gradient there, where it was computed ahead.
-    is_of_move : bool
-        Whether a step toward or away from one atom led there.
     """
 
     def __init__(self, problem: CUDAProblem) -> None:
@@ -59,7 +55,6 @@ class CUDAMargins(Held):
         self._device = problem.device
         self.measures: tuple[float, bool] | None = None
         self.pulls: HeldPulls | None = None
-        self.is_of_move = False
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return a copy on the host."""
@@ -91,7 +86,7 @@ class CUDAProblem(Problem):
         self.pool = Pool(lambda: device.empty(card.n))
         self.pulls_pool = Pool(lambda: Pulls(card))
         self._by_pair = device.empty(card.n_pairs)
-        self._atoms_of, self._terms = Atoms(card), cast("Terms | None", None)
+        self._atoms_of = Atoms(card)
         self.offset = self._offset(float(prior), base)
         self._direction = device.empty(card.n)
         self._search, self._host_search = device.zeros(SEARCH_SIZE), device.host(SEARCH_SIZE)
@@ -134,18 +129,9 @@ class CUDAProblem(Problem):
         """Return the number of multiplications of a search of all pairs of features."""
         return self.card.exact_search_cost()
 
-    @property
-    def terms(self) -> Terms:
-        """Terms of feature pairs, for steps toward and away from one atom."""
-        if self._terms is None:
-            self._terms = Terms(self.card)
-        return self._terms
-
     def forget(self) -> None:
         """Drop all that is remembered from one question to the next."""
         self._atoms_of.forget()
-        if self._terms is not None:
-            self._terms.forget()
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -308,14 +294,12 @@ class CUDAProblem(Problem):
     def step(self, margins: CUDAMargins, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""
         out = CUDAMargins(self)
-        out.pulls, out.is_of_move = HeldPulls(self.pulls_pool, self.card), isinstance(move, Move)
+        out.pulls = HeldPulls(self.pulls_pool, self.card)
         with self.undisturbed():
             size = self._carried_out(margins.array, move, out.array, out.pulls.array)
         if not size > 0.0:
             return None
         out.measures = self._measures()
-        if out.is_of_move:
-            out.pulls.scores = self.terms.host_copy()
         return Step(out, size, out.measures[0])
 
     def _carried_out(
@@ -325,20 +309,13 @@ class CUDAProblem(Problem):
         self._set_move(move)
         if isinstance(move, Correction):
             self._queue_values(move.atoms, move.change)
-            self._replay(self._queue_correction, margins, out, pulls)
-            self._wait_and_go_on(pulls)
-        else:
-            terms = self.terms
-            if move.toward is not None and move.toward != ZERO:
-                terms.learn(move.toward.i, move.toward.j)
-            self._replay(self._queue_step, margins, out, pulls, version=terms.version)
-            self._wait_and_go_on(pulls)
+        queue = self._queue_correction if isinstance(move, Correction) else self._queue_step
+        self._replay(queue, margins, out, pulls)
+        self._wait_and_go_on(pulls)
         while self._host_search[DONE] == 0.0:
             self.card.link_owner = None
             self._queue_search(margins)
             self._queue_rest(margins, out, pulls)
-            if isinstance(move, Move):
-                self.terms.queue_scores(pulls.w, pulls.diagonal)
             self._wait_and_go_on(pulls)
         return float(self._host_search[RESULT])
 
@@ -354,7 +331,6 @@ class CUDAProblem(Problem):
         self._queue_move(margins, self._direction)
         self._queue_search(margins)
         self._queue_rest(margins, out, pulls)
-        self.terms.queue_scores(pulls.w, pulls.diagonal)
 
     def _queue_rest(self, margins: Array, out: Array, pulls: Pulls) -> None:
         """Queue what follows a line search."""
@@ -373,12 +349,12 @@ class CUDAProblem(Problem):
             self.card.link_owner = pulls
             self._replay(_queue_links, pulls)
 
-    def _replay(self, work: Callable[..., None], *arrays: Any, version: int = 0) -> None:
+    def _replay(self, work: Callable[..., None], *arrays: Any) -> None:
         """Queue work on arrays, in less time where the same was queued before.
 
         The arrays are kept, so that no other can have the same id.
         """
-        key = (work.__name__, version, *map(id, arrays))
+        key = (work.__name__, *map(id, arrays))
         if key not in self._recorded:
             if len(self._recorded) >= MOST_RECORDED:
                 del self._recorded[next(iter(self._recorded))]
@@ -405,15 +381,6 @@ class CUDAProblem(Problem):
         )
         pulls.array.queue(self.code, margins.array, weights.array, 1)
         return CUDAGradient(self, pulls, margins, weights)
-
-    def stored_scores(self, atoms: np.ndarray, pulls: HeldPulls) -> np.ndarray | None:
-        """Return C_ii + C_jj and S_ij for each atom, from stored terms; None without room."""
-        terms, (era, ahead) = self.terms, pulls.scores or (0, np.empty((0, 2)))
-        runs = terms.locate(atoms)
-        if era == terms.era and runs is not None and max(runs) < len(ahead):
-            return ahead[runs]
-        with self.undisturbed():
-            return terms.scored(atoms, pulls.array.w, pulls.array.diagonal)
 
 
 def _queue_links(pulls: Pulls) -> None:

@@ -14,10 +14,6 @@ import scipy.sparse as sp
 from .. import checks
 from .container import Arrays
 
-#: Bytes of a table in memory per byte in the file. An honest table has about 3.
-MAX_GROWTH = 16
-
-
 # --- parts ---------------------------------------------------------------------------------------
 
 
@@ -158,73 +154,47 @@ def unpack_values(arrays: Mapping[str, np.ndarray], name: str, n: int | None = N
 
 
 def pack_table(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
-    """Return the columns of a structured array, and a layout that JSON can hold.
-
-    A column of text becomes numbers of words, and the words are in the layout.
+    """Return the bytes of a structured array under a name, and a layout that JSON can hold.
 
     Parameters
     ----------
     table : structured ndarray of shape (n_rows,)
     name : str
-        The names of the columns start with it and a dot.
 
     Returns
     -------
-    arrays : dict of str to ndarray of shape (n_rows,)
+    arrays : dict of str to ndarray of uint8
     layout : dict
-        "columns" holds name and dtype of each column, "words" the words of each column of text.
+        "columns" holds name and dtype of each column.
 
     Examples
     --------
     >>> table = np.array([(1, "up"), (300, "up")], dtype=[("n", "i8"), ("kind", "U8")])
     >>> arrays, layout = pack_table(table, "steps")
     >>> layout
-    {'columns': [['n', '<i8'], ['kind', '<U8']], 'words': {'kind': ['up']}}
+    {'columns': [['n', '<i8'], ['kind', '<U8']]}
     >>> unpack_table(arrays, "steps", layout)
     array([(  1, 'up'), (300, 'up')], dtype=[('n', '<i8'), ('kind', '<U8')])
     """
-    columns, words, described = {}, {}, []
-    for part in table.dtype.names or ():
-        column = table[part]
-        described.append([part, table.dtype[part].newbyteorder("<").str])
-        if column.dtype.kind == "U":
-            known, column = np.unique(column, return_inverse=True)
-            words[part] = known.tolist()
-        columns[part] = np.array(column)
-    return nested(**{name: columns}), {"columns": described, "words": words}
+    columns = [[part, table.dtype[part].newbyteorder("<").str] for part in table.dtype.names or ()]
+    raw = table.astype([tuple(column) for column in columns]).tobytes()
+    return {name: np.frombuffer(raw, np.uint8)}, {"columns": columns}
 
 
 def unpack_table(arrays: Mapping[str, np.ndarray], name: str, layout: Any) -> np.ndarray:
     """Return the structured array of `pack_table`; raise ValueError if arrays or layout are bad."""
-    columns, described = part_of(arrays, name), get_value(layout, "columns", list)
-    words = get_value(layout, "words", dict)
-    for column in described:
+    raw, columns = get_array(arrays, name, "u", (None,)), get_value(layout, "columns", list)
+    for column in columns:
         is_pair = isinstance(column, list) and len(column) == 2
         is_pair = is_pair and all(isinstance(part, str) for part in column)
         if not is_pair or not re.fullmatch(r"[<|][biuf][1248]|<U[1-9][0-9]?", column[1]):
             raise ValueError(f"{name} has the impossible column {short(column)}")
-    dtype = np.dtype([tuple(column) for column in described])
-    n_bytes = sum(column.nbytes for column in columns.values())
-    n_rows = max((column.size for column in columns.values()), default=0)
-    if n_rows * dtype.itemsize > MAX_GROWTH * n_bytes:
-        raise ValueError(f"{name} would take {n_rows * dtype.itemsize} bytes, from {n_bytes}")
-    table = np.empty(n_rows, dtype)
-    for part in dtype.names or ():
-        column, expected = columns.get(part, np.empty((0, 0))), dtype[part]
-        if expected.kind == "U":
-            column = _words_of(part, column, words.get(part), expected)
-        if column.shape != (n_rows,) or column.dtype != expected:
-            raise ValueError(f"column {part!r} of {name} is missing or another one")
-        table[part] = column
+    dtype = np.dtype([tuple(column) for column in columns])
+    if raw.dtype != np.uint8 or not columns or raw.size % dtype.itemsize:
+        raise ValueError(f"{name} has {raw.size} bytes, expected a multiple of {dtype.itemsize}")
+    table = np.frombuffer(raw.tobytes(), dtype).copy()
+    table.tolist()  # raises ValueError where a text has a character that there is not
     return table
-
-
-def _words_of(column: str, numbers: np.ndarray, words: Any, dtype: np.dtype) -> np.ndarray:
-    width = dtype.itemsize // 4
-    good = isinstance(words, list) and all(isinstance(w, str) and len(w) <= width for w in words)
-    if not good or numbers.dtype.kind != "i" or ((numbers < 0) | (numbers >= len(words))).any():
-        raise ValueError(f"column {column!r} must hold numbers of its words")
-    return np.array(words, dtype)[numbers]
 
 
 # --- columns and rows ----------------------------------------------------------------------------
