@@ -156,7 +156,7 @@ def test_words_without_documents(collection, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("words.names.offsets", None),
+        ("words.names.text", None),
         ("words.idf", np.array([np.nan])),
         ("documents.X_indptr", np.array([0, 10**6])),
         ("documents.X_indices", np.full(60, -5)),

@@ -24,7 +24,7 @@ from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, 
 from .hdsl import HDSL
 from .model import SimilarityModel
 from .progress import Progress
-from .similarity import LearnedCosine, Similarity, check_result, products, row_products
+from .similarity import Pairwise, Similarity, products
 from .solver import losses
 from .solver.atoms import NOTHING
 from .solver.atoms import names as atom_names
@@ -120,7 +120,7 @@ def make_regions(
 
 
 @dataclass(frozen=True)
-class LocalSimilarity:
+class LocalSimilarity(Pairwise):
     """One similarity that all regions share, and one more per region.
 
     The region is that of x, the query. So S is not symmetric, and queries of one region are
@@ -190,17 +190,6 @@ class LocalSimilarity:
         if sp.issparse(X):
             return sp.hstack([sp.csr_array(part) for part in parts], format="csr", dtype=X.dtype)
         return np.hstack(parts)
-
-    def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
-        """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
-        side = LearnedCosine(self) if cosine else self
-        scores = products(side.rewrite(X), side.index_rows(X if Y is None else Y))
-        return check_result(scores, "The similarity")
-
-    def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
-        """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
-        side = LearnedCosine(self) if cosine else self
-        return check_result(row_products(side.rewrite(X), side.index_rows(Y)), "The similarity")
 
 
 # --- block coordinate descent --------------------------------------------------------------------

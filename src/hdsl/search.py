@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import checks, memory
+from .cuda.search import Task
 from .solver.columns import drop_unused_columns, is_wide, take_columns
 
 if TYPE_CHECKING:
@@ -61,24 +62,6 @@ class Costs(NamedTuple):
 
 LABELED_COSTS = Costs(row=0.6, sort=1.0, block_product=2.0, block_row=2.5)
 TOP_K_COSTS = Costs(row=0.2, sort=1.0, block_product=1.3, block_row=2.5)
-
-
-class _Lists(NamedTuple):
-    """Labels of queries and rows, and the lists to fill: rows of the same label, and of others."""
-
-    query_labels: np.ndarray
-    labels: np.ndarray
-    own: bool
-    want_same: np.ndarray
-    want_other: np.ndarray
-    same: Neighbors
-    other: Neighbors
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """All of it, as the kernels take it."""
-        same, other = (self.want_same, *self.same), (self.want_other, *self.other)
-        return self.query_labels, self.labels, self.own, same, other
 
 
 def _threads(n_jobs: int | None) -> Workers:
@@ -351,7 +334,7 @@ class Index:
         labels = np.zeros(m, dtype=np.int64), np.ones(n, dtype=np.int64)
         own = bool(exclude_self)
         wanted = np.zeros(m, dtype=np.int64), np.full(m, min(int(k), n - own), dtype=np.int64)
-        lists = _Lists(*labels, own, *wanted, _empty(m, 0), found)
+        lists = Task(*labels, own, *wanted, _empty(m, 0), found)
         if device != "cpu":
             with self._lock:
                 self._search_on_card(queries, lists, device, memory_limit)
@@ -366,7 +349,7 @@ class Index:
         return found
 
     def _search_on_card(
-        self, queries: Any, lists: _Lists, name: str, memory_limit: float | str | None
+        self, queries: Any, lists: Task, name: str, memory_limit: float | str | None
     ) -> None:
         """Fill the lists on a graphics card."""
         from .cuda import search as on_card
@@ -381,9 +364,7 @@ class Index:
         else:
             queries = sp.csr_array(queries, dtype=np.float64)
             queries = queries if held.columns is None else take_columns(queries, held.columns)
-        on_card.fill_lists(
-            held.device, queries, held.rows, on_card.Task(*lists), memory_limit, held.kept
-        )
+        on_card.fill_lists(held.device, queries, held.rows, lists, memory_limit, held.kept)
         held.device.release()  # others may want what the queries took
         self._on_card = held
 
@@ -429,21 +410,17 @@ def neighbors_by_label(
     -------
     same, other : Neighbors
     """
-    _, labels, count = np.unique(labels, return_inverse=True, return_counts=True)
-    n, size = len(labels), count[labels]
-    # No list waits for more rows than there are: a row that fills it lets others be left out.
-    wanted = np.minimum(n_same, size - 1), np.minimum(n_other, n - size)
-    lists = _Lists(labels, labels, True, *wanted, _empty(n, n_same), _empty(n, n_other))
-    if device != "cpu":
-        from .cuda import runtime
-        from .cuda import search as on_card
+    codes = np.unique(labels, return_inverse=True)[1]
+    if device == "cpu":
+        rows = X, codes
+        return neighbors_between(rows, rows, n_same, n_other, exclude_self=True, n_jobs=n_jobs)
+    from .cuda import runtime
+    from .cuda import search as on_card
 
-        card = runtime.get_device(device)  # raises where there is none
-        (index,), _ = drop_unused_columns(X)
-        on_card.fill_lists(card, index, index, on_card.Task(*lists), memory_limit)
-        return lists.same, lists.other
-    with _threads(n_jobs) as workers:
-        _search_sparse(X, X, lists, LABELED_COSTS, workers)
+    card = runtime.get_device(device)  # raises where there is none
+    (index,), _ = drop_unused_columns(X)
+    lists = _lists_by_label(codes, codes, n_same, n_other, True)
+    on_card.fill_lists(card, index, index, lists, memory_limit)
     return lists.same, lists.other
 
 
@@ -473,19 +450,25 @@ def neighbors_between(
     same, other : Neighbors
     """
     (X, query_labels), (Y, labels) = queries, index
-    query_labels, labels = query_labels.astype(np.int64), labels.astype(np.int64)
-    n_labels = max(query_labels.max(initial=-1), labels.max(initial=-1)) + 1
-    n, size = X.shape[0], np.bincount(labels, minlength=n_labels)[query_labels]
-    wanted = np.minimum(n_same, size - exclude_self), np.minimum(n_other, len(labels) - size)
-    found = _empty(n, n_same), _empty(n, n_other)
-    lists = _Lists(query_labels, labels, exclude_self, *wanted, *found)
+    lists = _lists_by_label(query_labels, labels, n_same, n_other, exclude_self)
     with _threads(n_jobs) as workers:
         _search_sparse(X, Y, lists, LABELED_COSTS, workers)
     return lists.same, lists.other
 
 
+def _lists_by_label(
+    query_labels: np.ndarray, labels: np.ndarray, n_same: int, n_other: int, own: bool
+) -> Task:
+    """Return empty lists; none waits for more rows than there are: full ones leave rows out."""
+    query_labels, labels = query_labels.astype(np.int64), labels.astype(np.int64)
+    n_labels = max(query_labels.max(initial=-1), labels.max(initial=-1)) + 1
+    n, size = len(query_labels), np.bincount(labels, minlength=n_labels)[query_labels]
+    wanted = np.minimum(n_same, size - own), np.minimum(n_other, len(labels) - size)
+    return Task(query_labels, labels, own, *wanted, _empty(n, n_same), _empty(n, n_other))
+
+
 def _search_sparse(
-    queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
+    queries: sp.csr_array, index: sp.csr_array, lists: Task, costs: Costs, workers: Workers
 ) -> None:
     """Fill the lists by the cheapest of three ways."""
     from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch
@@ -524,7 +507,7 @@ def _search_sparse(
         full.run(np.flatnonzero(~can), *arrays)
 
 
-def _score_to_beat(lists: _Lists, queries: np.ndarray) -> np.ndarray:
+def _score_to_beat(lists: Task, queries: np.ndarray) -> np.ndarray:
     """Return the lowest score in the full lists of some queries; -inf where one is not full."""
     lowest = np.full(len(queries), np.inf)
     for wanted, found in ((lists.want_same, lists.same), (lists.want_other, lists.other)):
@@ -534,7 +517,7 @@ def _score_to_beat(lists: _Lists, queries: np.ndarray) -> np.ndarray:
     return lowest
 
 
-def _clear(lists: _Lists, queries: np.ndarray) -> None:
+def _clear(lists: Task, queries: np.ndarray) -> None:
     """Empty the lists of some queries again."""
     for wanted, found in ((lists.want_same, lists.same), (lists.want_other, lists.other)):
         rows = queries[wanted[queries] > 0]
@@ -542,8 +525,8 @@ def _clear(lists: _Lists, queries: np.ndarray) -> None:
 
 
 def _search_small_classes(
-    X: sp.csr_array, lists: _Lists, query_cost: float, workers: Workers
-) -> _Lists:
+    X: sp.csr_array, lists: Task, query_cost: float, workers: Workers
+) -> Task:
     """Fill the lists of rows whose label is rare; return the lists that are left to fill.
 
     Such a row meets each row of its label. The nearest of a few rows may be far away: a search that
@@ -578,7 +561,7 @@ class _FullSearch:
         queries: sp.csr_array,
         index: sp.csr_array,
         n_products: float,
-        lists: _Lists,
+        lists: Task,
         costs: Costs,
         workers: Workers,
     ) -> None:
@@ -618,7 +601,7 @@ class _FullSearch:
         )  # fmt: skip
 
 
-def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers: Workers) -> None:
+def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: Workers) -> None:
     """Fill the lists from products of blocks of queries with all rows."""
     from .cpu.kernels import search as kernels
 

@@ -154,7 +154,7 @@ class Words:
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
         self.split("")
-        arrays = nested(names=tables.pack_strings(self.names.tolist())) | {"idf": self.idf}
+        arrays = tables.pack_strings("names", self.names.tolist()) | {"idf": self.idf}
         header = {"tokens": self.tokens, "ngrams": self.ngrams}
         return arrays, {**header, "stop_words": sorted(self._left_out or ())}
 

@@ -17,10 +17,8 @@ from .published import (
     linear_svm,
     n_active_features,
     paper_hdsl,
-    pca,
     pca_oasis,
     poly_svm,
-    random_projection,
     rp_oasis,
 )
 
@@ -34,9 +32,7 @@ __all__ = [
     "linear_svm",
     "n_active_features",
     "paper_hdsl",
-    "pca",
     "pca_oasis",
     "poly_svm",
-    "random_projection",
     "rp_oasis",
 ]

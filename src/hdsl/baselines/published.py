@@ -136,52 +136,10 @@ def n_active_features(model: OneVsOneClassifier) -> int:
 # --- projections, and OASIS after them ------------------------------------------------------------
 
 
-def random_projection(n_components: int, *, random_state: Any = None) -> GaussianRandomProjection:
-    """Return the transformer x → Rᵀx / sqrt(r), entries of R drawn from N(0, 1).
-
-    Parameters
-    ----------
-    n_components : int
-        r. The columns of R take 8·r·n_features bytes.
-    random_state : int, RandomState or None, default=None
-
-    Returns
-    -------
-    GaussianRandomProjection
-
-    Examples
-    --------
-    >>> random_projection(2, random_state=0).fit_transform(np.eye(5)).shape
-    (5, 2)
-    """
-    return GaussianRandomProjection(n_components, random_state=random_state)
-
-
-def pca(n_components: int, *, random_state: Any = None) -> PCA:
-    """Return principal component analysis, which centres sparse rows without making them dense.
-
-    Parameters
-    ----------
-    n_components : int
-        For sparse rows, less than the number of rows and of features.
-    random_state : int, RandomState or None, default=None
-
-    Returns
-    -------
-    PCA
-
-    Examples
-    --------
-    >>> pca(2, random_state=0).fit_transform(np.eye(5)).shape
-    (5, 2)
-    """
-    return PCA(n_components, random_state=random_state)
-
-
 def rp_oasis(
     n_components: int, C: float = 0.1, *, random_state: Any = None, **more: Any
 ) -> Pipeline:
-    """Return the pipeline of `random_projection` ("project") and `OASIS` ("oasis").
+    """Return the pipeline of ``GaussianRandomProjection`` ("project") and `OASIS` ("oasis").
 
     ``fit(X, y)`` makes triplets from the projected rows. To learn from triplets of the rows
     themselves, as the other methods do, pass them: ``fit(X, oasis__triplets=T)``.
@@ -207,20 +165,21 @@ def rp_oasis(
     >>> pipeline[-1].similarity_.pairwise(pipeline[:-1].transform(X)).shape
     (5, 5)
     """
-    return _with_oasis(random_projection(n_components, random_state=random_state), C, more)
+    projection = GaussianRandomProjection(n_components, random_state=random_state)
+    return _with_oasis(projection, C, more)
 
 
 def pca_oasis(
     n_components: int, C: float = 0.1, *, random_state: Any = None, **more: Any
 ) -> Pipeline:
-    """Return the pipeline of `pca` ("project") and `OASIS` ("oasis"); all else as in `rp_oasis`.
+    """Return the pipeline of ``PCA`` ("project") and `OASIS` ("oasis"), else as `rp_oasis`.
 
     Examples
     --------
     >>> pca_oasis(50, C=0.01, n_steps=1000).named_steps["oasis"]
     OASIS(C=0.01, n_steps=1000)
     """
-    return _with_oasis(pca(n_components, random_state=random_state), C, more)
+    return _with_oasis(PCA(n_components, random_state=random_state), C, more)
 
 
 def _with_oasis(project: Any, C: float, more: dict[str, Any]) -> Pipeline:

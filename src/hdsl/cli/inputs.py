@@ -294,13 +294,6 @@ def read_comparisons(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.
         comparisons, weights = readers.read_array(path), None
     else:
         comparisons, weights = _judged(kind, path, data.ids)
-    if comparisons.dtype.kind in "iu" and comparisons.ndim == 2:
-        outside = np.argwhere((comparisons < 0) | (comparisons >= data.n_rows))
-        for judgement, column in outside[:1].tolist():
-            raise ValueError(
-                f"{path}: judgement {judgement} names row {comparisons[judgement, column]}, but "
-                f"{data.path} has {counted(data.n_rows, 'row')}. Both are numbered from 0."
-            )
     try:
         return check(comparisons, data.n_rows), weights
     except ValueError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,43 +24,6 @@ N_FOUND = 5
 def variant(kernel: str, code: int, omega_step: int) -> str:
     """Return the name of a kernel for a loss: the paper's, with equal weights, has its own."""
     return kernel if code or omega_step else f"{kernel}_plain"
-
-
-# --- arrays that are used again: recorded work knows arrays by their addresses --------------------
-
-
-class Pool:
-    """Things of one kind, made when none is free.
-
-    Parameters
-    ----------
-    make : callable
-    """
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._free: list[Any] = []
-
-    def take(self) -> Any:
-        """Return one that nobody uses."""
-        return self._free.pop() if self._free else self._make()
-
-    def give_back(self, one: Any) -> None:
-        """Take back one that nobody will use any more."""
-        self._free.append(one)
-
-
-class Held:
-    """Something of a pool, which gets it back when nobody has this any more."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool, self.array = pool, pool.take()
-
-    def __del__(self) -> None:
-        self._pool.give_back(self.array)
-
-
-# --- the gradient ---------------------------------------------------------------------------------
 
 
 class Pulls:
@@ -105,44 +67,28 @@ class Pulls:
         )  # fmt: skip
 
 
-class HeldPulls(Held):
-    """Pulls of a pool.
-
-    Attributes
-    ----------
-    array : Pulls
-    """
-
-    array: Pulls
-
-    def __init__(self, pool: Pool, card: OnCard) -> None:
-        super().__init__(pool)
-        if card.link_owner is self.array:  # its numbers are about to change
-            card.link_owner = None
-
-
 class CUDAGradient(Gradient):
     """C = Σ_s w_s x_a x_bᵀ over the pairs s = {a, b} of compared rows.
 
     Parameters
     ----------
     problem : CUDAProblem
-    pulls : HeldPulls
+    pulls : Pulls
     margins : CUDAMargins
         Where it was computed.
-    batch_weights : Held or None
+    batch_weights : Array or None
         Weights of the comparisons of a batch, 0 elsewhere.
     """
 
     def __init__(
         self,
         problem: CUDAProblem,
-        pulls: HeldPulls,
+        pulls: Pulls,
         margins: CUDAMargins,
-        batch_weights: Held | None,
+        batch_weights: Array | None,
     ) -> None:
-        self.problem, self.margins, self.pulls = problem, margins, pulls.array
-        self._held, self._batch_weights = pulls, batch_weights  # held: nobody else may use them
+        self.problem, self.margins, self.pulls = problem, margins, pulls
+        self._batch_weights = batch_weights
         self.covers_all = batch_weights is None
         self.card, self.device = problem.card, problem.device
         self.scale, self.n_features = problem.scale, problem.n_features
@@ -190,7 +136,7 @@ class CUDAGradient(Gradient):
         """Return ⟨M, -∇f⟩, and 0 where there is no pull."""
         card, weighting = self.card, self.card.weighting
         if self._batch_weights is not None:
-            weighting = self._batch_weights.array, 1
+            weighting = self._batch_weights, 1
         self.device.run(
             "dot_pulls", card.n, self.problem.code, card.n, self.margins.array, *weighting,
             margins.array, self.problem.offset, card.part, card.ticket, card.scalars,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,8 +42,14 @@ class Task(NamedTuple):
     own: bool
     want_same: np.ndarray
     want_other: np.ndarray
-    same: tuple[np.ndarray, np.ndarray, np.ndarray]
-    other: tuple[np.ndarray, np.ndarray, np.ndarray]
+    same: Any
+    other: Any
+
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """All of it, as the kernels of the CPU take it."""
+        same, other = (self.want_same, *self.same), (self.want_other, *self.other)
+        return self.query_labels, self.labels, self.own, same, other
 
 
 class Blocks(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from reprlib import repr as short
 from typing import Any
 
@@ -85,43 +85,24 @@ def get_value(header: Mapping[str, Any], name: str, kind: type) -> Any:
 # --- strings -------------------------------------------------------------------------------------
 
 
-def pack_strings(strings: Sequence[str]) -> Arrays:
-    """Return strings as two arrays: their UTF-8 bytes, and where each begins and ends.
-
-    Every str comes back as it was: empty ones, line breaks, and lone surrogates too (encoded as
-    Python's "surrogatepass" does).
+def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
+    """Return strings as the bytes of a JSON list, under a name; every str comes back as it was.
 
     Examples
     --------
-    >>> pack_strings(["one", "", "ü"])["offsets"].tolist()
-    [0, 3, 3, 5]
-    >>> unpack_strings(pack_strings(["one", "", "ü"]))
+    >>> get_strings(pack_strings("words", ["one", "", "ü"]), "words").tolist()
     ['one', '', 'ü']
     """
-    parts = [string.encode("utf-8", "surrogatepass") for string in strings]
-    offsets = np.cumsum([0] + [len(part) for part in parts], dtype=np.int64)
-    return {"text": np.frombuffer(b"".join(parts), dtype=np.uint8), "offsets": offsets}
-
-
-def unpack_strings(arrays: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the strings of `pack_strings`; raise ValueError if the arrays are not theirs."""
-    text, offsets = get_array(arrays, "text", "u", (None,)), get_array(arrays, "offsets", "i")
-    ends = offsets.tolist() if offsets.ndim == 1 else []
-    if not ends or ends[0] != 0 or ends[-1] != len(text) or (offsets[1:] < offsets[:-1]).any():
-        raise ValueError(f"'offsets' must rise from 0 to the {len(text)} bytes of 'text'")
-    raw = text.astype(np.uint8, copy=False).tobytes()
-    try:
-        return [raw[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(ends)]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"'text' is not UTF-8: {error}") from None
+    text = json.dumps(list(strings), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return {f"{name}.text": np.frombuffer(text, dtype=np.uint8)}
 
 
 def get_strings(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """Return the strings of a name, as an array of objects; raise ValueError if they are none."""
-    try:
-        strings = unpack_strings(part_of(arrays, name))
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    """Return the strings of `pack_strings`, as objects; raise ValueError if they are none."""
+    raw = get_array(arrays, f"{name}.text", "u", (None,)).astype(np.uint8, copy=False).tobytes()
+    strings = json.loads(raw.decode("utf-8", "surrogatepass"))
+    if not isinstance(strings, list) or not all(isinstance(string, str) for string in strings):
+        raise ValueError(f"{name} must be a list of strings")
     return np.array(strings, dtype=object)
 
 
@@ -134,7 +115,7 @@ def is_text(value: np.ndarray) -> bool:
 def pack_values(name: str, values: np.ndarray) -> Arrays:
     """Return a vector of numbers or of strings, such as labels, under a name."""
     if is_text(values):
-        return nested(**{name: pack_strings(values.tolist())})
+        return pack_strings(name, values.tolist())
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be numbers or strings to be saved. Got {values.dtype}.")
     return {name: values}

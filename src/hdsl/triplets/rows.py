@@ -158,7 +158,6 @@ class PointKFold:
     Parameters
     ----------
     n_splits : int, default=5
-    shuffle : bool, default=True
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -173,38 +172,10 @@ class PointKFold:
 
     n_splits: int = 5
     _: KW_ONLY
-    shuffle: bool = True
     random_state: Any = None
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of splits."""
-        return self.n_splits
-
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows of train and test sides, as the splitters of scikit-learn do.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,), default=None
-            Labels to stratify by.
-        groups : ignored
-
-        Yields
-        ------
-        train, test : ndarray
-        """
-        from sklearn.model_selection import KFold, StratifiedKFold
-
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        kind = KFold if y is None else StratifiedKFold
-        folds = kind(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
-        yield from folds.split(np.empty((n_rows, 0)), y)
-
     def split_triplets(
-        self, triplets: Any, n_rows: int, *, y: Any = None, weights: Any = None
+        self, triplets: Any, n_rows: int, *, weights: Any = None
     ) -> Iterator[tuple[Side, Side]]:
         """Yield train and test sides with the triplets or quadruplets inside each.
 
@@ -215,8 +186,6 @@ class PointKFold:
         triplets : array-like of int of shape (n_triplets, 3) or (n_quadruplets, 4)
         n_rows : int
             Number of rows `triplets` refers to.
-        y : array-like of shape (n_rows,), default=None
-            Labels to stratify by.
         weights : array-like of shape (n_triplets,), default=None
 
         Yields
@@ -224,10 +193,13 @@ class PointKFold:
         train, test : Side
             ``rows, triplets, weights``: ``fit(X[rows], triplets=triplets, sample_weight=weights)``.
         """
+        from sklearn.model_selection import KFold
+
         array = checks.check_comparisons(triplets, n_rows)
         noun = _noun(array)
         weights = checks.check_weights(weights, len(array), noun)
-        splits = list(self.split(np.empty((n_rows, 0)), y))
+        folds = KFold(self.n_splits, shuffle=True, random_state=self.random_state)
+        splits = list(folds.split(np.empty((n_rows, 0))))
         # Check all splits before the first is used, not after hours of fitting.
         for k, (train, test) in enumerate(splits):
             for name, rows, change in (("train", train, "more"), ("test", test, "fewer")):
