@@ -34,8 +34,6 @@ PRUNING_PAYS = 2e9
 #: A class is small if meeting all of its rows costs at most this share of a query.
 SMALL_CLASS = 0.1
 
-CSR = tuple[np.ndarray, np.ndarray, np.ndarray]
-
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
 
@@ -51,17 +49,8 @@ class Neighbors(NamedTuple):
     size: np.ndarray
 
 
-class Costs(NamedTuple):
-    """Time of the parts of a search, where one product of the search by columns takes 1."""
-
-    row: float  # to look at one row for one query, by columns
-    sort: float  # to sort one value of the index by columns
-    block_product: float  # one product for a block of queries, by rows
-    block_row: float  # to look at one row for a block of queries, by rows
-
-
-LABELED_COSTS = Costs(row=0.6, sort=1.0, block_product=2.0, block_row=2.5)
-TOP_K_COSTS = Costs(row=0.2, sort=1.0, block_product=1.3, block_row=2.5)
+#: Time to look at one row for one query, where one product takes 1: with labels, and without.
+LABELED_COST, TOP_K_COST = 0.6, 0.2
 
 
 def _threads(n_jobs: int | None) -> Workers:
@@ -343,7 +332,7 @@ class Index:
             if sp.issparse(queries) or sp.issparse(index):
                 index = sp.csr_array(index)
                 queries = index if is_same else sp.csr_array(queries)
-                _search_sparse(queries, index, lists, TOP_K_COSTS, workers)
+                _search_sparse(queries, index, lists, TOP_K_COST, workers)
             else:
                 _search_dense(queries, index, lists, workers)
         return found
@@ -452,7 +441,7 @@ def neighbors_between(
     (X, query_labels), (Y, labels) = queries, index
     lists = _lists_by_label(query_labels, labels, n_same, n_other, exclude_self)
     with _threads(n_jobs) as workers:
-        _search_sparse(X, Y, lists, LABELED_COSTS, workers)
+        _search_sparse(X, Y, lists, LABELED_COST, workers)
     return lists.same, lists.other
 
 
@@ -468,9 +457,10 @@ def _lists_by_label(
 
 
 def _search_sparse(
-    queries: sp.csr_array, index: sp.csr_array, lists: Task, costs: Costs, workers: Workers
+    queries: sp.csr_array, index: sp.csr_array, lists: Task, row_cost: float, workers: Workers
 ) -> None:
-    """Fill the lists by the cheapest of three ways."""
+    """Fill the lists from all inner products, or leaving most of them out where that is cheaper."""
+    from .cpu.kernels import search as kernels
     from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch
     from .cpu.rows import arrays_of
 
@@ -479,32 +469,35 @@ def _search_sparse(
     n_products = float(frequency[queries.indices].sum(dtype=np.float64))
     if lists.own and lists.want_same.any():
         lists = _search_small_classes(index, lists, (n_products + n * m) / m, workers)
-    full = _FullSearch(queries, index, n_products, lists, costs, workers)
-    every = np.arange(m)
-    if full.cost < PRUNING_PAYS or not len(frequency):
-        full.run(every, *map(arrays_of, (queries, index)))
-        return
-    pruned = PrunedSearch(queries, index, frequency, workers)
-    arrays = pruned.query_arrays, pruned.index_arrays
-    if not pruned.is_possible():
-        full.run(every, *arrays)
-        return
-    sample = np.unique(np.linspace(0, m - 1, min(m, SAMPLE_QUERIES)).astype(np.int64))
-    full.by_rows(sample, *arrays)
-    beats = np.full(m, np.nan)
-    beats[sample] = _score_to_beat(lists, sample)
-    can = pruned.can_prune(beats)[sample]
-    plan = pruned.plan(sample[can], beats) if can.any() else None
-    if plan is None or plan.cost * m > 0.8 * full.cost:
+    cost = (n_products + index.nnz) / m + row_cost * n
+    columns = arrays_of(index.tocsc())
+
+    def search_all(chosen: np.ndarray) -> None:
+        """Fill the lists of the chosen queries, one after the other."""
+        workers.run_pieces(
+            kernels.top_by_columns, len(chosen), cost, chosen, arrays_of(queries), columns,
+            lists.arrays,
+        )  # fmt: skip
+
+    pruned, plan = None, None
+    if cost * m >= PRUNING_PAYS and len(frequency):
+        pruned = PrunedSearch(queries, index, frequency, workers)
+    if pruned is not None and pruned.is_possible():
+        sample = np.unique(np.linspace(0, m - 1, min(m, SAMPLE_QUERIES)).astype(np.int64))
+        search_all(sample)
+        beats = np.full(m, np.nan)
+        beats[sample] = _score_to_beat(lists, sample)
+        can = pruned.can_prune(beats)[sample]
+        plan = pruned.plan(sample[can], beats) if can.any() else None
         _clear(lists, sample)
-        full.run(every, *arrays)
+    if pruned is None or plan is None or plan.cost > 0.8 * cost:
+        search_all(np.arange(m))
         return
-    _clear(lists, sample)
     beats = pruned.first_scores(lists.arrays)
     can = pruned.can_prune(beats.min(axis=0))
     pruned.search(plan, np.flatnonzero(can), beats, lists.arrays)
     if not can.all():
-        full.run(np.flatnonzero(~can), *arrays)
+        search_all(np.flatnonzero(~can))
 
 
 def _score_to_beat(lists: Task, queries: np.ndarray) -> np.ndarray:
@@ -551,54 +544,6 @@ def _search_small_classes(
         (direct, *lists.same),
     )  # fmt: skip
     return lists._replace(want_same=np.where(is_small, 0, lists.want_same))
-
-
-class _FullSearch:
-    """The two ways that compute every inner product, and what they cost per query."""
-
-    def __init__(
-        self,
-        queries: sp.csr_array,
-        index: sp.csr_array,
-        n_products: float,
-        lists: Task,
-        costs: Costs,
-        workers: Workers,
-    ) -> None:
-        from .cpu.kernels.compiled import WIDTH
-
-        m, n = queries.shape[0], index.shape[0]
-        self.index, self.lists, self.workers, self.width = index, lists, workers, WIDTH
-        self.column_cost = (n_products + costs.row * m * n + costs.sort * index.nnz) / m
-        self.row_cost = (costs.block_product * index.nnz + costs.block_row * n) / WIDTH
-        self.cost = m * min(self.column_cost, self.row_cost)
-
-    def run(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
-        """Fill the lists of the chosen queries by the cheaper way."""
-        n_blocks = -(-len(chosen) // self.width)
-        if len(chosen) * self.column_cost <= n_blocks * self.width * self.row_cost:
-            self.by_columns(chosen, queries)
-        else:
-            self.by_rows(chosen, queries, index)
-
-    def by_columns(self, chosen: np.ndarray, queries: CSR) -> None:
-        """Fill the lists of the chosen queries, one after the other."""
-        from .cpu.kernels import search as kernels
-        from .cpu.rows import arrays_of
-
-        self.workers.run_pieces(
-            kernels.top_by_columns, len(chosen), self.column_cost, chosen, queries,
-            arrays_of(self.index.tocsc()), self.lists.arrays,
-        )  # fmt: skip
-
-    def by_rows(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
-        """Fill the lists of the chosen queries, a block of them in each pass over the rows."""
-        from .cpu.kernels import search as kernels
-
-        self.workers.run_pieces(
-            kernels.top_by_rows, -(-len(chosen) // self.width), self.width * self.row_cost, chosen,
-            self.index.shape[1], queries, index, self.lists.arrays,
-        )  # fmt: skip
 
 
 def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: Workers) -> None:

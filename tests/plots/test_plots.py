@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
 from hdsl import HDSL, plots
@@ -61,9 +60,6 @@ DISPLAYS = {
     "path": lambda model, **ax: plots.PathDisplay.from_estimator(model, **ax),
     "network": lambda model, **ax: plots.NetworkDisplay.from_estimator(
         model, top=12, feature_names=HOSTILE, **ax
-    ),
-    "similarity": lambda model, **ax: plots.SimilarityDisplay.from_estimator(
-        model, X, Y, n_pairs=100, random_state=0, **ax
     ),
     "neighbors": lambda model, **ax: plots.NeighborsDisplay.from_estimator(
         model, 0, X, labels=Y, texts=HOSTILE * 6, n_neighbors=4, **ax
@@ -168,26 +164,6 @@ def test_network_labels_never_cover_each_other(n, seed):
 
 
 # --- what it is good for -------------------------------------------------------------------------
-
-
-def test_similarities_before_and_after(model):
-    dense = DISPLAYS["similarity"](model)
-    sparse = plots.SimilarityDisplay.from_estimator(
-        model, sp.csr_array(X), Y, n_pairs=100, random_state=0
-    )
-    assert_allclose(sparse.before, dense.before)
-    assert_allclose(sparse.after, dense.after)
-    assert len(dense.same) == 100
-    products, learned = X @ X.T, model.similarity(X)
-    for same in (True, False):  # half of the pairs are of one class
-        pairs = ((Y[:, None] == Y) == same) & ~np.eye(len(X), dtype=bool)
-        assert (dense.same == same).sum() == 50
-        assert np.isin(dense.before[dense.same == same].round(9), products[pairs].round(9)).all()
-        assert np.isin(dense.after[dense.same == same].round(9), learned[pairs].round(9)).all()
-    for ax, scores in zip(dense.ax_, (dense.before, dense.after), strict=True):
-        assert f"AUC {roc_auc_score(dense.same, scores):.3f}" in ax.get_title()
-    with pytest.raises(ValueError, match="SimilarityDisplay draws on 2 axes"):
-        dense.plot(plt.figure().subplots())
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])

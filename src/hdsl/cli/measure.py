@@ -99,8 +99,8 @@ def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
         return None
     if data.comparisons is not None:
         known, what = known[~found.documents.is_new], "were learned from"
-    seen, keys = (row_keys(rows[np.diff(rows.indptr) > 0]) for rows in (known, X))
-    n_seen = int(np.isin(keys.round(9), seen.round(9)).sum())
+    seen, keys = (row_keys(rows[np.diff(rows.indptr) > 0])[:, 0].round(9) for rows in (known, X))
+    n_seen = int(np.isin(keys, seen).sum())
     if n_seen:
         say(
             f"warning: {n_seen:,} of {counted(X.shape[0], 'row')} {what}, so the errors are too "

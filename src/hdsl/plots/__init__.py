@@ -7,7 +7,7 @@ shown as they are: nothing in them is read as a formula.
 
 from .display import COLORS, MARKERS
 from .model import NetworkDisplay
-from .rows import NeighborsDisplay, SimilarityDisplay
+from .rows import NeighborsDisplay
 from .run import ChoiceDisplay, PathDisplay, TraceDisplay
 
 __all__ = [
@@ -17,6 +17,5 @@ __all__ = [
     "NeighborsDisplay",
     "NetworkDisplay",
     "PathDisplay",
-    "SimilarityDisplay",
     "TraceDisplay",
 ]

@@ -222,42 +222,31 @@ def _side(rows: np.ndarray, triplets: np.ndarray, weights: np.ndarray | None, n_
 
 
 def row_keys(X: sp.csr_array) -> np.ndarray:
-    """Return a number per row, weighted sums of its values: the same for equal rows, to the bit."""
+    """Return two numbers per row, weighted sums of its values and of their squares.
+
+    They are the same for equal rows, to the bit, and no two other rows have both in common.
+    """
     spread = (X.indices.astype(np.uint64) * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
-    weighted = sp.csr_array(
-        (X.data * spread, np.zeros_like(X.indices), X.indptr), shape=(X.shape[0], 1)
-    )
-    return np.asarray(weighted @ np.ones(1))
+    parts = X.data * spread, np.square(X.data) * np.sqrt(spread)
+    one = np.zeros_like(X.indices)
+    sums = [sp.csr_array((part, one, X.indptr), shape=(X.shape[0], 1)) for part in parts]
+    return np.column_stack([each @ np.ones(1) for each in sums])
 
 
 def distinct_rows(
-    X: sp.csr_array, labels: np.ndarray, weights: np.ndarray | None
+    keys: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first of each group of equal rows with equal labels, and the weight of each group.
 
     Rows of weight 0 are left out. Without weights each row weighs 1, so the weight of a group is
-    the number of its rows.
+    the number of its rows. `keys` are those of `row_keys`.
     """
-    rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+    rows = np.arange(len(keys)) if weights is None else np.flatnonzero(weights)
     weights = np.ones(len(rows)) if weights is None else weights[rows]
-    # Only rows with equal keys are compared.
-    _, group, count = np.unique(row_keys(X)[rows], return_inverse=True, return_counts=True)
-    if count.max() == 1:
-        return rows, weights
-    position: dict[tuple[bytes, bytes, int], int] = {}
-    first: list[int] = []
-    total: list[float] = []
-    for k, row in enumerate(rows):
-        if count[group[k]] > 1:
-            span = slice(X.indptr[row], X.indptr[row + 1])
-            key = (X.indices[span].tobytes(), X.data[span].tobytes(), int(labels[row]))
-            if key in position:
-                total[position[key]] += weights[k]
-                continue
-            position[key] = len(first)
-        first.append(int(row))
-        total.append(weights[k])
-    return np.array(first), np.array(total)
+    keyed = np.column_stack([keys, labels])[rows]
+    _, first, group = np.unique(keyed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return rows[first[order]], np.bincount(group.ravel(), weights)[order]
 
 
 # --- draws without replacement --------------------------------------------------------------------

@@ -11,7 +11,7 @@ it is. Of equal scores the smaller row number comes first.
 
 import numpy as np
 
-from .compiled import WIDTH, kernel
+from .compiled import kernel
 
 # --- one list -------------------------------------------------------------------------------------
 
@@ -60,19 +60,6 @@ def _best_first(scores, rows):
         score, row = scores[end], rows[end]
         scores[end], rows[end] = scores[0], rows[0]
         push(scores[:end], rows[:end], end, score, row)
-
-
-@kernel()
-def _score_to_beat(same_scores, n_same, other_scores, n_other):
-    """Return the score above which a row enters one of two heaps; -inf where one is not full."""
-    if n_same < same_scores.size or n_other < other_scores.size:
-        return -np.inf
-    score = np.inf
-    if n_same:
-        score = same_scores[0]
-    if n_other:
-        score = min(score, other_scores[0])
-    return score
 
 
 @kernel()
@@ -135,8 +122,8 @@ def top_of_sums(start, stop, sums, first, lists):
 def top_by_columns(start, stop, chosen, queries, columns, lists):
     """Find the rows of largest inner product with chosen[start:stop]; the index as CSC.
 
-    A query's inner products with all rows are summed from the columns of its features: the cheaper
-    way where most rows share no feature.
+    A query's inner products with all rows are summed from the columns of its features: cheap where
+    most rows share no feature.
     """
     (query_ptr, query_idx, query_val), (ptr, idx, val) = queries, columns
     sums = np.zeros(lists[1].size)
@@ -147,65 +134,6 @@ def top_by_columns(start, stop, chosen, queries, columns, lists):
                 sums[np.uint32(idx[q])] += x * val[q]  # unsigned: no test for negative numbers
         _fill_lists(r, sums, lists)
         sums[:] = 0.0
-
-
-@kernel()
-def _products_with(b, Q, ptr, idx, val, out):
-    """Write the inner products of row b of the index (CSR) with the WIDTH columns of Q."""
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for k in range(ptr[b], ptr[b + 1]):
-        x = val[k]
-        q = Q[np.uint32(idx[k])]
-        s0 += x * q[0]
-        s1 += x * q[1]
-        s2 += x * q[2]
-        s3 += x * q[3]
-        s4 += x * q[4]
-        s5 += x * q[5]
-        s6 += x * q[6]
-        s7 += x * q[7]
-    out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7] = s0, s1, s2, s3, s4, s5, s6, s7
-
-
-@kernel()
-def top_by_rows(start, stop, chosen, n_features, queries, index, lists):
-    """Find the same for blocks [start, stop) of WIDTH chosen queries each; the index as CSR.
-
-    A block is spread out over the features and meets each row of the index once: the cheaper way
-    where most rows share some feature.
-    """
-    (query_ptr, query_idx, query_val), (ptr, idx, val) = queries, index
-    query_labels, labels, own, of_same, of_other = lists
-    want_same, same_scores, same_rows, same_size = of_same
-    want_other, other_scores, other_rows, other_size = of_other
-    Q = np.zeros((n_features, WIDTH))
-    s, to_beat = np.empty(WIDTH), np.empty(WIDTH)
-    for block in range(start, stop):
-        own_queries = chosen[block * WIDTH : (block + 1) * WIDTH]
-        width = own_queries.size
-        for c in range(width):
-            r = own_queries[c]
-            for k in range(query_ptr[r], query_ptr[r + 1]):
-                Q[query_idx[k], c] = query_val[k]
-            to_beat[c] = -np.inf
-        for b in range(labels.size):
-            _products_with(b, Q, ptr, idx, val, s)
-            for c in range(width):
-                r = own_queries[c]
-                if s[c] <= to_beat[c] or (own and b == r):
-                    continue
-                same, other = same_scores[r, : want_same[r]], other_scores[r, : want_other[r]]
-                if labels[b] != query_labels[r]:
-                    other_size[r] = push(other, other_rows[r], other_size[r], s[c], b)
-                elif same.size:  # else it is full already
-                    same_size[r] = push(same, same_rows[r], same_size[r], s[c], b)
-                n_same = same_size[r] if same.size else 0
-                to_beat[c] = _score_to_beat(same, n_same, other, other_size[r])
-        finish(0, width, own_queries, of_same, of_other)
-        for c in range(width):
-            r = own_queries[c]
-            for k in range(query_ptr[r], query_ptr[r + 1]):
-                Q[query_idx[k], c] = 0.0
 
 
 @kernel()
