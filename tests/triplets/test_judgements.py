@@ -164,7 +164,6 @@ def table_of(**changes):
         (table_of(positive=[1, None]), {}, "row 1 has no value in column 'positive'"),
         (table_of(anchor=[0.0, 1.0]), {}, "ids="),
         (table_of(anchor=[0, -2]), {}, "row 1 has -2 in column 'anchor'"),
-        (table_of(positive=[1, 0]), {}, "row 1 .*both"),
         (table_of(w=[1.0, -2.0]), {"weight": "w"}, "row 1 has -2.0 in column 'w'"),
         (table_of(w=["1", "2"]), {"weight": "w"}, "'w'"),
         (table_of(anchor=[7, 9]), {"ids": [0, 1, 2]}, "7, 9"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -15,23 +13,7 @@ from . import atoms
 IN_A_ROW, SAMPLES = 500, 8
 
 
-class CardMemory(NamedTuple):
-    """Bytes that a fit takes on a card, by what they are for."""
-
-    matrix: int
-    comparisons: int
-    pairs: int
-    products: int
-    atoms: int
-    setup: int  # at the peak before the first iteration, beyond what the iterations need
-
-    @property
-    def total(self) -> int:
-        """The sum."""
-        return sum(self)
-
-
-def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -> CardMemory:
+def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -> int:
     """Return the bytes that a fit takes on the card at most, from a sample of the comparisons.
 
     `corrects` says whether steps are corrections of many weights.
@@ -48,7 +30,7 @@ def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -
     # Keys, their order and the room of a sort: of values, then of both sides of comparisons.
     making = max(X.nnz * 44, 24 * X.nnz + 2 * n * 56)
     later = comparisons + pairs + 12 * n_products + of_atoms
-    return CardMemory(matrix, comparisons, pairs, 12 * n_products, of_atoms, max(making - later, 0))
+    return matrix + max(later, making)
 
 
 def for_corrections(n_rows: int, n_features: int, n: int, n_pairs: int) -> int:

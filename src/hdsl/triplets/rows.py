@@ -199,20 +199,20 @@ class PointKFold:
         noun = _noun(array)
         weights = checks.check_weights(weights, len(array), noun)
         folds = KFold(self.n_splits, shuffle=True, random_state=self.random_state)
-        splits = list(folds.split(np.empty((n_rows, 0))))
-        # Check all splits before the first is used, not after hours of fitting.
-        for k, (train, test) in enumerate(splits):
-            for name, rows, change in (("train", train, "more"), ("test", test, "fewer")):
-                inside = np.zeros(n_rows, dtype=bool)
-                inside[rows] = True
-                if not inside[array].all(axis=1).any():
+        sides = [
+            [_side(rows, array, weights, n_rows) for rows in split]
+            for split in folds.split(np.empty((n_rows, 0)))
+        ]
+        # All splits are checked before the first is used, not after hours of fitting.
+        for k, split in enumerate(sides):
+            for side, name, change in zip(split, ("train", "test"), ("more", "fewer"), strict=True):
+                if not len(side.triplets):
                     raise ValueError(
                         f"Split {k} of n_splits={self.n_splits} has no {noun} inside its "
-                        f"{len(rows)} {name} rows; {noun}s with rows on both sides are in neither. "
-                        f"Use {change} splits or more {noun}s."
+                        f"{len(side.rows)} {name} rows; {noun}s with rows on both sides are in "
+                        f"neither. Use {change} splits or more {noun}s."
                     )
-        for train, test in splits:
-            yield _side(train, array, weights, n_rows), _side(test, array, weights, n_rows)
+        yield from map(tuple, sides)
 
 
 def _side(rows: np.ndarray, triplets: np.ndarray, weights: np.ndarray | None, n_rows: int) -> Side:
