@@ -89,7 +89,7 @@ def test_a_very_long_field_is_read_and_no_setting_changes(tmp_path):
     limit = csv.field_size_limit()
     rows = [("topic", "body"), *((k % 2, "goal match " * 30_000) for k in range(4))]
     write_csv(tmp_path / "t.csv", rows[1:], rows[0])
-    data = inputs.read_data(tmp_path / "t.csv", inputs.Source("body", "topic"))
+    data = inputs.read_data(tmp_path / "t.csv", text="body", label="topic")
     assert len(data.texts[0]) == 330_000
     assert csv.field_size_limit() == limit
 

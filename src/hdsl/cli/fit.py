@@ -25,6 +25,11 @@ SAME = ("loss", "oracle", "step", "mining", "n_targets", "n_impostors", "tol", "
         "device")  # fmt: skip
 
 
+#: Least values of options, told before a file is read.
+LEAST = {"scale": 0.0, "prior": 0.0, "tol": 0.0, "max_iter": 1, "n_targets": 1, "n_impostors": 1,
+         "batch_size": 1}  # fmt: skip
+
+
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = add_command(commands, fit)
@@ -100,6 +105,7 @@ def fit(given: Namespace) -> int | None:
 
       hdsl fit X.npz --labels y.npy --checkpoint run.ckpt
     """
+    from .. import checks
     from . import inputs
 
     output, checkpoint = given.output, given.checkpoint
@@ -118,14 +124,14 @@ def fit(given: Namespace) -> int | None:
         "memory_limit": None if limit == "none" else _number(limit, "--memory-limit"),
     }  # fmt: skip
     params |= {} if given.max_iter is None else {"max_iter": given.max_iter}
-    from .. import fitting, memory
-    from ..hdsl import HDSL
-    from ..saving import save
-
-    model = HDSL(**params)
-    fitting.check_parameters(model)  # before a file is read
+    for name, low in LEAST.items():
+        checks.check_number(
+            "HDSL", name, params.get(name), low=low, strict=name == "scale",
+            integer=isinstance(low, int), words=("auto", None),
+        )  # fmt: skip
+    checks.check_device("HDSL", given.device)
     shell.begin(f"reading {given.data}", quiet=given.as_json)
-    data = inputs.read_data(given.data, inputs.source_of(given))
+    data = inputs.read_data(given.data, **vars(given))
     from ..text import Documents, Words
     from . import learn
 
@@ -136,6 +142,11 @@ def fit(given: Namespace) -> int | None:
             given.tokens, ngrams=given.ngrams, stop_words=given.stop_words,
             min_df=_count_or_share(given.min_df), max_df=_count_or_share(given.max_df, share=1.0),
         )  # fmt: skip
+    from .. import memory
+    from ..hdsl import HDSL
+    from ..saving import save
+
+    model = HDSL(**params)
     try:
         outcome = learn.learn(
             data, model, words=words, tfidf=given.tfidf, class_scores=not given.no_class_scores,

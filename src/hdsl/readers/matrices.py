@@ -19,6 +19,9 @@ from .files import DataFileError
 
 Data = tuple[sp.csr_array, np.ndarray | None]
 
+#: Bytes of the list of members in a .npz file; that of a sparse matrix has about 500.
+MAX_DIRECTORY = 4096
+
 #: The label of each line that has one. Comments and empty lines have none.
 _FIRST_WORD = re.compile(rb"(?m)^[^\S\n]*[^\s#]+")
 
@@ -238,6 +241,7 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
     path = files.check_file(path)
     _check_n_features(n_features)
     with files.parsing(path, "a SciPy sparse .npz file"):
+        _check_n_members(path)
         with zipfile.ZipFile(path) as archive:
             size = sum(member.file_size for member in archive.infolist())
             way_out = "Save it with compressed=False"
@@ -262,6 +266,18 @@ def read_npz(path: str | PathLike[str], *, n_features: int | None = None) -> Dat
             )
     files.check_n_rows(path, X.shape[0], size)
     return _as_csr(path, X, n_features), None
+
+
+def _check_n_members(path: Path) -> None:
+    """Raise DataFileError where the list of the members is too long, before it is parsed."""
+    with path.open("rb") as stream:
+        stream.seek(max(path.stat().st_size - 2**16 - 22, 0))
+        _, found, end = stream.read().rpartition(b"PK\5\6")
+    if found and int.from_bytes(end[8:12], "little") > MAX_DIRECTORY:
+        raise DataFileError(
+            f"{path} has far more members than the six arrays of a sparse matrix: save it with "
+            "scipy.sparse.save_npz."
+        )
 
 
 def read_array(path: str | PathLike[str]) -> np.ndarray:
