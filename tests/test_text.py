@@ -160,7 +160,6 @@ def test_words_without_documents(collection, tmp_path):
         ("words.idf", np.array([np.nan])),
         ("documents.X_indptr", np.array([0, 10**6])),
         ("documents.X_indices", np.full(60, -5)),
-        ("documents.labels.text", None),
         ("documents.part", np.zeros((4, 2))),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from reprlib import repr as short
 from typing import Any
@@ -174,7 +175,10 @@ def unpack_table(arrays: Mapping[str, np.ndarray], name: str, layout: Any) -> np
     if raw.dtype != np.uint8 or not columns or raw.size % dtype.itemsize:
         raise ValueError(f"{name} has {raw.size} bytes, expected a multiple of {dtype.itemsize}")
     table = np.frombuffer(raw.tobytes(), dtype).copy()
-    table.tolist()  # raises ValueError where a text has a character that there is not
+    for part in dtype.names or ():
+        codes = np.ascontiguousarray(table[part]).view(np.uint32) if dtype[part].kind == "U" else 0
+        if np.max(codes, initial=0) > sys.maxunicode:
+            raise ValueError(f"column {part!r} of {name} has characters that there are not")
     return table
 
 

@@ -226,7 +226,8 @@ def row_keys(X: sp.csr_array) -> np.ndarray:
 
     They are the same for equal rows, to the bit, and no two other rows have both in common.
     """
-    spread = (X.indices.astype(np.uint64) * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
+    numbers = X.indices.astype(np.uint64) + np.uint64(1)
+    spread = (numbers * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
     parts = X.data * spread, np.square(X.data) * np.sqrt(spread)
     one = np.zeros_like(X.indices)
     sums = [sp.csr_array((part, one, X.indptr), shape=(X.shape[0], 1)) for part in parts]
