@@ -19,7 +19,6 @@ from sklearn.preprocessing import normalize
 from hdsl import HDSL
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
-from hdsl.plots import ErrorDisplay
 
 docs = load_docstrings(min_rows_per_label=80)
 X, X_test, y, y_test = train_test_split(
@@ -54,14 +53,17 @@ for name, errors in curves.items():
 all_words = knn_error(None, X, y, X_test, y_test)
 print(f"{'all words':20}{all_words:8.1%}")
 
-display = ErrorDisplay.from_curves({name: (dimensions, errors) for name, errors in curves.items()})
-display.ax_.axhline(all_words, color="0.5", ls=":", lw=1.2)
-display.ax_.annotate(
+_, ax = plt.subplots(layout="constrained")
+for name, errors in curves.items():
+    ax.plot(dimensions, errors, marker="o", label=name)
+ax.legend(frameon=False)
+ax.axhline(all_words, color="0.5", ls=":", lw=1.2)
+ax.annotate(
     f"cosine of all {X.shape[1]} words", (dimensions[0], all_words), (0, 4),
     textcoords="offset points", color="0.4", fontsize="small",
 )  # fmt: skip
-display.ax_.set_xticks(dimensions, dimensions)
-display.ax_.minorticks_off()
-display.ax_.set(ylabel="error of 3 nearest neighbours")
-display.ax_.set_ylim(bottom=0)
+ax.set(xscale="log", xlabel="number of columns", ylabel="error of 3 nearest neighbours")
+ax.set_xticks(dimensions, dimensions)
+ax.minorticks_off()
+ax.set_ylim(bottom=0)
 plt.show()

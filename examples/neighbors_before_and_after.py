@@ -21,8 +21,9 @@ from sklearn.model_selection import train_test_split
 from hdsl import HDSL
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import knn_error
-from hdsl.plots import NeighborsDisplay, SimilarityDisplay
+from hdsl.plots import NeighborsDisplay
 from hdsl.search import top_k
+from hdsl.triplets import random_triplets
 
 docs = load_docstrings(min_rows_per_label=80)
 known, new = train_test_split(
@@ -90,5 +91,14 @@ for name, similarity, asked in (
 # The figure shows pairs of new docstrings. In half of them both are from the same module. The
 # better the similarity, the less the two groups overlap.
 
-SimilarityDisplay.from_estimator(model, X_new, y_new, random_state=0)
+pairs = random_triplets(y_new, 10, random_state=0)
+others = {"same module": X_new[pairs[:, 1]], "other module": X_new[pairs[:, 2]]}
+plain, learned = plt.subplots(1, 2, figsize=(9, 3.6), layout="constrained")[1]
+for name, rows in others.items():
+    anchors, style = X_new[pairs[:, 0]], {"bins": 40, "histtype": "step", "log": True}
+    plain.hist(np.asarray(anchors.multiply(rows).sum(axis=1)).ravel(), label=name, **style)
+    learned.hist(model.pair_score(anchors, rows), label=name, **style)
+plain.set(xlabel="dot product", ylabel="pairs")
+learned.set(xlabel="learned similarity")
+plain.legend(frameon=False)
 plt.show()

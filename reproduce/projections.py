@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-
-from hdsl import baselines
+from sklearn.random_projection import GaussianRandomProjection
 
 from . import sets
 from .runner import Settings
@@ -27,7 +26,7 @@ def project(settings: Settings, name: str, method: str, n: int, draw: int) -> Pa
     """
     parts = sets.load(settings, name)
     if method == "rp":
-        projection = baselines.random_projection(n, random_state=draw).fit(parts.X)
+        projection = GaussianRandomProjection(n, random_state=draw).fit(parts.X)
         return parts.map(lambda rows: np.asarray(projection.transform(rows)))
     path = settings.out / "projections" / f"{name}-pca.npz"
     if not path.exists():

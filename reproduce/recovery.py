@@ -9,9 +9,9 @@ import scipy.sparse as sp
 
 from hdsl.baselines import paper_hdsl
 from hdsl.datasets import make_recovery
-from hdsl.evaluate import recovery_auc
-from hdsl.plots import COLORS, MatrixDisplay
+from hdsl.plots import COLORS
 
+from .auc import recovery_auc
 from .results import Results, Table, spread
 from .runner import Cell, Line, Settings, finished
 
@@ -139,7 +139,7 @@ def _matrix(atoms: np.ndarray, weights: np.ndarray, d: int) -> sp.csr_array:
 
 
 def _draw_matrices(figure: Any, line: Line) -> None:
-    """Draw both matrices and, beside them, enlarged views of their two blocks."""
+    """Draw both matrices, negative entries in another color, and their two blocks enlarged."""
     figure.set_size_inches(9, 6)
     d = line["n_features"]
     used = np.unique(np.array(line["true"][0])[:, :2])
@@ -147,10 +147,10 @@ def _draw_matrices(figure: Any, line: Line) -> None:
     windows += [(block.min() - 2, block.max() + 2) for block in np.split(used, [sum(used < d / 2)])]
     for name, axes in zip(("true", "learned"), figure.subplots(2, 3), strict=True):
         atoms, weights = map(np.array, line[name])
-        M = _matrix(atoms, weights, d)
+        M = _matrix(atoms, weights, d).tocoo()
         for ax, (low, high) in zip(axes, windows, strict=True):
-            MatrixDisplay(M).plot(ax)
-            ax.set(xlim=(low, high), ylim=(high, low), xlabel="", ylabel="")
-            if ax is not axes[0]:
-                ax.get_legend().remove()
+            cell = min(ax.get_position().size * figure.get_size_inches()) * 72 / (high - low)
+            for mine, color in ((M.data > 0, COLORS[0]), (M.data < 0, COLORS[1])):
+                ax.plot(M.col[mine], M.row[mine], "s", color=color, ms=max(0.8 * cell, 2.0), mew=0)
+            ax.set(xlim=(low, high), ylim=(high, low), aspect="equal")
         axes[0].set_ylabel(f"{name} similarity")

@@ -14,9 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC, LinearSVC
 
-from hdsl import baselines
-
-from . import knn, runner, sets
+from . import knn, machines, runner, sets
 from .results import Results, Table, by_set_and_method, percent, reported, set_names
 from .runner import Cell, Line, Settings
 from .sets import Parts
@@ -102,7 +100,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
             errors.append(_error(models[-1], parts.X[held][:, columns], parts.y[held]))
         answer["folds"] = float(np.mean(errors))
     if method == "linear_l1":
-        answer["n_features"] = baselines.n_active_features(model)
+        answer["n_features"] = machines.n_active_features(model)
     answer["converged"] = all(map(_converged, models))
     # Where no constraint α ≤ C is active, a larger C has the same solution: the problem is convex.
     if gamma is not None and answer["converged"] and all(_is_free(model, C) for model in models):
@@ -117,7 +115,7 @@ def _fit(cell: Cell, X: Any, y: np.ndarray) -> Any:
     elif method == "linear_rest":  # beyond the paper: the usual choice
         model = LinearSVC(C=C, max_iter=PASSES, random_state=0)
     else:
-        model = baselines.linear_svm(method[-2:], C, max_iter=PASSES, random_state=0)
+        model = machines.linear_svm(method[-2:], C, max_iter=PASSES, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # the answer records it
         return model.fit(X, y)

@@ -163,7 +163,7 @@ def read_judgements(path):
 def read_texts(path):
     from hdsl.cli import inputs
 
-    rows = inputs.read_data(path, inputs.Source(text="anchor", label="positive", ids="negative"))
+    rows = inputs.read_data(path, text="anchor", label="positive", ids="negative")
     assert rows.n_rows == len(rows.labels)
 
 

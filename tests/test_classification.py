@@ -186,7 +186,7 @@ def test_a_saved_classifier_gives_the_same_scores(form, model, tmp_path):
     [
         ({"C": -1.0}, "C"),
         ({"landmarks": 0}, "landmarks"),
-        ({"landmarks": [99]}, "99"),
+        ({"landmarks": [99]}, "landmarks"),
         ({"loss": "hinge"}, "loss"),
         ({"comparisons": "pairs"}, "comparisons"),
         ({"similarity": 3}, "similarity"),

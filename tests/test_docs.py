@@ -150,7 +150,6 @@ ELSEWHERE = {
     "hdsl.readers": {"Data"},
     "hdsl.neighbors": {"SimilarityKNeighborsClassifier"},
     "hdsl.text": {
-        "PlainScores",
         "Scored",
         "are_counts",
         "inverse_frequencies",

@@ -21,23 +21,21 @@ FORMS = {
     "sparse queries": (sp.csc_matrix, np.asarray),
     "sparse index": (np.asarray, sp.coo_array),
 }
-WAYS = ("columns", "rows", "pruned", "dense")
+WAYS = ("columns", "pruned", "dense")
 ways = pytest.mark.parametrize("way", WAYS)
 sparse_or_dense = pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
 
 
 def forced(way):
-    """Return costs that make one of the ways to search sparse rows the cheapest one."""
-    if way == "pruned":
-        return search.Costs(1e9, 0.0, 1e-9, 1e9)
-    return search.Costs(0.0, 0.0, 0.0, 1e9 if way == "columns" else -1e9)
+    """Return the cost of a row that makes one of the ways to search sparse rows the cheapest."""
+    return 1e9 if way == "pruned" else 0.0
 
 
 def search_by(way, queries, index, k, **options):
     if way == "dense":
         return search.top_k(queries, index, k, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "TOP_K_COSTS", forced(way))
+        patch.setattr(search, "TOP_K_COST", forced(way))
         patch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
         return search.top_k(sp.csr_array(queries), sp.csr_array(index), k, **options)
 
@@ -97,14 +95,14 @@ def test_products_are_in_float64_whatever_the_input(case, dtype):
         assert_found(found, reference.top_k(queries, index, k))
 
 
-@pytest.mark.parametrize("way", ["columns", "rows", "pruned"])
+@pytest.mark.parametrize("way", ["columns", "pruned"])
 @given(X=matrices(elements=INTEGERS), data=st.data())
 def test_neighbors_by_label_are_those_of_the_slow_twin(way, X, data):
     n = len(X)
     labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     widths = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "LABELED_COSTS", forced(way))
+        patch.setattr(search, "LABELED_COST", forced(way))
         patch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
         patch.setattr(search, "SMALL_CLASS", data.draw(st.sampled_from([0.0, 1.0])))
         found = search.neighbors_by_label(sp.csr_array(X), labels, *widths)
@@ -157,22 +155,6 @@ def test_threads_change_no_bit(way):
         assert a.tobytes() == b.tobytes()
 
 
-def test_the_cheaper_way_is_taken(monkeypatch):
-    """Many rows with few features each: by columns; rows that all share features: by rows."""
-    taken = []
-    for way in ("top_by_columns", "top_by_rows"):
-        kernel = getattr(search_kernels, way)
-
-        def spy(*args, way=way, kernel=kernel):
-            taken.append(way)
-            kernel(*args)
-
-        monkeypatch.setattr(search_kernels, way, spy)
-    for X in (sp.csr_array(sp.eye_array(500)), sp.csr_array(np.ones((500, 5)))):
-        search.top_k(X, X, 2)
-    assert list(dict.fromkeys(taken)) == ["top_by_columns", "top_by_rows"]
-
-
 def topics(n=700, d=300, seed=0):
     """Rows of topics with words of their own among frequent words, and the topics."""
     rng = np.random.default_rng(seed)
@@ -193,11 +175,11 @@ def test_what_is_left_out_changes_nothing(monkeypatch, n_jobs, block, sign):
     X *= np.where(np.arange(X.shape[1]) % 2, sign, 1)
     labels = topic % 2 + 2 * (topic == 3)
     expected = search.neighbors_by_label(sp.csr_array(X), labels, 3, 5)
-    monkeypatch.setattr(search, "LABELED_COSTS", forced("pruned"))
+    monkeypatch.setattr(search, "LABELED_COST", forced("pruned"))
     monkeypatch.setattr(search, "PRUNING_PAYS", 0.0)
     monkeypatch.setattr(pruned_search, "BLOCK", block)
     taken = []
-    for name in ("search_block", "top_by_rows", "top_by_columns"):
+    for name in ("search_block", "top_by_columns"):
         module = pruned_kernels if name == "search_block" else search_kernels
         kernel = getattr(module, name)
 
@@ -249,7 +231,7 @@ def test_a_class_is_asked_for_no_more_rows_than_it_has():
 # --- interrupts ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["columns", "rows", "pruned"])
+@pytest.mark.parametrize("way", ["columns", "pruned"])
 def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch, way):
     """Ctrl-C waits for the pieces under way, each some hundredths of a second, on one thread too.
 
@@ -257,7 +239,7 @@ def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch, way):
     afterwards.
     """
     X, topic = topics()
-    name = {"columns": "top_by_columns", "rows": "top_by_rows", "pruned": "search_block"}[way]
+    name = {"columns": "top_by_columns", "pruned": "search_block"}[way]
     module = pruned_kernels if way == "pruned" else search_kernels
     kernel, ran = getattr(module, name), []
 
@@ -269,7 +251,7 @@ def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch, way):
 
     monkeypatch.setattr(module, name, interrupted)
     monkeypatch.setattr(workers, "PIECE", 1.0)
-    monkeypatch.setattr(search, "LABELED_COSTS", forced(way))
+    monkeypatch.setattr(search, "LABELED_COST", forced(way))
     monkeypatch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
     with pytest.raises(KeyboardInterrupt):
         search.neighbors_by_label(sp.csr_array(X), topic % 2, 3, 5, n_jobs=1)

@@ -9,7 +9,8 @@ from sklearn.pipeline import make_pipeline
 
 from hdsl import HDSL, ClassScores, load, save
 from hdsl.files import container
-from hdsl.text import TEST, TRAIN, Collection, Documents, PlainScores, Words
+from hdsl.scores import Scores
+from hdsl.text import TEST, TRAIN, Collection, Documents, Words
 
 TEXTS = np.array(
     [
@@ -103,7 +104,7 @@ def test_similarities_do_not_depend_on_who_reads_the_file(collection, path):
     X = collection.documents.X
     assert_allclose(found.scored.rows(X).toarray(), collection.scored.rows(X).toarray())
     if collection.scores is not None:
-        assert isinstance(found.scored.scores, PlainScores)
+        assert type(found.scored.scores) is Scores
         assert found.scored.scores.words(X) == collection.scores.words(X)
     theirs = found.learned.similarity(found.scored.rows(X))
     ours = (found.scored.rewrite(X) @ found.scored.index_rows(X).T).toarray()
@@ -155,11 +156,10 @@ def test_words_without_documents(collection, tmp_path):
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("words.names.offsets", None),
+        ("words.names.text", None),
         ("words.idf", np.array([np.nan])),
         ("documents.X_indptr", np.array([0, 10**6])),
         ("documents.X_indices", np.full(60, -5)),
-        ("documents.labels.text", None),
         ("documents.part", np.zeros((4, 2))),
     ],
 )

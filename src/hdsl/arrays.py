@@ -114,7 +114,7 @@ def model_from_arrays(
 def names_to_arrays(model: Any) -> Arrays:
     """Return the names of the features as arrays; none where the model has no names."""
     names = getattr(model, "feature_names_in_", None)
-    return {} if names is None else nested(feature_names=pack_strings(names.tolist()))
+    return {} if names is None else pack_strings("feature_names", names.tolist())
 
 
 def names_from_arrays(model: Any, arrays: Mapping[str, np.ndarray]) -> None:

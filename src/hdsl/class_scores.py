@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.special import expit
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.model_selection import check_cv
 from sklearn.svm import LinearSVC
@@ -18,27 +17,16 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from . import checks
-from .explain.parts import N_WORDS, largest_scores, one_row, with_words, words_behind
+from .arrays import names_to_arrays
+from .explain.parts import one_row, with_words
 from .explain.tables import CLASS
-from .files.tables import (
-    check_columns,
-    get_array,
-    get_strings,
-    get_value,
-    nested,
-    pack_strings,
-    pack_values,
-    unpack_values,
-)
+from .files.tables import get_value
+from .scores import LinearScorer, Scores, squashed_scores
 from .similarity import unit_rows
 from .solver.columns import is_wide, take_columns
 
 if TYPE_CHECKING:
     from .explain import Explanation
-
-#: How steeply a score v is squashed, 1 / (1 + e^(-3v)): about 0.05 and 0.95 at the margins of -1
-#: and 1 that a linear support vector machine asks for.
-STEEPNESS = 3.0
 
 #: The value of weight="auto". Errors on held-out training rows of four sets are the same with 0.3,
 #: 0.6 and 1, but rows are found by half of their features less well with 0.6, and 1 is worse.
@@ -48,7 +36,7 @@ AUTO_WEIGHT = 0.3
 TOL = 0.1
 
 
-class ClassScores(TransformerMixin, BaseEstimator):
+class ClassScores(Scores, TransformerMixin, BaseEstimator):
     """Rows at unit length, then the scores that a classifier gives each class.
 
     Put it before `HDSL`: feature pairs of words and classes are then learned together. Each row
@@ -172,7 +160,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
         for (_, test), found in zip(folds, fitted[1:], strict=True):
             scores[test] = found
         checks.replace_fitted(self, checked)
-        return self._join(training.rows, scores)
+        return _for_users(self._join(training.rows, scores))
 
     def transform(self, X: Any) -> Any:
         """Return the rows with scores by the classifier that was fitted on all training rows.
@@ -187,14 +175,8 @@ class ClassScores(TransformerMixin, BaseEstimator):
         -------
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
-        rows = self._rows(X)
-        seen = take_columns(rows, self.columns_) if self.is_wide_ else rows
-        return self._join(rows, squashed_scores(self.classifier_, seen, self.classes_))
-
-    def _rows(self, X: Any) -> Any:
-        """Return checked rows at unit length."""
         check_is_fitted(self, "classifier_")
-        return unit_rows(checks.check_matrix(self, X, reset=False), self.columns_)
+        return _for_users(super().transform(checks.check_matrix(self, X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of X, then ``class:LABEL`` for each class."""
@@ -207,32 +189,6 @@ class ClassScores(TransformerMixin, BaseEstimator):
         return np.concatenate([names, np.array(classes, dtype=object)])
 
     # --- why --------------------------------------------------------------------------------------
-
-    def words(self, X: Any, n_words: int = N_WORDS) -> list[dict[int, list[int]]]:
-        """Return the features that add most to the scores of each row.
-
-        A score, before it is squashed, is a weighted sum of the features of the row.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-        n_words : int, default=3
-            Most features per score.
-
-        Returns
-        -------
-        list of dict of int to list of int, one per row
-            For each class with a score, by its place in ``classes_``, the columns of X that add to
-            it, the largest first.
-
-        Raises
-        ------
-        ValueError
-            The classifier is not linear.
-        """
-        coef = LinearScorer.from_classifier(self.classifier_).coef_
-        columns = self.columns_ if self.is_wide_ else None
-        return words_behind(self.transform(X), coef, self.n_features_in_, columns, n_words)
 
     def explain(
         self,
@@ -286,9 +242,7 @@ class ClassScores(TransformerMixin, BaseEstimator):
         arrays = LinearScorer.from_classifier(self.classifier_).to_arrays()
         if self.columns_ is not None:
             arrays["columns"] = self.columns_
-        names = getattr(self, "feature_names_in_", None)
-        if names is not None:
-            arrays |= nested(feature_names=pack_strings(names.tolist()))
+        arrays |= names_to_arrays(self)
         header = {"weight": float(self.weight_), "n_scores": self.n_scores}
         return arrays, header | {"n_features": int(self.n_features_in_)}
 
@@ -306,22 +260,8 @@ class ClassScores(TransformerMixin, BaseEstimator):
         ValueError
             Arrays and header are not those of `to_arrays`; the first fault is named.
         """
-        scorer = LinearScorer.from_arrays(arrays)
         model = cls(weight=get_value(header, "weight", float), n_scores=header.get("n_scores"))
-        model._check_parameters()
-        n_features, n_seen = get_value(header, "n_features", int), scorer.coef_.shape[1]
-        model.weight_, model.classifier_, model.classes_ = model.weight, scorer, scorer.classes_
-        model.n_features_in_, model.columns_ = n_features, None
-        model.is_wide_ = n_seen != n_features
-        if "columns" in arrays:
-            model.columns_ = get_array(arrays, "columns", "i")
-            check_columns(model.columns_, n_features)
-        if model.is_wide_ and (model.columns_ is None or len(model.columns_) != n_seen):
-            raise ValueError(f"coef has {n_seen} columns, but columns has another number")
-        if "feature_names.text" in arrays:
-            model.feature_names_in_ = get_strings(arrays, "feature_names")
-            if len(model.feature_names_in_) != n_features:
-                raise ValueError("feature_names must hold a name per feature")
+        model.restore(arrays, header)
         return model
 
     # --- inside -----------------------------------------------------------------------------------
@@ -385,15 +325,6 @@ class ClassScores(TransformerMixin, BaseEstimator):
             )
         return folds
 
-    def _join(self, rows: Any, scores: np.ndarray) -> Any:
-        """Return the rows with the largest scores beside them."""
-        scores = self.weight_ * largest_scores(scores, self.n_scores)
-        scores = scores.astype(rows.dtype, copy=False)
-        if not sp.issparse(rows):
-            return np.hstack([rows, scores])
-        joined = sp.hstack([rows, sp.csr_array(scores)], format="csr")
-        return checks.as_user_sparse(sp.csr_array(joined))
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
@@ -402,38 +333,9 @@ class ClassScores(TransformerMixin, BaseEstimator):
         return tags
 
 
-def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
-    """Return the squashed and squared scores of each class.
-
-    Parameters
-    ----------
-    classifier : fitted classifier
-        With ``decision_function`` or ``predict_proba``, and ``classes_``.
-    X : ndarray or sparse array of shape (n_rows, n_features)
-    classes : ndarray of shape (n_classes,)
-        Sorted. A class that the classifier does not know has score 0.
-
-    Returns
-    -------
-    ndarray of shape (n_rows, n_classes)
-    """
-    known = classifier.classes_
-    if hasattr(classifier, "decision_function"):
-        values = np.asarray(classifier.decision_function(X), dtype=np.float64)
-        if values.ndim == 1:  # two classes
-            values = np.column_stack([-values, values])
-        squashed = expit(STEEPNESS * values)
-    else:
-        squashed = np.asarray(classifier.predict_proba(X), dtype=np.float64)
-    if squashed.shape != (X.shape[0], len(known)):
-        raise ValueError(
-            "The 'classifier' parameter of ClassScores must give one score per class, shape "
-            f"{(X.shape[0], len(known))}. {type(classifier).__name__} gives shape "
-            f"{squashed.shape}: use one-vs-rest scores."
-        )
-    scores = np.zeros((X.shape[0], len(classes)))
-    scores[:, np.searchsorted(classes, known)] = np.square(squashed)
-    return scores
+def _for_users(X: Any) -> Any:
+    """Return rows in the form that scikit-learn is configured for."""
+    return checks.as_user_sparse(X) if sp.issparse(X) else X
 
 
 @dataclass(frozen=True)
@@ -494,72 +396,3 @@ def stratified_folds(
     fold[order] = np.arange(len(y)) % n_folds
     numbers = range(min(n_folds, len(y)))
     return [(np.flatnonzero(fold != k), np.flatnonzero(fold == k)) for k in numbers]
-
-
-@dataclass(frozen=True, eq=False)
-class LinearScorer:
-    """What is left of a linear classifier without its code: X @ coef_.T + intercept_.
-
-    Parameters
-    ----------
-    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
-    intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
-    classes_ : ndarray of shape (n_classes,)
-        Sorted.
-    """
-
-    coef_: np.ndarray
-    intercept_: np.ndarray
-    classes_: np.ndarray
-
-    def decision_function(self, X: Any) -> np.ndarray:
-        """Return one score per class, shape (n_rows, n_classes), or (n_rows,) for two classes."""
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
-        return scores[:, 0] if len(self.coef_) == 1 else scores
-
-    @classmethod
-    def from_classifier(cls, classifier: Any) -> LinearScorer:
-        """Return the scores of a fitted classifier; raise ValueError unless it is linear."""
-        parts = ("coef_", "intercept_", "decision_function")
-        if all(hasattr(classifier, part) for part in parts):
-            coef = classifier.coef_
-            coef = _floats(np.atleast_2d(coef.toarray() if sp.issparse(coef) else coef))
-            intercept = _floats(np.ravel(classifier.intercept_))
-            if len(intercept) == 1:  # scikit-learn has the number 0 where no intercept is fitted
-                intercept = np.repeat(intercept, len(coef))
-            scorer = cls(coef, intercept, np.asarray(classifier.classes_))
-            if scorer._gives_the_scores_of(classifier):
-                return scorer
-        raise ValueError(
-            "Only a linear classifier, with coef_, intercept_ and decision_function, can be "
-            "written to a model file or taken apart into words. Got "
-            f"{type(classifier).__name__} instead."
-        )
-
-    def _gives_the_scores_of(self, classifier: Any) -> bool:
-        """Whether the scores of random rows are the same: not so for votes of pairs of classes."""
-        X = np.random.default_rng(0).normal(size=(3, self.coef_.shape[1]))
-        own, given = self.decision_function(X), classifier.decision_function(X)
-        return own.shape == given.shape and np.allclose(own, given, rtol=1e-4, atol=1e-5)
-
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return classes, coef and intercept, as `from_arrays` takes them."""
-        return pack_values("classes", self.classes_) | {
-            "coef": self.coef_, "intercept": self.intercept_
-        }  # fmt: skip
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LinearScorer:
-        """Return the scores that `to_arrays` was called on; raise ValueError if damaged."""
-        classes = unpack_values(arrays, "classes")
-        n_classes = len(classes)
-        if n_classes < 2 or not (classes[:-1] < classes[1:]).all():
-            raise ValueError("classes must hold two labels or more, in rising order")
-        coef = get_array(arrays, "coef", "f", (1 if n_classes == 2 else n_classes, None))
-        intercept = get_array(arrays, "intercept", "f", (len(coef),))
-        return cls(coef, intercept, classes)
-
-
-def _floats(values: Any) -> np.ndarray:
-    array = np.asarray(values)
-    return array if array.dtype.kind == "f" else array.astype(np.float64)

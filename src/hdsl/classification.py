@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import warnings
 from collections.abc import Mapping
 from copy import copy
@@ -27,8 +26,9 @@ from .arrays import (
     similarity_from_arrays,
     similarity_to_arrays,
 )
-from .class_scores import LinearScorer, columns_with_values, stratified_folds
+from .class_scores import columns_with_values, stratified_folds
 from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, nested, part_of
+from .scores import LinearScorer
 from .similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, products, unit_rows
 from .solver.atoms import NOTHING
 from .triplets.rows import row_keys
@@ -83,9 +83,9 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         What a model that is not fitted learns from: comparisons of rows with the mean landmarks of
         classes, see `landmark_triplets`, which is what this classifier goes by; or what its own
         ``fit(X, y)`` compares.
-    landmarks : "all", int or array-like of int, default=500
-        All training rows, so many in all, drawn from each class by its share, at least 2, or the
-        rows with these numbers. Those without a weight in any class are dropped.
+    landmarks : "all" or int, default=500
+        All training rows, or so many in all, drawn from each class by its share, at least 2. Those
+        without a weight in any class are dropped.
     cosine : bool, default=False
         Compare by S(x, y) / sqrt(S(x, x) S(y, y)).
     loss : {"squared_hinge", "log_loss"}, default="squared_hinge"
@@ -184,15 +184,12 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         weights = checks.check_weights(sample_weight, len(y), "row of X")
         kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
         given = np.ones(len(y)) if weights is None else weights[kept]
-        n_rows = len(y)
-        if len(kept) < n_rows:
+        if len(kept) < len(y):
             X, y = X[kept], y[kept]
         learned.classes_, codes = np.unique(y, return_inverse=True)
         checks.check_several_classes(name, learned.classes_)
         seed = check_random_state(self.random_state).randint(2**31 - 1)
-        drawn = np.flatnonzero(_draw(self.landmarks, codes, kept, n_rows, seed))
-        if not len(drawn):
-            raise ValueError("All rows that landmarks names have weight 0: name other rows.")
+        drawn = _draw(self.landmarks, codes, seed)
         learned.similarity_ = self._similarity(X, y, None if weights is None else given)
         queries, index = learned._sides(X)
         index = index[drawn]
@@ -217,7 +214,7 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         return self
 
     def _check_parameters(self, name: str) -> None:
-        check_landmarks(name, self.landmarks)
+        checks.check_number(name, "landmarks", self.landmarks, low=1, integer=True, words=("all",))
         checks.check_word(name, "comparisons", self.comparisons, ("landmarks", "rows"))
         checks.check_word(name, "loss", self.loss, LOSSES)
         checks.check_number(name, "C", self.C, low=0, strict=True, words=("cv",))
@@ -414,35 +411,14 @@ def _decide(scores: np.ndarray) -> np.ndarray:
 # --- landmarks, and comparisons with them ---------------------------------------------------------
 
 
-def check_landmarks(owner: str, landmarks: Any) -> None:
-    """Raise ValueError unless `landmarks` is "all", a positive int or a vector of row numbers."""
-    if isinstance(landmarks, str | numbers.Number | None):
-        checks.check_number(owner, "landmarks", landmarks, low=1, integer=True, words=("all",))
-        return
-    rows = np.asarray(landmarks)
-    if rows.ndim != 1 or not len(rows) or rows.dtype.kind not in "iu" or (rows < 0).any():
-        wanted = "'all', an int >= 1 or a vector of row numbers of X"
-        raise checks.ParameterError(owner, "landmarks", wanted, repr(landmarks))
-
-
-def _draw(
-    landmarks: Any, codes: np.ndarray, kept: np.ndarray, n_rows: int, seed: int
-) -> np.ndarray:
-    """Return which of the rows that are kept, numbers below n_rows, are landmarks."""
+def _draw(landmarks: int | str, codes: np.ndarray, seed: int) -> np.ndarray:
+    """Return the numbers of the rows that are landmarks."""
     if isinstance(landmarks, str):
-        return np.ones(len(kept), dtype=bool)
-    if not isinstance(landmarks, numbers.Integral):
-        rows = np.asarray(landmarks)
-        if rows.max() >= n_rows:
-            raise ValueError(
-                f"landmarks names row {rows.max()}, but X has {n_rows} rows. Landmarks number the "
-                "rows of X from 0."
-            )
-        return np.isin(kept, rows)
+        return np.arange(len(codes))
     sizes = np.bincount(codes)
-    wanted = np.floor(int(landmarks) * sizes / len(kept) + 1e-9).astype(np.int64)
-    order = np.random.default_rng(seed).permutation(len(kept))
-    return _ranks(codes, order) < np.maximum(wanted, FEWEST)[codes]
+    wanted = np.floor(int(landmarks) * sizes / len(codes) + 1e-9).astype(np.int64)
+    order = np.random.default_rng(seed).permutation(len(codes))
+    return np.flatnonzero(_ranks(codes, order) < np.maximum(wanted, FEWEST)[codes])
 
 
 def _ranks(codes: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -401,7 +401,7 @@ def check_card(model: Any, device: runtime.Device, X: sp.csr_array, compared: np
         return
     device.check_fits(
         "The fit on the GPU",
-        estimate(X, compared, corrects=model.step == "corrective").total,
+        estimate(X, compared, corrects=model.step == "corrective"),
         model.memory_limit,
         ("give fewer comparisons or rows", "take device='cpu'"),
     )

@@ -24,7 +24,7 @@ from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, 
 from .hdsl import HDSL
 from .model import SimilarityModel
 from .progress import Progress
-from .similarity import LearnedCosine, Similarity, check_result, products, row_products
+from .similarity import Pairwise, Similarity, products
 from .solver import losses
 from .solver.atoms import NOTHING
 from .solver.atoms import names as atom_names
@@ -42,9 +42,6 @@ CANDIDATES = (0, 2, 4, 8)
 #: Restarts of k-means, and its largest number of iterations.
 KMEANS: dict[str, Any] = {"n_init": 3, "max_iter": 100}
 
-#: What `regions` may be besides "kmeans".
-ALSO = ", a clusterer with fit and predict, or an array of the region of each row"
-
 #: Features that name a region.
 N_NAMED = 3
 
@@ -54,21 +51,15 @@ N_NAMED = 3
 
 @dataclass(frozen=True)
 class Regions:
-    """Regions of the rows that are nearest to a center, or that a clusterer gives a label.
+    """Regions of the rows that are nearest to a center.
 
     Parameters
     ----------
     centers : csr_array of shape (n_regions, n_features)
         The means of the training rows of each region.
-    clusterer : object, default=None
-        With ``predict``.
-    labels : ndarray of shape (n_regions,), default=None
-        Its answers for the training rows, sorted; rows of any other answer have no region.
     """
 
     centers: sp.csr_array
-    clusterer: Any = None
-    labels: Any = None
 
     @property
     def n_regions(self) -> int:
@@ -79,12 +70,8 @@ class Regions:
         """Return the region of each row, of equally near centers the first; -1 for none."""
         if self.n_regions == 0:
             return np.full(X.shape[0], -1)
-        if self.clusterer is None:
-            squares = np.asarray(self.centers.multiply(self.centers).sum(axis=1)).ravel()
-            return np.argmax(2.0 * products(X, self.centers) - squares, axis=1)
-        answers = np.asarray(self.clusterer.predict(_for_clusterers(X))).ravel()
-        place = np.minimum(np.searchsorted(self.labels, answers), self.n_regions - 1)
-        return np.where(self.labels[place] == answers, place, -1)
+        squares = np.asarray(self.centers.multiply(self.centers).sum(axis=1)).ravel()
+        return np.argmax(2.0 * products(X, self.centers) - squares, axis=1)
 
     def features(self, region: int) -> list[int]:
         """Return the features that set a center apart from the others, the first ones first."""
@@ -95,11 +82,6 @@ class Regions:
         return (first if columns is None else columns[first]).tolist()
 
 
-def _for_clusterers(X: Any) -> Any:
-    """Return a matrix with indices of 32 bits where it can: clusterers of scikit-learn need it."""
-    return sp.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape) if sp.issparse(X) else X
-
-
 def make_regions(
     regions: Any, n_regions: int, X: sp.csr_array, seed: int
 ) -> tuple[Regions, np.ndarray]:
@@ -107,42 +89,38 @@ def make_regions(
 
     Parameters
     ----------
-    regions : "kmeans", clusterer or ndarray of shape (n_rows,)
+    regions : "kmeans" or ndarray of shape (n_rows,)
     n_regions : int
         For k-means; 0 is no regions, whatever `regions` is.
     X : csr_array of shape (n_rows, n_features)
         Rows as they are compared.
     seed : int
-        For k-means, and for a clusterer without a random state.
+        For k-means.
     """
     if n_regions == 0:
         return Regions(sp.csr_array((0, X.shape[1]))), np.full(X.shape[0], -1)
     (narrow,), columns = drop_unused_columns(X)
-    clusterer, answers = None, regions
+    answers = regions
     if isinstance(regions, str):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # fewer distinct rows than regions
             kmeans = KMeans(min(n_regions, X.shape[0]), random_state=seed, **KMEANS)
-            answers = kmeans.fit(_for_clusterers(narrow)).labels_
-    elif hasattr(regions, "predict"):
-        clusterer, rows = clone(regions), _for_clusterers(X)
-        if clusterer.get_params().get("random_state", seed) is None:
-            clusterer.set_params(random_state=seed)
-        answers = clusterer.fit(rows).predict(rows)
+            arrays = narrow.data, narrow.indices, narrow.indptr  # with indices of 32 bits
+            answers = kmeans.fit(sp.csr_matrix(arrays, shape=narrow.shape)).labels_
     labels, code = np.unique(answers, return_inverse=True)
     share = 1.0 / np.bincount(code)[code]
     centers = sp.csr_array((share, (code, np.arange(X.shape[0])))) @ narrow
     centers.sort_indices()
     indices = centers.indices if columns is None else columns[centers.indices]
     arrays = centers.data, indices, centers.indptr
-    return Regions(sp.csr_array(arrays, shape=(len(labels), X.shape[1])), clusterer, labels), code
+    return Regions(sp.csr_array(arrays, shape=(len(labels), X.shape[1]))), code
 
 
 # --- the similarity ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class LocalSimilarity:
+class LocalSimilarity(Pairwise):
     """One similarity that all regions share, and one more per region.
 
     The region is that of x, the query. So S is not symmetric, and queries of one region are
@@ -212,17 +190,6 @@ class LocalSimilarity:
         if sp.issparse(X):
             return sp.hstack([sp.csr_array(part) for part in parts], format="csr", dtype=X.dtype)
         return np.hstack(parts)
-
-    def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
-        """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
-        side = LearnedCosine(self) if cosine else self
-        scores = products(side.rewrite(X), side.index_rows(X if Y is None else Y))
-        return check_result(scores, "The similarity")
-
-    def pair_score(self, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
-        """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
-        side = LearnedCosine(self) if cosine else self
-        return check_result(row_products(side.rewrite(X), side.index_rows(Y)), "The similarity")
 
 
 # --- block coordinate descent --------------------------------------------------------------------
@@ -313,11 +280,10 @@ class LocalHDSL(SimilarityModel):
         Number of regions that k-means makes; 0 is no regions, M alone. "auto" chooses 0, 2, 4 or 8
         on held-out rows: the fewest within one standard error of the best. Other regions have their
         own number.
-    regions : "kmeans", clusterer or array-like of shape (n_rows,), default="kmeans"
-        How rows are assigned to regions. A clusterer is cloned, fitted to the rows as they are
-        compared, and must have ``predict``; rows with an answer that no training row has are
-        compared by M alone. With an array, the region of each training row, new rows have the
-        region of the nearest mean.
+    regions : "kmeans" or array-like of shape (n_rows,), default="kmeans"
+        How rows are assigned to regions: by k-means of the rows as they are compared, or as an
+        array says, such as the labels of another clusterer. New rows have the region of the nearest
+        mean.
     local_scale : float > 0 or "auto", default="auto"
         λ of each N_r. "auto" is scale / sqrt(number of regions), the automatic scale for as many
         anchors as a region has on average.
@@ -405,7 +371,7 @@ class LocalHDSL(SimilarityModel):
         learned.shared_, learned.choice_ = model.fit(X, **given), None  # type: ignore[assignment]
         run = fitting.prepare(model, X, given)
         data, rng, regions, n_regions = run.data, run.rng, self.regions, self.n_regions
-        if not isinstance(regions, str) and not hasattr(regions, "predict"):
+        if not isinstance(regions, str):
             regions = np.asarray(regions)
             if len(regions) != data.X.shape[0]:
                 raise ValueError(
@@ -474,12 +440,9 @@ class LocalHDSL(SimilarityModel):
                 f"The 'model' parameter of {name} must be an HDSL with device='cpu' and "
                 f"init='zero'. Got {model!r} instead."
             )
-        regions = self.regions
-        is_clusterer = hasattr(regions, "fit") and hasattr(regions, "predict")
-        if isinstance(regions, str | None):
-            checks.check_word(name, "regions", regions, ("kmeans",), also=ALSO)
-        elif not is_clusterer and (hasattr(regions, "fit") or np.ndim(regions) != 1):
-            raise checks.ParameterError(name, "regions", f"'kmeans'{ALSO}", repr(regions))
+        if isinstance(self.regions, str) or np.ndim(self.regions) != 1:
+            also = " or an array of the region of each row"
+            checks.check_word(name, "regions", self.regions, ("kmeans",), also=also)
 
     def _take_features(self, shared: HDSL) -> None:
         self.n_features_in_ = shared.n_features_in_
@@ -561,28 +524,12 @@ class LocalHDSL(SimilarityModel):
     # --- files ------------------------------------------------------------------------------------
 
     def save(self, path: Any) -> None:
-        """Write the fitted model to a file, as ``HDSL.save`` does; `hdsl.load` reads it.
-
-        Regions must be those of k-means or of an array, which have centers: a file holds no code,
-        and so no other clusterer.
-        """
+        """Write the fitted model to a file, as ``HDSL.save`` does; `hdsl.load` reads it."""
         saving.save(self, path)
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return what was learned as plain arrays, and what is no array.
-
-        Raises
-        ------
-        ValueError
-            The regions are those of a clusterer.
-        """
+        """Return what was learned as plain arrays, and what is no array."""
         check_is_fitted(self, "local_")
-        if self.regions_.clusterer is not None:
-            raise ValueError(
-                f"A model file has no place for {type(self.regions_.clusterer).__name__}, which "
-                "assigns rows to regions: it holds centers, not code. Use regions='kmeans', or "
-                "pass regions as an array."
-            )
         parts = {str(r): similarity_to_arrays(part) for r, part in enumerate(self.local_)}
         parts["shared"] = self.shared_.to_arrays()
         arrays = nested(**{name: part for name, (part, _) in parts.items()})

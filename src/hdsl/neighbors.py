@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -18,8 +17,6 @@ from .similarity import LearnedCosine, Rewriter, as_rewriter, row_products, unit
 WEIGHTS = ("uniform", "similarity")
 MODES = ("connectivity", "similarity", "distance")
 
-Weights = str | Callable[[np.ndarray], np.ndarray]
-
 
 # --- the vote ------------------------------------------------------------------------------------
 
@@ -29,7 +26,7 @@ def knn_votes(
     scores: np.ndarray,
     codes: np.ndarray,
     n_classes: int,
-    weights: Weights = "uniform",
+    weights: str = "uniform",
 ) -> np.ndarray:
     """Return the share of each class in the votes of the neighbors, shape (n_queries, n_classes).
 
@@ -40,7 +37,7 @@ def knn_votes(
     codes : ndarray of shape (n_rows,)
         Class numbers 0, 1, … of the rows.
     n_classes : int
-    weights : {"uniform", "similarity"} or callable, default="uniform"
+    weights : {"uniform", "similarity"}, default="uniform"
         See `SimilarityKNeighborsClassifier`.
 
     Returns
@@ -66,7 +63,7 @@ def knn_predict(
     scores: np.ndarray,
     codes: np.ndarray,
     n_classes: int,
-    weights: Weights = "uniform",
+    weights: str = "uniform",
 ) -> np.ndarray:
     """Return the class number that wins the vote of the neighbors, shape (n_queries,).
 
@@ -84,24 +81,11 @@ def knn_predict(
     return near[np.arange(len(rows)), votes.argmax(axis=1)]  # the first of equals is the nearest
 
 
-def _vote_weights(scores: np.ndarray, weights: Weights) -> np.ndarray:
+def _vote_weights(scores: np.ndarray, weights: str) -> np.ndarray:
     """Return the weight of each neighbor's vote; uniform where all weights of a query are 0."""
     if weights == "uniform":
         return np.ones_like(scores)
-    if callable(weights):
-        given = np.asarray(weights(scores), dtype=np.float64)
-        if given.shape != scores.shape:
-            raise ValueError(
-                f"The callable weights must return one weight per neighbor, shape {scores.shape}. "
-                f"Got shape {given.shape}."
-            )
-        if not (np.isfinite(given) & (given >= 0)).all():
-            raise ValueError(
-                "The callable weights must return finite weights >= 0. Similarities can be "
-                "negative: clip them, for example with np.maximum(scores, 0)."
-            )
-    else:
-        given = np.maximum(scores, 0.0)
+    given = np.maximum(scores, 0.0)
     largest = given.max(axis=1, keepdims=True)
     # Divided by the largest, so that sums of huge or tiny weights are ordinary numbers.
     return np.where(largest > 0, given / np.where(largest > 0, largest, 1.0), 1.0)
@@ -120,9 +104,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Parameters
     ----------
     n_neighbors : int, default=3
-    weights : {"uniform", "similarity"} or callable, default="uniform"
-        Weight of a neighbor's vote: 1; its similarity, or 0 where that is negative; or a function
-        from the similarities, shape (n_queries, n_neighbors), to weights of the same shape. If all
+    weights : {"uniform", "similarity"}, default="uniform"
+        Weight of a neighbor's vote: 1; or its similarity, 0 where that is negative. If all
         neighbors of a query have weight 0, they count the same.
     similarity : HDSL, Similarity or None, default=None
         A fitted similarity, or any object with ``rewrite(X)``, which returns rows whose dot
@@ -166,7 +149,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         self,
         n_neighbors: int = 3,
         *,
-        weights: Weights = "uniform",
+        weights: str = "uniform",
         similarity: Rewriter | None = None,
         cosine: bool = False,
         n_jobs: int | None = None,
@@ -194,28 +177,17 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         name = type(self).__name__
         checks.check_number(name, "n_neighbors", self.n_neighbors, low=1, integer=True)
-        if not callable(self.weights):
-            checks.check_word(name, "weights", self.weights, WEIGHTS, also=" or a callable")
+        checks.check_word(name, "weights", self.weights, WEIGHTS)
         checks.check_device(name, self.device)
         learned = copy(self)  # self changes at the end, all at once
         X = checks.check_matrix(learned, X, reset=True)
         y = checks.check_classes(name, y, X.shape[0])
         rewritten = self._rewrite(X)[1]  # a wrong similarity raises here, not later
         classes, codes = np.unique(y, return_inverse=True)
-        fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_rewritten": rewritten}
+        fitted = {"classes_": classes, "_codes": codes, "_rows": X}
         index = search.Index(rewritten)  # which a GPU keeps from one call to the next
         self.__dict__ = {**vars(learned), **fitted, "_index": index}
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("_index", None)  # plain rows are what a copy or a pickle needs
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_rewritten" in state:
-            self._index = search.Index(self._rewritten)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_queries,).

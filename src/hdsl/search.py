@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import checks, memory
+from .cuda.search import Task
 from .solver.columns import drop_unused_columns, is_wide, take_columns
 
 if TYPE_CHECKING:
@@ -33,8 +34,6 @@ PRUNING_PAYS = 2e9
 #: A class is small if meeting all of its rows costs at most this share of a query.
 SMALL_CLASS = 0.1
 
-CSR = tuple[np.ndarray, np.ndarray, np.ndarray]
-
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
 
@@ -51,34 +50,8 @@ class Neighbors(NamedTuple):
     size: np.ndarray
 
 
-class Costs(NamedTuple):
-    """Time of the parts of a search, where one product of the search by columns takes 1."""
-
-    row: float  # to look at one row for one query, by columns
-    sort: float  # to sort one value of the index by columns
-    block_product: float  # one product for a block of queries, by rows
-    block_row: float  # to look at one row for a block of queries, by rows
-
-
-LABELED_COSTS = Costs(row=0.6, sort=1.0, block_product=2.0, block_row=2.5)
-TOP_K_COSTS = Costs(row=0.2, sort=1.0, block_product=1.3, block_row=2.5)
-
-
-class _Lists(NamedTuple):
-    """Labels of queries and rows, and the lists to fill: rows of the same label, and of others."""
-
-    query_labels: np.ndarray
-    labels: np.ndarray
-    own: bool
-    want_same: np.ndarray
-    want_other: np.ndarray
-    same: Neighbors
-    other: Neighbors
-
-    @property
-    def arrays(self) -> tuple[Any, ...]:
-        """All of it, as the kernels take it."""
-        return (*self[:5], *self.same, *self.other)
+#: Time to look at one row for one query, where one product takes 1: with labels, and without.
+LABELED_COST, TOP_K_COST = 0.6, 0.2
 
 
 def _threads(n_jobs: int | None) -> Workers:
@@ -337,7 +310,7 @@ class Index:
         labels = np.zeros(m, dtype=np.int64), np.ones(n, dtype=np.int64)
         own = bool(exclude_self)
         wanted = np.zeros(m, dtype=np.int64), np.full(m, min(int(k), n - own), dtype=np.int64)
-        lists = _Lists(*labels, own, *wanted, _empty(m, 0), found)
+        lists = Task(*labels, own, *wanted, _empty(m, 0), found)
         if device != "cpu":
             with self._lock:
                 self._search_on_card(queries, lists, device, memory_limit)
@@ -346,13 +319,13 @@ class Index:
             if sp.issparse(queries) or sp.issparse(index):
                 index = sp.csr_array(index)
                 queries = index if is_same else sp.csr_array(queries)
-                _search_sparse(queries, index, lists, TOP_K_COSTS, workers)
+                _search_sparse(queries, index, lists, TOP_K_COST, workers)
             else:
                 _search_dense(queries, index, lists, workers)
         return found
 
     def _search_on_card(
-        self, queries: Any, lists: _Lists, name: str, memory_limit: float | str | None
+        self, queries: Any, lists: Task, name: str, memory_limit: float | str | None
     ) -> None:
         """Fill the lists on a graphics card."""
         from .cuda import search as on_card
@@ -367,9 +340,7 @@ class Index:
         else:
             queries = sp.csr_array(queries, dtype=np.float64)
             queries = queries if held.columns is None else take_columns(queries, held.columns)
-        on_card.fill_lists(
-            held.device, queries, held.rows, on_card.Task(*lists), memory_limit, held.kept
-        )
+        on_card.fill_lists(held.device, queries, held.rows, lists, memory_limit, held.kept)
         held.device.release()  # others may want what the queries took
         self._on_card = held
 
@@ -415,21 +386,17 @@ def neighbors_by_label(
     -------
     same, other : Neighbors
     """
-    _, labels, count = np.unique(labels, return_inverse=True, return_counts=True)
-    n, size = len(labels), count[labels]
-    # No list waits for more rows than there are: a row that fills it lets others be left out.
-    wanted = np.minimum(n_same, size - 1), np.minimum(n_other, n - size)
-    lists = _Lists(labels, labels, True, *wanted, _empty(n, n_same), _empty(n, n_other))
-    if device != "cpu":
-        from .cuda import runtime
-        from .cuda import search as on_card
+    codes = np.unique(labels, return_inverse=True)[1]
+    if device == "cpu":
+        rows = X, codes
+        return neighbors_between(rows, rows, n_same, n_other, exclude_self=True, n_jobs=n_jobs)
+    from .cuda import runtime
+    from .cuda import search as on_card
 
-        card = runtime.get_device(device)  # raises where there is none
-        (index,), _ = drop_unused_columns(X)
-        on_card.fill_lists(card, index, index, on_card.Task(*lists), memory_limit)
-        return lists.same, lists.other
-    with _threads(n_jobs) as workers:
-        _search_sparse(X, X, lists, LABELED_COSTS, workers)
+    card = runtime.get_device(device)  # raises where there is none
+    (index,), _ = drop_unused_columns(X)
+    lists = _lists_by_label(codes, codes, n_same, n_other, True)
+    on_card.fill_lists(card, index, index, lists, memory_limit)
     return lists.same, lists.other
 
 
@@ -459,21 +426,28 @@ def neighbors_between(
     same, other : Neighbors
     """
     (X, query_labels), (Y, labels) = queries, index
-    query_labels, labels = query_labels.astype(np.int64), labels.astype(np.int64)
-    n_labels = max(query_labels.max(initial=-1), labels.max(initial=-1)) + 1
-    n, size = X.shape[0], np.bincount(labels, minlength=n_labels)[query_labels]
-    wanted = np.minimum(n_same, size - exclude_self), np.minimum(n_other, len(labels) - size)
-    found = _empty(n, n_same), _empty(n, n_other)
-    lists = _Lists(query_labels, labels, exclude_self, *wanted, *found)
+    lists = _lists_by_label(query_labels, labels, n_same, n_other, exclude_self)
     with _threads(n_jobs) as workers:
-        _search_sparse(X, Y, lists, LABELED_COSTS, workers)
+        _search_sparse(X, Y, lists, LABELED_COST, workers)
     return lists.same, lists.other
 
 
+def _lists_by_label(
+    query_labels: np.ndarray, labels: np.ndarray, n_same: int, n_other: int, own: bool
+) -> Task:
+    """Return empty lists; none waits for more rows than there are: full ones leave rows out."""
+    query_labels, labels = query_labels.astype(np.int64), labels.astype(np.int64)
+    n_labels = max(query_labels.max(initial=-1), labels.max(initial=-1)) + 1
+    n, size = len(query_labels), np.bincount(labels, minlength=n_labels)[query_labels]
+    wanted = np.minimum(n_same, size - own), np.minimum(n_other, len(labels) - size)
+    return Task(query_labels, labels, own, *wanted, _empty(n, n_same), _empty(n, n_other))
+
+
 def _search_sparse(
-    queries: sp.csr_array, index: sp.csr_array, lists: _Lists, costs: Costs, workers: Workers
+    queries: sp.csr_array, index: sp.csr_array, lists: Task, row_cost: float, workers: Workers
 ) -> None:
-    """Fill the lists by the cheapest of three ways."""
+    """Fill the lists from all inner products, or leaving most of them out where that is cheaper."""
+    from .cpu.kernels import search as kernels
     from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch
     from .cpu.rows import arrays_of
 
@@ -482,35 +456,38 @@ def _search_sparse(
     n_products = float(frequency[queries.indices].sum(dtype=np.float64))
     if lists.own and lists.want_same.any():
         lists = _search_small_classes(index, lists, (n_products + n * m) / m, workers)
-    full = _FullSearch(queries, index, n_products, lists, costs, workers)
-    every = np.arange(m)
-    if full.cost < PRUNING_PAYS or not len(frequency):
-        full.run(every, *map(arrays_of, (queries, index)))
-        return
-    pruned = PrunedSearch(queries, index, frequency, workers)
-    arrays = pruned.query_arrays, pruned.index_arrays
-    if not pruned.is_possible():
-        full.run(every, *arrays)
-        return
-    sample = np.unique(np.linspace(0, m - 1, min(m, SAMPLE_QUERIES)).astype(np.int64))
-    full.by_rows(sample, *arrays)
-    beats = np.full(m, np.nan)
-    beats[sample] = _score_to_beat(lists, sample)
-    can = pruned.can_prune(beats)[sample]
-    plan = pruned.plan(sample[can], beats) if can.any() else None
-    if plan is None or plan.cost * m > 0.8 * full.cost:
+    cost = (n_products + index.nnz) / m + row_cost * n
+    columns = arrays_of(index.tocsc())
+
+    def search_all(chosen: np.ndarray) -> None:
+        """Fill the lists of the chosen queries, one after the other."""
+        workers.run_pieces(
+            kernels.top_by_columns, len(chosen), cost, chosen, arrays_of(queries), columns,
+            lists.arrays,
+        )  # fmt: skip
+
+    pruned, plan = None, None
+    if cost * m >= PRUNING_PAYS and len(frequency):
+        pruned = PrunedSearch(queries, index, frequency, workers)
+    if pruned is not None and pruned.is_possible():
+        sample = np.unique(np.linspace(0, m - 1, min(m, SAMPLE_QUERIES)).astype(np.int64))
+        search_all(sample)
+        beats = np.full(m, np.nan)
+        beats[sample] = _score_to_beat(lists, sample)
+        can = pruned.can_prune(beats)[sample]
+        plan = pruned.plan(sample[can], beats) if can.any() else None
         _clear(lists, sample)
-        full.run(every, *arrays)
+    if pruned is None or plan is None or plan.cost > 0.8 * cost:
+        search_all(np.arange(m))
         return
-    _clear(lists, sample)
     beats = pruned.first_scores(lists.arrays)
     can = pruned.can_prune(beats.min(axis=0))
     pruned.search(plan, np.flatnonzero(can), beats, lists.arrays)
     if not can.all():
-        full.run(np.flatnonzero(~can), *arrays)
+        search_all(np.flatnonzero(~can))
 
 
-def _score_to_beat(lists: _Lists, queries: np.ndarray) -> np.ndarray:
+def _score_to_beat(lists: Task, queries: np.ndarray) -> np.ndarray:
     """Return the lowest score in the full lists of some queries; -inf where one is not full."""
     lowest = np.full(len(queries), np.inf)
     for wanted, found in ((lists.want_same, lists.same), (lists.want_other, lists.other)):
@@ -520,7 +497,7 @@ def _score_to_beat(lists: _Lists, queries: np.ndarray) -> np.ndarray:
     return lowest
 
 
-def _clear(lists: _Lists, queries: np.ndarray) -> None:
+def _clear(lists: Task, queries: np.ndarray) -> None:
     """Empty the lists of some queries again."""
     for wanted, found in ((lists.want_same, lists.same), (lists.want_other, lists.other)):
         rows = queries[wanted[queries] > 0]
@@ -528,8 +505,8 @@ def _clear(lists: _Lists, queries: np.ndarray) -> None:
 
 
 def _search_small_classes(
-    X: sp.csr_array, lists: _Lists, query_cost: float, workers: Workers
-) -> _Lists:
+    X: sp.csr_array, lists: Task, query_cost: float, workers: Workers
+) -> Task:
     """Fill the lists of rows whose label is rare; return the lists that are left to fill.
 
     Such a row meets each row of its label. The nearest of a few rows may be far away: a search that
@@ -550,61 +527,13 @@ def _search_small_classes(
     direct = np.where(is_small, lists.want_same, 0)
     cost = float((count[labels] * is_small).mean()) * row_size + 1
     workers.run_pieces(
-        kernels.top_of_class, len(order), cost, order, around, X.shape[1], *arrays_of(X), direct,
-        *lists.same,
+        kernels.top_of_class, len(order), cost, order, around, X.shape[1], arrays_of(X),
+        (direct, *lists.same),
     )  # fmt: skip
     return lists._replace(want_same=np.where(is_small, 0, lists.want_same))
 
 
-class _FullSearch:
-    """The two ways that compute every inner product, and what they cost per query."""
-
-    def __init__(
-        self,
-        queries: sp.csr_array,
-        index: sp.csr_array,
-        n_products: float,
-        lists: _Lists,
-        costs: Costs,
-        workers: Workers,
-    ) -> None:
-        from .cpu.kernels.compiled import WIDTH
-
-        m, n = queries.shape[0], index.shape[0]
-        self.index, self.lists, self.workers, self.width = index, lists, workers, WIDTH
-        self.column_cost = (n_products + costs.row * m * n + costs.sort * index.nnz) / m
-        self.row_cost = (costs.block_product * index.nnz + costs.block_row * n) / WIDTH
-        self.cost = m * min(self.column_cost, self.row_cost)
-
-    def run(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
-        """Fill the lists of the chosen queries by the cheaper way."""
-        n_blocks = -(-len(chosen) // self.width)
-        if len(chosen) * self.column_cost <= n_blocks * self.width * self.row_cost:
-            self.by_columns(chosen, queries)
-        else:
-            self.by_rows(chosen, queries, index)
-
-    def by_columns(self, chosen: np.ndarray, queries: CSR) -> None:
-        """Fill the lists of the chosen queries, one after the other."""
-        from .cpu.kernels import search as kernels
-        from .cpu.rows import arrays_of
-
-        self.workers.run_pieces(
-            kernels.top_by_columns, len(chosen), self.column_cost, chosen, *queries,
-            *arrays_of(self.index.tocsc()), *self.lists.arrays,
-        )  # fmt: skip
-
-    def by_rows(self, chosen: np.ndarray, queries: CSR, index: CSR) -> None:
-        """Fill the lists of the chosen queries, a block of them in each pass over the rows."""
-        from .cpu.kernels import search as kernels
-
-        self.workers.run_pieces(
-            kernels.top_by_rows, -(-len(chosen) // self.width), self.width * self.row_cost, chosen,
-            self.index.shape[1], *queries, *index, *self.lists.arrays,
-        )  # fmt: skip
-
-
-def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers: Workers) -> None:
+def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: Workers) -> None:
     """Fill the lists from products of blocks of queries with all rows."""
     from .cpu.kernels import search as kernels
 
@@ -614,7 +543,7 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: _Lists, workers
     for first in range(0, len(queries), block):
         sums = queries[first : first + block].astype(np.float64, copy=False) @ columns
         workers.run_pieces(
-            kernels.top_of_sums, len(sums), index.shape[0], sums, first, *lists.arrays
+            kernels.top_of_sums, len(sums), index.shape[0], sums, first, lists.arrays
         )
 
 
@@ -653,20 +582,6 @@ def _on_shared_columns(
     is_queried[queries.indices] = True
     shared = np.flatnonzero(is_queried & (frequency > 0))
     shared = shared[np.argsort(-frequency[shared], kind="stable")]
-    position = np.full(d, -1, dtype=np.int32)
-    position[shared] = np.arange(len(shared), dtype=np.int32)
-    frequency = frequency[shared]
-    kept = _keep_columns(index, position, len(shared), int(frequency.sum()))
-    if is_same:
-        return kept, kept, frequency
-    nnz = int(np.count_nonzero(position[queries.indices] >= 0))
-    return _keep_columns(queries, position, len(shared), nnz), kept, frequency
-
-
-def _keep_columns(X: sp.csr_array, position: np.ndarray, n_columns: int, nnz: int) -> sp.csr_array:
-    from .cpu.kernels import search as kernels
-
-    indptr = np.empty(X.shape[0] + 1, dtype=np.int64)
-    indices, data = np.empty(nnz, dtype=np.int32), np.empty(nnz)
-    kernels.keep_columns(X.indptr, X.indices, X.data, position, indptr, indices, data)
-    return sp.csr_array((data, indices, indptr), shape=(X.shape[0], n_columns))
+    kept = sp.csr_array(index[:, shared], dtype=np.float64)
+    others = kept if is_same else sp.csr_array(queries[:, shared], dtype=np.float64)
+    return others, kept, frequency[shared]

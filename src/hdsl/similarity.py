@@ -160,6 +160,25 @@ class Similarity:
         return check_result(scores, "The similarity")
 
 
+class Pairwise:
+    """Scores of pairs for what has ``rewrite`` and ``index_rows``."""
+
+    def index_rows(self, X: Any) -> Any:
+        """Return the rows themselves."""
+        return X
+
+    def pairwise(self: Any, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
+        """Return S between all rows of X, the queries, and all rows of Y, or its cosine, dense."""
+        side = LearnedCosine(self) if cosine else self
+        scores = products(side.rewrite(X), side.index_rows(X if Y is None else Y))
+        return check_result(scores, "The similarity")
+
+    def pair_score(self: Any, X: Any, Y: Any, *, cosine: bool = False) -> np.ndarray:
+        """Return S(x, y), or its cosine, for rows of X and Y with the same number."""
+        side = LearnedCosine(self) if cosine else self
+        return check_result(row_products(side.rewrite(X), side.index_rows(Y)), "The similarity")
+
+
 class LearnedCosine:
     """S(x, y) / sqrt(S(x, x) S(y, y)): every row is most similar to itself.
 
@@ -344,16 +363,13 @@ def _only(Z: sp.csr_array, kept: np.ndarray) -> sp.csr_array:
     return sp.csr_array(arrays, shape=Z.shape)
 
 
-class _Rewritten:
+class _Rewritten(Pairwise):
     """An object with ``rewrite`` alone: the other side is the rows themselves."""
 
     def __init__(self, model: Any) -> None:
         self.rewrite = model.rewrite
         if hasattr(model, "n_features"):
             self.n_features = model.n_features
-
-    def index_rows(self, X: Any) -> Any:
-        return X
 
 
 def as_rewriter(model: Any, n_features: int, name: str) -> Rewriter:
@@ -395,34 +411,19 @@ def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewrit
     """
     if triplets.shape[1] == 3:
         triplets = triplets[:, [0, 1, 0, 2]]
-    left, right = triplets[:, [0, 2]].T.ravel(), triplets[:, [1, 3]].T.ravel()
-    pair_scores = _pair_scores(X, left, right)
-
-    def points(similarity: Rewriter) -> np.ndarray:
-        larger, smaller = np.split(pair_scores(similarity), 2)
-        return 0.5 * (1.0 + np.sign(larger - smaller))
-
-    return points
-
-
-def _pair_scores(
-    X: sp.csr_array, left: np.ndarray, right: np.ndarray
-) -> Callable[[Rewriter], np.ndarray]:
-    """Return a function from a similarity to the S of listed pairs of rows of X.
-
-    Each row on the left is rewritten once and each distinct pair is scored once.
-    """
-    lefts, left = np.unique(left, return_inverse=True)
+    # Each row on the left is rewritten once, and each distinct pair is scored once.
+    lefts, left = np.unique(triplets[:, [0, 2]].T.ravel(), return_inverse=True)
+    right = triplets[:, [1, 3]].T.ravel()
     pairs, pair = np.unique(left * np.int64(X.shape[0]) + right, return_inverse=True)
     left, right = np.divmod(pairs, X.shape[0])
     queries, others = X[lefts], X[right]
 
-    def scores(similarity: Rewriter) -> np.ndarray:
+    def points(similarity: Rewriter) -> np.ndarray:
         rewritten = sp.csr_array(similarity.rewrite(queries))
         with np.errstate(over="ignore", invalid="ignore"):
-            products = np.asarray(
-                rewritten[left].multiply(similarity.index_rows(others)).sum(axis=1)
-            ).ravel()
-        return check_result(products, "The similarity")[pair]
+            scores = rewritten[left].multiply(similarity.index_rows(others)).sum(axis=1)
+        scores = check_result(np.asarray(scores).ravel(), "The similarity")[pair]
+        larger, smaller = np.split(scores, 2)
+        return 0.5 * (1.0 + np.sign(larger - smaller))
 
-    return scores
+    return points

@@ -217,7 +217,7 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     # Equal rows are one point that counts several times: as neighbours of each other they would
     # crowd out the others and say nothing.
     codes = data.codes
-    rows, weight = triplets_module.distinct_rows(X, codes, weights)
+    rows, weight = triplets_module.distinct_rows(triplets_module.row_keys(X), codes, weights)
     _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
     made = triplets_module.neighbor_triplets(
         X[rows], y[rows], how.n_targets, how.n_impostors, n_jobs=how.n_jobs, device=how.device,

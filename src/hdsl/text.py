@@ -16,21 +16,18 @@ import scipy.sparse as sp
 
 from . import checks
 from .arrays import similarity_from_arrays
-from .explain.parts import largest_scores, with_words, words_behind
+from .explain.parts import with_words
 from .files import tables
 from .files.container import Arrays
 from .files.tables import get_array, get_value, nested, part_of
+from .scores import Scores
 from .similarity import LearnedCosine, unit_rows
-from .solver.columns import take_columns
 
 TOKENS = ("words", "identifiers")
 STOP_WORDS = ("english", "none")
 
 #: The part of a row: learned from, or held out to measure by.
 TRAIN, TEST = 0, 1
-
-#: As `ClassScores` squashes scores.
-STEEPNESS = 3.0
 
 _WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|_")
 
@@ -157,7 +154,7 @@ class Words:
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all but `min_df` and `max_df`, as `from_arrays` takes them."""
         self.split("")
-        arrays = nested(names=tables.pack_strings(self.names.tolist())) | {"idf": self.idf}
+        arrays = tables.pack_strings("names", self.names.tolist()) | {"idf": self.idf}
         header = {"tokens": self.tokens, "ngrams": self.ngrams}
         return arrays, {**header, "stop_words": sorted(self._left_out or ())}
 
@@ -335,50 +332,6 @@ class Scored:
         return self.similarity.index_rows(self.rows(X))
 
 
-class PlainScores:
-    """The class scores of a file, as `ClassScores` gives them, without scikit-learn.
-
-    Parameters
-    ----------
-    arrays : dict of str to ndarray
-    header : dict
-        Of a `ClassScores` in a file.
-    """
-
-    def __init__(self, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> None:
-        self.classes_ = tables.unpack_values(arrays, "classes")
-        self.n_features_in_ = get_value(header, "n_features", int)
-        self._columns = get_array(arrays, "columns", "i") if "columns" in arrays else None
-        if self._columns is not None:
-            tables.check_columns(self._columns, self.n_features_in_)
-        n_classes = len(self.classes_)
-        self._coef = get_array(arrays, "coef", "f", (1 if n_classes == 2 else n_classes, None))
-        self._intercept = get_array(arrays, "intercept", "f", (len(self._coef),))
-        self._weight, self._n_scores = get_value(header, "weight", float), header.get("n_scores")
-        n_seen = self._coef.shape[1]
-        self._seen = None if n_seen == self.n_features_in_ else self._columns
-        n_features = self.n_features_in_ if self._seen is None else len(self._seen)
-        if n_classes < 2 or n_seen != n_features:
-            raise ValueError("the weights of the class scores have the wrong shape")
-        if self._n_scores is not None and not get_value(header, "n_scores", int) > 0:
-            raise ValueError("n_scores must be positive")
-
-    def transform(self, X: sp.csr_array) -> sp.csr_array:
-        """Return rows at unit length with the class scores beside them."""
-        rows = unit_rows(X, self._columns)
-        seen = rows if self._seen is None else take_columns(rows, self._seen)
-        values = np.asarray(seen @ self._coef.T) + self._intercept
-        if values.shape[1] == 1:
-            values = np.hstack([-values, values])
-        squashed = 0.5 + 0.5 * np.tanh(0.5 * STEEPNESS * values)  # 1 / (1 + e^-v)
-        scores = self._weight * largest_scores(np.square(squashed), self._n_scores)
-        return sp.csr_array(sp.hstack([rows, sp.csr_array(scores)], format="csr"))
-
-    def words(self, X: sp.csr_array) -> list[dict[int, list[int]]]:
-        """Return the features that add most to each score of each row, as `ClassScores.words`."""
-        return words_behind(self.transform(X), self._coef, self.n_features_in_, self._seen)
-
-
 class Collection:
     """Documents with a learned similarity: takes texts, searches, and says why.
 
@@ -444,7 +397,7 @@ class Collection:
         kinds = [step[1].get("kind") for step in steps] if isinstance(steps, list) else []
         if kinds != ["ClassScores", "HDSL"]:
             return None
-        scores = PlainScores(part_of(arrays, "0"), steps[0][1])  # type: ignore[index]
+        scores = Scores().restore(part_of(arrays, "0"), steps[0][1])  # type: ignore[index]
         found = Scored(similarity_from_arrays(part_of(arrays, "1"), steps[1][1]), scores)  # type: ignore[index]
         if found.n_features != scores.n_features_in_:
             raise ValueError("the class scores and the model have other features")

@@ -87,7 +87,6 @@ def test_a_fit_without_a_gain_says_so(tmp_path):
     path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
     shown = good("fit", path, *LABELLED, "--max-iter", 9, "-o", out).stdout
     assert "not more than chance" in shown
-    assert "not shown to be better" in shown
     facts = json.loads(good("evaluate", out, "--json").stdout)
     assert facts["comparison"]["verdict"] == "no difference"
 
@@ -99,7 +98,6 @@ def test_a_model_that_is_worse_is_never_passed_on_in_silence(place, tmp_path, mo
     monkeypatch.setattr(measure, "held_out", lambda *_, **__: Measured(worse, {}, 72, 3))
     shown = good(*command).stdout
     assert "use the cosine" in shown
-    assert "--ngrams 2" in shown
     assert "more errors than the cosine" in good("search", tmp_path / "m.hdsl", "goal").stderr
 
 

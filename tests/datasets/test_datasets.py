@@ -285,10 +285,10 @@ def test_folders_of_stored_parts_are_read_and_checked(load, no_network, tmp_path
     assert data.X_test.shape == (sizes[2], width or 50)
     assert (data.y_test is None) == (load is load_dexter)
     np.save(tmp_path / folder / "y_valid.npy", np.arange(7))
-    with pytest.raises(ValueError, match=rf"y_valid of .* must have {sizes[1]} labels. Got 7 from"):
+    with pytest.raises(ValueError, match=rf"y_valid of .* must have {sizes[1]} rows and labels"):
         load()
     sp.save_npz(tmp_path / folder / "X_train.npz", rows_of(9, width or 50))
-    with pytest.raises(ValueError, match=rf"X_train of .* \({sizes[0]}, .*\)\. Got \(9, "):
+    with pytest.raises(ValueError, match=rf"X_train .*{sizes[0]} rows.* Got \(9, "):
         load()
 
 

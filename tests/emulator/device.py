@@ -60,7 +60,7 @@ class Emulator(Device):
     n_blocks = 3  # few, so that kernels loop
 
     def __init__(self):
-        self._recording = None
+        pass
 
     def empty(self, shape, dtype=np.float64):
         """Return an array of numbers that no result should show."""
@@ -74,11 +74,11 @@ class Emulator(Device):
     def copy(self, target, of):
         """Copy at once."""
         assert target.nbytes >= of.nbytes
-        self._do(lambda: ctypes.memmove(target.ctypes.data, of.ctypes.data, of.nbytes))
+        ctypes.memmove(target.ctypes.data, of.ctypes.data, of.nbytes)
 
     def clear(self, array):
         """Set all bytes to 0."""
-        self._do(lambda: array.fill(0))
+        array.fill(0)
 
     def upload(self, array):
         """Return a copy."""
@@ -106,13 +106,9 @@ class Emulator(Device):
         )
         run = getattr(library(), f"run_{kernel}")
         run.argtypes = [ctypes.c_longlong, ctypes.c_void_p, ctypes.c_int]
-
-        def call(keep=args):  # the arrays must live as long as their addresses are known
-            with ONE_AT_A_TIME:
-                code = run(n_blocks, places, len(values))
-            assert code == 0, f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
-
-        self._do(call)
+        with ONE_AT_A_TIME:
+            code = run(n_blocks, places, len(values))
+        assert code == 0, f"{kernel} failed with {code} (2: a deadlock, 3: number of arguments)"
 
     def blocks_for(self, kernel):
         """Return how many blocks run at the same time."""
@@ -142,34 +138,6 @@ class Emulator(Device):
     def take(self, values, places):
         """Return the values at some places."""
         return values[places]
-
-    def record(self, work):
-        """Return a function that does at its later calls what the first one queued.
-
-        As with a graph of a card, the host's side of `work` is not run again.
-        """
-        calls = None
-
-        def replay():
-            nonlocal calls
-            if calls is not None:
-                for call in calls:
-                    call()
-                return
-            self._recording = noted = []
-            try:
-                work()
-            finally:
-                self._recording = None
-            calls = noted
-
-        return replay
-
-    def _do(self, call):
-        """Make a call, and note it where work is recorded."""
-        if self._recording is not None:
-            self._recording.append(call)
-        call()
 
     def memory(self):
         """Return plenty."""

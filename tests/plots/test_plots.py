@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 
 from hdsl import HDSL, plots
@@ -36,7 +35,6 @@ def data(seed=0, n=60, d=10):
 
 
 X, Y = data()
-CURVES = {"$learned": ([1, 10, 100], [0.5, 0.3, 0.2], [0.1, 0.05, 0.0]), "_PCA": ([2, 20], [1, 0])}
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +58,8 @@ DISPLAYS = {
     "trace": lambda model, **ax: plots.TraceDisplay.from_estimator(model, **ax),
     "choice": lambda model, **ax: plots.ChoiceDisplay.from_estimator(model, **ax),
     "path": lambda model, **ax: plots.PathDisplay.from_estimator(model, **ax),
-    "matrix": lambda model, **ax: plots.MatrixDisplay.from_estimator(model, **ax),
-    "heaviest": lambda model, **ax: plots.MatrixDisplay.from_estimator(
-        model, top=6, feature_names=HOSTILE, **ax
-    ),
     "network": lambda model, **ax: plots.NetworkDisplay.from_estimator(
         model, top=12, feature_names=HOSTILE, **ax
-    ),
-    "error": lambda _, **ax: plots.ErrorDisplay.from_curves(CURVES, **ax),
-    "similarity": lambda model, **ax: plots.SimilarityDisplay.from_estimator(
-        model, X, Y, n_pairs=100, random_state=0, **ax
     ),
     "neighbors": lambda model, **ax: plots.NeighborsDisplay.from_estimator(
         model, 0, X, labels=Y, texts=HOSTILE * 6, n_neighbors=4, **ax
@@ -174,34 +164,6 @@ def test_network_labels_never_cover_each_other(n, seed):
 
 
 # --- what it is good for -------------------------------------------------------------------------
-
-
-def test_error_curves():
-    ax = DISPLAYS["error"](None).ax_
-    for line, (dimensions, errors, *_) in zip(ax.lines, CURVES.values(), strict=True):
-        assert_array_equal(line.get_xydata(), np.column_stack([dimensions, errors]))
-    assert len(ax.collections) == 1  # the one spread
-    assert ax.collections[0].get_paths()[0].get_extents().ymax == pytest.approx(0.6)
-
-
-def test_similarities_before_and_after(model):
-    dense = DISPLAYS["similarity"](model)
-    sparse = plots.SimilarityDisplay.from_estimator(
-        model, sp.csr_array(X), Y, n_pairs=100, random_state=0
-    )
-    assert_allclose(sparse.before, dense.before)
-    assert_allclose(sparse.after, dense.after)
-    assert len(dense.same) == 100
-    products, learned = X @ X.T, model.similarity(X)
-    for same in (True, False):  # half of the pairs are of one class
-        pairs = ((Y[:, None] == Y) == same) & ~np.eye(len(X), dtype=bool)
-        assert (dense.same == same).sum() == 50
-        assert np.isin(dense.before[dense.same == same].round(9), products[pairs].round(9)).all()
-        assert np.isin(dense.after[dense.same == same].round(9), learned[pairs].round(9)).all()
-    for ax, scores in zip(dense.ax_, (dense.before, dense.after), strict=True):
-        assert f"AUC {roc_auc_score(dense.same, scores):.3f}" in ax.get_title()
-    with pytest.raises(ValueError, match="SimilarityDisplay draws on 2 axes"):
-        dense.plot(plt.figure().subplots())
 
 
 @pytest.mark.parametrize("form", [np.asarray, sp.csr_array])

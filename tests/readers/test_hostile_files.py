@@ -263,7 +263,7 @@ def test_numbers_among_words_stay_numbers_and_become_words_as_labels(tmp_path):
     assert tables.read_table(path, {"a": "topic"}).columns["topic"].tolist() == [1, "sport"]
     from hdsl.cli import inputs
 
-    found = inputs.read_data(path, inputs.Source(text="text", label="topic"))
+    found = inputs.read_data(path, text="text", label="topic")
     assert found.labels.tolist() == ["1", "sport"]
 
 

@@ -53,7 +53,7 @@ def test_written_whole_or_not_at_all(model, tmp_path, monkeypatch):
         ({"X": X, "texts": "abc"}, "one string"),
         ({"X": X, "y": Y, "X_test": X_TEST}, "y_test"),
         ({"X_test": X_TEST, "y_test": Y_TEST}, "Missing: X, y"),
-        ({"feature_names": ["a"]}, "feature_names has 1"),
+        ({"feature_names": ["a"]}, "feature_names"),
         ({"max_items": -1}, "max_items"),
     ],
 )  # fmt: skip

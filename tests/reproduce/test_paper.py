@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from hdsl.baselines import PAPER_SCALES, paper_hdsl
 from hdsl.datasets import make_recovery
-from hdsl.evaluate import recovery_auc
 from reproduce import theory
+from reproduce.auc import recovery_auc
 
 DEXTER = Path(__file__).parents[3] / "shared" / "data" / "dexter"
 

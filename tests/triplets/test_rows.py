@@ -12,8 +12,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 
 import strategies
-from hdsl.triplets import PointKFold, deduplicate, distinct_rows, random_triplets, restrict
-from hdsl.triplets.rows import sample_ranges
+from hdsl.triplets import PointKFold, deduplicate, distinct_rows, restrict
+from hdsl.triplets.rows import row_keys, sample_ranges
 
 
 @st.composite
@@ -73,8 +73,8 @@ def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
     assert made.weights.tolist() == list(slow.values())
 
 
-@given(st.data(), st.integers(2, 4), st.booleans(), st.integers(0, 100))
-def test_sides_share_no_row_and_have_the_comparisons_inside(data, n_splits, shuffle, seed):
+@given(st.data(), st.integers(2, 4), st.integers(0, 100))
+def test_sides_share_no_row_and_have_the_comparisons_inside(data, n_splits, seed):
     n = data.draw(st.integers(3 * n_splits, 14))
     rng = np.random.default_rng(seed)
     triplets = np.array(list(itertools.permutations(range(n), 3)))
@@ -82,7 +82,7 @@ def test_sides_share_no_row_and_have_the_comparisons_inside(data, n_splits, shuf
         triplets = triplets[:, [0, 1, 1, 2]]  # quadruplets
     triplets = rng.permutation(triplets)[:1500]
     weights = rng.random(len(triplets)) if data.draw(st.booleans()) else None
-    folds = PointKFold(n_splits, shuffle=shuffle, random_state=seed if shuffle else None)
+    folds = PointKFold(n_splits, random_state=seed)
     tested = []
     for train, test in folds.split_triplets(triplets, n, weights=weights):
         assert sorted([*train.rows, *test.rows]) == list(range(n))
@@ -97,38 +97,12 @@ def test_sides_share_no_row_and_have_the_comparisons_inside(data, n_splits, shuf
     assert sorted(tested) == list(range(n))
 
 
-def test_sides_are_stratified_by_labels():
-    y = np.repeat([0, 1], [40, 10])
-    for train, test in PointKFold(5, random_state=0).split(np.empty((50, 2)), y):
-        assert_array_equal(np.bincount(y[test]), [8, 2])
-        assert_array_equal(np.sort(np.concatenate([train, test])), np.arange(50))
-    triplets = random_triplets(y, 20, random_state=0)
-    for _, test in PointKFold(5, random_state=0).split_triplets(triplets, 50, y=y):
-        assert_array_equal(np.bincount(y[test.rows]), [8, 2])
-
-
-def test_the_splitter_works_in_scikit_learn():
-    from sklearn.model_selection import cross_val_score
-    from sklearn.neighbors import KNeighborsClassifier
-
-    X = np.random.default_rng(0).random((30, 3))
-    folds = PointKFold(3, random_state=0)
-    assert folds.get_n_splits() == 3
-    scores = cross_val_score(KNeighborsClassifier(), X, X[:, 0] > 0.5, cv=folds)
-    assert scores.shape == (3,)
-    assert len(list(folds.split(X.tolist()))) == 3
-
-
 def test_a_side_without_triplets_is_refused_before_the_first_split():
     triplets = [[0, 1, 2], [2, 1, 0]]
-    folds = PointKFold(2, shuffle=False)
-    message = r"Split 0 of n_splits=2 has no triplet inside its 3 train rows.*Use more splits"
-    with pytest.raises(ValueError, match=message):
+    folds = PointKFold(2, random_state=0)
+    with pytest.raises(ValueError, match=r"n_splits=2 has no triplet inside its 3 t\w+ rows.*Use"):
         next(folds.split_triplets(triplets, 6))
-    message = r"Split 0 of n_splits=3 has no triplet inside its 3 test rows.*Use fewer splits"
-    with pytest.raises(ValueError, match=message):
-        next(PointKFold(3, shuffle=False).split_triplets([[3, 4, 5]], 9))
-    with pytest.raises(ValueError, match=r"no quadruplet inside its 3 train rows.*Use more splits"):
+    with pytest.raises(ValueError, match=r"n_splits=2 has no quadruplet inside its 3 t\w+ rows"):
         next(folds.split_triplets([[0, 1, 1, 2]], 6))
 
 
@@ -147,7 +121,7 @@ def test_distinct_rows_are_the_first_of_equals_with_their_number(data):
         if weight > 0:
             first = slow.setdefault((*x, label), [row, 0.0])
             first[1] += weight
-    kept, total = distinct_rows(sp.csr_array(X), labels, weights)
+    kept, total = distinct_rows(row_keys(sp.csr_array(X)), labels, weights)
     assert [[row, weight] for row, weight in zip(kept, total, strict=True)] == list(slow.values())
 
 

@@ -1,4 +1,4 @@
-"""The paper's own model, and the methods it compares with: feature weights, OASIS, COMET, SVMs.
+"""The paper's own model, and the methods it compares with: feature weights, OASIS, COMET.
 
 A method that learns a similarity stores it as ``similarity_``, so the same k-NN serves all::
 
@@ -14,13 +14,8 @@ from .learner import BilinearSimilarity
 from .published import (
     PAPER_MODEL,
     PAPER_SCALES,
-    linear_svm,
-    n_active_features,
     paper_hdsl,
-    pca,
     pca_oasis,
-    poly_svm,
-    random_projection,
     rp_oasis,
 )
 
@@ -31,12 +26,7 @@ __all__ = [
     "PAPER_SCALES",
     "BilinearSimilarity",
     "DiagonalSimilarity",
-    "linear_svm",
-    "n_active_features",
     "paper_hdsl",
-    "pca",
     "pca_oasis",
-    "poly_svm",
-    "random_projection",
     "rp_oasis",
 ]

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 from .. import checks, memory
-from ..similarity import products, row_products
+from ..similarity import Pairwise
 from ..supervision import METHODS, Mining, Supervision, compare
 
 #: Weights of triplets; None stands for equal ones.
@@ -25,7 +25,7 @@ POSITIVE: dict[str, Any] = {"low": 0, "strict": True}
 
 
 @dataclass(frozen=True)
-class BilinearSimilarity:
+class BilinearSimilarity(Pairwise):
     """S(x, x') = xᵀWx', W a matrix on some features and a multiple of the identity on the rest.
 
     Parameters
@@ -62,14 +62,6 @@ class BilinearSimilarity:
         place = sp.csr_array((np.ones(shape[0]), (k, self.features)), shape=shape)
         out = sp.csr_array(listed @ self.matrix) @ place
         return out if self.rest == 0 else sp.csr_array(out + self.rest * (X - listed @ place))
-
-    def pairwise(self, X: Any, Y: Any = None) -> np.ndarray:
-        """Return S between all rows of X and all rows of Y (X where None), dense."""
-        return products(self.rewrite(X), X if Y is None else Y)
-
-    def pair_score(self, X: Any, Y: Any) -> np.ndarray:
-        """Return S(x, y) for the rows of X and Y side by side, shape (n_rows,)."""
-        return row_products(self.rewrite(X), Y)
 
 
 class TripletLearner(BaseEstimator, ABC):
@@ -139,8 +131,7 @@ class TripletLearner(BaseEstimator, ABC):
             8 * n * d**2,
             self.memory_limit,
             (
-                "project the rows first (random_projection and pca of hdsl.baselines, rp_oasis and "
-                "pca_oasis)",
+                "project the rows first (rp_oasis and pca_oasis of hdsl.baselines)",
                 "pass memory_limit=None to try anyway",
             ),
         )

@@ -1,17 +1,13 @@
-"""The paper's own model, and what it compares with that other libraries have: SVMs, projections."""
+"""The paper's own model, and OASIS after projections."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.multiclass import OneVsOneClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.random_projection import GaussianRandomProjection
-from sklearn.svm import SVC, LinearSVC
 
-from .. import checks
 from ..hdsl import HDSL
 from .dense import OASIS
 
@@ -52,6 +48,7 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     --------
     Each λ gives a path; validation rows choose the path and the iteration, as in the paper.
 
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> y = np.arange(60) % 2
     >>> X = rng.random((60, 8)) * (rng.random((60, 8)) < 0.5)
@@ -69,119 +66,13 @@ def paper_hdsl(scale: float, **changes: Any) -> HDSL:
     return HDSL(scale, **{**PAPER_MODEL, **changes})
 
 
-# --- support vector machines ----------------------------------------------------------------------
-
-
-def linear_svm(
-    penalty: str = "l2", C: float = 1.0, *, max_iter: int = 10_000, random_state: Any = None
-) -> OneVsOneClassifier:
-    """Return a linear SVM by liblinear: squared hinge loss, one against one.
-
-    Parameters
-    ----------
-    penalty : {"l2", "l1"}, default="l2"
-    C : float, default=1.0
-        The inverse of the strength of the penalty.
-    max_iter : int, default=10_000
-    random_state : int, RandomState or None, default=None
-
-    Returns
-    -------
-    OneVsOneClassifier
-
-    Examples
-    --------
-    >>> model = linear_svm("l1", C=10).fit(np.eye(4)[:, :3], [0, 0, 1, 1])
-    >>> n_active_features(model) <= 3
-    True
-    """
-    checks.check_word("linear_svm", "penalty", penalty, ("l1", "l2"))
-    return OneVsOneClassifier(
-        LinearSVC(
-            penalty=penalty, C=C, dual=False if penalty == "l1" else "auto", max_iter=max_iter,
-            random_state=random_state,
-        )
-    )  # fmt: skip
-
-
-def poly_svm(degree: int = 2, C: float = 1.0, *, gamma: Any = 1.0, coef0: float = 1.0) -> SVC:
-    """Return an SVM by libsvm with the kernel (gamma·⟨x, x'⟩ + coef0)^degree, one against one.
-
-    Parameters
-    ----------
-    degree : int, default=2
-    C : float, default=1.0
-    gamma : float, "scale" or "auto", default=1.0
-        1 suits rows of length 1.
-    coef0 : float, default=1.0
-        1 includes the products of fewer features than `degree`, 0 has only those of `degree`.
-
-    Returns
-    -------
-    SVC
-
-    Examples
-    --------
-    >>> poly_svm(3, C=10).fit(np.eye(4), [0, 0, 1, 1]).predict(np.eye(4)).tolist()
-    [0, 0, 1, 1]
-    """
-    return SVC(kernel="poly", degree=degree, C=C, gamma=gamma, coef0=coef0)
-
-
-def n_active_features(model: OneVsOneClassifier) -> int:
-    """Return the number of features with a non-zero weight in a fitted `linear_svm`."""
-    return int(np.count_nonzero(np.any([part.coef_ != 0 for part in model.estimators_], axis=0)))
-
-
 # --- projections, and OASIS after them ------------------------------------------------------------
-
-
-def random_projection(n_components: int, *, random_state: Any = None) -> GaussianRandomProjection:
-    """Return the transformer x → Rᵀx / sqrt(r), entries of R drawn from N(0, 1).
-
-    Parameters
-    ----------
-    n_components : int
-        r. The columns of R take 8·r·n_features bytes.
-    random_state : int, RandomState or None, default=None
-
-    Returns
-    -------
-    GaussianRandomProjection
-
-    Examples
-    --------
-    >>> random_projection(2, random_state=0).fit_transform(np.eye(5)).shape
-    (5, 2)
-    """
-    return GaussianRandomProjection(n_components, random_state=random_state)
-
-
-def pca(n_components: int, *, random_state: Any = None) -> PCA:
-    """Return principal component analysis, which centres sparse rows without making them dense.
-
-    Parameters
-    ----------
-    n_components : int
-        For sparse rows, less than the number of rows and of features.
-    random_state : int, RandomState or None, default=None
-
-    Returns
-    -------
-    PCA
-
-    Examples
-    --------
-    >>> pca(2, random_state=0).fit_transform(np.eye(5)).shape
-    (5, 2)
-    """
-    return PCA(n_components, random_state=random_state)
 
 
 def rp_oasis(
     n_components: int, C: float = 0.1, *, random_state: Any = None, **more: Any
 ) -> Pipeline:
-    """Return the pipeline of `random_projection` ("project") and `OASIS` ("oasis").
+    """Return the pipeline of ``GaussianRandomProjection`` ("project") and `OASIS` ("oasis").
 
     ``fit(X, y)`` makes triplets from the projected rows. To learn from triplets of the rows
     themselves, as the other methods do, pass them: ``fit(X, oasis__triplets=T)``.
@@ -201,26 +92,28 @@ def rp_oasis(
 
     Examples
     --------
+    >>> import numpy as np
     >>> pipeline = rp_oasis(2, n_steps=10, random_state=0)
     >>> X = np.eye(5)
     >>> pipeline = pipeline.fit(X, oasis__triplets=[[0, 1, 2]])
     >>> pipeline[-1].similarity_.pairwise(pipeline[:-1].transform(X)).shape
     (5, 5)
     """
-    return _with_oasis(random_projection(n_components, random_state=random_state), C, more)
+    projection = GaussianRandomProjection(n_components, random_state=random_state)
+    return _with_oasis(projection, C, more)
 
 
 def pca_oasis(
     n_components: int, C: float = 0.1, *, random_state: Any = None, **more: Any
 ) -> Pipeline:
-    """Return the pipeline of `pca` ("project") and `OASIS` ("oasis"); all else as in `rp_oasis`.
+    """Return the pipeline of ``PCA`` ("project") and `OASIS` ("oasis"), else as `rp_oasis`.
 
     Examples
     --------
     >>> pca_oasis(50, C=0.01, n_steps=1000).named_steps["oasis"]
     OASIS(C=0.01, n_steps=1000)
     """
-    return _with_oasis(pca(n_components, random_state=random_state), C, more)
+    return _with_oasis(PCA(n_components, random_state=random_state), C, more)
 
 
 def _with_oasis(project: Any, C: float, more: dict[str, Any]) -> Pipeline:

@@ -131,7 +131,7 @@ def fit(given: Namespace) -> int | None:
         )  # fmt: skip
     checks.check_device("HDSL", given.device)
     shell.begin(f"reading {given.data}", quiet=given.as_json)
-    data = inputs.read_data(given.data, inputs.source_of(given))
+    data = inputs.read_data(given.data, **vars(given))
     from ..text import Documents, Words
     from . import learn
 
@@ -229,7 +229,7 @@ def _count_or_share(number: float, share: float = 0.0) -> float | int:
 
 
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
-    """Print the data, the model, its errors, what to do without a gain, and its strongest pairs."""
+    """Print the data, the model, its errors, and its strongest pairs."""
     facts, model, kind = outcome.facts(), outcome.model, outcome.row_name
     by = counted(facts["labels"], "label") if outcome.by == "labels" else "judgements"
     scores = f" and {facts['class scores']} class scores" if facts["class scores"] else ""
@@ -248,7 +248,6 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         shell.show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
     else:
         show("No rows are held out, so nothing shows that this model is better than the cosine.")
-    show(*_advice(outcome))
     show("", f"Strongest pairs: + raises, - lowers the similarity of two {kind}s")
     rows = [("  pair", "effect", "weight", f"{kind}s with each")]
     for pair in outcome.strongest_pairs(n_pairs):
@@ -267,18 +266,4 @@ def _left_out(facts: dict[str, Any], kind: str) -> list[str]:
         n, what = facts["empty rows"], "known word" if kind == "document" else "value"
         verb, they = ("has", "it matches") if n == 1 else ("have", "they match")
         said.append(f"{counted(n, kind)} {verb} no {what}: {they} nothing.")
-    return said
-
-
-def _advice(outcome: Outcome) -> list[str]:
-    """Return what to try where a gain over the cosine is not shown."""
-    if outcome.measured is None or outcome.measured.errors.verdict == "better":
-        return []
-    said = ["", "This model is not shown to be better than the cosine. To try, beside more data:"]
-    if outcome.measured.errors.verdict == "no difference":
-        said.append("  --test 0.4: measured on more rows, a small gain may show")
-    if outcome.collection.words is not None:
-        said.append("  other words: --ngrams 2, --stop-words none, --tokens identifiers")
-    elif outcome.collection.documents.idf is None:
-        said.append("  --tfidf if the values are counts, or weigh them before")
     return said

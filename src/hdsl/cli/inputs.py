@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from argparse import Namespace
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -28,22 +28,10 @@ GROWTH = 5
 NO_LABEL = ("", "na", "n/a", "nan", "null")
 
 
-@dataclass(frozen=True)
-class Source:
-    """How to read a data file: the options that commands share.
-
-    `judgements` has the file of each kind in `options.JUDGEMENTS`, None where it is not given.
-    """
-
-    text: str | None = None
-    label: str | None = None
-    labels: Path | None = None
-    judgements: Mapping[str, Path | None] = field(default_factory=dict)
-    ids: str | None = None
-    sep: str | None = None
-    encoding: str = "utf-8"
-    skip_missing: bool = False
-    zero_based: bool = False
+#: How to read a data file: the options that commands share, and their defaults.
+OPTIONS: dict[str, Any] = dict.fromkeys(("text", "label", "labels", "ids", "sep", *JUDGEMENTS)) | {
+    "encoding": "utf-8", "skip_missing": False, "zero_based": False
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -70,15 +58,10 @@ class Data:
         return self.X.shape[0] if self.texts is None else len(self.texts)
 
 
-def source_of(given: Any) -> Source:
-    """Return what the options of a command say about its data file."""
-    named = {name: getattr(given, name) for name in vars(Source()) if name != "judgements"}
-    return Source(**named, judgements={kind: getattr(given, kind) for kind in JUDGEMENTS})
-
-
-def read_data(path: Path, source: Source) -> Data:
-    """Return the rows or texts in a file, with the labels or judgements that `source` names."""
-    given = {kind: file for kind, file in source.judgements.items() if file is not None}
+def read_data(path: Path, **options: Any) -> Data:
+    """Return the rows or texts in a file, with its labels or judgements; others are ignored."""
+    source = Namespace(**OPTIONS | options)
+    given = {kind: getattr(source, kind) for kind in JUDGEMENTS if getattr(source, kind)}
     if len(given) > 1:
         raise ValueError(
             f"Give one file of judgements, not {' and '.join(f'--{k}' for k in given)}."
@@ -179,7 +162,7 @@ def load_collection(path: Path) -> Any:
 # --- tables --------------------------------------------------------------------------------------
 
 
-def _read_table(path: Path, source: Source) -> Data:
+def _read_table(path: Path, source: Namespace) -> Data:
     if source.sep is not None and len(source.sep.replace("\\t", "\t")) != 1:
         raise ValueError(f"--sep must be one character, such as ';' or '\\t'. Got {source.sep!r}.")
     wanted = {"--text": source.text, "--label": source.label, "--id": source.ids}
@@ -251,7 +234,7 @@ def _check_ids(table: tables.Table, ids: list[Any]) -> None:
 
 
 def _about_columns(
-    path: Path, source: Source, error: tables.MissingColumnError, named: dict[str, str]
+    path: Path, source: Namespace, error: tables.MissingColumnError, named: dict[str, str]
 ) -> str:
     """Return what to do about a table without a column: another separator, or another name."""
     there = error.columns
@@ -272,7 +255,7 @@ def _no_text(path: Path, columns: str) -> str:
     )
 
 
-def _read_matrix(path: Path, source: Source) -> Data:
+def _read_matrix(path: Path, source: Namespace) -> Data:
     for option in ("text", "label", "ids", "sep", "skip_missing"):
         if getattr(source, option):
             name = {"ids": "--id", "skip_missing": "--skip-missing"}.get(option, f"--{option}")
@@ -294,13 +277,6 @@ def read_comparisons(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.
         comparisons, weights = readers.read_array(path), None
     else:
         comparisons, weights = _judged(kind, path, data.ids)
-    if comparisons.dtype.kind in "iu" and comparisons.ndim == 2:
-        outside = np.argwhere((comparisons < 0) | (comparisons >= data.n_rows))
-        for judgement, column in outside[:1].tolist():
-            raise ValueError(
-                f"{path}: judgement {judgement} names row {comparisons[judgement, column]}, but "
-                f"{data.path} has {counted(data.n_rows, 'row')}. Both are numbered from 0."
-            )
     try:
         return check(comparisons, data.n_rows), weights
     except ValueError as error:

@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from ..report import Measured, measure_judgements, measure_labels
 from ..text import Collection, weigh_counts
+from ..triplets.rows import row_keys
 from .inputs import Data
 from .shell import counted, say
 
@@ -98,21 +99,14 @@ def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:
         return None
     if data.comparisons is not None:
         known, what = known[~found.documents.is_new], "were learned from"
-    seen = set(_keys(known))
-    n_seen = sum(key in seen for key in _keys(X))
+    seen, keys = (row_keys(rows[np.diff(rows.indptr) > 0])[:, 0].round(9) for rows in (known, X))
+    n_seen = int(np.isin(keys, seen).sum())
     if n_seen:
         say(
             f"warning: {n_seen:,} of {counted(X.shape[0], 'row')} {what}, so the errors are too "
             "low. `hdsl evaluate MODEL` alone measures on rows held out."
         )
     return n_seen == 0
-
-
-def _keys(X: sp.csr_array) -> list[bytes]:
-    """Return the content of each row that is not empty."""
-    ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
-    columns, values = X.indices.astype(np.int64), X.data.round(9)
-    return [columns[a:b].tobytes() + values[a:b].tobytes() for a, b in ends if a < b]
 
 
 def _rows(data: Data, found: Collection) -> sp.csr_array:

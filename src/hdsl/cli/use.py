@@ -95,7 +95,7 @@ def evaluate(given: Namespace) -> None:
             given.text = given.text or columns.get("text")
             if not (given.labels or any(getattr(given, name) for name in shell.JUDGEMENTS)):
                 given.label = given.label or columns.get("label")
-        data = inputs.read_data(given.data, inputs.source_of(given))
+        data = inputs.read_data(given.data, **vars(given))
     from . import measure
 
     if data is None:
@@ -387,7 +387,7 @@ def _about(path: Path, per_row: int | None, zero_based: bool) -> dict[str, objec
     with path.open("rb") as file:
         is_model = path.suffix == ".hdsl" or file.read(9)[8:] == b"{"  # as safetensors begins
     if not is_model:
-        return _fit_facts(inputs.read_data(path, inputs.Source(zero_based=zero_based)).X, per_row)
+        return _fit_facts(inputs.read_data(path, zero_based=zero_based).X, per_row)
     found = inputs.load_collection(path)
     documents, scored, learned = found.documents, found.scored, found.learned
     facts: dict[str, object] = {

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.linalg import norm
 
 from .kernels import pruned_search as kernels
 from .kernels.pruned_search import BLOCK, LEVELS
@@ -46,26 +47,6 @@ class Plan(NamedTuple):
     cost: float
 
 
-class _Blocks(NamedTuple):
-    """Some blocks of rows, by columns."""
-
-    rows: np.ndarray
-    bounds: np.ndarray
-    unit: np.ndarray
-    columns: np.ndarray
-    local: np.ndarray
-    level: np.ndarray
-    value: np.ndarray
-
-    def arrays(self, b: int) -> tuple[Any, ...]:
-        """Return unit, columns, numbers in the block, levels and values of a block."""
-        return self.unit[b], self.columns[b], self.local[b], self.level[b], self.value[b]
-
-    def numbers(self, b: int) -> np.ndarray:
-        """Return the row numbers of a block."""
-        return self.rows[self.bounds[b] : self.bounds[b + 1]]
-
-
 class PrunedSearch:
     """Queries and rows on the same features, the most frequent first.
 
@@ -83,20 +64,11 @@ class PrunedSearch:
     ) -> None:
         self.queries, self.index, self.frequency = queries, index, frequency
         self.workers = workers
-        self.index_arrays = self.query_arrays = arrays_of(index)
-        self.norms = self.query_norms = self._prepared(*self.index_arrays)
-        if queries is not index:
-            self.query_arrays = arrays_of(queries)
-            self.query_norms = self._prepared(*self.query_arrays)
+        for X in (queries, index):
+            X.sort_indices()
+        self.query_arrays, self.index_arrays = arrays_of(queries), arrays_of(index)
+        self.query_norms, self.norms = (norm(X, axis=1) for X in (queries, index))
         self.row_size = index.nnz / max(index.shape[0], 1)
-
-    def _prepared(self, ptr: np.ndarray, idx: np.ndarray, val: np.ndarray) -> np.ndarray:
-        """Sort the entries of each row by feature; return the norms of the rows."""
-        n = len(ptr) - 1
-        out, cost = np.empty(n), len(idx) / max(n, 1)
-        self.workers.run_pieces(kernels.sort_rows, n, 10 * cost, ptr, idx, val)
-        self.workers.run_pieces(kernels.norms, n, cost, ptr, val, out)
-        return out
 
     def is_possible(self) -> bool:
         """Return whether the values fit in single precision, and there is something to skip."""
@@ -118,13 +90,13 @@ class PrunedSearch:
         """Return the best share and its cost per query, from the scores that a sample must beat."""
         n = self.index.shape[0]
         rows = np.unique(np.linspace(0, n - 1, min(n, SAMPLE_ROWS)).astype(np.int64))
-        blocks = self._blocks(rows, np.array([0, len(rows)]))
+        (block,) = self._blocks(rows, np.array([0, len(rows)]))
         plans = []
         for share in SHARES:
             work = np.zeros((len(chosen), 2), dtype=np.int64)
             self.workers.run_pieces(
                 kernels.count_work, len(chosen), len(rows), chosen, share, beats, len(rows),
-                *blocks.arrays(0), self.query_norms, *self.query_arrays, work,
+                block, self.query_norms, self.query_arrays, work,
             )  # fmt: skip
             entries, computed = work.mean(axis=0) * (n / len(rows))
             cost = ENTRY_COST * entries + VALUE_COST * self.row_size * computed
@@ -144,14 +116,11 @@ class PrunedSearch:
         """
         m = self.queries.shape[0]
         first_rare = int(np.searchsorted(-self.frequency, -BUDGET // 2))
-        columns = np.empty(len(self.frequency) - first_rare + 1, dtype=np.int64)
-        size = int(self.frequency[first_rare:].sum())
-        rows, values = np.empty(size, dtype=np.int32), np.empty(size, dtype=np.float32)
-        kernels.fill_rare(*self.index_arrays, first_rare, columns, rows, values)
+        rare = self.index[:, first_rare:].tocsc()
         out = np.empty((2, m))
         self.workers.run_pieces(
-            kernels.first_scores, m, self._first_cost, np.arange(m), BUDGET, TRIED, first_rare,
-            columns, rows, values, *self.query_arrays, *self.index_arrays, *lists[:5], out,
+            kernels.first_scores, m, self._first_cost, BUDGET, TRIED, first_rare, arrays_of(rare),
+            self.query_arrays, self.index_arrays, lists, out,
         )  # fmt: skip
         return out
 
@@ -168,7 +137,7 @@ class PrunedSearch:
         beats : ndarray of shape (2, n_queries)
             As `first_scores` returns them.
         lists : tuple
-            Labels, numbers wanted and the lists, as the kernels take them.
+            Labels and lists, as the kernels take them.
         """
         labels = lists[1]
         rows = np.argsort(labels, kind="stable")  # a block of one label concerns one list only
@@ -177,34 +146,30 @@ class PrunedSearch:
         per_block = self.index.nnz / n_blocks * 17 + len(self.frequency) * 4
         together = int(max(1, min(ROOM // per_block, 2 * self.workers.n_threads)))
         for first in range(0, n_blocks, together):
-            blocks = self._blocks(rows, bounds[first : first + together + 1])
-            for b in range(len(blocks.bounds) - 1):
-                numbers = blocks.numbers(b)
+            some = bounds[first : first + together + 1]
+            for block, (begin, end) in zip(self._blocks(rows, some), pairwise(some), strict=True):
+                numbers = rows[begin:end]
                 self.workers.run_pieces(
                     kernels.search_block, len(chosen), plan.cost / n_blocks, chosen, plan.share,
-                    beats, labels[numbers[0]], labels[numbers[-1]], numbers, *blocks.arrays(b),
-                    self.query_norms, *self.query_arrays, *self.index_arrays, *lists,
+                    beats, (labels[numbers[0]], labels[numbers[-1]]), numbers, block,
+                    self.query_norms, self.query_arrays, self.index_arrays, lists,
                 )  # fmt: skip
         self.workers.run_pieces(finish, len(chosen), 100.0, chosen, *lists[3:])
 
-    def _blocks(self, rows: np.ndarray, bounds: np.ndarray) -> _Blocks:
-        """Lay out blocks of rows by columns."""
+    def _blocks(self, rows: np.ndarray, bounds: np.ndarray) -> list[tuple[Any, ...]]:
+        """Return blocks of rows by columns: unit, columns, numbers in the block, levels, values."""
         ptr = self.index_arrays[0]
         sizes = np.add.reduceat((ptr[1:] - ptr[:-1])[rows], bounds[:-1])
         norms = np.maximum.reduceat(self.norms[rows], bounds[:-1])
-        norms = np.where(norms > 0, norms, 1.0)
+        unit = np.where(norms > 0, norms, 1.0) / (LEVELS - 1)
         shape = (len(bounds) - 1, max(int(sizes.max()), 1))
-        made = _Blocks(
-            rows, bounds, norms / (LEVELS - 1),
-            np.empty((shape[0], len(self.frequency) + 1), dtype=np.int32),
-            np.empty(shape, dtype=np.uint16), np.empty(shape, dtype=np.uint8),
-            np.empty(shape, dtype=np.float32),
-        )  # fmt: skip
+        columns = np.empty((shape[0], len(self.frequency) + 1), dtype=np.int32)
+        kinds = np.uint16, np.uint8, np.float32
+        made = unit, columns, *(np.empty(shape, dtype=kind) for kind in kinds)
         self.workers.run_pieces(
-            kernels.fill_blocks, shape[0], 1e9, rows, bounds, made.unit, *self.index_arrays,
-            *made[3:],
-        )  # fmt: skip
-        return made
+            kernels.fill_blocks, shape[0], 1e9, rows, bounds, self.index_arrays, made
+        )
+        return list(zip(*made, strict=True))
 
 
 def block_bounds(labels: np.ndarray) -> np.ndarray:

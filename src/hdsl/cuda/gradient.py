@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..solver.protocols import Gradient
-from .pool import Held, Pool
 from .runtime import THREADS, Array
 from .segments import LANES, WIDTH
 
@@ -68,47 +67,28 @@ class Pulls:
         )  # fmt: skip
 
 
-class HeldPulls(Held):
-    """Pulls of a pool.
-
-    Attributes
-    ----------
-    array : Pulls
-    scores : tuple of (int, ndarray) or None
-        Scores of all known feature pairs, where they were computed ahead, and in which era.
-    """
-
-    array: Pulls
-    scores: tuple[int, np.ndarray] | None = None
-
-    def __init__(self, pool: Pool, card: OnCard) -> None:
-        super().__init__(pool)
-        if card.link_owner is self.array:  # its numbers are about to change
-            card.link_owner = None
-
-
 class CUDAGradient(Gradient):
     """C = Σ_s w_s x_a x_bᵀ over the pairs s = {a, b} of compared rows.
 
     Parameters
     ----------
     problem : CUDAProblem
-    pulls : HeldPulls
+    pulls : Pulls
     margins : CUDAMargins
         Where it was computed.
-    batch_weights : Held or None
+    batch_weights : Array or None
         Weights of the comparisons of a batch, 0 elsewhere.
     """
 
     def __init__(
         self,
         problem: CUDAProblem,
-        pulls: HeldPulls,
+        pulls: Pulls,
         margins: CUDAMargins,
-        batch_weights: Held | None,
+        batch_weights: Array | None,
     ) -> None:
-        self.problem, self.margins, self.pulls = problem, margins, pulls.array
-        self._held, self._batch_weights = pulls, batch_weights
+        self.problem, self.margins, self.pulls = problem, margins, pulls
+        self._batch_weights = batch_weights
         self.covers_all = batch_weights is None
         self.card, self.device = problem.card, problem.device
         self.scale, self.n_features = problem.scale, problem.n_features
@@ -156,7 +136,7 @@ class CUDAGradient(Gradient):
         """Return ⟨M, -∇f⟩, and 0 where there is no pull."""
         card, weighting = self.card, self.card.weighting
         if self._batch_weights is not None:
-            weighting = self._batch_weights.array, 1
+            weighting = self._batch_weights, 1
         self.device.run(
             "dot_pulls", card.n, self.problem.code, card.n, self.margins.array, *weighting,
             margins.array, self.problem.offset, card.part, card.ticket, card.scalars,
@@ -187,15 +167,7 @@ class CUDAGradient(Gradient):
         return out if np.ndim(i) else out[0]
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B.
-
-        After a step toward or away from one atom, from stored terms of the atoms; elsewhere in one
-        pass over the pairs of rows.
-        """
-        if self.margins.is_of_move and len(atoms):
-            found = self.problem.stored_scores(atoms, self._held)
-            if found is not None:
-                return self.scale * (found[:, 0] + atoms[:, 2] * found[:, 1])
+        """Return ⟨B, -∇f⟩ for each atom B."""
         return self.scale * self.problem.score_sums(atoms, self.pulls.w)
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:

@@ -2,37 +2,18 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import scipy.sparse as sp
 
 from ..solver.steps import CORRECTION_LIMIT
 from . import atoms
-from .terms import TERMS_LIMIT
 
 #: Comparisons, in a row, of the sample that pairs and products of rows are estimated from; most
 #: samples.
 IN_A_ROW, SAMPLES = 500, 8
 
 
-class CardMemory(NamedTuple):
-    """Bytes that a fit takes on a card, by what they are for."""
-
-    matrix: int
-    comparisons: int
-    pairs: int
-    products: int
-    atoms: int
-    setup: int  # at the peak before the first iteration, beyond what the iterations need
-
-    @property
-    def total(self) -> int:
-        """The sum."""
-        return sum(self)
-
-
-def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -> CardMemory:
+def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -> int:
     """Return the bytes that a fit takes on the card at most, from a sample of the comparisons.
 
     `corrects` says whether steps are corrections of many weights.
@@ -45,14 +26,11 @@ def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -
     comparisons = n * (16 + 16 + 8 + 7 * 8)
     # Rows, where terms begin, links, what they gain and their inner products, four gradients.
     pairs = n_pairs * (8 + 8 + 32 + 16 + 4 * 8)
-    if corrects:
-        of_atoms = for_corrections(n_rows, X.shape[1], n, n_pairs)
-    else:
-        of_atoms = 12 * min(TERMS_LIMIT, n_products) + for_corrections(n_rows, 32, n, n_pairs)
+    of_atoms = for_corrections(n_rows, X.shape[1] if corrects else 32, n, n_pairs)
     # Keys, their order and the room of a sort: of values, then of both sides of comparisons.
     making = max(X.nnz * 44, 24 * X.nnz + 2 * n * 56)
     later = comparisons + pairs + 12 * n_products + of_atoms
-    return CardMemory(matrix, comparisons, pairs, 12 * n_products, of_atoms, max(making - later, 0))
+    return matrix + max(later, making)
 
 
 def for_corrections(n_rows: int, n_features: int, n: int, n_pairs: int) -> int:

@@ -1,35 +1,29 @@
 """The problem on a card: margins stay there, scalars come back.
 
 A step is one queue of work: margins of its atom, line search, new margins and their measures,
-and then what the next iteration will ask for first, the gradient and the scores of all atoms that
-are known. The host waits once for all of it.
+and then the gradient there, which the next iteration will ask for first. The host waits once for
+all of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..solver.atoms import ZERO, positioned, renumbered
 from ..solver.protocols import Base, Correction, Move, Problem, Step
 from .atoms import Atoms
-from .gradient import CUDAGradient, HeldPulls, Pulls, variant
-from .pool import Held, Pool
+from .gradient import CUDAGradient, Pulls, variant
 from .runtime import Array, BrokenDeviceError
-from .terms import Terms
 
 if TYPE_CHECKING:
     from .on_card import OnCard
 
 #: Points of a line search that are queued at once; few searches need more.
 SEARCH_POINTS = 10
-
-#: Recorded queues of work that are kept, one per combination of arrays that it runs on.
-MOST_RECORDED = 64
 
 #: No atoms.
 NO_ATOMS = np.array([-1, -1, 0, 0, -1, -1, 0, 0])
@@ -41,25 +35,21 @@ DONE, RESULT, VALUE, ANY_SLOPE, SEARCH_SIZE = 10, 11, 13, 14, 16
 TINY = float(np.finfo(np.float64).tiny)
 
 
-class CUDAMargins(Held):
+class CUDAMargins:
     """Margins of all comparisons, on the card.
 
     Attributes
     ----------
     array : Array
     measures : tuple of (value, whether any slope is not 0) or None
-    pulls : HeldPulls or None
+    pulls : Pulls or None
         The gradient there, where it was computed ahead.
-    is_of_move : bool
-        Whether a step toward or away from one atom led there.
     """
 
     def __init__(self, problem: CUDAProblem) -> None:
-        super().__init__(problem.pool)
-        self._device = problem.device
+        self._device, self.array = problem.device, problem.device.empty(problem.card.n)
         self.measures: tuple[float, bool] | None = None
-        self.pulls: HeldPulls | None = None
-        self.is_of_move = False
+        self.pulls: Pulls | None = None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         """Return a copy on the host."""
@@ -88,10 +78,8 @@ class CUDAProblem(Problem):
         self.card, self.device, self.code, self.scale = card, card.device, code, float(scale)
         self.features, self.n_features = card.features, card.n_features
         self.n_comparisons, device = card.n, card.device
-        self.pool = Pool(lambda: device.empty(card.n))
-        self.pulls_pool = Pool(lambda: Pulls(card))
         self._by_pair = device.empty(card.n_pairs)
-        self._atoms_of, self._terms = Atoms(card), cast("Terms | None", None)
+        self._atoms_of = Atoms(card)
         self.offset = self._offset(float(prior), base)
         self._direction = device.empty(card.n)
         self._search, self._host_search = device.zeros(SEARCH_SIZE), device.host(SEARCH_SIZE)
@@ -99,7 +87,6 @@ class CUDAProblem(Problem):
         self._told, self._host_told = device.zeros(16, np.int64), device.host(16, np.int64)
         self._atoms, self._host_atoms = self._told[:8], self._host_told[:8]
         self._move, self._host_move = self._told[8:], self._host_told[8:].view(np.float64)
-        self._recorded: dict[tuple, Callable[[], None]] = {}
 
     def _offset(self, prior: float, base: Base | None) -> Array | None:
         """Return the margins of the prior and of a fixed model; None where there is neither."""
@@ -134,18 +121,9 @@ class CUDAProblem(Problem):
         """Return the number of multiplications of a search of all pairs of features."""
         return self.card.exact_search_cost()
 
-    @property
-    def terms(self) -> Terms:
-        """Terms of feature pairs, for steps toward and away from one atom."""
-        if self._terms is None:
-            self._terms = Terms(self.card)
-        return self._terms
-
     def forget(self) -> None:
         """Drop all that is remembered from one question to the next."""
         self._atoms_of.forget()
-        if self._terms is not None:
-            self._terms.forget()
 
     @contextmanager
     def undisturbed(self) -> Iterator[None]:
@@ -308,14 +286,12 @@ class CUDAProblem(Problem):
     def step(self, margins: CUDAMargins, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""
         out = CUDAMargins(self)
-        out.pulls, out.is_of_move = HeldPulls(self.pulls_pool, self.card), isinstance(move, Move)
+        out.pulls = Pulls(self.card)
         with self.undisturbed():
-            size = self._carried_out(margins.array, move, out.array, out.pulls.array)
+            size = self._carried_out(margins.array, move, out.array, out.pulls)
         if not size > 0.0:
             return None
         out.measures = self._measures()
-        if out.is_of_move:
-            out.pulls.scores = self.terms.host_copy()
         return Step(out, size, out.measures[0])
 
     def _carried_out(
@@ -325,65 +301,27 @@ class CUDAProblem(Problem):
         self._set_move(move)
         if isinstance(move, Correction):
             self._queue_values(move.atoms, move.change)
-            self._replay(self._queue_correction, margins, out, pulls)
-            self._wait_and_go_on(pulls)
+            self.device.copy(self._told, self._host_told)
+            self._queue_margins(self._by_pair, 1.0, 0.0, self._direction)
+            self._queue_start(margins, self._direction, None, None)
         else:
-            terms = self.terms
-            if move.toward is not None and move.toward != ZERO:
-                terms.learn(move.toward.i, move.toward.j)
-            self._replay(self._queue_step, margins, out, pulls, version=terms.version)
-            self._wait_and_go_on(pulls)
-        while self._host_search[DONE] == 0.0:
-            self.card.link_owner = None
+            self._queue_move(margins, self._direction)
+        while True:
             self._queue_search(margins)
-            self._queue_rest(margins, out, pulls)
-            if isinstance(move, Move):
-                self.terms.queue_scores(pulls.w, pulls.diagonal)
-            self._wait_and_go_on(pulls)
-        return float(self._host_search[RESULT])
-
-    def _queue_correction(self, margins: Array, out: Array, pulls: Pulls) -> None:
-        """Queue a step by what pairs of rows gain, which is there."""
-        self.device.copy(self._told, self._host_told)
-        self._queue_margins(self._by_pair, 1.0, 0.0, self._direction)
-        self._queue_start(margins, self._direction, None, None)
-        self._queue_search(margins)
-        self._queue_rest(margins, out, pulls)
-
-    def _queue_step(self, margins: Array, out: Array, pulls: Pulls) -> None:
-        self._queue_move(margins, self._direction)
-        self._queue_search(margins)
-        self._queue_rest(margins, out, pulls)
-        self.terms.queue_scores(pulls.w, pulls.diagonal)
-
-    def _queue_rest(self, margins: Array, out: Array, pulls: Pulls) -> None:
-        """Queue what follows a line search."""
-        self._queue_advance(margins, self._direction, out)
-        pulls.queue(self.code, out, *self.card.weighting)
-
-    def _wait_and_go_on(self, pulls: Pulls) -> None:
-        """Wait for the answers of a step, and let the card prepare the ascent meanwhile."""
-        mark = self.device.mark()
-        self.own_links(pulls)
-        self.device.wait(mark)
+            self._queue_advance(margins, self._direction, out)
+            pulls.queue(self.code, out, *self.card.weighting)
+            mark = self.device.mark()
+            self.own_links(pulls)  # the card prepares the ascent meanwhile
+            self.device.wait(mark)
+            if self._host_search[DONE] != 0.0:
+                return float(self._host_search[RESULT])
+            self.card.link_owner = None
 
     def own_links(self, pulls: Pulls) -> None:
         """Have the numbers of these pulls in the order of the links."""
         if self.card.link_owner is not pulls:
             self.card.link_owner = pulls
-            self._replay(_queue_links, pulls)
-
-    def _replay(self, work: Callable[..., None], *arrays: Any, version: int = 0) -> None:
-        """Queue work on arrays, in less time where the same was queued before.
-
-        The arrays are kept, so that no other can have the same id.
-        """
-        key = (work.__name__, version, *map(id, arrays))
-        if key not in self._recorded:
-            if len(self._recorded) >= MOST_RECORDED:
-                del self._recorded[next(iter(self._recorded))]
-            self._recorded[key] = self.device.record(partial(work, *arrays))
-        self._recorded[key]()
+            pulls.queue_links()
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -392,29 +330,13 @@ class CUDAProblem(Problem):
         card, device = self.card, self.device
         if batch is None:
             if margins.pulls is None:
-                margins.pulls = HeldPulls(self.pulls_pool, card)
-                margins.pulls.array.queue(self.code, margins.array, *card.weighting)
+                margins.pulls = Pulls(card)
+                margins.pulls.queue(self.code, margins.array, *card.weighting)
             return CUDAGradient(self, margins.pulls, margins, None)
-        weights, pulls = Held(self.pool), HeldPulls(self.pulls_pool, card)
+        weights, pulls = device.zeros(card.n), Pulls(card)
         listed, total = device.upload(batch.astype(np.int64)), float(len(batch))
         if card.omega_step:
             total = max(float(device.download(device.take(card.omega, listed)).sum()), TINY)
-        device.clear(weights.array)
-        device.run(
-            "batch_weights", len(batch), len(batch), listed, *card.weighting, total, weights.array
-        )
-        pulls.array.queue(self.code, margins.array, weights.array, 1)
+        device.run("batch_weights", len(batch), len(batch), listed, *card.weighting, total, weights)
+        pulls.queue(self.code, margins.array, weights, 1)
         return CUDAGradient(self, pulls, margins, weights)
-
-    def stored_scores(self, atoms: np.ndarray, pulls: HeldPulls) -> np.ndarray | None:
-        """Return C_ii + C_jj and S_ij for each atom, from stored terms; None without room."""
-        terms, (era, ahead) = self.terms, pulls.scores or (0, np.empty((0, 2)))
-        runs = terms.locate(atoms)
-        if era == terms.era and runs is not None and max(runs) < len(ahead):
-            return ahead[runs]
-        with self.undisturbed():
-            return terms.scored(atoms, pulls.array.w, pulls.array.diagonal)
-
-
-def _queue_links(pulls: Pulls) -> None:
-    pulls.queue_links()

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 from functools import wraps
 from importlib import resources
 from typing import Any
@@ -39,10 +38,6 @@ SOURCES = (
 
 #: No multiplication is fused with an addition: the same bits on every card.
 COMPILER_OPTIONS = ("--std=c++17", "--fmad=false")
-
-#: A recorded queue of work is captured as a graph at this use; what is used less often is not worth
-#: it.
-CAPTURE_AT = 3
 
 
 #: What kernels get for an array that is not there.
@@ -281,41 +276,12 @@ class Device:
         """Return the values at some places."""
         return self._new(lambda: values[places])
 
-    def record(self, work: Callable[[], None]) -> Callable[[], None]:
-        """Return a function that queues what `work` queues, as a graph when called often."""
-        return _Recorded(work, self._stream, self.name)
-
     @names_failures
     def memory(self) -> dict[str, int]:
         """Return bytes: ``used`` by arrays, ``held`` from the card, ``free`` on it."""
         with self._device:
             free, _ = self._cupy.cuda.runtime.memGetInfo()
         return {"used": self._pool.used_bytes(), "held": self._pool.total_bytes(), "free": free}
-
-
-class _Recorded:
-    """Work that is queued call by call at first, and as a CUDA graph later."""
-
-    def __init__(self, work: Callable[[], None], stream: Any, name: str) -> None:
-        self._work, self._stream, self.name = work, stream, name
-        self._uses, self._graph = 0, None
-
-    @names_failures
-    def __call__(self) -> None:
-        self._uses += 1
-        if self._graph is None and self._uses >= CAPTURE_AT:
-            self._stream.begin_capture()
-            try:
-                self._work()
-            except BaseException:  # half of the work is no graph
-                with suppress(Exception):  # what failed first is what the user should see
-                    self._stream.end_capture()
-                raise
-            self._graph = self._stream.end_capture()
-        if self._graph is None:
-            self._work()
-        else:
-            self._graph.launch(self._stream)
 
 
 def _address(array: Any) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -42,15 +42,14 @@ class Task(NamedTuple):
     own: bool
     want_same: np.ndarray
     want_other: np.ndarray
-    same: tuple[np.ndarray, np.ndarray, np.ndarray]
-    other: tuple[np.ndarray, np.ndarray, np.ndarray]
+    same: Any
+    other: Any
 
-
-class Blocks(NamedTuple):
-    """Where blocks of queries and groups of rows begin, and the end."""
-
-    queries: np.ndarray
-    rows: np.ndarray
+    @property
+    def arrays(self) -> tuple[Any, ...]:
+        """All of it, as the kernels of the CPU take it."""
+        same, other = (self.want_same, *self.same), (self.want_other, *self.other)
+        return self.query_labels, self.labels, self.own, same, other
 
 
 class Kept:
@@ -104,18 +103,18 @@ def fill_lists(
         return
     kept = Kept() if kept is None else kept
     order = np.argsort(task.labels, kind="stable").astype(np.int32)
-    blocks = plan_blocks(device, queries, index, order, task, memory_limit, kept.nbytes)
-    is_whole = len(blocks.rows) == 2
+    blocks, groups = plan_blocks(device, queries, index, order, task, memory_limit, kept.nbytes)
+    is_whole = len(groups) == 2
     if not is_whole:
         kept.group = None
-    for a, b in pairwise(blocks.queries.tolist()):
+    for a, b in pairwise(blocks.tolist()):
         is_same = queries is index and b - a == m
         if is_same and kept.group is not None:
             asked = kept.group.rows
         else:
             asked = _Rows(device, queries if b - a == m else queries[a:b])
         lists = _Lists(device, task, a, b)
-        for first, last in pairwise(blocks.rows.tolist()):
+        for first, last in pairwise(groups.tolist()):
             group = kept.group
             if group is None:
                 part = index if is_whole else index[order[first:last]]
@@ -137,10 +136,10 @@ def plan_blocks(
     task: Task,
     memory_limit: float | str | None,
     n_kept: int = 0,
-) -> Blocks:
+) -> tuple[np.ndarray, np.ndarray]:
     """Return blocks of queries and groups of rows, in the given order, that fit on the card.
 
-    `n_kept` bytes of the rows are there.
+    They are where each begins, and the end. `n_kept` bytes of the rows are there.
 
     Raises
     ------
@@ -153,7 +152,7 @@ def plan_blocks(
     of_rows = ENTRY_BYTES * sizes + ROW_BYTES
     of_queries = ENTRY_BYTES * np.diff(queries.indptr).astype(np.int64) + ROW_BYTES + lists
     total = fixed + int(of_rows.sum() + of_queries.sum())
-    whole = Blocks(np.array([0, len(of_queries)]), np.array([0, len(of_rows)]))
+    whole = np.array([0, len(of_queries)]), np.array([0, len(of_rows)])
     if memory_limit is None:
         return whole
     is_limit = memory_limit != "auto"
@@ -170,7 +169,7 @@ def plan_blocks(
             "The search on the GPU", fixed + 2 * max(least), int(limit), is_limit,
             ("give fewer columns", "take device='cpu'"),
         )  # fmt: skip
-    return Blocks(cut_to_fit(of_queries, room - for_rows), cut_to_fit(of_rows, for_rows))
+    return cut_to_fit(of_queries, room - for_rows), cut_to_fit(of_rows, for_rows)
 
 
 def _largest_chunk(sizes: np.ndarray) -> int:

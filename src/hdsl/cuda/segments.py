@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
 from .runtime import THREADS, Array, Device
@@ -17,13 +15,6 @@ LANES = 8
 #: Chunks have about as many entries as so many groups of threads need to share the work.
 GROUPS = 1 << 14
 SHORTEST, LONGEST = 32, 256
-
-
-class _Chunks(NamedTuple):
-    first: np.ndarray
-    last: np.ndarray
-    slot: np.ndarray
-    segment_ptr: np.ndarray
 
 
 class Segments:
@@ -67,17 +58,19 @@ class Segments:
         is_long = length > self.limit
         segments = np.flatnonzero(is_long)
         long_of = np.cumsum(is_long, dtype=np.int32) - np.int32(1)
-        chunks = self._chunks(segments, ptr, (n_source - 1) // block if n_source else 0, block)
-        self.n_chunks = self.n_slots = len(chunks.first)
-        self.long_of, self.long_ptr = device.upload(long_of), device.upload(chunks.segment_ptr)
-        self.chunk_first, self.chunk_last, self.chunk_slot = map(device.upload, chunks[:3])
+        *chunks, slots = self._chunks(segments, ptr, max(n_source - 1, 0) // block, block)
+        self.n_chunks = self.n_slots = len(chunks[0])
+        self.long_of, self.long_ptr = device.upload(long_of), device.upload(slots)
+        self.chunk_first, self.chunk_last, self.chunk_slot = map(device.upload, chunks)
 
-    def _chunks(self, segments: np.ndarray, ptr: np.ndarray, n_cuts: int, block: int) -> _Chunks:
-        """Return the chunks in the order of the blocks, and the slots of each segment."""
+    def _chunks(
+        self, segments: np.ndarray, ptr: np.ndarray, n_cuts: int, block: int
+    ) -> tuple[np.ndarray, ...]:
+        """Return first, last and slot of the chunks by blocks, and the slots of each segment."""
         n = len(segments)
         if not n:
             nothing = np.zeros(0, dtype=np.int64)
-            return _Chunks(nothing, nothing, nothing.astype(np.int32), np.zeros(1, np.int64))
+            return nothing, nothing, nothing.astype(np.int32), np.zeros(1, np.int64)
         ends = np.empty((n, n_cuts + 2), dtype=np.int64)
         ends[:, 0], ends[:, -1] = ptr[segments], ptr[segments + 1]
         if n_cuts:
@@ -96,7 +89,7 @@ class Segments:
         per_segment = counts.reshape(n, n_cuts + 1).sum(axis=1)
         segment_ptr = np.concatenate([[0], np.cumsum(per_segment)])
         order = np.argsort(piece % (n_cuts + 1), kind="stable")
-        return _Chunks(chunk_first[order], chunk_last[order], order.astype(np.int32), segment_ptr)
+        return chunk_first[order], chunk_last[order], order.astype(np.int32), segment_ptr
 
     @property
     def entries(self) -> tuple[Array, ...]:

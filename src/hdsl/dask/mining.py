@@ -2,39 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from .. import search
 from ..supervision import Mining, Supervision, sample_rows
 from ..triplets import random_triplets
 from ..triplets.mining import check_not_empty, warn_of_single_rows
+from ..triplets.rows import distinct_rows, row_keys
 from .data import Compared, Rows, held
 from .problem import gather
-
-#: Bytes of the digest of a row; rows of equal digests count as equal.
-DIGEST = 16
 
 #: Scores and numbers of the best rows so far: of the same label, and of others.
 Lists = list[tuple[np.ndarray, np.ndarray]]
 
 
 # --- tasks ---------------------------------------------------------------------------------------
-
-
-def row_digests(block: sp.csr_array) -> np.ndarray:
-    """Return a digest of each row."""
-    out = np.empty(block.shape[0], dtype=f"V{DIGEST}")
-    indices, data = block.indices.astype(np.int64), block.data
-    for k, (first, last) in enumerate(zip(block.indptr[:-1], block.indptr[1:], strict=True)):
-        sha = hashlib.blake2b(indices[first:last].tobytes(), digest_size=DIGEST)
-        sha.update(data[first:last].tobytes())
-        out[k] = np.void(sha.digest())
-    return out
 
 
 def nearest(queries: Any, index: Any, first: int, wanted: Any, is_same: bool) -> Lists:
@@ -96,8 +81,8 @@ def neighbor_blocks(
     Equal rows of a label are one point that counts several times.
     """
     client = rows.client
-    digests = np.concatenate(gather(client, client.map(row_digests, rows.blocks, pure=False)))
-    chosen, weight = _distinct(digests, np.unique(y, return_inverse=True)[1], weights)
+    keys = np.concatenate(gather(client, client.map(row_keys, rows.blocks, pure=False)))
+    chosen, weight = distinct_rows(keys, np.unique(y, return_inverse=True)[1], weights)
     rows, y = rows.keep(chosen), y[chosen]
     codes = np.unique(y, return_inverse=True)[1]
     warn_of_single_rows(y, codes)
@@ -116,17 +101,3 @@ def neighbor_blocks(
         own = None if is_equal else weight[here]
         made.append(client.submit(triplets_of, here.start, own, numbers, *parts, pure=False))
     return made
-
-
-def _distinct(
-    digests: np.ndarray, codes: np.ndarray, weights: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return the first of each group of equal rows and labels, and the weight of each group."""
-    rows = np.arange(len(codes)) if weights is None else np.flatnonzero(weights)
-    weight = np.ones(len(rows)) if weights is None else weights[rows]
-    keys = np.empty(len(rows), dtype=[("digest", digests.dtype), ("code", np.int64)])
-    keys["digest"], keys["code"] = digests[rows], codes[rows]
-    flat = keys.view(f"V{keys.dtype.itemsize}")
-    _, first, group = np.unique(flat, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    return rows[first[order]], np.bincount(group, weight)[order]

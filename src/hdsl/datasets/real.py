@@ -216,16 +216,11 @@ def _check_parts(source: _Source, parts: Parts, where: str) -> None:
     width = source.width or parts["X_train"].shape[1]
     for part, n in zip(PARTS, source.sizes, strict=True):
         X, y = parts[f"X_{part}"], parts[f"y_{part}"]
-        if X is not None and X.shape != (n, width):
+        has_labels = part == "test" if y is None else len(y) == n
+        if not has_labels or (X is not None and X.shape != (n, width)):
             raise ValueError(
-                f"X_{part} of {source.folder} must have shape ({n}, {width}). Got {X.shape} from "
-                f"{where}."
-            )
-        if part != "test" and y is None:
-            raise ValueError(f"{source.folder} from {where} has no labels of its {part} part.")
-        if y is not None and len(y) != n:
-            raise ValueError(
-                f"y_{part} of {source.folder} must have {n} labels. Got {len(y)} from {where}."
+                f"X_{part} and y_{part} of {source.folder} must have {n} rows and labels, and "
+                f"{width} columns. Got {np.shape(X)} and {np.shape(y)} from {where}."
             )
 
 

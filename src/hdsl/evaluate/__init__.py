@@ -14,10 +14,8 @@ from .errors import (
 from .rankings import (
     KnownItem,
     RankingQuality,
-    RecoveryAUC,
     known_item,
     ranking_quality,
-    recovery_auc,
 )
 
 __all__ = [
@@ -26,14 +24,12 @@ __all__ = [
     "KnownItem",
     "McNemar",
     "RankingQuality",
-    "RecoveryAUC",
     "compare_errors",
     "compare_triplets",
     "knn_error",
     "known_item",
     "mcnemar",
     "ranking_quality",
-    "recovery_auc",
     "triplet_accuracy",
     "wilson_interval",
 ]

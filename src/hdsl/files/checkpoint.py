@@ -106,8 +106,7 @@ class Checkpoint:
         with self.explain_damage():
             for name, layout in tables.items():
                 self.arrays[name] = unpack_table(arrays, name, layout)
-        columns = tuple(f"{name}." for name in tables)
-        self.arrays |= {k: v for k, v in arrays.items() if not k.startswith(columns)}
+        self.arrays = arrays | self.arrays
 
     @property
     def file(self) -> CheckpointFile:

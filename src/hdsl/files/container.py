@@ -21,7 +21,7 @@ from .atomic import FilePath, atomic_write, check_regular
 Arrays = dict[str, np.ndarray]
 
 #: The number of the format.
-FORMAT = 4
+FORMAT = 5
 
 KEY = "hdsl"
 

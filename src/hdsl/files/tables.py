@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from reprlib import repr as short
 from typing import Any
 
@@ -13,10 +14,6 @@ import scipy.sparse as sp
 
 from .. import checks
 from .container import Arrays
-
-#: Bytes of a table in memory per byte in the file. An honest table has about 3.
-MAX_GROWTH = 16
-
 
 # --- parts ---------------------------------------------------------------------------------------
 
@@ -89,43 +86,24 @@ def get_value(header: Mapping[str, Any], name: str, kind: type) -> Any:
 # --- strings -------------------------------------------------------------------------------------
 
 
-def pack_strings(strings: Sequence[str]) -> Arrays:
-    """Return strings as two arrays: their UTF-8 bytes, and where each begins and ends.
-
-    Every str comes back as it was: empty ones, line breaks, and lone surrogates too (encoded as
-    Python's "surrogatepass" does).
+def pack_strings(name: str, strings: Sequence[str]) -> Arrays:
+    """Return strings as the bytes of a JSON list, under a name; every str comes back as it was.
 
     Examples
     --------
-    >>> pack_strings(["one", "", "ü"])["offsets"].tolist()
-    [0, 3, 3, 5]
-    >>> unpack_strings(pack_strings(["one", "", "ü"]))
+    >>> get_strings(pack_strings("words", ["one", "", "ü"]), "words").tolist()
     ['one', '', 'ü']
     """
-    parts = [string.encode("utf-8", "surrogatepass") for string in strings]
-    offsets = np.cumsum([0] + [len(part) for part in parts], dtype=np.int64)
-    return {"text": np.frombuffer(b"".join(parts), dtype=np.uint8), "offsets": offsets}
-
-
-def unpack_strings(arrays: Mapping[str, np.ndarray]) -> list[str]:
-    """Return the strings of `pack_strings`; raise ValueError if the arrays are not theirs."""
-    text, offsets = get_array(arrays, "text", "u", (None,)), get_array(arrays, "offsets", "i")
-    ends = offsets.tolist() if offsets.ndim == 1 else []
-    if not ends or ends[0] != 0 or ends[-1] != len(text) or (offsets[1:] < offsets[:-1]).any():
-        raise ValueError(f"'offsets' must rise from 0 to the {len(text)} bytes of 'text'")
-    raw = text.astype(np.uint8, copy=False).tobytes()
-    try:
-        return [raw[begin:end].decode("utf-8", "surrogatepass") for begin, end in pairwise(ends)]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"'text' is not UTF-8: {error}") from None
+    text = json.dumps(list(strings), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return {f"{name}.text": np.frombuffer(text, dtype=np.uint8)}
 
 
 def get_strings(arrays: Mapping[str, np.ndarray], name: str) -> np.ndarray:
-    """Return the strings of a name, as an array of objects; raise ValueError if they are none."""
-    try:
-        strings = unpack_strings(part_of(arrays, name))
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from None
+    """Return the strings of `pack_strings`, as objects; raise ValueError if they are none."""
+    raw = get_array(arrays, f"{name}.text", "u", (None,)).astype(np.uint8, copy=False).tobytes()
+    strings = json.loads(raw.decode("utf-8", "surrogatepass"))
+    if not isinstance(strings, list) or not all(isinstance(string, str) for string in strings):
+        raise ValueError(f"{name} must be a list of strings")
     return np.array(strings, dtype=object)
 
 
@@ -138,7 +116,7 @@ def is_text(value: np.ndarray) -> bool:
 def pack_values(name: str, values: np.ndarray) -> Arrays:
     """Return a vector of numbers or of strings, such as labels, under a name."""
     if is_text(values):
-        return nested(**{name: pack_strings(values.tolist())})
+        return pack_strings(name, values.tolist())
     if values.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be numbers or strings to be saved. Got {values.dtype}.")
     return {name: values}
@@ -158,73 +136,50 @@ def unpack_values(arrays: Mapping[str, np.ndarray], name: str, n: int | None = N
 
 
 def pack_table(table: np.ndarray, name: str) -> tuple[Arrays, dict[str, Any]]:
-    """Return the columns of a structured array, and a layout that JSON can hold.
-
-    A column of text becomes numbers of words, and the words are in the layout.
+    """Return the bytes of a structured array under a name, and a layout that JSON can hold.
 
     Parameters
     ----------
     table : structured ndarray of shape (n_rows,)
     name : str
-        The names of the columns start with it and a dot.
 
     Returns
     -------
-    arrays : dict of str to ndarray of shape (n_rows,)
+    arrays : dict of str to ndarray of uint8
     layout : dict
-        "columns" holds name and dtype of each column, "words" the words of each column of text.
+        "columns" holds name and dtype of each column.
 
     Examples
     --------
     >>> table = np.array([(1, "up"), (300, "up")], dtype=[("n", "i8"), ("kind", "U8")])
     >>> arrays, layout = pack_table(table, "steps")
     >>> layout
-    {'columns': [['n', '<i8'], ['kind', '<U8']], 'words': {'kind': ['up']}}
+    {'columns': [['n', '<i8'], ['kind', '<U8']]}
     >>> unpack_table(arrays, "steps", layout)
     array([(  1, 'up'), (300, 'up')], dtype=[('n', '<i8'), ('kind', '<U8')])
     """
-    columns, words, described = {}, {}, []
-    for part in table.dtype.names or ():
-        column = table[part]
-        described.append([part, table.dtype[part].newbyteorder("<").str])
-        if column.dtype.kind == "U":
-            known, column = np.unique(column, return_inverse=True)
-            words[part] = known.tolist()
-        columns[part] = np.array(column)
-    return nested(**{name: columns}), {"columns": described, "words": words}
+    columns = [[part, table.dtype[part].newbyteorder("<").str] for part in table.dtype.names or ()]
+    raw = table.astype([tuple(column) for column in columns]).tobytes()
+    return {name: np.frombuffer(raw, np.uint8)}, {"columns": columns}
 
 
 def unpack_table(arrays: Mapping[str, np.ndarray], name: str, layout: Any) -> np.ndarray:
     """Return the structured array of `pack_table`; raise ValueError if arrays or layout are bad."""
-    columns, described = part_of(arrays, name), get_value(layout, "columns", list)
-    words = get_value(layout, "words", dict)
-    for column in described:
+    raw, columns = get_array(arrays, name, "u", (None,)), get_value(layout, "columns", list)
+    for column in columns:
         is_pair = isinstance(column, list) and len(column) == 2
         is_pair = is_pair and all(isinstance(part, str) for part in column)
         if not is_pair or not re.fullmatch(r"[<|][biuf][1248]|<U[1-9][0-9]?", column[1]):
             raise ValueError(f"{name} has the impossible column {short(column)}")
-    dtype = np.dtype([tuple(column) for column in described])
-    n_bytes = sum(column.nbytes for column in columns.values())
-    n_rows = max((column.size for column in columns.values()), default=0)
-    if n_rows * dtype.itemsize > MAX_GROWTH * n_bytes:
-        raise ValueError(f"{name} would take {n_rows * dtype.itemsize} bytes, from {n_bytes}")
-    table = np.empty(n_rows, dtype)
+    dtype = np.dtype([tuple(column) for column in columns])
+    if raw.dtype != np.uint8 or not columns or raw.size % dtype.itemsize:
+        raise ValueError(f"{name} has {raw.size} bytes, expected a multiple of {dtype.itemsize}")
+    table = np.frombuffer(raw.tobytes(), dtype).copy()
     for part in dtype.names or ():
-        column, expected = columns.get(part, np.empty((0, 0))), dtype[part]
-        if expected.kind == "U":
-            column = _words_of(part, column, words.get(part), expected)
-        if column.shape != (n_rows,) or column.dtype != expected:
-            raise ValueError(f"column {part!r} of {name} is missing or another one")
-        table[part] = column
+        codes = np.ascontiguousarray(table[part]).view(np.uint32) if dtype[part].kind == "U" else 0
+        if np.max(codes, initial=0) > sys.maxunicode:
+            raise ValueError(f"column {part!r} of {name} has characters that there are not")
     return table
-
-
-def _words_of(column: str, numbers: np.ndarray, words: Any, dtype: np.dtype) -> np.ndarray:
-    width = dtype.itemsize // 4
-    good = isinstance(words, list) and all(isinstance(w, str) and len(w) <= width for w in words)
-    if not good or numbers.dtype.kind != "i" or ((numbers < 0) | (numbers >= len(words))).any():
-        raise ValueError(f"column {column!r} must hold numbers of its words")
-    return np.array(words, dtype)[numbers]
 
 
 # --- columns and rows ----------------------------------------------------------------------------

@@ -6,19 +6,16 @@ shown as they are: nothing in them is read as a formula.
 """
 
 from .display import COLORS, MARKERS
-from .model import MatrixDisplay, NetworkDisplay
-from .rows import NeighborsDisplay, SimilarityDisplay
-from .run import ChoiceDisplay, ErrorDisplay, PathDisplay, TraceDisplay
+from .model import NetworkDisplay
+from .rows import NeighborsDisplay
+from .run import ChoiceDisplay, PathDisplay, TraceDisplay
 
 __all__ = [
     "COLORS",
     "MARKERS",
     "ChoiceDisplay",
-    "ErrorDisplay",
-    "MatrixDisplay",
     "NeighborsDisplay",
     "NetworkDisplay",
     "PathDisplay",
-    "SimilarityDisplay",
     "TraceDisplay",
 ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from ..explain import NEGATIVE, POSITIVE
@@ -33,18 +32,12 @@ class Display:
     ax_: Any
     figure_: Figure
 
-    def start(self, ax: Any, n_axes: int = 1, **options: Any) -> Any:
+    def start(self, ax: Any, **options: Any) -> Any:
         """Return the axes to draw on, new ones if none are given."""
         plt = _pyplot()
         if ax is None:
-            _, ax = plt.subplots(1, n_axes, layout="constrained", **options)
-        elif n_axes > 1 and np.shape(ax) != (n_axes,):
-            raise ValueError(
-                f"{type(self).__name__} draws on {n_axes} axes. Pass ax as a list of {n_axes}, or "
-                "None for a new figure."
-            )
-        self.ax_ = ax
-        self.figure_ = (ax if n_axes == 1 else ax[0]).figure
+            _, ax = plt.subplots(layout="constrained", **options)
+        self.ax_, self.figure_ = ax, ax.figure
         return ax
 
 

@@ -1,4 +1,4 @@
-"""Displays of rows: neighbors of a query, and similarities of pairs, before and after."""
+"""The neighbors of a query, before and after."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.metrics import roc_auc_score
 
 from .. import checks, search
 from ..explain import NEGATIVE, POSITIVE
 from ..explain.parts import one_row
 from ..explain.tables import shown
-from ..similarity import row_products
-from ..triplets import random_triplets
 from .display import PLAIN, Display, legend, similarity_of
 
 
@@ -139,80 +136,3 @@ def _beginning(text: str, width: int) -> str:
     """Return the first words of a text as one line."""
     words = " ".join(text[: 4 * width].split())
     return textwrap.shorten(shown(words, 8 * width), width, placeholder=" …")
-
-
-@dataclass
-class SimilarityDisplay(Display):
-    """Similarities of pairs of one class against those of other pairs, before and after.
-
-    Parameters
-    ----------
-    same : ndarray of shape (n_pairs,)
-        Whether a pair is of one class.
-    before, after : ndarray of shape (n_pairs,)
-        Dot products and learned similarities of the pairs.
-    """
-
-    same: np.ndarray
-    before: np.ndarray
-    after: np.ndarray
-
-    @classmethod
-    def from_estimator(
-        cls,
-        estimator: Any,
-        X: Any,
-        y: Any,
-        *,
-        n_pairs: int = 10_000,
-        random_state: Any = None,
-        ax: Any = None,
-    ) -> SimilarityDisplay:
-        """Draw random pairs of rows, half of them of one class, and their similarities.
-
-        Parameters
-        ----------
-        estimator : HDSL or Similarity
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,)
-        n_pairs : int, default=10_000
-        random_state : int, RandomState or None, default=None
-        ax : pair of matplotlib axes, default=None
-
-        Returns
-        -------
-        SimilarityDisplay
-        """
-        X = checks.as_rows(X)
-        codes = checks.check_labels(y, X.shape[0])
-        n_anchors = max(1, int((np.bincount(codes)[codes] > 1).sum()))
-        n_per_row = -(-n_pairs // (2 * n_anchors))
-        drawn = random_triplets(codes, n_per_row, random_state=random_state)
-        drawn = checks.generator(random_state).permutation(drawn)[: n_pairs // 2]
-        A, B = X[np.tile(drawn[:, 0], 2)], X[drawn[:, 1:].ravel(order="F")]
-        after = similarity_of(estimator).pair_score(A, B)
-        same = np.repeat([True, False], len(drawn))
-        return cls(same, row_products(A, B), after).plot(ax)
-
-    def plot(self, ax: Any = None) -> SimilarityDisplay:
-        """Draw two histograms before and two after; the outer bins hold what lies beyond them."""
-        axes = self.start(ax, 2, figsize=(9, 3.6))
-        for one, name, scores in zip(
-            axes, ("dot product", "learned similarity"), (self.before, self.after), strict=True
-        ):
-            low, high = np.quantile(scores, [0.005, 0.995])
-            bins = np.linspace(low, high if high > low else low + 1.0, 41)
-            handles = []
-            for same, color, line in ((False, NEGATIVE, "--"), (True, POSITIVE, "-")):
-                group = np.clip(scores[self.same == same], bins[0], bins[-1])
-                share = np.full(len(group), 1 / max(len(group), 1))
-                one.hist(group, bins, weights=share, color=color, alpha=0.25)
-                *_, outline = one.hist(
-                    group, bins, weights=share, color=color, histtype="step", ls=line, lw=1.3
-                )
-                handles += outline
-            one.set(xlabel=name, ylabel="share of pairs", yscale="log")
-            auc = roc_auc_score(self.same, scores)
-            one.set_title(f"{name}, AUC {auc:.3f}", fontsize="medium")
-            legend(one, handles, ["other pairs", "pairs of one class"])
-        return self

@@ -18,13 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..checks import WayOutError
-from .files import check_expansion, check_file, expansion_limit, parsing
-
-#: Rows of a Parquet file that are read at once.
-BATCH = 4096
-
-#: For a Parquet file whose columns take far more memory than the file.
-WAY_OUT = "Save it as .csv"
+from .files import check_expansion, check_file, parsing
 
 PASS_IDS = "pass ids=, the id of each row of X"
 
@@ -296,7 +290,10 @@ def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
             raise _not_plain(path.name, name)
     with parsing(path, "Parquet"), pq.ParquetFile(path, read_dictionary=names) as file:
         _check_sizes(path, file.metadata, names)
-        return _read_in_pieces(path, file, names)
+        table = file.read(names, use_threads=False)
+    _check_text(path.name, table)
+    chunks = {name: table.column(name).chunks for name in names}
+    return {name: [v for one in some for v in _values(one)] for name, some in chunks.items()}
 
 
 def _check_sizes(path: Path, metadata: Any, names: list[str]) -> None:
@@ -309,34 +306,15 @@ def _check_sizes(path: Path, metadata: Any, names: list[str]) -> None:
             for column in columns
             if column.path_in_schema in names
         )
-    check_expansion(path, size, WAY_OUT)
+    check_expansion(path, size, "Save it as .csv")
 
 
-def _read_in_pieces(path: Path, file: Any, names: list[str]) -> dict[str, Any]:
-    """Return the columns; a text that occurs a million times counts a million times.
-
-    A size in the file may lie, so batches are read as long as what they take is allowed.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    size, limit = 0, expansion_limit(path)
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for batch in file.iter_batches(BATCH, columns=names, use_threads=False):
-        for name in names:
-            column = batch.column(name)
-            column.validate(full=True)
-            size += 8 * len(column)
-            if pa.types.is_dictionary(column.type):
-                if not pa.types.is_primitive(column.type.value_type):
-                    lengths = pc.take(pc.binary_length(column.dictionary), column.indices)
-                    size += pc.sum(lengths).as_py() or 0
-            else:
-                size += column.nbytes
-            if size > limit:
-                check_expansion(path, size, WAY_OUT)
-            columns[name] += column.to_pylist()
-    return columns
+def _values(column: Any) -> list[Any]:
+    """Return the values of a column; a text that occurs a million times is one object."""
+    if not hasattr(column, "dictionary"):
+        return column.to_pylist()
+    known = [*column.dictionary.to_pylist(), None]
+    return [known[-1 if k is None else k] for k in column.indices.to_pylist()]
 
 
 def _not_plain(table: str, column: str) -> ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from sklearn.utils.validation import column_or_1d
 
 from .. import checks
 from ..explain.ranking import count_occurrences
-from ..explain.tables import CLASS
+from ..explain.tables import CLASS, as_names
 from ..similarity import check_result
 from ..solver.atoms import ZERO
 from ..solver.columns import take_columns
@@ -290,16 +290,8 @@ def _weights(more: More, used: np.ndarray) -> np.ndarray:
 
 def _name_of(model: Any, given: Any) -> Callable[[int], str]:
     """Return what gives the name of a feature by its number."""
-    names: Sequence[Any] | None = given
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    elif len(names) != model.n_features_in_:
-        raise ValueError(
-            f"feature_names has {len(names)} names, but the model has {model.n_features_in_} "
-            "features: one per feature is expected."
-        )
-    if names is None:
-        return lambda feature: f"x{feature}"
+    own = getattr(model, "feature_names_in_", None)
+    names = as_names(own if given is None else given, model.n_features_in_)
     return lambda feature: _cut(names[feature], MAX_NAME)
 
 

@@ -16,6 +16,7 @@ from .links import link_triplets
 from .mining import neighbor_triplets, random_triplets
 from .rows import Judgements, PointKFold, Side, deduplicate, restrict
 from .rows import distinct_rows as distinct_rows  # for the estimators, not public
+from .rows import row_keys as row_keys
 
 __all__ = [
     "Judgements",

@@ -47,15 +47,7 @@ def judgement_triplets(
     [[0, 2, 1], [1, 3, 0]]
     """
     names = {"anchor": anchor, "positive": positive, "negative": negative}
-    data, triplets, weights = _read_judgements(table, names, weight, ids)
-    same = np.flatnonzero(triplets[:, 1] == triplets[:, 2])
-    if len(same):
-        what = data.columns[positive].tolist()[same[0]]
-        raise ValueError(
-            f"{data.place(same[0])} has {what!r} as both positive and negative. Such judgements "
-            f"say nothing: drop them ({len(same)} of {len(triplets)})."
-        )
-    return Judgements(triplets, weights)
+    return _read_judgements(table, names, weight, ids)
 
 
 def judgement_quadruplets(
@@ -99,27 +91,16 @@ def judgement_quadruplets(
     """
     names = {"positive_a": positive_a, "positive_b": positive_b}
     names |= {"negative_a": negative_a, "negative_b": negative_b}
-    data, quadruplets, weights = _read_judgements(table, names, weight, ids)
-    pairs = np.sort(quadruplets.reshape(-1, 2, 2), axis=2)
-    same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]).all(axis=1))
-    if len(same):
-        a, b = (data.columns[name].tolist()[same[0]] for name in (positive_a, positive_b))
-        raise ValueError(
-            f"{data.place(same[0])} compares the pair ({a!r}, {b!r}) with itself. Such judgements "
-            f"say nothing: drop them ({len(same)} of {len(quadruplets)})."
-        )
-    return Judgements(quadruplets, weights)
+    return _read_judgements(table, names, weight, ids)
 
 
-def _read_judgements(
-    table: Any, names: dict[str, str], weight: str | None, ids: Any
-) -> tuple[tables.Table, np.ndarray, np.ndarray | None]:
-    """Return a table, the row numbers in the named columns, and the weights."""
+def _read_judgements(table: Any, names: dict[str, str], weight: str | None, ids: Any) -> Judgements:
+    """Return the row numbers in the named columns of a table, and the weights."""
     data = tables.read_table(table, names if weight is None else {**names, "weight": weight})
     index = tables.row_index(ids, data.is_text)
     rows = np.column_stack([tables.row_numbers(data, name, index) for name in names.values()])
     if weight is None:
-        return data, rows, None
+        return Judgements(rows, None)
     weights = tables.numbers(data, weight)
     bad = np.flatnonzero(weights < 0)
     if len(bad):
@@ -127,7 +108,7 @@ def _read_judgements(
             f"{data.place(bad[0])} has {weights[bad[0]]} in column {weight!r}: weights must be "
             ">= 0."
         )
-    return data, rows, weights
+    return Judgements(rows, weights)
 
 
 # --- grades and choices ---------------------------------------------------------------------------

@@ -158,7 +158,6 @@ class PointKFold:
     Parameters
     ----------
     n_splits : int, default=5
-    shuffle : bool, default=True
     random_state : int, RandomState or None, default=None
 
     Examples
@@ -173,38 +172,10 @@ class PointKFold:
 
     n_splits: int = 5
     _: KW_ONLY
-    shuffle: bool = True
     random_state: Any = None
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """Return the number of splits."""
-        return self.n_splits
-
-    def split(
-        self, X: Any, y: Any = None, groups: Any = None
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Yield the rows of train and test sides, as the splitters of scikit-learn do.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_rows, n_features)
-        y : array-like of shape (n_rows,), default=None
-            Labels to stratify by.
-        groups : ignored
-
-        Yields
-        ------
-        train, test : ndarray
-        """
-        from sklearn.model_selection import KFold, StratifiedKFold
-
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        kind = KFold if y is None else StratifiedKFold
-        folds = kind(self.n_splits, shuffle=self.shuffle, random_state=self.random_state)
-        yield from folds.split(np.empty((n_rows, 0)), y)
-
     def split_triplets(
-        self, triplets: Any, n_rows: int, *, y: Any = None, weights: Any = None
+        self, triplets: Any, n_rows: int, *, weights: Any = None
     ) -> Iterator[tuple[Side, Side]]:
         """Yield train and test sides with the triplets or quadruplets inside each.
 
@@ -215,8 +186,6 @@ class PointKFold:
         triplets : array-like of int of shape (n_triplets, 3) or (n_quadruplets, 4)
         n_rows : int
             Number of rows `triplets` refers to.
-        y : array-like of shape (n_rows,), default=None
-            Labels to stratify by.
         weights : array-like of shape (n_triplets,), default=None
 
         Yields
@@ -224,23 +193,26 @@ class PointKFold:
         train, test : Side
             ``rows, triplets, weights``: ``fit(X[rows], triplets=triplets, sample_weight=weights)``.
         """
+        from sklearn.model_selection import KFold
+
         array = checks.check_comparisons(triplets, n_rows)
         noun = _noun(array)
         weights = checks.check_weights(weights, len(array), noun)
-        splits = list(self.split(np.empty((n_rows, 0)), y))
-        # Check all splits before the first is used, not after hours of fitting.
-        for k, (train, test) in enumerate(splits):
-            for name, rows, change in (("train", train, "more"), ("test", test, "fewer")):
-                inside = np.zeros(n_rows, dtype=bool)
-                inside[rows] = True
-                if not inside[array].all(axis=1).any():
+        folds = KFold(self.n_splits, shuffle=True, random_state=self.random_state)
+        sides = [
+            [_side(rows, array, weights, n_rows) for rows in split]
+            for split in folds.split(np.empty((n_rows, 0)))
+        ]
+        # All splits are checked before the first is used, not after hours of fitting.
+        for k, split in enumerate(sides):
+            for side, name, change in zip(split, ("train", "test"), ("more", "fewer"), strict=True):
+                if not len(side.triplets):
                     raise ValueError(
                         f"Split {k} of n_splits={self.n_splits} has no {noun} inside its "
-                        f"{len(rows)} {name} rows; {noun}s with rows on both sides are in neither. "
-                        f"Use {change} splits or more {noun}s."
+                        f"{len(side.rows)} {name} rows; {noun}s with rows on both sides are in "
+                        f"neither. Use {change} splits or more {noun}s."
                     )
-        for train, test in splits:
-            yield _side(train, array, weights, n_rows), _side(test, array, weights, n_rows)
+        yield from map(tuple, sides)
 
 
 def _side(rows: np.ndarray, triplets: np.ndarray, weights: np.ndarray | None, n_rows: int) -> Side:
@@ -250,42 +222,32 @@ def _side(rows: np.ndarray, triplets: np.ndarray, weights: np.ndarray | None, n_
 
 
 def row_keys(X: sp.csr_array) -> np.ndarray:
-    """Return a number per row, weighted sums of its values: the same for equal rows, to the bit."""
-    spread = (X.indices.astype(np.uint64) * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
-    weighted = sp.csr_array(
-        (X.data * spread, np.zeros_like(X.indices), X.indptr), shape=(X.shape[0], 1)
-    )
-    return np.asarray(weighted @ np.ones(1))
+    """Return two numbers per row, weighted sums of its values and of their squares.
+
+    They are the same for equal rows, to the bit, and no two other rows have both in common.
+    """
+    numbers = X.indices.astype(np.uint64) + np.uint64(1)
+    spread = (numbers * np.uint64(2654435761) % np.uint64(2**32)) / 2.0**32
+    parts = X.data * spread, np.square(X.data) * np.sqrt(spread)
+    one = np.zeros_like(X.indices)
+    sums = [sp.csr_array((part, one, X.indptr), shape=(X.shape[0], 1)) for part in parts]
+    return np.column_stack([each @ np.ones(1) for each in sums])
 
 
 def distinct_rows(
-    X: sp.csr_array, labels: np.ndarray, weights: np.ndarray | None
+    keys: np.ndarray, labels: np.ndarray, weights: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first of each group of equal rows with equal labels, and the weight of each group.
 
     Rows of weight 0 are left out. Without weights each row weighs 1, so the weight of a group is
-    the number of its rows.
+    the number of its rows. `keys` are those of `row_keys`.
     """
-    rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+    rows = np.arange(len(keys)) if weights is None else np.flatnonzero(weights)
     weights = np.ones(len(rows)) if weights is None else weights[rows]
-    # Only rows with equal keys are compared.
-    _, group, count = np.unique(row_keys(X)[rows], return_inverse=True, return_counts=True)
-    if count.max() == 1:
-        return rows, weights
-    position: dict[tuple[bytes, bytes, int], int] = {}
-    first: list[int] = []
-    total: list[float] = []
-    for k, row in enumerate(rows):
-        if count[group[k]] > 1:
-            span = slice(X.indptr[row], X.indptr[row + 1])
-            key = (X.indices[span].tobytes(), X.data[span].tobytes(), int(labels[row]))
-            if key in position:
-                total[position[key]] += weights[k]
-                continue
-            position[key] = len(first)
-        first.append(int(row))
-        total.append(weights[k])
-    return np.array(first), np.array(total)
+    keyed = np.column_stack([keys, labels])[rows]
+    _, first, group = np.unique(keyed, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return rows[first[order]], np.bincount(group.ravel(), weights)[order]
 
 
 # --- draws without replacement --------------------------------------------------------------------

@@ -30,41 +30,13 @@ ROUNDING = 1.2e-7
 
 
 @kernel()
-def sort_rows(start, stop, ptr, idx, val):
-    """Sort the entries of the rows [start, stop) by feature."""
-    for r in range(start, stop):
-        first, last = ptr[r], ptr[r + 1]
-        if last - first > 256:
-            order = np.argsort(idx[first:last])
-            idx[first:last] = idx[first:last][order]
-            val[first:last] = val[first:last][order]
-            continue
-        for k in range(first + 1, last):
-            j, x = idx[k], val[k]
-            at = k
-            while at > first and idx[at - 1] > j:
-                idx[at], val[at] = idx[at - 1], val[at - 1]
-                at -= 1
-            idx[at], val[at] = j, x
-
-
-@kernel()
-def norms(start, stop, ptr, val, out):
-    """Write the norm of each row [start, stop)."""
-    for r in range(start, stop):
-        total = 0.0
-        for k in range(ptr[r], ptr[r + 1]):
-            total += val[k] * val[k]
-        out[r] = np.sqrt(total)
-
-
-@kernel()
-def fill_blocks(start, stop, rows, bounds, unit, ptr, idx, val, columns, local, level, value):
+def fill_blocks(start, stop, rows, bounds, index, blocks):
     """Write the blocks [start, stop) of the rows as columns, each sorted by falling level.
 
-    Block b has rows[bounds[b] : bounds[b + 1]]. Its arrays are columns[b], where each feature
-    begins, and the entries from that of its first row on: number in the block, level, value.
+    Block b has rows[bounds[b] : bounds[b + 1]]. Its arrays are the size unit[b] of a level;
+    columns[b], where each feature begins; and of each entry the number in the block, level, value.
     """
+    (ptr, idx, val), (unit, columns, local, level, value) = index, blocks
     for b in range(start, stop):
         first, last = bounds[b], bounds[b + 1]
         count = columns[b]
@@ -105,24 +77,6 @@ def fill_blocks(start, stop, rows, bounds, unit, ptr, idx, val, columns, local, 
 
 
 @kernel()
-def fill_rare(ptr, idx, val, first_rare, columns, rows, values):
-    """Write the columns of the features from `first_rare` on, and where each begins."""
-    columns[:] = 0
-    for k in range(ptr[0], ptr[-1]):
-        if idx[k] >= first_rare:
-            columns[idx[k] - first_rare + 1] += 1
-    for j in range(1, columns.size):
-        columns[j] += columns[j - 1]
-    place = columns[:-1].copy()
-    for r in range(ptr.size - 1):
-        for k in range(ptr[r], ptr[r + 1]):
-            if idx[k] >= first_rare:
-                to = place[idx[k] - first_rare]
-                place[idx[k] - first_rare] += 1
-                rows[to], values[to] = r, val[k]
-
-
-@kernel()
 def _table_size(start, stop, chosen, ptr):
     """Return the size of a table for the entries of the longest of the rows chosen[start:stop]."""
     most = 1
@@ -135,8 +89,9 @@ def _table_size(start, stop, chosen, ptr):
 
 
 @kernel()
-def _enter(r, ptr, idx, val, keys, values):
-    """Enter row r into a table with a key per feature and -1 where it is free."""
+def _enter(r, queries, keys, values):
+    """Enter query r into a table with a key per feature and -1 where it is free."""
+    ptr, idx, val = queries
     mask = keys.size - 1
     for k in range(ptr[r], ptr[r + 1]):
         at = idx[k] & mask
@@ -146,8 +101,9 @@ def _enter(r, ptr, idx, val, keys, values):
 
 
 @kernel()
-def _score_of(b, ptr, idx, val, keys, values):
-    """Return the inner product of row b with the row in the table, which stays in the L1 cache."""
+def _score_of(b, index, keys, values):
+    """Return the inner product of row b with the query in the table, which is in the L1 cache."""
+    ptr, idx, val = index
     mask = keys.size - 1
     score = 0.0
     for k in range(ptr[b], ptr[b + 1]):
@@ -162,37 +118,36 @@ def _score_of(b, ptr, idx, val, keys, values):
 
 
 @kernel()
-def _push_scores(rows, ptr, idx, val, keys, values, best, best_row):
-    """Offer the inner products of rows with the one in the table to a heap; return its size.
+def _push_scores(rows, index, keys, values, best, best_row):
+    """Offer the inner products of rows with the query in the table to a heap; return its size.
 
     Rows that are listed twice count once.
     """
     n = 0
     for c in range(rows.size):
         if not (rows[:c] == rows[c]).any():
-            score = _score_of(rows[c], ptr, idx, val, keys, values)
+            score = _score_of(rows[c], index, keys, values)
             n = push(best, best_row, n, score, rows[c])
     return n
 
 
 @kernel()
-def first_scores(
-    start, stop, chosen, budget, width, first_rare, columns, rows, values,
-    query_ptr, query_idx, query_val, ptr, idx, val, query_labels, labels, own,
-    want_same, want_other, out,
-):  # fmt: skip
-    """Write for each query two scores that the rows of its two lists are sure to beat or equal.
+def first_scores(start, stop, budget, width, first_rare, rare, queries, index, lists, out):
+    """Write for queries [start, stop) two scores that their lists are sure to beat or equal.
 
-    Rows that share rare features with the query are tried, `width` times as many as a list wants.
-    A score is -inf where they are too few, and inf where none is wanted.
+    `rare` are the columns of the features from `first_rare` on. Rows that share some with a query
+    are tried, `width` times as many as a list wants. A score is -inf where they are too few, and
+    inf where none is wanted.
     """
+    (columns, rows, values), (query_ptr, query_idx, query_val) = rare, queries
+    query_labels, labels, own, same, other = lists
     sums, seen = np.zeros(labels.size, np.float32), np.empty(budget, np.int32)
-    size = _table_size(start, stop, chosen, query_ptr)
+    size = _table_size(start, stop, np.arange(stop), query_ptr)
     keys, entries = np.full(size, -1, np.int32), np.zeros(size)
-    most = width * max(want_same.max(), want_other.max(), 1)
+    most = width * max(same[0].max(), other[0].max(), 1)
     scores, found = np.empty(most), np.empty(most, np.int64)
     best, best_row = np.empty(most), np.empty(most, np.int64)
-    for r in chosen[start:stop]:
+    for r in range(start, stop):
         n_seen = used = 0
         k = query_ptr[r + 1] - 1
         while k >= query_ptr[r] and query_idx[k] >= first_rare:
@@ -205,11 +160,11 @@ def first_scores(
                 if sums[b] == 0.0:
                     seen[n_seen] = b
                     n_seen += 1
-                sums[b] += np.float32(query_val[k]) * values[q]
+                sums[b] += np.float32(query_val[k]) * np.float32(values[q])
             k -= 1
-        _enter(r, query_ptr, query_idx, query_val, keys, entries)
+        _enter(r, queries, keys, entries)
         for kind in range(2):
-            want = want_other[r] if kind else want_same[r]
+            want = other[0][r] if kind else same[0][r]
             if want == 0:
                 out[kind, r] = np.inf
                 continue
@@ -222,7 +177,7 @@ def first_scores(
                 is_same = labels[b] == query_labels[r]
                 if is_same == (kind == 0) and total != 0.0 and not (own and b == r):
                     n = push(room, found, n, total, b)
-            n_best = _push_scores(found[:n], ptr, idx, val, keys, entries, best[:want], best_row)
+            n_best = _push_scores(found[:n], index, keys, entries, best[:want], best_row)
             out[kind, r] = best[0] if n_best == want else -np.inf
         for b in seen[:n_seen]:
             sums[b] = 0.0
@@ -230,13 +185,23 @@ def first_scores(
 
 
 @kernel()
-def _add_up(r, cut, norm2, columns, local, level, value, unit, ptr, idx, val, sums, begins, ends):
+def _limits(beat, share, norm, n_terms, unit):
+    """Return the slack for rounding, what skipped features may add, and what others must."""
+    slack = ROUNDING * (n_terms + 8) * norm * unit * LEVELS
+    cut = share * (beat - slack)
+    return slack, cut, (beat - slack) - cut
+
+
+@kernel()
+def _add_up(r, cut, norm, block, queries, sums, begins, ends):
     """Add the products of query r with the rows of a block, as far as the bound demands it.
 
     Lists where the entries of each feature begin and end. Returns the number of features and of
-    entries; `norm2` is the squared norm of the query.
+    entries; `norm` is that of the query.
     """
+    (unit, columns, local, level, value), (ptr, idx, val) = block, queries
     n_used = n_entries = 0
+    norm2 = norm**2
     for k in range(ptr[r + 1] - 1, ptr[r] - 1, -1):
         norm = np.sqrt(max(norm2, 0.0))
         norm2 -= val[k] * val[k]
@@ -265,32 +230,24 @@ def _add_up(r, cut, norm2, columns, local, level, value, unit, ptr, idx, val, su
 
 
 @kernel()
-def _offer(
-    r, b, total, slack, beat, keys, values, query_ptr, query_idx, query_val, ptr, idx, val,
-    query_labels, labels, own, want_same, want_other,
-    same_scores, same_rows, same_size, other_scores, other_rows, other_size, is_entered,
-):  # fmt: skip
+def _offer(r, b, total, slack, beats, table, queries, index, lists, is_entered):
     """Compute the inner product of query r with row b where it may enter a list, and offer it.
 
     It is at most `total`. Returns whether the query is in the table.
     """
-    if own and b == r:
+    query_labels, labels, own, same, other = lists
+    is_same = labels[b] == query_labels[r]
+    want, scores, rows, size = same if is_same else other
+    if want[r] == 0 or (own and b == r):
         return is_entered
-    same = labels[b] == query_labels[r]
-    want = want_same[r] if same else want_other[r]
-    if want == 0:
+    if size[r] == want[r] and total <= scores[r, 0] - slack:
         return is_entered
-    size = same_size[r] if same else other_size[r]
-    if size == want and total <= (same_scores[r, 0] if same else other_scores[r, 0]) - slack:
-        return is_entered
+    keys, values = table
     if not is_entered:
-        _enter(r, query_ptr, query_idx, query_val, keys, values)
-    score = _score_of(b, ptr, idx, val, keys, values)
-    if score >= beat[0 if same else 1, r]:
-        if same:
-            same_size[r] = push(same_scores[r, :want], same_rows[r], size, score, b)
-        else:
-            other_size[r] = push(other_scores[r, :want], other_rows[r], size, score, b)
+        _enter(r, queries, keys, values)
+    score = _score_of(b, index, keys, values)
+    if score >= beats[0 if is_same else 1, r]:
+        size[r] = push(scores[r, : want[r]], rows[r], size[r], score, b)
     return True
 
 
@@ -311,33 +268,36 @@ def _above(sums, need, out):
 
 
 @kernel()
-def _to_beat(r, want, scores, size, first):
+def _to_beat(r, of_list, first):
     """Return the score that a row must beat or equal to enter a list; inf where none is wanted."""
-    if want == 0:
+    want, scores, _, size = of_list
+    if want[r] == 0:
         return np.inf
-    if size[r] == want:
+    if size[r] == want[r]:
         return max(first, scores[r, 0])
     return first
 
 
 @kernel()
 def search_block(
-    start, stop, chosen, share, beats, low, high, rows, unit, columns, local, level, value,
-    query_norms, query_ptr, query_idx, query_val, ptr, idx, val, query_labels, labels, own,
-    want_same, want_other, same_scores, same_rows, same_size, other_scores, other_rows, other_size,
+    start, stop, chosen, share, beats, span, rows, block, norms, queries, index, lists
 ):  # fmt: skip
     """Offer the rows of a block to the lists of chosen[start:stop], as far as they may enter.
 
-    The labels of the block are between `low` and `high`, so it may concern one of the lists only.
+    The labels of the block are within `span`, so it may concern one of the lists only. `norms` are
+    those of the queries.
     """
+    low, high = span
+    unit, local = block[0], block[2]
+    query_ptr, query_labels = queries[0], lists[0]
     sums = np.zeros(rows.size, np.float32)
     size = _table_size(start, stop, chosen, query_ptr)
-    keys, entries = np.full(size, -1, np.int32), np.zeros(size)
+    keys = np.full(size, -1, np.int32)
+    table = keys, np.zeros(size)
     begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
     above = np.empty(rows.size + 1, np.int64)
     for r in chosen[start:stop]:
-        same = _to_beat(r, want_same[r], same_scores, same_size, beats[0, r])
-        other = _to_beat(r, want_other[r], other_scores, other_size, beats[1, r])
+        same, other = _to_beat(r, lists[3], beats[0, r]), _to_beat(r, lists[4], beats[1, r])
         if query_labels[r] < low or query_labels[r] > high:
             same = np.inf
         elif low == high:
@@ -346,13 +306,8 @@ def search_block(
         if beat == np.inf:
             continue
         n_terms = query_ptr[r + 1] - query_ptr[r]
-        slack = ROUNDING * (n_terms + 8) * query_norms[r] * unit * LEVELS
-        cut = share * (beat - slack)
-        need = (beat - slack) - cut
-        n_used, n_entries = _add_up(
-            r, cut, query_norms[r] ** 2, columns, local, level, value, unit,
-            query_ptr, query_idx, query_val, sums, begins, ends,
-        )  # fmt: skip
+        slack, cut, need = _limits(beat, share, norms[r], n_terms, unit)
+        n_used, n_entries = _add_up(r, cut, norms[r], block, queries, sums, begins, ends)
         is_entered = False
         if 4 * n_entries < rows.size:
             for used in range(n_used):
@@ -362,19 +317,15 @@ def search_block(
                     sums[at] = 0.0
                     if total > need:
                         is_entered = _offer(
-                            r, rows[at], total + cut, slack, beats, keys, entries,
-                            query_ptr, query_idx, query_val, ptr, idx, val,
-                            query_labels, labels, own, want_same, want_other, same_scores,
-                            same_rows, same_size, other_scores, other_rows, other_size, is_entered,
+                            r, rows[at], total + cut, slack, beats, table, queries, index, lists,
+                            is_entered,
                         )  # fmt: skip
         else:
             n_above = _above(sums, need, above)
             for at in above[:n_above]:
                 is_entered = _offer(
-                    r, rows[at], sums[at] + cut, slack, beats, keys, entries,
-                    query_ptr, query_idx, query_val, ptr, idx, val,
-                    query_labels, labels, own, want_same, want_other, same_scores,
-                    same_rows, same_size, other_scores, other_rows, other_size, is_entered,
+                    r, rows[at], sums[at] + cut, slack, beats, table, queries, index, lists,
+                    is_entered,
                 )  # fmt: skip
             sums[:] = 0.0
         if is_entered:
@@ -382,26 +333,18 @@ def search_block(
 
 
 @kernel()
-def count_work(
-    start, stop, chosen, share, beats, n_rows, unit, columns, local, level, value, query_norms,
-    query_ptr, query_idx, query_val, out,
-):  # fmt: skip
+def count_work(start, stop, chosen, share, beats, n_rows, block, norms, queries, out):
     """Count the entries of a block that chosen[start:stop] read, and the rows that they compute.
 
     There is a line of `out` per query and a column of it per kind of work.
     """
-    sums = np.zeros(n_rows, np.float32)
+    sums, query_ptr = np.zeros(n_rows, np.float32), queries[0]
     size = _table_size(start, stop, chosen, query_ptr)
     begins, ends = np.empty(size, np.int64), np.empty(size, np.int64)
     for at in range(start, stop):
         r = chosen[at]
         n_terms = query_ptr[r + 1] - query_ptr[r]
-        slack = ROUNDING * (n_terms + 8) * query_norms[r] * unit * LEVELS
-        cut = share * (beats[r] - slack)
-        need = (beats[r] - slack) - cut
-        _, out[at, 0] = _add_up(
-            r, cut, query_norms[r] ** 2, columns, local, level, value, unit,
-            query_ptr, query_idx, query_val, sums, begins, ends,
-        )  # fmt: skip
+        _, cut, need = _limits(beats[r], share, norms[r], n_terms, block[0])
+        _, out[at, 0] = _add_up(r, cut, norms[r], block, queries, sums, begins, ends)
         out[at, 1] = (sums > need).sum()
         sums[:] = 0.0

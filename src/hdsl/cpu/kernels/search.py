@@ -2,15 +2,16 @@
 
 Matrices come as their CSR or CSC arrays, and the caller allocates and has validated.
 
-Queries and rows of the index carry labels. Each query r has two lists: the `want_same[r]` best
-rows of its own label and the `want_other[r]` best rows of other labels. A list that wants nothing
-is left as it is. `own` says that query r is row r of the index, which is then no candidate. Of
-equal scores the smaller row number comes first.
+Queries and rows of the index carry labels. Each query has two lists: the best rows of its own label
+and the best rows of other labels. `lists` are query_labels, labels, own, same, other. `own` says
+that query r is row r of the index, which is then no candidate. `same` and `other` are want, scores,
+rows, size: query r wants want[r] rows and has size[r] so far; a list that wants nothing is left as
+it is. Of equal scores the smaller row number comes first.
 """
 
 import numpy as np
 
-from .compiled import WIDTH, kernel
+from .compiled import kernel
 
 # --- one list -------------------------------------------------------------------------------------
 
@@ -62,40 +63,23 @@ def _best_first(scores, rows):
 
 
 @kernel()
-def _score_to_beat(same_scores, n_same, other_scores, n_other):
-    """Return the score above which a row enters one of two heaps; -inf where one is not full."""
-    if n_same < same_scores.size or n_other < other_scores.size:
-        return -np.inf
-    score = np.inf
-    if n_same:
-        score = same_scores[0]
-    if n_other:
-        score = min(score, other_scores[0])
-    return score
-
-
-@kernel()
-def finish(
-    start, stop, chosen, want_same, want_other,
-    same_scores, same_rows, same_size, other_scores, other_rows, other_size,
-):  # fmt: skip
+def finish(start, stop, chosen, same, other):
     """Sort the lists of chosen[start:stop], the best first."""
-    for r in chosen[start:stop]:
-        if want_same[r]:
-            _best_first(same_scores[r, : same_size[r]], same_rows[r, : same_size[r]])
-        if want_other[r]:
-            _best_first(other_scores[r, : other_size[r]], other_rows[r, : other_size[r]])
+    for want, scores, rows, size in (same, other):
+        for r in chosen[start:stop]:
+            if want[r]:
+                _best_first(scores[r, : size[r]], rows[r, : size[r]])
 
 
 # --- the search -----------------------------------------------------------------------------------
 
 
 @kernel()
-def _fill_lists(
-    r, sums, query_labels, labels, own, want_same, want_other,
-    same_scores, same_rows, same_size, other_scores, other_rows, other_size,
-):  # fmt: skip
+def _fill_lists(r, sums, lists):
     """Fill both lists of query r from its inner products with all rows, in one pass."""
+    query_labels, labels, own, of_same, of_other = lists
+    want_same, same_scores, same_rows, same_size = of_same
+    want_other, other_scores, other_rows, other_size = of_other
     skip = r if own else -1
     label = query_labels[r]
     same, other = same_scores[r, : want_same[r]], other_scores[r, : want_other[r]]
@@ -128,159 +112,52 @@ def _fill_lists(
 
 
 @kernel()
-def top_of_sums(
-    start, stop, sums, first, query_labels, labels, own, want_same, want_other,
-    same_scores, same_rows, same_size, other_scores, other_rows, other_size,
-):  # fmt: skip
+def top_of_sums(start, stop, sums, first, lists):
     """Find the largest of each row [start, stop) of `sums`; row 0 is that of query `first`."""
     for r in range(first + start, first + stop):
-        _fill_lists(
-            r, sums[r - first], query_labels, labels, own, want_same, want_other,
-            same_scores, same_rows, same_size, other_scores, other_rows, other_size,
-        )  # fmt: skip
+        _fill_lists(r, sums[r - first], lists)
 
 
 @kernel()
-def _add_products(r, query_ptr, query_idx, query_val, ptr, idx, val, sums):
-    """Add to `sums` the inner products of query r with all rows of the index, given as CSC."""
-    for k in range(query_ptr[r], query_ptr[r + 1]):
-        j = query_idx[k]
-        x = query_val[k]
-        for q in range(ptr[j], ptr[j + 1]):
-            sums[np.uint32(idx[q])] += x * val[q]  # unsigned: no test for negative numbers
-
-
-@kernel()
-def top_by_columns(
-    start, stop, chosen, query_ptr, query_idx, query_val, ptr, idx, val, query_labels, labels, own,
-    want_same, want_other, same_scores, same_rows, same_size, other_scores, other_rows, other_size,
-):  # fmt: skip
+def top_by_columns(start, stop, chosen, queries, columns, lists):
     """Find the rows of largest inner product with chosen[start:stop]; the index as CSC.
 
-    A query's inner products with all rows are summed from the columns of its features: the cheaper
-    way where most rows share no feature.
+    A query's inner products with all rows are summed from the columns of its features: cheap where
+    most rows share no feature.
     """
-    sums = np.zeros(labels.size)
+    (query_ptr, query_idx, query_val), (ptr, idx, val) = queries, columns
+    sums = np.zeros(lists[1].size)
     for r in chosen[start:stop]:
-        _add_products(r, query_ptr, query_idx, query_val, ptr, idx, val, sums)
-        _fill_lists(
-            r, sums, query_labels, labels, own, want_same, want_other,
-            same_scores, same_rows, same_size, other_scores, other_rows, other_size,
-        )  # fmt: skip
+        for k in range(query_ptr[r], query_ptr[r + 1]):
+            j, x = query_idx[k], query_val[k]
+            for q in range(ptr[j], ptr[j + 1]):
+                sums[np.uint32(idx[q])] += x * val[q]  # unsigned: no test for negative numbers
+        _fill_lists(r, sums, lists)
         sums[:] = 0.0
 
 
 @kernel()
-def _products_with(b, Q, ptr, idx, val, out):
-    """Write the inner products of row b of the index (CSR) with the WIDTH columns of Q."""
-    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-    for k in range(ptr[b], ptr[b + 1]):
-        x = val[k]
-        q = Q[np.uint32(idx[k])]
-        s0 += x * q[0]
-        s1 += x * q[1]
-        s2 += x * q[2]
-        s3 += x * q[3]
-        s4 += x * q[4]
-        s5 += x * q[5]
-        s6 += x * q[6]
-        s7 += x * q[7]
-    out[0], out[1], out[2], out[3], out[4], out[5], out[6], out[7] = s0, s1, s2, s3, s4, s5, s6, s7
-
-
-@kernel()
-def top_by_rows(
-    start, stop, chosen, n_features, query_ptr, query_idx, query_val, ptr, idx, val,
-    query_labels, labels, own, want_same, want_other,
-    same_scores, same_rows, same_size, other_scores, other_rows, other_size,
-):  # fmt: skip
-    """Find the same for blocks [start, stop) of WIDTH chosen queries each; the index as CSR.
-
-    A block is spread out over the features and meets each row of the index once: the cheaper way
-    where most rows share some feature.
-    """
-    Q = np.zeros((n_features, WIDTH))
-    s, to_beat = np.empty(WIDTH), np.empty(WIDTH)
-    for block in range(start, stop):
-        own_queries = chosen[block * WIDTH : (block + 1) * WIDTH]
-        width = own_queries.size
-        for c in range(width):
-            r = own_queries[c]
-            for k in range(query_ptr[r], query_ptr[r + 1]):
-                Q[query_idx[k], c] = query_val[k]
-            to_beat[c] = -np.inf
-        for b in range(labels.size):
-            _products_with(b, Q, ptr, idx, val, s)
-            for c in range(width):
-                r = own_queries[c]
-                if s[c] <= to_beat[c] or (own and b == r):
-                    continue
-                same, other = same_scores[r, : want_same[r]], other_scores[r, : want_other[r]]
-                if labels[b] != query_labels[r]:
-                    other_size[r] = push(other, other_rows[r], other_size[r], s[c], b)
-                elif same.size:  # else it is full already
-                    same_size[r] = push(same, same_rows[r], same_size[r], s[c], b)
-                n_same = same_size[r] if same.size else 0
-                to_beat[c] = _score_to_beat(same, n_same, other, other_size[r])
-        finish(
-            0, width, own_queries, want_same, want_other,
-            same_scores, same_rows, same_size, other_scores, other_rows, other_size,
-        )  # fmt: skip
-        for c in range(width):
-            r = own_queries[c]
-            for k in range(query_ptr[r], query_ptr[r + 1]):
-                Q[query_idx[k], c] = 0.0
-
-
-@kernel()
-def score_of(x, b, ptr, idx, val):
-    """Return the inner product of the dense vector x with row b of the index (CSR)."""
-    score = 0.0
-    for k in range(ptr[b], ptr[b + 1]):
-        score += x[np.uint32(idx[k])] * val[k]
-    return score
-
-
-@kernel()
-def top_of_class(
-    start, stop, order, class_ptr, n_features, ptr, idx, val, want_same,
-    same_scores, same_rows, same_size,
-):  # fmt: skip
+def top_of_class(start, stop, order, class_ptr, n_features, index, of_same):
     """Find the nearest rows of the same label for order[start:stop], the rows sorted by label.
 
     Each row meets every row of its label, those of `order` between its two numbers in `class_ptr`:
     the cheaper way where labels have few rows.
     """
+    (ptr, idx, val), (want, scores, rows, size) = index, of_same
     x = np.zeros(n_features)
     for at in range(start, stop):
         r = order[at]
-        k = want_same[r]
+        k = want[r]
         if k == 0:
             continue
         for q in range(ptr[r], ptr[r + 1]):
             x[np.uint32(idx[q])] = val[q]
         for b in order[class_ptr[at, 0] : class_ptr[at, 1]]:
             if b != r:
-                score = score_of(x, b, ptr, idx, val)
-                same_size[r] = push(same_scores[r, :k], same_rows[r, :k], same_size[r], score, b)
-        _best_first(same_scores[r, : same_size[r]], same_rows[r, : same_size[r]])
+                score = 0.0
+                for q in range(ptr[b], ptr[b + 1]):
+                    score += x[np.uint32(idx[q])] * val[q]
+                size[r] = push(scores[r, :k], rows[r, :k], size[r], score, b)
+        _best_first(scores[r, : size[r]], rows[r, : size[r]])
         for q in range(ptr[r], ptr[r + 1]):
             x[np.uint32(idx[q])] = 0.0
-
-
-# --- columns --------------------------------------------------------------------------------------
-
-
-@kernel()
-def keep_columns(ptr, idx, val, position, out_ptr, out_idx, out_val):
-    """Write the CSR arrays of the columns that have a new position; -1 drops a column."""
-    n = 0
-    out_ptr[0] = 0
-    for r in range(ptr.size - 1):
-        for k in range(ptr[r], ptr[r + 1]):
-            j = position[idx[k]]
-            if j >= 0:
-                out_idx[n] = j
-                out_val[n] = val[k]
-                n += 1
-        out_ptr[r + 1] = n

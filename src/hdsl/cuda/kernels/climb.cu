@@ -1,4 +1,4 @@
-// Searches: the largest diagonal entries, the best partners of features, and entries of S.
+// Searches: the largest diagonal entries, and the best partners of features.
 
 // Most features that a search of the largest returns.
 #define MOST_LARGEST 8
@@ -137,60 +137,5 @@ KERNEL gather_partners(
         break;
         CASE(1) CASE(2) CASE(4) CASE(8)
 #undef CASE
-    }
-}
-
-// --- entries of S for listed feature pairs -------------------------------------------------------
-//
-// S_ij = Σ_s w_s v_s with a sparse v that depends on i and j alone. The terms of a feature pair are
-// stored as a run, cut into chunks.
-
-// For each row that has the lead feature, the links whose other row has a value in v, which is the
-// column of the other feature: counts them, or writes pair and product from `first` on.
-KERNEL list_terms(
-    i64 lead, const i64* ptr, const int* idx, const double* val, const i64* link_ptr,
-    const int* neighbor, const int* link_pair, const double* v, int* counts, const i64* upto,
-    i64 first, int* pair, double* value
-) {
-    EACH(k, ptr[lead + 1] - ptr[lead]) {
-        i64 own = ptr[lead] + k, at = counts == nullptr ? first + (k ? upto[k - 1] : 0) : 0;
-        int n = 0;
-        for (i64 e = link_ptr[idx[own]]; e < link_ptr[idx[own] + 1]; e++) {
-            double y = v[neighbor[e]];
-            if (y == 0.0) continue;
-            if (counts == nullptr) {
-                pair[at + n] = link_pair[e];
-                value[at + n] = val[own] * y;
-            }
-            n++;
-        }
-        if (counts != nullptr) counts[k] = n;
-    }
-}
-
-// Writes C_ii + C_jj and S_ij of the feature pair of every run. Run r has the chunks
-// [run_chunks[r], run_chunks[r + 1]), and chunk c the terms [chunk_first[c], chunk_first[c + 1]).
-KERNEL score_runs(
-    const i64* n_runs, const i64* run_features, const i64* run_chunks, const i64* chunk_first,
-    const int* pair, const double* value, const double* w, const double* diagonal, double* part,
-    unsigned* ticket, double* out
-) {
-    for (i64 chunk = blockIdx.x; chunk < run_chunks[n_runs[0]]; chunk += gridDim.x) {
-        double total = 0.0;
-        i64 end = chunk_first[chunk + 1];
-#pragma unroll 4
-        for (i64 k = chunk_first[chunk] + threadIdx.x; k < end; k += THREADS)
-            total += w[pair[k]] * value[k];
-        total = block_sum(total);
-        if (threadIdx.x == 0) part[chunk] = total;
-    }
-    if (!is_last_block(ticket)) return;
-    const volatile double* fresh = part;
-    for (i64 run = threadIdx.x; run < n_runs[0]; run += THREADS) {
-        double total = 0.0;
-        for (i64 chunk = run_chunks[run]; chunk < run_chunks[run + 1]; chunk++)
-            total += fresh[chunk];
-        out[2 * run] = diagonal[run_features[2 * run]] + diagonal[run_features[2 * run + 1]];
-        out[2 * run + 1] = total;
     }
 }

@@ -1,0 +1,200 @@
+"""Scores of classes beside rows, from the weights of a linear classifier.
+
+Nothing here needs scikit-learn: a search loads it for the models that have class scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import checks
+from .arrays import names_from_arrays
+from .explain.parts import N_WORDS, largest_scores, words_behind
+from .files.tables import check_columns, get_array, get_value, pack_values, unpack_values
+from .similarity import unit_rows
+from .solver.columns import take_columns
+
+#: How steeply a score v is squashed, 1 / (1 + e^(-3v)): about 0.05 and 0.95 at the margins of -1
+#: and 1 that a linear support vector machine asks for.
+STEEPNESS = 3.0
+
+
+class Scores:
+    """Rows at unit length with scores of classes beside them, as `ClassScores` has learned them.
+
+    Attributes are those of `ClassScores`.
+    """
+
+    classifier_: Any
+    classes_: np.ndarray
+    weight_: float
+    n_scores: int | None
+    columns_: Any
+    is_wide_: bool
+    n_features_in_: int
+
+    def transform(self, X: Any) -> Any:
+        """Return the rows with scores by the classifier."""
+        rows = unit_rows(X, self.columns_)
+        seen = take_columns(rows, self.columns_) if self.is_wide_ else rows
+        return self._join(rows, squashed_scores(self.classifier_, seen, self.classes_))
+
+    def _join(self, rows: Any, scores: np.ndarray) -> Any:
+        """Return the rows with the largest scores beside them."""
+        scores = self.weight_ * largest_scores(scores, self.n_scores)
+        scores = scores.astype(rows.dtype, copy=False)
+        if not sp.issparse(rows):
+            return np.hstack([rows, scores])
+        return sp.csr_array(sp.hstack([rows, sp.csr_array(scores)], format="csr"))
+
+    def words(self, X: Any, n_words: int = N_WORDS) -> list[dict[int, list[int]]]:
+        """Return the features that add most to the scores of each row.
+
+        A score, before it is squashed, is a weighted sum of the features of the row.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_rows, n_features)
+        n_words : int, default=3
+            Most features per score.
+
+        Returns
+        -------
+        list of dict of int to list of int, one per row
+            For each class with a score, by its place in ``classes_``, the columns of X that add to
+            it, the largest first.
+
+        Raises
+        ------
+        ValueError
+            The classifier is not linear.
+        """
+        coef = LinearScorer.from_classifier(self.classifier_).coef_
+        columns = self.columns_ if self.is_wide_ else None
+        return words_behind(self.transform(X), coef, self.n_features_in_, columns, n_words)
+
+    def restore(self, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Scores:
+        """Take what ``ClassScores.to_arrays`` returned; raise ValueError if it is damaged."""
+        scorer, n_scores = LinearScorer.from_arrays(arrays), header.get("n_scores")
+        self.classifier_, self.classes_ = scorer, scorer.classes_
+        self.weight_, self.n_scores = get_value(header, "weight", float), n_scores
+        checks.check_number("ClassScores", "weight", self.weight_, low=0)
+        checks.check_number("ClassScores", "n_scores", n_scores, low=1, integer=True, words=(None,))
+        self.n_features_in_, self.columns_ = get_value(header, "n_features", int), None
+        if "columns" in arrays:
+            self.columns_ = get_array(arrays, "columns", "i")
+            check_columns(self.columns_, self.n_features_in_)
+        n_seen = scorer.coef_.shape[1]
+        self.is_wide_ = n_seen != self.n_features_in_
+        if self.is_wide_ and (self.columns_ is None or len(self.columns_) != n_seen):
+            raise ValueError(f"coef has {n_seen} columns, but columns has another number")
+        names_from_arrays(self, arrays)
+        return self
+
+
+def squashed_scores(classifier: Any, X: Any, classes: np.ndarray) -> np.ndarray:
+    """Return the squashed and squared scores of each class.
+
+    Parameters
+    ----------
+    classifier : fitted classifier
+        With ``decision_function`` or ``predict_proba``, and ``classes_``.
+    X : ndarray or sparse array of shape (n_rows, n_features)
+    classes : ndarray of shape (n_classes,)
+        Sorted. A class that the classifier does not know has score 0.
+
+    Returns
+    -------
+    ndarray of shape (n_rows, n_classes)
+    """
+    known = classifier.classes_
+    if hasattr(classifier, "decision_function"):
+        values = np.asarray(classifier.decision_function(X), dtype=np.float64)
+        if values.ndim == 1:  # two classes
+            values = np.column_stack([-values, values])
+        squashed = 0.5 + 0.5 * np.tanh(0.5 * STEEPNESS * values)  # 1 / (1 + e^-v)
+    else:
+        squashed = np.asarray(classifier.predict_proba(X), dtype=np.float64)
+    if squashed.shape != (X.shape[0], len(known)):
+        raise ValueError(
+            "The 'classifier' parameter of ClassScores must give one score per class, shape "
+            f"{(X.shape[0], len(known))}. {type(classifier).__name__} gives shape "
+            f"{squashed.shape}: use one-vs-rest scores."
+        )
+    scores = np.zeros((X.shape[0], len(classes)))
+    scores[:, np.searchsorted(classes, known)] = np.square(squashed)
+    return scores
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScorer:
+    """What is left of a linear classifier without its code: X @ coef_.T + intercept_.
+
+    Parameters
+    ----------
+    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
+    intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
+    classes_ : ndarray of shape (n_classes,)
+        Sorted.
+    """
+
+    coef_: np.ndarray
+    intercept_: np.ndarray
+    classes_: np.ndarray
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return one score per class, shape (n_rows, n_classes), or (n_rows,) for two classes."""
+        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if len(self.coef_) == 1 else scores
+
+    @classmethod
+    def from_classifier(cls, classifier: Any) -> LinearScorer:
+        """Return the scores of a fitted classifier; raise ValueError unless it is linear."""
+        parts = ("coef_", "intercept_", "decision_function")
+        if all(hasattr(classifier, part) for part in parts):
+            coef = classifier.coef_
+            coef = _floats(np.atleast_2d(coef.toarray() if sp.issparse(coef) else coef))
+            intercept = _floats(np.ravel(classifier.intercept_))
+            if len(intercept) == 1:  # scikit-learn has the number 0 where no intercept is fitted
+                intercept = np.repeat(intercept, len(coef))
+            scorer = cls(coef, intercept, np.asarray(classifier.classes_))
+            if scorer._gives_the_scores_of(classifier):
+                return scorer
+        raise ValueError(
+            "Only a linear classifier, with coef_, intercept_ and decision_function, can be "
+            "written to a model file or taken apart into words. Got "
+            f"{type(classifier).__name__} instead."
+        )
+
+    def _gives_the_scores_of(self, classifier: Any) -> bool:
+        """Whether the scores of random rows are the same: not so for votes of pairs of classes."""
+        X = np.random.default_rng(0).normal(size=(3, self.coef_.shape[1]))
+        own, given = self.decision_function(X), classifier.decision_function(X)
+        return own.shape == given.shape and np.allclose(own, given, rtol=1e-4, atol=1e-5)
+
+    def to_arrays(self) -> dict[str, np.ndarray]:
+        """Return classes, coef and intercept, as `from_arrays` takes them."""
+        return pack_values("classes", self.classes_) | {
+            "coef": self.coef_, "intercept": self.intercept_
+        }  # fmt: skip
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LinearScorer:
+        """Return the scores that `to_arrays` was called on; raise ValueError if damaged."""
+        classes = unpack_values(arrays, "classes")
+        n_classes = len(classes)
+        if n_classes < 2 or not (classes[:-1] < classes[1:]).all():
+            raise ValueError("classes must hold two labels or more, in rising order")
+        coef = get_array(arrays, "coef", "f", (1 if n_classes == 2 else n_classes, None))
+        intercept = get_array(arrays, "intercept", "f", (len(coef),))
+        return cls(coef, intercept, classes)
+
+
+def _floats(values: Any) -> np.ndarray:
+    array = np.asarray(values)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)
