@@ -25,7 +25,7 @@ from .progress import Progress, duration
 from .similarity import Similarity, unit_rows
 from .solver import losses, oracle, steps
 from .solver.loop import Arrays, Callback, Options, RestError, Rests, Result, State, frank_wolfe
-from .solver.protocols import Layout, Problem, Statistics
+from .solver.protocols import Layout, Statistics
 from .solver.trace import replay
 from .supervision import Mining, Supervision
 
@@ -188,35 +188,18 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
         saved = {"size": size.as_array(data), **nested(choice=table or {})}
     first = 0 if earlier is None else earlier.n_iter
     with damage_explained(run.checkpoint):
-        result = solve(
-            model, problem, rng, max_iter=size.max_iter, earlier=earlier,
+        result = frank_wolfe(
+            problem, *solver(model, size.max_iter), rng=rng, earlier=earlier,
             rests=rests(run.checkpoint, saved),
             callback=all_of(progress.follow("learning", first, size.max_iter), model.callback),
         )  # fmt: skip
     return Learned(result, size.scale, size.prior, len(data.compared), table)
 
 
-def solve(
-    model: Any,
-    problem: Problem,
-    rng: np.random.Generator,
-    *,
-    max_iter: int,
-    earlier: Result | None = None,
-    rests: Rests | None = None,
-    callback: Callback | None = None,
-) -> Result:
-    """Run the solver as the parameters of a model say, up to iteration `max_iter`."""
-    return frank_wolfe(
-        problem,
-        oracle.ORACLES[model.oracle](),
-        steps.RULES[model.step],
-        Options(model.init, model.batch_size, max_iter, model.tol),
-        rng=rng,
-        callback=callback,
-        earlier=earlier,
-        rests=rests,
-    )
+def solver(model: Any, max_iter: int) -> tuple[oracle.Oracle, steps.StepRule, Options]:
+    """Return what runs the solver as the parameters of a model say, up to iteration `max_iter`."""
+    options = Options(model.init, model.batch_size, max_iter, model.tol)
+    return oracle.ORACLES[model.oracle](), steps.RULES[model.step], options
 
 
 class Fits:
@@ -237,9 +220,10 @@ class Fits:
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
         problem = self.layout.problem(self.loss, self.scale, prior)
-        result = solve(
-            self.model, problem, self.rng, max_iter=max_iter, earlier=earlier, callback=callback
-        )
+        result = frank_wolfe(
+            problem, *solver(self.model, max_iter), rng=self.rng, earlier=earlier,
+            callback=callback,
+        )  # fmt: skip
         if result.status == "interrupted":  # there is no model of the user's data yet
             raise KeyboardInterrupt
         return result

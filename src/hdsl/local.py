@@ -29,6 +29,7 @@ from .solver import losses
 from .solver.atoms import NOTHING
 from .solver.atoms import names as atom_names
 from .solver.columns import drop_unused_columns
+from .solver.loop import frank_wolfe
 from .solver.protocols import Base
 from .supervision import Mining, Supervision
 
@@ -257,7 +258,8 @@ class Descent:
         )
 
     def _solve(self, problem: Any, max_iter: int, earlier: Result | None) -> Result:
-        return fitting.solve(self.model, problem, self.rng, max_iter=max_iter, earlier=earlier)
+        how = fitting.solver(self.model, max_iter)
+        return frank_wolfe(problem, *how, rng=self.rng, earlier=earlier)
 
 
 # --- the estimator -------------------------------------------------------------------------------

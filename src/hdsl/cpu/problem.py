@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -61,6 +60,9 @@ class CPUProblem(Problem):
         self.n_comparisons, self.n_features = comparisons.n_comparisons, len(features)
         self.atoms = Atoms(comparisons.pairs)
         self._code = kernels.CODES.get(type(loss))
+        is_hinge = self._code == kernels.SMOOTHED_HINGE
+        self._along_kernel = kernels.along_hinge if is_hinge else kernels.along
+        self._pull_kernel = kernels.pull_hinge if is_hinge else kernels.pull
         self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None
         if base is not None and len(base.atoms):
             atoms, factors = _known(base, features)
@@ -109,17 +111,11 @@ class CPUProblem(Problem):
             )
             return np.array([(omega * term).sum() for term in terms])
         sums, moved = np.empty((n_chunks, 3)), _NOTHING if moved is None else moved
-        given = margins, direction, float(size), omega, moved, sums
-        bounds = self.comparisons.chunk_bounds
-        self._run_on_chunks(bounds, kernels.along_hinge, kernels.along, *given)
+        self.workers.run(
+            self._along_kernel, self.comparisons.chunk_bounds, self._code, margins, direction,
+            float(size), omega, moved, sums,
+        )  # fmt: skip
         return sums.sum(axis=0)
-
-    def _run_on_chunks(self, bounds: Sequence[int], hinge: Any, kernel: Any, *args: Any) -> None:
-        """Call the kernel of the smoothed hinge, or that of losses by their codes."""
-        if self._code == kernels.SMOOTHED_HINGE:
-            self.workers.run(hinge, bounds, *args)
-        else:
-            self.workers.run(kernel, bounds, self._code, *args)
 
     # --- steps -----------------------------------------------------------------------------------
 
@@ -207,8 +203,9 @@ class CPUProblem(Problem):
             pulls = -compared.omega * self.loss.derivative(margins)
         else:
             pulls = np.empty(compared.n_comparisons)
-            given = margins, compared.omega, pulls
-            self._run_on_chunks(compared.chunk_bounds, kernels.pull_hinge, kernels.pull, *given)
+            self.workers.run(
+                self._pull_kernel, compared.chunk_bounds, self._code, margins, compared.omega, pulls
+            )
         w = compared.sum_pulls(pulls)
         return CPUGradient(atoms, self.scale, w, pulls, offset, batch)
 

@@ -18,7 +18,7 @@ from ..files.checkpoint import Checkpoint, digest
 from ..progress import Progress
 from ..similarity import unit_rows
 from ..solver import losses
-from ..solver.loop import Arrays, Result
+from ..solver.loop import Arrays, Result, frank_wolfe
 from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
@@ -165,8 +165,8 @@ def follow_path(
     problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
     show = progress.follow("learning", first, size.max_iter)
     with fitting.damage_explained(run.checkpoint):
-        result = fitting.solve(
-            model, problem, rng, max_iter=size.max_iter, earlier=earlier,
+        result = frank_wolfe(
+            problem, *fitting.solver(model, size.max_iter), rng=rng, earlier=earlier,
             rests=fitting.rests(run.checkpoint, saved),
             callback=fitting.all_of(show, model.callback),
         )  # fmt: skip

@@ -251,7 +251,9 @@ class _Run:
     def state(self, n_iter: int, active: ActiveSet) -> State:
         first = active[0] if len(active) else ZERO
         step = ("start", 1.0, *self.user_atom(first), *NO_ATOM, False)
-        return State(self.problem, Iterate(n_iter, active, step), *self.measured(active))
+        margins = self.problem.margins(active.atoms, active.weights)
+        value = self.problem.value(margins)
+        return State(self.problem, Iterate(n_iter, active, step), margins, value)
 
     def measured(self, active: ActiveSet) -> tuple[Margins, float]:
         """Return the margins of a model, from scratch, and its value."""

@@ -56,7 +56,7 @@ def loss(code, m, order):
 
 
 @kernel(fastmath=REORDERED)
-def along_hinge(start, stop, margins, direction, step, omega, moved, sums):
+def along_hinge(start, stop, _code, margins, direction, step, omega, moved, sums):
     """Write what `along` writes, of the smoothed hinge: the default, which compiles by itself."""
     for c in range(start, stop):
         first, last = c * CHUNK, min((c + 1) * CHUNK, margins.size)
@@ -102,7 +102,7 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
 
 
 @kernel()
-def pull_hinge(start, stop, margins, omega, pulls):
+def pull_hinge(start, stop, _code, margins, omega, pulls):
     """Write what `pull` writes, of the smoothed hinge."""
     for t in range(start * CHUNK, min(stop * CHUNK, margins.size)):
         weight = omega[t] if omega.size > 1 else omega[0]
