@@ -1,7 +1,7 @@
 """The shape of the source: sizes, imports, private names, and the road from fit to kernel.
 
-``test_structure.py`` holds them to their limits. Lines of code leave out blanks, comments and
-docstrings.
+``python tests/structure.py`` prints the figures; ``test_structure.py`` holds them to their limits.
+Lines of code leave out blanks, comments and docstrings.
 """
 
 import ast
@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -46,6 +47,14 @@ def sizes(folder):
         path.relative_to(ROOT / folder).as_posix(): count_code(path)
         for path in sorted((ROOT / folder).rglob("*.py"))
     }
+
+
+def by_room(counts):
+    """Return the lines of each folder, and of the modules outside of them."""
+    rooms = Counter()
+    for path, n in counts.items():
+        rooms[path.split("/")[0] if "/" in path else "(top)"] += n
+    return dict(rooms)
 
 
 def cuda_lines():
@@ -258,3 +267,32 @@ def hdsl_parameters(modules):
         for function, owner in functions(tree)
         if owner is not None and (owner.name, function.name) == ("HDSL", "__init__")
     )
+
+
+def main():
+    """Print the figures of the source."""
+    modules, source, tests = parsed(), sizes("src/hdsl"), sizes("tests")
+    kernels, others = signatures(modules)
+    frames, files = road_to_kernel()
+    for title, counts in (
+        ("src/hdsl", source),
+        ("tests", tests),
+        ("reproduce", sizes("reproduce")),
+    ):
+        print(f"{title}: {sum(counts.values()):,} lines of code in {len(counts)} files")
+        for room, n in by_room(counts).items():
+            print(f"  {room:<16}{n:>7,}")
+    print(f"CUDA sources           {cuda_lines():,} raw lines")
+    print(f"import circles         {circles(imports(modules)) or 'none'}")
+    print(f"private names          {all_private_uses(modules) or 'none'}")
+    print(f"parameters of HDSL     {hdsl_parameters(modules)}")
+    for title, widths in (("signature", others), ("kernel", kernels)):
+        widest = max(widths, key=widths.get)
+        print(f"widest {title:<16}{widths[widest]} ({widest})")
+    print(f"frames to a kernel     {len(frames)} in {len(files)} files")
+    for frame in frames:
+        print(f"  {frame}")
+
+
+if __name__ == "__main__":
+    main()
