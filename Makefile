@@ -81,7 +81,7 @@ test-newest:  ## run kernels, Dask and scikit-learn's checks on the newest relea
 	.venv-newest/bin/python $(PIP_INSTALL) --pre -r requirements/dev.in
 	.venv-newest/bin/python $(PIP_INSTALL) $(THIS_PACKAGE)
 	NUMBA_CACHE_DIR=$(CURDIR)/.venv-newest/numba .venv-newest/bin/python -m pytest -p no:cacheprovider -n $(JOBS) \
-		$(PYTEST_ARGS) $(KERNEL_TESTS) tests/dask tests/test_sklearn.py
+		$(PYTEST_ARGS) $(KERNEL_TESTS) tests/dask tests/test_hdsl.py
 
 test-python: $(OTHER_READY)  ## run the tests on another Python: make test-python PYTHON=python3.14
 	$(OTHER)/bin/python -m pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS)

@@ -120,7 +120,7 @@ def test_a_choice_shows_every_prior_and_the_cosine(model):
 
 
 def test_models_that_are_not_fitted():
-    for name in ("trace", "path", "matrix", "network", "similarity"):
+    for name in ("trace", "path", "network"):
         with pytest.raises(NotFittedError):
             DISPLAYS[name](HDSL())
 
