@@ -81,9 +81,9 @@ def imports(modules):
         package = (
             _name(path).split(".") if path.endswith("__init__.py") else _name(path).split(".")[:-1]
         )
-        found[path] = set()
+        found[path], typing = set(), _typing_lines(tree)
         for node in ast.walk(tree):
-            if not isinstance(node, ast.ImportFrom) or not node.level or _is_typing(tree, node):
+            if not isinstance(node, ast.ImportFrom) or not node.level or node.lineno in typing:
                 continue
             base = package[: len(package) - node.level + 1]
             base = [part for part in (*base, *(node.module or "").split(".")) if part]
@@ -99,15 +99,14 @@ def _name(path):
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def _is_typing(tree, node):
-    """Whether an import is for type checkers only."""
-    return any(
-        isinstance(block, ast.If)
-        and isinstance(block.test, ast.Name)
-        and block.test.id == "TYPE_CHECKING"
-        and block.lineno < node.lineno <= block.end_lineno
+def _typing_lines(tree):
+    """Return the lines for type checkers only."""
+    return {
+        line
         for block in ast.walk(tree)
-    )
+        if isinstance(block, ast.If) and getattr(block.test, "id", "") == "TYPE_CHECKING"
+        for line in range(block.lineno, block.end_lineno + 1)
+    }
 
 
 def circles(graph):

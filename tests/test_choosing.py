@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
 from hdsl.choosing import FIXED_PRIOR, PRIORS, STEPS, Score, is_as_good, simplest
@@ -125,7 +125,6 @@ def test_what_harms_the_search_for_a_row_is_out():
     kept, lost = np.full(50, 0.985), np.full(50, 0.975)
     assert simplest([score(bad, kept), score(good, lost)], cosine) == (0, 0)
     assert simplest([score(bad, lost), score(good, lost)], cosine) == (0, 0)
-    assert_allclose(kept.mean(), 0.985)
 
 
 def test_an_interrupt_of_a_candidate_ends_the_fit(monkeypatch):

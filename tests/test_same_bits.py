@@ -184,9 +184,8 @@ FORMATS = {
 @pytest.fixture(scope="module")
 def of_an_array(tmp_path_factory):
     """Return the bytes of models learned from an array, by the names of their settings."""
-    folder = tmp_path_factory.mktemp("array")
-    names = "held out", "batches"
-    return {name: saved(small(**SETTINGS[name]).fit(X, Y), folder) for name in names}
+    fitted = {name: small(**SETTINGS[name]).fit(X, Y) for name in ("held out", "batches")}
+    return {name: saved(model, tmp_path_factory.mktemp("a")) for name, model in fitted.items()}
 
 
 @pytest.mark.parametrize("convert", FORMATS.values(), ids=FORMATS.keys())
