@@ -31,7 +31,6 @@ SIZES = {
 }
 COLUMNS = {
     "cosine": "cosine",
-    "LSA, 300 dimensions": "LSA",
     "LinearSVC": "LinearSVC",
     "HDSL()": "HDSL",
     "ClassScores(), HDSL()": "ClassScores + HDSL",
