@@ -39,7 +39,7 @@ def assert_same_path(one, other):
 
 FITS = {
     "corrections": ({**FIXED, "max_iter": 6}, {"triplets": T}),
-    "labels": ({**FIXED, "scale": "auto", "max_iter": 4}, {"y": Y}),
+    "labels": ({**FIXED, "scale": "auto", "max_iter": 3}, {"y": Y}),
     "quadruplets": (
         {**FIXED, "step": "away", "oracle": "exact", "max_iter": 8},
         {"quadruplets": T[:, [0, 1, 0, 2]]},
