@@ -202,6 +202,12 @@ $(RUN_LOCKED): requirements/run.txt
 
 # On the path, not installed: that would need a build tool.
 $(DEMO_READY): $(RUN_LOCKED) pyproject.toml
-	@.venv-run/bin/python -c 'import sysconfig, pathlib; pathlib.Path(sysconfig.get_path("purelib"), "hdsl.pth").write_text("$(CURDIR)/src\n")'
+	@.venv-run/bin/python -c 'import pathlib, sysconfig, tomllib; \
+		version = tomllib.loads(pathlib.Path("pyproject.toml").read_text())["project"]["version"]; \
+		home = pathlib.Path(sysconfig.get_path("purelib")); \
+		about = home / f"hdsl-{version}.dist-info"; \
+		about.mkdir(exist_ok=True); \
+		(about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: hdsl\nVersion: {version}\n"); \
+		(home / "hdsl.pth").write_text("$(CURDIR)/src\n")'
 	@printf '#!/bin/sh\nexec "%s" -m hdsl "$$@"\n' "$(CURDIR)/.venv-run/bin/python" > .venv-run/bin/hdsl && chmod +x .venv-run/bin/hdsl
 	@touch $@
