@@ -260,8 +260,8 @@ def split_rows(
 
     A row of weight 0 is absent, and one of a class of one row always trains.
     """
-    n, codes = data.X.shape[0], data.codes
-    present, is_split = _splittable(data)
+    n = data.X.shape[0]
+    codes, present, is_split = _splittable(data)
     order = np.lexsort((rng.random(n), codes))
     order = order[is_split[order]]
     fold = np.full(n, -1)
@@ -273,15 +273,15 @@ def split_rows(
 
 def count_splittable(data: Supervision) -> int:
     """Return how many labelled rows may be held out in one of the folds."""
-    return int(np.count_nonzero(_splittable(data)[1]))
+    return int(np.count_nonzero(_splittable(data)[2]))
 
 
-def _splittable(data: Supervision) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows have a weight, and which of them have others of their class."""
+def _splittable(data: Supervision) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return class numbers, which rows have a weight, and which of these share their class."""
     codes = data.codes
     present = np.ones(len(codes), dtype=bool) if data.weights is None else data.weights > 0
     size = np.bincount(codes[present], minlength=codes.max() + 1)
-    return present, present & (size[codes] > 1)
+    return codes, present, present & (size[codes] > 1)
 
 
 def split_anchors(

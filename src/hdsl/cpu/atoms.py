@@ -60,9 +60,7 @@ class Atoms:
             Z, places, n_atoms = self.rows(atoms)
             by_atom = np.zeros(n_atoms)
             by_atom[places] = factors
-            bounds = self._workers.split(
-                self._rows.n_rows, grain=self._grain(Z, n_atoms), work=pairs.ptr
-            )
+            bounds = self._workers.split(self._rows.n_rows, grain=self._grain(Z), work=pairs.ptr)
             self._workers.run(kernels.similarities, bounds, pairs.ptr, pairs.b, Z, by_atom, out)
         return out
 
@@ -86,12 +84,12 @@ class Atoms:
             return out
         Z, places, n_atoms = self.rows(atoms)
         out = np.empty((len(pairs.score_bounds) - 1, n_atoms))
-        is_long = self._grain(Z, n_atoms) < pairs.n_pairs
+        is_long = self._grain(Z) < pairs.n_pairs
         parts = np.arange(len(out) + 1) if is_long else [0, len(out)]
         self._workers.run(kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, w, Z, out)
         return out.sum(axis=0)[places]
 
-    def _grain(self, Z: Arrays, n_atoms: int) -> int:
+    def _grain(self, Z: Arrays) -> int:
         """Return how many pairs are worth a thread."""
         return int(GRAIN / (4 * Z[0][-1] / self._rows.n_rows + 1)) + 1
 
@@ -135,14 +133,10 @@ class Atoms:
         return True
 
     def _find_terms(self, key: Key) -> Terms:
-        i, j, sign = key
-        u, used, pairs = np.zeros(self._rows.n_rows), [], self.pairs
-        ptr, idx, val = self._rows.by_column
-        for feature, factor in ((i, 1.0), (j, float(sign))):
-            own = slice(ptr[feature], ptr[feature + 1])
-            u[idx[own]] += factor * val[own]
-            used.append(idx[own])
-        rows = np.union1d(*used)
+        (i, j, sign), pairs, (ptr, idx, _) = key, self.pairs, self._rows.by_column
+        u = np.zeros(self._rows.n_rows)
+        self._rows.add_atom(i, j, sign, u)
+        rows = np.union1d(idx[ptr[i] : ptr[i + 1]], idx[ptr[j] : ptr[j + 1]])
         at = np.concatenate([[0], np.cumsum(pairs.ptr[rows + 1] - pairs.ptr[rows])])
         bounds = np.array(self._workers.split(len(rows), grain=GRAIN, work=at))
         counts = np.zeros(len(bounds) - 1, dtype=np.int64)

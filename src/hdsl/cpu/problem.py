@@ -131,12 +131,10 @@ class CPUProblem(Problem):
         share = 0.0
         if move.toward is None or move.away is None:
             share = 1.0 if move.toward is None else -1.0
-        compared, (ptr, idx, val) = self.comparisons, self.comparisons.rows.by_column
+        compared = self.comparisons
         U, out = np.zeros((len(moved), compared.rows.n_rows)), np.empty(self.n_comparisons)
         for u, (atom, _) in zip(U, moved, strict=True):
-            for feature, sign in ((atom.i, 1.0), (atom.j, float(atom.sign))):
-                own = slice(ptr[feature], ptr[feature + 1])
-                u[idx[own]] += sign * val[own]
+            compared.rows.add_atom(*atom, u)
         self.workers.run(
             atom_kernels.direction, compared.bounds, share, margins,
             _NOTHING if self.offset is None else self.offset,

@@ -51,6 +51,13 @@ class Rows:
                 self._largest[full] = np.maximum.reduceat(np.abs(val), ptr[:-1][full])
         return self._largest
 
+    def add_atom(self, i: int, j: int, sign: int, u: np.ndarray) -> None:
+        """Add X e_i ± X e_j to u, one number per row."""
+        ptr, idx, val = self.by_column
+        for feature, factor in ((i, 1.0), (j, float(sign))):
+            own = slice(ptr[feature], ptr[feature + 1])
+            u[idx[own]] += factor * val[own]
+
     @property
     def rooms(self) -> tuple[np.ndarray, ...]:
         """Room for WIDTH numbers per row, twice, and per feature: new memory is slow at first."""
