@@ -325,7 +325,7 @@ def test_labels_of_another_length_are_refused(n):
 
 @pytest.mark.parametrize(
     "bad",
-    [X[:, 0] + 0.3, np.column_stack([Y, 1 - Y]), [np.nan, 1.0] * 6, [None, "a"] * 6],
+    [X[:, 0] + 0.3, np.column_stack([Y, Y + 2]), [np.nan, 1.0] * 6, [None, "a"] * 6],
     ids=["continuous", "two columns", "NaN", "None"],
 )
 @pytest.mark.filterwarnings("ignore:invalid value encountered in cast:RuntimeWarning")

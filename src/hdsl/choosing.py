@@ -18,6 +18,7 @@ import numpy as np
 
 from . import search, supervision
 from .evaluate.rankings import half_rows, middle_ranks
+from .labels import LabelSets, aligned, overlap
 from .similarity import LearnedCosine, Similarity, comparison_points
 from .solver.atoms import NOTHING
 from .supervision import Mining, Supervision
@@ -60,6 +61,9 @@ class Score(NamedTuple):
 
 
 Judge = Callable[[Similarity], Score]
+
+#: From the nearest training rows of each held-out row, shape (n_held, k), to a number from 0 to 1.
+Points = Callable[[np.ndarray], np.ndarray]
 
 
 class Fits(Protocol):
@@ -153,7 +157,7 @@ def make_parts(
     usable = (
         (train, out)
         for train, out in splits
-        if train.counts() and out.counts() and (train.is_judged or len(np.unique(train.y)) > 1)
+        if train.counts() and out.counts() and (train.is_judged or train.codes.max() > 0)
     )
     return [
         _part(model, _at_most(train, MOST_TRAIN, rng), _at_most(out, MOST_HELD, rng), rng)
@@ -192,11 +196,9 @@ def judge_labels(
     """Return a judge by the labels of the nearest training rows, and by known items.
 
     The units are held-out rows: half the share of the 10 nearest rows that have the label of the
-    row, half whether most of the 3 nearest have it.
+    row, half whether most of the 3 nearest have it. Of several labels the F1 scores count.
     """
-    classes, codes = np.unique(train.y, return_inverse=True)
-    truth = np.searchsorted(classes, held.y).clip(max=len(classes) - 1)
-    truth[classes[truth] != held.y] = -1  # no training row has this label
+    points = (_set_points if isinstance(train.y, LabelSets) else _points)(train.y, held.y)
     searched = np.flatnonzero(np.diff(held.X.indptr) >= 2)
     searched = np.sort(rng.permutation(searched)[:N_QUERIES])
     halves = half_rows(held.X[searched], 0.5, rng)
@@ -207,12 +209,38 @@ def judge_labels(
         found = search.top_k(
             cosine.rewrite(held.X), cosine.index_rows(train.X), k, n_jobs=n_jobs, device=device
         )
-        right = codes[found.rows] == truth[:, None]
-        units = 0.5 * right.mean(axis=1) + 0.5 * (right[:, :3].mean(axis=1) > 0.5)
         ranks = middle_ranks(cosine.rewrite(halves), cosine.index_rows(held.X), searched)
-        return Score(units, 1.0 / ranks)
+        return Score(points(found.rows), 1.0 / ranks)
 
     return judge
+
+
+def _points(y: np.ndarray, truth: np.ndarray) -> Points:
+    classes, codes = np.unique(y, return_inverse=True)
+    wanted = np.searchsorted(classes, truth).clip(max=len(classes) - 1)
+    wanted[classes[wanted] != truth] = -1  # no training row has this label
+
+    def points(near: np.ndarray) -> np.ndarray:
+        right = codes[near] == wanted[:, None]
+        return 0.5 * right.mean(axis=1) + 0.5 * (right[:, :3].mean(axis=1) > 0.5)
+
+    return points
+
+
+def _set_points(y: LabelSets, truth: LabelSets) -> Points:
+    """Return the same for several labels: how much is shared, and how much of it is voted for."""
+    y, truth = aligned(y, truth)
+
+    def points(near: np.ndarray) -> np.ndarray:
+        share = overlap(
+            truth.indicator[np.repeat(np.arange(len(near)), near.shape[1])],
+            y.indicator[near.ravel()],
+        ).reshape(near.shape)
+        votes = sum(y.indicator[near[:, k]].toarray() for k in range(min(3, near.shape[1])))
+        voted = y.voted(votes / min(3, near.shape[1]))
+        return 0.5 * share.mean(axis=1) + 0.5 * overlap(truth.indicator, voted.indicator)
+
+    return points
 
 
 def judge_comparisons(held: Supervision) -> Judge:

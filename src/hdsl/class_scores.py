@@ -21,7 +21,8 @@ from .arrays import names_to_arrays
 from .explain.parts import one_row, with_words
 from .explain.tables import CLASS
 from .files.tables import get_value
-from .scores import LinearScorer, Scores, squashed_scores
+from .labels import LabelSets, label_sets
+from .scores import LinearScorer, Scores, fit_each_label, squashed_scores
 from .similarity import unit_rows
 from .solver.columns import is_wide, take_columns
 
@@ -123,7 +124,8 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
         y : array-like of shape (n_rows,)
-            Class labels.
+            Class labels. For several per row, an indicator matrix or a list of labels per row:
+            each label then has a classifier of its own, which must be linear.
         sample_weight : array-like of shape (n_rows,), default=None
             Passed to the classifier, which must take it.
 
@@ -279,8 +281,8 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
         self._check_parameters()
         checked = copy(self)
         X = checks.check_matrix(checked, X, reset=True)
-        y = checks.check_classes(name, y, X.shape[0])
-        checked.classes_ = np.unique(y)
+        y = _checked_labels(name, y, X)
+        checked.classes_ = y.classes if isinstance(y, LabelSets) else np.unique(y)
         checks.check_several_classes(name, checked.classes_)
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
         checked.columns_ = columns_with_values(X)
@@ -313,6 +315,7 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
     ) -> list[tuple[np.ndarray, np.ndarray]]:
         """Return the rows to fit on and the rows to score, for each fold."""
         X, y = training.X, training.y
+        y = y.codes if isinstance(y, LabelSets) else y
         if isinstance(self.cv, int | np.integer):
             checks.check_number(type(self).__name__, "cv", self.cv, low=2, integer=True)
             return stratified_folds(y, int(self.cv), random_state)
@@ -331,6 +334,11 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
         tags.target_tags.required = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _checked_labels(name: str, y: Any, X: Any) -> Any:
+    sets = label_sets(y)
+    return checks.check_classes(name, y, X.shape[0]) if sets is None else sets.check(X)
 
 
 def _for_users(X: Any) -> Any:
@@ -358,18 +366,20 @@ class _Training:
     classifier: Any
     rows: Any
     X: Any
-    y: np.ndarray
+    y: Any
     sample_weight: np.ndarray | None
     classes: np.ndarray
 
     def fit(self, rows: Any = slice(None)) -> Any:
         """Return a classifier fitted on some rows, or on all."""
         y = self.y[rows]
-        if len(np.unique(y)) < 2:
-            return _Constant(np.unique(y))
         given = {}
         if self.sample_weight is not None:
             given["sample_weight"] = self.sample_weight[rows]
+        if isinstance(y, LabelSets):
+            return fit_each_label(lambda: clone(self.classifier), self.X[rows], y, **given)
+        if len(np.unique(y)) < 2:
+            return _Constant(np.unique(y))
         return clone(self.classifier).fit(self.X[rows], y, **given)
 
     def fit_and_score(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:

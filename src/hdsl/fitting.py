@@ -21,6 +21,7 @@ from .cuda import runtime
 from .files import checkpoint as checkpoint_module
 from .files.checkpoint import Checkpoint, digest
 from .files.tables import nested, part_of
+from .labels import LabelSets
 from .progress import Progress, duration
 from .similarity import Similarity, unit_rows
 from .solver import losses, oracle, steps
@@ -512,7 +513,8 @@ def identity_of_run(
     def of(part: Supervision | None) -> dict[str, str]:
         if part is None:
             return digest(None)
-        return digest(part.y, part.weights, part.compared, part.compared_weights)
+        y = part.y.indicator if isinstance(part.y, LabelSets) else part.y
+        return digest(y, part.weights, part.compared, part.compared_weights)
 
     path = (None,) if earlier is None else (earlier.atoms, earlier.weights, earlier.n_iter)
     return {

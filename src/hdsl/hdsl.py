@@ -251,7 +251,10 @@ class HDSL(SimilarityModel):
         ----------
         X : array-like or sparse matrix of shape (n_rows, n_features)
         y : array-like of shape (n_rows,), default=None
-            Labels to make triplets from; not needed with `triplets` or `quadruplets`.
+            Labels to make triplets from; not needed with `triplets` or `quadruplets`. For several
+            per row, an array or a sparse matrix of shape (n_rows, n_labels) with 1 where a row has
+            a label, or a list of labels per row: rows that share more labels are more alike, and a
+            comparison weighs as much as the two differ in the F1 score of their labels.
         triplets : array-like of int of shape (n_triplets, 3), default=None
             Row numbers of X: the first is more like the second than like the third.
         quadruplets : array-like of int of shape (n_quadruplets, 4), default=None

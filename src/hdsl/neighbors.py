@@ -12,6 +12,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from . import checks, search
+from .labels import LabelSets, aligned, label_sets
 from .similarity import LearnedCosine, Rewriter, as_rewriter, row_products, unit_rows
 
 WEIGHTS = ("uniform", "similarity")
@@ -56,6 +57,18 @@ def knn_votes(
     votes = np.bincount(cells.ravel(), _vote_weights(scores, weights).ravel(), m * n_classes)
     votes = votes.reshape(m, n_classes)
     return votes / votes.sum(axis=1, keepdims=True)
+
+
+def set_votes(
+    rows: np.ndarray, scores: np.ndarray, sets: LabelSets, weights: str = "uniform"
+) -> np.ndarray:
+    """Return the share of each label in the votes of neighbors that may have several labels."""
+    given = _vote_weights(scores, weights)
+    given = given / given.sum(axis=1, keepdims=True)
+    starts = np.arange(len(rows) + 1) * rows.shape[1]
+    shape = (len(rows), len(sets))
+    found = sp.csr_array((given.ravel(), rows.ravel(), starts), shape=shape) @ sets.indicator
+    return np.asarray(found.toarray()).clip(max=1.0)
 
 
 def knn_predict(
@@ -122,6 +135,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
+        The labels, sorted; the numbers of the columns of an indicator matrix.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Where X has string column names.
@@ -129,7 +143,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     Notes
     -----
     Rows of equal similarity come in the order of their numbers. Of classes with equal votes the
-    class of the nearest neighbor wins; `predict_proba` gives these classes equal shares.
+    class of the nearest neighbor wins; `predict_proba` gives these classes equal shares. Of several
+    labels per row, those with more than half of the votes are predicted.
 
     Examples
     --------
@@ -170,6 +185,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         X : array-like or sparse matrix of shape (n_rows, n_features)
             Not to be changed afterwards: no copy is made.
         y : array-like of shape (n_rows,)
+            One label per row. For several, an array or a sparse matrix of shape (n_rows, n_labels)
+            with 1 where a row has a label, or a list of labels per row.
 
         Returns
         -------
@@ -181,9 +198,14 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         checks.check_device(name, self.device)
         learned = copy(self)  # self changes at the end, all at once
         X = checks.check_matrix(learned, X, reset=True)
-        y = checks.check_classes(name, y, X.shape[0])
         rewritten = self._rewrite(X)[1]  # a wrong similarity raises here, not later
-        classes, codes = np.unique(y, return_inverse=True)
+        classes: np.ndarray
+        codes: Any = label_sets(y)
+        if codes is not None:
+            classes = codes.check(X).classes
+        else:
+            y = checks.check_classes(name, y, X.shape[0])
+            classes, codes = np.unique(y, return_inverse=True)
         fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_rewritten": rewritten}
         index = search.Index(rewritten)  # which a GPU keeps from one call to the next
         self.__dict__ = {**vars(learned), **fitted, "_index": index}
@@ -202,16 +224,32 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_queries,).
 
-        None stands for the fitted rows, each classified by the others: leave one out.
+        None stands for the fitted rows, each classified by the others: leave one out. Several
+        labels per row come in the form that `fit` got them: an indicator matrix, or tuples.
         """
         scores, rows = self.kneighbors(X)
+        if isinstance(self._codes, LabelSets):
+            return self._codes.voted(set_votes(rows, scores, self._codes, self.weights)).as_given()
         codes = knn_predict(rows, scores, self._codes, len(self.classes_), self.weights)
         return self.classes_[codes]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the share of the votes of each class, shape (n_queries, n_classes); X as above."""
         scores, rows = self.kneighbors(X)
+        if isinstance(self._codes, LabelSets):
+            return set_votes(rows, scores, self._codes, self.weights)
         return knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the share of rows whose label, or all of whose labels, are predicted."""
+        if (sets := label_sets(y)) is None:
+            return float(super().score(X, y, sample_weight))
+        found = label_sets(self.predict(X))
+        if found is None:
+            raise ValueError("y has several labels per row, but fit was given one.")
+        found, sets = aligned(found, sets.check(X))
+        is_right = np.asarray(abs(found.indicator - sets.indicator).sum(axis=1)).ravel() == 0
+        return float(np.average(is_right, weights=sample_weight))
 
     def kneighbors(
         self, X: Any = None, n_neighbors: int | None = None, return_similarity: bool = True

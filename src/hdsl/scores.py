@@ -5,7 +5,7 @@ Nothing here needs scikit-learn: a search loads it for the models that have clas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +16,16 @@ from . import checks
 from .arrays import names_from_arrays
 from .explain.parts import N_WORDS, largest_scores, words_behind
 from .files.tables import check_columns, get_array, get_value, pack_values, unpack_values
+from .labels import LabelSets
 from .similarity import unit_rows
 from .solver.columns import take_columns
 
 #: How steeply a score v is squashed, 1 / (1 + e^(-3v)): about 0.05 and 0.95 at the margins of -1
 #: and 1 that a linear support vector machine asks for.
 STEEPNESS = 3.0
+
+#: The score of a label that all rows have; squashed, it is 1 to nine digits.
+CERTAIN = 10.0
 
 
 class Scores:
@@ -137,8 +141,8 @@ class LinearScorer:
 
     Parameters
     ----------
-    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for two classes
-    intercept_ : ndarray of shape (n_classes,), or (1,) for two classes
+    coef_ : ndarray of shape (n_classes, n_features), or (1, n_features) for one of two classes
+    intercept_ : ndarray of shape (n_classes,), or (1,)
     classes_ : ndarray of shape (n_classes,)
         Sorted.
     """
@@ -190,9 +194,26 @@ class LinearScorer:
         n_classes = len(classes)
         if n_classes < 2 or not (classes[:-1] < classes[1:]).all():
             raise ValueError("classes must hold two labels or more, in rising order")
-        coef = get_array(arrays, "coef", "f", (1 if n_classes == 2 else n_classes, None))
+        one = n_classes == 2 and len(arrays.get("coef", ())) == 1
+        coef = get_array(arrays, "coef", "f", (1 if one else n_classes, None))
         intercept = get_array(arrays, "intercept", "f", (len(coef),))
         return cls(coef, intercept, classes)
+
+
+def fit_each_label(make: Callable[[], Any], X: Any, y: LabelSets, **given: Any) -> LinearScorer:
+    """Return the scores of one linear classifier per label, fitted to whether rows have it.
+
+    A label that all rows have, or none, has the same score for all. `make` returns a classifier
+    that is not fitted; others go to its ``fit``.
+    """
+    coef, intercept = np.zeros((len(y.classes), X.shape[1])), np.empty(len(y.classes))
+    for k, has in enumerate((y.indicator.toarray() > 0).T):
+        if has.all() or not has.any():
+            intercept[k] = CERTAIN if has.all() else -CERTAIN
+        else:
+            found = LinearScorer.from_classifier(make().fit(X, has, **given))
+            coef[k], intercept[k] = found.coef_[0], found.intercept_[0]
+    return LinearScorer(coef, intercept, y.classes)
 
 
 def _floats(values: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 
 from . import checks
 from . import triplets as triplets_module
+from .labels import LabelSets, label_sets
 
 METHODS = ("neighbors", "random")
 
@@ -29,8 +30,8 @@ class Supervision:
     ----------
     X : csr_array of shape (n_rows, n_features)
         As they are compared: at unit length where the model says so.
-    y : ndarray of shape (n_rows,) or None
-        Labels.
+    y : ndarray of shape (n_rows,), LabelSets or None
+        One label per row, or several.
     weights : ndarray of shape (n_rows,) or None
         Weights of labelled rows.
     compared : ndarray of shape (n, 3) or (n, 4), or None
@@ -51,7 +52,9 @@ class Supervision:
 
     @property
     def codes(self) -> np.ndarray:
-        """Class numbers of the labels."""
+        """Class numbers of the labels; rows with the same ones of several are a class."""
+        if isinstance(self.y, LabelSets):
+            return self.y.codes
         return np.unique(self.y, return_inverse=True)[1]
 
     @property
@@ -90,8 +93,10 @@ class Supervision:
                 f"{owner} requires y to be passed, but the target y is None. Give labels, "
                 "fit(X, y), or judgements, fit(X, triplets=T) or fit(X, quadruplets=Q)."
             )
-        checks.check_labels(y, n_rows)
         weights = checks.check_weights(sample_weight, n_rows, "row of X")
+        if (sets := label_sets(y)) is not None:
+            return cls(X, sets.check(X).check_differ(), weights)
+        checks.check_labels(y, n_rows)
         return cls(X, np.asarray(y).ravel(), weights)
 
     def check_validation(
@@ -116,6 +121,11 @@ class Supervision:
                 "y_val needs labels of X to vote with, but fit was given judgements. Pass "
                 "triplets_val=, judgements of the rows of X_val."
             )
+        if isinstance(self.y, LabelSets):
+            sets = label_sets(y_val)
+            if sets is None:
+                raise ValueError("y has several labels per row: y_val must have them too.")
+            return Supervision(X, sets.check(X, "_val"))
         y = np.asarray(y_val).ravel()
         checks.check_one_label_per_row(y, X.shape[0], "_val")
         return Supervision(X, y)
@@ -205,11 +215,17 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
 def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     """Return comparisons of rows by their labels, and their weights."""
     X, y, weights = data.X, data.y, data.weights
+    several = isinstance(y, LabelSets)
     if callable(how.mining):
-        made = checks.check_triplets(how.mining(X, y, rng), X.shape[0])
+        made = checks.check_triplets(how.mining(X, y.as_given() if several else y, rng), X.shape[0])
         return made, _of_anchors(weights, made)
     if how.mining == "random":
         rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+        if several:
+            n_per_row = how.n_targets * how.n_impostors
+            made, degree = triplets_module.random_shared_triplets(y[rows], n_per_row, rng)
+            made = rows[made]
+            return made, degree if weights is None else degree * weights[made[:, 0]]
         seed = int(rng.integers(2**31 - 1))
         n_per_row = how.n_targets * how.n_impostors
         made = rows[triplets_module.random_triplets(y[rows], n_per_row, random_state=seed)]
@@ -218,11 +234,16 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     # crowd out the others and say nothing.
     codes = data.codes
     rows, weight = triplets_module.distinct_rows(triplets_module.row_keys(X), codes, weights)
+    options: Any = {"n_jobs": how.n_jobs, "device": how.device, "memory_limit": how.memory_limit}
+    if several:
+        made, degree = triplets_module.shared_label_triplets(
+            X[rows], y[rows], how.n_targets, how.n_impostors, **options
+        )
+        return rows[made], degree * weight[made[:, 0]]
     _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
     made = triplets_module.neighbor_triplets(
-        X[rows], y[rows], how.n_targets, how.n_impostors, n_jobs=how.n_jobs, device=how.device,
-        memory_limit=how.memory_limit,
-    )  # fmt: skip
+        X[rows], y[rows], how.n_targets, how.n_impostors, **options
+    )
     weight = weight[made[:, 0]]
     return rows[made], None if (weight == weight[0]).all() else weight
 

@@ -13,6 +13,7 @@ import numpy as np
 from .. import checks, memory, readers
 from ..files import container
 from ..files.atomic import check_can_write
+from ..labels import split_labels
 from ..readers import tables
 from .shell import JUDGEMENTS, counted, one_line, say
 
@@ -29,8 +30,9 @@ NO_LABEL = ("", "na", "n/a", "nan", "null")
 
 
 #: How to read a data file: the options that commands share, and their defaults.
-OPTIONS: dict[str, Any] = dict.fromkeys(("text", "label", "labels", "ids", "sep", *JUDGEMENTS)) | {
-    "encoding": "utf-8", "skip_missing": False, "zero_based": False
+OPTIONS: dict[str, Any] = {
+    **dict.fromkeys(("text", "label", "label_sep", "labels", "ids", "sep", *JUDGEMENTS)),
+    "encoding": "utf-8", "skip_missing": False, "zero_based": False,
 }  # fmt: skip
 
 
@@ -51,11 +53,17 @@ class Data:
     columns: dict[str, str] = field(default_factory=dict)
     ids: np.ndarray | None = None
     n_skipped: int = 0
+    label_sep: str | None = None
 
     @property
     def n_rows(self) -> int:
         """The number of rows."""
         return self.X.shape[0] if self.texts is None else len(self.texts)
+
+    @property
+    def y(self) -> Any:
+        """The labels, split where a row has several."""
+        return split_labels(self.labels, self.label_sep)
 
 
 def read_data(path: Path, **options: Any) -> Data:
@@ -84,6 +92,7 @@ def read_data(path: Path, **options: Any) -> Data:
         raise ValueError(
             f"{source.labels} has {labels}, but {path} has {rows}: one label per row is expected."
         )
+    data = replace(data, label_sep=source.label_sep)
     for kind, file in given.items():
         comparisons, weights = read_comparisons(kind, file, data)
         data = replace(data, comparisons=comparisons, weights=weights)

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import text
+from ..labels import LabelSets
 from ..report import Measured
 from ..report.measured import MAX_SCORES
 from ..text import TEST, TRAIN, Collection, Documents, Words
@@ -42,14 +43,14 @@ class Outcome:
     def facts(self) -> dict[str, Any]:
         """Return the outcome as values for JSON."""
         model, documents = self.model, self.collection.documents
-        labels = documents.labels
+        labels = measure.labels_of(documents)
         facts = {
             "rows": documents.n_rows,
             "rows held out": int(documents.is_new.sum()),
             "rows skipped": self.n_skipped,
             "empty rows": int((np.diff(documents.X.indptr) == 0).sum()),
             "tf-idf": self.collection.words is not None or documents.idf is not None,
-            "labels": None if labels is None else len(np.unique(labels)),
+            "labels": None if labels is None else n_different(labels),
             "features": self.collection.scored.n_features,
             "class scores": self.collection.scored.n_scores,
             "triplets": model.n_triplets_,
@@ -141,8 +142,8 @@ def learn(
     Outcome
     """
     start = time.perf_counter()
-    labels = data.labels if data.comparisons is None else None
-    part = split(labels, data.n_rows, test, seed)
+    labels = data.y if data.comparisons is None else None
+    part = split(labels if labels is None else data.labels, data.n_rows, test, seed)
     begin("counting words" if words is not None else "weighing values", quiet=quiet)
     X, idf = _weighted(data, part, tfidf) if words is None else (_rows(words, data, part), None)
     given: dict[str, Any]
@@ -171,6 +172,7 @@ def learn(
         model.set_params(checkpoint=None, verbose=0)
     seconds = time.perf_counter() - start
     facts: dict[str, Any] = {"data": data.path.stem, "columns": data.columns}
+    facts |= {"label_sep": data.label_sep} if data.label_sep else {}
     known = _plain(data.labels), data.texts, _plain(data.ids)
     collection = Collection(fitted, words, Documents(X, *known, part, idf, **held, facts=facts))
     begin("measuring on the rows held out", quiet=quiet)
@@ -197,6 +199,9 @@ def check_labels(data: Data) -> None:
             f"{data.path} has no labels to learn from: name their column with --label, their file "
             "with --labels, or a file of judgements with --triplets, --clicks, --links or --grades."
         )
+    if isinstance(y := data.y, LabelSets):
+        y.check_differ()
+        return
     _, sizes = np.unique(data.labels, return_counts=True)
     if len(sizes) < 2 or sizes.max() < 2:
         labels, rows = counted(len(sizes), "different label"), counted(len(data.labels), "row")
@@ -261,9 +266,14 @@ def _weighted(
     return text.weigh_counts(X, idf), idf
 
 
-def _is_scored(X: sp.csr_array, y: np.ndarray) -> bool:
+def n_different(y: Any) -> int:
+    """Return the number of different labels."""
+    return len(y.classes if isinstance(y, LabelSets) else np.unique(y))
+
+
+def _is_scored(X: sp.csr_array, y: Any) -> bool:
     """Return whether class scores are small enough; say so if not."""
-    n_labels = len(np.unique(y))
+    n_labels = n_different(y)
     is_small = (X.shape[0] + X.shape[1]) * n_labels <= MAX_SCORES
     if not is_small:
         say(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
+from ..labels import LabelSets, split_labels
 from ..report import Measured, measure_judgements, measure_labels
-from ..text import Collection, weigh_counts
+from ..text import Collection, Documents, weigh_counts
 from ..triplets.rows import row_keys
 from .inputs import Data
 from .shell import counted, say
@@ -35,10 +36,15 @@ def facts_of(measured: Measured) -> dict[str, Any]:
     }
 
 
+def labels_of(documents: Documents) -> Any:
+    """Return the labels of documents, split where a document has several."""
+    return split_labels(documents.labels, documents.facts.get("label_sep"))
+
+
 def held_out(found: Collection, **options: Any) -> Measured | None:
     """Return what the rows that `hdsl fit` held out show, None where there are none."""
     documents, scored = found.documents, found.scored
-    X, y, new = documents.X, documents.labels, documents.is_new
+    X, y, new = documents.X, labels_of(documents), documents.is_new
     if X is None or not new.any():
         return None
     if documents.judgements is not None:
@@ -65,7 +71,7 @@ def measure_held_out(found: Collection, n_neighbors: int) -> Evaluation:
 def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
     """Return the errors on new labelled rows, or on judgements of new rows."""
     documents, scored = found.documents, found.scored
-    X, y = _rows(data, found), cast(np.ndarray, data.labels)
+    X, y = _rows(data, found), split_labels(data.labels, documents.facts.get("label_sep"))
     if data.comparisons is None and data.labels is None:
         raise ValueError(
             f"{data.path} has no labels to compare with: name them with --label or --labels, or "
@@ -80,8 +86,8 @@ def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
         measured = measure_labels(scored, X, y, n_neighbors=n_neighbors)
         among = "among the other rows"
     else:
-        known = documents.labels
-        if known.dtype.kind != y.dtype.kind:
+        known = labels_of(documents)
+        if not isinstance(y, LabelSets) and known.dtype.kind != y.dtype.kind:
             known, y = (np.array(list(map(str, labels)), object) for labels in (known, y))
         measured = measure_labels(scored, documents.X, known, X, y, n_neighbors=n_neighbors)
         among = "among the documents in the model"

@@ -126,6 +126,7 @@ def add_input(parser: Parser) -> Section:
     section = Section(parser, "input")
     section.add("--text", "Column of texts in a table.", metavar="COLUMN")
     section.add("--label", "Column of labels in a table.", metavar="COLUMN")
+    section.add("--label-sep", "What separates several labels of a row, such as ';'.")
     section.add("--labels", "Labels: .npy, or text with one per line.", Path, metavar="FILE")
     about_ids = "Column of ids: judgements and searches name rows by id."
     section.add("--id", about_ids, dest="ids", metavar="COLUMN")

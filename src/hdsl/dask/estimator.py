@@ -15,6 +15,7 @@ from .. import hdsl as hdsl_module
 from ..cpu.workers import Workers
 from ..files import checkpoint as checkpoint_module
 from ..files.checkpoint import Checkpoint, digest
+from ..labels import LabelSets
 from ..progress import Progress
 from ..similarity import unit_rows
 from ..solver import losses
@@ -117,6 +118,11 @@ def supervise(rows: Rows, given: dict[str, Any]) -> tuple[Supervision, list[Any]
         if hasattr(given[name], "compute"):
             given = {**given, name: given[name].compute()}
     data = Supervision.check("HDSL", shaped, **given)
+    if isinstance(data.y, LabelSets):
+        raise ValueError(
+            "On a cluster a row has one label, but y has several per row: make comparisons with "
+            "hdsl.triplets.shared_label_triplets and pass triplets= and sample_weight=."
+        )
     if not data.is_judged:
         return data, []
     return Supervision(shaped), [held(rows.client, (data.compared, data.compared_weights))]

@@ -14,6 +14,7 @@ from scipy import stats
 from sklearn.base import BaseEstimator
 
 from .. import checks
+from ..labels import aligned, label_sets, overlap
 from ..neighbors import SimilarityKNeighborsClassifier
 from ..similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, comparison_points
 from ..solver.atoms import NOTHING
@@ -295,7 +296,8 @@ def knn_error(
         cosine for rows of length 1.
     X, X_test : array-like or sparse matrix of shape (n_rows, n_features), (n_test, n_features)
     y, y_test : array-like of shape (n_rows,), (n_test,)
-        A test row whose label is not in `y` counts as wrong.
+        A test row whose label is not in `y` counts as wrong. Of several labels per row, as in
+        ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that win the vote.
     n_neighbors : int, default=3
     cosine : bool, default=False
         Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
@@ -315,8 +317,27 @@ def knn_error(
     knn = SimilarityKNeighborsClassifier(
         n_neighbors, similarity=model, cosine=cosine, n_jobs=n_jobs
     ).fit(X, y)
-    checks.check_one_label_per_row(y_test, np.shape(X_test)[0], "_test")
-    return 1.0 - float(knn.score(X_test, y_test))
+    return float(_wrong(knn, X_test, y_test, "_test").mean())
+
+
+def _wrong(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
+    """Return the error of each test row, from 0 to 1; X_test is None for the fitted rows."""
+    predicted = knn.predict(X_test)
+    if label_sets(y_test) is label_sets(predicted) is None:
+        truth = np.asarray(y_test)
+        checks.check_one_label_per_row(truth, len(predicted), which)
+        return np.asarray(predicted != truth)
+    return label_errors(predicted, y_test, which)
+
+
+def label_errors(predicted: Any, truth: Any, which: str = "_test") -> np.ndarray:
+    """Return 1 - F1 of the labels that each row has and of those that are predicted."""
+    found, truth = label_sets(predicted), label_sets(truth)
+    if found is None or truth is None:
+        raise ValueError("y and y_test must both have one label per row, or both several.")
+    checks.check_one_label_per_row(truth, len(found), which)
+    found, truth = aligned(found, truth)
+    return 1.0 - overlap(found.indicator, truth.indicator)
 
 
 def compare_errors(
@@ -340,7 +361,8 @@ def compare_errors(
         Neighbors of test rows are rows of X. Without test rows, each row of X is tested with the
         other rows as its neighbors. Rows that the model learned from say little about new rows.
     y, y_test : array-like of shape (n_rows,), (n_test,)
-        A test row whose label is not in `y` counts as wrong.
+        A test row whose label is not in `y` counts as wrong. Of several labels per row, as in
+        ``HDSL.fit``, the error is 1 - F1 of those that the row has and those that win the vote.
     n_neighbors : int, default=3
     cosine : bool, default=False
         Compare by the learned cosine, as in ``SimilarityKNeighborsClassifier``.
@@ -367,15 +389,13 @@ def compare_errors(
     """
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test and y_test go together: pass both or none.")
-    truth = np.asarray(y if y_test is None else y_test)
-    n_test = np.shape(X if X_test is None else X_test)[0]
-    checks.check_one_label_per_row(truth, n_test, "" if y_test is None else "_test")
+    truth, which = (y, "") if y_test is None else (y_test, "_test")
 
     def wrong(similarity: Rewriter | None, cosine: bool) -> np.ndarray:
         knn = SimilarityKNeighborsClassifier(
             n_neighbors, similarity=similarity, cosine=cosine, n_jobs=n_jobs
         )
-        return np.asarray(knn.fit(X, y).predict(X_test) != truth)
+        return _wrong(knn.fit(X, y), X_test, truth, which)
 
     return ErrorComparison.from_trials(wrong(None, True), wrong(model, cosine))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,9 @@ import scipy.sparse as sp
 
 from .. import evaluate
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem
+from ..evaluate.errors import label_errors
+from ..labels import LabelSets
+from ..scores import fit_each_label
 from ..similarity import Rewriter, unit_rows
 from ..solver.columns import drop_unused_columns
 
@@ -35,6 +39,8 @@ class Measured:
         Neighbours that vote; 0 for judgements.
     classifier : ErrorRate or None
         The error of ``LinearSVC`` on the same rows.
+    is_of_sets : bool
+        Whether rows have several labels.
     """
 
     errors: ErrorComparison
@@ -42,6 +48,7 @@ class Measured:
     n_rows: int = 0
     n_neighbors: int = 0
     classifier: ErrorRate | None = None
+    is_of_sets: bool = False
 
     @property
     def n(self) -> int:
@@ -51,6 +58,8 @@ class Measured:
     @property
     def measure(self) -> str:
         """What the errors are."""
+        if self.is_of_sets:
+            return f"1 - F1 of the labels by {self.n_neighbors} nearest neighbours"
         if self.n_neighbors:
             return f"error of {self.n_neighbors} nearest neighbours"
         return "share of judgements that are wrong"
@@ -108,7 +117,7 @@ def measure_labels(
     ranked = X if X_test is None else sp.csr_array(sp.vstack([X_test, X]))
     known = _known_items(similarity, ranked, np.arange(errors.before.n))
     linear = None if X_test is None else _classifier_error(X, y, X_test, y_test)
-    return Measured(errors, known, X.shape[0], k, linear)
+    return Measured(errors, known, X.shape[0], k, linear, isinstance(y, LabelSets))
 
 
 def measure_judgements(
@@ -139,10 +148,16 @@ def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | N
     from sklearn.svm import LinearSVC
 
     (X, X_test), _ = drop_unused_columns(X, X_test)
-    n_classes = len(np.unique(y))
+    several = isinstance(y, LabelSets)
+    n_classes = len(y.classes if several else np.unique(y))
     if n_classes < 2 or sum(X.shape) * n_classes > MAX_SCORES:
         return None
     train, test = (sp.csr_matrix(unit_rows(sp.csr_array(rows))) for rows in (X, X_test))
-    classifier = LinearSVC(random_state=0, tol=1e-3).fit(train, y)
-    n_wrong, n = int(np.sum(classifier.predict(test) != y_test)), len(y_test)
+    n, make = len(y_test), partial(LinearSVC, random_state=0, tol=1e-3)
+    n_wrong: float
+    if several:
+        has = fit_each_label(make, train, y).decision_function(test) > 0
+        n_wrong = float(label_errors(y.voted(has), y_test).sum())
+    else:
+        n_wrong = int(np.sum(make().fit(train, y).predict(test) != y_test))
     return ErrorRate(n_wrong, n, evaluate.wilson_interval(n_wrong, n))

@@ -13,7 +13,8 @@ from .judgements import (
     judgement_triplets,
 )
 from .links import link_triplets
-from .mining import neighbor_triplets, random_triplets
+from .mining import neighbor_triplets, random_triplets, shared_label_triplets
+from .mining import random_shared_triplets as random_shared_triplets  # for the estimators
 from .rows import Judgements, PointKFold, Side, deduplicate, restrict
 from .rows import distinct_rows as distinct_rows  # for the estimators, not public
 from .rows import row_keys as row_keys
@@ -31,4 +32,5 @@ __all__ = [
     "neighbor_triplets",
     "random_triplets",
     "restrict",
+    "shared_label_triplets",
 ]

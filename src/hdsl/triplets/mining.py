@@ -8,6 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import checks, search
+from ..labels import LabelSets, label_sets
+from .rows import Judgements
+
+#: What a pair of rows with the same labels gains over one that shares none, over the largest |x|²
+#: of a row: labels decide first, then the inner product.
+FIRST = 1e4
 
 
 def neighbor_triplets(
@@ -106,6 +112,85 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
     negative += np.where(negative >= start[anchor], size[anchor], 0)
     triplets = np.column_stack([anchor, by_class[positive], by_class[negative]])
     return check_not_empty(triplets)
+
+
+def shared_label_triplets(
+    X: Any,
+    y: Any,
+    n_targets: int = 10,
+    n_impostors: int = 10,
+    *,
+    n_jobs: int | None = None,
+    device: str = "cpu",
+    memory_limit: float | str | None = "auto",
+) -> Judgements:
+    """Return comparisons of rows with several labels: those that share more are more alike.
+
+    Targets of a row are the rows that share most of its labels, impostors those that share least,
+    of equals the nearest by inner product. A target is compared with each impostor, and with each
+    target that shares less. How much two rows share is the F1 score of their labels; a comparison
+    weighs as much as the two differ in it.
+
+    Parameters
+    ----------
+    X : array-like or sparse matrix of shape (n_rows, n_features)
+    y : array or sparse matrix of shape (n_rows, n_labels), or list of lists
+        1 where a row has a label, or the labels of each row.
+    n_targets, n_impostors : int, default=10
+        Number per row. Rows without a label have none.
+    n_jobs, device, memory_limit
+        As in ``hdsl.search.top_k``.
+
+    Returns
+    -------
+    Judgements
+        ``triplets`` and ``weights``.
+
+    Examples
+    --------
+    >>> made = shared_label_triplets(np.eye(3), [["a", "b"], ["a"], ["c"]], 1, 1)
+    >>> made.triplets.tolist(), made.weights.round(2).tolist()
+    ([[0, 1, 2], [1, 0, 2]], [0.67, 0.67])
+    """
+    X, sets = _matrix(X), label_sets(y)
+    if sets is None:
+        raise ValueError("y has one label per row: neighbor_triplets makes triplets of these.")
+    sets.check(X).check_differ()
+    n = X.shape[0]
+    values = np.repeat(1.0 / np.sqrt(np.maximum(sets.size, 1)), sets.size)
+    largest = float(np.asarray(X.multiply(X).sum(axis=1)).max())
+    values *= np.sqrt(FIRST * largest)
+    own = sp.csr_array(
+        (values, sets.indicator.indices, sets.indicator.indptr), sets.indicator.shape
+    )
+    rows = search.Index(sp.csr_array(sp.hstack([X, own], format="csr")))
+    options: Any = {"n_jobs": n_jobs, "device": device, "memory_limit": memory_limit}
+    near = rows.top_k(rows.rows, min(n_targets, n - 1), exclude_self=True, **options).rows
+    against = sp.csr_array(sp.hstack([X, -own], format="csr"))
+    far = rows.top_k(against, min(n_impostors, n - 1), exclude_self=True, **options).rows
+    others = np.hstack([near, far])
+    degree = sets.shared(np.repeat(np.arange(n)[:, None], others.shape[1], axis=1), others)
+    more = degree[:, : near.shape[1], None] - degree[:, None, :]
+    is_both = (far[:, :, None] == near[:, None, :]).any(axis=2)
+    more[:, :, near.shape[1] :][np.repeat(is_both[:, None], near.shape[1], axis=1)] = 0.0
+    more[sets.size == 0] = 0.0
+    anchor, target, other = np.nonzero(more > 0)
+    made = np.column_stack([anchor, near[anchor, target], others[anchor, other]])
+    return Judgements(check_not_empty(made), more[anchor, target, other])
+
+
+def random_shared_triplets(sets: LabelSets, n_per_row: int, rng: np.random.Generator) -> Judgements:
+    """Return random comparisons: a row that shares a label, and any other that shares less."""
+    of_row, of_label = sets.indicator, sp.csc_array(sets.indicator)
+    anchor = np.repeat(np.flatnonzero(sets.size), n_per_row)
+    label = of_row.indices[of_row.indptr[anchor] + rng.integers(sets.size[anchor])]
+    first, stop = of_label.indptr[label], of_label.indptr[label + 1]
+    target = of_label.indices[first + rng.integers(stop - first)]
+    other = rng.integers(len(sets), size=len(anchor))
+    more = sets.shared(anchor, target) - sets.shared(anchor, other)
+    kept = (more > 0) & (target != anchor) & (other != anchor)
+    made = np.column_stack([anchor, target, other])[kept]
+    return Judgements(check_not_empty(made), more[kept])
 
 
 def _matrix(X: Any) -> sp.csr_array:

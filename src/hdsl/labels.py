@@ -1,0 +1,204 @@
+"""Several labels per row, and how much of them two rows share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from . import checks
+
+#: What holds the labels of one row, where these are given as lists.
+SETS = (list, tuple, set, frozenset, np.ndarray)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelSets:
+    """The labels of each row.
+
+    Parameters
+    ----------
+    indicator : csr_array of shape (n_rows, n_labels)
+        1 where a row has a label.
+    classes : ndarray of shape (n_labels,)
+        Sorted.
+    form : {"dense", "sparse", "lists"}
+        How they were given.
+    """
+
+    indicator: sp.csr_array
+    classes: np.ndarray
+    form: str = "lists"
+
+    def __len__(self) -> int:
+        return int(self.indicator.shape[0])
+
+    def __getitem__(self, rows: Any) -> LabelSets:
+        return replace(self, indicator=self.indicator[rows])
+
+    @property
+    def size(self) -> np.ndarray:
+        """The number of labels of each row."""
+        return np.diff(self.indicator.indptr)
+
+    @property
+    def codes(self) -> np.ndarray:
+        """A number for each row, the same for rows with the same labels."""
+        lists = np.split(self.indicator.indices, self.indicator.indptr[1:-1])
+        number: dict[bytes, int] = {}
+        return np.array([number.setdefault(each.tobytes(), len(number)) for each in lists])
+
+    def as_given(self) -> Any:
+        """Return the labels in the form they were given: an indicator matrix, or tuples."""
+        if self.form == "lists":
+            names = np.split(self.classes[self.indicator.indices], self.indicator.indptr[1:-1])
+            return [tuple(each.tolist()) for each in names]
+        found = self.indicator.astype(np.int64)
+        return checks.as_user_sparse(found) if self.form == "sparse" else found.toarray()
+
+    def shared(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
+        """Return `overlap` of the labels of rows and of other rows, number by number."""
+        found = overlap(self.indicator[rows.ravel()], self.indicator[others.ravel()])
+        return found.reshape(rows.shape)
+
+    def voted(self, votes: np.ndarray) -> LabelSets:
+        """Return the labels that have more than half of the votes, shape (n_rows, n_labels)."""
+        return replace(self, indicator=sp.csr_array(votes > 0.5, dtype=np.float64))
+
+    def check(self, X: Any, which: str = "") -> LabelSets:
+        """Raise ValueError unless each row of X has its labels; `which` ends both names."""
+        checks.check_one_label_per_row(self, X.shape[0], which)
+        return self
+
+    def check_differ(self) -> LabelSets:
+        """Raise ValueError unless some rows share labels and others do not."""
+        counts = np.bincount(self.indicator.indices, minlength=1)
+        if counts.max() < 2 or self.codes.max() == 0:
+            raise ValueError(
+                "No triplet can be built: rows must share labels, and not all the same ones. "
+                f"Got {len(self)} rows with {len(counts)} labels, of which "
+                f"{np.count_nonzero(counts > 1)} are of several rows."
+            )
+        return self
+
+
+def overlap(a: sp.csr_array, b: sp.csr_array) -> np.ndarray:
+    """Return the F1 score of the labels of each row of a and of b: 1 if they are the same.
+
+    Examples
+    --------
+    >>> overlap(sp.csr_array([[1, 1, 0], [0, 0, 0]]), sp.csr_array([[0, 1, 0], [0, 0, 0]])).tolist()
+    [0.6666666666666666, 1.0]
+    """
+    shared = np.asarray(a.multiply(b).sum(axis=1)).ravel()
+    total = np.diff(a.indptr) + np.diff(b.indptr)
+    return np.where(total > 0, 2.0 * shared / np.maximum(total, 1), 1.0)
+
+
+def aligned(*parts: LabelSets) -> list[LabelSets]:
+    """Return label sets that number the labels of all of them alike."""
+    classes = parts[0].classes
+    for part in parts[1:]:
+        classes = np.union1d(classes, part.classes)
+    return [
+        part if len(part.classes) == len(classes) else _widened(part, classes) for part in parts
+    ]
+
+
+def _widened(part: LabelSets, classes: np.ndarray) -> LabelSets:
+    old = part.indicator
+    columns = np.searchsorted(classes, part.classes)[old.indices]
+    shape = (len(part), len(classes))
+    return replace(
+        part, indicator=sp.csr_array((old.data, columns, old.indptr), shape), classes=classes
+    )
+
+
+def label_sets(y: Any) -> LabelSets | None:
+    """Return the labels if rows may have several, None if each row has one.
+
+    Parameters
+    ----------
+    y : array-like
+        Several labels are an array or a sparse matrix of shape (n_rows, n_labels) of 0 and 1, two
+        columns or more, or one list, tuple or set of labels per row. Lists of as many 0 and 1 are
+        the rows of a matrix.
+
+    Examples
+    --------
+    >>> found = label_sets([["cat"], ["dog", "cat"], []])
+    >>> found.classes.tolist(), found.indicator.toarray().tolist()
+    (['cat', 'dog'], [[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> label_sets(["cat", "dog"]) is None
+    True
+    """
+    if y is None or isinstance(y, LabelSets):
+        return y
+    if sp.issparse(y):
+        return _from_indicator(checks.canonical(sp.csr_array(y)), "sparse")
+    if not isinstance(y, list | tuple):
+        y = np.asarray(y)
+        if y.ndim == 2 and y.shape[1] > 1:
+            return _from_indicator(y, "dense")
+        if y.ndim != 1 or y.dtype != object:
+            return None
+    if not len(y) or not all(isinstance(each, SETS) for each in y):
+        return None
+    lists = [list(each) for each in y]
+    n = len(lists[0])
+    if n > 1 and all(len(each) == n and set(each) <= {0, 1} for each in lists):
+        return _from_indicator(np.array(lists), "dense")  # as lists all would be the same two
+    return _from_lists(lists)
+
+
+def split_labels(labels: Any, separator: str | None) -> Any:
+    """Return strings as the labels that a separator is between; without one, as they are.
+
+    Examples
+    --------
+    >>> split_labels(["cat; dog", "dog"], ";").as_given()
+    [('cat', 'dog'), ('dog',)]
+    """
+    if separator is None or labels is None:
+        return labels
+    parts = ([part.strip() for part in str(each).split(separator)] for each in labels)
+    return _from_lists([list(dict.fromkeys(filter(None, each))) for each in parts])
+
+
+def _from_indicator(y: Any, form: str) -> LabelSets:
+    values = y.data if sp.issparse(y) else y
+    if values.dtype.kind not in "biuf" or not ((values == 0) | (values == 1)).all():
+        raise ValueError(
+            f"y has {y.shape[1]} columns: it must then be an indicator matrix, with 1 where a row "
+            "has a label and 0 elsewhere, but it has other values. Pass one label per row, or a "
+            "list of labels per row."
+        )
+    indicator = sp.csr_array(y, dtype=np.float64)
+    indicator.eliminate_zeros()
+    return LabelSets(indicator, np.arange(y.shape[1]), form)
+
+
+def _from_lists(lists: list[list[Any]]) -> LabelSets:
+    size = np.array([len(each) for each in lists])
+    flat = [label for each in lists for label in each]
+    if any(isinstance(label, SETS) or label is None or label != label for label in flat):
+        raise ValueError(
+            "The labels of a row must be plain values, such as strings: got a list, None or NaN "
+            "among them. A row without labels has an empty list."
+        )
+    try:
+        classes, codes = np.unique(np.array(flat, dtype=object), return_inverse=True)
+    except TypeError:
+        raise ValueError("Labels must be all strings or all numbers, not both.") from None
+    if all(isinstance(label, str) for label in flat):
+        classes = classes.astype(str)
+    starts = np.concatenate([[0], np.cumsum(size)])
+    shape = (len(lists), len(classes))
+    indicator = sp.csr_array((np.ones(len(flat)), codes, starts), shape=shape)
+    indicator.sum_duplicates()
+    if len(indicator.data) < len(flat):
+        row = int(np.argmax(np.diff(indicator.indptr) < size))
+        raise ValueError(f"Row {row} has a label twice, {lists[row]!r:.80}: list each label once.")
+    return LabelSets(indicator, classes)
