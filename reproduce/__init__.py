@@ -33,6 +33,7 @@ NAMES = (
     "defaults",
     "cisi",
     "linking",
+    "topics",
     "phase",
     "local",
     "classification",

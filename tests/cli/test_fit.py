@@ -70,6 +70,23 @@ def test_the_figures_are_those_of_the_library(place):
         assert shown["known item"][name] == known.to_dict()
 
 
+def test_a_column_of_several_labels(place, tmp_path):
+    rows = [
+        (i, f"{topic}; d" if k % 2 else topic, text) for k, (i, topic, text) in enumerate(texts())
+    ]
+    table, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    facts = json.loads(
+        good(
+            "fit", table, *LABELLED, "--label-sep", ";", "--max-iter", 5, "-o", out, "--json"
+        ).stdout
+    )
+    assert (facts["labels"], facts["class scores"]) == (4, 4)
+    again = json.loads(good("evaluate", out, "--json").stdout)
+    assert again["error"] == facts["error"]
+    assert "F1" in facts["measure"]
+    assert 0 < again["error"]["learned"] < 1
+
+
 def test_class_scores_can_be_left_out(place, tmp_path, monkeypatch):
     out = tmp_path / "m.hdsl"
     command = ("fit", place / "texts.csv", *LABELLED, "--max-iter", 5, "-o", out)

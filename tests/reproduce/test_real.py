@@ -277,6 +277,26 @@ def test_judgements_of_texts(tmp_path):
     assert "Mean of 5 folds" in (tmp_path / "out" / "judgements.md").read_text()
 
 
+def test_topics_of_texts(tmp_path):
+    rng = np.random.default_rng(0)
+    folder = tmp_path / "reuters21578_modapte"
+    folder.mkdir()
+    for part, n in (("train", 120), ("test", 60)):
+        X, y = rows_of(n, 200, 4, rng)
+        Y = np.eye(5, dtype=int)[y]
+        Y[:, 4] = rng.random(n) < 0.2
+        sp.save_npz(folder / f"X_{part}.npz", sp.csr_matrix(X))
+        sp.save_npz(folder / f"Y_{part}_topics.npz", sp.csr_matrix(Y))
+    command = ["topics", "--quick", "--data", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert reproduce.main([*command, "--jobs", "1"]) == 0
+    found = runner.read(Settings(tmp_path / "out"), "topics").values()
+    scores = {line["cell"]["method"]: line for line in found}
+    assert scores["hdsl"]["micro3"][0] > scores["cosine"]["micro3"][0]
+    for value, low, high in (line["micro10"] for line in found if "micro10" in line):
+        assert 0 <= low <= value <= high <= 1
+    assert "macro F1" in (tmp_path / "out" / "topics.md").read_text()
+
+
 @pytest.fixture
 def judged(tmp_path):
     """A folder with a small collection: a query word stands for another word of its topic."""
