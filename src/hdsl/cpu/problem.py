@@ -19,8 +19,8 @@ from .rows import Rows
 #: there are more, but from so many per atom at least.
 CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 
-#: Numbers in the matrices that they are summed in, and the most of these.
-CURVATURE_ROOM, MOST_PARTS = 1 << 22, 16
+#: Numbers in the matrices that they are summed in, the most of these, and least comparisons of each.
+CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 8192
 
 #: A batch whose weights are all zero has this weight.
 TINY = 1e-300
@@ -171,7 +171,8 @@ class CPUProblem(Problem):
         omega = compared.omega[chosen] if compared.is_weighted else compared.omega
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
         Z, places, n_atoms = self.atoms.rows(atoms)
-        n_parts = max(1, min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2))
+        n_parts = min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART)
+        n_parts = max(1, n_parts)
         bounds = len(chosen) * np.arange(n_parts + 1) // n_parts
         out = np.zeros((n_parts, n_atoms, n_atoms))
         self.workers.run(

@@ -8,6 +8,9 @@ import numpy as np
 
 from .compiled import kernel
 
+#: Comparisons of one row from which on their second derivatives are summed together.
+GROUP = 6
+
 
 @kernel()
 def place_of(idx, start, stop, row):
@@ -165,27 +168,90 @@ def _add_terms(factor, a, b, Z, x, v, is_used, used, m):
 
 
 @kernel()
+def _add_one(bend, t, sides, Z, work, out):
+    """Add bend * v vᵀ / 2 of one comparison to one half of `out`; `work` is left as zeros."""
+    a, b, c, d = sides
+    x, v, used, is_used = work
+    m = _add_terms(1.0, a[t], b[t], Z, x, v, is_used, used, np.int64(0))
+    m = _add_terms(-1.0, c[t], d[t], Z, x, v, is_used, used, m)
+    for k in range(m):
+        row, pull = out[used[k]], bend * v[used[k]]
+        for z in range(k):
+            row[used[z]] += pull * v[used[z]]
+        row[used[k]] += 0.5 * pull * v[used[k]]
+    for k in range(m):
+        is_used[used[k]], v[used[k]] = False, 0.0
+
+
+@kernel()
+def _add_group(chosen, bend, sides, Z, place, slot, out):
+    """Add the same of comparisons that start from one row.
+
+    With p_b = z_a ∘ z_b for the rows b that it is compared with, and q_b = Σ ± bend_t v_t over the
+    comparisons that name b, the sum is Σ_b p_b q_bᵀ: rows are fewer than comparisons. `place` and
+    `slot` are -1 everywhere, and are left so.
+    """
+    a, b, _, d = sides
+    ptr, atom, value = Z
+    own = a[chosen[0]]
+    first, m = ptr[own], ptr[own + 1] - ptr[own]
+    for k in range(m):
+        place[atom[first + k]] = k
+    rows, n = np.empty(2 * chosen.size, np.int64), 0
+    for q in range(chosen.size):
+        if bend[q] != 0.0:
+            for other in (b[chosen[q]], d[chosen[q]]):
+                if slot[other] < 0:
+                    slot[other], rows[n] = n, other
+                    n += 1
+    P, Q, B = np.zeros((n, m)), np.zeros((n, m)), np.zeros((m, m))
+    for s in range(n):
+        for k in range(ptr[rows[s]], ptr[rows[s] + 1]):
+            if place[atom[k]] >= 0:
+                P[s, place[atom[k]]] = value[first + place[atom[k]]] * value[k]
+    for q in range(chosen.size):
+        if bend[q] != 0.0:
+            more, less = slot[b[chosen[q]]], slot[d[chosen[q]]]
+            for k in range(m):
+                pull = bend[q] * (P[more, k] - P[less, k])
+                Q[more, k] += pull
+                Q[less, k] -= pull
+    for s in range(n):
+        slot[rows[s]] = -1
+        for k in range(m):
+            x = P[s, k]
+            if x != 0.0:
+                for z in range(k + 1):
+                    B[k, z] += x * Q[s, z]
+    for k in range(m):
+        place[atom[first + k]] = -1
+        row = out[atom[first + k]]
+        for z in range(k):
+            row[atom[first + z]] += B[k, z]
+        row[atom[first + k]] += 0.5 * B[k, k]
+
+
+@kernel()
 def curvatures(start, stop, bounds, chosen, bend, sides, Z, out):
     """Write matrices K with K + Kᵀ = Σ_t bend_t v_t v_tᵀ, one per part [start, stop).
 
     The sum is over the comparisons chosen[bounds[part] : bounds[part + 1]], and
-    v_t = z_a ∘ z_b - z_c ∘ z_d.
+    v_t = z_a ∘ z_b - z_c ∘ z_d. Several in a row that start from one row are summed together.
     """
-    a, b, c, d = sides
-    n = out.shape[1]
-    x, v, used = np.zeros(n), np.zeros(n), np.empty(n, np.int64)
-    is_used = np.zeros(n, np.bool_)
+    a, c, n = sides[0], sides[2], out.shape[1]
+    work = np.zeros(n), np.zeros(n), np.empty(n, np.int64), np.zeros(n, np.bool_)
+    place, slot = np.full(n, -1), np.full(Z[0].size, -1)
     for part in range(start, stop):
-        for q in range(bounds[part], bounds[part + 1]):
-            if bend[q] == 0.0:
-                continue
-            t = chosen[q]
-            m = _add_terms(1.0, a[t], b[t], Z, x, v, is_used, used, np.int64(0))
-            m = _add_terms(-1.0, c[t], d[t], Z, x, v, is_used, used, m)
-            for k in range(m):
-                row, pull = out[part, used[k]], bend[q] * v[used[k]]
-                for z in range(k):
-                    row[used[z]] += pull * v[used[z]]
-                row[used[k]] += 0.5 * pull * v[used[k]]
-            for k in range(m):
-                is_used[used[k]], v[used[k]] = False, 0.0
+        q = bounds[part]
+        while q < bounds[part + 1]:
+            t, end = chosen[q], q + 1
+            if a[t] == c[t]:
+                while end < bounds[part + 1] and a[chosen[end]] == c[chosen[end]] == a[t]:
+                    end += 1
+            if end - q >= GROUP:
+                _add_group(chosen[q:end], bend[q:end], sides, Z, place, slot, out[part])
+            else:
+                for k in range(q, end):
+                    if bend[k] != 0.0:
+                        _add_one(bend[k], chosen[k], sides, Z, work, out[part])
+            q = end
