@@ -144,6 +144,15 @@ class Similarity:
             learned = sp.csr_array(arrays, shape=X.shape)
         return sp.csr_array(learned + rest)
 
+    def own_lengths(self, X: Any) -> np.ndarray:
+        """Return sqrt(S(x, x)) of each row, 1 for a row without."""
+        rows = self.index_rows(X).astype(np.float64, copy=False)
+        learned = self._learned(rows)
+        squares = row_products(learned, learned)
+        if self.prior != 0:
+            squares = squares + self.prior * row_products(rows, rows)
+        return _roots(squares)
+
     def pairwise(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
         """Return S between all rows of X and all rows of Y, or its cosine, dense."""
         A = self._embed(X, cosine)
@@ -192,17 +201,17 @@ class LearnedCosine:
 
     def rewrite(self, X: Any) -> Any:
         """Return the query side."""
-        queries = self.similarity.rewrite(X)
-        return _divided(queries, _own_lengths(queries, self.similarity.index_rows(X)))
+        return _divided(self.similarity.rewrite(X), self.lengths(X))
 
     def index_rows(self, X: Any) -> Any:
         """Return the other side: each row of X divided by one number, its learned length."""
-        rows = self.similarity.index_rows(X)
-        return _divided(rows, _own_lengths(self.similarity.rewrite(X), rows))
+        return _divided(self.similarity.index_rows(X), self.lengths(X))
 
     def lengths(self, X: Any) -> np.ndarray:
         """Return the learned length sqrt(S(x, x)) of each row, 1 for a row without."""
-        return _own_lengths(self.similarity.rewrite(X), self.similarity.index_rows(X))
+        if isinstance(self.similarity, Similarity):
+            return self.similarity.own_lengths(X)
+        return _roots(row_products(self.similarity.rewrite(X), self.similarity.index_rows(X)))
 
 
 def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
@@ -245,9 +254,8 @@ def _lengths(largest: np.ndarray, squares: np.ndarray) -> np.ndarray:
     return np.where(largest > 0.0, largest * np.sqrt(squares), 1.0)
 
 
-def _own_lengths(queries: Any, rows: Any) -> np.ndarray:
-    """Return sqrt(S(x, x)) of each row from both sides of it, 1 for a row without."""
-    squares = row_products(queries, rows)
+def _roots(squares: np.ndarray) -> np.ndarray:
+    """Return the lengths of rows from their S(x, x), 1 for a row without."""
     return np.sqrt(np.where(squares > 0.0, squares, 1.0))
 
 
@@ -286,6 +294,9 @@ def row_products(A: Any, B: Any) -> np.ndarray:
     with np.errstate(over="ignore", invalid="ignore"):
         if not (sp.issparse(A) or sp.issparse(B)):
             return np.einsum("ij,ij->i", A, B)
+        if A is B:
+            squares = np.square(A.data)
+            return np.asarray(sp.csr_array((squares, A.indices, A.indptr), A.shape).sum(axis=1))
         (A, B), _ = drop_unused_columns(sp.csr_array(A), sp.csr_array(B))
         return np.asarray(A.multiply(B).sum(axis=1)).ravel()
 
