@@ -114,10 +114,8 @@ dist: $(RELEASE_READY)  ## build wheel and sdist, check them, run the examples o
 audit: $(RELEASE_READY)  ## look up all locked versions among known vulnerabilities; needs the service
 	@AUDIT_ARGS="$(AUDIT_ARGS)" .venv-release/bin/python .ci/audit.py .venv-release/bin/pip-audit requirements/*.txt
 
-sbom: $(RELEASE_READY) $(RUN_LOCKED)  ## write build/sbom.cdx.json: what the package runs with (CycloneDX)
-	@mkdir -p build
-	.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
-		--output-reproducible -o build/sbom.cdx.json .venv-run
+sbom:  ## write requirements/sbom.cdx.json, which the wheel carries: what the package runs with (CycloneDX)
+	$(PYTHON) .ci/sbom.py requirements/run.txt requirements/sbom.cdx.json
 
 lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes the newest versions
 	$(COMPILE) requirements/dev.in -o requirements/dev.txt
@@ -128,6 +126,7 @@ lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes 
 	$(COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) requirements/examples.in -o requirements/examples.txt
 	$(COMPILE) requirements/release.in -o requirements/release.txt
+	$(PYTHON) .ci/sbom.py requirements/run.txt requirements/sbom.cdx.json
 
 clean:  ## remove the environments, caches and build results
 	rm -rf .venv .venv-* build dist htmlcov .coverage .coverage.*
