@@ -52,11 +52,12 @@ test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `p
 	.venv/bin/python -c "from hdsl.cuda.runtime import get_device; print(get_device().name)"
 	$(RUN) pytest tests/cuda tests/test_conformance.py -k "cuda or card" $(PYTEST_ARGS)
 
-lint: $(READY)  ## run ruff, mypy and the import contract
+lint: $(READY)  ## run ruff, mypy, the import contract and numpydoc's checks of the docstrings
 	$(RUN) ruff check --no-cache .
 	$(RUN) ruff format --no-cache --check .
 	$(RUN) mypy
 	.venv/bin/lint-imports --no-logo --no-cache
+	.venv/bin/python .ci/docstrings.py docs/api.rst
 
 # An environment of its own, of what the package runs with: the tests need far more.
 demo: $(DEMO_READY)  ## learn which docstrings of Python's own library belong together; writes hdsl-demo.html
