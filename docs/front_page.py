@@ -139,9 +139,6 @@ def picture(path):
     before, after, y, names = neighbors()
     with mpl.rc_context({"svg.hashsalt": "hdsl", "svg.fonttype": "none"}):
         shown = NeighborsDisplay(before, after, dict(enumerate(names)), QUERY, y == MODULE).plot()
-        for text in shown.figure_.axes[0].texts:
-            if text.get_text() == "by dot product":
-                text.set_text("by cosine")  # the rows have unit length
         metadata = {"Date": None, "Creator": None}
         shown.figure_.savefig(path, bbox_inches="tight", metadata=metadata)
     return shown
