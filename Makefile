@@ -5,6 +5,10 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
 KERNEL_TESTS := tests/cpu tests/solver tests/test_conformance.py
+# Of numbers that might depend on the processor. They run once more with kernels for an old one, in BLAS, NumPy and Numba.
+NUMBER_TESTS := $(KERNEL_TESTS) tests/explain $(patsubst %,tests/test_%.py,class_scores local neighbors search similarity)
+PLAIN_PROCESSOR := OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" \
+	NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.venv/numba-generic
 # Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
 ANY_VERSION := benchmarks cli dask docs examples reproduce report serving cuda
 AUDIT_ARGS ?=
@@ -44,8 +48,9 @@ env: $(READY)  ## make .venv with the locked versions; nothing to do when it is 
 test: lint  ## run the linters, then all tests and doctests
 	$(RUN) pytest -n $(JOBS) $(PYTEST_ARGS)
 
-test-slow: $(READY)  ## run the tests that take minutes, which `make test` leaves out, and a minute of fuzzing
+test-slow: $(READY)  ## run the tests that take minutes, those of the numbers as on a plain processor, a minute of fuzzing
 	$(RUN) pytest -n $(JOBS) -m slow $(PYTEST_ARGS)
+	$(PLAIN_PROCESSOR) $(RUN) pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS) $(NUMBER_TESTS)
 	.venv/bin/python tests/fuzz.py --seconds 60
 
 test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `pip install hdsl[cuda]` in .venv
