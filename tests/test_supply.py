@@ -142,10 +142,9 @@ def test_one_version_number_and_one_list_of_dependencies(tmp_path):
     assert f"\n## {version}\n" in text_of("CHANGELOG.md")
     assert f'version: "{version}"\n' in recipe
     assert all(f"- {name.replace('>=', ' >=')}\n" in recipe for name in project()["dependencies"])
-    made = tmp_path / "sbom.json"  # `make sbom` writes it
-    command = [sys.executable, ".ci/sbom.py", "requirements/run.txt", made]
-    subprocess.run(command, cwd=ROOT, check=True)
-    assert made.read_bytes() == (ROOT / "requirements" / "sbom.cdx.json").read_bytes()
+    tool, new = ROOT / ".ci" / "sbom.py", tmp_path / "sbom.json"  # as `make sbom` writes it
+    subprocess.run([sys.executable, tool, "requirements/run.txt", new], cwd=ROOT, check=True)
+    assert new.read_bytes() == (ROOT / "requirements" / "sbom.cdx.json").read_bytes()
 
 
 def test_the_sdist_has_what_the_checks_need():
