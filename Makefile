@@ -5,6 +5,10 @@ JOBS ?= 2
 PYTEST_ARGS ?=
 LOCK_ARGS ?=
 KERNEL_TESTS := tests/cpu tests/solver tests/test_conformance.py
+# Of numbers that might depend on the processor. They run once more with kernels for an old one, in BLAS, NumPy and Numba.
+NUMBER_TESTS := $(KERNEL_TESTS) tests/explain $(patsubst %,tests/test_%.py,class_scores local neighbors search similarity)
+PLAIN_PROCESSOR := OPENBLAS_CORETYPE=Nehalem NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4" \
+	NUMBA_CPU_NAME=generic NUMBA_CACHE_DIR=$(CURDIR)/.venv/numba-generic
 # Tests of the repository, its tools, pages and experiments: the oldest versions change nothing there.
 ANY_VERSION := benchmarks cli dask docs examples reproduce report serving cuda
 AUDIT_ARGS ?=
@@ -44,19 +48,21 @@ env: $(READY)  ## make .venv with the locked versions; nothing to do when it is 
 test: lint  ## run the linters, then all tests and doctests
 	$(RUN) pytest -n $(JOBS) $(PYTEST_ARGS)
 
-test-slow: $(READY)  ## run the tests that take minutes, which `make test` leaves out, and a minute of fuzzing
+test-slow: $(READY)  ## run the tests that take minutes, those of the numbers as on a plain processor, a minute of fuzzing
 	$(RUN) pytest -n $(JOBS) -m slow $(PYTEST_ARGS)
+	$(PLAIN_PROCESSOR) $(RUN) pytest -p no:cacheprovider -n $(JOBS) $(PYTEST_ARGS) $(NUMBER_TESTS)
 	.venv/bin/python tests/fuzz.py --seconds 60
 
 test-gpu: $(READY)  ## run the tests of the GPU on this machine's card; needs `pip install hdsl[cuda]` in .venv
 	.venv/bin/python -c "from hdsl.cuda.runtime import get_device; print(get_device().name)"
 	$(RUN) pytest tests/cuda tests/test_conformance.py -k "cuda or card" $(PYTEST_ARGS)
 
-lint: $(READY)  ## run ruff, mypy and the import contract
+lint: $(READY)  ## run ruff, mypy, the import contract and numpydoc's checks of the docstrings
 	$(RUN) ruff check --no-cache .
 	$(RUN) ruff format --no-cache --check .
 	$(RUN) mypy
 	.venv/bin/lint-imports --no-logo --no-cache
+	.venv/bin/python .ci/docstrings.py docs/api.rst
 
 # An environment of its own, of what the package runs with: the tests need far more.
 demo: $(DEMO_READY)  ## learn which docstrings of Python's own library belong together; writes hdsl-demo.html
@@ -114,10 +120,8 @@ dist: $(RELEASE_READY)  ## build wheel and sdist, check them, run the examples o
 audit: $(RELEASE_READY)  ## look up all locked versions among known vulnerabilities; needs the service
 	@AUDIT_ARGS="$(AUDIT_ARGS)" .venv-release/bin/python .ci/audit.py .venv-release/bin/pip-audit requirements/*.txt
 
-sbom: $(RELEASE_READY) $(RUN_LOCKED)  ## write build/sbom.cdx.json: what the package runs with (CycloneDX)
-	@mkdir -p build
-	.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --mc-type library \
-		--output-reproducible -o build/sbom.cdx.json .venv-run
+sbom:  ## write requirements/sbom.cdx.json, which the wheel carries: what the package runs with (CycloneDX)
+	$(PYTHON) .ci/sbom.py requirements/run.txt requirements/sbom.cdx.json
 
 lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes the newest versions
 	$(COMPILE) requirements/dev.in -o requirements/dev.txt
@@ -128,6 +132,7 @@ lock: $(LOCK_READY)  ## compile the lock files again; LOCK_ARGS=--upgrade takes 
 	$(COMPILE) pyproject.toml -c requirements/dev.txt -o requirements/run.txt
 	$(COMPILE) requirements/examples.in -o requirements/examples.txt
 	$(COMPILE) requirements/release.in -o requirements/release.txt
+	$(PYTHON) .ci/sbom.py requirements/run.txt requirements/sbom.cdx.json
 
 clean:  ## remove the environments, caches and build results
 	rm -rf .venv .venv-* build dist htmlcov .coverage .coverage.*

@@ -12,6 +12,9 @@ PICTURE = HERE / "_static" / "neighbors.svg"
 #: A docstring of the half that the model does not see, one of those whose neighbours gain most.
 QUERY, MODULE = "Restore the mock object to its initial state.", "unittest"
 
+#: Of the texts in the picture: as readable on a white page as on a dark one.
+INK = "#767676"
+
 #: Name in the results, and in words.
 SETS = {
     "dexter": "news, 2 classes (dexter)",
@@ -137,13 +140,11 @@ def picture(path):
     from hdsl.plots import NeighborsDisplay
 
     before, after, y, names = neighbors()
-    with mpl.rc_context({"svg.hashsalt": "hdsl", "svg.fonttype": "none"}):
+    style = {"svg.hashsalt": "hdsl", "svg.fonttype": "none", "text.color": INK}
+    with mpl.rc_context(style):
         shown = NeighborsDisplay(before, after, dict(enumerate(names)), QUERY, y == MODULE).plot()
-        for text in shown.figure_.axes[0].texts:
-            if text.get_text() == "by dot product":
-                text.set_text("by cosine")  # the rows have unit length
         metadata = {"Date": None, "Creator": None}
-        shown.figure_.savefig(path, bbox_inches="tight", metadata=metadata)
+        shown.figure_.savefig(path, bbox_inches="tight", metadata=metadata, transparent=True)
     return shown
 
 

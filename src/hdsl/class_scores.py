@@ -211,7 +211,8 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
         x, y, rather_than : array-like or sparse matrix of shape (1, n_features)
             Rows without scores.
         feature_names : array-like of str of shape (n_features,), default=None
-            Names of the features without scores; None is ``feature_names_in_``, or x0, x1, …
+            Names of the features without scores. None is ``feature_names_in_``, or x0, x1 and so
+            on.
         top : int or None, default=10
             How many parts are shown.
 

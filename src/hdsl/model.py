@@ -190,7 +190,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
             One part per feature pair, M_ij (x_i y_j + x_j y_i), or one per atom; the prior has one
             per feature in either case.
         feature_names : array-like of str of shape (n_features,), default=None
-            None is ``feature_names_in_``, or x0, x1, …
+            None is ``feature_names_in_``, or x0, x1 and so on.
         top : int or None, default=10
             How many parts are shown; the object has all.
 
@@ -229,7 +229,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         min_rows : int, default=2
             With X, leave out features that fewer rows have, and pairs with such a feature.
         feature_names : array-like of str of shape (n_features,), default=None
-            None is ``feature_names_in_``, or x0, x1, …
+            None is ``feature_names_in_``, or x0, x1 and so on.
         top : int or None, default=10
             How many are shown; the object has all.
 
@@ -277,7 +277,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         texts : sequence of str of length n_rows, default=None
             The texts behind the rows of X.
         feature_names : array-like of str of shape (n_features,), default=None
-            None is ``feature_names_in_``, or x0, x1, …
+            None is ``feature_names_in_``, or x0, x1 and so on.
         title : str, default=None
         max_items : int, default=200
             Most rows of X on the page, spread evenly; fewer where rows are long. A page of texts

@@ -80,8 +80,16 @@ def knn_predict(
 ) -> np.ndarray:
     """Return the class number that wins the vote of the neighbors, shape (n_queries,).
 
-    Of classes with equal votes the class of the nearest neighbor wins. Parameters are those of
-    `knn_votes`.
+    Of classes with equal votes the class of the nearest neighbor wins.
+
+    Parameters
+    ----------
+    rows, scores, codes, n_classes, weights
+        As in `knn_votes`.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,)
 
     Examples
     --------

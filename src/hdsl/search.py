@@ -169,7 +169,17 @@ def above_in_blocks(
 ) -> Iterator[tuple[int, sp.csr_array]]:
     """Return the answer of `above` by blocks of queries: the first query of each, and its rows.
 
-    Parameters are those of `above`. A block takes some hundred MiB at most while it is made.
+    A block takes some hundred MiB at most while it is made.
+
+    Parameters
+    ----------
+    queries, rows, threshold, exclude_self
+        As in `above`.
+
+    Returns
+    -------
+    iterator of (int, csr_array of shape (n_in_block, n_rows))
+        The number of the first query, and inner products from the threshold on.
 
     Notes
     -----

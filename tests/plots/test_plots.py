@@ -171,8 +171,10 @@ def test_neighbors_before_and_after(form, model):
     for row in (7, -1):
         found = plots.NeighborsDisplay.from_estimator(model, row, form(X), labels=Y, n_neighbors=5)
         own = row % len(X)
-        assert_array_equal(found.before, top_k(X, X, 5, exclude_self=True).rows[own])
-        assert_array_equal(found.after, top_k(model.rewrite(X), X, 5, exclude_self=True).rows[own])
+        rows = model.index_rows(X)
+        assert_array_equal(found.before, top_k(rows, rows, 5, exclude_self=True).rows[own])
+        learned = top_k(model.rewrite(X), rows, 5, exclude_self=True).rows[own]
+        assert_array_equal(found.after, learned)
         assert_array_equal(found.right, Y[own] == Y)
         joined = [line for line in found.ax_.lines if len(line.get_xdata()) == 2]
         assert len(joined) == len({*found.before} & {*found.after})

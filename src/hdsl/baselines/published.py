@@ -106,7 +106,16 @@ def rp_oasis(
 def pca_oasis(
     n_components: int, C: float = 0.1, *, random_state: Any = None, **more: Any
 ) -> Pipeline:
-    """Return the pipeline of ``PCA`` ("project") and `OASIS` ("oasis"), else as `rp_oasis`.
+    """Return the pipeline of ``PCA`` ("project") and `OASIS` ("oasis").
+
+    Parameters
+    ----------
+    n_components, C, random_state, **more
+        As in `rp_oasis`.
+
+    Returns
+    -------
+    Pipeline
 
     Examples
     --------

@@ -19,7 +19,7 @@ from .rows import Rows
 #: there are more, but from so many per atom at least.
 CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 
-#: Numbers in the matrices that they are summed in, the most of these, and least comparisons of each.
+#: Numbers in the matrices that they are summed in, most of these, and least comparisons of each.
 CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 8192
 
 #: A batch whose weights are all zero has this weight.

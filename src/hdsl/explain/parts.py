@@ -127,7 +127,7 @@ def explain(
         "pair": M_ij (x_i y_j + x_j y_i) per feature pair and M_ii x_i y_i per feature. "atom":
         scale·weight·(x_i ± x_j)(y_i ± y_j) per atom. Both have prior·x_i y_i per feature.
     feature_names : array-like of str of shape (n_features,), default=None
-        None is x0, x1, …
+        None is x0, x1 and so on.
     top : int or None, default=10
         How many parts the text and the HTML show; the object has all.
 

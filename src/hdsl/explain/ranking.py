@@ -140,7 +140,7 @@ def importance(
         features that no row has together does not: it compares rows that have one with rows that
         have the other.
     feature_names : array-like of str of shape (n_features,), default=None
-        None is x0, x1, …
+        None is x0, x1 and so on.
     top : int or None, default=10
         How many the text and the HTML show; the object has all.
 

@@ -19,7 +19,9 @@ from .display import PLAIN, Display, legend, similarity_of
 
 @dataclass
 class NeighborsDisplay(Display):
-    """The nearest rows of a query by dot product and by the learned similarity, side by side.
+    """The nearest rows of a query by cosine and by the learned similarity, side by side.
+
+    Where the model compares rows as they are (``norm=None``), by dot product and as learned.
 
     Parameters
     ----------
@@ -31,6 +33,8 @@ class NeighborsDisplay(Display):
         Text of the query.
     right : ndarray of bool of shape (n_rows,), default=None
         Which rows are of the query's class, if known.
+    plain : str, default="cosine"
+        What the neighbors in `before` are nearest by.
     """
 
     before: np.ndarray
@@ -38,6 +42,7 @@ class NeighborsDisplay(Display):
     texts: Mapping[int, str]
     query: str = "query"
     right: np.ndarray | None = None
+    plain: str = "cosine"
 
     @classmethod
     def from_estimator(
@@ -82,12 +87,16 @@ class NeighborsDisplay(Display):
         query = checks.as_rows(one_row(query))
         k = n_neighbors + (own is not None)
 
+        similarity = similarity_of(estimator)
+        compared = similarity.index_rows(X)  # X itself where rows are compared as they are
+        plain = "dot product" if compared is X else "cosine"
+
         def nearest(asked: Any) -> np.ndarray:
-            found = search.top_k(asked, X, k)
+            found = search.top_k(asked, compared, k)
             rows = found.rows[0, : found.size[0]]
             return rows[rows != own][:n_neighbors]
 
-        before, after = nearest(query), nearest(similarity_of(estimator).rewrite(query))
+        before, after = nearest(similarity.index_rows(query)), nearest(similarity.rewrite(query))
         captions = {}
         for row in {*before.tolist(), *after.tolist()}:
             parts = [str(part[row]) for part in (labels, texts) if part is not None]
@@ -96,7 +105,7 @@ class NeighborsDisplay(Display):
         right = None
         if labels is not None and query_label is not None:
             right = np.asarray(labels) == query_label
-        return cls(before, after, captions, asked or "query", right).plot(ax)
+        return cls(before, after, captions, asked or "query", right, plain).plot(ax)
 
     def plot(self, ax: Any = None) -> NeighborsDisplay:
         """Draw two lists; lines join the rows that are in both."""
@@ -119,7 +128,7 @@ class NeighborsDisplay(Display):
                 (handles[right],) = ax.plot(x, place, ms=7, ls="", **looks[right])
                 text = _beginning(self.texts[row], 55)
                 ax.text(text_x, place, text, ha=side, va="center", size=9, **PLAIN)
-        ax.text(-0.1, -1.0, "by dot product", ha="right", weight="bold", size=9)
+        ax.text(-0.1, -1.0, f"by {self.plain}", ha="right", weight="bold", size=9)
         ax.text(1.1, -1.0, "by the learned similarity", ha="left", weight="bold", size=9)
         ax.set_title(_beginning(self.query, 110), fontsize="medium", **PLAIN)
         ax.set(xlim=(-3.5, 4.5), ylim=(n - 0.3, -1.6))

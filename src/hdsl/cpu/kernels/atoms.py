@@ -184,6 +184,46 @@ def _add_one(bend, t, sides, Z, work, out):
 
 
 @kernel()
+def _list_rows(chosen, bend, b, d, slot):
+    """Return the rows that comparisons name, each once, and write their numbers to `slot`."""
+    rows, n = np.empty(2 * chosen.size, np.int64), 0
+    for q in range(chosen.size):
+        if bend[q] != 0.0:
+            for row in (b[chosen[q]], d[chosen[q]]):
+                if slot[row] < 0:
+                    slot[row], rows[n] = n, row
+                    n += 1
+    return rows[:n]
+
+
+@kernel()
+def _terms_with(own, rows, Z, place):
+    """Return z_own ∘ z_b of each row b, of the atoms of `own` alone, which `place` numbers."""
+    ptr, atom, value = Z
+    first = ptr[own]
+    P = np.zeros((rows.size, ptr[own + 1] - first))
+    for s in range(rows.size):
+        for k in range(ptr[rows[s]], ptr[rows[s] + 1]):
+            if place[atom[k]] >= 0:
+                P[s, place[atom[k]]] = value[first + place[atom[k]]] * value[k]
+    return P
+
+
+@kernel()
+def _lower_products(P, Q):
+    """Return the lower half of the symmetric PᵀQ."""
+    m = P.shape[1]
+    B = np.zeros((m, m))
+    for s in range(len(P)):
+        for k in range(m):
+            x = P[s, k]
+            if x != 0.0:
+                for z in range(k + 1):
+                    B[k, z] += x * Q[s, z]
+    return B
+
+
+@kernel()
 def _add_group(chosen, bend, sides, Z, place, slot, out):
     """Add the same of comparisons that start from one row.
 
@@ -192,43 +232,30 @@ def _add_group(chosen, bend, sides, Z, place, slot, out):
     `slot` are -1 everywhere, and are left so.
     """
     a, b, _, d = sides
-    ptr, atom, value = Z
     own = a[chosen[0]]
-    first, m = ptr[own], ptr[own + 1] - ptr[own]
-    for k in range(m):
-        place[atom[first + k]] = k
-    rows, n = np.empty(2 * chosen.size, np.int64), 0
-    for q in range(chosen.size):
-        if bend[q] != 0.0:
-            for other in (b[chosen[q]], d[chosen[q]]):
-                if slot[other] < 0:
-                    slot[other], rows[n] = n, other
-                    n += 1
-    P, Q, B = np.zeros((n, m)), np.zeros((n, m)), np.zeros((m, m))
-    for s in range(n):
-        for k in range(ptr[rows[s]], ptr[rows[s] + 1]):
-            if place[atom[k]] >= 0:
-                P[s, place[atom[k]]] = value[first + place[atom[k]]] * value[k]
+    atoms = Z[1][Z[0][own] : Z[0][own + 1]]
+    for k in range(atoms.size):
+        place[atoms[k]] = k
+    rows = _list_rows(chosen, bend, b, d, slot)
+    P = _terms_with(own, rows, Z, place)
+    Q = np.zeros_like(P)
     for q in range(chosen.size):
         if bend[q] != 0.0:
             more, less = slot[b[chosen[q]]], slot[d[chosen[q]]]
-            for k in range(m):
+            for k in range(atoms.size):
                 pull = bend[q] * (P[more, k] - P[less, k])
                 Q[more, k] += pull
                 Q[less, k] -= pull
-    for s in range(n):
-        slot[rows[s]] = -1
-        for k in range(m):
-            x = P[s, k]
-            if x != 0.0:
-                for z in range(k + 1):
-                    B[k, z] += x * Q[s, z]
-    for k in range(m):
-        place[atom[first + k]] = -1
-        row = out[atom[first + k]]
+    B = _lower_products(P, Q)
+    for k in range(atoms.size):
+        row = out[atoms[k]]
         for z in range(k):
-            row[atom[first + z]] += B[k, z]
-        row[atom[first + k]] += 0.5 * B[k, k]
+            row[atoms[z]] += B[k, z]
+        row[atoms[k]] += 0.5 * B[k, k]
+    for k in range(atoms.size):
+        place[atoms[k]] = -1
+    for s in range(rows.size):
+        slot[rows[s]] = -1
 
 
 @kernel()
