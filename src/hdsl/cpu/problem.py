@@ -175,9 +175,10 @@ class CPUProblem(Problem):
         n_parts = max(1, n_parts)
         bounds = len(chosen) * np.arange(n_parts + 1) // n_parts
         out = np.zeros((n_parts, n_atoms, n_atoms))
+        numbers = compared.columns[0], compared.winner, compared.loser
         self.workers.run(
-            atom_kernels.curvatures, np.arange(n_parts + 1), bounds, chosen, bend,
-            compared.sides, Z, out,
+            atom_kernels.curvatures, np.arange(n_parts + 1), bounds, chosen, bend, numbers,
+            (compared.pairs.a, compared.pairs.b), Z, _rooms(n_parts, n_atoms), out,
         )  # fmt: skip
         total = out.sum(axis=0)
         return (total + total.T)[np.ix_(places, places)]
@@ -245,6 +246,21 @@ class CPUProblem(Problem):
 
 
 _NOTHING = np.empty(0)
+
+
+def _rooms(n_parts: int, n_atoms: int) -> tuple[np.ndarray, ...]:
+    """Return the work arrays of a sum of second derivatives; most of them are never touched."""
+    n_pairs = 2 * atom_kernels.GROUP
+    return (
+        np.zeros((n_parts, n_atoms)),
+        np.full((n_parts, n_atoms), -1),
+        np.empty((n_parts, n_atoms), dtype=np.int64),
+        np.empty((n_parts, n_pairs), dtype=np.int64),
+        np.empty((n_parts, atom_kernels.GROUP, 2), dtype=np.int64),
+        np.zeros((n_parts, n_pairs, n_atoms)),
+        np.zeros((n_parts, n_pairs, n_atoms)),
+        np.empty((n_parts, n_atoms, n_atoms)),
+    )
 
 
 def curvature_sample(n_comparisons: int, n_atoms: int) -> tuple[np.ndarray, float]:

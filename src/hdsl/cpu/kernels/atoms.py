@@ -8,8 +8,8 @@ import numpy as np
 
 from .compiled import kernel
 
-#: Comparisons of one row from which on their second derivatives are summed together.
-GROUP = 6
+#: Most comparisons of one row whose second derivatives are summed together.
+GROUP = 128
 
 
 @kernel()
@@ -146,139 +146,95 @@ def direction(start, stop, share, margins, offset, factors, U, a, b, c, d, out):
 
 
 @kernel()
-def _add_terms(factor, a, b, Z, x, v, is_used, used, m):
-    """Add factor * z_a ∘ z_b to v; list the atoms that it uses after the first m, return how many.
+def _list_pairs(first, last, chosen, bend, compared, pairs, at):
+    """List the pairs of comparisons [first, last) that bend, each once, and where they stand."""
+    n = 0
+    for q in range(first, last):
+        for side in range(2):
+            s, k = compared[1 + side][chosen[q]], 0
+            while k < n and pairs[k] != s:
+                k += 1
+            at[q - first, side] = k
+            if k == n and bend[q] != 0.0:
+                pairs[n] = s
+                n += 1
+    return n
 
-    `x` is a work vector of zeros, and is left as zeros.
+
+@kernel()
+def _fill_terms(n, pairs, ends, Z, x, place, used, P):
+    """Write z_a ∘ z_b of n pairs, of the atoms that some of them use alone; return their number.
+
+    `x` is zero and `place` is -1 everywhere, and both are left so; P is zero.
     """
     ptr, atom, value = Z
-    for k in range(ptr[a], ptr[a + 1]):
-        x[atom[k]] = factor * value[k]
-    for k in range(ptr[b], ptr[b + 1]):
-        z = atom[k]
-        if x[z] != 0.0:
-            if not is_used[z]:
-                is_used[z] = True
-                used[m] = z
-                m += 1
-            v[z] += x[z] * value[k]
-    for k in range(ptr[a], ptr[a + 1]):
-        x[atom[k]] = 0.0
+    m = 0
+    for s in range(n):
+        a, b = ends[0][pairs[s]], ends[1][pairs[s]]
+        for k in range(ptr[a], ptr[a + 1]):
+            x[atom[k]] = value[k]
+        for k in range(ptr[b], ptr[b + 1]):
+            z = atom[k]
+            if x[z] != 0.0:
+                if place[z] < 0:
+                    place[z], used[m] = m, z
+                    m += 1
+                P[s, place[z]] = x[z] * value[k]
+        for k in range(ptr[a], ptr[a + 1]):
+            x[atom[k]] = 0.0
+    for k in range(m):
+        place[used[k]] = -1
     return m
 
 
 @kernel()
-def _add_one(bend, t, sides, Z, work, out):
-    """Add bend * v vᵀ / 2 of one comparison to one half of `out`; `work` is left as zeros."""
-    a, b, c, d = sides
-    x, v, used, is_used = work
-    m = _add_terms(1.0, a[t], b[t], Z, x, v, is_used, used, np.int64(0))
-    m = _add_terms(-1.0, c[t], d[t], Z, x, v, is_used, used, m)
-    for k in range(m):
-        row, pull = out[used[k]], bend * v[used[k]]
-        for z in range(k):
-            row[used[z]] += pull * v[used[z]]
-        row[used[k]] += 0.5 * pull * v[used[k]]
-    for k in range(m):
-        is_used[used[k]], v[used[k]] = False, 0.0
+def _add_products(n, m, P, Q, used, B, out):
+    """Add one half of the symmetric PᵀQ, of n rows and m columns, to the entries of atoms.
 
-
-@kernel()
-def _list_rows(chosen, bend, b, d, slot):
-    """Return the rows that comparisons name, each once, and write their numbers to `slot`."""
-    rows, n = np.empty(2 * chosen.size, np.int64), 0
-    for q in range(chosen.size):
-        if bend[q] != 0.0:
-            for row in (b[chosen[q]], d[chosen[q]]):
-                if slot[row] < 0:
-                    slot[row], rows[n] = n, row
-                    n += 1
-    return rows[:n]
-
-
-@kernel()
-def _terms_with(own, rows, Z, place):
-    """Return z_own ∘ z_b of each row b, of the atoms of `own` alone, which `place` numbers."""
-    ptr, atom, value = Z
-    first = ptr[own]
-    P = np.zeros((rows.size, ptr[own + 1] - first))
-    for s in range(rows.size):
-        for k in range(ptr[rows[s]], ptr[rows[s] + 1]):
-            if place[atom[k]] >= 0:
-                P[s, place[atom[k]]] = value[first + place[atom[k]]] * value[k]
-    return P
-
-
-@kernel()
-def _lower_products(P, Q):
-    """Return the lower half of the symmetric PᵀQ."""
-    m = P.shape[1]
-    B = np.zeros((m, m))
-    for s in range(len(P)):
-        for k in range(m):
-            x = P[s, k]
-            if x != 0.0:
-                for z in range(k + 1):
-                    B[k, z] += x * Q[s, z]
-    return B
-
-
-@kernel()
-def _add_group(chosen, bend, sides, Z, place, slot, out):
-    """Add the same of comparisons that start from one row.
-
-    With p_b = z_a ∘ z_b for the rows b that it is compared with, and q_b = Σ ± bend_t v_t over the
-    comparisons that name b, the sum is Σ_b p_b q_bᵀ: rows are fewer than comparisons. `place` and
-    `slot` are -1 everywhere, and are left so.
+    P and Q are left as zeros.
     """
-    a, b, _, d = sides
-    own = a[chosen[0]]
-    atoms = Z[1][Z[0][own] : Z[0][own + 1]]
-    for k in range(atoms.size):
-        place[atoms[k]] = k
-    rows = _list_rows(chosen, bend, b, d, slot)
-    P = _terms_with(own, rows, Z, place)
-    Q = np.zeros_like(P)
-    for q in range(chosen.size):
-        if bend[q] != 0.0:
-            more, less = slot[b[chosen[q]]], slot[d[chosen[q]]]
-            for k in range(atoms.size):
-                pull = bend[q] * (P[more, k] - P[less, k])
-                Q[more, k] += pull
-                Q[less, k] -= pull
-    B = _lower_products(P, Q)
-    for k in range(atoms.size):
-        row = out[atoms[k]]
+    for k in range(m):
+        B[k, : k + 1] = 0.0
+    for s in range(n):
+        for k in range(m):
+            y = P[s, k]
+            if y != 0.0:
+                for z in range(k + 1):
+                    B[k, z] += y * Q[s, z]
+        P[s, :m], Q[s, :m] = 0.0, 0.0
+    for k in range(m):
+        row = out[used[k]]
         for z in range(k):
-            row[atoms[z]] += B[k, z]
-        row[atoms[k]] += 0.5 * B[k, k]
-    for k in range(atoms.size):
-        place[atoms[k]] = -1
-    for s in range(rows.size):
-        slot[rows[s]] = -1
+            row[used[z]] += B[k, z]
+        row[used[k]] += 0.5 * B[k, k]
 
 
 @kernel()
-def curvatures(start, stop, bounds, chosen, bend, sides, Z, out):
+def curvatures(start, stop, bounds, chosen, bend, compared, ends, Z, rooms, out):
     """Write matrices K with K + Kᵀ = Σ_t bend_t v_t v_tᵀ, one per part [start, stop).
 
-    The sum is over the comparisons chosen[bounds[part] : bounds[part + 1]], and
-    v_t = z_a ∘ z_b - z_c ∘ z_d. Several in a row that start from one row are summed together.
+    The sum is over the comparisons chosen[bounds[part] : bounds[part + 1]], and v_t = p_s - p_r for
+    the pairs s and r that it compares, p_s = z_a ∘ z_b. Those in a row that start from one row of
+    X, up to GROUP, are summed together: it is Σ_s p_s q_sᵀ with q_s = Σ ± bend_t v_t over the
+    comparisons of pair s, and there are fewer pairs than comparisons.
     """
-    a, c, n = sides[0], sides[2], out.shape[1]
-    work = np.zeros(n), np.zeros(n), np.empty(n, np.int64), np.zeros(n, np.bool_)
-    place, slot = np.full(n, -1), np.full(Z[0].size, -1)
+    anchor = compared[0]
     for part in range(start, stop):
-        q = bounds[part]
-        while q < bounds[part + 1]:
-            t, end = chosen[q], q + 1
-            if a[t] == c[t]:
-                while end < bounds[part + 1] and a[chosen[end]] == c[chosen[end]] == a[t]:
-                    end += 1
-            if end - q >= GROUP:
-                _add_group(chosen[q:end], bend[q:end], sides, Z, place, slot, out[part])
-            else:
-                for k in range(q, end):
-                    if bend[k] != 0.0:
-                        _add_one(bend[k], chosen[k], sides, Z, work, out[part])
-            q = end
+        x, place, used = rooms[0][part], rooms[1][part], rooms[2][part]
+        pairs, at, P, Q = rooms[3][part], rooms[4][part], rooms[5][part], rooms[6][part]
+        last = bounds[part]
+        while last < bounds[part + 1]:
+            first, last = last, last + 1
+            end = min(first + GROUP, bounds[part + 1])
+            while last < end and anchor[chosen[last]] == anchor[chosen[first]]:
+                last += 1
+            n = _list_pairs(first, last, chosen, bend, compared, pairs, at)
+            m = _fill_terms(n, pairs, ends, Z, x, place, used, P)
+            for q in range(first, last):
+                if bend[q] != 0.0:
+                    more, less = at[q - first]
+                    for k in range(m):
+                        pull = bend[q] * (P[more, k] - P[less, k])
+                        Q[more, k] += pull
+                        Q[less, k] -= pull
+            _add_products(n, m, P, Q, used, rooms[7][part], out[part])

@@ -145,7 +145,7 @@ def scatter(
         r, s, reached, seen = rooms[0][part], rooms[1][part], rooms[2][part], rooms[3][part]
         is_reached, is_seen = rooms[4][part], rooms[5][part]
         for f in range(part, features.size, n_parts):
-            i, n_seen = features[f], 0
+            i, n_seen = features[f], np.int64(0)
             n_reached, n_entries = _reach(i, columns, rows, links, w, r, is_reached, reached)
             # Few entries are noted one by one; after many, it is quicker to look at every feature.
             is_short = 4 * n_entries < d

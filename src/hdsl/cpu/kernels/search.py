@@ -83,7 +83,7 @@ def _fill_lists(r, sums, lists):
     skip = r if own else -1
     label = query_labels[r]
     same, other = same_scores[r, : want_same[r]], other_scores[r, : want_other[r]]
-    n_same, n_other = 0, 0
+    n_same, n_other = np.int64(0), np.int64(0)
     # The score that a row must be above; until a list is full, all rows enter it.
     beat_same = -np.inf if same.size else np.inf
     beat_other = -np.inf if other.size else np.inf
