@@ -39,8 +39,6 @@ def some(names):
 
 @pytest.mark.parametrize("name", some(tasks.registered()))
 def test_benchmark_at_toy_size_gives_complete_records(name, monkeypatch):
-    if name in ("gpu_corrective", "kernels"):
-        pytest.skip("times names that the solver no longer has")
     if name in command.GPU_ONLY:
         if not DEVICES:
             pytest.skip("no C++ compiler for the emulator, and no card")
