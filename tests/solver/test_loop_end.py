@@ -3,7 +3,6 @@
 import math
 import sys
 from functools import lru_cache
-from itertools import cycle
 
 import numpy as np
 import pytest
@@ -115,13 +114,6 @@ def test_steps_of_size_zero_end_the_run(oracle, batch_size, enough, monkeypatch)
     assert len(result.atoms) == 1
     assert np.isfinite(result.gap)
     assert result.gap_is_exact == (enough == 2)
-
-
-def test_only_steps_of_size_zero_in_a_row_end_the_run(monkeypatch):
-    twin = random_twin(0, scale=8.0)
-    steps = cycle([twin.ours.step, lambda *args: None])
-    monkeypatch.setattr(twin.ours, "step", lambda *args: next(steps)(*args))
-    assert run(twin, max_iter=30, tol=NEVER).status == "max_iter"
 
 
 # --- exact checks --------------------------------------------------------------------------------

@@ -20,7 +20,8 @@ class DiagonalSimilarity(TripletLearner):
     """Similarity Σ_j w_j x_j x'_j: one weight per feature, of any sign.
 
     Minimises (1/T) Σ_t ℓ(margin_t) + alpha·Ω(w), Ω = ‖w‖₁ or ‖w‖₂², by L-BFGS with
-    bounds: for ‖w‖₁, w is the difference of two parts that are not negative. The products of rows that triplets compare are computed once.
+    bounds: for ‖w‖₁, w is the difference of two parts that are not negative. The products of rows
+    that triplets compare are computed once.
 
     Parameters
     ----------
