@@ -185,26 +185,6 @@ def test_folds_choose_the_value_and_the_iteration():
     assert (best["cell"]["alpha"], error) == (1.0, 0.3)
 
 
-def test_search_continues_from_the_grid_while_the_error_falls(monkeypatch):
-    first = {"set": "made", "method": "hdsl_prior", "scale": 1.5, "prior": 0.3, "draw": 0}
-    monkeypatch.setattr(knn, "method_cells", lambda *_: [first, {**first, "prior": 1.0}])
-    known = {}
-
-    def learn(cells):
-        for cell in cells:
-            apart = np.log2(cell["scale"] / 6.0), np.log2(cell["prior"] / 2.0)
-            known[runner.key(cell)] = {"cell": cell, "valid": float(np.hypot(*apart))}
-
-    assert knn.nearby(None, "made", known) == []  # the grid is not computed yet
-    learn(knn.method_cells())
-    tried = []
-    while len(ahead := knn.nearby(None, "made", known)) > len(tried):
-        tried = ahead
-        learn(tried)
-    best = knn.chosen(list(known.values()))["cell"]
-    assert (best["scale"], best["prior"], best["iterations"]) == (6.0, 2.0, 2000)
-
-
 # --- parts ---------------------------------------------------------------------------------------
 
 

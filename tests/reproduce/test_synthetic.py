@@ -3,7 +3,6 @@
 import csv
 import itertools
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -110,24 +109,6 @@ def test_more_triplets_recover_more(results):
         for count in (phase.QUICK_TRIPLETS[0], phase.QUICK_TRIPLETS[-1])
     )
     assert few < 0.2 < 0.8 < many
-
-
-def test_successes_in_a_row_end_the_tries_if_the_largest_number_succeeds(tmp_path, monkeypatch):
-    cell = {**phase.QUICK_BASE, "seed": 0}
-    counts = phase.counts_of(True, cell["k"])
-    tried = []
-
-    def fitted(settings, cell, truth, count):
-        tried.append(count)
-        matrix = truth.matrix if count in enough else 0.0 * truth.matrix
-        return SimpleNamespace(matrix=lambda: matrix, gap_=0.0)
-
-    monkeypatch.setattr(phase, "_fitted", fitted)
-    for enough, n_fits in ((counts[1:], 5), (counts[1:-1], len(counts)), ([], len(counts))):
-        tried.clear()
-        answer = phase.compute(Settings(tmp_path, quick=True), cell)
-        assert answer["entries"] == answer["features"] == [count in enough for count in counts]
-        assert len(tried) == len(set(tried)) == answer["n_fits"] == n_fits
 
 
 # --- how a number of triplets grows --------------------------------------------------------------
