@@ -13,7 +13,7 @@ from ..solver import losses
 from .learner import COUNT, BilinearSimilarity, TripletLearner, Weights
 
 #: Steps that L-BFGS remembers.
-MEMORY = 20
+HISTORY = 20
 
 
 class DiagonalSimilarity(TripletLearner):
@@ -164,7 +164,7 @@ class _DiagonalObjective:
         found = minimize(
             self.of_parts, start, jac=True, method="L-BFGS-B",
             bounds=[(0.0, None)] * len(start) if is_split else None,
-            options={"maxiter": max_iter, "maxfun": 10 * max_iter, "maxcor": MEMORY, "ftol": 0.0,
+            options={"maxiter": max_iter, "maxfun": 10 * max_iter, "maxcor": HISTORY, "ftol": 0.0,
                      "gtol": tol * unit},
         )  # fmt: skip
         w = np.subtract(*np.split(found.x, 2)) if is_split else found.x
