@@ -188,18 +188,6 @@ def test_folds_choose_the_value_and_the_iteration():
 # --- parts ---------------------------------------------------------------------------------------
 
 
-def test_rank_of_atoms_is_that_of_their_matrix():
-    rng = np.random.default_rng(0)
-    for n_atoms in range(1, 15):
-        for _ in range(5):
-            i, j = np.sort(rng.permuted(np.tile(np.arange(8), (n_atoms, 1)), axis=1)[:, :2]).T
-            sign = rng.choice([-1, 1], size=n_atoms)
-            L = np.zeros((n_atoms, 8))
-            L[np.arange(n_atoms), i], L[np.arange(n_atoms), j] = 1, sign
-            expected = np.linalg.matrix_rank(L.T @ (rng.uniform(1, 2, (n_atoms, 1)) * L))
-            assert dimension.rank(np.column_stack([i, j, sign])) == expected
-
-
 # --- judgements ----------------------------------------------------------------------------------
 
 
