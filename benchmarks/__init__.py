@@ -1,1 +1,1 @@
-"""Benchmarks of hdsl: named problems, kernels, whole fits, scaling runs; `python -m benchmarks`."""
+"""Benchmarks of hdsl: named problems, whole fits, scaling runs; `python -m benchmarks`."""

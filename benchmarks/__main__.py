@@ -20,14 +20,13 @@ from .tasks import NO_PROBLEM, Record, Task, plan, registered, run
 
 #: Benchmarks and problems of a run without names.
 MAIN = {
-    "kernels": ("dexter", "rcv1_4"),
     "mean_iteration": ("dexter", "rcv1_4"),
     "time_to_objective": ("dexter",),
 }
 WITHOUT_DATA = ("recovery",)
 
 #: Benchmarks that need a card.
-GPU_ONLY = ("one_gpu", "gpu_corrective", "gpu_mining", "gpu_search", "gpu_fit")
+GPU_ONLY = ("one_gpu", "gpu_mining", "gpu_search", "gpu_fit")
 
 #: Options that a task has by the same name.
 OPTIONS = {field.name for field in fields(Task)} - {"benchmark", "problem", "threads"}

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from unittest import mock
 
 import numpy as np
 
@@ -84,70 +82,6 @@ def one_gpu(task: Task) -> Iterator[Record]:
         run = {"oracle": oracle, "batch_size": task.batch_size}
         solve(_on_card(toy, device), 100.0, 4, **run)  # compiles
         yield from _compared(task, problem, device, run)
-
-
-@benchmark(problems=("million",), iterations=10, threads=(None,))
-def gpu_corrective(task: Task) -> Iterator[Record]:
-    """From rows and triplets to a model by corrective steps on one GPU: set-up and iterations."""
-    problem, device = load(task), make_device()
-    solve(_on_card(problems.load("power_law", toy=True), device), 100.0, 3, rule="corrective")
-    began = time.perf_counter()
-    layout = _on_card(problem, device)
-    profile = Profile()
-    with profile:
-        n = 2 if task.toy else task.iterations
-        result, times = solve(layout, problem.scale, n, rule="corrective")
-    seconds, memory = time.perf_counter() - began, device.memory()
-    each = ", ".join(f"{1e3 * x:.0f}" for x in times)
-    yield record(
-        task, problem, "gpu", seconds=seconds, reached=result.objective, memory=memory,
-        setup_seconds=layout.setup_seconds, iteration_seconds=times.tolist(), device=device.name,
-        parts=dict(profile.seconds),
-        note=f"set-up {layout.setup_seconds:.2f} s, iterations {times.sum():.2f} s ({each} ms), "
-        f"objective {result.objective:.5f}, {len(result.weights)} atoms; {profile.note}; "
-        f"{memory['held'] / 1e9:.2f} GB at most",
-    )  # fmt: skip
-
-
-class Profile:
-    """The seconds that the parts of corrective steps take, with the waiting for their answers."""
-
-    def __init__(self) -> None:
-        self.seconds: Counter = Counter()
-
-    def __enter__(self) -> Profile:
-        from hdsl.cuda.gradient import CUDAGradient
-        from hdsl.cuda.problem import CUDAProblem
-        from hdsl.solver import steps
-
-        parts = [
-            *((CUDAProblem, name) for name in ("margins", "curvature", "step", "value")),
-            *((CUDAGradient, name) for name in ("scores", "climb_all")), (steps, "best_change"),
-        ]  # fmt: skip
-        self._patches = [
-            mock.patch.object(of, name, self._timed(name, getattr(of, name))) for of, name in parts
-        ]
-        for patch in self._patches:
-            patch.start()
-        return self
-
-    def _timed(self, name, function):
-        def call(*args):
-            began = time.perf_counter()
-            answer = function(*args)
-            self.seconds[name] += time.perf_counter() - began
-            return answer
-
-        return call
-
-    def __exit__(self, *_) -> None:
-        for patch in self._patches:
-            patch.stop()
-
-    @property
-    def note(self) -> str:
-        """What they take, the longest first."""
-        return ", ".join(f"{name} {x:.2f} s" for name, x in self.seconds.most_common())
 
 
 def _compared(task: Task, problem, device, run: dict) -> Iterator[Record]:

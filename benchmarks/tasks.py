@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 #: The modules that register benchmarks when imported.
 MODULES = (
-    "kernels", "fits", "roads", "steps", "scaling", "neighbors", "memory", "one_gpu", "gpu_search",
+    "fits", "roads", "steps", "scaling", "neighbors", "memory", "one_gpu", "gpu_search",
 )  # fmt: skip
 
 #: A problem name for benchmarks that make their own.

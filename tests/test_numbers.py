@@ -15,7 +15,6 @@ from numpy.testing import assert_allclose
 
 import reference
 from hdsl import HDSL, SimilarityKNeighborsClassifier
-from hdsl.baselines import DiagonalSimilarity
 from hdsl.explain import explain
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
@@ -243,22 +242,6 @@ def test_rewrite_of_float32_handles_small_priors():
 
 
 # --- messages -------------------------------------------------------------------------------------
-
-
-def test_a_wrong_number_of_features_names_the_argument():
-    X, T = random_arrays(0)
-    model = HDSL(max_iter=2).fit(X, triplets=T)
-    with pytest.raises(ValueError, match=r"^Y has 3 features, but HDSL is expecting 8"):
-        model.similarity(X, X[:, :3])
-
-
-def test_one_feature_is_refused():
-    X, y = np.array([[1.0, 0], [2, 0], [3, 0]]), [0, 0, 1]
-    for model in (HDSL(), DiagonalSimilarity()):
-        with pytest.raises(
-            ValueError, match=r"At least 2 features .* to learn a similarity\. X has 1 "
-        ):
-            model.fit(X, y)
 
 
 def test_explaining_a_row_rather_than_itself_says_no_difference():

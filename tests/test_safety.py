@@ -18,7 +18,6 @@ from sklearn.pipeline import make_pipeline
 
 import hdsl
 from hdsl import HDSL, SimilarityKNeighborsClassifier, checks, load, memory
-from hdsl.cpu.workers import Workers
 from hdsl.solver.columns import drop_unused_columns
 from small_fits import labelled_counts
 
@@ -215,24 +214,6 @@ def test_processes_of_joblib_share_the_cores():
         assert used <= (1 if n_jobs is None else share), n_jobs
 
 
-def n_threads(n_jobs):
-    with Workers(n_jobs) as workers:
-        return workers.n_threads
-
-
-def test_by_default_a_fit_uses_one_thread_also_inside_threads_of_joblib():
-    assert n_threads(None) == 1
-    jobs = (joblib.delayed(n_threads)(None) for _ in range(4))
-    assert joblib.Parallel(2, backend="threading")(jobs) == [1] * 4
-
-
-def test_numba_num_threads_limits_the_threads(monkeypatch):
-    assert n_threads(3) == 3
-    for limit, expected in (("1", 1), ("2", 2), ("0", 1), ("9", 3), ("", 3), ("many", 3)):
-        monkeypatch.setenv("NUMBA_NUM_THREADS", limit)
-        assert n_threads(3) == expected
-
-
 # --- interrupts ----------------------------------------------------------------------------------
 
 
@@ -330,17 +311,6 @@ def test_an_interrupt_leaves_the_old_index_or_a_new_one():
         assert knn.score(rows, labels) > 0.8
         seen.add(len(rows))
     assert seen == {len(X), len(OTHER)}
-
-
-def test_an_error_leaves_the_old_model():
-    model, knn = small().fit(X, Y), SimilarityKNeighborsClassifier().fit(X, Y)
-    old = learned(model)
-    with pytest.raises(ValueError, match="X has 30 rows"):
-        model.fit(OTHER, Y)
-    with pytest.raises(ValueError, match="X has 30 rows"):
-        knn.fit(OTHER, Y)
-    assert learned(model) == old
-    assert knn.predict(X).shape == Y.shape
 
 
 SIGNALS = """

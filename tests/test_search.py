@@ -9,8 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl import search
-from hdsl.cpu import pruned_search, workers
-from hdsl.cpu.kernels import pruned_search as pruned_kernels
+from hdsl.cpu import workers
 from hdsl.cpu.kernels import search as search_kernels
 from hdsl.similarity import unit_rows
 from strategies import FLOATS, INTEGERS, matrices
@@ -21,23 +20,7 @@ FORMS = {
     "sparse queries": (sp.csc_matrix, np.asarray),
     "sparse index": (np.asarray, sp.coo_array),
 }
-WAYS = ("columns", "pruned", "dense")
-ways = pytest.mark.parametrize("way", WAYS)
 sparse_or_dense = pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
-
-
-def forced(way):
-    """Return the cost of a row that makes one of the ways to search sparse rows the cheapest."""
-    return 1e9 if way == "pruned" else 0.0
-
-
-def search_by(way, queries, index, k, **options):
-    if way == "dense":
-        return search.top_k(queries, index, k, **options)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "TOP_K_COST", forced(way))
-        patch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
-        return search.top_k(sp.csr_array(queries), sp.csr_array(index), k, **options)
 
 
 @st.composite
@@ -61,13 +44,13 @@ def assert_found(found, expected):
 # --- against all inner products ------------------------------------------------------------------
 
 
-@ways
+@sparse_or_dense
 @given(case=searches(INTEGERS), data=st.data())
-def test_rows_and_ties_are_those_of_the_slow_twin(way, case, data):
-    index = case[1]
-    assert_found(search_by(way, *case), reference.top_k(*case))
-    k = data.draw(st.integers(1, len(index) - 1))
-    found = search_by(way, index, index, k, exclude_self=True)
+def test_rows_and_ties_are_those_of_the_slow_twin(form, case, data):
+    queries, index, k = case
+    assert_found(search.top_k(form(queries), form(index), k), reference.top_k(*case))
+    k, rows = data.draw(st.integers(1, len(index) - 1)), form(index)
+    found = search.top_k(rows, rows, k, exclude_self=True)
     assert_found(found, reference.top_k(index, index, k, exclude_self=True))
 
 
@@ -95,17 +78,12 @@ def test_products_are_in_float64_whatever_the_input(case, dtype):
         assert_found(found, reference.top_k(queries, index, k))
 
 
-@pytest.mark.parametrize("way", ["columns", "pruned"])
 @given(X=matrices(elements=INTEGERS), data=st.data())
-def test_neighbors_by_label_are_those_of_the_slow_twin(way, X, data):
+def test_neighbors_by_label_are_those_of_the_slow_twin(X, data):
     n = len(X)
     labels = np.array(data.draw(st.lists(st.integers(0, 2), min_size=n, max_size=n)))
     widths = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(search, "LABELED_COST", forced(way))
-        patch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
-        patch.setattr(search, "SMALL_CLASS", data.draw(st.sampled_from([0.0, 1.0])))
-        found = search.neighbors_by_label(sp.csr_array(X), labels, *widths)
+    found = search.neighbors_by_label(sp.csr_array(X), labels, *widths)
     for r in range(n):
         for near, is_candidate in zip(
             found, (labels == labels[r], labels != labels[r]), strict=True
@@ -130,11 +108,12 @@ def large(seed=0, m=101, n=330, d=60, density=0.1):
     return queries.astype(float), index.astype(float)
 
 
-@ways
-def test_many_rows(way):
+@sparse_or_dense
+def test_many_rows(form):
     queries, index = large()
     for k in (1, 7, 330):
-        assert_found(search_by(way, queries, index, k), reference.top_k(queries, index, k))
+        found = search.top_k(form(queries), form(index), k)
+        assert_found(found, reference.top_k(queries, index, k))
 
 
 def test_dense_blocks_change_nothing(monkeypatch):
@@ -146,102 +125,24 @@ def test_dense_blocks_change_nothing(monkeypatch):
     assert_found(search.top_k(index, index, 5, exclude_self=True), expected)
 
 
-@ways
-def test_threads_change_no_bit(way):
+@sparse_or_dense
+def test_threads_change_no_bit(form):
     rng = np.random.default_rng(1)
-    queries, index = (rng.normal(size=part.shape) * (part != 0) for part in large())
-    one, two = (search_by(way, queries, index, 9, n_jobs=n_jobs) for n_jobs in (1, 2))
+    queries, index = (form(rng.normal(size=part.shape) * (part != 0)) for part in large())
+    one, two = (search.top_k(queries, index, 9, n_jobs=n_jobs) for n_jobs in (1, 2))
     for a, b in zip(one, two, strict=True):
         assert a.tobytes() == b.tobytes()
-
-
-def topics(n=700, d=300, seed=0):
-    """Rows of topics with words of their own among frequent words, and the topics."""
-    rng = np.random.default_rng(seed)
-    topic = rng.integers(n // 12, size=n)
-    words = rng.integers(60, d, size=(n // 12, 12))
-    X = np.zeros((n, d))
-    np.put_along_axis(X, rng.integers(60, size=(n, 15)), rng.integers(1, 3, size=(n, 15)), axis=1)
-    np.put_along_axis(X, words[topic], rng.integers(0, 9, size=(n, 12)), axis=1)
-    return X, topic
-
-
-@pytest.mark.parametrize("n_jobs", [1, 3])
-@pytest.mark.parametrize("block", [50, 10**6])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_what_is_left_out_changes_nothing(monkeypatch, n_jobs, block, sign):
-    """The pruned search computes a small part of the inner products and finds the same rows."""
-    X, topic = topics()
-    X *= np.where(np.arange(X.shape[1]) % 2, sign, 1)
-    labels = topic % 2 + 2 * (topic == 3)
-    expected = search.neighbors_by_label(sp.csr_array(X), labels, 3, 5)
-    monkeypatch.setattr(search, "LABELED_COST", forced("pruned"))
-    monkeypatch.setattr(search, "PRUNING_PAYS", 0.0)
-    monkeypatch.setattr(pruned_search, "BLOCK", block)
-    taken = []
-    for name in ("search_block", "top_by_columns"):
-        module = pruned_kernels if name == "search_block" else search_kernels
-        kernel = getattr(module, name)
-
-        def spy(start, stop, *args, name=name, kernel=kernel):
-            taken.append((name, stop - start))
-            kernel(start, stop, *args)
-
-        monkeypatch.setattr(module, name, spy)
-    found = search.neighbors_by_label(sp.csr_array(X), labels, 3, 5, n_jobs=n_jobs)
-    for a, b in zip(found, expected, strict=True):
-        for one, other in zip(a, b, strict=True):
-            assert_array_equal(one, other)
-    n_pruned = sum(n for name, n in taken if name == "search_block")
-    assert n_pruned >= 0.9 * len(X)
-
-
-@settings(max_examples=40)
-@given(st.integers(0, 10**6), st.integers(1, 40), st.sampled_from([1e-9, 1.0, 1e9]), st.booleans())
-def test_pruned_search_of_any_rows(seed, k, size, own):
-    """Real values, rows of very different norms: the scores of the search by columns."""
-    rng = np.random.default_rng(seed)
-    X, _ = topics(120, 90, seed)
-    X = sp.csr_array(X * rng.normal(1.0, 0.3, size=X.shape) * size * rng.exponential(size=(120, 1)))
-    found = search_by("pruned", X, X, k, exclude_self=own)
-    expected = search_by("columns", X, X, k, exclude_self=own)
-    tolerance = 1e-13 * expected.scores.max()  # sums in another order
-    assert_allclose(found.scores, expected.scores, rtol=0, atol=tolerance)
-    clear = np.diff(expected.scores, axis=1, append=-np.inf) < -2 * tolerance
-    clear &= np.diff(expected.scores, axis=1, prepend=np.inf) < -2 * tolerance
-    clear[:, -1] = False  # the next one may be as good
-    assert_array_equal(found.rows[clear], expected.rows[clear])
-
-
-def test_a_class_is_asked_for_no_more_rows_than_it_has():
-    """Else nothing could be left out: a list that is never full takes every row."""
-    X, _ = topics(2000, 300)
-    X = sp.csr_array(X)
-    for n_classes in (10, 1000):
-        labels = np.arange(2000) % n_classes
-        same, other = search.neighbors_by_label(X, labels, 3, 5)
-        assert (same.size == min(3, 2000 // n_classes - 1)).all()
-        assert (other.size == 5).all()
-    best = reference.top_k(X[:50].toarray(), X.toarray(), 2000)[1].astype(int)
-    for r in range(50):
-        others = best[r][labels[best[r]] != labels[r]]
-        assert_array_equal(other.rows[r], others[:5])
 
 
 # --- interrupts ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("way", ["columns", "pruned"])
-def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch, way):
+def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch):
     """Ctrl-C waits for the pieces under way, each some hundredths of a second, on one thread too.
 
-    The test counts pieces: an interrupt is raised in the second, and at most a turn of them runs
-    afterwards.
+    The test counts pieces: an interrupt is raised in the second, and none runs afterwards.
     """
-    X, topic = topics()
-    name = {"columns": "top_by_columns", "pruned": "search_block"}[way]
-    module = pruned_kernels if way == "pruned" else search_kernels
-    kernel, ran = getattr(module, name), []
+    X, kernel, ran = sp.csr_array(large()[1]), search_kernels.top_by_columns, []
 
     def interrupted(start, stop, *args):
         ran.append(stop - start)
@@ -249,12 +150,10 @@ def test_an_interrupt_is_served_after_one_turn_of_pieces(monkeypatch, way):
         if len(ran) == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(module, name, interrupted)
+    monkeypatch.setattr(search_kernels, "top_by_columns", interrupted)
     monkeypatch.setattr(workers, "PIECE", 1.0)
-    monkeypatch.setattr(search, "LABELED_COST", forced(way))
-    monkeypatch.setattr(search, "PRUNING_PAYS", 0.0 if way == "pruned" else np.inf)
     with pytest.raises(KeyboardInterrupt):
-        search.neighbors_by_label(sp.csr_array(X), topic % 2, 3, 5, n_jobs=1)
+        search.neighbors_by_label(X, np.arange(X.shape[0]) % 2, 3, 5, n_jobs=1)
     assert ran == [1, 1]
 
 

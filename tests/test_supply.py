@@ -1,6 +1,5 @@
 """The supply chain: locked versions, pinned actions, minimal permissions, one version number."""
 
-import json
 import os
 import re
 import subprocess
@@ -152,67 +151,3 @@ def test_the_sdist_has_what_the_checks_need():
     for name in listed["include"]:
         assert (ROOT / name.lstrip("/")).exists(), name
     assert {"/tests", "/requirements", "/.ci", "/.github", "/Makefile"} <= set(listed["include"])
-
-
-# --- the audit fails when it cannot look something up --------------------------------------------
-
-
-def audit(tmp_path, *answers):
-    """Run the audit with a fake pip-audit, on one file per answer of it."""
-    fake = tmp_path / "pip-audit"
-    lines = [f"#!{sys.executable}", "import pathlib, sys", "answer = pathlib.Path(sys.argv[-1])"]
-    fake.write_text("\n".join([*lines, "exec(answer.read_text())"]), encoding="utf-8")
-    fake.chmod(0o755)
-    paths = [tmp_path / f"{k}.txt" for k in range(len(answers))]
-    for path, answer in zip(paths, answers, strict=True):
-        path.write_text(answer, encoding="utf-8")
-    ended = subprocess.run(
-        [sys.executable, AUDIT, fake, *paths], capture_output=True, text=True, check=False
-    )
-    return ended.returncode, ended.stdout.splitlines(), ended.stderr.splitlines()
-
-
-def report(*packages):
-    return f"print({json.dumps({'dependencies': packages, 'fixes': []})!r})"
-
-
-SAFE = {"name": "numpy", "version": "2.4.6", "vulns": []}
-FOUND = {"id": "PYSEC-1", "fix_versions": ["1.1"], "aliases": [], "description": "bad"}
-VULNERABLE = {"name": "other", "version": "1.0", "vulns": [FOUND]}
-UNKNOWN = {"name": "uv", "skip_reason": "Dependency not found"}
-
-needs_scripts = pytest.mark.skipif(os.name == "nt", reason="scripts are not executable there")
-
-
-@needs_scripts
-def test_audit_of_safe_packages(tmp_path):
-    code, out, err = audit(tmp_path, report(SAFE, SAFE), report(SAFE))
-    assert (code, err) == (0, [])
-    assert out == ["3 locked packages, 0 known vulnerabilities."]
-
-
-@needs_scripts
-def test_audit_of_a_vulnerable_package(tmp_path):
-    code, out, err = audit(tmp_path, report(SAFE), report(VULNERABLE))
-    assert (code, err) == (1, [])
-    assert out == [
-        "1.txt: other 1.0: PYSEC-1 (fixed in 1.1)",
-        "2 locked packages, 1 known vulnerabilities.",
-    ]
-
-
-@needs_scripts
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (report(SAFE, UNKNOWN), "Dependency not found"),
-        ("raise ConnectionError('no route')", "ConnectionError: no route"),
-        ("sys.exit(3)", "exit code 3"),
-        (report(), "no package was looked up"),
-    ],
-)
-def test_audit_without_the_service(tmp_path, answer, reason):
-    code, out, err = audit(tmp_path, report(SAFE), answer)
-    assert (code, out) == (2, [])
-    (line,) = err
-    assert line.startswith(f"1.txt could not be audited: {reason}. The audit needs")

@@ -41,11 +41,6 @@ WITHOUT_EFFECT = {
     "warm_start",
 }  # fmt: skip
 
-#: Parameters that say how to run on a machine, and nothing of the model.
-NOT_SAVED = {
-    "checkpoint", "client", "device", "memory_limit", "n_jobs", "n_shards", "timeout", "verbose",
-}  # fmt: skip
-
 #: Most threads; more are a mistake in the number.
 MOST_JOBS = 10_000
 

@@ -193,75 +193,6 @@ class LocalSimilarity(Pairwise):
         return np.hstack(parts)
 
 
-# --- block coordinate descent --------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Descent:
-    """The shared part and one part per region, learned in turn; each makes the mean loss smaller.
-
-    Parameters
-    ----------
-    model : HDSL
-        Holds the parameters.
-    scale, local_scale, prior : float
-        Of the shared part, of each region, and of the dot product.
-    n_rounds : int
-    rng : Generator
-    workers : Workers
-    """
-
-    model: HDSL
-    scale: float
-    local_scale: float
-    prior: float
-    n_rounds: int
-    rng: np.random.Generator
-    workers: Workers
-
-    def run(
-        self, data: Supervision, assigned: np.ndarray, n_regions: int, shared: Result
-    ) -> tuple[Result, list[Similarity]]:
-        """Return the shared part after some rounds, and the part of each region.
-
-        `data` has comparisons, `assigned` is the region of each row, -1 for none, and `shared` is
-        where the shared part begins. A region without comparisons has no atoms.
-        """
-        data = data.with_compared(np.argsort(data.compared[:, 0], kind="stable"))  # as in layouts
-        region = assigned[data.compared[:, 0]]
-        inside = {r: region == r for r in np.unique(region[region >= 0]).tolist()}
-        layouts = {r: self._layout(data.with_compared(own)) for r, own in inside.items()}
-        parts: dict[int, Result] = {}
-        loss, n_more = losses.checked(losses.get(self.model.loss)), fitting.n_steps(self.model)
-        if inside:
-            whole = self._layout(data, np.unique(shared.atoms[:, :2]))
-        for done in range(1, self.n_rounds + 1 if inside else 1):
-            base = Base(shared.atoms, self.scale * shared.weights)
-            offset = np.zeros(len(region))
-            for r, layout in layouts.items():
-                problem = layout.problem(loss, self.local_scale, self.prior, base)
-                parts[r] = self._solve(problem, n_more * done, parts.get(r))
-                own = Base(parts[r].atoms, self.local_scale * parts[r].weights)
-                rest = layout.problem(loss, self.scale, self.prior, own)
-                offset[inside[r]] = rest.margins(*NOTHING)
-            problem = whole.problem(loss, self.scale, self.prior)
-            problem.offset = offset
-            shared = self._solve(problem, shared.n_iter + n_more, shared)
-        found = [parts.get(r) for r in range(n_regions)]
-        pairs = [NOTHING if part is None else (part.atoms, part.weights) for part in found]
-        d = data.X.shape[1]
-        return shared, [Similarity(*pair, self.local_scale, 0.0, d) for pair in pairs]  # type: ignore[call-arg]
-
-    def _layout(self, data: Supervision, columns: np.ndarray | None = None) -> Any:
-        return fitting.make_layout(
-            self.model, data.X, data.compared, data.compared_weights, self.workers, columns
-        )
-
-    def _solve(self, problem: Any, max_iter: int, earlier: Result | None) -> Result:
-        how = fitting.solver(self.model, max_iter)
-        return frank_wolfe(problem, *how, rng=self.rng, earlier=earlier)
-
-
 # --- the estimator -------------------------------------------------------------------------------
 
 
@@ -387,25 +318,67 @@ class LocalHDSL(SimilarityModel):
                 progress.say(f"{n_regions} regions")
             made, assigned = make_regions(regions, int(n_regions), data.X, _seed(rng))
             data, assigned = _compared(model, data, assigned, rng)
-            descent = self._descent(model, model.scale_, made.n_regions, rng, workers)
-            path, learned.local_ = descent.run(
-                data, assigned, made.n_regions, fitting.path_so_far(model)
-            )
+            path, learned.local_ = self._descend(
+                model, model.scale_, data, assigned, made.n_regions, fitting.path_so_far(model),
+                rng, workers,
+            )  # fmt: skip
         found = fitting.Learned(path, model.scale_, model.prior_, len(data.compared), model.choice_)
         fitting.store(model, found)
         learned.regions_, learned.n_regions_ = made, made.n_regions
-        learned.local_scale_ = descent.local_scale
+        learned.local_scale_ = self._local_scale(model.scale_, made.n_regions)
         learned.region_sizes_ = np.bincount(assigned[assigned >= 0], minlength=made.n_regions)
         learned._take_features(model)
         self.__dict__ = learned.__dict__
         return self
 
-    def _descent(
-        self, model: HDSL, scale: float, n_regions: int, rng: np.random.Generator, workers: Workers
-    ) -> Descent:
-        local = self.local_scale
-        local = scale / math.sqrt(max(n_regions, 1)) if local == "auto" else float(local)
-        return Descent(model, scale, local, model.prior_, self.n_rounds, rng, workers)
+    def _local_scale(self, scale: float, n_regions: int) -> float:
+        if self.local_scale != "auto":
+            return float(self.local_scale)
+        return scale / math.sqrt(max(n_regions, 1))
+
+    def _descend(
+        self, model: HDSL, scale: float, data: Supervision, assigned: np.ndarray, n_regions: int,
+        shared: Result, rng: np.random.Generator, workers: Workers,
+    ) -> tuple[Result, list[Similarity]]:  # fmt: skip
+        """Return the shared part after some rounds of block coordinate descent, and each N_r.
+
+        In a round the part of each region is learned, then the shared part, on top of the others;
+        each makes the mean loss smaller. `data` has comparisons, `assigned` is the region of each
+        row, -1 for none, and `shared` is where the shared part begins. A region without comparisons
+        has no atoms.
+        """
+        local, prior = self._local_scale(scale, n_regions), model.prior_
+
+        def laid_out(part: Supervision, columns: np.ndarray | None = None) -> Any:
+            given = part.X, part.compared, part.compared_weights
+            return fitting.make_layout(model, *given, workers, columns)
+
+        def solve(problem: Any, max_iter: int, earlier: Result | None) -> Result:
+            how = fitting.solver(model, max_iter)
+            return frank_wolfe(problem, *how, rng=rng, earlier=earlier)
+
+        data = data.with_compared(np.argsort(data.compared[:, 0], kind="stable"))  # as in layouts
+        region = assigned[data.compared[:, 0]]
+        inside = {r: region == r for r in np.unique(region[region >= 0]).tolist()}
+        layouts = {r: laid_out(data.with_compared(own)) for r, own in inside.items()}
+        parts: dict[int, Result] = {}
+        loss, n_more = losses.checked(losses.get(model.loss)), fitting.n_steps(model)
+        if inside:
+            whole = laid_out(data, np.unique(shared.atoms[:, :2]))
+        for done in range(1, self.n_rounds + 1 if inside else 1):
+            base = Base(shared.atoms, scale * shared.weights)
+            offset = np.zeros(len(region))
+            for r, layout in layouts.items():
+                problem = layout.problem(loss, local, prior, base)
+                parts[r] = solve(problem, n_more * done, parts.get(r))
+                own = Base(parts[r].atoms, local * parts[r].weights)
+                offset[inside[r]] = layout.problem(loss, scale, prior, own).margins(*NOTHING)
+            problem = whole.problem(loss, scale, prior)
+            problem.offset = offset
+            shared = solve(problem, shared.n_iter + n_more, shared)
+        pairs = {r: (part.atoms, part.weights) for r, part in parts.items()}
+        every = [pairs.get(r, NOTHING) for r in range(n_regions)]
+        return shared, [Similarity(*pair, local, 0.0, data.X.shape[1]) for pair in every]  # type: ignore[call-arg]
 
     def _choose(self, data: Supervision, rng: np.random.Generator, workers: Workers) -> int:
         """Return the number of regions that held-out rows speak for; 0 where these are too few."""
@@ -416,8 +389,9 @@ class LocalHDSL(SimilarityModel):
             path = fits.solve(model.prior_, fitting.n_steps(model), None, None)
             for scores, n_regions in zip(tried, CANDIDATES, strict=True):
                 made, assigned = make_regions("kmeans", n_regions, part.train.X, _seed(rng))
-                descent = self._descent(model, fits.scale, made.n_regions, rng, workers)
-                found, local = descent.run(part.train, assigned, made.n_regions, path)
+                found, local = self._descend(
+                    model, fits.scale, part.train, assigned, made.n_regions, path, rng, workers
+                )
                 shared = fits.similarity(found.atoms, found.weights, model.prior_)
                 scores.append(part.judge(LocalSimilarity(shared, local, made)))  # type: ignore[arg-type]
         if not tried[0]:

@@ -28,12 +28,6 @@ __all__ = [
     "top_k",
 ]
 
-#: Multiplications of a search from which on it is worth finding out what may be left out.
-PRUNING_PAYS = 2e9
-
-#: A class is small if meeting all of its rows costs at most this share of a query.
-SMALL_CLASS = 0.1
-
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
 
@@ -50,8 +44,8 @@ class Neighbors(NamedTuple):
     size: np.ndarray
 
 
-#: Time to look at one row for one query, where one product takes 1: with labels, and without.
-LABELED_COST, TOP_K_COST = 0.6, 0.2
+#: Time to look at one row for one query, where one product takes 1.
+ROW_COST = 0.5
 
 
 def _threads(n_jobs: int | None) -> Workers:
@@ -329,7 +323,7 @@ class Index:
             if sp.issparse(queries) or sp.issparse(index):
                 index = sp.csr_array(index)
                 queries = index if is_same else sp.csr_array(queries)
-                _search_sparse(queries, index, lists, TOP_K_COST, workers)
+                _search_sparse(queries, index, lists, workers)
             else:
                 _search_dense(queries, index, lists, workers)
         return found
@@ -438,7 +432,7 @@ def neighbors_between(
     (X, query_labels), (Y, labels) = queries, index
     lists = _lists_by_label(query_labels, labels, n_same, n_other, exclude_self)
     with _threads(n_jobs) as workers:
-        _search_sparse(X, Y, lists, LABELED_COST, workers)
+        _search_sparse(X, Y, lists, workers)
     return lists.same, lists.other
 
 
@@ -454,93 +448,18 @@ def _lists_by_label(
 
 
 def _search_sparse(
-    queries: sp.csr_array, index: sp.csr_array, lists: Task, row_cost: float, workers: Workers
+    queries: sp.csr_array, index: sp.csr_array, lists: Task, workers: Workers
 ) -> None:
-    """Fill the lists from all inner products, or leaving most of them out where that is cheaper."""
+    """Fill the lists from the inner products of all queries with all rows."""
     from .cpu.kernels import search as kernels
-    from .cpu.pruned_search import SAMPLE_QUERIES, PrunedSearch
     from .cpu.rows import arrays_of
 
     queries, index, frequency = _on_shared_columns(queries, index)
-    m, n = queries.shape[0], index.shape[0]
-    n_products = float(frequency[queries.indices].sum(dtype=np.float64))
-    if lists.own and lists.want_same.any():
-        lists = _search_small_classes(index, lists, (n_products + n * m) / m, workers)
-    cost = (n_products + index.nnz) / m + row_cost * n
-    columns = arrays_of(index.tocsc())
-
-    def search_all(chosen: np.ndarray) -> None:
-        """Fill the lists of the chosen queries, one after the other."""
-        workers.run_pieces(
-            kernels.top_by_columns, len(chosen), cost, chosen, arrays_of(queries), columns,
-            lists.arrays,
-        )  # fmt: skip
-
-    pruned, plan = None, None
-    if cost * m >= PRUNING_PAYS and len(frequency):
-        pruned = PrunedSearch(queries, index, frequency, workers)
-    if pruned is not None and pruned.is_possible():
-        sample = np.unique(np.linspace(0, m - 1, min(m, SAMPLE_QUERIES)).astype(np.int64))
-        search_all(sample)
-        beats = np.full(m, np.nan)
-        beats[sample] = _score_to_beat(lists, sample)
-        can = pruned.can_prune(beats)[sample]
-        plan = pruned.plan(sample[can], beats) if can.any() else None
-        _clear(lists, sample)
-    if pruned is None or plan is None or plan.cost > 0.8 * cost:
-        search_all(np.arange(m))
-        return
-    beats = pruned.first_scores(lists.arrays)
-    can = pruned.can_prune(beats.min(axis=0))
-    pruned.search(plan, np.flatnonzero(can), beats, lists.arrays)
-    if not can.all():
-        search_all(np.flatnonzero(~can))
-
-
-def _score_to_beat(lists: Task, queries: np.ndarray) -> np.ndarray:
-    """Return the lowest score in the full lists of some queries; -inf where one is not full."""
-    lowest = np.full(len(queries), np.inf)
-    for wanted, found in ((lists.want_same, lists.same), (lists.want_other, lists.other)):
-        for at, r in enumerate(queries):
-            if wanted[r]:
-                lowest[at] = min(lowest[at], found.scores[r, wanted[r] - 1])
-    return lowest
-
-
-def _clear(lists: Task, queries: np.ndarray) -> None:
-    """Empty the lists of some queries again."""
-    for wanted, found in ((lists.want_same, lists.same), (lists.want_other, lists.other)):
-        rows = queries[wanted[queries] > 0]
-        found.scores[rows], found.rows[rows], found.size[rows] = -np.inf, -1, 0
-
-
-def _search_small_classes(
-    X: sp.csr_array, lists: Task, query_cost: float, workers: Workers
-) -> Task:
-    """Fill the lists of rows whose label is rare; return the lists that are left to fill.
-
-    Such a row meets each row of its label. The nearest of a few rows may be far away: a search that
-    had to find them could leave nothing out.
-    """
-    from .cpu.kernels import search as kernels
-    from .cpu.rows import arrays_of
-
-    labels = lists.labels
-    count = np.bincount(labels)
-    row_size = X.nnz / max(len(labels), 1) + 10
-    is_small = (count * row_size <= SMALL_CLASS * query_cost)[labels]
-    if not is_small.any():
-        return lists
-    order = np.argsort(labels, kind="stable")
-    last = np.cumsum(count)
-    around = np.stack([last - count, last])[:, labels[order]].T.copy()
-    direct = np.where(is_small, lists.want_same, 0)
-    cost = float((count[labels] * is_small).mean()) * row_size + 1
+    m, n_products = queries.shape[0], float(frequency[queries.indices].sum(dtype=np.float64))
+    cost = (n_products + index.nnz) / m + ROW_COST * index.shape[0]
     workers.run_pieces(
-        kernels.top_of_class, len(order), cost, order, around, X.shape[1], arrays_of(X),
-        (direct, *lists.same),
-    )  # fmt: skip
-    return lists._replace(want_same=np.where(is_small, 0, lists.want_same))
+        kernels.top_by_columns, m, cost, arrays_of(queries), arrays_of(index.tocsc()), lists.arrays
+    )
 
 
 def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: Workers) -> None:

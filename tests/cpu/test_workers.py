@@ -81,6 +81,7 @@ def test_an_interrupt_ends_the_work_before_it_comes_out():
 
 def test_no_more_threads_than_numba_is_allowed(monkeypatch):
     """joblib's processes set NUMBA_NUM_THREADS to their share of the cores."""
+    assert Workers(None).n_threads == 1
     monkeypatch.setenv("NUMBA_NUM_THREADS", "2")
     assert Workers(8).n_threads == 2
     monkeypatch.setenv("NUMBA_NUM_THREADS", "no number")

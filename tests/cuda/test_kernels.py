@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from devices import DEVICES
+from emulator.device import kernel_names
 from hdsl.cuda import on_card, runtime, segments
 from hdsl.cuda.layout import CUDALayout
 from hdsl.cuda.segments import Segments
@@ -132,7 +133,7 @@ def test_the_layout_is_that_of_numpy(device, monkeypatch, width):
 def test_every_kernel_is_compiled_for_the_cards_we_know(arch, tmp_path):
     """By NVRTC, as on a user's machine, or by nvcc; without a card."""
     names = compiled_names(runtime.source(), arch, tmp_path)
-    assert all(name.encode() in names for name in runtime.kernel_names())
+    assert all(name.encode() in names for name in kernel_names())
 
 
 def compiled_names(source, arch, folder):

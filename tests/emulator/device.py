@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -17,13 +18,20 @@ from pathlib import Path
 
 import numpy as np
 
-from hdsl.cuda.runtime import THREADS, Device, kernel_names, source
+from hdsl.cuda.runtime import THREADS, Device, source
 
 HEADER = Path(__file__).with_name("emulator.h")
 COMPILER = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++")
 OPTIONS = ["-std=c++17", "-O1", "-fPIC", "-shared", "-ffp-contract=off", "-w", "-Wl,-Bsymbolic"]
 
 why_missing = None if COMPILER else "no C++ compiler"
+
+
+def kernel_names() -> list[str]:
+    """Return the names of all kernels."""
+    plain = re.findall(r"^KERNEL (\w+)\(", source(), re.M)
+    both = re.findall(r"^VARIANTS\(\s+(\w+),", source(), re.M)
+    return [*plain, *(name + end for name in both for end in ("", "_plain"))]
 
 
 @cache

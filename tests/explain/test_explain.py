@@ -119,13 +119,9 @@ def test_small_case_by_hand():
     contrast = explain(SMALL, *ROWS[:2], rather_than=ROWS[2])
     assert contrast.of == "S(x, y) - S(x, z)"
     assert contrast.total == 5.5 - (-3 + 6 + 3)
-
-
-def test_rows_with_nothing_in_common():
-    found = explain(SMALL, [0, 0, 0, 1], [1, 0, 0, 0])
-    assert (found.total, len(found.parts)) == (0.0, 0)
-    assert "share no feature" in repr(found)
-    assert "<table>" in found._repr_html_()
+    nothing = explain(SMALL, [0, 0, 0, 1], [1, 0, 0, 0])
+    assert (nothing.total, len(nothing.parts)) == (0.0, 0)
+    assert "share no feature" in repr(nothing)
 
 
 @pytest.mark.parametrize(
@@ -206,21 +202,6 @@ def test_importance_without_rows_is_by_weight(d, data):
     for i, direction in zip(features["i"], features["direction"], strict=True):
         own = (atoms[:, :2] == i).any(axis=1)
         assert_allclose(direction, np.average(atoms[own, 2], weights=weights[own]), atol=1e-14)
-
-
-def test_a_heavy_pair_of_rare_features_is_not_the_first():
-    similarity = Similarity(np.array([[0, 1, 1], [2, 3, -1]]), np.array([0.9, 0.1]), 1.0, 0.0, 4)
-    rows = np.zeros((100, 4))
-    rows[[0, 1], [0, 1]] = 1.0
-    rows[2:50, 2] = rows[50:, 3] = 1.0
-    assert importance(similarity).pairs["name"].tolist() == ["x0 ~ x1", "x2 ~ x3"]
-    found = importance(similarity, rows)
-    assert found.pairs[["name", "n_rows", "n_rows_i", "n_rows_j"]].tolist() == [
-        ("x2 ~ x3", 0, 48, 50),  # no row has both, and it separates most rows
-        ("x0 ~ x1", 0, 1, 1),
-    ]
-    assert found.n_rare == 1
-    assert "(48, 50)" in repr(found)
 
 
 def test_pairs_of_words_come_before_those_of_classes():
@@ -417,16 +398,3 @@ def test_wide_names_are_those_of_pairs_alone(wide):
 
 
 # --- large numbers -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("scale", [1e308, np.finfo(float).max])
-def test_the_largest_scales_are_shown(scale):
-    atoms, weights = np.array([[0, 1, 1], [0, 2, -1]]), np.array([0.5, 0.5])
-    similarity = Similarity(atoms, weights, scale, prior=0.0, n_features=3)
-    found = importance(similarity)
-    assert_array_equal(found.features["share"], [0.5, 0.25, 0.25])
-    first, rest = str(found).splitlines()[1:3]
-    assert first.count("+") > rest.count("+") > 5
-    for text in (found._repr_html_(), explain(similarity, [1, 0, 0], [0, 1, -1])._repr_html_()):
-        assert "width:100.0%" in text or "width:50.0%" in text
-        assert not {"nan", "inf"} & set(text.replace(">", " ").split())

@@ -74,27 +74,6 @@ def test_interrupt_in_a_callback_keeps_the_model_so_far():
         assert model.transform(X).shape == (N, len(model.weights_))
 
 
-@pytest.mark.parametrize(("step", "when"), [("away", 2), ("blended", 9)])
-def test_interrupt_in_the_oracle_keeps_the_model_so_far(monkeypatch, step, when):
-    from hdsl.solver import oracle
-
-    calls = []
-
-    class Interrupted(oracle.Ascent):
-        def __call__(self, gradient, rng):
-            calls.append(1)
-            if len(calls) == when:
-                raise KeyboardInterrupt
-            return super().__call__(gradient, rng)
-
-    monkeypatch.setitem(oracle.ORACLES, "ascent", Interrupted)
-    model = small(step=step, max_iter=200)
-    without_interrupt(model.fit, X, triplets=T)
-    assert model.status_ == "interrupted"
-    assert model.n_iter_ == len(model.trace_) - 1
-    assert_whole(model)
-
-
 def test_an_error_in_a_callback_comes_out():
     with pytest.raises(ZeroDivisionError):
         small(callback=lambda state: 1 / 0).fit(X, triplets=T)

@@ -116,22 +116,6 @@ def _run(settings):
     ]
 
 
-def test_standard_splits_have_all_training_rows(tmp_path):
-    folder = tmp_path / "reuters21578_modapte"
-    folder.mkdir()
-    classes = ("alum", *sets.R8)
-    (folder / "r52_class_names.txt").write_text("\n".join(classes))
-    for part, n in (("train", 60), ("test", 30)):
-        sp.save_npz(folder / f"X_{part}.npz", sp.eye_array(n, 70, format="csr"))
-        np.save(folder / f"y_{part}_r52.npy", np.arange(n) % 10 - 1)  # -1: none of the 52
-    settings = Settings(tmp_path, tmp_path)
-    r52, r8 = (sets.load(settings, name) for name in ("r52", "r8"))
-    assert (len(r52.y), len(r52.y_test)) == (54, 27)
-    assert (len(r8.y), len(r8.y_test)) == (48, 24)
-    half = sets.load(settings, "reuters_r52")
-    assert len(half.y) + len(half.y_val) == 54
-
-
 # --- candidates for the defaults -----------------------------------------------------------------
 
 

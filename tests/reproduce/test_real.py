@@ -6,12 +6,9 @@ import json
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from numpy.testing import assert_allclose
-from sklearn.decomposition import PCA
-from sklearn.metrics.pairwise import polynomial_kernel
 
 import reproduce
-from reproduce import cisi, dimension, knn, projections, runner, svm
+from reproduce import cisi, dimension, knn, runner
 from reproduce.runner import Settings
 
 NAMES = ("knn", "features", "sparsity")
@@ -188,71 +185,7 @@ def test_folds_choose_the_value_and_the_iteration():
     assert (best["cell"]["alpha"], error) == (1.0, 0.3)
 
 
-def test_search_continues_from_the_grid_while_the_error_falls(monkeypatch):
-    first = {"set": "made", "method": "hdsl_prior", "scale": 1.5, "prior": 0.3, "draw": 0}
-    monkeypatch.setattr(knn, "method_cells", lambda *_: [first, {**first, "prior": 1.0}])
-    known = {}
-
-    def learn(cells):
-        for cell in cells:
-            apart = np.log2(cell["scale"] / 6.0), np.log2(cell["prior"] / 2.0)
-            known[runner.key(cell)] = {"cell": cell, "valid": float(np.hypot(*apart))}
-
-    assert knn.nearby(None, "made", known) == []  # the grid is not computed yet
-    learn(knn.method_cells())
-    tried = []
-    while len(ahead := knn.nearby(None, "made", known)) > len(tried):
-        tried = ahead
-        learn(tried)
-    best = knn.chosen(list(known.values()))["cell"]
-    assert (best["scale"], best["prior"], best["iterations"]) == (6.0, 2.0, 2000)
-
-
-def test_larger_costs_with_the_same_solution_are_not_solved(settings, monkeypatch):
-    cell = {"set": "rcv1_4", "method": "poly_2", "gamma": 1.0, "C": 1e3}
-    monkeypatch.setattr(svm, "_settled", {})
-    answers = [svm.compute(settings, {**cell, "C": C}) for C in (1e-4, 1e3, 1e5)]
-    assert answers[2].pop("same_as") == 1e3
-    monkeypatch.setattr(svm, "_settled", {})
-    assert svm.compute(settings, {**cell, "C": 1e5}) == answers[2] == answers[1] != answers[0]
-
-
 # --- parts ---------------------------------------------------------------------------------------
-
-
-def test_polynomial_kernel_is_that_of_scikit_learn():
-    rng = np.random.default_rng(0)
-    X, Y = (sp.random(n, 30, density=0.3, random_state=rng, format="csr") for n in (600, 7))
-    expected = polynomial_kernel(X, Y, degree=3, gamma=0.7, coef0=1.0)
-    assert_allclose(svm.polynomial(X, Y, 3, 0.7), expected)
-
-
-def test_rank_of_atoms_is_that_of_their_matrix():
-    rng = np.random.default_rng(0)
-    for n_atoms in range(1, 15):
-        for _ in range(5):
-            i, j = np.sort(rng.permuted(np.tile(np.arange(8), (n_atoms, 1)), axis=1)[:, :2]).T
-            sign = rng.choice([-1, 1], size=n_atoms)
-            L = np.zeros((n_atoms, 8))
-            L[np.arange(n_atoms), i], L[np.arange(n_atoms), j] = 1, sign
-            expected = np.linalg.matrix_rank(L.T @ (rng.uniform(1, 2, (n_atoms, 1)) * L))
-            assert dimension.rank(np.column_stack([i, j, sign])) == expected
-
-
-def test_principal_components_are_those_of_pca(monkeypatch):
-    rng = np.random.default_rng(0)
-    scales = np.geomspace(1, 0.05, 90)  # of the features, so that components differ in variance
-    X = sp.csr_array(sp.random(70, 90, density=0.3, random_state=rng))
-    X = sp.csr_array(X @ sp.diags_array(scales))
-    exact = PCA(69).fit(X.toarray())
-    center, components = projections.principal_components(X, 69)
-    Z, expected = X @ components - center @ components, exact.transform(X.toarray())
-    assert_allclose(Z @ Z.T, expected @ expected.T, atol=1e-8)
-    monkeypatch.setattr(projections, "EXACT", 10)
-    _, components = projections.principal_components(X, 20)
-    share = np.var(X @ components, axis=0, ddof=1) / exact.explained_variance_[:20]
-    assert share.max() <= 1 + 1e-8
-    assert share.min() > 0.99
 
 
 # --- judgements ----------------------------------------------------------------------------------

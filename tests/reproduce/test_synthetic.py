@@ -2,16 +2,13 @@
 
 import csv
 import itertools
-import json
 import math
-from collections import Counter
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import reproduce
-from reproduce import complexity, links, phase, recovery, runner, thresholds
+from reproduce import complexity, links, phase, runner, thresholds
 from reproduce.runner import Settings
 
 pytest.importorskip("matplotlib")
@@ -114,36 +111,6 @@ def test_more_triplets_recover_more(results):
     assert few < 0.2 < 0.8 < many
 
 
-def test_successes_in_a_row_end_the_tries_if_the_largest_number_succeeds(tmp_path, monkeypatch):
-    cell = {**phase.QUICK_BASE, "seed": 0}
-    counts = phase.counts_of(True, cell["k"])
-    tried = []
-
-    def fitted(settings, cell, truth, count):
-        tried.append(count)
-        matrix = truth.matrix if count in enough else 0.0 * truth.matrix
-        return SimpleNamespace(matrix=lambda: matrix, gap_=0.0)
-
-    monkeypatch.setattr(phase, "_fitted", fitted)
-    for enough, n_fits in ((counts[1:], 5), (counts[1:-1], len(counts)), ([], len(counts))):
-        tried.clear()
-        answer = phase.compute(Settings(tmp_path, quick=True), cell)
-        assert answer["entries"] == answer["features"] == [count in enough for count in counts]
-        assert len(tried) == len(set(tried)) == answer["n_fits"] == n_fits
-
-
-def test_full_sizes_are_the_papers(tmp_path):
-    settings = Settings(tmp_path)
-    assert len(recovery.cells(settings)) == 4 * 5
-    asked = links.cells(settings)
-    assert max(cell["d"] for cell in asked) == 1_000_000
-    assert {cell["run"] for cell in asked} == set(range(5))
-    asked = phase.cells(settings)
-    assert len({json.dumps(cell) for cell in asked}) == len(asked)
-    draws = Counter(tuple(cell[name] for name in phase.BASE) for cell in asked)
-    assert set(draws.values()) == {phase.N_DRAWS, phase.N_PAIRED}
-
-
 # --- how a number of triplets grows --------------------------------------------------------------
 
 
@@ -173,12 +140,3 @@ def test_exponents_of_a_known_law_are_found():
     right, other = (thresholds.explained(samples, name, ("k", "log d")) for name in ("right", "d"))
     assert right == pytest.approx(1, abs=0.02)
     assert other < 0.5 < thresholds.explained(samples, "k log d", ("k", "log d")) < right
-
-
-def test_ratio_of_thresholds_is_of_the_same_draws():
-    rng = np.random.default_rng(0)
-    drawn = np.exp(rng.normal(0, 1, size=40))
-    found = thresholds.ratio(1.5 * drawn, drawn, 100, rng)
-    assert (found.low, found.high) == pytest.approx((1.5, 1.5))
-    assert thresholds.ratio(np.array([3.0, math.inf]), np.array([2.0, 1.0]), 10, rng).value == 1.5
-    assert math.isnan(thresholds.ratio(np.array([math.inf]), np.array([2.0]), 10, rng).value)

@@ -112,34 +112,3 @@ def test_goodness_is_the_hinge_loss_of_mean_similarities(n_classes):
     for wrong in (np.zeros(7), own + 1):
         with pytest.raises(ValueError, match="landmarks of two classes or more"):
             theory.goodness(S, y, wrong)
-
-
-def test_the_dimension_counts_by_its_logarithm():
-    bounds = []
-    for d in (100, 10_000):
-        domain = theory.Domain(1.0, d, prior=0.5)
-        bounds.append(
-            [
-                theory.landmark_bound(100, domain),
-                theory.goodness_bound(1000, 100, domain),
-                theory.classifier_bound(1000, 100, 1.0, domain),
-            ]
-        )
-    assert (np.divide(bounds[1], bounds[0]) < 1.5).all()
-    # And so do the classes.
-    many = theory.goodness_bound(1000, 100, domain, n_classes=100)
-    assert bounds[1][1] < many < 1.3 * bounds[1][1]
-
-
-def test_arrays_are_taken_entry_by_entry_and_wrong_input_is_named():
-    domain = theory.Domain(1.0, 3)
-    for n in (1, 7):
-        assert theory.goodness_bound([n], 5, domain)[0] == theory.goodness_bound(n, 5, domain)
-    for wrong in ({"d": 1}, {"d": 3, "prior": -1.0}, {"d": 3, "scale": 0.0}):
-        with pytest.raises(ValueError, match=f"'{list(wrong)[-1]}' parameter of Domain must be"):
-            theory.Domain(**{"scale": 1.0, **wrong})
-    for wrong in ({"delta": 0.0}, {"n_classes": 1}):
-        with pytest.raises(ValueError, match="must be"):
-            theory.landmark_bound(10, domain, **wrong)
-    with pytest.raises(TypeError, match=r"must be a reproduce.theory.Domain. Got 1.0"):
-        theory.landmark_bound(10, 1.0)

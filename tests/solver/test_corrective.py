@@ -7,11 +7,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 import reference
-from hdsl.solver.active_set import ActiveSet
-from hdsl.solver.atoms import Atom
 from hdsl.solver.oracle import ORACLES
 from hdsl.solver.quadratic import RIDGE, best_change
-from hdsl.solver.trace import CORRECTION_DTYPE, check_corrections, correction_records, replay
+from hdsl.solver.trace import CORRECTION_DTYPE, check_corrections, replay
 from pairwise import pairwise
 from runs import NEVER, as_dict, run
 from strategies import random_twin, twins
@@ -107,19 +105,6 @@ def test_weights_of_the_final_atoms_are_the_best_there_are(twin):
 
 
 # --- the table of corrections --------------------------------------------------------------------
-
-
-def test_records_hold_what_changed():
-    before = ActiveSet(np.array([[0, 1, 1], [0, 2, 1], [1, 2, -1]]), np.array([0.2, 0.3, 0.1]), 0.4)
-    after = before.corrected(
-        np.array([[0, 1, 1], [0, 2, 1], [1, 2, -1], [3, 4, 1]]), np.array([0.2, 0.4, 1e-17, 0.1])
-    )
-    rows = correction_records(7, before, after)
-    assert rows.tolist() == [
-        (7, 0, 2, 1, 0.4), (7, 1, 2, -1, 0.0), (7, 3, 4, 1, 0.1), (7, -1, -1, 1, after.zero)
-    ]  # fmt: skip
-    assert after.zero == pytest.approx(0.3)
-    assert after[0] == Atom(0, 1, 1)
 
 
 GOOD = [(1, 0, 1, 1, 0.5), (2, 1, 2, -1, 0.5), (2, -1, -1, 1, 0.0)]

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 from hdsl.solver import loop
-from hdsl.solver.oracle import ORACLES, Ascent
+from hdsl.solver.oracle import ORACLES
 from hdsl.solver.steps import RULES
 from hdsl.solver.trace import STEP_FIELDS, replay
 from runs import NEVER, Watch, as_dict, assert_same_model, covering, dense_model, run
@@ -97,24 +97,6 @@ def test_a_random_start_may_be_any_atom():
     starts = [run(twin, init="random", max_iter=0, seed=s).atoms[0].tolist() for s in range(100)]
     assert {tuple(atom) for atom in starts} == set(reference.all_atoms(3))
     assert run(twin, init="random", max_iter=0, seed=7).atoms[0].tolist() == starts[7]
-
-
-def test_the_start_counts_as_a_step_of_size_1():
-    result = run(random_twin(0), max_iter=0)
-    assert (result.status, result.n_iter, len(result.trace)) == ("max_iter", 0, 1)
-    assert_array_equal(result.weights, [1.0])
-    first = result.trace[0]
-    assert (first["kind"], first["step_size"], first["drop"]) == ("start", 1.0, False)
-    assert (first["n_atoms"], first["n_features"]) == (1, 2)
-    assert [first[name] for name in ("away_i", "away_j", "away_sign")] == [-1, -1, 0]
-    assert 0.0 < first["seconds"] < 1000.0
-
-
-def test_default_options():
-    assert loop.Options() == loop.Options("oracle", None, 1000, 1e-3)
-    twin, rng = random_twin(1, scale=5.0), np.random.default_rng(0)
-    found = loop.frank_wolfe(twin.ours, Ascent(), RULES["away"], rng=rng)
-    assert_same_model(found, run(twin, oracle="ascent", tol=1e-3))
 
 
 def test_a_run_that_continues_an_earlier_one():

@@ -3,16 +3,13 @@
 import math
 import sys
 from functools import lru_cache
-from itertools import cycle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 import hdsl
-from hdsl.solver.atoms import Atom
 from hdsl.solver.oracle import ORACLES
-from hdsl.solver.protocols import Oracle, Vertex
 from hdsl.solver.steps import RULES
 from hdsl.solver.trace import STEP_FIELDS, replay
 from runs import NEVER, Blind, as_dict, assert_same_model, covering, dense_model, run
@@ -117,37 +114,7 @@ def test_steps_of_size_zero_end_the_run(oracle, batch_size, enough, monkeypatch)
     assert result.gap_is_exact == (enough == 2)
 
 
-def test_only_steps_of_size_zero_in_a_row_end_the_run(monkeypatch):
-    twin = random_twin(0, scale=8.0)
-    steps = cycle([twin.ours.step, lambda *args: None])
-    monkeypatch.setattr(twin.ours, "step", lambda *args: next(steps)(*args))
-    assert run(twin, max_iter=30, tol=NEVER).status == "max_iter"
-
-
 # --- exact checks --------------------------------------------------------------------------------
-
-
-class Modest(Oracle):
-    """An oracle that always claims the gap to be small."""
-
-    def __call__(self, gradient, rng):
-        return Vertex(-1e9, Atom(0, 1, 1))
-
-
-@pytest.mark.filterwarnings("ignore:Rounding hides the objective")
-def test_each_check_in_vain_doubles_the_wait():
-    """Each check begins by computing the margins anew."""
-    twin = random_twin(0, scale=8.0)
-
-    def disturb(state):
-        margins = twin.ours.margins(state.active.atoms, state.weights)
-        is_fresh = np.array_equal(state.margins, margins)
-        assert is_fresh == (state.gap_is_exact or state.n_iter == 0)
-        state.margins += 1e-3
-
-    result = run(twin, oracle=Modest(), rule="forward", max_iter=20, tol=NEVER, callback=disturb)
-    assert np.flatnonzero(result.trace["gap_is_exact"]).tolist() == [0, 1, 3, 7, 15]
-    assert result.n_exact_checks == 5
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -157,27 +124,6 @@ def test_a_claimed_gap_is_not_believed(rule):
     is_optimal = twin.dense.gap(*dense_model(twin, result)) <= 1e-4
     assert result.status == ("optimal" if is_optimal else "max_iter")
     assert 2 <= result.n_exact_checks <= math.log2(result.n_iter) + 2
-
-
-def test_a_blended_step_uses_what_a_check_found():
-    """After a check in vain its vertex competes with a shift, as if it was just asked for."""
-    kinds = []
-
-    def look(state):
-        if state.gap_is_exact and state.gap > 1e-4 and state.n_iter < 100:
-            assert state.gap_estimate == state.gap
-
-    for seed in range(6):
-        twin = random_twin(seed, n=30, d=15, T=200, scale=20.0)
-        parameters = {"rule": "blended", "max_iter": 100, "tol": 1e-4, "callback": look}
-        trace = run(twin, oracle=Blind(), **parameters).trace
-        for k in np.flatnonzero(trace["gap_is_exact"][:-1]):
-            active = replay(trace, k)
-            margins = twin.dense.margins(active.atoms, active.weights)
-            local = np.ptp(twin.dense.scores(margins, active.atoms))
-            kinds.append(str(trace["kind"][k + 1]))
-            assert kinds[-1] == ("forward" if local <= trace["gap"][k] else "pairwise")
-    assert kinds.count("forward") > 6
 
 
 @pytest.mark.parametrize(
@@ -195,23 +141,6 @@ def test_a_check_that_costs_too_much_is_left_out(is_affordable, batch_size, stat
     assert (result.n_exact_checks >= 1) == (is_affordable or batch_size is not None)
     assert result.gap <= 0.3
     assert result.objective <= optimum("large scale", "smoothed_hinge").upper + 0.3
-
-
-def test_a_gap_of_exactly_tol_is_small_enough():
-    """The exact oracle's gap needs no check; a check of another one's finds the same."""
-    twin = random_twin(1, scale=5.0)
-    gaps = run(twin, max_iter=12, tol=NEVER).trace["gap"]
-    k = int(np.argmin(gaps))
-    result = run(twin, tol=gaps[k] * (1 + 1e-12))
-    assert (result.status, result.n_iter) == ("optimal", k)
-    assert result.gap == pytest.approx(gaps[k], rel=1e-12)
-    assert result.n_exact_checks == 0
-    gap = run(twin, oracle=Blind(), max_iter=0).gap
-    assert gap > 0.0
-    for tol, status in [(gap, "optimal"), (np.nextafter(gap, 0.0), "max_iter")]:
-        result = run(twin, oracle=Blind(), max_iter=0, tol=tol)
-        assert (result.status, result.gap, result.n_exact_checks) == (status, gap, 1)
-        assert result.gap_is_exact
 
 
 # --- callbacks, interrupts -----------------------------------------------------------------------

@@ -127,16 +127,6 @@ def test_wrong_answers_during_a_run_are_refused(method):
         assert not hasattr(model, "atoms_")
 
 
-def test_float32_answers_are_used_as_float64():
-    def narrow(method):
-        return lambda margin: getattr(Copied("logistic"), method)(margin).astype(np.float32)
-
-    own = changed(**{name: narrow(name) for name in ("value", "derivative", "curvature")})
-    model = small(loss=own, max_iter=5).fit(X, Y)
-    expected = small(loss="logistic", max_iter=5).fit(X, Y)
-    assert model.objective_ == pytest.approx(expected.objective_, rel=1e-5)
-
-
 def test_clone_and_pickle_take_the_loss_along():
     model = small(loss=Copied("logistic")).fit(X, Y)
     assert clone(model).loss == model.loss

@@ -155,17 +155,6 @@ def test_the_vertices_of_exact_do_not_depend_on_its_past():
         assert len({vertex.atom for vertex in found}) == len(found) > 10
 
 
-def test_exact_sees_a_partner_rise():
-    """Features that never meet: a row's best pair rises though nothing in the row itself moved."""
-    twin = make_twin(
-        np.vstack([np.diag([2.0, 1.0, 3.0, 2.0]), np.zeros(4)]), [[k, k, 4] for k in range(4)]
-    )
-    levels = [np.array(margins) for margins in product([0.0, 0.5, 2.0], repeat=4)]
-    asked, rng = oracle.Exact(), np.random.default_rng(0)
-    for k in rng.integers(len(levels), size=300):
-        assert asked(twin.ours.gradient(levels[k]), rng) == twin.dense.best_atom(levels[k])
-
-
 @pytest.mark.parametrize("batch_first", [False, True])
 def test_exact_is_not_misled_by_a_batch(batch_first):
     """Batches between calls over all triplets leave no trace."""

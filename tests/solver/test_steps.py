@@ -3,7 +3,6 @@
 from collections import Counter
 from fractions import Fraction
 from itertools import product
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,8 +14,7 @@ import reference
 from hdsl.solver.active_set import ActiveSet
 from hdsl.solver.atoms import Atom
 from hdsl.solver.line_search import line_search
-from hdsl.solver.protocols import Oracle, Vertex
-from hdsl.solver.steps import RULES, StepContext, away, blended, pairwise
+from hdsl.solver.steps import RULES
 from hdsl.solver.trace import replay
 from runs import NEVER, as_dict, run
 from strategies import LOSSES, make_twin, random_twin
@@ -104,22 +102,6 @@ def test_line_search_is_exact_for_hinges(loss, pairs):
     assert size == 1.0 or exact_slope(loss, margins, direction, after) >= 0
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-def test_line_search_with_margins_of_any_size(loss):
-    """The step is in range, the value is never worse, and there is no warning."""
-    twin = make_twin(np.eye(2), [[0, 0, 1]] * 3, loss)
-    for size in (1e-150, 1e-9, 1e6, 1e12):
-        for direction in ([1.0, -1.0, 0.5], [1.0, 1.0, 1.0], [-1.0, -2.0, 1e-3]):
-            for start in ([0.0, 0.0, 0.0], [-0.5 * size, 0.25 * size, 0.5]):
-                margins, line = np.array(start), size * np.array(direction)
-                step, _ = search(twin.ours, margins, line)
-                value, before = (twin.ours.value(margins + s * line) for s in (step, 0.0))
-                best = twin.dense.line_search(margins, line, 1.0)
-                assert 0.0 <= step <= 1.0
-                assert value <= before * (1 + 1e-12)
-                assert value <= twin.dense.value(margins + best * line) * (1 + 1e-9) + 1e-12
-
-
 class Line:
     """A line of a known slope; it records where it was asked."""
 
@@ -131,24 +113,6 @@ class Line:
         return self.slope(size), self.curvature
 
 
-@pytest.mark.parametrize(
-    ("slope", "limit", "size"),
-    [
-        (lambda s: s - 0.25, 1.0, 0.25),  # one step of Newton from the right piece is enough
-        (lambda s: s - 1.0, 1.0, 1.0),
-        (lambda s: s - 2.0, 1.0, 1.0),  # one that leads past the end is cut to the end
-        (lambda s: s + 0.5, 1.0, 0.0),  # uphill
-        (lambda s: s, 1.0, 0.0),
-        (lambda s: np.nan, 1.0, 0.0),
-        (lambda s: s - 0.5, 0.0, 0.0),
-    ],
-)
-def test_line_search_asks_no_more_than_it_needs(slope, limit, size):
-    line = Line(slope, 1.0)
-    assert line_search(line, limit) == size
-    assert line.asked == sorted({0.0, size})
-
-
 @pytest.mark.parametrize(("down", "up"), [(-1.0, 2.0), (-2.0, 1.0), (-1.0, 1.0), (-1.0, 1e-9)])
 def test_line_search_on_a_jump_of_the_slope_ends_where_it_is_smaller(down, up):
     """With rounding there may be no number of slope 0."""
@@ -157,12 +121,6 @@ def test_line_search_on_a_jump_of_the_slope_ends_where_it_is_smaller(down, up):
     assert found == pytest.approx(0.3, abs=1e-15)
     assert line.slope(found) == (down if -down < up else up)
     assert len(set(line.asked)) == len(line.asked) < 200  # nowhere twice
-
-
-def test_line_search_survives_newton_steps_that_are_too_long():
-    for curvature in (1e-3, 0.1):
-        found = line_search(lambda s, c=curvature: (s**3 - 0.1, c), 1.0)
-        assert found == pytest.approx(0.1 ** (1 / 3), rel=1e-12)
 
 
 # --- active set ----------------------------------------------------------------------------------
@@ -196,83 +154,6 @@ def test_an_atom_leaves_with_the_largest_step_away_from_it():
 
 
 # --- step rules ----------------------------------------------------------------------------------
-
-
-class Fixed(Oracle):
-    """An oracle with one answer."""
-
-    def __init__(self, vertex, certifies):
-        self.vertex, self.certifies = vertex, certifies
-
-    def __call__(self, gradient, rng):
-        return self.vertex
-
-
-def context(scores, *, gap, atom=(0, 7, -1), gap_estimate=np.inf, certifies=True):
-    """Return the context of three atoms with these scores and equal weights; tol is 1e-3."""
-    active = ActiveSet(np.array([[0, 1, 1], [2, 3, 1], [4, 5, 1]]), np.full(3, 1 / 3))
-    scores = np.array(scores)
-    gradient = SimpleNamespace(
-        scores=lambda atoms: scores, dot=lambda margins: 7.0, covers_all=True
-    )
-    oracle = Fixed(Vertex(float(scores.mean() + gap), Atom(*atom)), certifies)
-    return StepContext(None, active, None, gradient, oracle, None, 1e-3, gap_estimate)
-
-
-@pytest.mark.parametrize(("gap", "kind"), [(2.5, "forward"), (2.0, "forward"), (1.5, "away")])
-def test_an_away_step_is_taken_only_where_it_is_steeper(gap, kind):
-    move = away(context([1.0, 3.0, 5.0], gap=gap))
-    assert move.kind == kind
-    if kind == "away":
-        assert (move.toward, move.away) == (None, Atom(0, 1, 1))
-        assert move.max_step_size == pytest.approx(0.5)  # 1/3, over the 2/3 of the others
-
-
-def test_a_pairwise_step_needs_two_atoms():
-    move = pairwise(context([5.0, 3.0, 1.0], gap=9.0))
-    assert move[:3] == ("pairwise", Atom(0, 7, -1), Atom(4, 5, 1))
-    assert move.max_step_size == pytest.approx(1 / 3)
-    same = pairwise(context([5.0, 3.0, 1.0], gap=-2.0, atom=(4, 5, 1)))
-    assert same == ("forward", Atom(4, 5, 1), None, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("gap", "estimate", "kind", "after"),
-    [
-        (5.0, np.inf, "forward", 5.0),  # the first time the gap is asked for
-        (4.0, np.inf, "forward", 4.0),  # as good as a shift from worst to best, which gives 4
-        (3.9, np.inf, "pairwise", 3.9),
-        (0.5, 100.0, "pairwise", 10.0),  # a poor vertex is not believed at once
-        (1e-5, np.inf, "pairwise", 1e-3),  # the estimate is never below tol
-        (9.0, 2.0, "pairwise", 2.0),  # a shift is enough: the oracle is not asked
-        (9.0, 4 / 1.5, "pairwise", 4 / 1.5),  # just enough
-    ],
-)
-def test_a_blended_step_asks_the_oracle_when_shifts_no_longer_pay(gap, estimate, kind, after):
-    seen = context([5.0, 3.0, 1.0], gap=gap, gap_estimate=estimate)
-    move = blended(seen)
-    assert move.kind == kind
-    assert seen.gap_estimate == pytest.approx(after)
-    assert seen.asked == (after != estimate)
-    if kind == "pairwise":
-        assert (move.toward, move.away) == (Atom(0, 1, 1), Atom(4, 5, 1))
-        assert move.max_step_size == pytest.approx(1 / 3)
-
-
-def test_an_active_atom_may_beat_the_vertex_of_a_heuristic():
-    """Where the scores of active atoms are known; nobody computes them for that alone."""
-    scored, unscored, certain = (
-        context([2.0, 4.0, 6.0], gap=1.0, certifies=certifies) for certifies in (False, False, True)
-    )
-    for seen in (scored, certain):
-        assert seen.scores.tolist() == [2.0, 4.0, 6.0]
-        assert seen.score == pytest.approx(4.0)  # by the scores, else by the margins
-    assert not scored.asked
-    assert scored.vertex == (6.0, (4, 5, 1))
-    assert scored.gap == pytest.approx(2.0)
-    assert unscored.vertex == certain.vertex == (5.0, (0, 7, -1))
-    assert (unscored.score, unscored.gap) == (7.0, -2.0)
-    assert unscored._scores is None
 
 
 # --- the steps of a path -------------------------------------------------------------------------

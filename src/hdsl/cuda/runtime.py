@@ -86,13 +86,6 @@ def source() -> str:
     return "\n".join((folder / name).read_text(encoding="utf-8") for name in SOURCES)
 
 
-def kernel_names() -> list[str]:
-    """Return the names of all kernels."""
-    plain = re.findall(r"^KERNEL (\w+)\(", source(), re.M)
-    both = re.findall(r"^VARIANTS\(\s+(\w+),", source(), re.M)
-    return [*plain, *(name + end for name in both for end in ("", "_plain"))]
-
-
 def get_device(name: str = "cuda") -> Device:
     """Return the device of a name: "cuda" or "cuda:1".
 

@@ -21,6 +21,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import checks
+from ..solver.loop import generator_state, set_generator_state
 from . import container
 from .atomic import check_can_write
 from .container import Arrays
@@ -127,9 +128,8 @@ class Checkpoint:
         """Set a generator to its state at the start of the run; a new run starts from the state."""
         if self.arrays is not None:
             with self.explain_damage():
-                _set_state(rng, self.arrays["begin"])
-        state = json.dumps(rng.bit_generator.state).encode()
-        self._start = {"begin": np.frombuffer(state, np.uint8)}
+                set_generator_state(rng, self.arrays["begin"])
+        self._start = {"begin": generator_state(rng)}
 
     def check(self, inputs: dict[str, Any]) -> None:
         """Raise ValueError if the file is of a run with other inputs; else write with these.
@@ -192,14 +192,6 @@ class Checkpoint:
         header = {"checkpoint": self._inputs, "tables": tables}
         container.write(self.path, plain, header, what="the checkpoint")
         self._identity = _identity(self.path)
-
-
-def _set_state(rng: np.random.Generator, state: np.ndarray) -> None:
-    """Set the state of a random generator; raise ValueError where it is not one."""
-    try:
-        rng.bit_generator.state = json.loads(state.tobytes())
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        raise ValueError("it holds no state of a random generator.") from None
 
 
 def begin(path: str | os.PathLike[str] | None, rng: np.random.Generator) -> Checkpoint | None:

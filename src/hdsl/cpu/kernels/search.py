@@ -62,15 +62,6 @@ def _best_first(scores, rows):
         push(scores[:end], rows[:end], end, score, row)
 
 
-@kernel()
-def finish(start, stop, chosen, same, other):
-    """Sort the lists of chosen[start:stop], the best first."""
-    for want, scores, rows, size in (same, other):
-        for r in chosen[start:stop]:
-            if want[r]:
-                _best_first(scores[r, : size[r]], rows[r, : size[r]])
-
-
 # --- the search -----------------------------------------------------------------------------------
 
 
@@ -119,45 +110,18 @@ def top_of_sums(start, stop, sums, first, lists):
 
 
 @kernel()
-def top_by_columns(start, stop, chosen, queries, columns, lists):
-    """Find the rows of largest inner product with chosen[start:stop]; the index as CSC.
+def top_by_columns(start, stop, queries, columns, lists):
+    """Find the rows of largest inner product with queries [start, stop); the index as CSC.
 
     A query's inner products with all rows are summed from the columns of its features: cheap where
     most rows share no feature.
     """
     (query_ptr, query_idx, query_val), (ptr, idx, val) = queries, columns
     sums = np.zeros(lists[1].size)
-    for r in chosen[start:stop]:
+    for r in range(start, stop):
         for k in range(query_ptr[r], query_ptr[r + 1]):
             j, x = query_idx[k], query_val[k]
             for q in range(ptr[j], ptr[j + 1]):
                 sums[np.uint32(idx[q])] += x * val[q]  # unsigned: no test for negative numbers
         _fill_lists(r, sums, lists)
         sums[:] = 0.0
-
-
-@kernel()
-def top_of_class(start, stop, order, class_ptr, n_features, index, of_same):
-    """Find the nearest rows of the same label for order[start:stop], the rows sorted by label.
-
-    Each row meets every row of its label, those of `order` between its two numbers in `class_ptr`:
-    the cheaper way where labels have few rows.
-    """
-    (ptr, idx, val), (want, scores, rows, size) = index, of_same
-    x = np.zeros(n_features)
-    for at in range(start, stop):
-        r = order[at]
-        k = want[r]
-        if k == 0:
-            continue
-        for q in range(ptr[r], ptr[r + 1]):
-            x[np.uint32(idx[q])] = val[q]
-        for b in order[class_ptr[at, 0] : class_ptr[at, 1]]:
-            if b != r:
-                score = 0.0
-                for q in range(ptr[b], ptr[b + 1]):
-                    score += x[np.uint32(idx[q])] * val[q]
-                size[r] = push(scores[r, :k], rows[r, :k], size[r], score, b)
-        _best_first(scores[r, : size[r]], rows[r, : size[r]])
-        for q in range(ptr[r], ptr[r + 1]):
-            x[np.uint32(idx[q])] = 0.0
