@@ -37,9 +37,9 @@ class FTS5:
         )
         self.split = TfidfVectorizer(token_pattern=WORD).build_analyzer()
 
-    def plain(self, words: list[str]) -> list[Any]:
-        """Return the best document by the words of a query."""
-        wanted = " OR ".join(f'"{word}"' for word in dict.fromkeys(words))
+    def plain(self, text: str) -> list[Any]:
+        """Return the best document by the words of a text."""
+        wanted = " OR ".join(f'"{word}"' for word in dict.fromkeys(self.split(text)))
         order = "SELECT rowid FROM documents WHERE body MATCH ? ORDER BY rank LIMIT 1"
         return self.db.execute(order, (wanted,)).fetchall()
 
@@ -71,12 +71,12 @@ class TSVector:
         )
         return [word for word, n in self.cursor.fetchall() for _ in range(n)]
 
-    def plain(self, words: list[str]) -> list[Any]:
-        """Return the best document by the words of a query."""
+    def plain(self, text: str) -> list[Any]:
+        """Return the best document by the words of a text."""
+        any_word = "replace(plainto_tsquery('english', %s)::text, ' & ', ' | ')::tsquery"
         self.cursor.execute(
-            """SELECT id FROM documents, (SELECT string_agg(quote_literal(word), '|')::tsquery AS q
-               FROM unnest(%s::text[]) AS word) AS asked
-               WHERE body @@ q ORDER BY ts_rank(body, q, 1) DESC LIMIT 1""", (words,)
+            f"""SELECT id FROM documents, (SELECT {any_word} AS q) AS asked
+                WHERE body @@ q ORDER BY ts_rank(body, q, 1) DESC LIMIT 1""", (text,)
         )  # fmt: skip
         return self.cursor.fetchall()
 
@@ -102,7 +102,7 @@ def first_answers(kind: Any, texts: list[str], y: np.ndarray, n_folds: int) -> n
         for i in test:
             terms = expand_query(model, tokens[i], vectorizer)
             learned = engine.run(full_text_query(engine.to, terms, k=1)) if terms else []
-            for k, found in enumerate((engine.plain(tokens[i]), learned)):
+            for k, found in enumerate((engine.plain(texts[i]), learned)):
                 right[k, i] = bool(found) and y[train[found[0][0]]] == y[i]
         engine.close()
     return right

@@ -139,7 +139,8 @@ def test_export(place, tmp_path):
     assert "sparsevec(" in (tmp_path / "index.sql").read_text(encoding="utf-8")
     assert "'qdrant'" in bad("export", model, "--to", "other")
     asked = good("export", model, "--to", "sqlite", "--query", "goal").stdout
-    assert "'\"goal\"'" in asked and "class:" not in asked
+    assert "'\"goal\"'" in asked
+    assert "class:" not in asked
     assert "--query" in bad("export", model, "--to", "postgresql")
 
 

@@ -363,7 +363,7 @@ def full_text_query(
     Examples
     --------
     >>> print(full_text_query("sqlite", [("python", 1.0), ("o'clock", 0.25)], table="docs"))
-    WITH query(term, weight) AS (VALUES ('"python"', 1.0), ('"o''clock"', 0.25))
+    WITH query(term, weight) AS (VALUES ('"python"', 1), ('"o''clock"', 0.25))
     SELECT "docs"."rowid", SUM(-"docs".rank * weight) AS score
     FROM query CROSS JOIN "docs" WHERE "docs"."body" MATCH term
     GROUP BY "docs"."rowid" ORDER BY score DESC LIMIT 10
@@ -379,7 +379,7 @@ def full_text_query(
         should = [_clause(column, words, weight) for words, weight in given]
         return _json({"size": k, "query": {"bool": {"should": should}}}).rstrip("\n")
     write = _tsquery if to == "postgresql" else _fts5
-    values = ", ".join(f"({write(words)}, {weight!r})" for words, weight in given)
+    values = ", ".join(f"({write(words)}, {weight:.6g})" for words, weight in given)
     name = _quoted(table)
     at, by = (f"{name}.{_quoted(n)}" for n in (column, key or ("id", "rowid")[to == "sqlite"]))
     score, where = f"-{name}.rank", f"CROSS JOIN {name} WHERE {at} MATCH term"
