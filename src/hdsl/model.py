@@ -217,7 +217,7 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         return explain_module.explain(similarity, **checked, by=by, feature_names=names, top=top)
 
     def importance(
-        self, X: Any = None, *, min_rows: int = 2, feature_names: Any = None, top: int | None = 10
+        self, X: Any = None, *, min_rows: int = 5, feature_names: Any = None, top: int | None = 10
     ) -> explain_module.Importance:
         """Return features and feature pairs by their effect on the rows of X, or by their weight.
 
@@ -226,8 +226,8 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
         X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features), default=None
             Rows to rank by. The effect of a feature pair is the root mean square of what it adds
             to S(x, y), over two rows x and y of X. None ranks by the weight in M.
-        min_rows : int, default=2
-            With X, leave out features that fewer rows have, and pairs with such a feature.
+        min_rows : int, default=5
+            With X, features that fewer rows have, and pairs with such a feature, come last.
         feature_names : array-like of str of shape (n_features,), default=None
             None is ``feature_names_in_``, or x0, x1 and so on.
         top : int or None, default=10

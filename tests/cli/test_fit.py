@@ -98,6 +98,14 @@ def test_class_scores_can_be_left_out(place, tmp_path, monkeypatch):
     assert "class scores are left out: 3 labels" in good(*command).stderr
 
 
+def test_words_of_few_texts_are_not_paired_beside_class_scores(place):
+    found = load(place / "model.hdsl")
+    n_rows = np.diff(found.documents.X[~found.documents.is_new].tocsc().indptr)
+    pairs = found.learned.atoms_[:, :2]
+    assert n_rows[pairs[pairs < len(n_rows)]].min() >= round(72**0.25)
+    assert n_rows.min() < round(72**0.25)
+
+
 def test_a_fit_without_a_gain_says_so(tmp_path):
     rng = np.random.default_rng(0)
     rows = [(name, rng.choice(["a", "b"]), text) for name, _, text in texts()]

@@ -138,6 +138,10 @@ def test_export(place, tmp_path):
     good("export", model, "--to", "pgvector", "-o", tmp_path / "index.sql", "--no-cosine")
     assert "sparsevec(" in (tmp_path / "index.sql").read_text(encoding="utf-8")
     assert "'qdrant'" in bad("export", model, "--to", "other")
+    asked = good("export", model, "--to", "sqlite", "--query", "goal").stdout
+    assert "'\"goal\"'" in asked
+    assert "class:" not in asked
+    assert "--query" in bad("export", model, "--to", "postgresql")
 
 
 def test_evaluate_new_texts(place, tmp_path):

@@ -248,7 +248,8 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         shell.show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
     else:
         show("No rows are held out, so nothing shows that this model is better than the cosine.")
-    show("", f"Strongest pairs: + raises, - lowers the similarity of two {kind}s")
+    least = "" if model.min_rows == "auto" else f" of features in {model.min_rows} {kind}s or more"
+    show("", f"Strongest pairs{least}: + raises, - lowers the similarity of two {kind}s")
     rows = [("  pair", "effect", "weight", f"{kind}s with each")]
     for pair in outcome.strongest_pairs(n_pairs):
         numbers = f"{pair['effect']:+.2g}", f"{pair['weight']:+.3g}"

@@ -19,6 +19,10 @@ from . import measure
 from .inputs import Data
 from .shell import begin, counted, is_watched, say
 
+#: Beside class scores, a feature that is paired must have this power of the number of rows: pairs
+#: of rarer words lead lists and change no error (benchmarks/rare_features.py).
+MIN_ROWS_POWER = 0.25
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -162,6 +166,8 @@ def learn(
         scores = ClassScores(random_state=seed, n_jobs=model.n_jobs)
         given["X"] = scores.fit_transform(**given)
         fitted = make_pipeline(scores, model)
+        if getattr(model, "min_rows", None) == "auto":
+            model.set_params(min_rows=max(2, round(len(given["y"]) ** MIN_ROWS_POWER)))
     if checkpoint is not None and checkpoint.exists():
         say(f"continues from {checkpoint}")
     begin("learning (the first time, code is compiled)", quiet=quiet)

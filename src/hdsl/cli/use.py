@@ -12,6 +12,9 @@ from .shell import Section, add_command, add_input, add_json, add_model, say, sh
 #: Endings of the files that each engine loads.
 SUFFIXES = {"pgvector": ".sql", "qdrant": ".jsonl", "jsonl": ".jsonl"}
 
+#: Full-text engines, which hold the documents already.
+FULL_TEXT = ("postgresql", "sqlite", "elasticsearch")
+
 
 def add(commands: Any) -> None:
     """Add the commands to the parser."""
@@ -53,8 +56,11 @@ def add(commands: Any) -> None:
     parser = add_command(commands, export)
     add_model(parser)
     more = Section(parser, "export")
-    kinds = "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights."
-    more.add("--to", kinds, tuple(SUFFIXES), required=True)
+    kinds = (
+        "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights. With --query "
+        "also postgresql, sqlite (FTS5) and elasticsearch: a full-text query with learned terms."
+    )
+    more.add("--to", kinds, (*SUFFIXES, *FULL_TEXT), required=True)
     more.add("-o --output", "File. Default: the model's name with another ending.", Path)
     more.add("--query", "Print this text as a query for the engine instead.", metavar="TEXT")
     lengths = (
@@ -299,18 +305,26 @@ def export(given: Namespace) -> None:
       hdsl export model.hdsl --to pgvector -o index.sql
 
       hdsl export model.hdsl --to pgvector --query "open a socket"
+
+      hdsl export model.hdsl --to postgresql --query "open a socket"
     """
     from ..files.atomic import atomic_write
     from ..memory import format_bytes
     from . import inputs
 
-    to, output = given.to, given.output or given.model.with_suffix(SUFFIXES[given.to])
+    to = given.to
+    output = given.output or given.model.with_suffix(SUFFIXES.get(to, ""))
     if given.query is None:
+        if to in FULL_TEXT:
+            raise ValueError(f"{to} holds the documents already: give a text with --query.")
         inputs.check_output(output)
     found = inputs.load_collection(given.model)
-    from ..serving import export_query, export_rows
+    from ..serving import expand_query, export_query, export_rows, full_text_query
     from ..similarity import LearnedCosine
 
+    if to in FULL_TEXT:
+        show(full_text_query(to, expand_query(found, given.query)))
+        return
     scored, documents = found.scored, found.documents
     side: Any = LearnedCosine(scored) if given.cosine else scored
     names = scored.names(found.feature_names)

@@ -6,14 +6,23 @@ No client library of an engine is imported here: a search is any function.
 from ..similarity import limit_weights
 from .bm25 import BM25Transformer
 from .certify import CertifiedTopK, certified_top_k, recall_at
-from .export import export_query, export_rows, sparse_rows, to_sparsevec
+from .export import (
+    expand_query,
+    export_query,
+    export_rows,
+    full_text_query,
+    sparse_rows,
+    to_sparsevec,
+)
 
 __all__ = [
     "BM25Transformer",
     "CertifiedTopK",
     "certified_top_k",
+    "expand_query",
     "export_query",
     "export_rows",
+    "full_text_query",
     "limit_weights",
     "recall_at",
     "sparse_rows",

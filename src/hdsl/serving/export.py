@@ -1,4 +1,4 @@
-"""Sparse rows as engines take them, and files of documents and queries that they load."""
+"""Rows, files and queries as engines take them, those for vectors and those for texts."""
 
 from __future__ import annotations
 
@@ -10,8 +10,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import checks
+from ..similarity import limit_weights
+from ..text import Collection
 
 FORMATS = ("pgvector", "qdrant", "jsonl")
+TEXT_FORMATS = ("postgresql", "sqlite", "elasticsearch")
 
 #: Documents per line of a file for Qdrant, and documents that are formatted at a time.
 POINTS, BLOCK = 100, 1000
@@ -269,3 +272,141 @@ def _cell(value: Any) -> str:
         return repr(value)
     text = value.replace("\0", "").replace("\\", "\\\\")
     return text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+
+
+# --- full text ------------------------------------------------------------------------------------
+
+
+def expand_query(
+    model: Any, text: Any, vectorizer: Any = None, *, n_terms: int | None = 20
+) -> list[tuple[str, float]]:
+    """Return a text as the terms and weights that a similarity has learned to search for.
+
+    These are the largest entries of prior·q + Mq for the row q of the text.
+
+    Parameters
+    ----------
+    model : HDSL, or Collection
+        A collection, as ``hdsl.load`` returns it for a file of ``hdsl fit``, has its own words.
+        Class scores are no terms of a text index and are left out.
+    text : str, or what the vectorizer takes
+    vectorizer : object with ``transform`` and ``get_feature_names_out``, default=None
+        Fitted; it made the rows that an HDSL was learned on.
+    n_terms : int or None, default=20
+        Most terms, the largest in absolute value. None is all.
+
+    Returns
+    -------
+    list of (str, float)
+        Largest weight first, negative ones last: their terms count against a document. The
+        largest absolute weight is 1, which changes no rank.
+
+    Examples
+    --------
+    >>> from sklearn.feature_extraction.text import CountVectorizer
+    >>> from hdsl import HDSL
+    >>> vectorizer = CountVectorizer().fit(["car automobile boat"])
+    >>> X = vectorizer.transform(["car", "automobile", "boat"])
+    >>> model = HDSL(prior=1.0, max_iter=1).fit(X, triplets=[[0, 1, 2]])
+    >>> [term for term, weight in expand_query(model, "car", vectorizer)]
+    ['car', 'automobile']
+    """
+    if isinstance(model, Collection):
+        row, names = model.row_of_text(text), model.feature_names
+        query = as_sparse(model.scored.rewrite(row), "query")[:, : row.shape[1]]
+    elif vectorizer is None:
+        raise ValueError(
+            f"{type(model).__name__} takes rows: give the vectorizer that made them too, or a "
+            "model that hdsl.load has read from a file of `hdsl fit`."
+        )
+    else:
+        names = vectorizer.get_feature_names_out()
+        query = as_sparse(model.rewrite(vectorizer.transform([text])), "query")
+    (terms,) = sparse_rows(limit_weights(query, max_terms=n_terms), names)
+    largest = max(map(abs, terms.values()), default=1.0)
+    pairs = [(term, weight / largest) for term, weight in terms.items()]
+    return sorted(pairs, key=lambda pair: -pair[1])
+
+
+def full_text_query(
+    to: str,
+    terms: Sequence[tuple[str, float]],
+    *,
+    table: str = "documents",
+    column: str = "body",
+    key: str | None = None,
+    k: int = 10,
+) -> str:
+    """Return terms and weights as a query of a full-text engine.
+
+    Parameters
+    ----------
+    to : {"postgresql", "sqlite", "elasticsearch"}
+        A SELECT of keys and scores over a ``tsvector`` or an FTS5 table: the engine's score of
+        each term (``ts_rank`` by length, ``bm25``), times its weight, summed. Or the JSON
+        body of a search by boosted terms, as OpenSearch takes it too, without negative weights.
+    terms : sequence of (str, float)
+        As `expand_query` returns them. A term of several words is a phrase.
+    table : str, default="documents"
+        The table of a SELECT.
+    column : str, default="body"
+        The tsvector, the column of the FTS5 table, or the field.
+    key : str, default=None
+        The key of the table in a SELECT. None is id, and rowid in SQLite.
+    k : int, default=10
+        Number of documents.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> print(full_text_query("sqlite", [("python", 1.0), ("o'clock", 0.25)], table="docs"))
+    WITH query(term, weight) AS (VALUES ('"python"', 1), ('"o''clock"', 0.25))
+    SELECT "docs"."rowid", SUM(-"docs".rank * weight) AS score
+    FROM query CROSS JOIN "docs" WHERE "docs"."body" MATCH term
+    GROUP BY "docs"."rowid" ORDER BY score DESC LIMIT 10
+    """
+    checks.check_word("full_text_query", "to", to, TEXT_FORMATS)
+    checks.check_number("full_text_query", "k", k, low=1, integer=True)
+    is_sql = to != "elasticsearch"
+    given = [(term.replace("\0", "").split(), float(weight)) for term, weight in terms]
+    given = [(words, weight) for words, weight in given if words and (is_sql or weight > 0)]
+    if not given:
+        raise ValueError(f"There is no term to search for: the {len(terms)} given have none.")
+    if not is_sql:
+        should = [_clause(column, words, weight) for words, weight in given]
+        return _json({"size": k, "query": {"bool": {"should": should}}}).rstrip("\n")
+    write = _tsquery if to == "postgresql" else _fts5
+    values = ", ".join(f"({write(words)}, {weight:.6g})" for words, weight in given)
+    name = _quoted(table)
+    at, by = (f"{name}.{_quoted(n)}" for n in (column, key or ("id", "rowid")[to == "sqlite"]))
+    score, where = f"-{name}.rank", f"CROSS JOIN {name} WHERE {at} MATCH term"
+    if to == "postgresql":
+        score, where = f"ts_rank({at}, term, 1)", f"JOIN {name} ON {at} @@ term"
+    return (
+        f"WITH query(term, weight) AS (VALUES {values})\n"
+        f"SELECT {by}, SUM({score} * weight) AS score\nFROM query {where}\n"
+        f"GROUP BY {by} ORDER BY score DESC LIMIT {k}"
+    )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _fts5(words: list[str]) -> str:
+    return _literal(_quoted(" ".join(words)))
+
+
+def _tsquery(words: list[str]) -> str:
+    """Return words, or a phrase, as lexemes that no dictionary changes."""
+    lexemes = " <-> ".join(_literal(word.replace("\\", "\\\\")) for word in words)
+    return f"{_literal(lexemes)}::tsquery"
+
+
+def _clause(field: str, words: list[str], boost: float) -> dict[str, Any]:
+    if len(words) == 1:
+        return {"term": {field: {"value": words[0], "boost": boost}}}
+    return {"match_phrase": {field: {"query": " ".join(words), "boost": boost}}}

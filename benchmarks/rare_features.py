@@ -1,0 +1,64 @@
+"""Fewest rows of a paired feature: `python -m benchmarks.rare_features --data FOLDER`.
+
+Folds of the training rows of each set give the error of 3 nearest neighbours by ``min_rows``, with
+class scores beside the rows and without, and its difference to the smallest with a standard error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.model_selection import StratifiedKFold
+
+from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier
+from reproduce import sets
+from reproduce.runner import Settings
+
+from .table import aligned
+
+SETS, LEAST, N_FOLDS, MOST_ROWS = ("docstrings", "bbc_news", "dexter"), (2, 3, 5, 8, 12), 5, 2500
+
+
+def wrong_rows(X: sp.csr_array, y: np.ndarray, has_scores: bool) -> dict[int, np.ndarray]:
+    """Return for each number whether 3 neighbours are wrong about each row, held out in turn."""
+    wrong = {least: np.zeros(len(y)) for least in LEAST}
+    for train, held in StratifiedKFold(N_FOLDS, shuffle=True, random_state=0).split(X, y):
+        rows, others = X[train], X[held]
+        if has_scores:
+            scores = ClassScores(random_state=0)
+            rows, others = scores.fit_transform(rows, y[train]), scores.transform(others)
+        for least in LEAST:
+            model = HDSL(min_rows=least, random_state=0).fit(rows, y[train])
+            knn = SimilarityKNeighborsClassifier(3, cosine=True)
+            knn.fit(model.transform(rows), y[train])
+            wrong[least][held] = knn.predict(model.transform(others)) != y[held]
+    return wrong
+
+
+def main() -> None:
+    """Print one line per set and road."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True)
+    settings = Settings(Path(), parser.parse_args().data)
+    warnings.simplefilter("ignore")  # few rows of a class
+    headings, table = ["set", "class scores", *(f"min_rows {least}" for least in LEAST)], []
+    for name in SETS:
+        X, y, _, _ = sets.split(settings, name)
+        some = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
+        for has_scores in (True, False):
+            found = wrong_rows(X[some], y[some], has_scores)
+            cells = []
+            for wrong in found.values():
+                lost = 100 * (wrong - found[LEAST[0]])
+                error = lost.std(ddof=1) / np.sqrt(len(lost))
+                cells.append(f"{100 * wrong.mean():.1f} ({lost.mean():+.1f} ± {error:.1f})")
+            table.append([name, "yes" if has_scores else "no", *cells])
+    print(aligned(table, headings, headings[2:]))
+
+
+if __name__ == "__main__":
+    main()
