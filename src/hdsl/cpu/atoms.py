@@ -1,12 +1,15 @@
-"""What is remembered of atoms: rows of Z = X U, and the terms of single atoms."""
+"""What is remembered of atoms: the rows in their features, and the terms of single atoms."""
 
 from __future__ import annotations
 
-import numpy as np
+from typing import Any, NamedTuple
 
-from .comparisons import Pairs
+import numpy as np
+import scipy.sparse as sp
+
+from .comparisons import Pairs, grouped
 from .kernels import atoms as kernels
-from .rows import Arrays
+from .rows import Arrays, arrays_of
 from .workers import GRAIN
 
 #: Most terms of atoms that are stored (12 bytes each).
@@ -17,12 +20,27 @@ Terms = tuple[np.ndarray, np.ndarray]  # numbers of pairs, values
 Key = tuple[int, ...]
 
 
+class Active(NamedTuple):
+    """Some atoms, and the rows of X in their features alone."""
+
+    rows: Arrays
+    graph: Arrays
+    ends: np.ndarray  # of each atom, shape (n_atoms, 2), as active features
+    signs: np.ndarray
+    place: dict[Key, int]
+
+    @property
+    def n_features(self) -> int:
+        """The number of active features, and one more for features of which X has no value."""
+        return len(self.graph[0]) - 1
+
+
 class Atoms:
     """Scores and similarities of atoms at pairs of rows.
 
-    Many atoms share a pass over the pairs with Z, whose rows are short. Where atoms come one by
-    one, from one question to the next, the terms z_a z_b of each are stored: a pass over them is
-    several times shorter.
+    Many atoms share a pass over the pairs with the few active features of each row. Where atoms
+    come one by one, from one question to the next, the terms z_a z_b of each are stored: a pass
+    over them is several times shorter.
 
     Parameters
     ----------
@@ -36,32 +54,31 @@ class Atoms:
         self.forget()
 
     def forget(self) -> None:
-        """Drop Z. Terms of single atoms do not depend on the questions before, and stay."""
-        self._place: dict[Key, int] = {}
-        self._Z: Arrays | None = None
+        """Drop active rows. Terms of single atoms do not depend on the questions before."""
+        self._active: Active | None = None
 
-    def rows(self, atoms: np.ndarray) -> tuple[Arrays, np.ndarray, int]:
-        """Return the CSR arrays of a Z with these atoms, their columns, and the number of columns.
-
-        Features -1 are columns of zeros.
-        """
+    def active(self, atoms: np.ndarray) -> tuple[Active, np.ndarray]:
+        """Return what has these atoms, perhaps with others, and their numbers there."""
         keys = _keys(atoms)
-        if not self._has_rows(keys):
-            self._Z = self._make_rows(atoms)
-            self._place = {key: k for k, key in enumerate(keys)}
-        assert self._Z is not None
-        places = np.array([self._place[key] for key in keys], dtype=np.int64)
-        return self._Z, places, len(self._place)
+        if self._active is None or not self._covers(keys):
+            self._active = self._make_active(atoms, keys)
+        places = np.array([self._active.place[key] for key in keys], dtype=np.int64)
+        return self._active, places
 
     def similarities(self, atoms: np.ndarray, factors: np.ndarray) -> np.ndarray:
         """Return Σ_k factors_k z_ak z_bk of each pair."""
         pairs, out = self.pairs, np.zeros(self.pairs.n_pairs)
         if len(atoms):
-            Z, places, n_atoms = self.rows(atoms)
-            by_atom = np.zeros(n_atoms)
-            by_atom[places] = factors
-            bounds = self._workers.split(self._rows.n_rows, grain=self._grain(Z), work=pairs.ptr)
-            self._workers.run(kernels.similarities, bounds, pairs.ptr, pairs.b, Z, by_atom, out)
+            active, places = self.active(atoms)
+            (i, j), mixed = active.ends[places].T, factors * active.signs[places]
+            entries = np.concatenate([factors, factors, mixed, mixed])
+            at = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])
+            n = active.n_features
+            M = arrays_of(sp.coo_array((entries, at), shape=(n, n)).tocsr())
+            bounds = self._workers.split(
+                self._rows.n_rows, grain=self._grain(active.rows), work=pairs.ptr
+            )
+            self._workers.run(kernels.similarities, bounds, pairs.ptr, pairs.b, active.rows, M, out)
         return out
 
     def scores(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -69,7 +86,7 @@ class Atoms:
         keys, pairs = _keys(atoms), self.pairs
         if not keys:
             return np.empty(0)
-        if not self._has_rows(keys) and self._store(keys):
+        if not self._covers(keys) and self._store(keys):
             terms = [self._terms[key] for key in keys]
             n_terms = [len(pair) for pair, _ in terms]
             out, is_long = np.empty(len(keys)), sum(n_terms) > GRAIN
@@ -82,35 +99,62 @@ class Atoms:
                 add_up, self._workers.pieces(len(keys)) if is_long else [0, len(keys)]
             )
             return out
-        Z, places, n_atoms = self.rows(atoms)
-        out = np.empty((len(pairs.score_bounds) - 1, n_atoms))
-        is_long = self._grain(Z) < pairs.n_pairs
-        parts = np.arange(len(out) + 1) if is_long else [0, len(out)]
-        self._workers.run(kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, w, Z, out)
-        return out.sum(axis=0)[places]
+        active, places = self.active(atoms)
+        n_parts = len(pairs.score_bounds) - 1
+        own, mixed = np.empty((n_parts, active.n_features)), np.empty((n_parts, len(active.signs)))
+        is_long = self._grain(active.rows) < pairs.n_pairs
+        parts = np.arange(n_parts + 1) if is_long else [0, n_parts]
+        self._workers.run(
+            kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, w, active.rows,
+            active.graph, own, mixed,
+        )  # fmt: skip
+        diagonal = own.sum(axis=0)[active.ends[places]].sum(axis=1)
+        return diagonal + active.signs[places] * mixed.sum(axis=0)[places]
 
-    def _grain(self, Z: Arrays) -> int:
+    def terms_of(self, atoms: np.ndarray, rows: np.ndarray) -> tuple[Arrays, np.ndarray, int]:
+        """Return z of atoms and of some rows of X as CSR arrays, and the columns of the atoms.
+
+        Rows are marked; the others are empty. The last number is that of the columns.
+        """
+        active, places = self.active(atoms)
+        given = rows, active.rows, active.graph, active.signs
+        return self._in_two_passes(kernels.atom_rows, given), places, len(active.signs)
+
+    def _grain(self, rows: Arrays) -> int:
         """Return how many pairs are worth a thread."""
-        return int(GRAIN / (4 * Z[0][-1] / self._rows.n_rows + 1)) + 1
+        return int(GRAIN / (4 * rows[0][-1] / self._rows.n_rows + 1)) + 1
 
-    # --- rows of Z -------------------------------------------------------------------------------
+    # --- active rows -----------------------------------------------------------------------------
 
-    def _has_rows(self, keys: list[Key]) -> bool:
-        return self._Z is not None and all(key in self._place for key in keys)
+    def _covers(self, keys: list[Key]) -> bool:
+        return self._active is not None and all(key in self._active.place for key in keys)
 
-    def _make_rows(self, atoms: np.ndarray) -> Arrays:
-        rows, n = self._rows, self._rows.n_rows
-        i, j, sign = (np.ascontiguousarray(part) for part in atoms.T)
-        work = int(rows.lengths[i].sum() + rows.lengths[j].sum())
-        bounds = self._workers.split(n, grain=GRAIN * n // (8 * work + 1) + 1)
+    def _make_active(self, atoms: np.ndarray, keys: list[Key]) -> Active:
+        features = np.unique(atoms[:, :2])
+        features = features[features >= 0]
+        n = len(features)
+        place = np.full(self._rows.n_features + 1, -1, dtype=np.int32)
+        place[features] = np.arange(n)
+        rows = self._in_two_passes(kernels.active_rows, (self._rows.by_row, place))
+        ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n)
+        number = 2 * np.arange(len(atoms))
+        keyed = np.append(ends[:, 0], ends[:, 1]), np.append(ends[:, 1], ends[:, 0])
+        graph = grouped(*keyed, np.append(number, number + 1), n + 1)
+        signs = atoms[:, 2].astype(np.float64)
+        return Active(rows, graph, ends, signs, {key: k for k, key in enumerate(keys)})
+
+    def _in_two_passes(self, kernel: Any, given: tuple[Any, ...]) -> Arrays:
+        """Return the CSR arrays that a kernel counts first and writes then, row by row."""
+        n = self._rows.n_rows
+        bounds = self._workers.split(n, grain=GRAIN // 16, work=self._rows.by_row[0])
         ptr = np.zeros(n + 1, dtype=np.int64)
-        given = i, j, sign.astype(np.float64), rows.by_column
         nothing = np.empty(0, dtype=np.int32), np.empty(0)
-        self._workers.run(kernels.atom_rows, bounds, *given, ptr[1:], *nothing)
+        self._workers.run(kernel, bounds, *given, ptr[1:], *nothing)
         np.cumsum(ptr, out=ptr)
-        atom, value = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
-        self._workers.run(kernels.atom_rows, bounds, *given, ptr[:-1].copy(), atom, value)
-        return ptr, atom, value
+        idx, val = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
+        if len(idx):
+            self._workers.run(kernel, bounds, *given, ptr[:-1], idx, val)
+        return ptr, idx, val
 
     # --- terms of single atoms -------------------------------------------------------------------
 

@@ -13,9 +13,8 @@ from .comparisons import sides_of
 #: Anchors of the sample that pairs and products of rows are estimated from.
 SAMPLE = 500
 
-#: Atoms that a path weighs at a time, and how frequent their features are, as a multiple of those
-#: of a typical value: a guess, since both depend on what is learned.
-N_ATOMS, FREQUENT = 400, 0.5
+#: Share of the values of X that are in features of atoms: a guess, it depends on what is learned.
+ACTIVE = 0.5
 
 #: Bytes per comparison while pairs of rows are numbered.
 NUMBERING = 90
@@ -77,20 +76,13 @@ def estimate(
     comparisons = n_compared * (4 * width + 8 + 8 + 8 * 6)
     n_stored = n_pairs * min(1.0, (batch_size or n_compared) / n_compared)
     products = n_stored * (12 * shared + 8)
-    atoms = 12.0 * N_ATOMS * n_rows * FREQUENT * _typical_share(X)
+    atoms = 12.0 * ACTIVE * X.nnz
     # Rows and links, shared features and inner products, numbers of two gradients.
     held = matrix + n_pairs * 72
     during = held + comparisons + products + atoms
     before = matrix + n_compared * (4 * width + NUMBERING)
     parts = matrix, comparisons, held - matrix, products, atoms, max(0.0, before - during)
     return MemoryEstimate(*(int(part) for part in parts))
-
-
-def _typical_share(X: sp.csr_array) -> float:
-    """Return the share of the rows that have the feature of a value, in the mean."""
-    few = X.indices[:: max(1, X.nnz // 1_000_000)]
-    _, count = np.unique(few, return_counts=True)
-    return float((count / max(len(few), 1) * count).sum() / max(len(few), 1)) * X.nnz / X.shape[0]
 
 
 def _per_comparison(X: sp.csr_array, compared: np.ndarray) -> tuple[float, float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 
 import numpy as np
 
@@ -170,15 +171,18 @@ class CPUProblem(Problem):
         chosen, factor = curvature_sample(compared.n_comparisons, n) if sample is None else sample
         omega = compared.omega[chosen] if compared.is_weighted else compared.omega
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
-        Z, places, n_atoms = self.atoms.rows(atoms)
+        ends, numbers = (compared.pairs.a, compared.pairs.b), (compared.winner, compared.loser)
+        wanted = np.zeros(compared.rows.n_rows, dtype=bool)
+        for end, number in product(ends, numbers):
+            wanted[end[number[chosen[bend != 0.0]]]] = True
+        Z, places, n_atoms = self.atoms.terms_of(atoms, wanted)
         n_parts = min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART)
         n_parts = max(1, n_parts)
         bounds = len(chosen) * np.arange(n_parts + 1) // n_parts
         out = np.zeros((n_parts, n_atoms, n_atoms))
-        numbers = compared.columns[0], compared.winner, compared.loser
         self.workers.run(
-            atom_kernels.curvatures, np.arange(n_parts + 1), bounds, chosen, bend, numbers,
-            (compared.pairs.a, compared.pairs.b), Z, _rooms(n_parts, n_atoms), out,
+            atom_kernels.curvatures, np.arange(n_parts + 1), bounds, chosen, bend,
+            (compared.columns[0], *numbers), ends, Z, _rooms(n_parts, n_atoms), out,
         )  # fmt: skip
         total = out.sum(axis=0)
         return (total + total.T)[np.ix_(places, places)]

@@ -1,7 +1,9 @@
-"""Kernels over atoms: with Z = X U, U the vectors e_i ± e_j, the terms of a pair are z_a ∘ z_b.
+"""Kernels over atoms, whose features are the active ones: X has few values in these.
 
-Rows of Z are short. An atom adds λ z_a z_b to the similarity of the rows a and b, and a margin is
-the difference of two similarities.
+An atom adds λ z_a z_b to the similarity of the rows a and b, with z = x_i ± x_j; a margin is the
+difference of two similarities. `active` are the rows of X in the active features alone, numbered
+from 0. `graph` has, for each active feature, the other ends of its atoms, and 2k for the first end
+of atom k, 2k + 1 for its second one.
 """
 
 import numpy as np
@@ -13,89 +15,98 @@ GROUP = 128
 
 
 @kernel()
-def place_of(idx, start, stop, row):
-    """Return the first place in idx[start:stop], which rises, that is not below `row`."""
-    while start < stop:
-        middle = (start + stop) // 2
-        if idx[middle] < row:
-            start = middle + 1
-        else:
-            stop = middle
-    return start
+def active_rows(start, stop, rows, place, at, feature, value):
+    """Find the entries of the rows [start, stop) in the active features; `place` numbers these.
 
-
-@kernel()
-def atom_rows(start, stop, i, j, sign, columns, at, atom, value):
-    """Find the rows [start, stop) of Z from columns of X (CSC); feature -1 is a column of zeros.
-
-    Where `atom` is empty their entries are counted in `at`; else they are written from at[row] on.
+    Where `feature` is empty they are counted in `at`; else they are written from at[row] on.
     """
-    ptr, idx, val = columns
-    for k in range(i.size):
-        p = p_end = q = q_end = 0
-        if i[k] >= 0:
-            p_end = ptr[i[k] + 1]
-            p = place_of(idx, ptr[i[k]], p_end, start)
-        if j[k] >= 0:
-            q_end = ptr[j[k] + 1]
-            q = place_of(idx, ptr[j[k]], q_end, start)
-        while True:
-            first = idx[p] if p < p_end else stop
-            second = idx[q] if q < q_end else stop
-            row = min(first, second)
-            if row >= stop:
-                break
-            x = 0.0
-            if first == row:
-                x += val[p]
-                p += 1
-            if second == row:
-                x += sign[k] * val[q]
-                q += 1
-            if atom.size > 0:
-                atom[at[row]], value[at[row]] = k, x
-            at[row] += 1
+    ptr, idx, val = rows
+    for a in range(start, stop):
+        if feature.size == 0:
+            n = 0
+            for q in range(ptr[a], ptr[a + 1]):
+                n += place[np.uint32(idx[q])] >= 0
+            at[a] = n
+            continue
+        n = at[a]
+        for q in range(ptr[a], ptr[a + 1]):
+            k = place[np.uint32(idx[q])]
+            if k >= 0:
+                feature[n], value[n] = k, val[q]
+                n += 1
 
 
 @kernel()
-def similarities(start, stop, pair_ptr, b, Z, factors, out):
-    """Write Σ_k factors_k z_ak z_bk of the pairs {a, b} with a in [start, stop)."""
-    ptr, atom, value = Z
-    x = np.zeros(factors.size)
+def similarities(start, stop, pair_ptr, b, active, M, out):
+    """Write x_aᵀ M x_b for the pairs {a, b} of the rows [start, stop), M on the active features."""
+    (ptr, feature, value), (M_ptr, M_idx, M_val) = active, M
+    u = np.zeros(M_ptr.size - 1)
     for a in range(start, stop):
+        if ptr[a] == ptr[a + 1] or pair_ptr[a] == pair_ptr[a + 1]:
+            out[pair_ptr[a] : pair_ptr[a + 1]] = 0.0
+            continue
         for k in range(ptr[a], ptr[a + 1]):
-            x[atom[k]] = factors[atom[k]] * value[k]
+            for q in range(M_ptr[feature[k]], M_ptr[feature[k] + 1]):
+                u[M_idx[q]] += value[k] * M_val[q]
         for s in range(pair_ptr[a], pair_ptr[a + 1]):
             total = 0.0
-            if ptr[a] < ptr[a + 1]:
-                for k in range(ptr[b[s]], ptr[b[s] + 1]):
-                    total += x[np.uint32(atom[k])] * value[k]
+            for k in range(ptr[b[s]], ptr[b[s] + 1]):
+                total += u[np.uint32(feature[k])] * value[k]
             out[s] = total
-        for k in range(ptr[a], ptr[a + 1]):
-            x[atom[k]] = 0.0
+        u[:] = 0.0
 
 
 @kernel()
-def scores(start, stop, bounds, pair_ptr, b, w, Z, out):
-    """Write Σ_s w_s z_a ∘ z_b over the pairs {a, b} of each part [start, stop) of the rows."""
-    ptr, atom, value = Z
-    x = np.zeros(out.shape[1])
+def scores(start, stop, bounds, pair_ptr, b, w, active, graph, own, mixed):
+    """Write C_ii of the active features, and S_ij of the atoms, for each part [start, stop).
+
+    C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of the rows of a part, and S = C + Cᵀ.
+    """
+    (ptr, feature, value), (graph_ptr, other, end) = active, graph
+    g = np.zeros(own.shape[1])
     for part in range(start, stop):
-        total = out[part]
-        for k in range(total.size):
-            total[k] = 0.0
+        own[part], mixed[part] = 0.0, 0.0
         for a in range(bounds[part], bounds[part + 1]):
             if ptr[a] == ptr[a + 1]:
                 continue
-            for k in range(ptr[a], ptr[a + 1]):
-                x[atom[k]] = value[k]
             for s in range(pair_ptr[a], pair_ptr[a + 1]):
-                pull = w[s]
-                if pull != 0.0:
+                if w[s] != 0.0:
                     for k in range(ptr[b[s]], ptr[b[s] + 1]):
-                        total[np.uint32(atom[k])] += pull * (x[np.uint32(atom[k])] * value[k])
+                        g[np.uint32(feature[k])] += w[s] * value[k]
             for k in range(ptr[a], ptr[a + 1]):
-                x[atom[k]] = 0.0
+                i, x = feature[k], value[k]
+                own[part, i] += x * g[i]
+                for q in range(graph_ptr[i], graph_ptr[i + 1]):
+                    mixed[part, end[q] // 2] += x * g[other[q]]
+            g[:] = 0.0
+
+
+@kernel()
+def atom_rows(start, stop, wanted, active, graph, sign, at, atom, value):
+    """Find z of the atoms, for those of the rows [start, stop) that are wanted.
+
+    Where `atom` is empty they are counted in `at`; else they are written from at[row] on.
+    """
+    (ptr, feature, val), (graph_ptr, other, end) = active, graph
+    u = np.zeros(graph_ptr.size)
+    for a in range(start, stop):
+        n = np.int64(0) if atom.size == 0 else at[a]
+        if wanted[a]:
+            for k in range(ptr[a], ptr[a + 1]):
+                u[feature[k]] = val[k]
+            for k in range(ptr[a], ptr[a + 1]):
+                for q in range(graph_ptr[feature[k]], graph_ptr[feature[k] + 1]):
+                    of, y = end[q] // 2, u[other[q]]
+                    if y == 0.0 or feature[k] < other[q]:  # of two ends in a row one counts
+                        if atom.size > 0:
+                            is_second = end[q] % 2
+                            z = sign[of] * val[k] + y if is_second else val[k] + sign[of] * y
+                            atom[n], value[n] = of, z
+                        n += 1
+            for k in range(ptr[a], ptr[a + 1]):
+                u[feature[k]] = 0.0
+        if atom.size == 0:
+            at[a] = n
 
 
 @kernel()
