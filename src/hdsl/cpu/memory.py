@@ -87,10 +87,13 @@ def estimate(
 
 def _per_comparison(X: sp.csr_array, compared: np.ndarray) -> tuple[float, float]:
     """Guess the distinct pairs of rows per comparison, and the shared features per pair."""
-    anchors = np.unique(compared[:, 0])
+    is_anchor = np.zeros(X.shape[0], dtype=bool)
+    is_anchor[compared[:, 0]] = True
+    anchors = np.flatnonzero(is_anchor)
     if len(anchors) > SAMPLE:
-        anchors = anchors[np.linspace(0, len(anchors) - 1, SAMPLE).astype(int)]
-    sample = compared[np.isin(compared[:, 0], anchors)]
+        is_anchor[:] = False
+        is_anchor[anchors[np.linspace(0, len(anchors) - 1, SAMPLE).astype(int)]] = True
+    sample = compared[is_anchor[compared[:, 0]]]
     a, b, c, d = sides_of(sample.T)
     # Numbers, not rows: an interrupt while rows are compared is no KeyboardInterrupt.
     pairs = np.unique(np.append(a * np.int64(X.shape[0]) + b, c * np.int64(X.shape[0]) + d))
