@@ -131,7 +131,7 @@ def test_an_interrupt_of_a_candidate_ends_the_fit(monkeypatch):
     from hdsl.solver import oracle
 
     class Interrupted(oracle.Ascent):
-        def vertices(self, gradient, rng):
+        def vertices(self, gradient, rng, n):
             raise KeyboardInterrupt
 
     monkeypatch.setitem(oracle.ORACLES, "ascent", Interrupted)

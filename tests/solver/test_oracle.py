@@ -148,8 +148,8 @@ def test_the_vertices_of_exact_do_not_depend_on_its_past():
     rng, asked = np.random.default_rng(0), oracle.Exact()
     for _ in range(4):
         gradient = twin.ours.gradient(rng.normal(size=200))
-        found = asked.vertices(gradient, rng)
-        again = oracle.Exact().vertices(gradient, rng)
+        found = asked.vertices(gradient, rng, 48)
+        again = oracle.Exact().vertices(gradient, rng, 48)
         assert [vertex.atom for vertex in found] == [vertex.atom for vertex in again]
         assert found[0].atom == asked(gradient, rng).atom
         assert len({vertex.atom for vertex in found}) == len(found) > 10

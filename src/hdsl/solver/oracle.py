@@ -18,8 +18,9 @@ from .protocols import Gradient, Oracle, Vertex
 #: vertices, and so many at random; together no more than share one pass over X.
 ASCENT_LARGEST, ASCENT_RECENT, ASCENT_RANDOM = 6, 1, 1
 
-#: Starts of an ascent to many vertices: features of the largest diagonal entries, and random ones.
-MANY_LARGEST, MANY_RANDOM = 72, 24
+#: Share of random features among the starts of an ascent to many vertices; the others have the
+#: largest diagonal entries.
+MANY_RANDOM = 0.25
 
 #: The exact search computes every row whose bound comes within this relative distance of the best.
 ROUNDING = 1e-10
@@ -63,13 +64,13 @@ class Exact(Oracle):
         """Return the best of all atoms."""
         return _best(gradient, *self._search(gradient))
 
-    def vertices(self, gradient: Gradient, rng: np.random.Generator) -> list[Vertex]:
-        """Return the best of all atoms, and the vertices of an ascent from many starts.
+    def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
+        """Return the best of all atoms, and the vertices of an ascent from n starts.
 
         None of them depends on what is remembered.
         """
         best = self(gradient, rng)
-        others = gradient.climb_all((), MANY_LARGEST)
+        others = gradient.climb_all((), n)
         return [best, *(vertex for vertex in others if vertex.atom != best.atom)]
 
     def _search(self, gradient: Gradient) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -155,10 +156,10 @@ class Ascent(Oracle):
         self._recent.append(vertex.atom.i)
         return vertex
 
-    def vertices(self, gradient: Gradient, rng: np.random.Generator) -> list[Vertex]:
-        """Return the vertices of many starts, the best of them a fixed point."""
-        random = rng.integers(gradient.n_features, size=MANY_RANDOM)
-        found = gradient.climb_all((*self._recent, *random), MANY_LARGEST)
+    def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
+        """Return the vertices of n starts, the best of them a fixed point."""
+        random = rng.integers(gradient.n_features, size=round(MANY_RANDOM * n))
+        found = gradient.climb_all((*self._recent, *random), n - len(random))
         self._recent.append(found[0].atom.i)
         return found
 

@@ -361,7 +361,7 @@ class Oracle(Protocol):
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return a vertex of high score."""
 
-    def vertices(self, gradient: Gradient, rng: np.random.Generator) -> list[Vertex]:
+    def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
         """Return distinct vertices of high score, best first; the first as when called."""
         return [self(gradient, rng)]
 

@@ -32,6 +32,10 @@ CORRECTION_SHARE = 0.05
 #: Most atoms that a correction weighs: it computes a curvature for each two of them.
 CORRECTION_LIMIT = 4096
 
+#: Atoms that a corrective step looks for: so many times the root of the number of comparisons,
+#: within limits. With 96 on some hundred rows the error is the same, and pairs are twice as many.
+STARTS_PER_ROOT, FEWEST_STARTS, MOST_STARTS = 0.1, 12, 96
+
 
 @dataclass
 class StepContext:
@@ -94,7 +98,8 @@ class StepContext:
             if self._vertex is not None:
                 return [self._vertex]
             self.asked = True
-            self._vertices = self.oracle.vertices(self.gradient, self.rng)
+            n = n_starts(self.problem.n_comparisons)
+            self._vertices = self.oracle.vertices(self.gradient, self.rng, n)
         return self._vertices
 
     @property
@@ -119,6 +124,11 @@ class StepContext:
     def gap(self) -> float:
         """⟨B - M, -∇f⟩ for the oracle's B: at least f - f* where the oracle certifies."""
         return self.vertex.score - self.score
+
+
+def n_starts(n_comparisons: int) -> int:
+    """Return how many atoms a corrective step looks for: few comparisons tell few atoms apart."""
+    return int(np.clip(STARTS_PER_ROOT * np.sqrt(n_comparisons), FEWEST_STARTS, MOST_STARTS))
 
 
 # --- step rules ----------------------------------------------------------------------------------
