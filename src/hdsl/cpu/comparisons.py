@@ -22,6 +22,9 @@ MOST_PARTS, LEAST_PRODUCTS, LEAST_SHARE = 16, 100_000, 4
 #: Entries of X from which on several threads are expected.
 LARGE = 1 << 23
 
+#: Entries of X below which one way to find partners is enough.
+SMALL = 1 << 17
+
 #: Scores of atoms are summed in so many parts of the rows.
 SCORE_PARTS = 16
 
@@ -68,6 +71,8 @@ class Pairs:
         )
         if rows.nnz > LARGE:
             self.side_by_side /= 4
+        elif rows.nnz < SMALL:  # the other way is not worth the time to compile it
+            self.side_by_side = 0.0
         self.score_bounds = np.searchsorted(
             self.ptr, self.n_pairs * np.arange(SCORE_PARTS + 1) // SCORE_PARTS
         )
