@@ -151,6 +151,7 @@ def test_damaged_sparse_rows_are_refused_at_every_door(name):
         lambda rows: top_k(X, rows, 1),
         lambda rows: neighbor_triplets(rows, Y),
         lambda rows: knn_error(None, rows, Y, X, Y),
+        lambda rows: HDSL().fit(X, rows),  # as labels
     ):
         with pytest.raises(ValueError, match="damaged"):
             use(bad)

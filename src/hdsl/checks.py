@@ -393,14 +393,18 @@ def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
         )
     y = column_or_1d(y, warn=True)
     check_one_label_per_row(y, n_rows)
-    # By how they print: pandas' NA equals nothing and has no truth value, and pandas may be absent.
-    missing = ("nan", "None", "<NA>", "NaT")
-    if n := sum(str(label) in missing for label in y.tolist() if not isinstance(label, str)):
+    if n := sum(map(is_missing, y.tolist())):
         way_out = "Drop them, or give them a label of their own."
         raise ValueError(f"Input y contains NaN: {n} of {n_rows} rows have no label. {way_out}")
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     return y
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or NA or NaT of pandas, which may be absent."""
+    # By how it prints: pandas' NA equals nothing and has no truth value.
+    return not isinstance(value, str) and str(value) in ("nan", "None", "<NA>", "NaT")
 
 
 def check_one_label_per_row(y: Any, n_rows: int, which: str = "") -> None:
