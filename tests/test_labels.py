@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 import hdsl
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier, evaluate, triplets
-from hdsl.labels import aligned, label_sets, overlap
+from hdsl.labels import aligned, label_sets, overlap, split_labels
 
 #: As in a table: some rows have one label, some several, some none.
 SETS = st.lists(st.sets(st.sampled_from("abc")), min_size=4, max_size=8)
@@ -142,6 +142,8 @@ def test_scores_of_several_labels_are_saved_and_explained(tmp_path):
 def test_labels_that_cannot_be_used_are_told(y, tells):
     with pytest.raises(ValueError, match=tells):
         HDSL().fit(np.eye(4), y)
+    with pytest.raises(ValueError, match="separator"):
+        split_labels(["a;b"], "")
     with pytest.raises(MemoryError, match="columns"):
         label_sets(sp.csr_array(([1.0], ([0], [2**45])), shape=(4, 2**46)))
 

@@ -171,6 +171,8 @@ def split_labels(labels: Any, separator: str | None) -> Any:
     """
     if separator is None or labels is None:
         return labels
+    if not separator:
+        raise ValueError("The separator of labels is empty: pass what stands between two labels.")
     parts = ([part.strip() for part in str(each).split(separator)] for each in labels)
     return _from_lists([list(dict.fromkeys(filter(None, each))) for each in parts])
 

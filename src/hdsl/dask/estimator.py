@@ -153,6 +153,8 @@ def follow_path(
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     least = fitting.least_rows(model, rows.shape[0])
     layout, nothing = build(rows, compared, columns, least), Supervision(sp.csr_array((0, 0)))
+    longest = max(facts.longest for facts in rows.facts)
+    like = sp.csr_array(np.full((1, longest), rows.largest))
     table: Arrays | None
     if earlier is not None:
         n_iter = earlier.n_iter + fitting.n_steps(model)
@@ -161,10 +163,9 @@ def follow_path(
         with run.checkpoint.explain_damage():
             size = fitting.Size.restored(found, nothing)
             table = fitting.part_of(found, "choice") or None
+            checks.check_margins(like, size.scale, size.prior)  # the message names the file
     else:
         size, table = fitting.Size.chosen(model, layout.statistics(), choice)
-    longest = max(facts.longest for facts in rows.facts)
-    like = sp.csr_array(np.full((1, longest), rows.largest))
     checks.check_margins(like, size.scale, size.prior)
     saved = {"size": size.as_array(nothing), **fitting.nested(choice=table or {})}
     first = 0 if earlier is None else earlier.n_iter

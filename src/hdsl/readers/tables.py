@@ -79,8 +79,8 @@ def read_table(
 
 def read_columns(path: Any, *, sep: str | None = None, encoding: str = "utf-8") -> dict[str, Any]:
     """Return all columns of a file, in their order; values may be missing: None, NaN or empty."""
-    try:
-        _as_given(path, {"column": "\0"}, sep, encoding)
+    try:  # the error about a column that no file has tells those that this one has
+        _as_given(path, {"column": os.urandom(16).hex()}, sep, encoding)
     except MissingColumnError as error:
         wanted = {name: name for name in error.columns}
     return _as_given(path, wanted, sep, encoding)[0].columns
