@@ -301,6 +301,13 @@ def used_columns(X: sp.csr_array) -> np.ndarray:
     return np.flatnonzero(is_used)
 
 
+def narrow(X: Any) -> Any:
+    """Return a sparse X with 32-bit indices where they suffice: liblinear takes no others."""
+    if not sp.issparse(X) or X.indices.dtype == np.int32 or max(X.nnz, *X.shape) >= INDEX_LIMIT:
+        return X
+    return type(X)((X.data, *(part.astype(np.int32) for part in (X.indices, X.indptr))), X.shape)
+
+
 def as_user_sparse(X: sp.csr_array) -> Any:
     """Return a sparse matrix or array, as scikit-learn is configured."""
     from sklearn import get_config
