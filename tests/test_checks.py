@@ -597,3 +597,9 @@ def test_a_model_is_not_fitted_before_fit_and_after_a_refused_one(use):
     for model in (HDSL(), refused):
         with pytest.raises(NotFittedError, match="is not fitted yet"):
             use(model, X)
+
+
+def test_values_in_messages_are_short():
+    value = {str(k): [{"name": "x" * 10**6, "rows": [[10**50] * 9] * 9}] * 9 for k in range(99)}
+    assert len(checks.short(value)) <= 200
+    assert checks.short("auto") == "'auto'"

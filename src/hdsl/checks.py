@@ -12,6 +12,7 @@ import math
 import numbers
 import os
 import re
+import reprlib
 import sys
 import warnings
 from typing import Any
@@ -20,6 +21,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import memory
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 80
 
 INDEX_LIMIT = np.iinfo(np.int32).max
 
@@ -160,6 +164,12 @@ def _shortened(value: int) -> str:
     """Return a number for a message; Python refuses to print thousands of digits."""
     size = abs(value)
     return repr(value) if size < 10**24 else f"an int of {size.bit_length()} bits"
+
+
+def short(value: Any) -> str:
+    """Return any value for a message, at most some hundred characters."""
+    found = _REPR.repr(value)
+    return found if len(found) <= 200 else found[:199] + "…"
 
 
 def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") -> None:

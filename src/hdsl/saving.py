@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
-from reprlib import repr as short
 from typing import Any
 
 import numpy as np
 
+from .checks import short
 from .files import container
 from .files.container import Arrays, damaged
 from .files.tables import get_value, nested, part_of

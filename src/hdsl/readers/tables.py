@@ -6,7 +6,6 @@ import csv
 import json
 import math
 import os
-import reprlib
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,13 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checks import WayOutError
+from ..checks import WayOutError, short
 from .files import check_expansion, check_file, parsing
 
 PASS_IDS = "pass ids=, the id of each row of X"
-
-_REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = 80
 
 
 class MissingColumnError(WayOutError):
@@ -263,7 +259,7 @@ def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError("a number is too large")
     if len(dict(members)) < len(members):
         twice, _ = Counter(name for name, _ in members).most_common(1)[0]
-        raise ValueError(f"the name {_REPR.repr(twice)} occurs twice")
+        raise ValueError(f"the name {short(twice)} occurs twice")
     return dict(members)
 
 
@@ -400,7 +396,7 @@ def flags(table: Table, name: str) -> np.ndarray:
     bad = np.flatnonzero(flags < 0)
     if len(bad):
         raise ValueError(
-            f"{table.place(bad[0])} has {_REPR.repr(table.columns[name].tolist()[bad[0]])} in "
+            f"{table.place(bad[0])} has {short(table.columns[name].tolist()[bad[0]])} in "
             f"column {name!r}: true or false, or 1 or 0, is expected."
         )
     return flags
@@ -413,7 +409,7 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
         try:
             found.append(kind("x" if "_" in value else value))  # Python reads 1_0 as 10
         except ValueError:
-            where = f"{table.place(row)} has {_REPR.repr(value)} in column {name!r}"
+            where = f"{table.place(row)} has {short(value)} in column {name!r}"
             facts = f"{where}, which is not {what}"
             if kind is int:
                 raise WayOutError(facts, PASS_IDS, "ids") from None
@@ -427,5 +423,5 @@ def _some(values: list[Any], n: int = 5, width: int = 300) -> str:
     for value in values[:n]:
         if sum(map(len, shown)) > width:
             break
-        shown.append(_REPR.repr(value))
+        shown.append(short(value))
     return ", ".join(shown) + (", …" if len(values) > len(shown) else "")
