@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from hdsl import HDSL
-from hdsl.checks import check_number, check_quadruplets
+from hdsl.checks import check_number, check_quadruplets, short
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(1, 9, size=(12, 5)) * (RNG.random((12, 5)) < 0.7) / 8 + np.eye(12, 5)
@@ -601,5 +601,5 @@ def test_a_model_is_not_fitted_before_fit_and_after_a_refused_one(use):
 
 def test_values_in_messages_are_short():
     value = {str(k): [{"name": "x" * 10**6, "rows": [[10**50] * 9] * 9}] * 9 for k in range(99)}
-    assert len(checks.short(value)) <= 200
-    assert checks.short("auto") == "'auto'"
+    assert len(short(value)) <= 200
+    assert short("auto") == "'auto'"
