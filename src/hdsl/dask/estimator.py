@@ -24,7 +24,7 @@ from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
 from .mining import compare
-from .problem import gather
+from .problem import ClusterError, gather
 
 #: Most rows, and anchors of comparisons, that the prior is chosen on: they go to the client.
 CHOICE_ROWS, CHOICE_ANCHORS = 20_000, 5_000
@@ -44,7 +44,13 @@ def learn(
     """Fit a model to blocks; parameters are those of ``fitting.learn``."""
     run = prepare(model, X, given, validation, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-        fitting.store(run.learned, follow_path(model, run, workers, progress))
+        try:
+            found = follow_path(model, run, workers, progress)
+        except Exception as error:
+            if run.rows.client.status == "running" or isinstance(error, ClusterError):
+                raise
+            raise ClusterError(f"The Dask client was lost during the fit: {error}") from error
+        fitting.store(run.learned, found)
         checks.replace_fitted(model, run.learned)
         progress.say(fitting.summary(model))
     fitting.keep_checkpoint(model, run.checkpoint)
