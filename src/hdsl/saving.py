@@ -111,7 +111,9 @@ def load(path: Any) -> Any:
         )
     try:
         return from_arrays(arrays, header)
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as error:
+    except (
+        ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError,
+    ) as error:  # fmt: skip
         raise ValueError(f"Cannot load {os.fsdecode(path)!r}: {damaged(str(error))}") from None
 
 
