@@ -603,3 +603,7 @@ def test_values_in_messages_are_short():
     value = {str(k): [{"name": "x" * 10**6, "rows": [[10**50] * 9] * 9}] * 9 for k in range(99)}
     assert len(short(value)) <= 200
     assert short("auto") == "'auto'"
+    for value in ("x" * 10**6, 10**5000, [[10**5000]]):
+        with pytest.raises(ValueError, match="loss") as caught:
+            HDSL(loss=value).fit(X, Y)
+        assert len(str(caught.value)) < 500

@@ -157,7 +157,7 @@ def check_number(
     wanted = f"{article} {'>' if strict else '>='} {low:g}"
     wanted += "" if high is None else f" and < {high:g}"
     wanted += "".join(f" or {word!r}" for word in words if word is not None)
-    raise ParameterError(owner, name, wanted, repr(value), " or None" if None in words else "")
+    raise ParameterError(owner, name, wanted, short(value), " or None" if None in words else "")
 
 
 def _shortened(value: int) -> str:
@@ -168,7 +168,10 @@ def _shortened(value: int) -> str:
 
 def short(value: Any) -> str:
     """Return any value for a message, at most some hundred characters."""
-    found = _REPR.repr(value)
+    try:
+        found = _REPR.repr(value)
+    except ValueError:  # Python does not print thousands of digits
+        found = f"a large {type(value).__name__}"
     return found if len(found) <= 200 else found[:199] + "…"
 
 
@@ -177,14 +180,14 @@ def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") ->
     if isinstance(value, str) and value in known:
         return
     listed = ", ".join(repr(word) for word in known)
-    raise ParameterError(owner, name, f"one of {listed}", repr(value), also)
+    raise ParameterError(owner, name, f"one of {listed}", short(value), also)
 
 
 def check_device(owner: str, device: Any) -> None:
     """Raise ValueError unless `device` is a word for the CPU or a GPU."""
     if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
         wanted = "'cpu', 'cuda' or 'cuda:1' and so on"
-        raise ParameterError(owner, "device", wanted, repr(device))
+        raise ParameterError(owner, "device", wanted, short(device))
 
 
 def generator(random_state: Any) -> np.random.Generator:
