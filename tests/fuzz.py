@@ -66,7 +66,8 @@ def read_model(path):
         save(model, Path(folder, "again.hdsl"))  # a model that was read can be written
     with contextlib.suppress(ValueError), np.errstate(all="ignore"):  # it may overflow
         if isinstance(model, text.Collection):
-            check_sound(model.documents.X, model.documents.labels)
+            if model.documents.X is not None:
+                check_sound(model.documents.X, model.documents.labels)
             model.search("a goal of the match")
         elif hasattr(model, "predict"):
             model.predict(np.ones((1, model.n_features_in_)))

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from hdsl import HDSL
-from hdsl.checks import check_number, check_quadruplets
+from hdsl.checks import check_number, check_quadruplets, short
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(1, 9, size=(12, 5)) * (RNG.random((12, 5)) < 0.7) / 8 + np.eye(12, 5)
@@ -127,6 +127,7 @@ def test_damaged_sparse_rows_are_refused_at_every_door(name):
         lambda rows: top_k(X, rows, 1),
         lambda rows: neighbor_triplets(rows, Y),
         lambda rows: knn_error(None, rows, Y, X, Y),
+        lambda rows: HDSL().fit(X, rows),  # as labels
     ):
         with pytest.raises(ValueError, match="damaged"):
             use(bad)
@@ -503,3 +504,13 @@ def test_a_model_is_not_fitted_before_fit_and_after_a_refused_one(use):
     for model in (HDSL(), refused):
         with pytest.raises(NotFittedError, match="is not fitted yet"):
             use(model, X)
+
+
+def test_values_in_messages_are_short():
+    value = {str(k): [{"name": "x" * 10**6, "rows": [[10**50] * 9] * 9}] * 9 for k in range(99)}
+    assert len(short(value)) <= 200
+    assert short("auto") == "'auto'"
+    for value in ("x" * 10**6, 10**5000, [[10**5000]]):
+        with pytest.raises(ValueError, match="loss") as caught:
+            HDSL(loss=value).fit(X, Y)
+        assert len(str(caught.value)) < 500

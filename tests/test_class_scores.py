@@ -81,6 +81,16 @@ def test_scores_are_squashed_or_probable_then_squared_and_at_unit_length(classif
     assert_allclose(dense(scores.transform(X)), np.hstack([unit, expected]), rtol=1e-12)
 
 
+def test_rows_with_long_indices_are_those_with_short_ones(tmp_path):
+    X, y = make_rows()
+    wide = X.copy()
+    wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+    made = [ClassScores(random_state=0).fit_transform(rows, y) for rows in (X, wide)]
+    assert_array_equal(made[0].toarray(), made[1].toarray())
+    model = HDSL(prior=1.0, max_iter=2).fit(wide, y)
+    model.report(tmp_path / "r.html", wide, y, X_test=wide[:9], y_test=y[:9])
+
+
 def test_only_the_largest_scores_of_a_row_are_kept():
     X, y = make_rows(4)
     all_, few = (

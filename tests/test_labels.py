@@ -1,8 +1,10 @@
 """Several labels per row: from comparisons to votes, scores and errors."""
 
+import tracemalloc
 from functools import partial
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -13,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 
 import hdsl
 from hdsl import HDSL, ClassScores, SimilarityKNeighborsClassifier, evaluate, triplets
-from hdsl.labels import aligned, label_sets, overlap
+from hdsl.labels import aligned, label_sets, overlap, split_labels
 
 #: As in a table: some rows have one label, some several, some none.
 SETS = st.lists(st.sets(st.sampled_from("abc")), min_size=4, max_size=8)
@@ -131,6 +133,8 @@ def test_scores_of_several_labels_are_saved_and_explained(tmp_path):
         (np.array([[0, 2], [1, 0], [1, 1], [0, 1]]), "indicator"),
         ([["a", "a"], ["b"], ["b"], ["a"]], "twice"),
         ([["a", None], ["a"], ["b"], []], "empty list"),
+        ([["a", pd.NA], ["a"], ["b"], []], "empty list"),
+        ([None, ["a"], ["b"], []], "3 rows"),
         ([["a", 1], ["a"], ["b"], []], "not both"),
         ([["a"], ["a"], ["b"]], "4 rows"),
     ],
@@ -138,3 +142,26 @@ def test_scores_of_several_labels_are_saved_and_explained(tmp_path):
 def test_labels_that_cannot_be_used_are_told(y, tells):
     with pytest.raises(ValueError, match=tells):
         HDSL().fit(np.eye(4), y)
+    with pytest.raises(ValueError, match="separator"):
+        split_labels(["a;b"], "")
+    with pytest.raises(MemoryError, match="columns"):
+        label_sets(sp.csr_array(([1.0], ([0], [2**45])), shape=(4, 2**46)))
+
+
+def test_a_frame_of_numbers_and_truth_values_is_an_indicator():
+    frame = pd.DataFrame({"cat": [1, 0, 1], "dog": [True, False, False]})
+    assert label_sets(frame).indicator.toarray().tolist() == [[1, 1], [0, 0], [1, 0]]
+
+
+def test_labels_that_no_row_has_take_no_votes():
+    """A million of them, where a dense matrix of the votes would take half a GiB."""
+    X, Y = make_rows(60)
+    columns = Y.nonzero()
+    wide = sp.csr_array((np.ones(Y.sum()), (columns[0], columns[1] * 250_000)), (60, 10**6))
+    model = SimilarityKNeighborsClassifier()
+    tracemalloc.start()
+    found = model.fit(X, wide).predict(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e8
+    assert np.array_equal(found[:, ::250_000].toarray(), model.fit(X, Y).predict(X))

@@ -152,6 +152,7 @@ TEXTS = ["red apple pie", "green apple tart", "blue berry pie", "red berry jam"]
         ((TEXTS, TEXTS, [(0, 1)], [(0, 1)]), "both"),
         ((TEXTS, None, [(2, 2)]), "itself"),
         ((TEXTS, TEXTS, [(0, 1, 2)]), "pairs"),
+        ((TEXTS, TEXTS, [0, 1]), "pairs"),
         (({"a": [1, 5]}, TEXTS), "no text"),
         (({"a": ["x", "y"], "b": ["z"]}, TEXTS), "unequal"),
     ],
@@ -168,7 +169,7 @@ def test_unknown_columns_and_ids_are_named():
     with pytest.raises(ValueError, match="'c'"):
         Linker(id_column="key").fit(table, table, [("a", "c")])
     with pytest.raises(ValueError, match="twice"):
-        Linker(id_column="key").fit({**table, "key": ["a", "a"]}, table)
+        Linker(id_column="key").fit({**table, "key": ["a", "a "]}, table)  # read as one id
     with pytest.raises(ValueError, match="columns="):
         Linker(["title"]).fit(table, table)
     with pytest.raises(TypeError):
@@ -180,6 +181,13 @@ def test_columns_that_number_the_rows_do_not_count():
     right = {"row": ["2", "0", "1"], "name": TEXTS[:3]}
     links = Linker().fit(left, right).candidates(1)
     assert links.right.tolist() == [0, 1, 2]
+
+
+def test_long_numbers_and_missing_values_are_plain_cells():
+    left = {"code": ["9" * 5000, "7"], "name": ["red apple", pd.NA]}
+    linker = Linker().fit(left, {"code": ["9" * 5000, "8"], "name": ["red apple", None]})
+    assert linker.candidates(1).right[0] == 0
+    assert len(linker.to_label(10**12).left) == 2
 
 
 def test_save_and_load(tmp_path):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from reprlib import repr as short
 from typing import Any
 
 import numpy as np
 
+from .checks import short
 from .files.container import Arrays, dumps
 from .files.tables import (
     check_columns,

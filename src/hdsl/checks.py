@@ -12,6 +12,7 @@ import math
 import numbers
 import os
 import re
+import reprlib
 import sys
 import warnings
 from copy import copy
@@ -21,6 +22,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import memory
+
+_REPR = reprlib.Repr()
+_REPR.maxstring = _REPR.maxother = 80
 
 INDEX_LIMIT = np.iinfo(np.int32).max
 
@@ -154,7 +158,7 @@ def check_number(
     wanted = f"{article} {'>' if strict else '>='} {low:g}"
     wanted += "" if high is None else f" and < {high:g}"
     wanted += "".join(f" or {word!r}" for word in words if word is not None)
-    raise ParameterError(owner, name, wanted, repr(value), " or None" if None in words else "")
+    raise ParameterError(owner, name, wanted, short(value), " or None" if None in words else "")
 
 
 def _shortened(value: int) -> str:
@@ -163,19 +167,28 @@ def _shortened(value: int) -> str:
     return repr(value) if size < 10**24 else f"an int of {size.bit_length()} bits"
 
 
+def short(value: Any) -> str:
+    """Return any value for a message, at most some hundred characters."""
+    try:
+        found = _REPR.repr(value)
+    except ValueError:  # Python does not print thousands of digits
+        found = f"a large {type(value).__name__}"
+    return found if len(found) <= 200 else found[:199] + "…"
+
+
 def check_word(owner: str, name: str, value: Any, known: Any, also: str = "") -> None:
     """Raise ValueError unless `value` is one of the known words."""
     if isinstance(value, str) and value in known:
         return
     listed = ", ".join(repr(word) for word in known)
-    raise ParameterError(owner, name, f"one of {listed}", repr(value), also)
+    raise ParameterError(owner, name, f"one of {listed}", short(value), also)
 
 
 def check_device(owner: str, device: Any) -> None:
     """Raise ValueError unless `device` is a word for the CPU or a GPU."""
     if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:[0-9]{1,3})?", device) is None:
         wanted = "'cpu', 'cuda' or 'cuda:1' and so on"
-        raise ParameterError(owner, "device", wanted, repr(device))
+        raise ParameterError(owner, "device", wanted, short(device))
 
 
 def generator(random_state: Any) -> np.random.Generator:
@@ -292,6 +305,13 @@ def used_columns(X: sp.csr_array) -> np.ndarray:
     return np.flatnonzero(is_used)
 
 
+def narrow(X: Any) -> Any:
+    """Return a sparse X with 32-bit indices where they suffice: liblinear takes no others."""
+    if not sp.issparse(X) or X.indices.dtype == np.int32 or max(X.nnz, *X.shape) >= INDEX_LIMIT:
+        return X
+    return type(X)((X.data, *(part.astype(np.int32) for part in (X.indices, X.indptr))), X.shape)
+
+
 def as_user_sparse(X: sp.csr_array) -> Any:
     """Return a sparse matrix or array, as scikit-learn is configured."""
     from sklearn import get_config
@@ -384,14 +404,18 @@ def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
         )
     y = column_or_1d(y, warn=True)
     check_one_label_per_row(y, n_rows)
-    # By how they print: pandas' NA equals nothing and has no truth value, and pandas may be absent.
-    missing = ("nan", "None", "<NA>", "NaT")
-    if n := sum(str(label) in missing for label in y.tolist() if not isinstance(label, str)):
+    if n := sum(map(is_missing, y.tolist())):
         way_out = "Drop them, or give them a label of their own."
         raise ValueError(f"Input y contains NaN: {n} of {n_rows} rows have no label. {way_out}")
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     return y
+
+
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or NA or NaT of pandas, which may be absent."""
+    # By how it prints: pandas' NA equals nothing and has no truth value.
+    return not isinstance(value, str) and str(value) in ("nan", "None", "<NA>", "NaT")
 
 
 def check_one_label_per_row(y: Any, n_rows: int, which: str = "") -> None:

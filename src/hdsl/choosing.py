@@ -236,7 +236,7 @@ def _set_points(y: LabelSets, truth: LabelSets) -> Points:
             truth.indicator[np.repeat(np.arange(len(near)), near.shape[1])],
             y.indicator[near.ravel()],
         ).reshape(near.shape)
-        votes = sum(y.indicator[near[:, k]].toarray() for k in range(min(3, near.shape[1])))
+        votes = sum(y.indicator[near[:, k]] for k in range(min(3, near.shape[1])))
         voted = y.voted(votes / min(3, near.shape[1]))
         return 0.5 * share.mean(axis=1) + 0.5 * overlap(truth.indicator, voted.indicator)
 

@@ -308,7 +308,7 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
             )
         rows = unit_rows(X, checked.columns_)
         seen = take_columns(rows, checked.columns_) if checked.is_wide_ else rows
-        training = _Training(classifier, rows, seen, y, weights, checked.classes_)
+        training = _Training(classifier, rows, checks.narrow(seen), y, weights, checked.classes_)
         return checked, training, random_state
 
     def _folds(

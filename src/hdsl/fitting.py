@@ -175,6 +175,7 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     elif run.checkpoint is not None and found is not None:
         with run.checkpoint.explain_damage():
             size, table = Size.restored(found, data), part_of(found, "choice") or None
+            checks.check_margins(data.X, size.scale, size.prior)  # here the message names the file
     else:
         size, table = Size.chosen(model, layout.statistics(), choice)
     checks.check_margins(data.X, size.scale, size.prior)

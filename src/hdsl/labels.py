@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from . import checks
+from . import checks, memory
 
 #: What holds the labels of one row, where these are given as lists.
 SETS = (list, tuple, set, frozenset, np.ndarray)
@@ -63,8 +64,8 @@ class LabelSets:
         found = overlap(self.indicator[rows.ravel()], self.indicator[others.ravel()])
         return found.reshape(rows.shape)
 
-    def voted(self, votes: np.ndarray) -> LabelSets:
-        """Return the labels that have more than half of the votes, shape (n_rows, n_labels)."""
+    def voted(self, votes: Any) -> LabelSets:
+        """Return the labels with more than half of the votes, a matrix (n_rows, n_labels)."""
         return replace(self, indicator=sp.csr_array(votes > 0.5, dtype=np.float64))
 
     def check(self, X: Any, which: str = "") -> LabelSets:
@@ -137,6 +138,7 @@ def label_sets(y: Any) -> LabelSets | None:
     if y is None or isinstance(y, LabelSets):
         return y
     if sp.issparse(y):
+        checks.check_structure(y, "y")
         return _from_indicator(checks.canonical(sp.csr_array(y)), "sparse")
     if not isinstance(y, list | tuple):
         y = np.asarray(y)
@@ -144,11 +146,17 @@ def label_sets(y: Any) -> LabelSets | None:
             return _from_indicator(y, "dense")
         if y.ndim != 1 or y.dtype != object:
             return None
-    if not len(y) or not all(isinstance(each, SETS) for each in y):
+    n_sets = sum(isinstance(each, SETS) for each in y)
+    if not n_sets:
         return None
+    if n_sets < len(y):
+        raise ValueError(
+            f"y has a list of labels for {n_sets} rows of {len(y)}, and something else for the "
+            "others: pass a list of labels for each row, empty for a row without labels."
+        )
     lists = [list(each) for each in y]
     n = len(lists[0])
-    if n > 1 and all(len(each) == n and set(each) <= {0, 1} for each in lists):
+    if n > 1 and all(len(each) == n and _is_bits(each) for each in lists):
         return _from_indicator(np.array(lists), "dense")  # as lists all would be the same two
     return _from_lists(lists)
 
@@ -163,18 +171,28 @@ def split_labels(labels: Any, separator: str | None) -> Any:
     """
     if separator is None or labels is None:
         return labels
+    if not separator:
+        raise ValueError("The separator of labels is empty: pass what stands between two labels.")
     parts = ([part.strip() for part in str(each).split(separator)] for each in labels)
     return _from_lists([list(dict.fromkeys(filter(None, each))) for each in parts])
 
 
+def _is_bits(values: Iterable[Any]) -> bool:
+    """Whether values, of any kind, are 0 and 1 only."""
+    return all(isinstance(v, int | float | np.generic) and bool(v == 0 or v == 1) for v in values)
+
+
 def _from_indicator(y: Any, form: str) -> LabelSets:
     values = y.data if sp.issparse(y) else y
-    if values.dtype.kind not in "biuf" or not ((values == 0) | (values == 1)).all():
+    is_number = values.dtype.kind in "biuf"
+    if not (((values == 0) | (values == 1)).all() if is_number else _is_bits(values.flat)):
         raise ValueError(
             f"y has {y.shape[1]} columns: it must then be an indicator matrix, with 1 where a row "
             "has a label and 0 elsewhere, but it has other values. Pass one label per row, or a "
             "list of labels per row."
         )
+    way_out = "drop the columns of labels that no row has"
+    memory.check_fits("The list of labels", 8 * y.shape[1], "auto", (way_out,))
     indicator = sp.csr_array(y, dtype=np.float64)
     indicator.eliminate_zeros()
     return LabelSets(indicator, np.arange(y.shape[1]), form)
@@ -183,7 +201,7 @@ def _from_indicator(y: Any, form: str) -> LabelSets:
 def _from_lists(lists: list[list[Any]]) -> LabelSets:
     size = np.array([len(each) for each in lists])
     flat = [label for each in lists for label in each]
-    if any(isinstance(label, SETS) or label is None or label != label for label in flat):
+    if any(isinstance(label, SETS) or checks.is_missing(label) for label in flat):
         raise ValueError(
             "The labels of a row must be plain values, such as strings: got a list, None or NaN "
             "among them. A row without labels has an empty list."

@@ -95,7 +95,7 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     if id_column is not None and id_column not in values:
         raise ValueError(f"The {name} table has no column {id_column!r}, only {_some(values)}.")
     ids = np.array(values.get(id_column, range(*n_rows)))  # type: ignore[arg-type]
-    if len({*map(str, ids)}) < len(ids):
+    if len({*map(_text, ids.tolist())}) < len(ids):  # as they are looked up
         raise ValueError(f"Column {id_column!r} of the {name} table has an id twice: ids differ.")
     texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
     chosen = {c: v for c, v in texts.items() if (c in columns if columns else _is_content(c, v))}
@@ -125,7 +125,7 @@ def _values(table: Any) -> dict[str, list[Any]]:
 
 
 def _text(value: Any) -> str:
-    if value is None or value != value:
+    if checks.is_missing(value):
         return ""
     is_whole = isinstance(value, float) and value.is_integer()
     return str(int(value)) if is_whole else str(value).strip()
@@ -133,8 +133,8 @@ def _text(value: Any) -> str:
 
 def _is_content(name: str, values: list[str]) -> bool:
     """Return whether a column says something: it is not called id, and does not number the rows."""
-    numbers = {int(v) for v in values if v.isdecimal()}
-    is_count = len(values) > 1 and len(numbers) == len(values) == max(numbers) - min(numbers) + 1
+    numbers = {int(v) for v in values if v.isdecimal() and len(v) < 20}
+    is_count = 1 < len(numbers) == len(values) == max(numbers) - min(numbers) + 1
     return name.lower() != "id" and not is_count
 
 
@@ -148,7 +148,8 @@ def _numbers(values: list[str]) -> np.ndarray | None:
     found = [_NUMBER.fullmatch(v) for v in values]
     if sum(m is not None for m in found) < 0.8 * sum(map(bool, values)):
         return None
-    return np.array([np.nan if m is None else float(m[1].replace(",", "")) for m in found])
+    numbers = np.array([np.nan if m is None else float(m[1].replace(",", "")) for m in found])
+    return np.where(np.isinf(numbers), np.nan, numbers)  # some hundred digits
 
 
 # --- numbers of a pair ---------------------------------------------------------------------------
@@ -356,8 +357,8 @@ class Linker(BaseEstimator):
     def _pairs(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids or row numbers as row numbers; of one table, the smaller first."""
         pairs = pairs.to_numpy() if hasattr(pairs, "to_numpy") else pairs
-        given = [] if pairs is None else [tuple(pair) for pair in pairs]
-        if any(len(pair) != 2 for pair in given):
+        given = [] if pairs is None else [*pairs]
+        if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
             raise ValueError(f"{name} must be pairs of a left and a right record.")
         found = np.empty((len(given), 2), dtype=np.int64)
         for side, rows in enumerate((self._rows[0], self._rows[-1])):
@@ -595,8 +596,8 @@ class Linker(BaseEstimator):
         is_new = [pair not in self._known for pair in map(tuple, self._candidates.tolist())]
         order = np.argsort(-worth, kind="stable")
         free = self._free(order[np.array(is_new, dtype=bool)[order]])
-        spread = np.unique(np.linspace(0, max(len(free) - 1, 0), n).astype(int))
-        return self._links(free[:n] if self.is_learned_ else free[spread[: len(free)]])
+        spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free))).astype(int)
+        return self._links(free[:n] if self.is_learned_ else free[spread])
 
     def _links(self, chosen: np.ndarray) -> Links:
         return Links(*self._names(self._candidates[chosen]), self._probability[chosen])

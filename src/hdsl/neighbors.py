@@ -61,14 +61,15 @@ def knn_votes(
 
 def set_votes(
     rows: np.ndarray, scores: np.ndarray, sets: LabelSets, weights: str = "uniform"
-) -> np.ndarray:
+) -> sp.csr_array:
     """Return the share of each label in the votes of neighbors that may have several labels."""
     given = _vote_weights(scores, weights)
     given = given / given.sum(axis=1, keepdims=True)
     starts = np.arange(len(rows) + 1) * rows.shape[1]
     shape = (len(rows), len(sets))
     found = sp.csr_array((given.ravel(), rows.ravel(), starts), shape=shape) @ sets.indicator
-    return np.asarray(found.toarray()).clip(max=1.0)
+    found.data.clip(max=1.0, out=found.data)
+    return found
 
 
 def knn_predict(
@@ -245,7 +246,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Return the share of the votes of each class, shape (n_queries, n_classes); X as above."""
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
-            return set_votes(rows, scores, self._codes, self.weights)
+            return np.asarray(set_votes(rows, scores, self._codes, self.weights).toarray())
         return knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import version
 from itertools import pairwise
-from reprlib import repr as short
 from typing import Any
 
 import numpy as np
 
+from .checks import short
 from .files import container
 from .files.container import Arrays, damaged
 from .files.tables import get_value, nested, part_of
@@ -111,7 +111,9 @@ def load(path: Any) -> Any:
         )
     try:
         return from_arrays(arrays, header)
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, RecursionError) as error:
+    except (
+        ValueError, TypeError, AttributeError, LookupError, OverflowError, RecursionError,
+    ) as error:  # fmt: skip
         raise ValueError(f"Cannot load {os.fsdecode(path)!r}: {damaged(str(error))}") from None
 
 

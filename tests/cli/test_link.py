@@ -29,6 +29,13 @@ def files(tmp_path_factory):
     return folder, pairs
 
 
+def test_a_column_may_have_any_name(tmp_path):
+    lines = [json.dumps({"\0": text}) for text in ("red apple pie", "red apple tart")]
+    (tmp_path / "t.jsonl").write_text("\r\n".join(lines))  # and lines may end as on Windows
+    good("link", tmp_path / "t.jsonl", "--threshold", "0", "-o", tmp_path / "links.csv")
+    assert len(rows_of(tmp_path / "links.csv")) == 1
+
+
 @pytest.fixture(scope="module")
 def linked(files):
     folder, pairs = files

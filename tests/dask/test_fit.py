@@ -159,6 +159,9 @@ def test_without_a_usable_client_a_message_says_so(monkeypatch, threads):
     closed.close()
     with pytest.raises(ClusterError, match="closed"):
         hdsl.dask.HDSL(**settings_of(client=closed)).fit(cut(X), y)
+    lost = Client(threads.scheduler.address, set_as_default=False)
+    with pytest.raises(ClusterError, match="lost"):  # in mid-fit
+        hdsl.dask.HDSL(**settings_of(client=lost, callback=lambda state: lost.close())).fit(X, y)
     monkeypatch.setattr("distributed.get_client", nothing)
     with pytest.raises(ValueError, match="no Dask client"):
         hdsl.dask.HDSL(**settings_of()).fit(cut(X), y)

@@ -33,6 +33,7 @@ def names_in(folder):
         ("replace", PermissionError(errno.EACCES, "", ".tmp"), "no permission"),
         ("fsync", OSError(errno.EIO, "Input/output error"), "the model: Input/output error"),
         ("fsync", KeyboardInterrupt("by hand"), "by hand"),
+        ("path.exists", KeyboardInterrupt("early"), "early"),
     ],
     ids=repr,
 )
@@ -42,7 +43,7 @@ def test_failure_leaves_things_as_they_were(path, monkeypatch, call, raised, fra
 
     write(path, {"x": np.ones(3)}, {"a": 1})
     before = path.read_bytes()
-    monkeypatch.setattr(os, call, fail)
+    monkeypatch.setattr(f"os.{call}", fail)
     for target in (path, path.with_name("new.hdsl")):
         with pytest.raises(type(raised), match=fragment) as caught:
             write(target, {"x": np.zeros(3)}, {"a": 2})

@@ -179,6 +179,9 @@ def test_values_that_no_run_has_are_refused(cut_path):
             container.write(cut_path, changed | ({} if damage is None else {name: damage}), header)
             with suppress(ValueError):  # some values mean the same in another dtype
                 small(cut_path).fit(X, Y)
+    container.write(cut_path, arrays | {"size": np.array([1e308, 1.0, 18.0, 0.0])}, header)
+    with pytest.raises(ValueError, match=r"run\.ckpt"):
+        small(cut_path).fit(X, Y)
 
 
 def test_bad_paths_are_refused_before_the_work(tmp_path, lockable):

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_array_equal
 
+from hdsl import load
 from hdsl.files import container
 from hdsl.files.container import read, write
 
@@ -119,3 +120,9 @@ def test_other_and_hostile_files_are_refused(path, raw, said):
     with pytest.raises(ValueError, match=said) as caught:
         read(path)
     assert len(str(caught.value)) < 700
+
+
+def test_a_header_of_other_kinds_is_refused(path):
+    write(path, {}, {"kind": "Pipeline", "steps": [["a", "b"]]})
+    with pytest.raises(ValueError, match=path.name):
+        load(path)

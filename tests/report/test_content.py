@@ -1,5 +1,7 @@
 """The HTML page of a model, as a file: the same for the same input, written whole or not at all."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -74,3 +76,15 @@ def test_long_rows_leave_room_for_fewer_items(model):
     rows = choose_rows(sp.csr_array(dense), 200)
     assert len(rows) * 2000 <= MAX_VALUES
     assert rows[[0, -1]].tolist() == [0, 299]
+
+
+def test_memory_does_not_grow_with_the_classes():
+    """10,000 classes of 2 rows: a number per class and feature would take 300 MB."""
+    columns = np.random.default_rng(0).integers(5000, size=40 * 20_000)
+    rows = sp.csr_array((np.ones(len(columns)), columns, np.arange(20_001) * 40), (20_000, 5000))
+    model = HDSL(scale=1.0, prior=1.0, max_iter=2).fit(rows[:9], triplets=[[0, 1, 2], [3, 4, 5]])
+    tracemalloc.start()
+    report.page(model, rows, np.arange(20_000) // 2)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1.5e8

@@ -24,7 +24,7 @@ from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
 from .mining import compare
-from .problem import gather
+from .problem import ClusterError, gather
 
 #: Most rows, and anchors of comparisons, that the prior is chosen on: they go to the client.
 CHOICE_ROWS, CHOICE_ANCHORS = 20_000, 5_000
@@ -44,7 +44,13 @@ def learn(
     """Fit a model to blocks; parameters are those of ``fitting.learn``."""
     run = prepare(model, X, given, validation, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-        fitting.store(run.learned, follow_path(model, run, workers, progress))
+        try:
+            found = follow_path(model, run, workers, progress)
+        except Exception as error:
+            if run.rows.client.status == "running" or isinstance(error, ClusterError):
+                raise
+            raise ClusterError(f"The Dask client was lost during the fit: {error}") from error
+        fitting.store(run.learned, found)
         checks.replace_fitted(model, run.learned)
         progress.say(fitting.summary(model))
     fitting.keep_checkpoint(model, run.checkpoint)
@@ -153,6 +159,8 @@ def follow_path(
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     least = fitting.least_rows(model, rows.shape[0])
     layout, nothing = build(rows, compared, columns, least), Supervision(sp.csr_array((0, 0)))
+    longest = max(facts.longest for facts in rows.facts)
+    like = sp.csr_array(np.full((1, longest), rows.largest))
     table: Arrays | None
     if earlier is not None:
         n_iter = earlier.n_iter + fitting.n_steps(model)
@@ -161,10 +169,9 @@ def follow_path(
         with run.checkpoint.explain_damage():
             size = fitting.Size.restored(found, nothing)
             table = fitting.part_of(found, "choice") or None
+            checks.check_margins(like, size.scale, size.prior)  # the message names the file
     else:
         size, table = fitting.Size.chosen(model, layout.statistics(), choice)
-    longest = max(facts.longest for facts in rows.facts)
-    like = sp.csr_array(np.full((1, longest), rows.largest))
     checks.check_margins(like, size.scale, size.prior)
     saved = {"size": size.as_array(nothing), **fitting.nested(choice=table or {})}
     first = 0 if earlier is None else earlier.n_iter

@@ -122,21 +122,22 @@ def _temporary_file(target: str) -> Iterator[BinaryIO]:
     # The name of the target may be too long to be a part of another name.
     digest = hashlib.sha256(os.fsencode(name)).hexdigest()[:16]
     _remove_left_behind(folder, f".hdsl-{digest}-")
-    while True:
-        file = open(  # noqa: SIM115 - closed below
-            os.path.join(folder, f".hdsl-{digest}-{os.urandom(8).hex()}.tmp"), "xb"
-        )
-        _lock(file.fileno(), wait=True)
-        if os.path.exists(file.name):
-            break
-        file.close()  # another process found it before it was locked, and removed it
-    try:
+    file, path = None, ""
+    try:  # from the start: an interrupt comes at any time
+        while file is None:
+            path = os.path.join(folder, f".hdsl-{digest}-{os.urandom(8).hex()}.tmp")
+            file = open(path, "xb")  # noqa: SIM115 - closed below
+            _lock(file.fileno(), wait=True)
+            if not os.path.exists(path):  # another process removed it before it was locked
+                file.close()
+                file = None
         yield file
     except BaseException:
         with suppress(OSError):
-            file.close()
+            if file is not None:
+                file.close()
         with suppress(OSError):
-            os.unlink(file.name)
+            os.unlink(path)
         raise
     file.close()
 

@@ -14,7 +14,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from reprlib import Repr
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,10 +31,6 @@ INTERVAL = 30.0
 
 #: Largest share of the time of a run that is spent writing: large ones are written less often.
 TIME_SHARE = 0.05
-
-
-_REPR = Repr()
-_REPR.maxstring = _REPR.maxother = 80
 
 
 class CheckpointFile(NamedTuple):
@@ -153,10 +148,10 @@ class Checkpoint:
 
     def _difference(self, name: str, inputs: dict[str, Any]) -> str:
         there, here = self._inputs.get(name), inputs.get(name)
-        name = name if name in inputs else _REPR.repr(name)  # a file may hold anything
+        name = name if name in inputs else checks.short(name)  # a file may hold anything
         if isinstance(here, dict) or isinstance(there, dict):  # a digest says nothing to people
             return f"other {name}"
-        return f"{name}={_REPR.repr(there)} (now {_REPR.repr(here)})"
+        return f"{name}={checks.short(there)} (now {checks.short(here)})"
 
     def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
         """Write what `arrays` returns if it is time to; if that fails, warn and go on."""

@@ -6,13 +6,13 @@ import json
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from reprlib import repr as short
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from .. import checks
+from ..checks import short
 from .container import Arrays
 
 # --- parts ---------------------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import csv
 import json
 import math
 import os
-import reprlib
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,13 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..checks import WayOutError
+from ..checks import WayOutError, short
 from .files import check_expansion, check_file, parsing
 
 PASS_IDS = "pass ids=, the id of each row of X"
-
-_REPR = reprlib.Repr()
-_REPR.maxstring = _REPR.maxother = 80
 
 
 class MissingColumnError(WayOutError):
@@ -79,8 +75,8 @@ def read_table(
 
 def read_columns(path: Any, *, sep: str | None = None, encoding: str = "utf-8") -> dict[str, Any]:
     """Return all columns of a file, in their order; values may be missing: None, NaN or empty."""
-    try:
-        _as_given(path, {"column": "\0"}, sep, encoding)
+    try:  # the error about a column that no file has tells those that this one has
+        _as_given(path, {"column": os.urandom(16).hex()}, sep, encoding)
     except MissingColumnError as error:
         wanted = {name: name for name in error.columns}
     return _as_given(path, wanted, sep, encoding)[0].columns
@@ -263,7 +259,7 @@ def _unique(members: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError("a number is too large")
     if len(dict(members)) < len(members):
         twice, _ = Counter(name for name, _ in members).most_common(1)[0]
-        raise ValueError(f"the name {_REPR.repr(twice)} occurs twice")
+        raise ValueError(f"the name {short(twice)} occurs twice")
     return dict(members)
 
 
@@ -289,23 +285,18 @@ def _read_parquet(path: Path, wanted: dict[str, str]) -> Any:
         if pa.types.is_nested(kind) or pa.types.is_fixed_size_binary(kind):
             raise _not_plain(path.name, name)
     with parsing(path, "Parquet"), pq.ParquetFile(path, read_dictionary=names) as file:
-        _check_sizes(path, file.metadata, names)
+        _check_sizes(path, file.metadata, len(names))
         table = file.read(names, use_threads=False)
     _check_text(path.name, table)
     chunks = {name: table.column(name).chunks for name in names}
     return {name: [v for one in some for v in _values(one)] for name, some in chunks.items()}
 
 
-def _check_sizes(path: Path, metadata: Any, names: list[str]) -> None:
+def _check_sizes(path: Path, metadata: Any, n_columns: int) -> None:
     """Raise DataFileError where the sizes in the file say that it expands to far more."""
-    size = 8 * len(names) * metadata.num_rows
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        columns = map(group.column, range(group.num_columns))
-        size += sum(
-            max(column.total_uncompressed_size, 0)
-            for column in columns
-            if column.path_in_schema in names
-        )
+    groups = map(metadata.row_group, range(metadata.num_row_groups))
+    # Of all columns: to ask for the size of one ends the process where the file is damaged.
+    size = 8 * n_columns * metadata.num_rows + sum(max(g.total_byte_size, 0) for g in groups)
     check_expansion(path, size, "Save it as .csv")
 
 
@@ -400,7 +391,7 @@ def flags(table: Table, name: str) -> np.ndarray:
     bad = np.flatnonzero(flags < 0)
     if len(bad):
         raise ValueError(
-            f"{table.place(bad[0])} has {_REPR.repr(table.columns[name].tolist()[bad[0]])} in "
+            f"{table.place(bad[0])} has {short(table.columns[name].tolist()[bad[0]])} in "
             f"column {name!r}: true or false, or 1 or 0, is expected."
         )
     return flags
@@ -413,7 +404,7 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
         try:
             found.append(kind("x" if "_" in value else value))  # Python reads 1_0 as 10
         except ValueError:
-            where = f"{table.place(row)} has {_REPR.repr(value)} in column {name!r}"
+            where = f"{table.place(row)} has {short(value)} in column {name!r}"
             facts = f"{where}, which is not {what}"
             if kind is int:
                 raise WayOutError(facts, PASS_IDS, "ids") from None
@@ -427,5 +418,5 @@ def _some(values: list[Any], n: int = 5, width: int = 300) -> str:
     for value in values[:n]:
         if sum(map(len, shown)) > width:
             break
-        shown.append(_REPR.repr(value))
+        shown.append(short(value))
     return ", ".join(shown) + (", …" if len(values) > len(shown) else "")

@@ -271,14 +271,13 @@ def _classes(X: sp.csr_array, y: np.ndarray, used: np.ndarray) -> dict[str, Any]
     known = used[place] == X.indices
     row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     kept = np.sort(np.argsort(-sizes, kind="stable")[:N_CLASSES])
-    mean = np.zeros((len(labels), len(used)))
-    np.add.at(mean, (code[row[known]], place[known]), np.abs(X.data[known]))
-    mean /= sizes[:, None]
+    at, shape = code[row[known]], (len(labels), len(used))
+    mean = sp.csc_array((np.abs(X.data[known]) / sizes[at], (at, place[known])), shape=shape)
     number = np.full(len(labels), -1)
     number[kept] = np.arange(len(kept))
     return {
         "names": [_cut(labels[k], MAX_NAME) for k in kept],
-        "of": pack(np.where(mean.any(axis=0), number[mean.argmax(axis=0)], -1)),
+        "of": pack(np.where(np.diff(mean.indptr), number[np.ravel(mean.argmax(axis=0))], -1)),
     }
 
 

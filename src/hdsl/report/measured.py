@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from .. import evaluate
+from .. import checks, evaluate
 from ..evaluate import ErrorComparison, ErrorRate, KnownItem
 from ..evaluate.errors import label_errors
 from ..labels import LabelSets
@@ -152,7 +152,9 @@ def _classifier_error(X: Any, y: Any, X_test: Any, y_test: Any) -> ErrorRate | N
     n_classes = len(y.classes if several else np.unique(y))
     if n_classes < 2 or sum(X.shape) * n_classes > MAX_SCORES:
         return None
-    train, test = (sp.csr_matrix(unit_rows(sp.csr_array(rows))) for rows in (X, X_test))
+    train, test = (
+        checks.narrow(sp.csr_matrix(unit_rows(sp.csr_array(rows)))) for rows in (X, X_test)
+    )
     n, make = len(y_test), partial(LinearSVC, random_state=0, tol=1e-3)
     n_wrong: float
     if several:
