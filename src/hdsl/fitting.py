@@ -186,16 +186,18 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     first = 0 if earlier is None else earlier.n_iter
     with damage_explained(run.checkpoint):
         result = frank_wolfe(
-            problem, *solver(model, size.max_iter), rng=rng, earlier=earlier,
+            problem, *solver(model, run.data, size.max_iter), rng=rng, earlier=earlier,
             rests=rests(run.checkpoint, saved),
             callback=all_of(progress.follow("learning", first, size.max_iter), model.callback),
         )  # fmt: skip
     return Learned(result, size.scale, size.prior, len(data.compared), table)
 
 
-def solver(model: Any, max_iter: int) -> tuple[oracle.Oracle, steps.StepRule, Options]:
+def solver(
+    model: Any, data: Supervision, max_iter: int
+) -> tuple[oracle.Oracle, steps.StepRule, Options]:
     """Return what runs the solver as the parameters of a model say, up to iteration `max_iter`."""
-    options = Options(model.init, model.batch_size, max_iter, model.tol)
+    options = Options(model.init, model.batch_size, max_iter, model.tol, not data.is_judged)
     return oracle.ORACLES[model.oracle](), steps.RULES[model.step], options
 
 
@@ -205,7 +207,7 @@ class Fits:
     def __init__(
         self, model: Any, data: Supervision, rng: np.random.Generator, workers: Workers
     ) -> None:
-        self.model, self.rng, self.n_features = model, rng, data.X.shape[1]
+        self.model, self.data, self.rng, self.n_features = model, data, rng, data.X.shape[1]
         self.layout = make_layout(model, data.X, data.compared, data.compared_weights, workers)
         of = self.layout.statistics()
         self.scale = automatic_scale(of) if model.scale == "auto" else float(model.scale)
@@ -218,7 +220,7 @@ class Fits:
         """Return the path of a prior, perhaps from the model of another one."""
         problem = self.layout.problem(self.loss, self.scale, prior)
         result = frank_wolfe(
-            problem, *solver(self.model, max_iter), rng=self.rng, earlier=earlier,
+            problem, *solver(self.model, self.data, max_iter), rng=self.rng, earlier=earlier,
             callback=callback,
         )  # fmt: skip
         if result.status == "interrupted":  # there is no model of the user's data yet

@@ -354,7 +354,7 @@ class LocalHDSL(SimilarityModel):
             return fitting.make_layout(model, *given, workers, columns)
 
         def solve(problem: Any, max_iter: int, earlier: Result | None) -> Result:
-            how = fitting.solver(model, max_iter)
+            how = fitting.solver(model, replace(data, y=None), max_iter)  # comparisons alone
             return frank_wolfe(problem, *how, rng=rng, earlier=earlier)
 
         data = data.with_compared(np.argsort(data.compared[:, 0], kind="stable"))  # as in layouts

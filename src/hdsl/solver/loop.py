@@ -67,12 +67,15 @@ class Options:
         Most iterations, those of an earlier run included.
     tol : float, default=1e-3
         Stop when the gap is at most this.
+    are_mined : bool, default=False
+        Whether comparisons were made from labels, so that many say nearly the same.
     """
 
     init: str = "oracle"
     batch_size: int | None = None
     max_iter: int = 1000
     tol: float = 1e-3
+    are_mined: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -316,7 +319,7 @@ class _Run:
     def context(self, state: State, gradient: Gradient, oracle: Oracle) -> StepContext:
         return StepContext(
             self.problem, state.active, state.margins, gradient, oracle, self.rng, self.options.tol,
-            state.gap_estimate,
+            state.gap_estimate, self.options.are_mined,
         )  # fmt: skip
 
     def gradient(self, margins: Margins) -> Gradient:

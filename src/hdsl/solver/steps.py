@@ -32,9 +32,10 @@ CORRECTION_SHARE = 0.05
 #: Most atoms that a correction weighs: it computes a curvature for each two of them.
 CORRECTION_LIMIT = 4096
 
-#: Atoms that a corrective step looks for: so many times the root of the number of comparisons,
-#: within limits. With 96 on some hundred rows the error is the same, and pairs are twice as many.
-STARTS_PER_ROOT, FEWEST_STARTS, MOST_STARTS = 0.1, 12, 96
+#: Atoms that a corrective step looks for: the cube root of the number of mined comparisons, within
+#: limits. With 96 on some hundred labelled rows the error is the same, and pairs are twice as many.
+#: Comparisons that a person gives say more: with them it looks for the most.
+FEWEST_STARTS, MOST_STARTS = 12, 96
 
 
 @dataclass
@@ -53,6 +54,8 @@ class StepContext:
     tol : float
     gap_estimate : float
         The last gap that lazy blended steps know of; they update it.
+    are_mined : bool, default=False
+        As in ``loop.Options``.
     """
 
     problem: Problem
@@ -63,6 +66,7 @@ class StepContext:
     rng: np.random.Generator
     tol: float
     gap_estimate: float
+    are_mined: bool = False
     asked: bool = field(default=False, init=False)  # whether the oracle was called
     _scores: np.ndarray | None = field(default=None, init=False)
     _score: float | None = field(default=None, init=False)
@@ -98,7 +102,7 @@ class StepContext:
             if self._vertex is not None:
                 return [self._vertex]
             self.asked = True
-            n = n_starts(self.problem.n_comparisons)
+            n = n_starts(self.problem.n_comparisons) if self.are_mined else MOST_STARTS
             self._vertices = self.oracle.vertices(self.gradient, self.rng, n)
         return self._vertices
 
@@ -127,8 +131,8 @@ class StepContext:
 
 
 def n_starts(n_comparisons: int) -> int:
-    """Return how many atoms a corrective step looks for: few comparisons tell few atoms apart."""
-    return int(np.clip(STARTS_PER_ROOT * np.sqrt(n_comparisons), FEWEST_STARTS, MOST_STARTS))
+    """Return how many atoms a corrective step looks for: few mined ones tell few atoms apart."""
+    return int(np.clip(np.cbrt(n_comparisons), FEWEST_STARTS, MOST_STARTS))
 
 
 # --- step rules ----------------------------------------------------------------------------------
