@@ -32,7 +32,7 @@ def model():
     return small().fit(X, Y)
 
 
-@every_check(LocalHDSL(HDSL(prior=1.0, max_iter=3, random_state=0), n_regions=2, n_rounds=1))
+@every_check(LocalHDSL(HDSL(prior=1.0, max_iter=4, random_state=0), n_regions=2, n_rounds=1))
 @pytest.mark.filterwarnings("ignore::UserWarning")  # small classes
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
