@@ -59,7 +59,7 @@ def knn_votes(
     return votes / votes.sum(axis=1, keepdims=True)
 
 
-def set_votes(
+def _set_votes(
     rows: np.ndarray, scores: np.ndarray, sets: LabelSets, weights: str = "uniform"
 ) -> sp.csr_array:
     """Return the share of each label in the votes of neighbors that may have several labels."""
@@ -238,7 +238,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
-            return self._codes.voted(set_votes(rows, scores, self._codes, self.weights)).as_given()
+            return self._codes.voted(_set_votes(rows, scores, self._codes, self.weights)).as_given()
         codes = knn_predict(rows, scores, self._codes, len(self.classes_), self.weights)
         return self.classes_[codes]
 
@@ -246,7 +246,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Return the share of the votes of each class, shape (n_queries, n_classes); X as above."""
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
-            return np.asarray(set_votes(rows, scores, self._codes, self.weights).toarray())
+            return np.asarray(_set_votes(rows, scores, self._codes, self.weights).toarray())
         return knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
