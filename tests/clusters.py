@@ -61,7 +61,7 @@ def joined_by(places):
 def data(n=60, d=30, T=400, seed=0):
     """Return rows, labels and triplets."""
     rng = np.random.default_rng(seed)
-    X = sp.csr_array(sp.random_array((n, d), density=0.3, rng=rng, format="csr"))
+    X = sp.csr_array(sp.random_array((n, d), density=0.3, random_state=rng, format="csr"))
     compared = rng.integers(n, size=(T, 3))
     return X, rng.integers(3, size=n), compared[compared[:, 1] != compared[:, 2]]
 

@@ -74,7 +74,7 @@ def test_too_few_rows_are_said_and_a_fixed_prior_is_taken(capsys):
 
 
 def test_where_there_is_nothing_to_learn_it_is_said(capsys):
-    rows = sp.random_array((150, 60), density=0.2, rng=np.random.default_rng(0)).tocsr()
+    rows = sp.random_array((150, 60), density=0.2, random_state=np.random.default_rng(0)).tocsr()
     HDSL(random_state=0, verbose=1, max_iter=3).fit(rows, np.arange(150) % 2)
     assert "nothing to learn" in capsys.readouterr().err
 

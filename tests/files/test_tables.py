@@ -70,7 +70,7 @@ def test_other_tables_are_refused(change):
 
 
 def test_rows_come_back_and_damaged_ones_are_refused():
-    X = sp.random_array((5, 7), density=0.4, rng=np.random.default_rng(0), format="csr")
+    X = sp.random_array((5, 7), density=0.4, random_state=np.random.default_rng(0), format="csr")
     arrays = tables.csr_to_arrays(X, "X")
     assert (tables.csr_from_arrays(arrays, "X", 7) != X).nnz == 0
     for name, damage in (
