@@ -413,12 +413,21 @@ def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
         )
     y = column_or_1d(y, warn=True)
     check_one_label_per_row(y, n_rows)
-    if n := sum(map(is_missing, y.tolist())):
+    if n := _n_missing(y):
         way_out = "Drop them, or give them a label of their own."
         raise ValueError(f"Input y contains NaN: {n} of {n_rows} rows have no label. {way_out}")
     assert_all_finite(y, input_name="y")
     check_classification_targets(y)
     return y
+
+
+def _n_missing(y: np.ndarray) -> int:
+    """Return how many labels are missing; those of most types cannot be."""
+    if y.dtype.kind in "biuSU":
+        return 0
+    if y.dtype.kind == "f":
+        return int(np.isnan(y).sum())
+    return sum(map(is_missing, y.tolist()))
 
 
 def is_missing(value: Any) -> bool:

@@ -232,12 +232,8 @@ def _set_points(y: LabelSets, truth: LabelSets) -> Points:
     y, truth = aligned(y, truth)
 
     def points(near: np.ndarray) -> np.ndarray:
-        share = overlap(
-            truth.indicator[np.repeat(np.arange(len(near)), near.shape[1])],
-            y.indicator[near.ravel()],
-        ).reshape(near.shape)
-        votes = sum(y.indicator[near[:, k]] for k in range(min(3, near.shape[1])))
-        voted = y.voted(votes / min(3, near.shape[1]))
+        share, first = truth.shared_with(y, near), near[:, :3]
+        voted = y.voted(y.votes(first, np.ones(first.shape)))
         return 0.5 * share.mean(axis=1) + 0.5 * overlap(truth.indicator, voted.indicator)
 
     return points

@@ -61,8 +61,21 @@ class LabelSets:
 
     def shared(self, rows: np.ndarray, others: np.ndarray) -> np.ndarray:
         """Return `overlap` of the labels of rows and of other rows, number by number."""
-        found = overlap(self.indicator[rows.ravel()], self.indicator[others.ravel()])
-        return found.reshape(rows.shape)
+        return overlap(self.indicator[rows], self.indicator[others])
+
+    def shared_with(self, others: LabelSets, near: np.ndarray) -> np.ndarray:
+        """Return `overlap` of the labels of each row and of the other rows near it, as `near`."""
+        row = np.repeat(np.arange(len(near)), near.shape[1])
+        return overlap(self.indicator[row], others.indicator[near.ravel()]).reshape(near.shape)
+
+    def votes(self, near: np.ndarray, weights: np.ndarray) -> sp.csr_array:
+        """Return the share of each label in the weighted votes of the rows near each query."""
+        shares = weights / weights.sum(axis=1, keepdims=True)
+        starts = np.arange(len(near) + 1) * near.shape[1]
+        shape = (len(near), len(self))
+        found = sp.csr_array((shares.ravel(), near.ravel(), starts), shape) @ self.indicator
+        found.data.clip(max=1.0, out=found.data)
+        return found
 
     def voted(self, votes: Any) -> LabelSets:
         """Return the labels with more than half of the votes, a matrix (n_rows, n_labels)."""

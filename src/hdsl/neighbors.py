@@ -59,19 +59,6 @@ def knn_votes(
     return votes / votes.sum(axis=1, keepdims=True)
 
 
-def _set_votes(
-    rows: np.ndarray, scores: np.ndarray, sets: LabelSets, weights: str = "uniform"
-) -> sp.csr_array:
-    """Return the share of each label in the votes of neighbors that may have several labels."""
-    given = _vote_weights(scores, weights)
-    given = given / given.sum(axis=1, keepdims=True)
-    starts = np.arange(len(rows) + 1) * rows.shape[1]
-    shape = (len(rows), len(sets))
-    found = sp.csr_array((given.ravel(), rows.ravel(), starts), shape=shape) @ sets.indicator
-    found.data.clip(max=1.0, out=found.data)
-    return found
-
-
 def knn_predict(
     rows: np.ndarray,
     scores: np.ndarray,
@@ -238,7 +225,8 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
-            return self._codes.voted(_set_votes(rows, scores, self._codes, self.weights)).as_given()
+            votes = self._codes.votes(rows, _vote_weights(scores, self.weights))
+            return self._codes.voted(votes).as_given()
         codes = knn_predict(rows, scores, self._codes, len(self.classes_), self.weights)
         return self.classes_[codes]
 
@@ -246,7 +234,7 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Return the share of the votes of each class, shape (n_queries, n_classes); X as above."""
         scores, rows = self.kneighbors(X)
         if isinstance(self._codes, LabelSets):
-            return np.asarray(_set_votes(rows, scores, self._codes, self.weights).toarray())
+            return self._codes.votes(rows, _vote_weights(scores, self.weights)).toarray()
         return knn_votes(rows, scores, self._codes, len(self.classes_), self.weights)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:

@@ -201,17 +201,22 @@ class LearnedCosine:
 
     def rewrite(self, X: Any) -> Any:
         """Return the query side."""
-        return _divided(self.similarity.rewrite(X), self.lengths(X))
+        queries = self.similarity.rewrite(X)
+        return _divided(queries, self.lengths(X, queries))
 
     def index_rows(self, X: Any) -> Any:
         """Return the other side: each row of X divided by one number, its learned length."""
         return _divided(self.similarity.index_rows(X), self.lengths(X))
 
-    def lengths(self, X: Any) -> np.ndarray:
-        """Return the learned length sqrt(S(x, x)) of each row, 1 for a row without."""
+    def lengths(self, X: Any, queries: Any = None) -> np.ndarray:
+        """Return the learned length sqrt(S(x, x)) of each row, 1 for a row without.
+
+        `queries` are the rewritten rows, where they are known.
+        """
         if isinstance(self.similarity, Similarity):
             return self.similarity.own_lengths(X)
-        return _roots(row_products(self.similarity.rewrite(X), self.similarity.index_rows(X)))
+        queries = self.similarity.rewrite(X) if queries is None else queries
+        return _roots(row_products(queries, self.similarity.index_rows(X)))
 
 
 def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:

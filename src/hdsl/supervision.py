@@ -221,13 +221,12 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
         return made, _of_anchors(weights, made)
     if how.mining == "random":
         rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)
+        n_per_row = how.n_targets * how.n_impostors
         if several:
-            n_per_row = how.n_targets * how.n_impostors
             made, degree = triplets_module.random_shared_triplets(y[rows], n_per_row, rng)
             made = rows[made]
             return made, degree if weights is None else degree * weights[made[:, 0]]
         seed = int(rng.integers(2**31 - 1))
-        n_per_row = how.n_targets * how.n_impostors
         made = rows[triplets_module.random_triplets(y[rows], n_per_row, random_state=seed)]
         return made, _of_anchors(weights, made)
     # Equal rows are one point that counts several times: as neighbours of each other they would

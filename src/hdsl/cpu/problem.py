@@ -172,9 +172,9 @@ class CPUProblem(Problem):
         omega = compared.omega[chosen] if compared.is_weighted else compared.omega
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
         ends, numbers = (compared.pairs.a, compared.pairs.b), (compared.winner, compared.loser)
-        wanted = np.zeros(compared.rows.n_rows, dtype=bool)
+        wanted, bent = np.zeros(compared.rows.n_rows, dtype=bool), chosen[bend != 0.0]
         for end, number in product(ends, numbers):
-            wanted[end[number[chosen[bend != 0.0]]]] = True
+            wanted[end[number[bent]]] = True
         Z, places, n_atoms = self.atoms.terms_of(atoms, wanted)
         n_parts = min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART)
         n_parts = max(1, n_parts)

@@ -323,11 +323,12 @@ def knn_error(
 def _wrong(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
     """Return the error of each test row, from 0 to 1; X_test is None for the fitted rows."""
     predicted = knn.predict(X_test)
-    if label_sets(y_test) is label_sets(predicted) is None:
-        truth = np.asarray(y_test)
-        checks.check_one_label_per_row(truth, len(predicted), which)
-        return np.asarray(predicted != truth)
-    return label_errors(predicted, y_test, which)
+    found, truth = label_sets(predicted), label_sets(y_test)
+    if found is not None or truth is not None:
+        return label_errors(found, truth, which)
+    y_test = np.asarray(y_test)
+    checks.check_one_label_per_row(y_test, len(predicted), which)
+    return np.asarray(predicted != y_test)
 
 
 def label_errors(predicted: Any, truth: Any, which: str = "_test") -> np.ndarray:

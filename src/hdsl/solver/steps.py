@@ -131,7 +131,7 @@ class StepContext:
 
 
 def n_starts(n_comparisons: int) -> int:
-    """Return how many atoms a corrective step looks for: few mined ones tell few atoms apart."""
+    """Return how many atoms a corrective step looks for: few comparisons tell few atoms apart."""
     return int(np.clip(np.cbrt(n_comparisons), FEWEST_STARTS, MOST_STARTS))
 
 

@@ -169,7 +169,7 @@ def shared_label_triplets(
     against = sp.csr_array(sp.hstack([X, -own], format="csr"))
     far = rows.top_k(against, min(n_impostors, n - 1), exclude_self=True, **options).rows
     others = np.hstack([near, far])
-    degree = sets.shared(np.repeat(np.arange(n)[:, None], others.shape[1], axis=1), others)
+    degree = sets.shared_with(sets, others)
     more = degree[:, : near.shape[1], None] - degree[:, None, :]
     is_both = (far[:, :, None] == near[:, None, :]).any(axis=2)
     more[:, :, near.shape[1] :][np.repeat(is_both[:, None], near.shape[1], axis=1)] = 0.0
