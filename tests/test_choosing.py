@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
-from hdsl.choosing import FIXED_PRIOR, PRIORS, STEPS, Score, is_as_good, simplest
+from hdsl.choosing import FIXED_PRIOR, LARGE_PRIOR, PRIORS, STEPS, Score, is_as_good, simplest
 from hdsl.triplets import neighbor_triplets
 from small_fits import interrupt_at, labelled_counts, without_interrupt
 
@@ -23,12 +23,18 @@ def test_what_was_tried_is_a_table():
     model = fitted()
     table = pandas.DataFrame(model.choice_)
     assert table["prior"][0] == np.inf  # the cosine
-    assert set(table["prior"][1:]) <= set(PRIORS)
+    assert set(table["prior"][1:]) <= {LARGE_PRIOR, *PRIORS}
+    assert (np.diff(table["prior"]) < 0).all()  # the simplest first
     assert table["score"].between(0, 1).all()
     assert table["mrr"].between(0, 1).all()
     assert (table["error"] > 0).all()
     assert table["chosen"].sum() == 1
     assert model.prior_ == pytest.approx(table["prior"][table["chosen"]].item())
+
+
+def test_a_prior_nearer_the_cosine_is_tried_where_nothing_is_gained():
+    noise = HDSL(random_state=0).fit(X, np.random.default_rng(0).permutation(Y))
+    assert LARGE_PRIOR in noise.choice_["prior"]
 
 
 def test_a_given_prior_is_taken():

@@ -42,5 +42,5 @@ def test_the_fit_goes_on_without_stderr(monkeypatch, stream):
 def test_the_bar_follows_the_run():
     with Progress(0) as silent:
         assert silent.follow("learning", 0, 5) is None
-        silent.step()
+        assert list(silent.each([1, 2])) == [1, 2]
         silent.say("nothing")

@@ -27,14 +27,20 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .solver.loop import Callback, Result, State
 
-#: Candidates for the prior, over the mean ‖x‖² of the anchors; the largest is nearest the cosine.
-PRIORS = (32.0, 16.0, 8.0, 4.0, 2.0, 1.0)
+#: Candidates for the prior, over the mean ‖x‖² of the anchors, and one nearer the cosine that is
+#: tried where the first of them is no better than the cosine.
+PRIORS = (16.0, 8.0, 4.0, 2.0, 1.0)
+LARGE_PRIOR = 32.0
 
 #: The prior where too little can be held out to choose one.
 FIXED_PRIOR = 8.0
 
 #: Iterations for the first candidate, and for each that starts from the model of the one before.
-FIRST_STEPS, NEXT_STEPS = 6, 2
+#: With fewer a small prior still loses known items that it finds at the end of a run.
+FIRST_STEPS, NEXT_STEPS = 12, 3
+
+#: Most neighbours of one kind per row to learn from: they tell priors apart at half the time.
+MOST_MINED = 5
 
 #: Candidates for the number of iterations, and their number where nothing is chosen.
 STEPS = (5, 10, 15, 20, 30)
@@ -46,8 +52,8 @@ MOST_TRAIN, MOST_HELD = 3000, 1500
 #: A choice by fewer held-out rows, anchors or comparisons is not made.
 FEW_ROWS, FEW_ANCHORS, FEW_COMPARISONS = 50, 20, 200
 
-#: Nearest rows whose labels are looked at, and half rows that are searched for.
-N_NEIGHBORS, N_QUERIES = 10, 500
+#: Nearest rows whose labels are looked at.
+N_NEIGHBORS = 10
 
 #: A candidate must have this share of the cosine's mean reciprocal rank.
 LEAST_MRR = 0.98
@@ -123,9 +129,12 @@ class _Tried:
     names: list[tuple[float, int]] = field(default_factory=list)
     scores: list[Score] = field(default_factory=list)
 
-    def add(self, prior: float, n_iter: int, parts: Sequence[Score]) -> None:
-        self.names.append((prior, n_iter))
-        self.scores.append(Score(*map(np.concatenate, zip(*parts, strict=True))))
+    def add(
+        self, prior: float, n_iter: int, parts: Sequence[Score], place: int | None = None
+    ) -> None:
+        place = len(self.names) if place is None else place
+        self.names.insert(place, (prior, n_iter))
+        self.scores.insert(place, Score(*map(np.concatenate, zip(*parts, strict=True))))
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -183,7 +192,9 @@ def _part(model: Any, train: Supervision, held: Supervision, rng: np.random.Gene
         judge = judge_comparisons(held)
     else:
         judge = judge_labels(train, held, rng, model.n_jobs, model.device)
-    return Part(supervision.compare(Mining.of(model), train, rng), judge)
+    mining = Mining.of(model)
+    few = {name: min(getattr(mining, name), MOST_MINED) for name in ("n_targets", "n_impostors")}
+    return Part(supervision.compare(mining._replace(**few), train, rng), judge)
 
 
 def judge_labels(
@@ -200,7 +211,7 @@ def judge_labels(
     """
     points = (_set_points if isinstance(train.y, LabelSets) else _points)(train.y, held.y)
     searched = np.flatnonzero(np.diff(held.X.indptr) >= 2)
-    searched = np.sort(rng.permutation(searched)[:N_QUERIES])
+    searched = np.sort(rng.permutation(searched)[:MOST_HELD])
     halves = half_rows(held.X[searched], 0.5, rng)
     k = min(N_NEIGHBORS, train.X.shape[0])
 
@@ -280,22 +291,17 @@ def choose(
     tried.add(np.inf, 0, [run.score(*NOTHING, 1.0) for run in runs])
     progress.stage("choosing the prior", len(candidates) * len(runs))
     for prior in candidates:
-        scores = []
-        for run in runs:
-            scores.append(run.next(prior))
-            progress.step()
-        tried.add(prior, 0, scores)
+        tried.add(prior, 0, [run.next(prior) for run in progress.each(runs)])
         if not _is_promising(tried.scores):
             break
+    if is_free and not _is_gain(tried.scores[1], tried.scores[0]):
+        tried.add(LARGE_PRIOR, 0, [run.next(LARGE_PRIOR) for run in runs], place=1)
     best, chosen = simplest(tried.scores[1:], tried.scores[0])
-    prior, n_iter = candidates[chosen], model.max_iter
+    prior, n_iter = tried.names[chosen + 1][0], model.max_iter
     steps = _Tried()
     if n_iter == "auto":
         progress.stage("choosing the number of iterations", len(runs))
-        along = []
-        for run in runs:
-            along.append(run.path(prior))
-            progress.step()
+        along = [run.path(prior) for run in progress.each(runs)]
         for k, n in enumerate(STEPS):
             steps.add(prior, n, [scores[k] for scores in along])
         n_iter = STEPS[simplest(steps.scores, tried.scores[0])[1]]
@@ -313,6 +319,10 @@ def _is_promising(scores: Sequence[Score]) -> bool:
     means = [float(score.units.mean()) for score in scores]
     is_past = len(means) > 3 and max(means[-2:]) <= max(means[:-2])
     return _finds(last, before[0]) and not is_worse(last.units, best) and not is_past
+
+
+def _is_gain(score: Score, cosine: Score) -> bool:
+    return _finds(score, cosine) and score.units.mean() > cosine.units.mean()
 
 
 def _unchosen(model: Any, why: str) -> Choice:

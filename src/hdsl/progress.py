@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from .solver.loop import State
+
+Item = TypeVar("Item")
 
 #: Seconds between two updates: in a terminal or a notebook, and elsewhere by `verbose`.
 LIVE_EVERY, LOG_EVERY = 0.1, {1: 10.0, 2: 1.0}
@@ -71,11 +73,13 @@ class Progress:
                 mininterval=LIVE_EVERY if live else every,
             )  # fmt: skip
 
-    def step(self, n: int = 1) -> None:
-        """Count steps of the stage."""
-        if self._bar is not None:
-            with suppress(*BROKEN):
-                self._bar.update(n)
+    def each(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the items, each a step of the stage when it is done."""
+        for item in items:
+            yield item
+            if self._bar is not None:
+                with suppress(*BROKEN):
+                    self._bar.update(1)
 
     def follow(self, what: str, first: int, last: int) -> Callable[[State], None] | None:
         """Begin the stage of a run of the solver; return its callback, None if nothing is shown."""
