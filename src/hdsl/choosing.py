@@ -184,7 +184,8 @@ def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision
         return data
     is_chosen = np.zeros(data.X.shape[0], dtype=bool)
     is_chosen[rng.choice(anchors, n, replace=False)] = True
-    return data.with_compared(is_chosen[data.compared[:, 0]])
+    data = data.with_compared(is_chosen[data.compared[:, 0]])
+    return data.take(np.unique(data.compared))
 
 
 def _part(model: Any, train: Supervision, held: Supervision, rng: np.random.Generator) -> Part:

@@ -157,7 +157,7 @@ class Ascent(Oracle):
         return vertex
 
     def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
-        """Return the vertices of n starts, the best of them a fixed point."""
+        """Return the vertices of n starts, best first."""
         random = rng.integers(gradient.n_features, size=round(MANY_RANDOM * n))
         found = gradient.climb_all((*self._recent, *random), n - len(random))
         self._recent.append(found[0].atom.i)

@@ -224,21 +224,19 @@ class Gradient(Protocol):
     def climb_all(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
         """Return the distinct vertices of two half steps from each start, best first.
 
-        Starts are as in `climb`. The best vertex goes on until its score no longer rises.
+        Starts are as in `climb`.
         """
         features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
         found: dict[Atom, Vertex] = {}
-        seen, best, first = set(features), -np.inf, True
-        while features:
-            _, partner, entry = self.partners(np.array(features))
-            ends = partner.tolist()
-            new = [self.vertex(*pair) for pair in zip(features, ends, entry.tolist(), strict=True)]
-            found.update((vertex.atom, vertex) for vertex in new)
-            k = min(range(len(new)), key=lambda k: (-new[k].score, new[k].atom.order))
-            ahead = set(ends) if first else {ends[k]} if new[k].score > best else set()
-            best, first = max(best, new[k].score), False
-            features = sorted(ahead - seen)
+        seen: set[int] = set()
+        for _ in range(2):
             seen.update(features)
+            _, partner, entry = self.partners(np.array(features))
+            pairs = zip(features, partner.tolist(), entry.tolist(), strict=True)
+            found.update((vertex.atom, vertex) for vertex in (self.vertex(*pair) for pair in pairs))
+            features = sorted(set(partner.tolist()) - seen)
+            if not features:
+                break
         return sorted(found.values(), key=lambda vertex: (-vertex.score, vertex.atom.order))
 
 
