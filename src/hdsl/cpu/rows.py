@@ -58,6 +58,12 @@ class Rows:
             own = slice(ptr[feature], ptr[feature + 1])
             u[idx[own]] += factor * val[own]
 
+    def of_columns(self, features: np.ndarray) -> sp.csc_array:
+        """Return the columns of X for some features."""
+        ptr, idx, val = self.by_column
+        whole = sp.csc_array((val, idx, ptr), shape=(self.n_rows, self.n_features))
+        return whole[:, features]
+
     @property
     def rooms(self) -> tuple[np.ndarray, ...]:
         """Room for WIDTH numbers per row, twice, and per feature: new memory is slow at first."""
