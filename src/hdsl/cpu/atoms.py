@@ -23,6 +23,7 @@ Key = tuple[int, ...]
 class Active(NamedTuple):
     """Some atoms, and the rows of X in their features alone."""
 
+    atoms: np.ndarray
     rows: Arrays
     graph: Arrays
     ends: np.ndarray  # of each atom, shape (n_atoms, 2), as active features
@@ -59,6 +60,8 @@ class Atoms:
 
     def active(self, atoms: np.ndarray) -> tuple[Active, np.ndarray]:
         """Return what has these atoms, perhaps with others, and their numbers there."""
+        if self._active is not None and np.array_equal(atoms, self._active.atoms):
+            return self._active, np.arange(len(atoms))
         keys = _keys(atoms)
         if self._active is None or not self._covers(keys):
             self._active = self._make_active(atoms, keys)
@@ -117,16 +120,14 @@ class Atoms:
         Rows are marked; the others are empty. The last number is that of the columns.
         """
         active, places = self.active(atoms)
-        n, n_atoms = active.n_features, len(active.signs)
-        number, ones = np.arange(n_atoms), np.ones(n_atoms)
-        ends = sp.csr_array(
-            (np.append(ones, active.signs), (active.ends.T.ravel(), np.append(number, number))),
-            shape=(n, n_atoms),
-        )
+        (graph_ptr, _, end), n_atoms = active.graph, len(active.signs)
+        sign = np.where(end % 2, active.signs[end // 2], 1.0)
+        shape = active.n_features, n_atoms
+        ends = sp.csr_array((sign, end // 2, graph_ptr), shape=shape)
         ptr, feature, value = active.rows
-        X = sp.csr_array((value, feature, ptr), shape=(self._rows.n_rows, n))
+        X = sp.csr_array((value, feature, ptr), shape=(self._rows.n_rows, shape[0]))
         which = np.flatnonzero(rows)
-        Z = X[which] @ ends
+        Z = (X if len(which) == len(rows) else X[which]) @ ends
         count = np.zeros(len(ptr), dtype=np.int64)
         count[which + 1] = np.diff(Z.indptr)
         _, atom, z = arrays_of(Z)
@@ -147,13 +148,14 @@ class Atoms:
         n = len(features)
         place = np.full(self._rows.n_features + 1, -1, dtype=np.int32)
         place[features] = np.arange(n)
-        rows = arrays_of(self._rows.of_columns(features).tocsr())
+        rows = arrays_of(self._rows.columns[:, features].tocsr())
         ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n)
         number = 2 * np.arange(len(atoms))
         keyed = np.append(ends[:, 0], ends[:, 1]), np.append(ends[:, 1], ends[:, 0])
         graph = grouped(*keyed, np.append(number, number + 1), n + 1)
         signs = atoms[:, 2].astype(np.float64)
-        return Active(rows, graph, ends, signs, {key: k for k, key in enumerate(keys)})
+        place_of = {key: k for k, key in enumerate(keys)}
+        return Active(atoms.copy(), rows, graph, ends, signs, place_of)
 
     # --- terms of single atoms -------------------------------------------------------------------
 

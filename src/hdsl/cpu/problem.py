@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 
@@ -176,8 +175,11 @@ class CPUProblem(Problem):
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
         ends, numbers = (compared.pairs.a, compared.pairs.b), (compared.winner, compared.loser)
         wanted, bent = np.zeros(compared.rows.n_rows, dtype=bool), chosen[bend != 0.0]
-        for end, number in product(ends, numbers):
-            wanted[end[number[bent]]] = True
+        is_used = np.zeros(compared.pairs.n_pairs, dtype=bool)
+        for number in numbers:
+            is_used[number[bent]] = True
+        for end in ends:
+            wanted[end[is_used]] = True
         Z, places, n_atoms = self.atoms.terms_of(atoms, wanted)
         n_parts = min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART)
         n_parts = max(1, n_parts)
@@ -193,7 +195,9 @@ class CPUProblem(Problem):
 
         self.workers.run(add_up, np.arange(n_parts + 1))
         total = out.sum(axis=0)
-        return (total + total.T)[np.ix_(places, places)]
+        total += total.T.copy()
+        is_whole = np.array_equal(places, np.arange(n_atoms))
+        return total if is_whole else total[np.ix_(places, places)]
 
     # --- gradients -------------------------------------------------------------------------------
 

@@ -29,7 +29,9 @@ class Rows:
     def __init__(self, matrix: sp.csr_array, workers: Workers) -> None:
         self.matrix, self.workers = matrix, workers
         self.n_rows, self.n_features = matrix.shape
-        self.by_row, self.by_column = arrays_of(matrix), arrays_of(matrix.tocsc())
+        #: X as CSC.
+        self.columns = matrix.tocsc()
+        self.by_row, self.by_column = arrays_of(matrix), arrays_of(self.columns)
         self.nnz = int(self.by_row[0][-1])
         self.lengths = np.diff(self.by_column[0])
         self._largest: np.ndarray | None = None
@@ -57,12 +59,6 @@ class Rows:
         for feature, factor in ((i, 1.0), (j, float(sign))):
             own = slice(ptr[feature], ptr[feature + 1])
             u[idx[own]] += factor * val[own]
-
-    def of_columns(self, features: np.ndarray) -> sp.csc_array:
-        """Return the columns of X for some features."""
-        ptr, idx, val = self.by_column
-        whole = sp.csc_array((val, idx, ptr), shape=(self.n_rows, self.n_features))
-        return whole[:, features]
 
     @property
     def rooms(self) -> tuple[np.ndarray, ...]:

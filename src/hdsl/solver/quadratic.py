@@ -49,7 +49,7 @@ def best_change(
     return change
 
 
-@njit(cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
+@njit(cache=True, nogil=True, error_model="numpy")
 def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
     """Add the best change to `change`; scores and weights are overwritten.
 

@@ -71,9 +71,9 @@ def along_hinge(start, stop, _code, margins, direction, step, omega, moved, sums
     No branches and no signed numbers of places, so that loops fill registers.
     """
     for c in range(start, stop):
-        first, last = c * CHUNK, (c + 1) * CHUNK
-        last = last if last < margins.size else margins.size
-        first, last = np.uint64(first), np.uint64(last)
+        end = (c + 1) * CHUNK
+        end = end if end < margins.size else margins.size
+        first, last = np.uint64(c * CHUNK), np.uint64(end)
         value, slope, bend = 0.0, 0.0, 0.0
         if omega.size == 1:
             for t in range(first, last):
