@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .comparisons import Pairs, grouped
+from .comparisons import SMALL, Pairs, grouped
 from .kernels import atoms as kernels
 from .rows import Arrays, arrays_of
 from .workers import GRAIN
@@ -124,14 +124,7 @@ class Atoms:
         sign = np.where(end % 2, active.signs[end // 2], 1.0)
         shape = active.n_features, n_atoms
         ends = sp.csr_array((sign, end // 2, graph_ptr), shape=shape)
-        ptr, feature, value = active.rows
-        X = sp.csr_array((value, feature, ptr), shape=(self._rows.n_rows, shape[0]))
-        which = np.flatnonzero(rows)
-        Z = (X if len(which) == len(rows) else X[which]) @ ends
-        count = np.zeros(len(ptr), dtype=np.int64)
-        count[which + 1] = np.diff(Z.indptr)
-        _, atom, z = arrays_of(Z)
-        return (np.cumsum(count), atom, z), places, n_atoms
+        return self._product(active.rows, ends, rows), places, n_atoms
 
     def _grain(self, rows: Arrays) -> int:
         """Return how many pairs are worth a thread."""
@@ -148,7 +141,10 @@ class Atoms:
         n = len(features)
         place = np.full(self._rows.n_features + 1, -1, dtype=np.int32)
         place[features] = np.arange(n)
-        rows = arrays_of(self._rows.columns[:, features].tocsr())
+        chosen = sp.coo_array(
+            (np.ones(n), (features, np.arange(n))), shape=(self._rows.n_features, n)
+        )
+        rows = self._product(self._rows.by_row, chosen.tocsr())
         ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n)
         number = 2 * np.arange(len(atoms))
         keyed = np.append(ends[:, 0], ends[:, 1]), np.append(ends[:, 1], ends[:, 0])
@@ -156,6 +152,29 @@ class Atoms:
         signs = atoms[:, 2].astype(np.float64)
         place_of = {key: k for k, key in enumerate(keys)}
         return Active(atoms.copy(), rows, graph, ends, signs, place_of)
+
+    def _product(self, rows: Arrays, M: sp.csr_array, wanted: np.ndarray | None = None) -> Arrays:
+        """Return the product of rows and a matrix of few entries; rows not wanted are empty."""
+        (ptr, idx, val), n = rows, self._rows.n_rows
+        wanted = np.ones(n, dtype=bool) if wanted is None else wanted
+        if ptr[-1] < SMALL:  # not worth the time to compile the other way
+            keep = np.repeat(wanted, np.diff(ptr))
+            ptr = np.append(0, np.cumsum(np.where(wanted, np.diff(ptr), 0)))
+            return arrays_of(sp.csr_array((val[keep], idx[keep], ptr), (n, M.shape[0])) @ M)
+        bounds = self._workers.split(n, grain=GRAIN // 16, work=ptr)
+        at, given = np.zeros(n + 1, dtype=np.int64), (wanted, rows, arrays_of(M))
+
+        def run(*out: np.ndarray) -> None:
+            self._workers.run(
+                lambda *of: kernels.product_rows(*of, *given, np.full(M.shape[1], -1), *out), bounds
+            )
+
+        run(at[1:], np.empty(0, dtype=np.int32), np.empty(0))
+        np.cumsum(at, out=at)
+        out = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])
+        if at[-1]:
+            run(at[:-1], *out)
+        return at, *out
 
     # --- terms of single atoms -------------------------------------------------------------------
 

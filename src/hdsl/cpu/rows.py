@@ -30,8 +30,7 @@ class Rows:
         self.matrix, self.workers = matrix, workers
         self.n_rows, self.n_features = matrix.shape
         #: X as CSC.
-        self.columns = matrix.tocsc()
-        self.by_row, self.by_column = arrays_of(matrix), arrays_of(self.columns)
+        self.by_row, self.by_column = arrays_of(matrix), arrays_of(matrix.tocsc())
         self.nnz = int(self.by_row[0][-1])
         self.lengths = np.diff(self.by_column[0])
         self._largest: np.ndarray | None = None

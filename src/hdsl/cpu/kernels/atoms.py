@@ -15,6 +15,32 @@ GROUP = 128
 
 
 @kernel()
+def product_rows(start, stop, wanted, rows, M, place, at, idx, val):
+    """Find the rows [start, stop) of X M, as CSR, that are wanted; `place` has -1 per column of M.
+
+    Where `idx` is empty the entries are counted in `at`; else they are written from at[row] on.
+    """
+    (ptr, feature, value), (M_ptr, M_idx, M_val) = rows, M
+    is_count = idx.size == 0
+    n = np.int64(0) if is_count else at[start]
+    for a in range(start, stop):
+        first = n
+        for k in range(ptr[a], ptr[a + 1] if wanted[a] else ptr[a]):
+            i = np.uint32(feature[k])
+            for q in range(M_ptr[i], M_ptr[i + 1]):
+                j = M_idx[q]
+                if place[j] < first:  # not in this row yet
+                    place[j] = n
+                    if not is_count:
+                        idx[n], val[n] = j, 0.0
+                    n += 1
+                if not is_count:
+                    val[place[j]] += value[k] * M_val[q]
+        if is_count:
+            at[a] = n - first
+
+
+@kernel()
 def similarities(start, stop, pair_ptr, b, active, M, out, u):
     """Write x_aᵀ M x_b for the pairs {a, b} of the rows [start, stop), M on the active features.
 
