@@ -365,7 +365,7 @@ class Linker(BaseEstimator):
             ends = [_text(pair[side]) for pair in given]
             unknown = [end for end in ends if end not in rows]
             if unknown:
-                there = f"from 0 to {len(rows) - 1}, or ids with id_column="
+                there = f"row numbers to {len(rows) - 1}, or ids where id_column (--id) is given"
                 raise ValueError(
                     f"{name} has {_some(unknown)} as {('left', 'right')[side]} record, unknown: "
                     f"they are {there if self.id_column is None else _some(rows, 3)}."

@@ -361,6 +361,12 @@ class Collection:
         self.words = words
         self.documents = documents or Documents()
 
+    def __repr__(self) -> str:
+        documents = self.documents
+        what = "rows" if documents.texts is None else "documents"
+        n = "no documents" if documents.X is None else f"{documents.n_rows:,} {what}"
+        return f"<Collection: {n}, {self.scored.n_features:,} features; search, explain, model>"
+
     @property
     def model(self) -> Any:
         """The fitted model, as scikit-learn has it."""

@@ -247,13 +247,19 @@ def explain(given: Namespace) -> None:
 
     found = inputs.load_collection(given.model)
     for text in filter(None, (given.x, given.y, given.rather_than)):
-        unknown = [] if found.is_document(text) else found.unknown_words(text)
-        if unknown:
-            say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {text[:60]!r}.")
+        if not found.is_document(text):
+            _name_unknown(found, text)
     parts = found.explain(
         given.x, given.y, rather_than=given.rather_than, by=given.by, top=given.top
     )
     shell.show_json(parts.to_dict()) if given.as_json else show(repr(parts))
+
+
+def _name_unknown(found: Any, text: str) -> None:
+    """Say which words of a text the model does not know."""
+    unknown = found.unknown_words(text)
+    if unknown:
+        say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {text[:60]!r}.")
 
 
 def report(given: Namespace) -> None:
@@ -289,7 +295,10 @@ def write_report(found: Any, path: Path, title: str, measured: Any = None) -> No
         learned, scored.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
         feature_names=names, title=title, measured=measured or held_out(found),
-        more=report.More((~new).nonzero()[0], found.scores, idf),
+        more=report.More(
+            (~new).nonzero()[0], found.scores, idf,
+            None if documents.ids is None else documents.ids[~new],
+        ),
     )  # fmt: skip
     report.write(path, page)
 
@@ -322,6 +331,8 @@ def export(given: Namespace) -> None:
     from ..serving import expand_query, export_query, export_rows, full_text_query
     from ..similarity import LearnedCosine
 
+    if given.query is not None:
+        _name_unknown(found, given.query)
     if to in FULL_TEXT:
         show(full_text_query(to, expand_query(found, given.query)))
         return
@@ -373,7 +384,24 @@ def info(given: Namespace) -> None:
     if given.as_json:
         shell.show_json(facts)
     else:
-        shell.show_table([(name, str(value)) for name, value in facts.items()])
+        shell.show_table([(name, _fact(value)) for name, value in facts.items()])
+
+
+def _fact(value: Any) -> str:
+    """Return a fact as text.
+
+    Examples
+    --------
+    >>> [_fact(value) for value in (True, 2214, 1880.27, {"hdsl": "0.1.0", "numpy": "2.4"})]
+    ['yes', '2,214', '1880', 'hdsl 0.1.0, numpy 2.4']
+    """
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
+    if isinstance(value, int | float):
+        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+    return str(value)
 
 
 def _gpu() -> str:
@@ -402,13 +430,16 @@ def _about(path: Path, per_row: int | None, zero_based: bool) -> dict[str, objec
         is_model = path.suffix == ".hdsl" or file.read(9)[8:] == b"{"  # as safetensors begins
     if not is_model:
         return _fit_facts(inputs.read_data(path, zero_based=zero_based).X, per_row)
+    from .learn import n_different
+    from .measure import labels_of
+
     found = inputs.load_collection(path)
     documents, scored, learned = found.documents, found.scored, found.learned
     facts: dict[str, object] = {
         "kind": type(learned).__name__,
         "made by": container.read(path)[1].get("versions"),
         "documents": documents.n_rows,
-        "labels": 0 if documents.labels is None else len(set(documents.labels.tolist())),
+        "labels": 0 if documents.labels is None else n_different(labels_of(documents)),
         "words": found.words is not None,
         "features": scored.n_features,
         "class scores": scored.n_scores,
