@@ -151,13 +151,15 @@ def search(given: Namespace) -> None:
     else:
         if queries is None:
             found.row_of_text(texts[0])  # an error where no word is known
-        answers = found.search_rows(found.rows_of(texts), n, why=why)
+        rows = found.rows_of(texts)
+        answers = found.search_rows(rows, n, why=why, first_by_cosine=True)
         results = [
             {
                 "query": text,
                 "unknown words": found.unknown_words(text),
                 "known share": found.known_share(text),
-                "neighbours": hits,
+                "neighbours": hits[:n],
+                "first by cosine": next((h for h in hits if h["rank by cosine"] == 1), None),
             }
             for text, hits in zip(texts, answers, strict=True)
         ]
@@ -181,6 +183,11 @@ def show_answer(result: dict[str, Any]) -> None:
         rest = f"the scores rest on {100 * result['known share']:.0f} % of the words"
         show(f"The model does not know {shown}{more}: {rest}.")
     show_hits(result["neighbours"]) if result["neighbours"] else show("  nothing found")
+    first = result.get("first by cosine")
+    if first and first["rank"] > len(result["neighbours"]):
+        name = f"row {first['row']}" if first["id"] is None else shell.one_line(first["id"], 40)
+        text = "" if first["text"] is None else f": {shell.one_line(first['text'], 60)}"
+        show(f"First by cosine, {_ordinal(first['rank'])} as learned: {name}{text}")
 
 
 def show_hits(hits: list[dict[str, Any]]) -> None:
