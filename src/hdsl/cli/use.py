@@ -399,16 +399,12 @@ def _fact(value: Any) -> str:
 
     Examples
     --------
-    >>> [_fact(value) for value in (True, 2214, 1880.27, {"hdsl": "0.1.0", "numpy": "2.4"})]
-    ['yes', '2,214', '1880', 'hdsl 0.1.0, numpy 2.4']
+    >>> [_fact(value) for value in (2214, 1880.27, {"hdsl": "0.1.0", "numpy": "2.4"})]
+    ['2214', '1880', 'hdsl 0.1.0, numpy 2.4']
     """
-    if isinstance(value, bool):
-        return "yes" if value else "no"
     if isinstance(value, dict):
         return ", ".join(f"{name} {each}" for name, each in value.items())
-    if isinstance(value, int | float):
-        return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-    return str(value)
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _gpu() -> str:

@@ -158,7 +158,7 @@ def model_parts(
             "gap_is_exact": bool(model.gap_is_exact_),
             "n_scores": more.n_scores,
         },
-        "classes": None if rows.X is None else _classes(rows.X, rows.labels, used),
+        "classes": _classes(rows, used),
         "choice": _choice(getattr(model, "choice_", None)),
         "has_names": has_names,
         "query_weights": None if more.query_weights is None else pack(_weights(more, used)),
@@ -276,12 +276,13 @@ def _counts(X: sp.csr_array, active: np.ndarray, ends: np.ndarray) -> dict[str, 
     }
 
 
-def _classes(X: sp.csr_array, y: np.ndarray | None, used: np.ndarray) -> dict[str, Any] | None:
+def _classes(rows: Rows, used: np.ndarray) -> dict[str, Any] | None:
     """Return the most frequent classes, and of each feature the one with its largest mean value.
 
     A feature of no class, or of a rare one, has -1. There are none where all rows differ.
     """
-    if y is None:
+    X, y = rows.X, rows.labels
+    if X is None or y is None:
         return None
     labels, code, sizes = np.unique(y, return_inverse=True, return_counts=True)
     if not 2 <= len(labels) <= len(y) / 2:
