@@ -299,10 +299,9 @@ def _judged(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.ndarray |
     from .. import triplets as t
 
     ids = data.ids
-    if kind == "triplets":
-        return t.judgement_triplets(path, ids=ids)
-    if kind == "quadruplets":
-        return t.judgement_quadruplets(path, ids=ids)
+    if kind in ("triplets", "quadruplets"):
+        read = t.judgement_triplets if kind == "triplets" else t.judgement_quadruplets
+        return read(path, ids=ids)
     if kind == "grades":
         return t.graded_triplets(path, ids=ids, random_state=0)
     if kind == "clicks":
@@ -318,15 +317,9 @@ def _judged(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.ndarray |
 
 def _links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:
     """Return pairs of rows and their signs; random pairs are unlike where no pair is said to be."""
-    wanted, has_signs = {name: name for name in ("left", "right", "same")}, True
-    try:
-        table = tables.read_table(path, wanted)
-    except tables.MissingColumnError as error:
-        if not {"left", "right"} <= {*error.columns}:
-            raise
-        del wanted["same"]
-        has_signs = False
-        table = tables.read_table(path, wanted)
+    has_signs = "same" in tables.read_columns(path)
+    names = ("left", "right", "same")[: 2 + has_signs]
+    table = tables.read_table(path, dict(zip(names, names, strict=True)))
     index = tables.row_index(data.ids, table.is_text)
     links = np.column_stack([tables.row_numbers(table, name, index) for name in ("left", "right")])
     if has_signs:

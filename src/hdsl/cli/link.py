@@ -7,6 +7,7 @@ import html
 import io
 import warnings
 from argparse import Namespace
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,19 +34,6 @@ YES, NO = ("1", "1.0", "yes", "y", "true", "x"), ("0", "0.0", "no", "n", "false"
 
 #: Most links and doubtful pairs on a page.
 N_SHOWN, N_DOUBTFUL = 300, 50
-
-#: On a narrow screen a link is one block, its cells one below the other.
-STYLE = (
-    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;"
-    "max-width:75em;padding:0 1em;overflow-wrap:anywhere}table{border-collapse:collapse}"
-    "td,th{padding:.3em .8em .3em 0;text-align:left;vertical-align:top;"
-    "border-bottom:1px solid #8886}h1{font-size:1.7em;line-height:1.2}h2{font-size:1.2em}"
-    "th{white-space:nowrap}"
-    ".wide td:first-child{font-weight:600;white-space:nowrap}"
-    "@media(max-width:45em){.wide tr:first-child{display:none}"
-    ".wide tr,.wide td{display:block}.wide td{border:0;padding:.15em 0}"
-    ".wide tr{border-bottom:1px solid #8886;padding:.6em 0}}"
-)
 
 Rows = list[tuple[str, ...]]
 
@@ -109,11 +97,11 @@ def link(given: Namespace) -> None:
     paths = [path for path in (given.left, given.right) if path is not None]
     tables = [_read(path, given.encoding) for path in paths]
     id_column = _share_ids(tables, paths, given.id_column)
-    files, labelled = list(given.matches), {}
+    answered, labelled = list(given.matches), {}
     if label_file is not None and label_file.exists():
         labelled = _labelled(label_file, given.encoding)
-        files += [label_file] if label_file not in files else []
-    answers = [answer for path in files for answer in _answers(path, given.encoding)]
+        answered += [label_file] if label_file not in answered else []
+    answers = [answer for path in answered for answer in _answers(path, given.encoding)]
 
     from ..linking import Linker
 
@@ -275,6 +263,7 @@ def _page(linker: Linker, links: Links, n_known: int, name: str, threshold: floa
         (heading, _reasoned(linker, links, N_SHOWN), wide),
         ("The pairs to ask a person about", _reasoned(linker, doubtful, N_DOUBTFUL), wide),
     ]
+    style = (files("hdsl.report") / "links.css").read_text("utf-8")
     title = html.escape(f"Links: {name}")
     known = f" {counted(n_known, 'known match', 'known matches')} are not shown." * (n_known > 0)
     parts = [f"<h1>{title}</h1><p>{html.escape(linker.statement_ + known)}</p>"]
@@ -286,7 +275,7 @@ def _page(linker: Linker, links: Links, n_known: int, name: str, threshold: floa
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}</style>{''.join(parts)}</html>"
+        f"<style>{style}</style>{''.join(parts)}</html>"
     )
 
 
