@@ -38,7 +38,7 @@ first = []
 model = HDSL(random_state=0, callback=lambda state: first.append(time.perf_counter()) and None,
              **given["parameters"])
 if given["warm"]:
-    HDSL(random_state=0, prior=1.0, max_iter=2).fit(X[:200], np.arange(200) % 2)
+    HDSL(prior=1.0, max_iter=2, **given["parameters"]).fit(X[:200], np.arange(200) % 2)
 began, cpu = time.perf_counter(), time.process_time()
 model.fit(X, **learn)
 print(json.dumps({"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu,

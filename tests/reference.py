@@ -326,10 +326,9 @@ def check_partners(found, C, features, after, tolerance):
 
 
 def climb(C, S, starts):
-    """Return the atom of the oracle's ascent, and the features whose partners it looked for.
+    """Return the best atom of two half steps, and the features whose partners were looked for.
 
-    `C` is minus the gradient and `S` its symmetric part, twice. All starts take two half steps;
-    from there only the best goes on, while its score rises and its features are new.
+    `C` is minus the gradient and `S` its symmetric part, twice.
     """
 
     def pair(i):
@@ -342,17 +341,11 @@ def climb(C, S, starts):
         return -(C[i, i] + C[j, j] + abs(S[i, j])), i, j
 
     looks = [sorted(set(starts))]
-    first = [pair(i) for i in looks[0]]
-    best = min(first, key=rank)
-    ahead = sorted({j for _, j in first} - set(looks[0]))
-    while ahead:
+    found = [pair(i) for i in looks[0]]
+    if ahead := sorted({j for _, j in found} - set(looks[0])):
         looks.append(ahead)
-        found = min((pair(i) for i in ahead), key=rank)
-        if rank(found) >= rank(best):
-            break
-        best = found
-        ahead = [j for j in best[1:] if not any(j in look for look in looks)]
-    i, j = sorted(best)
+        found += [pair(i) for i in ahead]
+    i, j = sorted(min(found, key=rank))
     return (i, j, 1 if S[i, j] >= 0.0 else -1), looks
 
 

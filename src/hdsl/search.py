@@ -457,9 +457,13 @@ def _search_sparse(
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n_products = queries.shape[0], float(frequency[queries.indices].sum(dtype=np.float64))
     cost = (n_products + index.nnz) / m + ROW_COST * index.shape[0]
-    workers.run_pieces(
-        kernels.top_by_columns, m, cost, arrays_of(queries), arrays_of(index.tocsc()), lists.arrays
-    )
+    given = arrays_of(queries), arrays_of(index.tocsc()), lists.arrays
+
+    def fill(start: int, stop: int) -> None:
+        kernels.top_by_columns(start, stop, *given, np.zeros(index.shape[0]))
+
+    workers.run_pieces(fill, m, cost)
+    _note_sizes(lists)
 
 
 def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: Workers) -> None:
@@ -474,6 +478,12 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: 
         workers.run_pieces(
             kernels.top_of_sums, len(sums), index.shape[0], sums, first, lists.arrays
         )
+    _note_sizes(lists)
+
+
+def _note_sizes(lists: Task) -> None:
+    """Note that all lists have the rows that they want: none wants more than there are."""
+    lists.same.size[:], lists.other.size[:] = lists.want_same, lists.want_other
 
 
 def _largest(X: Any) -> float:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from .comparisons import Pairs, grouped
+from .comparisons import SMALL, Pairs, grouped
 from .kernels import atoms as kernels
 from .rows import Arrays, arrays_of
 from .workers import GRAIN
@@ -23,6 +23,7 @@ Key = tuple[int, ...]
 class Active(NamedTuple):
     """Some atoms, and the rows of X in their features alone."""
 
+    atoms: np.ndarray
     rows: Arrays
     graph: Arrays
     ends: np.ndarray  # of each atom, shape (n_atoms, 2), as active features
@@ -59,6 +60,8 @@ class Atoms:
 
     def active(self, atoms: np.ndarray) -> tuple[Active, np.ndarray]:
         """Return what has these atoms, perhaps with others, and their numbers there."""
+        if self._active is not None and np.array_equal(atoms, self._active.atoms):
+            return self._active, np.arange(len(atoms))
         keys = _keys(atoms)
         if self._active is None or not self._covers(keys):
             self._active = self._make_active(atoms, keys)
@@ -78,7 +81,8 @@ class Atoms:
             bounds = self._workers.split(
                 self._rows.n_rows, grain=self._grain(active.rows), work=pairs.ptr
             )
-            self._workers.run(kernels.similarities, bounds, pairs.ptr, pairs.b, active.rows, M, out)
+            given = pairs.ptr, pairs.b, active.rows, M, out
+            self._workers.run(lambda *of: kernels.similarities(*of, *given, np.zeros(n)), bounds)
         return out
 
     def scores(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -101,13 +105,12 @@ class Atoms:
             return out
         active, places = self.active(atoms)
         n_parts = len(pairs.score_bounds) - 1
-        own, mixed = np.empty((n_parts, active.n_features)), np.empty((n_parts, len(active.signs)))
+        n = active.n_features
+        own, mixed = np.zeros((n_parts, n)), np.zeros((n_parts, len(active.signs)))
         is_long = self._grain(active.rows) < pairs.n_pairs
         parts = np.arange(n_parts + 1) if is_long else [0, n_parts]
-        self._workers.run(
-            kernels.scores, parts, pairs.score_bounds, pairs.ptr, pairs.b, w, active.rows,
-            active.graph, own, mixed,
-        )  # fmt: skip
+        given = pairs.score_bounds, pairs.ptr, pairs.b, w, active.rows, active.graph, own, mixed
+        self._workers.run(lambda *of: kernels.scores(*of, *given, np.zeros(n)), parts)
         diagonal = own.sum(axis=0)[active.ends[places]].sum(axis=1)
         return diagonal + active.signs[places] * mixed.sum(axis=0)[places]
 
@@ -117,8 +120,11 @@ class Atoms:
         Rows are marked; the others are empty. The last number is that of the columns.
         """
         active, places = self.active(atoms)
-        given = rows, active.rows, active.graph, active.signs
-        return self._in_two_passes(kernels.atom_rows, given), places, len(active.signs)
+        (graph_ptr, _, end), n_atoms = active.graph, len(active.signs)
+        sign = np.where(end % 2, active.signs[end // 2], 1.0)
+        shape = active.n_features, n_atoms
+        ends = sp.csr_array((sign, end // 2, graph_ptr), shape=shape)
+        return self._product(active.rows, ends, rows), places, n_atoms
 
     def _grain(self, rows: Arrays) -> int:
         """Return how many pairs are worth a thread."""
@@ -135,26 +141,40 @@ class Atoms:
         n = len(features)
         place = np.full(self._rows.n_features + 1, -1, dtype=np.int32)
         place[features] = np.arange(n)
-        rows = self._in_two_passes(kernels.active_rows, (self._rows.by_row, place))
+        chosen = sp.coo_array(
+            (np.ones(n), (features, np.arange(n))), shape=(self._rows.n_features, n)
+        )
+        rows = self._product(self._rows.by_row, chosen.tocsr())
         ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n)
         number = 2 * np.arange(len(atoms))
         keyed = np.append(ends[:, 0], ends[:, 1]), np.append(ends[:, 1], ends[:, 0])
         graph = grouped(*keyed, np.append(number, number + 1), n + 1)
         signs = atoms[:, 2].astype(np.float64)
-        return Active(rows, graph, ends, signs, {key: k for k, key in enumerate(keys)})
+        place_of = {key: k for k, key in enumerate(keys)}
+        return Active(atoms.copy(), rows, graph, ends, signs, place_of)
 
-    def _in_two_passes(self, kernel: Any, given: tuple[Any, ...]) -> Arrays:
-        """Return the CSR arrays that a kernel counts first and writes then, row by row."""
-        n = self._rows.n_rows
-        bounds = self._workers.split(n, grain=GRAIN // 16, work=self._rows.by_row[0])
-        ptr = np.zeros(n + 1, dtype=np.int64)
-        nothing = np.empty(0, dtype=np.int32), np.empty(0)
-        self._workers.run(kernel, bounds, *given, ptr[1:], *nothing)
-        np.cumsum(ptr, out=ptr)
-        idx, val = np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
-        if len(idx):
-            self._workers.run(kernel, bounds, *given, ptr[:-1], idx, val)
-        return ptr, idx, val
+    def _product(self, rows: Arrays, M: sp.csr_array, wanted: np.ndarray | None = None) -> Arrays:
+        """Return the product of rows and a matrix of few entries; rows not wanted are empty."""
+        (ptr, idx, val), n = rows, self._rows.n_rows
+        wanted = np.ones(n, dtype=bool) if wanted is None else wanted
+        if ptr[-1] < SMALL:  # not worth the time to compile the other way
+            keep = np.repeat(wanted, np.diff(ptr))
+            ptr = np.append(0, np.cumsum(np.where(wanted, np.diff(ptr), 0)))
+            return arrays_of(sp.csr_array((val[keep], idx[keep], ptr), (n, M.shape[0])) @ M)
+        bounds = self._workers.split(n, grain=GRAIN // 16, work=ptr)
+        at, given = np.zeros(n + 1, dtype=np.int64), (wanted, rows, arrays_of(M))
+
+        def run(*out: np.ndarray) -> None:
+            self._workers.run(
+                lambda *of: kernels.product_rows(*of, *given, np.full(M.shape[1], -1), *out), bounds
+            )
+
+        run(at[1:], np.empty(0, dtype=np.int32), np.empty(0))
+        np.cumsum(at, out=at)
+        out = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])
+        if at[-1]:
+            run(at[:-1], *out)
+        return at, *out
 
     # --- terms of single atoms -------------------------------------------------------------------
 

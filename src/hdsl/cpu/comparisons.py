@@ -93,10 +93,11 @@ class Pairs:
     def _find_shared(self, *out: np.ndarray, whole: sp.csr_array | None = None) -> None:
         by_row = self.rows.by_row if whole is None else arrays_of(whole)
         n_features = self.rows.n_features if whole is None else whole.shape[1]
+        bounds = self.workers.split(self.n_pairs, grain=PAIR_GRAIN)
+        given = self.a, self.b, by_row, *out
         self.workers.run(
-            kernels.shared_features, self.workers.split(self.n_pairs, grain=PAIR_GRAIN),
-            self.a, self.b, by_row, n_features, *out,
-        )  # fmt: skip
+            lambda *of: kernels.shared_features(*of, *given, np.zeros(n_features)), bounds
+        )
 
     @property
     def inner_products(self) -> np.ndarray:
@@ -120,7 +121,7 @@ class Pairs:
         n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
         bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
         bounds[[0, -1]] = 0, self.n_pairs
-        out = np.empty((n_parts, d))
+        out = np.zeros((n_parts, d))
         self.workers.run(
             kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
         )

@@ -139,12 +139,16 @@ class CPUGradient(Gradient):
         """Find the partners of up to WIDTH features from their whole rows of S."""
         S = self._side_by_side(features)
         bounds = np.array(self.workers.split(self.n_features, grain=GRAIN // WIDTH))
-        found = np.empty((len(bounds) - 1, len(features), 3))
+        shape = len(bounds) - 1, len(features)
+        best, partner = np.full(shape, -np.inf), np.full(shape, -1)
         self.workers.run(
             kernels.best_of_rows, np.arange(len(bounds)), bounds, features, after, self.diagonal,
-            S, found,
+            S, best, partner,
         )  # fmt: skip
-        return found[found[:, :, 0].argmax(axis=0), np.arange(len(features))]
+        column = np.arange(len(features))
+        part = best.argmax(axis=0)
+        value, j = best[part, column], partner[part, column]
+        return np.column_stack([value, j, np.where(j >= 0, S[j, column], 0.0)])
 
     def _scatter(self, features: np.ndarray, after: bool, share: float) -> np.ndarray:
         """Find the partners of rare features, one row of S at a time."""

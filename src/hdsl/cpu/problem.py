@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import product
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from .comparisons import Comparisons
 from .gradient import CPUGradient
 from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
+from .kernels.compiled import CHUNK
 from .rows import Rows
 
 #: Second derivatives of n atoms are estimated from about this many comparisons divided by n, where
@@ -22,6 +22,9 @@ CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 
 #: Numbers in the matrices that they are summed in, most of these, and least comparisons of each.
 CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 8192
+
+#: Chunks of comparisons whose pulls are computed at a time: they stay in a cache.
+PULLED = 16
 
 #: A batch whose weights are all zero has this weight.
 TINY = 1e-300
@@ -63,7 +66,6 @@ class CPUProblem(Problem):
         self._code = kernels.CODES.get(type(loss))
         is_hinge = self._code == kernels.SMOOTHED_HINGE
         self._along_kernel = kernels.along_hinge if is_hinge else kernels.along
-        self._pull_kernel = kernels.pull_hinge if is_hinge else kernels.pull
         self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None
         if base is not None and len(base.atoms):
             atoms, factors = _known(base, features)
@@ -173,19 +175,29 @@ class CPUProblem(Problem):
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
         ends, numbers = (compared.pairs.a, compared.pairs.b), (compared.winner, compared.loser)
         wanted, bent = np.zeros(compared.rows.n_rows, dtype=bool), chosen[bend != 0.0]
-        for end, number in product(ends, numbers):
-            wanted[end[number[bent]]] = True
+        is_used = np.zeros(compared.pairs.n_pairs, dtype=bool)
+        for number in numbers:
+            is_used[number[bent]] = True
+        for end in ends:
+            wanted[end[is_used]] = True
         Z, places, n_atoms = self.atoms.terms_of(atoms, wanted)
         n_parts = min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART)
         n_parts = max(1, n_parts)
         bounds = len(chosen) * np.arange(n_parts + 1) // n_parts
         out = np.zeros((n_parts, n_atoms, n_atoms))
-        self.workers.run(
-            atom_kernels.curvatures, np.arange(n_parts + 1), bounds, chosen, bend,
-            (compared.columns[0], *numbers), ends, Z, _rooms(n_parts, n_atoms), out,
-        )  # fmt: skip
+        given = chosen, bend, (compared.columns[0], *numbers), ends, Z
+
+        def add_up(start: int, stop: int) -> None:
+            rooms = _rooms(n_atoms)
+            for part in range(start, stop):
+                bound = int(bounds[part]), int(bounds[part + 1])
+                atom_kernels.curvatures(*bound, *given, rooms, out[part])
+
+        self.workers.run(add_up, np.arange(n_parts + 1))
         total = out.sum(axis=0)
-        return (total + total.T)[np.ix_(places, places)]
+        total += total.T.copy()
+        is_whole = np.array_equal(places, np.arange(n_atoms))
+        return total if is_whole else total[np.ix_(places, places)]
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -203,15 +215,23 @@ class CPUProblem(Problem):
         if batch is not None:
             compared, margins = self._take(batch, batch_weight), margins[batch]
             offset, atoms = None if offset is None else offset[batch], Atoms(compared.pairs)
-        if self._code is None:
-            pulls = -compared.omega * self.loss.derivative(margins)
-        else:
-            pulls = np.empty(compared.n_comparisons)
-            self.workers.run(
-                self._pull_kernel, compared.chunk_bounds, self._code, margins, compared.omega, pulls
-            )
+        pulls = self._pulls(compared, margins)
         w = compared.sum_pulls(pulls)
         return CPUGradient(atoms, self.scale, w, pulls, offset, batch)
+
+    def _pulls(self, compared: Comparisons, margins: np.ndarray) -> np.ndarray:
+        """Return -omega * loss'(margin) of each comparison."""
+        pulls, omega = np.empty(compared.n_comparisons), compared.omega
+
+        def write(start: int, stop: int) -> None:
+            for c in range(start, stop, PULLED):
+                part = slice(c * CHUNK, min(c + PULLED, stop) * CHUNK)
+                weight = omega[part] if len(omega) > 1 else omega
+                np.multiply(-weight, self.loss.derivative(margins[part]), out=pulls[part])
+
+        is_ours = self._code is not None  # another loss is asked by one thread
+        self.workers.run(write, compared.chunk_bounds if is_ours else [0, compared.n_chunks])
+        return pulls
 
     def batch_weight(self, batch: np.ndarray) -> float:
         """Return the weight of a batch, as `gradient` counts it."""
@@ -252,18 +272,18 @@ class CPUProblem(Problem):
 _NOTHING = np.empty(0)
 
 
-def _rooms(n_parts: int, n_atoms: int) -> tuple[np.ndarray, ...]:
+def _rooms(n_atoms: int) -> tuple[np.ndarray, ...]:
     """Return the work arrays of a sum of second derivatives; most of them are never touched."""
     n_pairs = 2 * atom_kernels.GROUP
     return (
-        np.zeros((n_parts, n_atoms)),
-        np.full((n_parts, n_atoms), -1),
-        np.empty((n_parts, n_atoms), dtype=np.int64),
-        np.empty((n_parts, n_pairs), dtype=np.int64),
-        np.empty((n_parts, atom_kernels.GROUP, 2), dtype=np.int64),
-        np.zeros((n_parts, n_pairs, n_atoms)),
-        np.zeros((n_parts, n_pairs, n_atoms)),
-        np.empty((n_parts, n_atoms, n_atoms)),
+        np.zeros(n_atoms),
+        np.full(n_atoms, -1),
+        np.empty(n_atoms, dtype=np.int64),
+        np.empty(n_pairs, dtype=np.int64),
+        np.empty((atom_kernels.GROUP, 2), dtype=np.int64),
+        np.zeros((n_pairs, n_atoms)),
+        np.zeros((n_pairs, n_atoms)),
+        np.zeros((n_atoms, n_atoms)),
     )
 
 

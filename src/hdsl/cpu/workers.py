@@ -19,6 +19,9 @@ import numpy as np
 #: A thread is worth calling for this many multiplications, not fewer.
 GRAIN = 200_000
 
+#: Ranges per thread: one that is done early takes from the others.
+SHARES = 4
+
 #: Most and fewest multiplications of a piece of work, and pieces per thread that run before
 #: interrupts are served.
 PIECE, LEAST_PIECE, TURN = 2e7, 1e5, 8
@@ -111,7 +114,8 @@ class Workers:
         `work` holds, for each item, the work of all items before it, and the total at the end.
         """
         total = n_items if work is None else int(work[-1])
-        n_parts = max(1, min(self.n_threads, total // max(grain, 1), n_items))
+        most = SHARES * self.n_threads if self.n_threads > 1 else 1
+        n_parts = max(1, min(most, total // max(grain, 1), n_items))
         shares = [total * k // n_parts for k in range(n_parts + 1)]
         if work is not None:
             shares = [int(k) for k in np.searchsorted(work, shares)]

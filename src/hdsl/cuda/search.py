@@ -47,8 +47,8 @@ class Task(NamedTuple):
 
     @property
     def arrays(self) -> tuple[Any, ...]:
-        """All of it, as the kernels of the CPU take it."""
-        same, other = (self.want_same, *self.same), (self.want_other, *self.other)
+        """All of it but the sizes, as the kernels of the CPU take it."""
+        same, other = (self.want_same, *self.same[:2]), (self.want_other, *self.other[:2])
         return self.query_labels, self.labels, self.own, same, other
 
 

@@ -203,7 +203,7 @@ def frank_wolfe(
         except ValueError as error:
             raise RestError(str(error)) from None
     else:
-        state = run.start() if earlier is None else run.resume(earlier)
+        state = run.state(0, run.start()) if earlier is None else run.resume(earlier)
     try:
         status = run.iterate(state, callback, rests)
         return run.finish(state, status, earlier)
@@ -233,15 +233,15 @@ class _Run:
 
     # --- where a run begins ----------------------------------------------------------------------
 
-    def start(self) -> State:
+    def start(self) -> ActiveSet:
         if self.options.init == "zero":
-            return self.state(0, ActiveSet.of(ZERO))
+            return ActiveSet.of(ZERO)
         if self.options.init == "random":
             i, j = self.rng.choice(self.problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:
             atom = self.oracle(self.gradient(self.problem.margins(*NOTHING)), self.rng).atom
-        return self.state(0, ActiveSet.of(atom))
+        return ActiveSet.of(atom)
 
     def resume(self, earlier: Result) -> State:
         self.began -= float(np.nan_to_num(earlier.trace["seconds"][-1]))  # NaN from a file

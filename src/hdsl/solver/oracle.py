@@ -70,7 +70,7 @@ class Exact(Oracle):
         None of them depends on what is remembered.
         """
         best = self(gradient, rng)
-        others = gradient.climb_all((), n)
+        others = gradient.climb((), n)
         return [best, *(vertex for vertex in others if vertex.atom != best.atom)]
 
     def _search(self, gradient: Gradient) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -98,7 +98,7 @@ class Exact(Oracle):
             return everything
         self._value += _rise(gradient, self._last)
         bound = np.minimum(self._value, self._base_value + _rise(gradient, self._base))
-        reached = gradient.climb((), ASCENT_LARGEST).score / gradient.scale
+        reached = gradient.climb((), ASCENT_LARGEST)[0].score / gradient.scale
         slack = ROUNDING * abs(reached) + gradient.rounding
         rows = np.flatnonzero(gradient.diagonal + bound >= reached - slack)
         return rows if 0 < len(rows) <= self._budget else everything
@@ -140,7 +140,7 @@ class Heuristic(Oracle):
 
 
 class Ascent(Oracle):
-    """The best fixed point of alternating maximisation from several starts.
+    """The best atom of two half steps of alternating maximisation from several starts.
 
     The starts are the features of largest diagonal, those of the last vertices found, and a few
     random ones: feature frequencies follow a power law, so random starts alone are poor.
@@ -150,16 +150,16 @@ class Ascent(Oracle):
         self._recent: deque[int] = deque(maxlen=ASCENT_RECENT)
 
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
-        """Return the best fixed point found."""
+        """Return the best atom found."""
         random = rng.integers(gradient.n_features, size=ASCENT_RANDOM)
-        vertex = gradient.climb((*self._recent, *random), ASCENT_LARGEST)
+        vertex = gradient.climb((*self._recent, *random), ASCENT_LARGEST)[0]
         self._recent.append(vertex.atom.i)
         return vertex
 
     def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
         """Return the vertices of n starts, best first."""
         random = rng.integers(gradient.n_features, size=round(MANY_RANDOM * n))
-        found = gradient.climb_all((*self._recent, *random), n - len(random))
+        found = gradient.climb((*self._recent, *random), n - len(random))
         self._recent.append(found[0].atom.i)
         return found
 

@@ -189,42 +189,12 @@ class Gradient(Protocol):
         value, none = values[at], values[at] == -np.inf
         return value, np.where(none, -1, partner), np.where(none, 0.0, entries[at])
 
-    def climb(self, starts: Iterable[int], n_largest: int) -> Vertex:
-        """Return the best vertex that alternating maximisation reaches.
-
-        It starts from the features of the `n_largest` largest diagonal entries and from `starts`.
-        Each start i moves to its best partner j, and that one to its best partner. The best of all
-        goes on until its score no longer rises. Starts move together: their rows of S share a pass
-        over X. Taking all of them to the end costs twice as many passes and finds hardly better
-        atoms.
-        """
-        features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
-        best, seen, first = None, set(features), True
-        while features:
-            _, partner, entry = self.partners(np.array(features))
-            scores = self.score(features, partner, entry)
-            # Of equal ones the smallest atom wins; as a rule there is only one.
-            vertex, j = min(
-                (
-                    (self.vertex(features[k], int(partner[k]), float(entry[k])), int(partner[k]))
-                    for k in (scores == scores.max()).nonzero()[0].tolist()
-                ),
-                key=lambda found: found[0].atom.order,
-            )
-            ahead = set(partner.tolist()) if first else set()
-            if best is None or vertex.beats(best):
-                best = vertex
-                ahead = ahead if first else {j}
-            first = False
-            features = sorted(ahead - seen)
-            seen.update(features)
-        assert best is not None
-        return best
-
-    def climb_all(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
+    def climb(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
         """Return the distinct vertices of two half steps from each start, best first.
 
-        Starts are as in `climb`.
+        Starts are the features of the `n_largest` largest diagonal entries and `starts`. Each start
+        i moves to its best partner j, and that one to its best partner. Starts move together: their
+        rows of S share a pass over X. More half steps cost passes and find hardly better atoms.
         """
         features = sorted({*self.largest_diagonal(n_largest).tolist(), *map(int, starts)})
         found: dict[Atom, Vertex] = {}

@@ -43,13 +43,14 @@ def best_change(
     [-0.5, 0.5]
     """
     curvature = np.ascontiguousarray(curvature, dtype=np.float64)
-    change = np.zeros(len(weights))
-    _move_weights(curvature, scores.astype(np.float64), weights.astype(np.float64), tol, change)
+    scores, weights = scores.astype(np.float64), weights.astype(np.float64)
+    change, sizes, gains = np.zeros((3, len(weights)))
+    _move_weights(curvature, scores, weights, float(tol), weights.copy(), sizes, gains, change)
     return change
 
 
-@njit(cache=True, nogil=True)
-def _move_weights(curvature, scores, weights, tol, change):
+@njit(cache=True, nogil=True, error_model="numpy")
+def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
     """Add the best change to `change`; scores and weights are overwritten.
 
     The change is summed by itself: as a difference of weights it would be all rounding at the end.
@@ -59,25 +60,29 @@ def _move_weights(curvature, scores, weights, tol, change):
     for k in range(n):
         ridge += curvature[k, k]
     ridge *= RIDGE / n
-    start, sizes, gains = weights.copy(), np.zeros(n), np.zeros(n)
     for _ in range(100 + 20 * n):
         highest = scores[0]
         for k in range(n):
             highest = scores[k] if scores[k] > highest else highest
-        best = _first_above(scores, highest - EQUAL * tol)
+        best, worst = 0, 0
+        while scores[best] < highest - EQUAL * tol:
+            best += 1
         widest, most = 0.0, 0.0
-        row, own = curvature[best], curvature[best, best] + ridge
+        own = curvature[best, best] + ridge
         for k in range(n):
-            lead = scores[best] - scores[k]
-            sizes[k] = gains[k] = 0.0
-            if weights[k] > 0.0 and lead > 0.0:
+            lead, weight = scores[best] - scores[k], weights[k]
+            size, gain = 0.0, 0.0
+            if weight > 0.0 and lead > 0.0:
                 widest = lead if lead > widest else widest
-                bend = own - 2.0 * row[k] + curvature[k, k] + ridge
+                bend = own - 2.0 * curvature[best, k] + curvature[k, k] + ridge
                 bend = bend if bend > TINY else TINY
-                size = lead / bend if lead / bend < weights[k] else weights[k]
-                sizes[k], gains[k] = size, size * (lead - 0.5 * size * bend)
-                most = gains[k] if gains[k] > most else most
-        worst = _first_above(gains, (1.0 - EQUAL) * most)
+                size = lead / bend
+                size = size if size < weight else weight
+                gain = size * (lead - 0.5 * size * bend)
+                most = gain if gain > most else most
+            sizes[k], gains[k] = size, gain
+        while gains[worst] < (1.0 - EQUAL) * most:
+            worst += 1
         size = sizes[worst]
         if not widest > tol or best == worst or not size > 0.0:
             break
@@ -87,17 +92,7 @@ def _move_weights(curvature, scores, weights, tol, change):
         change[worst] -= size
         if weights[worst] <= 0.0:
             weights[worst], change[worst] = 0.0, -start[worst]
-        other = curvature[worst]
         for k in range(n):
-            scores[k] -= size * (row[k] - other[k])
+            scores[k] -= size * (curvature[best, k] - curvature[worst, k])
         scores[best] -= size * ridge
         scores[worst] += size * ridge
-
-
-@njit(cache=True, nogil=True)
-def _first_above(values, limit):
-    """Return the first place of a value that reaches a limit."""
-    for k in range(values.size):
-        if values[k] >= limit:
-            return k
-    return 0

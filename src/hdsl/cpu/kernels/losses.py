@@ -1,4 +1,4 @@
-"""Kernels over comparisons: losses and their derivatives, and the pulls of the comparisons.
+"""Kernels over comparisons: losses and their derivatives along a direction.
 
 `omega` holds the weights of the comparisons; one number where they are all equal. A loss without a
 code is computed by NumPy from its own methods, and reaches the kernels as numbers.
@@ -22,23 +22,14 @@ CODES: dict[type, int] = {
 TAIL = -30.0
 
 
-@kernel(inline="always")
-def smoothed_hinge(m, order):
-    """Hinge loss, rounded by a parabola on (0, 1); no branches, so that loops fill registers."""
-    y = m if m > 0.0 else 0.0
-    y = y if y < 1.0 else 1.0
-    if order == 0:
-        return 0.5 * (1.0 - y) * (1.0 - y) - (m if m < 0.0 else 0.0)
-    if order == 1:
-        return y - 1.0
-    return 1.0 if y == m else 0.0
-
-
 @kernel()
 def loss(code, m, order):
     """Return the loss of a margin (order 0) or its first or second derivative."""
     if code == SMOOTHED_HINGE:
-        return smoothed_hinge(m, order)
+        y = min(max(m, 0.0), 1.0)
+        if order == 0:
+            return 0.5 * (1.0 - y) * (1.0 - y) - min(m, 0.0)
+        return y - 1.0 if order == 1 else (1.0 if y == m else 0.0)
     if code == SQUARED_HINGE:
         gap = 1.0 - m if m < 1.0 else 0.0
         if order == 0:
@@ -53,34 +44,6 @@ def loss(code, m, order):
     if order == 0:
         return e * (1.0 + max(TAIL - m, 0.0))
     return -e if order == 1 else (e if m >= TAIL else 0.0)
-
-
-@kernel(fastmath=REORDERED)
-def along_hinge(start, stop, _code, margins, direction, step, omega, moved, sums):
-    """Write what `along` writes, of the smoothed hinge: the default, which compiles by itself."""
-    for c in range(start, stop):
-        first, last = c * CHUNK, min((c + 1) * CHUNK, margins.size)
-        m, d = margins[first:last], direction[first:last]
-        value, slope, bend = 0.0, 0.0, 0.0
-        if omega.size == 1:
-            for t in range(m.size):
-                x = m[t] + step * d[t]
-                value += smoothed_hinge(x, 0)
-                slope += d[t] * smoothed_hinge(x, 1)
-                bend += d[t] * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
-            value, slope, bend = omega[0] * value, omega[0] * slope, omega[0] * bend
-        else:
-            weights = omega[first:last]
-            for t in range(m.size):
-                x, weighted = m[t] + step * d[t], weights[t] * d[t]
-                value += weights[t] * smoothed_hinge(x, 0)
-                slope += weighted * smoothed_hinge(x, 1)
-                bend += weighted * d[t] if smoothed_hinge(x, 2) > 0.0 else 0.0
-        if moved.size > 0:
-            there = moved[first:last]
-            for t in range(m.size):
-                there[t] = m[t] + step * d[t]
-        sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend
 
 
 @kernel(fastmath=REORDERED)
@@ -101,17 +64,36 @@ def along(start, stop, code, margins, direction, step, omega, moved, sums):
         sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend
 
 
-@kernel()
-def pull_hinge(start, stop, _code, margins, omega, pulls):
-    """Write what `pull` writes, of the smoothed hinge."""
-    for t in range(start * CHUNK, min(stop * CHUNK, margins.size)):
-        weight = omega[t] if omega.size > 1 else omega[0]
-        pulls[t] = -weight * smoothed_hinge(margins[t], 1)
+@kernel(fastmath=REORDERED)
+def along_hinge(start, stop, _code, margins, direction, step, omega, moved, sums):
+    """Write what `along` writes, of the smoothed hinge: the default, which compiles by itself.
 
-
-@kernel()
-def pull(start, stop, code, margins, omega, pulls):
-    """Write the pulls -omega * loss'(margin) of the chunks [start, stop)."""
-    for t in range(start * CHUNK, min(stop * CHUNK, margins.size)):
-        weight = omega[t] if omega.size > 1 else omega[0]
-        pulls[t] = -weight * loss(code, margins[t], 1)
+    No branches and no signed numbers of places, so that loops fill registers.
+    """
+    for c in range(start, stop):
+        end = (c + 1) * CHUNK
+        end = end if end < margins.size else margins.size
+        first, last = np.uint64(c * CHUNK), np.uint64(end)
+        value, slope, bend = 0.0, 0.0, 0.0
+        if omega.size == 1:
+            for t in range(first, last):
+                d = direction[t]
+                x = margins[t] + step * d
+                y = x if x > 0.0 else 0.0
+                y = y if y < 1.0 else 1.0
+                value += 0.5 * (1.0 - y) * (1.0 - y) - (x if x < 0.0 else 0.0)
+                slope += d * (y - 1.0)
+                bend += d * d if y == x else 0.0
+            value, slope, bend = omega[0] * value, omega[0] * slope, omega[0] * bend
+        else:
+            for t in range(first, last):
+                d, weight = direction[t], omega[t]
+                x = margins[t] + step * d
+                y = x if x > 0.0 else 0.0
+                y = y if y < 1.0 else 1.0
+                value += weight * (0.5 * (1.0 - y) * (1.0 - y) - (x if x < 0.0 else 0.0))
+                slope += weight * d * (y - 1.0)
+                bend += weight * d * d if y == x else 0.0
+        for t in range(first, last if moved.size > 0 else first):
+            moved[t] = margins[t] + step * direction[t]
+        sums[c, 0], sums[c, 1], sums[c, 2] = value, slope, bend

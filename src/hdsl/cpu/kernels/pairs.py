@@ -6,36 +6,37 @@ from .compiled import REORDERED, kernel
 
 
 @kernel()
-def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, product):
+def shared_features(start, stop, a, b, rows, at, inner, feature, product, x):
     """Find the shared features of the pairs [start, stop) (X as CSR), and the inner products.
 
     Where `feature` is empty they are counted in at[s]; else x_a ∘ x_b is written from at[s] on.
     Pairs come sorted by their first row, which is unfolded once for all of its pairs: a merge of
-    two sorted rows would mispredict at every other entry.
+    two sorted rows would mispredict at every other entry. `x` is room for it, of zeros.
     """
     ptr, idx, val = rows
-    x = np.zeros(n_features)
-    held = -1
+    held, low, high = -1, np.int64(0), np.int64(0)
     for s in range(start, stop):
         if a[s] != held:
-            if held >= 0:
-                for k in range(ptr[held], ptr[held + 1]):
-                    x[idx[k]] = 0.0
+            for k in range(low, high):
+                x[np.uint32(idx[k])] = 0.0
             held = a[s]
-            for k in range(ptr[held], ptr[held + 1]):
-                x[idx[k]] = val[k]
+            low, high = ptr[held], ptr[held + 1]
+            for k in range(low, high):
+                x[np.uint32(idx[k])] = val[k]
         first, last = ptr[b[s]], ptr[b[s] + 1]
         if feature.size == 0:
             total, shared = 0.0, 0
             for k in range(first, last):
-                total += x[idx[k]] * val[k]
-                shared += x[idx[k]] != 0.0
+                y = x[np.uint32(idx[k])]
+                total += y * val[k]
+                shared += y != 0.0
             at[s], inner[s] = shared, total
         else:
             n = at[s]
             for k in range(first, last):
-                if x[idx[k]] != 0.0:
-                    feature[n], product[n] = idx[k], x[idx[k]] * val[k]
+                y = x[np.uint32(idx[k])]
+                if y != 0.0:
+                    feature[n], product[n] = idx[k], y * val[k]
                     n += 1
 
 
@@ -47,25 +48,23 @@ def sum_pulls(start, stop, term_ptr, term, pulls, w):
     """
     for s in range(start, stop):
         total = 0.0
-        for k in range(term_ptr[2 * s], term_ptr[2 * s + 1]):
+        middle = term_ptr[2 * s + 1]
+        for k in range(term_ptr[2 * s], middle):
             total += pulls[np.uint32(term[k])]
-        for k in range(term_ptr[2 * s + 1], term_ptr[2 * s + 2]):
+        for k in range(middle, term_ptr[2 * s + 2]):
             total -= pulls[np.uint32(term[k])]
         w[s] = total
 
 
 @kernel()
 def diagonals(start, stop, bounds, ptr, feature, product, w, out):
-    """Write the diagonal of C from the products of the pairs of each part [start, stop)."""
+    """Add to the diagonal of C the products of the pairs of each part [start, stop)."""
     for part in range(start, stop):
-        total = out[part]
-        for j in range(total.size):
-            total[j] = 0.0
         for s in range(bounds[part], bounds[part + 1]):
             x = w[s]
             if x != 0.0:
                 for k in range(ptr[s], ptr[s + 1]):
-                    total[np.uint32(feature[k])] += x * product[k]
+                    out[part, np.uint32(feature[k])] += x * product[k]
 
 
 @kernel()

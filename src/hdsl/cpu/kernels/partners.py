@@ -75,21 +75,19 @@ def gather(start, stop, columns, R, out):
 
 
 @kernel()
-def best_of_rows(start, stop, bounds, features, after, diagonal, S, found):
+def best_of_rows(start, stop, bounds, features, after, diagonal, S, best, partner):
     """Find the best partners of up to WIDTH features among parts [start, stop) of the features.
 
-    S has their rows as columns. Value, partner and entry are written for each part by itself.
+    S has their rows as columns. Values, -inf to begin with, and partners are written for each part
+    by itself.
     """
     for part in range(start, stop):
-        for c in range(features.size):
-            found[part, c, 0], found[part, c, 1], found[part, c, 2] = -np.inf, -1.0, 0.0
         for j in range(bounds[part], bounds[part + 1]):
+            own = diagonal[j]
             for c in range(features.size):
-                value = diagonal[j] + abs(S[j, c])
-                if value > found[part, c, 0] and (
-                    j > features[c] or (j < features[c] and not after)
-                ):
-                    found[part, c, 0], found[part, c, 1], found[part, c, 2] = value, j, S[j, c]
+                value, i = own + abs(S[j, c]), features[c]
+                if value > best[part, c] and (j > i or (j < i and not after)):
+                    best[part, c], partner[part, c] = value, j
 
 
 @kernel()
