@@ -168,7 +168,7 @@ def test_unknown_columns_and_ids_are_named():
         Linker(id_column="nokey").fit(table, table)
     with pytest.raises(ValueError, match="'c'"):
         Linker(id_column="key").fit(table, table, [("a", "c")])
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="2 times"):
         Linker(id_column="key").fit({**table, "key": ["a", "a "]}, table)  # read as one id
     with pytest.raises(ValueError, match="columns="):
         Linker(["title"]).fit(table, table)

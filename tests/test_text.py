@@ -121,6 +121,17 @@ def test_unknown_words_are_told(collection):
         collection.search("zebra")
 
 
+def test_the_first_by_cosine_is_told_too(collection):
+    queries = collection.rows_of(["goal", "late profit", "the match and the bank"])
+    alone = collection.search_rows(queries, 1)
+    both = collection.search_rows(queries, 1, first_by_cosine=True)
+    for (best,), hits in zip(alone, both, strict=True):
+        assert hits[0]["row"] == best["row"]
+        assert hits[0]["rank"] == 1
+        assert any(hit["rank by cosine"] == 1 for hit in hits)
+        assert all(hit["rank"] > 1 for hit in hits[1:])
+
+
 def test_documents_have_ids_and_numbers(collection):
     assert (
         collection.row_number("d4") == collection.row_number(4) == collection.row_number("4") == 4

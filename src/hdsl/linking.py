@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
@@ -95,8 +96,10 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     if id_column is not None and id_column not in values:
         raise ValueError(f"The {name} table has no column {id_column!r}, only {_some(values)}.")
     ids = np.array(values.get(id_column, range(*n_rows)))  # type: ignore[arg-type]
-    if len({*map(_text, ids.tolist())}) < len(ids):  # as they are looked up
-        raise ValueError(f"Column {id_column!r} of the {name} table has an id twice: ids differ.")
+    (often, n_times), *_ = Counter(map(_text, ids.tolist())).most_common(1)  # as looked up
+    if n_times > 1:
+        fault = f"the id {often[:60]!r} {n_times} times"
+        raise ValueError(f"The {name} table has {fault}: ids must differ.")
     texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
     chosen = {c: v for c, v in texts.items() if (c in columns if columns else _is_content(c, v))}
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
@@ -365,7 +368,7 @@ class Linker(BaseEstimator):
             ends = [_text(pair[side]) for pair in given]
             unknown = [end for end in ends if end not in rows]
             if unknown:
-                there = f"from 0 to {len(rows) - 1}, or ids with id_column="
+                there = f"row numbers to {len(rows) - 1}, or ids where id_column (--id) is given"
                 raise ValueError(
                     f"{name} has {_some(unknown)} as {('left', 'right')[side]} record, unknown: "
                     f"they are {there if self.id_column is None else _some(rows, 3)}."

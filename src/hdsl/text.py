@@ -361,6 +361,12 @@ class Collection:
         self.words = words
         self.documents = documents or Documents()
 
+    def __repr__(self) -> str:
+        documents = self.documents
+        what = "rows" if documents.texts is None else "documents"
+        n = "no documents" if documents.X is None else f"{documents.n_rows:,} {what}"
+        return f"<Collection: {n}, {self.scored.n_features:,} features; search, explain, model>"
+
     @property
     def model(self) -> Any:
         """The fitted model, as scikit-learn has it."""
@@ -484,8 +490,8 @@ class Collection:
         -------
         list of dict
             ``row``, ``id``, ``label``, ``text``, ``similarity`` (the learned cosine), ``cosine``,
-            ``rank by cosine``, ``why`` (name and value of the largest parts) and ``more`` (number
-            and sum of the others).
+            ``rank`` and ``rank by cosine``, ``why`` (name and value of the largest parts) and
+            ``more`` (number and sum of the others).
         """
         if row is None:
             return self.search_rows(self.row_of_text(query), k, why=why)[0]
@@ -493,9 +499,13 @@ class Collection:
         return self.search_rows(self.documents.X[[number]], k, why=why, leave_out=number)[0]
 
     def search_rows(
-        self, queries: sp.csr_array, k: int = 5, *, why: int = 4, leave_out: int | None = None
-    ) -> list[list[dict[str, Any]]]:
-        """Return for each row what `search` returns; nothing for an empty row."""
+        self, queries: sp.csr_array, k: int = 5, *, why: int = 4, leave_out: int | None = None,
+        first_by_cosine: bool = False,
+    ) -> list[list[dict[str, Any]]]:  # fmt: skip
+        """Return for each row what `search` returns; nothing for an empty row.
+
+        With `first_by_cosine` the nearest document by cosine comes last, if it is not among them.
+        """
         X, scored = self.documents.X, self.scored
         if X is None:
             raise ValueError("The model has no documents: fit it again without --no-documents.")
@@ -513,7 +523,10 @@ class Collection:
             scores, cosines = (np.asarray((rows @ x.T).todense()).ravel() for rows, x in sides)
             scores[left_out] = cosines[left_out] = -np.inf
             nearest = np.argsort(-scores, kind="stable")[: min(k, len(scores) - len(left_out))]
-            answers[-1] += [self._hit(row, query, scores, cosines, why) for row in nearest.tolist()]
+            rows, first = nearest.tolist(), int(np.argmax(cosines))
+            if first_by_cosine and first not in rows and cosines[first] > 0.0:
+                rows.append(first)
+            answers[-1] += [self._hit(row, query, scores, cosines, why) for row in rows]
         return answers
 
     def _hit(
@@ -528,6 +541,7 @@ class Collection:
             **{name: None if values is None else values[row] for name, values in known.items()},
             "similarity": score,
             "cosine": float(cosines[row]),
+            "rank": int((scores > scores[row]).sum()) + 1,
             "rank by cosine": int((cosines > cosines[row]).sum()) + 1,
             "why": reasons[:why],
             "more": {"n": len(reasons[why:]), "value": sum(p["value"] for p in reasons[why:])},

@@ -70,19 +70,23 @@ def test_the_figures_are_those_of_the_library(place):
         assert shown["known item"][name] == known.to_dict()
 
 
-def test_a_column_of_several_labels(place, tmp_path):
+@pytest.mark.parametrize(("between", "given"), [("; ", ";"), ("\t", "\\t")])
+def test_a_column_of_several_labels(between, given, tmp_path):
     rows = [
-        (i, f"{topic}; d" if k % 2 else topic, text) for k, (i, topic, text) in enumerate(texts())
+        (i, f"{topic}{between}d" if k % 2 else topic, text)
+        for k, (i, topic, text) in enumerate(texts())
     ]
     table, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
     facts = json.loads(
         good(
-            "fit", table, *LABELLED, "--label-sep", ";", "--max-iter", 5, "-o", out, "--json"
+            "fit", table, *LABELLED, "--label-sep", given, "--max-iter", 5, "-o", out, "--json"
         ).stdout
     )
     assert (facts["labels"], facts["class scores"]) == (4, 4)
     again = json.loads(good("evaluate", out, "--json").stdout)
     assert again["error"] == facts["error"]
+    assert json.loads(good("info", out, "--json").stdout)["labels"] == 4
+    assert "--label-sep" in bad("evaluate", out, "--label-sep", ",")  # the model knows it
     assert "F1" in facts["measure"]
     assert 0 < again["error"]["learned"] < 1
 

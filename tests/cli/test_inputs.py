@@ -108,7 +108,18 @@ def test_clicks_grades_and_links_are_learned_from(place, tmp_path, kind):
     assert facts["error"]["learned"] < facts["error"]["cosine"]
     rows, header = written(kind)
     write_csv(path, rows, ("wrong", *header[1:]))
-    assert f"no column {header[0]!r}" in bad(*command, "-o", tmp_path / "n.hdsl")
+    assert f"no column {header[0]!r}." in bad(*command, "-o", tmp_path / "n.hdsl")
+
+
+def test_links_alone_are_compared_with_random_rows(place, tmp_path):
+    alike = [row[:2] for row in written("links")[0] if row[2]]
+    path = write_csv(tmp_path / "L.csv", alike, ("left", "right"))
+    command = ("fit", place / "texts.csv", "--text", "body", "--id", "id", "--links", path)
+    result = good(*command, "--max-iter", 5, "--test", 0.3, "-o", tmp_path / "m.hdsl", "--json")
+    assert "random" in result.stderr
+    facts = json.loads(result.stdout)
+    assert facts["triplets"] > 100
+    assert facts["error"]["learned"] < facts["error"]["cosine"]
 
 
 @pytest.mark.parametrize("kind", ["triplets", "quadruplets"])

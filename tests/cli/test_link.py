@@ -70,10 +70,27 @@ def test_what_was_measured_is_shown(linked):
 def test_the_page_shows_links_and_is_plain(linked):
     folder, pairs, _ = linked
     page = (folder / "links.html").read_text(encoding="utf-8")
-    assert page.count("<table>") == 4  # recall, reliability, links, doubtful ones
-    assert all(f"<td>{left}: " in page for left, _ in pairs[:25])
+    assert page.count("<table") == 4  # recall, reliability, new links, those to ask about
+    links = {row["left"]: row["known"] for row in rows_of(folder / "links.csv")}
+    assert {left for left, known in links.items() if known} == {left for left, _ in pairs[:25]}
+    assert all(f"<td>{left}: " in page for left, known in links.items() if not known)
+    assert "width=device-width" in page
     assert "<script" not in page
     assert "http" not in page
+
+
+def test_each_table_names_its_own_ids(files, tmp_path):
+    folder, pairs = files
+    tables = []
+    for name, column in (("left", "sku"), ("right", "code")):
+        rows = [row.values() for row in rows_of(folder / f"{name}.csv")]
+        tables.append(write_csv(tmp_path / f"{name}.csv", rows, (column, "title", "price")))
+    command = ("link", *tables, "--matches", folder / "pairs.csv", "-o", tmp_path / "links.csv")
+    good(*command, "--id", "sku, code")
+    links = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
+    assert {*pairs[:25]} <= links
+    assert "'ean'" in bad(*command, "--id", "sku,ean")
+    assert "--id" in bad(*command)
 
 
 def test_the_model_is_read_in_python(linked):

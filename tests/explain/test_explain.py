@@ -251,7 +251,8 @@ def test_text_has_signed_bars_and_says_what_it_leaves_out():
     ]
     assert len(repr(explain(SMALL, *ROWS[:2], top=None)).splitlines()) == 5
     by_weight, by_effect = importance(SMALL, top=1), importance(SMALL, ROWS, min_rows=1, top=1)
-    assert "2 pairs, the first 1 by weight in M\n  x0 ~ x1 +3 |+++" in repr(by_weight)
+    assert "2 pairs, the first 1 by weight in M" in repr(by_weight)
+    assert "\n  x0 ~ x1 +3 |+++" in repr(by_weight)
     assert "2 pairs, the first 1 by effect on S (rows that have each)" in repr(by_effect)
     assert "x0 ~ x2 (2, 2)" in repr(by_effect)
 

@@ -251,6 +251,32 @@ def test_class_scores_are_taken_apart_into_words(chromium, tmp_path):
     page.close()
 
 
+def test_several_labels_per_row(show):
+    tags, new = ([[label] if label == Y[0] else [label, "z"] for label in y] for y in (Y, Y_TEST))
+    model = HDSL(max_iter=5, prior=4.0, random_state=0).fit(X, tags)
+    page = show(model, X, tags, X_test=X_TEST, y_test=new)
+    found = compare_errors(model, X, tags, X_TEST, new, cosine=True)
+    for part in ("#headline", "#measured"):
+        assert "1 − F1" in page.locator(part).inner_text()
+    assert f"{100 * found.after.share:.1f} %" in page.locator("#headline").inner_text()
+    labels = page.locator("#before button, #after button").all_inner_texts()
+    assert any(", z" in each for each in labels)
+
+
+def test_rows_are_named_by_their_ids(chromium, model, tmp_path):
+    more = report.More(ids=np.array([f"id-{k}" for k in range(len(Y))]))
+    text = report.page(model, X, Y, more=more)
+    (tmp_path / "r.html").write_text(text, encoding="utf-8")
+    page = chromium.new_page()
+    page.goto((tmp_path / "r.html").as_uri())
+    page.locator("#query").fill("id-7")
+    page.locator("#query").press("Enter")
+    shown = page.locator("#before button, #after button").all_inner_texts()
+    assert shown
+    assert all(re.search(r"\bid-\d", each) and "id-7," not in each for each in shown)
+    page.close()
+
+
 def test_errors_are_those_of_test_rows(model, show):
     said = "No error on test rows was measured"
     page = show(model, X, Y)

@@ -52,6 +52,7 @@ def add(commands: Any) -> None:
     output.add("--memory-limit", "Most GiB for the fit, or auto, or none.", "auto")
     add_json(output)
     given = add_input(parser)
+    given.add("--label-sep", "What separates several labels of a row, such as ';' or '\\t'.")
     weighed = (
         "Weigh the counts of a matrix by TF-IDF. Default: if all values are whole numbers, and not "
         "only 0 and 1. Texts always are."

@@ -25,6 +25,9 @@ BINARY = (".npz", ".npy", ".parquet", ".gz", ".bz2")
 #: Bytes of memory per byte of a file while it is read, roughly.
 GROWTH = 5
 
+#: Random rows that count as unlike a row, per link, where no links say which are.
+N_RANDOM = 10
+
 #: Labels that stand for none, in lower case.
 NO_LABEL = ("", "na", "n/a", "nan", "null")
 
@@ -92,7 +95,7 @@ def read_data(path: Path, **options: Any) -> Data:
         raise ValueError(
             f"{source.labels} has {labels}, but {path} has {rows}: one label per row is expected."
         )
-    data = replace(data, label_sep=source.label_sep)
+    data = replace(data, label_sep=source.label_sep and source.label_sep.replace("\\t", "\t"))
     for kind, file in given.items():
         comparisons, weights = read_comparisons(kind, file, data)
         data = replace(data, comparisons=comparisons, weights=weights)
@@ -285,20 +288,20 @@ def read_comparisons(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.
     if path.suffix == ".npy" and kind in ("triplets", "quadruplets"):
         comparisons, weights = readers.read_array(path), None
     else:
-        comparisons, weights = _judged(kind, path, data.ids)
+        comparisons, weights = _judged(kind, path, data)
     try:
         return check(comparisons, data.n_rows), weights
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 
 
-def _judged(kind: str, path: Path, ids: Any) -> tuple[np.ndarray, np.ndarray | None]:
+def _judged(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.ndarray | None]:
     from .. import triplets as t
 
-    if kind == "triplets":
-        return t.judgement_triplets(path, ids=ids)
-    if kind == "quadruplets":
-        return t.judgement_quadruplets(path, ids=ids)
+    ids = data.ids
+    if kind in ("triplets", "quadruplets"):
+        read = t.judgement_triplets if kind == "triplets" else t.judgement_quadruplets
+        return read(path, ids=ids)
     if kind == "grades":
         return t.graded_triplets(path, ids=ids, random_state=0)
     if kind == "clicks":
@@ -308,8 +311,23 @@ def _judged(kind: str, path: Path, ids: Any) -> tuple[np.ndarray, np.ndarray | N
             if "event" in error.columns:
                 raise
         return t.choice_triplets(path, event="anchor", ids=ids), None
-    table = tables.read_table(path, {"left": "left", "right": "right", "same": "same"})
-    index = tables.row_index(ids, table.is_text)
-    links = np.column_stack([tables.row_numbers(table, name, index) for name in ("left", "right")])
-    signs = 2 * tables.flags(table, "same") - 1
+    links, signs = _links(path, data)
     return t.link_triplets(links, signs, random_state=0), None
+
+
+def _links(path: Path, data: Data) -> tuple[np.ndarray, np.ndarray]:
+    """Return pairs of rows and their signs; random pairs are unlike where no pair is said to be."""
+    has_signs = "same" in tables.read_columns(path)
+    names = ("left", "right", "same")[: 2 + has_signs]
+    table = tables.read_table(path, dict(zip(names, names, strict=True)))
+    index = tables.row_index(data.ids, table.is_text)
+    links = np.column_stack([tables.row_numbers(table, name, index) for name in ("left", "right")])
+    if has_signs:
+        return links, 2 * tables.flags(table, "same") - 1
+    say(f"{path} has no column 'same': its rows are alike, and unlike {N_RANDOM} random rows each.")
+    known = {*map(tuple, links.tolist()), *map(tuple, links[:, ::-1].tolist())}
+    others = np.random.default_rng(0).integers(data.n_rows, size=(len(links), N_RANDOM))
+    drawn = np.column_stack([np.repeat(links[:, 0], N_RANDOM), others.ravel()])
+    unlike = [(a, b) for a, b in drawn.tolist() if a != b and (a, b) not in known]
+    pairs = np.array([*links.tolist(), *unlike])
+    return pairs, np.repeat([1, -1], [len(links), len(unlike)])

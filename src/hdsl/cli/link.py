@@ -7,6 +7,7 @@ import html
 import io
 import warnings
 from argparse import Namespace
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,8 @@ from .shell import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..linking import Linker, Links
 
 #: Answers in a file of labels.
@@ -31,12 +34,6 @@ YES, NO = ("1", "1.0", "yes", "y", "true", "x"), ("0", "0.0", "no", "n", "false"
 
 #: Most links and doubtful pairs on a page.
 N_SHOWN, N_DOUBTFUL = 300, 50
-
-STYLE = (
-    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;margin:2em auto;"
-    "max-width:75em;padding:0 1em}td,th{padding:.3em .8em;text-align:left;vertical-align:top;"
-    "border-bottom:1px solid #8884}"
-)
 
 Rows = list[tuple[str, ...]]
 
@@ -58,7 +55,10 @@ def add(commands: Any) -> None:
         type=Path, metavar="FILE", action="append", default=[],
     )  # fmt: skip
     options.add("-o --output", "Links to write.", type=Path, default=Path("links.csv"))
-    options.add("--id", "Column of ids. Default: id, if there.", dest="id_column")
+    options.add(
+        "--id", "Column of ids, or one per table: sku,code. Default: id, if there.",
+        dest="id_column",
+    )  # fmt: skip
     options.add("--columns", "Columns to compare: a,b,c. Default: all.")
     options.add("--threshold", "Least probability of a link.", type=float, default=0.5)
     options.flag("--one-to-one", "Each record is in one link at most.")
@@ -96,25 +96,28 @@ def link(given: Namespace) -> None:
             inputs.check_output(path)
     paths = [path for path in (given.left, given.right) if path is not None]
     tables = [_read(path, given.encoding) for path in paths]
-    files, labelled = list(given.matches), {}
+    id_column = _share_ids(tables, paths, given.id_column)
+    answered, labelled = list(given.matches), {}
     if label_file is not None and label_file.exists():
         labelled = _labelled(label_file, given.encoding)
-        files += [label_file] if label_file not in files else []
-    answers = [answer for path in files for answer in _answers(path, given.encoding)]
+        answered += [label_file] if label_file not in answered else []
+    answers = [answer for path in answered for answer in _answers(path, given.encoding)]
 
     from ..linking import Linker
 
     linker = Linker(
         given.columns and [name.strip() for name in given.columns.split(",")],
-        id_column=given.id_column or ("id" if all("id" in table for table in tables) else None),
-        random_state=given.seed, verbose=is_watched(given.as_json),
+        id_column=id_column, random_state=given.seed,
+        verbose=is_watched(given.as_json),
     )  # fmt: skip
     matches, others = ([pair for pair, is_yes in answers if is_yes == y] for y in (True, False))
     linker.fit(tables[0], tables[1] if len(tables) == 2 else None, matches, others)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
         links = linker.predict(given.threshold, one_to_one=given.one_to_one)
-    _write_csv(given.output, _records(linker, links))
+    is_known = _are_known(links, matches, len(tables) == 1)
+    n_known, found = int(is_known.sum()), _records(linker, links)
+    _write_csv(given.output, found | {"known": ["yes" if yes else "" for yes in is_known]})
     if label_file is not None:
         new = _records(linker, linker.to_label(given.label))
         new = {"match": [""] * len(new["left"]), **new}
@@ -123,11 +126,12 @@ def link(given: Namespace) -> None:
     if given.page is not None:
         from ..report import write
 
-        write(given.page, _page(linker, links, name, given.threshold))
+        new_links = type(links)(*(values[~is_known] for values in links))
+        write(given.page, _page(linker, new_links, n_known, name, given.threshold))
     if given.model is not None:
         linker.save(given.model)
     if given.as_json:
-        show_json({"links": len(links.left), "output": str(given.output),
+        show_json({"links": len(links.left), "known": n_known, "output": str(given.output),
                    "learned": linker.is_learned_, "statement": linker.statement_,
                    "recall": linker.recall_, "reliability": linker.reliability_})  # fmt: skip
         return
@@ -135,8 +139,8 @@ def link(given: Namespace) -> None:
     for title, rows in _measured(linker):
         show("", title)
         show_table(rows, right=range(1, len(rows[0])))
-    n = counted(len(links.left), "link")
-    show("", f"{n} from a probability of {given.threshold:g} on: {given.output}")
+    n, of = counted(len(links.left), "link"), f", {n_known:,} of them known" if n_known else ""
+    show("", f"{n} from a probability of {given.threshold:g} on{of}: {given.output}")
     if label_file is not None:
         show(f"{label_file} has pairs to label: fill in the column match, then run this again.")
 
@@ -150,6 +154,22 @@ def _read(path: Path, encoding: str) -> dict[str, list[Any]]:
 
     check_input(path, encoding)
     return {name: list(values) for name, values in read_columns(path, encoding=encoding).items()}
+
+
+def _share_ids(tables: list[dict[str, Any]], paths: list[Path], given: str | None) -> str | None:
+    """Return the name of the column of ids, given to it in each table; None if there is none."""
+    if given is None:
+        return "id" if all("id" in table for table in tables) else None
+    names = [name.strip() for name in given.split(",")]
+    if given in tables[0] or len(names) != len(tables):  # a name may have a comma
+        return given
+    for place, (table, name) in enumerate(zip(tables, names, strict=True)):
+        if name not in table:
+            there = ", ".join(map(repr, table))
+            raise ValueError(f"{paths[place]} has no column {name!r} of ids, only {there}.")
+        others = {c: values for c, values in table.items() if c not in (name, "id")}
+        tables[place] = {"id": table[name]} | others
+    return "id"
 
 
 def _answers(path: Path, encoding: str) -> list[tuple[tuple[Any, Any], bool]]:
@@ -179,6 +199,16 @@ def _labelled(path: Path, encoding: str) -> dict[str, list[Any]]:
         raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
     kept = [k for k, word in enumerate(table["match"]) if str(word).strip()]
     return {name: [values[k] for k in kept] for name, values in table.items()}
+
+
+def _are_known(links: Links, matches: list[tuple[Any, Any]], is_one: bool) -> np.ndarray:
+    """Return which links were given as matches, in either order where there is one table."""
+    import numpy as np
+
+    known = {(str(a).strip(), str(b).strip()) for a, b in matches}
+    known |= {pair[::-1] for pair in known} if is_one else set()
+    pairs = zip(links.left.tolist(), links.right.tolist(), strict=True)
+    return np.array([(str(a).strip(), str(b).strip()) in known for a, b in pairs], dtype=bool)
 
 
 def _records(linker: Linker, links: Links) -> dict[str, list[Any]]:
@@ -222,23 +252,30 @@ def _measured(linker: Linker) -> list[tuple[str, Rows]]:
     ]
 
 
-def _page(linker: Linker, links: Links, name: str, threshold: float) -> str:
-    """Return the page: how good it is, the links with their reasons, and the doubtful ones."""
+def _page(linker: Linker, links: Links, n_known: int, name: str, threshold: float) -> str:
+    """Return the page: how good it is, the new links with their reasons, and the doubtful ones."""
     n = len(links.left)
     cut = f", the first {N_SHOWN}" if n > N_SHOWN else ""
+    heading = f"{counted(n, 'new link')} from a probability of {threshold:g} on{cut}"
+    doubtful, wide = linker.to_label(N_DOUBTFUL), ' class="wide"'
     tables = [
-        *_measured(linker),
-        (f"{counted(n, 'link')} from {threshold:g} on{cut}", _reasoned(linker, links, N_SHOWN)),
-        ("The doubtful ones", _reasoned(linker, linker.to_label(N_DOUBTFUL), N_DOUBTFUL)),
+        *((*measured, "") for measured in _measured(linker)),
+        (heading, _reasoned(linker, links, N_SHOWN), wide),
+        ("The pairs to ask a person about", _reasoned(linker, doubtful, N_DOUBTFUL), wide),
     ]
+    style = (files("hdsl.report") / "links.css").read_text("utf-8")
     title = html.escape(f"Links: {name}")
-    parts = [f"<h1>{title}</h1><p>{html.escape(linker.statement_)}</p>"]
-    for heading, rows in tables:
+    known = f" {counted(n_known, 'known match', 'known matches')} are not shown." * (n_known > 0)
+    parts = [f"<h1>{title}</h1><p>{html.escape(linker.statement_ + known)}</p>"]
+    for heading, (head, *rows), kind in tables:
         lines = ("".join(f"<td>{html.escape(cell)}" for cell in row) for row in rows)
-        parts.append(f"<h2>{html.escape(heading)}</h2><table><tr>{'<tr>'.join(lines)}</table>")
+        top = "".join(f"<th>{html.escape(cell)}" for cell in head)
+        body = "<tr>".join([top, *lines])
+        parts.append(f"<h2>{html.escape(heading)}</h2><table{kind}><tr>{body}</table>")
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
-        f"<style>{STYLE}</style>{''.join(parts)}</html>"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{style}</style>{''.join(parts)}</html>"
     )
 
 
@@ -248,6 +285,8 @@ def _reasoned(linker: Linker, links: Links, most: int) -> Rows:
     for k in range(min(most, len(links.left))):
         ends = links.left[k], links.right[k]
         sides = (f"{end}: {one_line(text[k], 300)}" for end, text in zip(ends, texts, strict=True))
-        why = ", ".join(f"{word} {value:+.2f}" for word, value in linker.reasons(*ends))
+        why = ", ".join(
+            f"{word} {value:+.2f}" for word, value in linker.reasons(*ends) if abs(value) >= 0.005
+        )
         rows.append((f"{links.probability[k]:.2f}", *sides, why))
     return rows

@@ -126,7 +126,6 @@ def add_input(parser: Parser) -> Section:
     section = Section(parser, "input")
     section.add("--text", "Column of texts in a table.", metavar="COLUMN")
     section.add("--label", "Column of labels in a table.", metavar="COLUMN")
-    section.add("--label-sep", "What separates several labels of a row, such as ';'.")
     section.add("--labels", "Labels: .npy, or text with one per line.", Path, metavar="FILE")
     about_ids = "Column of ids: judgements and searches name rows by id."
     section.add("--id", about_ids, dest="ids", metavar="COLUMN")
@@ -326,7 +325,7 @@ def show_measured(title: str, measured: Measured) -> None:
     rows: list[tuple[str, ...]] = []
     for name, rate in measured.rates.items():
         low, high = rate.interval
-        counts = f"{round(rate.n_wrong, 1):g} of {rate.n:,}"
+        counts = f"{f'{rate.n_wrong:,.1f}'.removesuffix('.0')} of {rate.n:,}"
         note = "no neighbours, no reasons" if name == "LinearSVC" else ""
         limits = f"{100 * low:.1f} to {percent(high)}"
         rows.append((f"  {name}", percent(rate.share), limits, counts, note))

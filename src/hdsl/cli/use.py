@@ -151,13 +151,15 @@ def search(given: Namespace) -> None:
     else:
         if queries is None:
             found.row_of_text(texts[0])  # an error where no word is known
-        answers = found.search_rows(found.rows_of(texts), n, why=why)
+        rows = found.rows_of(texts)
+        answers = found.search_rows(rows, n, why=why, first_by_cosine=True)
         results = [
             {
                 "query": text,
                 "unknown words": found.unknown_words(text),
                 "known share": found.known_share(text),
-                "neighbours": hits,
+                "neighbours": hits[:n],
+                "first by cosine": next((h for h in hits if h["rank by cosine"] == 1), None),
             }
             for text, hits in zip(texts, answers, strict=True)
         ]
@@ -181,6 +183,11 @@ def show_answer(result: dict[str, Any]) -> None:
         rest = f"the scores rest on {100 * result['known share']:.0f} % of the words"
         show(f"The model does not know {shown}{more}: {rest}.")
     show_hits(result["neighbours"]) if result["neighbours"] else show("  nothing found")
+    first = result.get("first by cosine")
+    if first and first["rank"] > len(result["neighbours"]):
+        name = f"row {first['row']}" if first["id"] is None else shell.one_line(first["id"], 40)
+        text = "" if first["text"] is None else f": {shell.one_line(first['text'], 60)}"
+        show(f"First by cosine, {_ordinal(first['rank'])} as learned: {name}{text}")
 
 
 def show_hits(hits: list[dict[str, Any]]) -> None:
@@ -247,13 +254,19 @@ def explain(given: Namespace) -> None:
 
     found = inputs.load_collection(given.model)
     for text in filter(None, (given.x, given.y, given.rather_than)):
-        unknown = [] if found.is_document(text) else found.unknown_words(text)
-        if unknown:
-            say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {text[:60]!r}.")
+        if not found.is_document(text):
+            _name_unknown(found, text)
     parts = found.explain(
         given.x, given.y, rather_than=given.rather_than, by=given.by, top=given.top
     )
     shell.show_json(parts.to_dict()) if given.as_json else show(repr(parts))
+
+
+def _name_unknown(found: Any, text: str) -> None:
+    """Say which words of a text the model does not know."""
+    unknown = found.unknown_words(text)
+    if unknown:
+        say(f"the model does not know {', '.join(map(repr, unknown[:5]))} of {text[:60]!r}.")
 
 
 def report(given: Namespace) -> None:
@@ -289,7 +302,10 @@ def write_report(found: Any, path: Path, title: str, measured: Any = None) -> No
         learned, scored.rows(X[~new]), None if y is None else y[~new],
         texts=None if texts is None else texts[~new],
         feature_names=names, title=title, measured=measured or held_out(found),
-        more=report.More((~new).nonzero()[0], found.scores, idf),
+        more=report.More(
+            (~new).nonzero()[0], found.scores, idf,
+            None if documents.ids is None else documents.ids[~new],
+        ),
     )  # fmt: skip
     report.write(path, page)
 
@@ -322,6 +338,8 @@ def export(given: Namespace) -> None:
     from ..serving import expand_query, export_query, export_rows, full_text_query
     from ..similarity import LearnedCosine
 
+    if given.query is not None:
+        _name_unknown(found, given.query)
     if to in FULL_TEXT:
         show(full_text_query(to, expand_query(found, given.query)))
         return
@@ -373,7 +391,20 @@ def info(given: Namespace) -> None:
     if given.as_json:
         shell.show_json(facts)
     else:
-        shell.show_table([(name, str(value)) for name, value in facts.items()])
+        shell.show_table([(name, _fact(value)) for name, value in facts.items()])
+
+
+def _fact(value: Any) -> str:
+    """Return a fact as text.
+
+    Examples
+    --------
+    >>> [_fact(value) for value in (2214, 1880.27, {"hdsl": "0.1.0", "numpy": "2.4"})]
+    ['2214', '1880', 'hdsl 0.1.0, numpy 2.4']
+    """
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {each}" for name, each in value.items())
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _gpu() -> str:
@@ -402,13 +433,16 @@ def _about(path: Path, per_row: int | None, zero_based: bool) -> dict[str, objec
         is_model = path.suffix == ".hdsl" or file.read(9)[8:] == b"{"  # as safetensors begins
     if not is_model:
         return _fit_facts(inputs.read_data(path, zero_based=zero_based).X, per_row)
+    from .learn import n_different
+    from .measure import labels_of
+
     found = inputs.load_collection(path)
     documents, scored, learned = found.documents, found.scored, found.learned
     facts: dict[str, object] = {
         "kind": type(learned).__name__,
         "made by": container.read(path)[1].get("versions"),
         "documents": documents.n_rows,
-        "labels": 0 if documents.labels is None else len(set(documents.labels.tolist())),
+        "labels": 0 if documents.labels is None else n_different(labels_of(documents)),
         "words": found.words is not None,
         "features": scored.n_features,
         "class scores": scored.n_scores,

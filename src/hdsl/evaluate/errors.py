@@ -97,7 +97,7 @@ class McNemar:
             return f"{b} makes the same errors as {a}"
         errors = "error" if self.only_b == 1 else "errors"
         return (
-            f"{b} makes {self.only_b} {errors} that {a} does not and avoids {self.only_a}: "
+            f"{b} makes {self.only_b:,} {errors} that {a} does not and avoids {self.only_a:,}: "
             f"{self.chance}"
         )
 

@@ -93,7 +93,7 @@ class Importance(Readable):
         is_cut = self.top is not None and self.top < len(table)
         title = f"{len(table)} {what}" + (f", the first {self.top}" if is_cut else "")
         if self.ranked_by == "weight":
-            return f"{title} by weight in M"
+            return f"{title} by weight in M (with X: by effect, rare features last)"
         title += " by effect on S (rows that have " + ("it)" if what == "features" else "each)")
         if what == "pairs" and 0 < self.n_rare < len(self.pairs):
             title += f"; {self.n_rare} with a feature in too few rows come last"

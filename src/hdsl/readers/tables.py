@@ -122,9 +122,10 @@ def _as_given(
 
 def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
     missing = {key: column for key, column in wanted.items() if column not in there}
+    named = dict.fromkeys(missing.values())  # two keys may be one column
     if missing:
         raise MissingColumnError(
-            f"{name} has no column {', '.join(map(repr, missing.values()))}. Its columns are "
+            f"{name} has no column {', '.join(map(repr, named))}. Its columns are "
             f"{_some(there, 12) or 'none'}",
             f"say which is meant with {', '.join(f'{key}=' for key in missing)}",
             "columns",

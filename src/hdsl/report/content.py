@@ -13,6 +13,7 @@ from sklearn.utils.validation import column_or_1d
 from .. import checks
 from ..explain.ranking import count_occurrences
 from ..explain.tables import CLASS, as_names
+from ..labels import LabelSets, label_sets
 from ..similarity import check_result
 from ..solver.atoms import ZERO
 from ..solver.columns import take_columns
@@ -33,8 +34,16 @@ class Rows(NamedTuple):
     """Rows of X with their labels and texts, None where not given."""
 
     X: sp.csr_array | None
-    y: np.ndarray | None
+    y: np.ndarray | LabelSets | None
     texts: list[Any] | None
+
+    @property
+    def labels(self) -> np.ndarray | None:
+        """The label of each row as it is shown; several with commas between them."""
+        if not isinstance(self.y, LabelSets):
+            return self.y
+        each = np.split(self.y.classes[self.y.indicator.indices], self.y.indicator.indptr[1:-1])
+        return np.array([", ".join(map(str, labels)) for labels in each], dtype=object)
 
 
 class More(NamedTuple):
@@ -49,11 +58,14 @@ class More(NamedTuple):
         leaves them out.
     query_weights : ndarray of shape (n_features - n_scores,)
         Weight of a feature in a typed query; None is 1.
+    ids : ndarray of shape (n_rows,)
+        Names of the rows of X in the user's data; None is their numbers.
     """
 
     row_numbers: np.ndarray | None = None
     scores: Any = None
     query_weights: np.ndarray | None = None
+    ids: np.ndarray | None = None
 
     @property
     def n_scores(self) -> int:
@@ -72,8 +84,7 @@ def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
     if X is None:
         return Rows(None, None, None)
     X = sp.csr_array(checks.check_matrix(model, X, reset=False))
-    if y is not None:
-        y = column_or_1d(y, warn=True)
+    y = _check_labels(y)
     if isinstance(texts, str):
         raise ValueError("texts must be a sequence of strings, one per row of X. Got one string.")
     texts = None if texts is None else list(texts)
@@ -84,6 +95,12 @@ def check_rows(model: Any, X: Any, y: Any, texts: Any) -> Rows:
                 "is expected."
             )
     return Rows(X, y, texts)
+
+
+def _check_labels(y: Any) -> Any:
+    """Return one label per row as an array, and several as sets."""
+    several = label_sets(y)
+    return column_or_1d(y, warn=True) if several is None and y is not None else several
 
 
 def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measured:
@@ -97,7 +114,7 @@ def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measure
             f"y_test go together. Missing: {missing}."
         )
     X_test = checks.check_matrix(model, X_test, reset=False, name="X_test")
-    y_test = column_or_1d(y_test, warn=True)
+    y_test = _check_labels(y_test)
     checks.check_one_label_per_row(y_test, X_test.shape[0], "_test")
     X_test = sp.csr_array(X_test)
     return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
@@ -124,6 +141,8 @@ def model_parts(
         used = np.concatenate([active, np.setdiff1d(rows.X[chosen].indices, active)])
         numbers = chosen if more.row_numbers is None else np.asarray(more.row_numbers)[chosen]
         items = _items(rows, chosen, used) | {"rows": pack(numbers)}
+        if more.ids is not None:
+            items["ids"] = [_cut(more.ids[row], MAX_NAME) for row in chosen]
         if more.scores is not None:
             items["words"] = _words(more.scores, rows.X[chosen], name_of)
     names = [name_of(feature) for feature in used.tolist()]
@@ -139,7 +158,7 @@ def model_parts(
             "gap_is_exact": bool(model.gap_is_exact_),
             "n_scores": more.n_scores,
         },
-        "classes": None if rows.X is None or rows.y is None else _classes(rows.X, rows.y, used),
+        "classes": _classes(rows, used),
         "choice": _choice(getattr(model, "choice_", None)),
         "has_names": has_names,
         "query_weights": None if more.query_weights is None else pack(_weights(more, used)),
@@ -231,7 +250,7 @@ def choose_rows(X: sp.csr_array, max_items: int) -> np.ndarray:
 
 def _items(rows: Rows, chosen: np.ndarray, used: np.ndarray) -> dict[str, Any]:
     """Return the chosen rows with all their values, by position in `used`, the page's features."""
-    X, y, texts = rows
+    X, y, texts = rows.X, rows.labels, rows.texts
     assert X is not None
     values, order = X[chosen], np.argsort(used)
     return {
@@ -257,11 +276,14 @@ def _counts(X: sp.csr_array, active: np.ndarray, ends: np.ndarray) -> dict[str, 
     }
 
 
-def _classes(X: sp.csr_array, y: np.ndarray, used: np.ndarray) -> dict[str, Any] | None:
+def _classes(rows: Rows, used: np.ndarray) -> dict[str, Any] | None:
     """Return the most frequent classes, and of each feature the one with its largest mean value.
 
     A feature of no class, or of a rare one, has -1. There are none where all rows differ.
     """
+    X, y = rows.X, rows.labels
+    if X is None or y is None:
+        return None
     labels, code, sizes = np.unique(y, return_inverse=True, return_counts=True)
     if not 2 <= len(labels) <= len(y) / 2:
         return None

@@ -77,8 +77,8 @@ class Measured:
         if test.only_a == test.only_b == 0:
             return "The learned similarity ranks these rows as the cosine does."
         said = (
-            f"The learned similarity ranks the row higher for {test.only_a} queries and lower for "
-            f"{test.only_b}: {test.chance}."
+            f"The learned similarity ranks the row higher for {test.only_a} and lower for "
+            f"{test.only_b} of the queries: {test.chance}."
         )
         is_worse = test.is_more_than_chance and test.only_b > test.only_a
         return said + (" To find one particular row, use the cosine." if is_worse else "")
@@ -86,6 +86,7 @@ class Measured:
     def to_dict(self) -> dict[str, Any]:
         """Return the facts as plain values, for a page."""
         found: dict[str, Any] = {"n_neighbors": self.n_neighbors, "n_rows": self.n_rows}
+        found["is_of_sets"] = self.is_of_sets
         found |= {"n_test": self.n, **self.errors.to_dict()}
         if self.classifier is not None:
             found["classifier"] = {"name": "LinearSVC"} | self.classifier.to_dict()
@@ -98,9 +99,9 @@ class Measured:
 def measure_labels(
     similarity: Rewriter,
     X: sp.csr_array,
-    y: np.ndarray,
+    y: Any,
     X_test: sp.csr_array | None = None,
-    y_test: np.ndarray | None = None,
+    y_test: Any = None,
     *,
     n_neighbors: int = N_NEIGHBORS,
     n_jobs: int | None = None,

@@ -4,7 +4,7 @@
 const CHARTS = [
   { title: "Mean loss", unit: "of the comparisons", series: [{ values: trace.objective }] },
   { title: "Duality gap", unit: "logarithmic", log: true, series: [{ values: trace.gap }] },
-  { title: "In use", unit: "number of", series: [
+  { title: "In use", unit: "pairs and features", series: [
     { name: "features", values: trace.n_features }, { name: "pairs", values: trace.n_atoms }] },
 ];
 

@@ -4,7 +4,7 @@ const whole = n => n.toLocaleString("en-US");
 const counted = (n, one, many = one + "s") => `${whole(n)} ${n === 1 ? one : many}`;
 const percent = (share, digits = 1) => (100 * share).toFixed(digits) + " %";
 const withInterval = ({ n_wrong, error, interval: [low, high] }) =>
-  `${percent(error, 2)} (${whole(n_wrong)}; ${(100 * low).toFixed(1)} to ${percent(high)})`;
+  `${percent(error, 2)} (${whole(Math.round(10 * n_wrong) / 10)}; ${(100 * low).toFixed(1)} to ${percent(high)})`;
 
 function number(value, digits = 3) {
   if (Number.isNaN(value)) return "–";

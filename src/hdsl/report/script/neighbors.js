@@ -4,7 +4,7 @@ const N_SHOWN = 6;
 
 const nameOf = item => {
   const label = items.labels ? `, ${items.labels[item]}` : "";
-  return `Row ${items.rows[item]}${label}`;
+  return `${items.ids?.[item] ?? `Row ${items.rows[item]}`}${label}`;
 };
 
 const hueOf = item => hue(classes && items.labels ? classes.names.indexOf(items.labels[item]) : -1);
@@ -105,8 +105,8 @@ const lengths = items ? Array.from(items.rows, (_, item) => lengthOf(valuesOf(it
 const firstOf = (found, rank, n) => found.filter(entry => entry[rank] <= n).sort((p, q) => p[rank] - q[rank]);
 
 /**
- * The row to begin with: its plain neighbours are real and wrong, and its learned ones are right.
- * Without labels, one whose neighbours change most.
+ * The row to begin with: its plain neighbours are real and wrong, and its learned ones are right
+ * and have words in common with it. Without labels, one whose neighbours change most.
  */
 function firstExample() {
   let best = { gain: -Infinity, item: 0 };
@@ -115,9 +115,11 @@ function firstExample() {
     const learned = firstOf(found, "after", N_SHOWN);
     const isReal = [...plain.map(entry => entry.plain), ...learned.map(entry => entry.score)]
       .every(score => score > 0.02);
+    const sharing = learned.filter(entry => entry.plain > 0.02);
     const right = list => list.filter(entry => items.labels[entry.item] === items.labels[item]).length;
-    const change = plain.filter(({ after }) => after > N_SHOWN).length;
-    const gain = (isReal ? 100 : 0) + (items.labels ? right(learned) - right(plain) : change);
+    const change = plain.filter(({ after }) => after > N_SHOWN).length + sharing.length;
+    const likeness = sharing.reduce((sum, entry) => sum + entry.plain, 0) / N_SHOWN; // below 1
+    const gain = (isReal ? 100 : 0) + likeness + (items.labels ? right(sharing) - right(plain) : change);
     if (gain > best.gain) best = { gain, item };
   });
   return best.item;
@@ -138,20 +140,23 @@ function prepareNeighbors() {
       : `This page has ${whole(items.rows.length)} of the ${whole(counts.n_rows)} rows, spread evenly: ` +
         "search finds only these.",
     " They are compared by plain cosine, and by the learned cosine at the iteration of the slider. ",
-    data.has_names ? "Type words, or the number of a row." : "Type the number of a row.",
+    `Type ${data.has_names ? "words, or " : ""}the ${items.ids ? "id" : "number"} of a row.`,
     model.n_scores && data.has_names ? " Typed words have no class scores here: pairs of words count, " +
       "pairs with a class do not. The command hdsl search uses both." : "");
   $("titles").append(...Array.from(items.rows, (_, item) => h("option", { value: titleOf(item) })));
   if (classes) {
     $("legend").append("Colours: a row by its class, a feature by the class that has most of it. ",
       ...classes.names.flatMap((name, n) => [h("span", { class: `tinted ${hue(n)}` }, name), " "]));
+    if (items.labels?.some(label => !classes.names.includes(label))) {
+      $("legend").append(h("span", { class: `tinted ${hue(-1)}` }, "other"));
+    }
   }
   view.own = ownSimilarities();
   asked.item = firstExample();
   view.second = firstNeighbor();
   const words = strongest(valuesOf(asked.item)).slice(0, 2).map(([f]) => names[f]).join(" ");
-  $("query").placeholder = data.has_names ? `Words, such as “${words}”, or “Row ${items.rows[0]}”`
-    : `“Row ${items.rows[0]}”`;
+  const row = items.ids?.[0] ?? `Row ${items.rows[0]}`;
+  $("query").placeholder = data.has_names ? `Words, such as “${words}”, or “${row}”` : `“${row}”`;
   $("query").value = titleOf(asked.item);
   $("query").addEventListener("input", () => { if (itemTitled($("query").value) >= 0) ask(); });
   $("query").addEventListener("change", ask);
@@ -171,7 +176,7 @@ function prepareNeighbors() {
 function itemTitled(text) {
   const all = Array.from(items.rows, (_, item) => item), wanted = text.trim();
   const exact = all.find(item => titleOf(item) === text || nameOf(item) === text ||
-    `Row ${items.rows[item]}` === wanted || String(items.rows[item]) === wanted);
+    items.ids?.[item] === wanted || `Row ${items.rows[item]}` === wanted || String(items.rows[item]) === wanted);
   if (exact !== undefined) return exact;
   const some = data.has_names ? [] : all.filter(item => titleOf(item).toLowerCase().includes(
     wanted.toLowerCase()));

@@ -31,13 +31,17 @@ function showResult() {
 }
 
 function showErrors(errors) {
-  const { before, after, verdict, classifier, n_neighbors: k } = errors;
-  const what = k ? `${k} nearest neighbours get` : "The learned cosine gets";
-  const kind = k ? "new rows" : "judgements";
-  const versus = { better: "fewer than", worse: "more than", "no difference": "not clearly other than" };
-  $("headline").append(`${what} `, h("b", {}, percent(after.error)), ` of ${whole(errors.n_test)} ` +
-    `${kind} wrong: ${versus[verdict]} the `, h("b", {}, percent(before.error)), " of the plain cosine.",
-    classifier ? ` ${classifier.name} gets ${percent(classifier.error)} of them wrong.` : "");
+  const { before, after, verdict, classifier, n_neighbors: k, is_of_sets: several } = errors;
+  const what = several ? `The labels by ${k} nearest neighbours have a mean 1 − F1 of`
+    : k ? `${k} nearest neighbours get` : "The learned cosine gets";
+  const kind = `${whole(errors.n_test)} ${k ? "new rows" : "judgements"}`;
+  const versus = { better: several ? "less than" : "fewer than", worse: "more than",
+    "no difference": "not clearly other than" };
+  $("headline").append(`${what} `, h("b", {}, percent(after.error)),
+    several ? ` on ${kind}` : ` of ${kind} wrong`, `: ${versus[verdict]} the `,
+    h("b", {}, percent(before.error)), " of the plain cosine.",
+    !classifier ? "" : several ? ` ${classifier.name} has ${percent(classifier.error)}.`
+      : ` ${classifier.name} gets ${percent(classifier.error)} of them wrong.`);
   const bars = [["Cosine", "plain", before], ["Learned", "learned", after]];
   if (classifier) bars.push([classifier.name, "plain", classifier]);
   const most = Math.max(...bars.map(([, , { interval }]) => interval[1])) * 1.04 || 1;
@@ -52,8 +56,10 @@ function showErrors(errors) {
       h("span", { class: "value" }, h("b", {}, percent(error)),
         h("small", {}, `${(100 * low).toFixed(1)} to ${percent(high)}`)));
   }
-  const how = k
-    ? `The error is the share of ${counted(errors.n_test, "test row")} whose class the vote of ` +
+  const how = several
+    ? `The error is the mean of 1 − F1 over ${counted(errors.n_test, "test row")}, of their labels and ` +
+      `those that the ${k} most similar among ${counted(errors.n_rows, "other row")} vote for`
+    : k ? `The error is the share of ${counted(errors.n_test, "test row")} whose class the vote of ` +
       `their ${k} most similar among ${counted(errors.n_rows, "other row")} gets wrong`
     : `The error is the share of ${counted(errors.n_test, "judgement")} held out that are wrong`;
   $("measured").append(`${how}: ${withInterval(before)} by cosine, ${withInterval(after)} by the ` +
