@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,27 +19,29 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
 from sklearn.base import BaseEstimator
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.metrics import average_precision_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from . import checks
+from . import checks, saving
 from . import explain as explain_module
 from .evaluate import wilson_interval
 from .files.container import Arrays, dumps
 from .files.tables import nested, part_of
 from .hdsl import HDSL
 from .progress import Progress
+from .readers.tables import read_columns
 from .search import top_k
 from .similarity import Similarity, unit_rows
 from .solver.atoms import NOTHING
 
 __all__ = ["Linker", "Links"]
 
-#: Rows of the other table that a rank is known among, and those that are candidates.
-DEPTH, N_CANDIDATES = 20, 10
+#: Rows of the other table that a rank is known among, those that are candidates, and those that a
+#: match is compared with to learn from.
+DEPTH, N_CANDIDATES, N_OTHERS = 20, 10, 10
 
 #: Fewer matches teach nothing; folds of the matches.
 FEW, N_FOLDS = 5, 4
@@ -87,7 +89,8 @@ class _Table(NamedTuple):
 
 def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _Table:
     """Return the columns that count; raise where there is no row, no text or no such column."""
-    values = _values(table)
+    values = {"text": table} if np.ndim(table) == 1 else read_columns(table)
+    values = {str(c): list(v) for c, v in values.items()}
     n_rows = {len(column) for column in values.values()} or {0}
     if n_rows == {0} or len(n_rows) > 1:
         fault = "is empty" if n_rows == {0} else f"has unequal columns, of {sorted(n_rows)} rows"
@@ -108,26 +111,10 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     return _Table(chosen, ids, [" ".join(filter(None, row)) for row in rows])
 
 
-def _values(table: Any) -> dict[str, list[Any]]:
-    """Return a frame, a mapping of columns or a list of texts as columns."""
-    if isinstance(table, Mapping):
-        return {str(c): list(v) for c, v in table.items()}
-    if isinstance(table, list | tuple | np.ndarray) and np.ndim(table) == 1:
-        return {"text": list(table)}
-    import narwhals.stable.v1 as nw
-
-    frame: Any = nw.from_native(table, eager_only=True, allow_series=True)
-    frame = frame.to_frame() if isinstance(frame, nw.Series) else frame
-    columns = {
-        str(s.name): zip(s.to_list(), s.is_null(), strict=True) for s in frame.iter_columns()
-    }
-    return {c: [None if is_null else v for v, is_null in cells] for c, cells in columns.items()}
-
-
 def _text(value: Any) -> str:
     if checks.is_missing(value):
         return ""
-    is_whole = isinstance(value, float) and value.is_integer()
+    is_whole = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value)) if is_whole else str(value).strip()
 
 
@@ -204,26 +191,48 @@ class _View:
         return np.unique(np.sort(found, axis=1) if self.is_one else found, axis=0)
 
 
+def _counts(tables: list[_Table]) -> Iterator[tuple[list[dict[str, Any]], np.ndarray]]:
+    """Yield how often each cell has each word, then each n-gram, and their names.
+
+    What is between spaces is taken apart once, however often it occurs.
+    """
+    cells = [text for table in tables for column in table.columns.values() for text in column]
+    vectorizer = CountVectorizer(tokenizer=str.split, token_pattern=None)
+    tokens = vectorizer.fit_transform(cells)
+    for kind in KINDS:
+        parts = CountVectorizer(**kind)
+        counts = sp.csr_array(tokens @ parts.fit_transform(vectorizer.get_feature_names_out()))
+        by_table, first = [], 0
+        for table in tables:
+            n, columns = len(table.ids), {}
+            for name in table.columns:
+                columns[name], first = counts[first : first + n], first + n
+            by_table.append(columns)
+        yield by_table, parts.get_feature_names_out()
+
+
 class _Space:
     """Both tables as rows of words and of character n-grams, and numbers of pairs of them."""
 
     def __init__(self, tables: list[_Table], n_jobs: int | None) -> None:
-        texts = [table.texts for table in tables]
-        every = [text for part in texts for text in part]
-        self.is_one, fitted, blocks = len(tables) == 1, [], []
-        for kind in KINDS:
-            vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=1 + (len(every) > 50), **kind)
-            try:
-                fitted.append(vectorizer.fit(every))
-            except ValueError:
-                raise ValueError("No word is in two records: nothing to link by.") from None
-            blocks.append([sp.csr_array(vectorizer.transform(part)) for part in texts])
-        words, grams = (vectorizer.get_feature_names_out().tolist() for vectorizer in fitted)
+        self.is_one, self.names, blocks = len(tables) == 1, [], []
+        for counts, names in _counts(tables):
+            records = [sp.csr_array(sum(columns.values())) for columns in counts]
+            every = sp.csr_array(sp.vstack(records))
+            n_records = np.bincount(every.indices, minlength=every.shape[1])
+            kept = np.flatnonzero(n_records > (every.shape[0] > 50))
+            if not len(kept):
+                raise ValueError("No word is in two records: nothing to link by.")
+            tfidf = TfidfTransformer(sublinear_tf=True).fit(every[:, kept])
+            blocks.append([sp.csr_array(tfidf.transform(part[:, kept])) for part in records])
+            self.names.append(names[kept])
+            if len(self.names) == 1:
+                weight = tfidf.idf_**2
+        words, grams = (names.tolist() for names in self.names)
         self.names, self.n_words = np.array([*words, *map(repr, grams)], dtype=object), len(words)
         both = [unit_rows(sp.csr_array(sp.hstack(side))) for side in zip(*blocks, strict=True)]
         self.rows = both[0], both[-1]
         self.views = [_View((rows[0], rows[-1]), n_jobs) for rows in (both, blocks[1])]
-        weight = fitted[0].idf_ ** 2  # of all words, and of those with a digit
         self._weights = weight, weight * [any(map(str.isdigit, word)) for word in words]
         self._words = [(X > 0).astype(float) for X in (blocks[0][0], blocks[0][-1])]
         left, right = tables[0].columns, tables[-1].columns
@@ -232,13 +241,14 @@ class _Space:
         for a, b in pairs[:MOST_COLUMNS] if max(len(left), len(right)) > 1 else ():
             both = [_numbers(left[a]), _numbers(right[b])]
             if any(column is None for column in both):
-                both = [sp.csr_array(fitted[1].transform(v)) for v in (left[a], right[b])]
+                cells = counts[0][a], counts[-1][b]
+                both = [sp.csr_array(tfidf.transform(part[:, kept])) for part in cells]
             self._compared.append(both)
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return what is known of pairs without learning."""
         parts = [view.features(pairs) for view in self.views]
-        parts += [self._shared(pairs, weight) for weight in self._weights]
+        parts += self._shared(pairs)
         for left, right in self._compared:
             x, y = left[pairs[:, 0]], right[pairs[:, 1]]
             if sp.issparse(x):
@@ -249,16 +259,19 @@ class _Space:
         sizes = (np.diff(X.indptr)[at] for X, at in zip(self.rows, pairs.T, strict=True))
         return np.nan_to_num(np.column_stack([*parts, *sizes]), nan=-1.0)  # not known
 
-    def _shared(self, pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def _shared(self, pairs: np.ndarray) -> list[np.ndarray]:
         """Return shares of the words in common, by weight, and the rarest words."""
         left, right = (X[at] for X, at in zip(self._words, pairs.T, strict=True))
-        common = left.multiply(right)
-        total, a, b = (X @ weight for X in (common, left, right))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares = total / a, total / b, total / (a + b - total)
-        parts = (sp.csr_array(X.multiply(weight)) for X in (common, left - common, right - common))
-        rarest = [X.max(axis=1).toarray().ravel() for X in parts]
-        return np.column_stack([*shares, *rarest, total])
+        common = sp.csr_array(left.multiply(right))
+        parts, found = (common, left - common, right - common), []
+        for weight in self._weights:
+            total, a, b = (X @ weight for X in (common, left, right))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                found += [total / a, total / b, total / (a + b - total), total]
+            for X in parts:
+                weighted = sp.csr_array((weight[X.indices], X.indices, X.indptr), shape=X.shape)
+                found.append(weighted.max(axis=1).toarray().ravel())
+        return found
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -331,21 +344,17 @@ class Linker(BaseEstimator):
         -------
         Linker
         """
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with Progress(self.verbose) as progress:
-            progress.stage("reading the tables")
-            self._set_tables([left] if right is None else [left, right])
-            self._set_known(
-                self._pairs(matches, "matches"), self._pairs(non_matches, "non_matches")
-            )
-            self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            progress.stage("searching by cosine")
-            self._space = _Space(self._tables, self.n_jobs)
+            progress.stage("reading the tables, searching by cosine")
+            self._set_data([left] if right is None else [left, right], matches, non_matches)
             self._learn(progress)
             progress.stage("searching as learned")
             self._search()
         return self
 
-    def _set_tables(self, tables: list[Any]) -> None:
+    def _set_data(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
+        """Take tables and known pairs; nothing is learned yet."""
         named = zip(tables, ("left", "right"), strict=False)
         self._tables = [_read_table(t, self.columns, self.id_column, name) for t, name in named]
         unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
@@ -353,6 +362,27 @@ class Linker(BaseEstimator):
             raise ValueError(f"No table has a column {_some(unknown)}: columns= names others.")
         ids = [[*map(_text, table.ids.tolist())] for table in self._tables]
         self._rows = [dict(zip(names, range(len(names)), strict=True)) for names in ids]
+        self._matches = self._pairs(matches, "matches")
+        self._non_matches = self._pairs(non_matches, "non_matches")
+        self._known: dict[tuple[int, int], float] = {}
+        self._add_known(self._matches, 1.0)
+        self._add_known(self._non_matches, 0.0)
+        self._space = _Space(self._tables, self.n_jobs)
+        self.model_: HDSL | None = None
+        self._classifiers: list[Any] = []
+        self._training: tuple[np.ndarray, ...] = ()
+        self.recall_: list[dict[str, Any]] = []
+        self.reliability_: list[dict[str, Any]] = []
+        self.statement_ = (
+            f"Nothing was learned from {len(self._matches)} matches ({FEW} of different records "
+            "are needed): probabilities are cosines divided by ranks, and only their order means "
+            "something."
+        )
+
+    @property
+    def is_learned_(self) -> bool:
+        """Whether there were matches enough to learn from."""
+        return bool(self._classifiers)
 
     def _pairs(self, pairs: Any, name: str) -> np.ndarray:
         """Return pairs of ids or row numbers as row numbers; of one table, the smaller first."""
@@ -373,56 +403,40 @@ class Linker(BaseEstimator):
             found[:, side] = [rows[end] for end in ends]
         return np.sort(found, axis=1) if len(self._tables) == 1 else found
 
-    def _set_known(self, matches: np.ndarray, non_matches: np.ndarray) -> None:
+    def _add_known(self, pairs: np.ndarray, label: float) -> None:
         """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
-        self._matches, self._non_matches = matches, non_matches
-        self._known: dict[tuple[int, int], float] = {}
-        labels = [1.0] * len(matches) + [0.0] * len(non_matches)
-        for (a, b), label in zip([*matches.tolist(), *non_matches.tolist()], labels, strict=True):
-            if len(self._tables) == 1 and a == b:
+        for pair in map(tuple, pairs.tolist()):
+            fault = ""
+            if len(self._tables) == 1 and pair[0] == pair[1]:
                 fault = "is of a record with itself"
-            elif (a, b) in self._known:
-                is_same = self._known[a, b] == label
+            elif pair in self._known:
+                is_same = self._known[pair] == label
                 fault = "is listed more than once" if is_same else "is both a match and a non-match"
-            else:
-                self._known[a, b] = label
-                continue
-            named = self._names(np.array([a, b]))
-            raise ValueError("The pair ({}, {}) {}: remove it.".format(*named, fault))
+            if fault:
+                named = self._names(np.array(pair))
+                raise ValueError("The pair ({}, {}) {}: remove it.".format(*named, fault))
+            self._known[pair] = label
 
     def _names(self, pairs: np.ndarray) -> tuple[Any, Any]:
         """Return the ids, or the row numbers, of both sides."""
         return self._tables[0].ids[pairs[..., 0]], self._tables[-1].ids[pairs[..., 1]]
 
-    def _learn_nothing(self) -> None:
-        """Say that the cosine is all there is."""
-        self.is_learned_ = False
-        self.model_: HDSL | None = None
-        self._classifiers: list[Any] = []
-        self._training: tuple[np.ndarray, ...] = ()
-        self.recall_: list[dict[str, Any]] = []
-        self.reliability_: list[dict[str, Any]] = []
-        self.statement_ = (
-            f"Nothing was learned from {len(self._matches)} matches ({FEW} of different records "
-            "are needed): probabilities are cosines divided by ranks, and only their order means "
-            "something."
-        )
-
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        self._learn_nothing()
         pairs, labels = self._training_pairs()
         fold, n_groups = self._folds(pairs)
         n = len(self._matches)
         if n_groups < FEW or labels.all():
             return
-        progress.stage("learning, all matches")
-        model = self._fit_similarity(self._matches, "auto")
-        learned = np.empty((len(pairs), 5))
+        learned, prior = np.empty((len(pairs), 5)), None
         for f in range(N_FOLDS):
             progress.stage(f"learning, fold {f + 1} of {N_FOLDS}")
-            part = self._fit_similarity(self._matches[fold[:n] != f], model.prior_)
-            learned[fold == f] = self._view(part, pairs[fold == f].T).features(pairs[fold == f])
+            here = fold == f
+            model = self._fit_similarity(~here[:n], prior)  # the first fold chooses the prior
+            learned[here] = self._view(model, pairs[here].T).features(pairs[here])
+            prior = model.prior_
+        progress.stage("learning, all matches")
+        model = self._fit_similarity(np.ones(n, dtype=bool), prior)
         plain = np.concatenate([self._space.features(part) for part in _blocks(pairs)])
         ranks = {"cosine": plain[:n, 3], "learned": learned[:n, 3]}
         self.recall_ = [
@@ -474,22 +488,28 @@ class Linker(BaseEstimator):
         left, right = part[pairs[:, 0]], part[pairs[:, 1] + shift]
         return np.where(np.isin(left, matched), fold[left], fold[right]), len(matched)
 
-    def _fit_similarity(self, matches: np.ndarray, prior: float | str) -> HDSL:
-        """Learn from triplets: a record, its match, one of its nearest others; from both sides."""
+    def _fit_similarity(self, is_used: np.ndarray, prior: float | None) -> HDSL:
+        """Learn from some of the matches; without a prior, the others choose it.
+
+        Triplets are a record, its match, one of its nearest others; from both sides.
+        """
         L, R = self._space.rows
-        shift = (0, 0) if self._space.is_one else (0, L.shape[0])
-        known = {(a + shift[0], b + shift[1]) for a, b in self._matches.tolist()}
-        triplets = [
-            (pair[side] + shift[side], pair[1 - side] + shift[1 - side], other + shift[1 - side])
-            for side, (place, _, near) in enumerate(self._space.views[0].lists)
-            for pair in matches.tolist()
-            for other in near[place[pair[side]]].tolist()
-            if other >= 0
-        ]
-        is_match = [(a, c) in known or (c, a) in known for a, _, c in triplets]
-        X = L if self._space.is_one else sp.csr_array(sp.vstack([L, R]))
-        model = HDSL(prior=prior, random_state=self._seed, n_jobs=self.n_jobs)
-        return model.fit(X, triplets=np.array(triplets)[~np.array(is_match)])
+        X, shift = (L, 0) if self._space.is_one else (sp.csr_array(sp.vstack([L, R])), L.shape[0])
+        ends, parts = self._matches + np.array([0, shift]), []
+        for side, (place, _, near) in enumerate(self._space.views[0].lists):
+            others = near[place[self._matches[:, side]], :N_OTHERS]
+            records = np.repeat(ends[:, [side, 1 - side]], others.shape[1], axis=0)
+            of_used = np.repeat(is_used, others.shape[1])
+            parts.append(np.column_stack([records, others.ravel() + shift * (1 - side), of_used]))
+            parts[-1] = parts[-1][others.ravel() >= 0]
+        triplets = np.concatenate(parts)
+        keys = (np.sort(rows, axis=1) @ [X.shape[0], 1] for rows in (triplets[:, [0, 2]], ends))
+        triplets = triplets[~np.isin(*keys)]  # others that match are none
+        used, held = (triplets[triplets[:, 3] == is_in, :3] for is_in in (1, 0))
+        model = HDSL(random_state=self._seed, n_jobs=self.n_jobs, tol=0.0)  # no gap is certified
+        if prior is not None:
+            return model.set_params(prior=prior).fit(X, triplets=used)
+        return model.fit(X, triplets=used, X_val=X, triplets_val=held)
 
     def _view(self, model: HDSL, only: Any = None) -> _View:
         left, right = self._space.rows
@@ -510,7 +530,6 @@ class Linker(BaseEstimator):
                 classifier.fit(X[fold != f], labels[fold != f])
                 self._classifiers.append(classifier)
                 found[fold == f] = classifier.predict_proba(X[fold == f])[:, 1]
-        self.is_learned_ = True
         at = np.clip(np.searchsorted(EDGES, found, side="right") - 1, 0, len(EDGES) - 2)
         for b in np.unique(at).tolist():
             here = at == b
@@ -655,23 +674,22 @@ class Linker(BaseEstimator):
 
     def save(self, path: Any) -> None:
         """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""
-        from .saving import save
-
-        save(self, path)
+        saving.save(self, path)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the tables, the known pairs, the model, and what the classifiers learned from."""
         check_is_fitted(self, "statement_")
-        arrays, header = (None, None) if self.model_ is None else self.model_.to_arrays()
+        arrays, header = ({}, None) if self.model_ is None else self.model_.to_arrays()
+        known = (self._names(pairs) for pairs in (self._matches, self._non_matches))
         state = {
             "tables": [[table.columns, table.ids.tolist()] for table in self._tables],
+            "known": [[*zip(left.tolist(), right.tolist(), strict=True)] for left, right in known],
             "has_ids": self.id_column is not None, "seed": self._seed, "model": header,
             "statement": self.statement_, "recall": self.recall_,
         }  # fmt: skip
         text = np.frombuffer(dumps(state).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-        known = {"state": text, "matches": self._matches, "non_matches": self._non_matches}
         training = dict(zip(TRAINING, self._training, strict=False))
-        return known | nested(training=training, model=arrays or {}), {}
+        return {"state": text} | nested(training=training, model=arrays), {}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Linker:
@@ -679,18 +697,14 @@ class Linker(BaseEstimator):
         state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
         linker = cls([name for columns, _ in state["tables"] for name in columns])
         linker.id_column, linker._seed = "\0" if state["has_ids"] else None, int(state["seed"])
-        linker._set_tables([{**columns, "\0": ids} for columns, ids in state["tables"][:2]])
-        known = [arrays[name] for name in ("matches", "non_matches")]
-        sizes = [len(linker._tables[side].ids) for side in (0, -1)]
+        linker._set_data(
+            [{**columns, "\0": ids} for columns, ids in state["tables"][:2]], *state["known"]
+        )
         training = part_of(arrays, "training")
-        is_sound = np.isin(training.get("fold", 0), range(N_FOLDS)).all()
-        if not is_sound or any(((pairs < 0) | (pairs >= sizes)).any() for pairs in known):
-            raise ValueError("a fold or a record is not there")
-        linker._set_known(*known)
-        linker._space = _Space(linker._tables, None)
-        linker._learn_nothing()
         if training:
             linker._training = tuple(training[name] for name in TRAINING)
+            if not np.isin(linker._training[-1], range(N_FOLDS)).all():
+                raise ValueError("a fold is not there")
             linker._fit_classifiers()
             linker.statement_, linker.recall_ = str(state["statement"]), list(state["recall"])
         if state["model"] is not None:
