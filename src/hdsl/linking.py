@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.metrics import average_precision_score
@@ -42,6 +44,10 @@ __all__ = ["Linker", "Links"]
 #: Rows of the other table that a rank is known among, those that are candidates, and those that a
 #: match is compared with to learn from.
 DEPTH, N_CANDIDATES, N_OTHERS = 20, 10, 10
+
+#: Weight of the cosine under what is learned. A choice on held-out matches takes longer than all
+#: else and does not find better links (reproduce/linking.py).
+PRIOR = 4.0
 
 #: Fewer matches teach nothing; folds of the matches.
 FEW, N_FOLDS = 5, 4
@@ -84,7 +90,11 @@ class _Table(NamedTuple):
 
     columns: dict[str, list[str]]
     ids: np.ndarray
-    texts: list[str]
+
+    @property
+    def texts(self) -> list[str]:
+        """All columns of each record."""
+        return [" ".join(filter(None, row)) for row in zip(*self.columns.values(), strict=True)]
 
 
 def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _Table:
@@ -107,8 +117,7 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
             f"The {name} table has no text in the columns {_some(chosen) or 'that are compared'}. "
             f"It has {_some(values)}: name those to compare with columns=."
         )
-    rows = zip(*chosen.values(), strict=True)
-    return _Table(chosen, ids, [" ".join(filter(None, row)) for row in rows])
+    return _Table(chosen, ids)
 
 
 def _text(value: Any) -> str:
@@ -147,32 +156,36 @@ def _dots(A: Any, B: Any) -> np.ndarray:
 
 
 class _View:
-    """Rows of both tables by one similarity, and the best of each row.
+    """Records by one similarity, and the best of each: of the other table, or of the only one.
 
-    `only` are the rows of each table whose best are asked for, by default all.
+    `n_left` of the rows are those of the first table; `only` are the records whose best are asked
+    for, by default all.
     """
 
-    def __init__(self, rows: Any, n_jobs: int | None, only: Any = None) -> None:
-        self.rows, self.is_one = rows, rows[0] is rows[1]
-        only = [np.arange(X.shape[0]) for X in rows] if only is None else only
-        only = [np.union1d(*only)] if self.is_one else only
-        self.lists = []
-        for side, asked in enumerate(map(np.unique, only)):
-            found = top_k(rows[side][asked], rows[1 - side], DEPTH + self.is_one, n_jobs=n_jobs)
-            is_self = (found.rows == asked[:, None]) & self.is_one
-            found.scores[is_self], found.rows[is_self] = -np.inf, -1
-            place = np.full(rows[side].shape[0], -1)
-            place[asked] = np.arange(len(asked))
-            self.lists.append((place, found.scores, found.rows))
-        self.lists *= 1 + self.is_one
+    def __init__(self, X: sp.csr_array, n_left: int, n_jobs: int | None, only: Any = None) -> None:
+        n = X.shape[0]
+        self.X, self.is_one = X, n_left == n
+        self.near = np.full((n, DEPTH + self.is_one), -1)
+        self.scores = np.full(self.near.shape, -np.inf)
+        asked = np.arange(n) if only is None else np.unique(only)
+        first = n_left % n  # of the other table
+        for rows, others in (
+            (asked[asked < n_left], X[first:]),
+            (asked[asked >= n_left], X[:n_left]),
+        ):
+            found = top_k(X[rows], others, self.near.shape[1], n_jobs=n_jobs)
+            self.near[rows] = np.where(found.rows < 0, -1, found.rows + first)
+            self.scores[rows], first = found.scores, 0
+        is_self = self.near == np.arange(n)[:, None]
+        self.near[is_self], self.scores[is_self] = -1, -np.inf
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return the score, leads over the best other row, and logs of ranks, shape (n, 5)."""
-        score = _dots(self.rows[0][pairs[:, 0]], self.rows[1][pairs[:, 1]])
+        score = _dots(*(self.X[rows] for rows in pairs.T))
         leads, ranks = np.empty((2, len(pairs))), np.empty((2, len(pairs)))
-        for side, (place, scores, near) in enumerate(self.lists):
-            at = place[pairs[:, side]]
-            others = np.where(near[at] != pairs[:, [1 - side]], scores[at], -np.inf)
+        for side, rows in enumerate(pairs.T):
+            is_other = self.near[rows] != pairs[:, [1 - side]]
+            others = np.where(is_other, self.scores[rows], -np.inf)
             leads[side] = score - np.maximum(others.max(axis=1), 0.0)
             ranks[side] = np.log1p((others > score[:, None] + 1e-12).sum(axis=1))
         if self.is_one:  # the sides say nothing
@@ -180,98 +193,84 @@ class _View:
         return np.column_stack([score, *leads, *ranks])
 
     def pairs(self) -> np.ndarray:
-        """Return the candidates of each row that was asked for, from both sides, each pair once."""
-        parts = []
-        for side, (place, _, near) in enumerate(self.lists):
-            best = np.where((near >= 0).cumsum(axis=1) > N_CANDIDATES, -1, near)
-            row = np.repeat(np.flatnonzero(place >= 0), best.shape[1])
-            pair = np.column_stack([row, best[place[place >= 0]].ravel()])[best.ravel() >= 0]
-            parts.append(pair[:, ::-1] if side else pair)
-        found = np.concatenate(parts)
-        return np.unique(np.sort(found, axis=1) if self.is_one else found, axis=0)
-
-
-def _counts(tables: list[_Table]) -> Iterator[tuple[list[dict[str, Any]], np.ndarray]]:
-    """Yield how often each cell has each word, then each n-gram, and their names.
-
-    What is between spaces is taken apart once, however often it occurs.
-    """
-    cells = [text for table in tables for column in table.columns.values() for text in column]
-    vectorizer = CountVectorizer(tokenizer=str.split, token_pattern=None)
-    tokens = vectorizer.fit_transform(cells)
-    for kind in KINDS:
-        parts = CountVectorizer(**kind)
-        counts = sp.csr_array(tokens @ parts.fit_transform(vectorizer.get_feature_names_out()))
-        by_table, first = [], 0
-        for table in tables:
-            n, columns = len(table.ids), {}
-            for name in table.columns:
-                columns[name], first = counts[first : first + n], first + n
-            by_table.append(columns)
-        yield by_table, parts.get_feature_names_out()
+        """Return the candidates of each record, from both sides, each pair once."""
+        is_best = (self.near >= 0) & ((self.near >= 0).cumsum(axis=1) <= N_CANDIDATES)
+        found = np.column_stack([np.nonzero(is_best)[0], self.near[is_best]])
+        return np.unique(np.sort(found, axis=1), axis=0)
 
 
 class _Space:
-    """Both tables as rows of words and of character n-grams, and numbers of pairs of them."""
+    """Records of both tables as rows of words and of character n-grams, and numbers of pairs."""
 
     def __init__(self, tables: list[_Table], n_jobs: int | None) -> None:
-        self.is_one, self.names, blocks = len(tables) == 1, [], []
-        for counts, names in _counts(tables):
-            records = [sp.csr_array(sum(columns.values())) for columns in counts]
-            every = sp.csr_array(sp.vstack(records))
-            n_records = np.bincount(every.indices, minlength=every.shape[1])
-            kept = np.flatnonzero(n_records > (every.shape[0] > 50))
+        texts = [text for table in tables for text in table.texts]
+        n, columns = len(texts), _compared(tables)
+        numbers = [_numbers(column) for column in columns]
+        columns = [column for column, v in zip(columns, numbers, strict=True) if v is None]
+        tokens = CountVectorizer(tokenizer=str.split, token_pattern=None)
+        cells = tokens.fit_transform([*texts, *chain.from_iterable(columns)])
+        rows, names, idf = [], [], []
+        for kind in KINDS:  # of each token once, however often it occurs
+            parts = CountVectorizer(**kind)
+            counts = sp.csr_array(cells @ parts.fit_transform(tokens.get_feature_names_out()))
+            n_records = np.bincount(counts[:n].indices, minlength=counts.shape[1])
+            kept = np.flatnonzero(n_records > (n > 50))
             if not len(kept):
                 raise ValueError("No word is in two records: nothing to link by.")
-            tfidf = TfidfTransformer(sublinear_tf=True).fit(every[:, kept])
-            blocks.append([sp.csr_array(tfidf.transform(part[:, kept])) for part in records])
-            self.names.append(names[kept])
-            if len(self.names) == 1:
-                weight = tfidf.idf_**2
-        words, grams = (names.tolist() for names in self.names)
-        self.names, self.n_words = np.array([*words, *map(repr, grams)], dtype=object), len(words)
-        both = [unit_rows(sp.csr_array(sp.hstack(side))) for side in zip(*blocks, strict=True)]
-        self.rows = both[0], both[-1]
-        self.views = [_View((rows[0], rows[-1]), n_jobs) for rows in (both, blocks[1])]
-        self._weights = weight, weight * [any(map(str.isdigit, word)) for word in words]
-        self._words = [(X > 0).astype(float) for X in (blocks[0][0], blocks[0][-1])]
-        left, right = tables[0].columns, tables[-1].columns
-        pairs = [(c, c) for c in left if c in right] or [*zip(left, right, strict=False)]
-        self._compared: list[Any] = []  # numbers, or rows of n-grams
-        for a, b in pairs[:MOST_COLUMNS] if max(len(left), len(right)) > 1 else ():
-            both = [_numbers(left[a]), _numbers(right[b])]
-            if any(column is None for column in both):
-                cells = counts[0][a], counts[-1][b]
-                both = [sp.csr_array(tfidf.transform(part[:, kept])) for part in cells]
-            self._compared.append(both)
+            tfidf = TfidfTransformer(sublinear_tf=True).fit(counts[:n, kept])
+            rows.append(sp.csr_array(tfidf.transform(counts[:, kept])))
+            names.append(parts.get_feature_names_out()[kept].tolist())
+            idf.append(tfidf.idf_)
+        words, grams = rows
+        self.names = np.array([*names[0], *map(repr, names[1])], dtype=object)
+        self.n_words, self.n_left = len(names[0]), len(tables[0].ids)
+        self.X = unit_rows(sp.csr_array(sp.hstack([words[:n], grams[:n]])))
+        self.views = [_View(X, self.n_left, n_jobs) for X in (self.X, grams[:n])]
+        has_digit = [any(map(str.isdigit, word)) for word in names[0]]
+        self._words, self._weights = (
+            (words[:n] > 0).astype(float),
+            (idf[0] ** 2, idf[0] ** 2 * has_digit),
+        )
+        self._columns = [grams[n * k : n * (k + 1)] for k in range(1, len(columns) + 1)]
+        self._columns += [v for v in numbers if v is not None]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return what is known of pairs without learning."""
-        parts = [view.features(pairs) for view in self.views]
-        parts += self._shared(pairs)
-        for left, right in self._compared:
-            x, y = left[pairs[:, 0]], right[pairs[:, 1]]
+        parts = [view.features(pairs) for view in self.views] + self._shared(pairs)
+        for column in self._columns:
+            x, y = (column[rows] for rows in pairs.T)
             if sp.issparse(x):
                 is_missing = (np.diff(x.indptr) == 0) | (np.diff(y.indptr) == 0)
                 parts.append(np.where(is_missing, np.nan, _dots(x, y)))
             else:
                 parts.append(abs(x - y) / np.maximum(np.maximum(abs(x), abs(y)), 1e-9))
-        sizes = (np.diff(X.indptr)[at] for X, at in zip(self.rows, pairs.T, strict=True))
-        return np.nan_to_num(np.column_stack([*parts, *sizes]), nan=-1.0)  # not known
+        parts.append(np.diff(self.X.indptr)[pairs])
+        return np.nan_to_num(np.column_stack(parts), nan=-1.0)  # not known
 
     def _shared(self, pairs: np.ndarray) -> list[np.ndarray]:
         """Return shares of the words in common, by weight, and the rarest words."""
-        left, right = (X[at] for X, at in zip(self._words, pairs.T, strict=True))
+        left, right = (self._words[rows] for rows in pairs.T)
         common = sp.csr_array(left.multiply(right))
-        parts, found = (common, left - common, right - common), []
+        found = []
         for weight in self._weights:
             total, a, b = (X @ weight for X in (common, left, right))
             with np.errstate(invalid="ignore", divide="ignore"):
                 found += [total / a, total / b, total / (a + b - total), total]
-            for X in parts:
+            for X in (common, left - common, right - common):
                 weighted = sp.csr_array((weight[X.indices], X.indices, X.indptr), shape=X.shape)
                 found.append(weighted.max(axis=1).toarray().ravel())
         return found
+
+
+def _compared(tables: list[_Table]) -> list[list[str]]:
+    """Return columns of the same name, or else at the same place, of one table after the other."""
+    left, right = tables[0].columns, tables[-1].columns
+    if max(len(left), len(right)) == 1:
+        return []
+    if len(tables) == 1:
+        return [*left.values()][:MOST_COLUMNS]
+    names = [(c, c) for c in left if c in right] or [*zip(left, right, strict=False)]
+    return [left[a] + right[b] for a, b in names[:MOST_COLUMNS]]
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -360,14 +359,14 @@ class Linker(BaseEstimator):
         unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
         if unknown:
             raise ValueError(f"No table has a column {_some(unknown)}: columns= names others.")
-        ids = [[*map(_text, table.ids.tolist())] for table in self._tables]
-        self._rows = [dict(zip(names, range(len(names)), strict=True)) for names in ids]
+        self._is_one, self._shift = len(tables) == 1, len(self._tables[0].ids) * (len(tables) - 1)
+        firsts = zip(self._tables, (0, self._shift), strict=False)
+        self._rows = [dict(zip(map(_text, t.ids.tolist()), count(first))) for t, first in firsts]
         self._matches = self._pairs(matches, "matches")
         self._non_matches = self._pairs(non_matches, "non_matches")
-        self._known: dict[tuple[int, int], float] = {}
-        self._add_known(self._matches, 1.0)
-        self._add_known(self._non_matches, 0.0)
+        self._set_known()
         self._space = _Space(self._tables, self.n_jobs)
+        self.is_learned_ = False
         self.model_: HDSL | None = None
         self._classifiers: list[Any] = []
         self._training: tuple[np.ndarray, ...] = ()
@@ -379,13 +378,11 @@ class Linker(BaseEstimator):
             "something."
         )
 
-    @property
-    def is_learned_(self) -> bool:
-        """Whether there were matches enough to learn from."""
-        return bool(self._classifiers)
-
     def _pairs(self, pairs: Any, name: str) -> np.ndarray:
-        """Return pairs of ids or row numbers as row numbers; of one table, the smaller first."""
+        """Return pairs of ids or row numbers as numbers of records, the smaller one first.
+
+        Those of the right table follow those of the left one.
+        """
         pairs = pairs.to_numpy() if hasattr(pairs, "to_numpy") else pairs
         given = [] if pairs is None else [*pairs]
         if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
@@ -401,25 +398,33 @@ class Linker(BaseEstimator):
                     f"they are {there if self.id_column is None else _some(rows, 3)}."
                 )
             found[:, side] = [rows[end] for end in ends]
-        return np.sort(found, axis=1) if len(self._tables) == 1 else found
+        return np.sort(found, axis=1)
 
-    def _add_known(self, pairs: np.ndarray, label: float) -> None:
+    def _set_known(self) -> None:
         """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
-        for pair in map(tuple, pairs.tolist()):
-            fault = ""
-            if len(self._tables) == 1 and pair[0] == pair[1]:
-                fault = "is of a record with itself"
-            elif pair in self._known:
-                is_same = self._known[pair] == label
-                fault = "is listed more than once" if is_same else "is both a match and a non-match"
-            if fault:
-                named = self._names(np.array(pair))
-                raise ValueError("The pair ({}, {}) {}: remove it.".format(*named, fault))
-            self._known[pair] = label
+        matches, others = ([*map(tuple, p.tolist())] for p in (self._matches, self._non_matches))
+        self._known = dict.fromkeys(matches, 1.0) | dict.fromkeys(others, 0.0)
+        count = Counter(matches + others)
+        for pair in self._known:
+            if pair[0] == pair[1] or count[pair] > 1:
+                fault = "is of a record with itself" if pair[0] == pair[1] else "is listed twice"
+                if {pair} <= {*matches} & {*others}:
+                    fault = "is both a match and a non-match"
+                left, right = self._names(np.array(pair))
+                raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
 
     def _names(self, pairs: np.ndarray) -> tuple[Any, Any]:
         """Return the ids, or the row numbers, of both sides."""
-        return self._tables[0].ids[pairs[..., 0]], self._tables[-1].ids[pairs[..., 1]]
+        left, right = pairs[..., 0], pairs[..., 1] - self._shift
+        return self._tables[0].ids[left], self._tables[-1].ids[right]
+
+    def _key(self, pairs: np.ndarray) -> np.ndarray:
+        """Return a number per pair."""
+        return np.sort(pairs, axis=1) @ [self._space.X.shape[0], 1]
+
+    def _is_new(self, pairs: np.ndarray) -> np.ndarray:
+        known = np.concatenate([self._matches, self._non_matches])
+        return ~np.isin(self._key(pairs), self._key(known))
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
@@ -428,28 +433,26 @@ class Linker(BaseEstimator):
         n = len(self._matches)
         if n_groups < FEW or labels.all():
             return
-        learned, prior = np.empty((len(pairs), 5)), None
+        learned = np.empty((len(pairs), 5))
         for f in range(N_FOLDS):
             progress.stage(f"learning, fold {f + 1} of {N_FOLDS}")
             here = fold == f
-            model = self._fit_similarity(~here[:n], prior)  # the first fold chooses the prior
-            learned[here] = self._view(model, pairs[here].T).features(pairs[here])
-            prior = model.prior_
-        progress.stage("learning, all matches")
-        model = self._fit_similarity(np.ones(n, dtype=bool), prior)
-        plain = np.concatenate([self._space.features(part) for part in _blocks(pairs)])
+            part = self._fit_similarity(self._matches[~here[:n]])
+            learned[here] = self._view(part, pairs[here]).features(pairs[here])
+        plain = self._space.features(pairs)
         ranks = {"cosine": plain[:n, 3], "learned": learned[:n, 3]}
         self.recall_ = [
             {"k": k} | {name: _share(np.expm1(r).round() < k) for name, r in ranks.items()}
             for k in RECALL_AT
         ]
+        now, before = (100 * self.recall_[0][name][0] for name in ("learned", "cosine"))
         self.statement_ = (
-            f"Of {n} matches, each held out, the right record is first for "
-            f"{100 * self.recall_[0]['learned'][0]:.0f} % as learned and for "
-            f"{100 * self.recall_[0]['cosine'][0]:.0f} % by cosine."
+            f"Of {n} matches, each held out, the right record is first for {now:.0f} % as learned "
+            f"and for {before:.0f} % by cosine."
         )
         if np.exp(-ranks["learned"]).mean() >= np.exp(-ranks["cosine"]).mean():  # reciprocal ranks
-            self.model_ = model
+            progress.stage("learning, all matches")
+            self.model_ = self._fit_similarity(self._matches)
         else:
             learned = plain[:, :5]
             self.statement_ += " So the cosine is used, and only what makes a match is learned."
@@ -465,12 +468,8 @@ class Linker(BaseEstimator):
 
     def _training_pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Return matches, non-matches and near pairs of the same records, and their labels."""
-        near, (left, right) = self._space.views[0].pairs(), self._matches.T
-        if self._space.is_one:
-            left = right = np.union1d(left, right)
-        near = near[np.isin(near[:, 0], left) | np.isin(near[:, 1], right)]
-        is_new = [pair not in self._known for pair in map(tuple, near.tolist())]
-        near = near[np.array(is_new, dtype=bool)]
+        near = self._space.views[0].pairs()
+        near = near[np.isin(near, self._matches).any(axis=1) & self._is_new(near)]
         if len(self._non_matches) >= len(self._matches):
             near = near[np.random.default_rng(self._seed).random(len(near)) < IMPLIED]
         parts = self._matches, self._non_matches, near
@@ -478,82 +477,71 @@ class Linker(BaseEstimator):
 
     def _folds(self, pairs: np.ndarray) -> tuple[np.ndarray, int]:
         """Return a fold per pair, one for all matches that hang together, and how many do not."""
-        shift = 0 if self._space.is_one else self._space.rows[0].shape[0]
-        n = shift + self._space.rows[1].shape[0]
-        ends, rng = self._matches + np.array([0, shift]), np.random.default_rng(self._seed)
-        graph = sp.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(n, n))
+        n, rng = self._space.X.shape[0], np.random.default_rng(self._seed)
+        graph = sp.coo_array((np.ones(len(self._matches)), tuple(self._matches.T)), shape=(n, n))
         n_parts, part = connected_components(graph, directed=False)
-        fold, matched = rng.integers(N_FOLDS, size=n_parts), np.unique(part[ends[:, 0]])
+        fold, matched = rng.integers(N_FOLDS, size=n_parts), np.unique(part[self._matches])
         fold[matched] = rng.permutation(len(matched)) % N_FOLDS
-        left, right = part[pairs[:, 0]], part[pairs[:, 1] + shift]
+        left, right = part[pairs.T]
         return np.where(np.isin(left, matched), fold[left], fold[right]), len(matched)
 
-    def _fit_similarity(self, is_used: np.ndarray, prior: float | None) -> HDSL:
-        """Learn from some of the matches; without a prior, the others choose it.
-
-        Triplets are a record, its match, one of its nearest others; from both sides.
-        """
-        L, R = self._space.rows
-        X, shift = (L, 0) if self._space.is_one else (sp.csr_array(sp.vstack([L, R])), L.shape[0])
-        ends, parts = self._matches + np.array([0, shift]), []
-        for side, (place, _, near) in enumerate(self._space.views[0].lists):
-            others = near[place[self._matches[:, side]], :N_OTHERS]
-            records = np.repeat(ends[:, [side, 1 - side]], others.shape[1], axis=0)
-            of_used = np.repeat(is_used, others.shape[1])
-            parts.append(np.column_stack([records, others.ravel() + shift * (1 - side), of_used]))
-            parts[-1] = parts[-1][others.ravel() >= 0]
+    def _fit_similarity(self, matches: np.ndarray) -> HDSL:
+        """Learn from triplets: a record, its match, one of its nearest others; from both sides."""
+        parts = []
+        for side in (0, 1):
+            ends = np.repeat(matches[:, [side, 1 - side]], N_OTHERS, axis=0)
+            others = self._space.views[0].near[matches[:, side], :N_OTHERS]
+            parts.append(np.column_stack([ends, others.ravel()]))
         triplets = np.concatenate(parts)
-        keys = (np.sort(rows, axis=1) @ [X.shape[0], 1] for rows in (triplets[:, [0, 2]], ends))
-        triplets = triplets[~np.isin(*keys)]  # others that match are none
-        used, held = (triplets[triplets[:, 3] == is_in, :3] for is_in in (1, 0))
-        model = HDSL(random_state=self._seed, n_jobs=self.n_jobs, tol=0.0)  # no gap is certified
-        if prior is not None:
-            return model.set_params(prior=prior).fit(X, triplets=used)
-        return model.fit(X, triplets=used, X_val=X, triplets_val=held)
+        triplets = triplets[triplets[:, 2] >= 0]
+        is_match = np.isin(self._key(triplets[:, [0, 2]]), self._key(self._matches))
+        # With a tol of 0 no gap is certified, which would take longer than all else.
+        model = HDSL(prior=PRIOR, tol=0.0, random_state=self._seed, n_jobs=self.n_jobs)
+        return model.fit(self._space.X, triplets=triplets[~is_match])
 
     def _view(self, model: HDSL, only: Any = None) -> _View:
-        left, right = self._space.rows
-        rows = sp.csr_array(model.transform(left, cosine=True))
-        other = rows if self._space.is_one else sp.csr_array(model.transform(right, cosine=True))
-        return _View((rows, other), self.n_jobs, only)
+        X = sp.csr_array(model.transform(self._space.X, cosine=True))
+        return _View(X, self._space.n_left, self.n_jobs, only)
 
     def _fit_classifiers(self) -> np.ndarray:
         """Fit one classifier per fold, to the others; return what each says of its own fold."""
         X, labels, fold = self._training
-        found, min_leaf = np.empty(len(labels)), int(np.clip(labels.sum() / 10, 2, 20))
+        classifier = HistGradientBoostingClassifier(
+            max_iter=75, learning_rate=0.1, max_leaf_nodes=8, max_features=0.3,
+            min_samples_leaf=int(np.clip(labels.sum() / 10, 2, 20)), random_state=self._seed,
+        )  # fmt: skip
         with threadpool_limits(1, "openmp"):  # threads that wait for one another take longer
-            for f in range(N_FOLDS):
-                classifier = HistGradientBoostingClassifier(
-                    max_iter=150, learning_rate=0.05, max_leaf_nodes=8, max_features=0.3,
-                    min_samples_leaf=min_leaf, random_state=self._seed + f,
-                )  # fmt: skip
-                classifier.fit(X[fold != f], labels[fold != f])
-                self._classifiers.append(classifier)
-                found[fold == f] = classifier.predict_proba(X[fold == f])[:, 1]
+            others = [fold != f for f in range(N_FOLDS)]
+            self._classifiers = [clone(classifier).fit(X[o], labels[o]) for o in others]
+        found = np.choose(fold, self._said(X))
+        self.is_learned_ = True
         at = np.clip(np.searchsorted(EDGES, found, side="right") - 1, 0, len(EDGES) - 2)
-        for b in np.unique(at).tolist():
-            here = at == b
-            self.reliability_.append(
-                {"from": EDGES[b], "to": EDGES[b + 1], "n": int(here.sum()),
-                 "probability": float(found[here].mean()), "matches": _share(labels[here])}
-            )  # fmt: skip
+        self.reliability_ = [
+            {"from": EDGES[b], "to": EDGES[b + 1], "n": int(np.sum(at == b)),
+             "probability": float(found[at == b].mean()), "matches": _share(labels[at == b])}
+            for b in np.unique(at).tolist()
+        ]  # fmt: skip
         return found
+
+    def _said(self, X: np.ndarray) -> list[np.ndarray]:
+        """Return what each classifier says of pairs, or cosines divided by ranks."""
+        with threadpool_limits(1, "openmp"):
+            return [c.predict_proba(X)[:, 1] for c in self._classifiers] or [_by_rank(X)]
 
     def _search(self) -> None:
         """Find the candidates and their probabilities."""
         self._best = self._space.views[0] if self.model_ is None else self._view(self.model_)
-        known = np.array([*self._known], dtype=np.int64).reshape(-1, 2)
-        self._candidates = np.unique(np.concatenate([self._best.pairs(), known]), axis=0)
+        pairs = self._best.pairs(), self._matches, self._non_matches
+        self._candidates = np.unique(np.concatenate(pairs), axis=0)
         self._probability = self._scores(self._candidates)
 
     def _scores(self, pairs: np.ndarray) -> np.ndarray:
         """Return probabilities; known pairs have what is known."""
-        found = np.empty(0)
-        for part in _blocks(pairs):
-            X = np.hstack([self._best.features(part), self._space.features(part)])
-            with threadpool_limits(1, "openmp"):
-                said = [c.predict_proba(X)[:, 1] for c in self._classifiers] or [_by_rank(X)]
-            found = np.append(found, np.mean(said, axis=0))
+        found = np.empty(len(pairs))
+        for first in range(0, len(pairs), BLOCK):
+            part = slice(first, first + BLOCK)
+            parts = self._best.features(pairs[part]), self._space.features(pairs[part])
+            found[part] = np.mean(self._said(np.hstack(parts)), axis=0)
         known = [self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())]
         return np.where(np.isnan(known), found, known)
 
@@ -580,7 +568,7 @@ class Linker(BaseEstimator):
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
         if one_to_one and len(order):
-            order = self._free(order) if self._space.is_one else self._assigned(order)
+            order = self._free(order) if self._is_one else self._assigned(order)
         return self._links(order)
 
     def predict_proba(self, pairs: Any) -> np.ndarray:
@@ -596,7 +584,7 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         checks.check_number("candidates", "k", k, low=1, integer=True)
         pairs, found = self._candidates, self._probability
-        if self._space.is_one:
+        if self._is_one:
             pairs, found = np.concatenate([pairs, pairs[:, ::-1]]), np.concatenate([found, found])
         order = np.lexsort((-found, pairs[:, 0]))
         left = pairs[order, 0]
@@ -612,9 +600,8 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         checks.check_number("to_label", "n", n, low=1, integer=True)
         worth = -abs(self._probability - 0.5) if self.is_learned_ else self._probability
-        is_new = [pair not in self._known for pair in map(tuple, self._candidates.tolist())]
         order = np.argsort(-worth, kind="stable")
-        free = self._free(order[np.array(is_new, dtype=bool)[order]])
+        free = self._free(order[self._is_new(self._candidates[order])])
         spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free))).astype(int)
         return self._links(free[:n] if self.is_learned_ else free[spread])
 
@@ -624,9 +611,8 @@ class Linker(BaseEstimator):
     def _free(self, order: np.ndarray) -> np.ndarray:
         """Return candidates in their order, each record at most once."""
         taken: set[int] = set()
-        chosen, shift = [], 0 if self._space.is_one else len(self._tables[0].ids)
-        pairs = self._candidates[order] + np.array([0, shift])
-        for at, ends in zip(order.tolist(), pairs.tolist(), strict=True):
+        chosen = []
+        for at, ends in zip(order.tolist(), self._candidates[order].tolist(), strict=True):
             if taken.isdisjoint(ends):
                 taken.update(ends)
                 chosen.append(at)
@@ -648,11 +634,11 @@ class Linker(BaseEstimator):
         They add up to the similarity that was learned, or to the cosine.
         """
         check_is_fitted(self, "statement_")
-        (L, R), (a, b) = self._space.rows, self._pairs([(left, right)], "explain")[0]
-        cosine = Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=L.shape[1], norm="l2")
+        X, (a, b) = self._space.X, self._pairs([(left, right)], "explain")[0]
+        cosine = Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=X.shape[1], norm="l2")
         similarity = cosine if self.model_ is None else self.model_.similarity_
         names = self._space.names
-        return explain_module.explain(similarity, L[[a]], R[[b]], feature_names=names, top=top)
+        return explain_module.explain(similarity, X[[a]], X[[b]], feature_names=names, top=top)
 
     def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
         """Return the words and pairs of words that make two records most alike, and how much.
@@ -669,8 +655,8 @@ class Linker(BaseEstimator):
     def texts(self, links: Links) -> list[list[str]]:
         """Return the texts of the left and of the right records of links."""
         pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
-        left, right = self._tables[0].texts, self._tables[-1].texts
-        return [[left[a] for a in pairs[:, 0]], [right[b] for b in pairs[:, 1]]]
+        texts = [text for table in self._tables for text in table.texts]
+        return [[texts[row] for row in rows] for rows in pairs.T]
 
     def save(self, path: Any) -> None:
         """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""
@@ -703,18 +689,12 @@ class Linker(BaseEstimator):
         training = part_of(arrays, "training")
         if training:
             linker._training = tuple(training[name] for name in TRAINING)
-            if not np.isin(linker._training[-1], range(N_FOLDS)).all():
-                raise ValueError("a fold is not there")
             linker._fit_classifiers()
             linker.statement_, linker.recall_ = str(state["statement"]), list(state["recall"])
         if state["model"] is not None:
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
         linker._search()
         return linker
-
-
-def _blocks(pairs: np.ndarray) -> list[np.ndarray]:
-    return [pairs[first : first + BLOCK] for first in range(0, len(pairs), BLOCK)]
 
 
 def _by_rank(features: np.ndarray) -> np.ndarray:

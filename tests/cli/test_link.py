@@ -117,7 +117,7 @@ def test_duplicates_in_one_table(files, tmp_path):
     ("content", "words"),
     [
         ("left,right\nL0,nobody\n", "'nobody'"),
-        ("left,right\nL0,R0\nL0,R0\n", "more than once"),
+        ("left,right\nL0,R0\nL0,R0\n", "twice"),
         ("left,right,match\nL0,R0,yes\nL0,R0,no\n", "both a match and a non-match"),
         ("left,right,match\nL0,R0,perhaps\n", "'perhaps'"),
         ("left\nL0\n", "two columns"),

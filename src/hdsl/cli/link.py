@@ -10,24 +10,14 @@ from argparse import Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .shell import (
-    Section,
-    add_command,
-    add_json,
-    counted,
-    is_watched,
-    one_line,
-    percent,
-    show,
-    show_json,
-    show_table,
-)
+from . import shell
 
 if TYPE_CHECKING:
     from ..linking import Linker, Links
 
 #: Answers in a file of labels.
 YES, NO = ("1", "1.0", "yes", "y", "true", "x"), ("0", "0.0", "no", "n", "false")
+UNKNOWN = ("", "nan", "none")
 
 #: Most links and doubtful pairs on a page.
 N_SHOWN, N_DOUBTFUL = 300, 50
@@ -38,40 +28,36 @@ STYLE = (
     "border-bottom:1px solid #8884}"
 )
 
+Columns = dict[str, list[Any]]
 Rows = list[tuple[str, ...]]
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = add_command(commands, link)
-    parser.add_argument(
-        "left", metavar="LEFT", type=Path, help="table: .csv, .tsv, .jsonl, .parquet"
-    )
-    parser.add_argument(
-        "right", metavar="RIGHT", type=Path, nargs="?", help="none: duplicates in the first"
-    )
-    options = Section(parser, "links")
+    parser = shell.add_command(commands, link)
+    help = "table: .csv, .tsv, .jsonl, .parquet"
+    parser.add_argument("left", metavar="LEFT", type=Path, help=help)
+    help = "none: duplicates in the first"
+    parser.add_argument("right", metavar="RIGHT", type=Path, nargs="?", help=help)
+    options = shell.Section(parser, "links")
     options.add(
         "--matches",
         "Known pairs: a table with columns left and right, or these first, and perhaps match (yes "
         "or no; empty: not known). Can be given several times.",
-        type=Path, metavar="FILE", action="append", default=[],
+        [], type=Path, metavar="FILE", action="append",
     )  # fmt: skip
-    options.add("-o --output", "Links to write.", type=Path, default=Path("links.csv"))
+    options.add("-o --output", "Links to write.", Path("links.csv"))
     options.add("--id", "Column of ids. Default: id, if there.", dest="id_column")
     options.add("--columns", "Columns to compare: a,b,c. Default: all.")
-    options.add("--threshold", "Least probability of a link.", type=float, default=0.5)
+    options.add("--threshold", "Least probability of a link.", 0.5)
     options.flag("--one-to-one", "Each record is in one link at most.")
-    options.add("--label", "Add this many pairs to label to --label-file.", type=int, default=0)
-    options.add(
-        "--label-file", "Pairs to label: fill in the column match and run again.", type=Path,
-        default=Path("labels.csv"),
-    )  # fmt: skip
-    options.add("--html", "HTML page with links and reasons.", type=Path, dest="page")
-    options.add("--model", "Model file to write, for hdsl.load.", type=Path)
-    options.add("--encoding", "Encoding of the tables.", default="utf-8")
-    options.add("--seed", "Random seed.", type=int, default=0)
-    add_json(options)
+    options.add("--label", "Add this many pairs to label to --label-file.", 0)
+    options.add("--label-file", "Pairs to label: fill in match, run again.", Path("labels.csv"))
+    options.add("--html", "HTML page with links and reasons.", Path, dest="page")
+    options.add("--model", "Model file to write, for hdsl.load.", Path)
+    options.add("--encoding", "Encoding of the tables.", "utf-8")
+    options.add("--seed", "Random seed.", 0)
+    shell.add_json(options)
 
 
 def link(given: Namespace) -> None:
@@ -91,23 +77,22 @@ def link(given: Namespace) -> None:
     if not 0.0 <= given.threshold <= 1.0 or given.label < 0:
         raise ValueError("--threshold is a number from 0 to 1, and --label a number of pairs.")
     label_file = given.label_file if given.label else None
-    for path in (given.output, given.page, given.model, label_file):
-        if path is not None:
-            inputs.check_output(path)
+    for path in filter(None, (given.output, given.page, given.model, label_file)):
+        inputs.check_output(path)
     paths = [path for path in (given.left, given.right) if path is not None]
     tables = [_read(path, given.encoding) for path in paths]
-    files, labelled = list(given.matches), {}
+    known = {path: _read(path, given.encoding) for path in given.matches if path != label_file}
+    labelled: Columns = {}
     if label_file is not None and label_file.exists():
-        labelled = _labelled(label_file, given.encoding)
-        files += [label_file] if label_file not in files else []
-    answers = [answer for path in files for answer in _answers(path, given.encoding)]
+        labelled = known[label_file] = _labelled(label_file)
+    answers = [answer for path, table in known.items() for answer in _answers(path, table)]
 
     from ..linking import Linker
 
     linker = Linker(
         given.columns and [name.strip() for name in given.columns.split(",")],
         id_column=given.id_column or ("id" if all("id" in table for table in tables) else None),
-        random_state=given.seed, verbose=is_watched(given.as_json),
+        random_state=given.seed, verbose=shell.is_watched(given.as_json),
     )  # fmt: skip
     matches, others = ([pair for pair, is_yes in answers if is_yes == y] for y in (True, False))
     linker.fit(tables[0], tables[1] if len(tables) == 2 else None, matches, others)
@@ -116,35 +101,33 @@ def link(given: Namespace) -> None:
         links = linker.predict(given.threshold, one_to_one=given.one_to_one)
     _write_csv(given.output, _records(linker, links))
     if label_file is not None:
-        new = _records(linker, linker.to_label(given.label))
-        new = {"match": [""] * len(new["left"]), **new}
-        _write_csv(label_file, {name: [*labelled.get(name, ()), *new[name]] for name in new})
-    name = " and ".join(path.name for path in paths)
+        _write_csv(label_file, labelled, _records(linker, linker.to_label(given.label)))
     if given.page is not None:
         from ..report import write
 
+        name = " and ".join(path.name for path in paths)
         write(given.page, _page(linker, links, name, given.threshold))
     if given.model is not None:
         linker.save(given.model)
     if given.as_json:
-        show_json({"links": len(links.left), "output": str(given.output),
-                   "learned": linker.is_learned_, "statement": linker.statement_,
-                   "recall": linker.recall_, "reliability": linker.reliability_})  # fmt: skip
+        shell.show_json({"links": len(links.left), "output": str(given.output),
+                         "learned": linker.is_learned_, "statement": linker.statement_,
+                         "recall": linker.recall_, "reliability": linker.reliability_})  # fmt: skip
         return
-    show(linker.statement_)
+    shell.show(linker.statement_)
     for title, rows in _measured(linker):
-        show("", title)
-        show_table(rows, right=range(1, len(rows[0])))
-    n = counted(len(links.left), "link")
-    show("", f"{n} from a probability of {given.threshold:g} on: {given.output}")
+        shell.show("", title)
+        shell.show_table(rows, right=range(1, len(rows[0])))
+    n = shell.counted(len(links.left), "link")
+    shell.show("", f"{n} from a probability of {given.threshold:g} on: {given.output}")
     if label_file is not None:
-        show(f"{label_file} has pairs to label: fill in the column match, then run this again.")
+        shell.show(f"{label_file} has pairs to label: fill in the column match, run this again.")
 
 
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _read(path: Path, encoding: str) -> dict[str, list[Any]]:
+def _read(path: Path, encoding: str = "utf-8") -> Columns:
     from ..readers.tables import read_columns
     from .inputs import check_input
 
@@ -152,47 +135,54 @@ def _read(path: Path, encoding: str) -> dict[str, list[Any]]:
     return {name: list(values) for name, values in read_columns(path, encoding=encoding).items()}
 
 
-def _answers(path: Path, encoding: str) -> list[tuple[tuple[Any, Any], bool]]:
+def _said(value: Any) -> str:
+    return str(value).strip().lower()
+
+
+def _answers(path: Path, table: Columns) -> list[tuple[tuple[Any, Any], bool]]:
     """Return pairs and whether they match; pairs without an answer are left out."""
-    table = _read(path, encoding)
     names = list(table)
     if len(names) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
     left, right = ("left", "right") if {"left", "right"} <= {*names} else names[:2]
-    said = next((table[name] for name in ("match", "label") if name in table), None)
-    found = []
-    for row, pair in enumerate(zip(table[left], table[right], strict=True)):
-        word = "1" if said is None else str("" if said[row] is None else said[row]).strip().lower()
-        if word not in (*YES, *NO, "", "nan"):
+    pairs = [*zip(table[left], table[right], strict=True)]
+    words = [*map(_said, table.get("match", table.get("label", [1] * len(pairs))))]
+    for row, word in enumerate(words):
+        if word not in YES + NO + UNKNOWN:
             raise ValueError(
-                f"{path}, record {row + 1} answers {one_line(word, 40)!r}: say yes, no or nothing."
+                f"{path}, record {row + 1} answers {shell.one_line(word, 40)!r}: say yes, no or "
+                "nothing."
             )
-        if word in (*YES, *NO):
-            found.append((pair, word in YES))
-    return found
+    return [(p, word in YES) for p, word in zip(pairs, words, strict=True) if word not in UNKNOWN]
 
 
-def _labelled(path: Path, encoding: str) -> dict[str, list[Any]]:
+def _labelled(path: Path) -> Columns:
     """Return the answered rows of a file of labels; what has no answer is asked anew."""
-    table = _read(path, encoding)
-    if [*table][:3] != ["match", "left", "right"]:
+    table = _read(path)
+    if not {"match", "left", "right"} <= {*table}:
         raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
-    kept = [k for k, word in enumerate(table["match"]) if str(word).strip()]
+    kept = [k for k, word in enumerate(table["match"]) if _said(word) not in UNKNOWN]
     return {name: [values[k] for k in kept] for name, values in table.items()}
 
 
-def _records(linker: Linker, links: Links) -> dict[str, list[Any]]:
+def _records(linker: Linker, links: Links) -> Columns:
     left, right = linker.texts(links)
     return {"left": links.left.tolist(), "right": links.right.tolist(),
             "probability": [f"{p:.4f}" for p in links.probability],
             "left_text": left, "right_text": right}  # fmt: skip
 
 
-def _write_csv(path: Path, table: dict[str, list[Any]]) -> None:
+def _write_csv(path: Path, *tables: Columns) -> None:
+    """Write tables, one after the other, with the columns of all; several have answers first."""
     from ..files.atomic import atomic_write
 
     text = io.StringIO(newline="")
-    csv.writer(text).writerows([[*table], *zip(*table.values(), strict=True)])
+    names = dict.fromkeys([*["match"] * (len(tables) > 1), *(c for table in tables for c in table)])
+    writer = csv.DictWriter(text, names)
+    writer.writeheader()
+    for table in tables:
+        rows = zip(*table.values(), strict=True)
+        writer.writerows(dict(zip(table, row, strict=True)) for row in rows)
     with atomic_write(path, str(path)) as file:
         file.write(text.getvalue().encode("utf-8", "replace"))
 
@@ -202,24 +192,25 @@ def _write_csv(path: Path, table: dict[str, list[Any]]) -> None:
 
 def _measured(linker: Linker) -> list[tuple[str, Rows]]:
     """Return recall and reliability as titles and rows of text."""
-    if not linker.is_learned_:
-        return []
 
     def shown(share: tuple[float, float, float]) -> str:
-        return f"{percent(share[0])} ({100 * share[1]:.0f} to {100 * share[2]:.0f})"
+        return f"{shell.percent(share[0])} ({100 * share[1]:.0f} to {100 * share[2]:.0f})"
 
-    recall: Rows = [("  first", "cosine", "learned")]
-    recall += [(f"  {r['k']}", shown(r["cosine"]), shown(r["learned"])) for r in linker.recall_]
-    honest: Rows = [("  probability", "pairs", "mean", "match")]
-    honest += [
-        (f"  {r['from']:.1f} to {r['to']:.1f}", f"{r['n']:,}", percent(r["probability"]),
+    recall: Rows = [
+        (f"  {r['k']}", shown(r["cosine"]), shown(r["learned"])) for r in linker.recall_
+    ]
+    honest: Rows = [
+        (f"  {r['from']:.1f} to {r['to']:.1f}", f"{r['n']:,}", shell.percent(r["probability"]),
          shown(r["matches"]))
         for r in linker.reliability_
     ]  # fmt: skip
-    return [
-        ("Held-out matches whose right record is among the first (95 % intervals)", recall),
-        ("Held-out pairs by probability, and how many match", honest),
-    ]
+    tables = [
+        ("Held-out matches whose right record is among the first (95 % intervals)",
+         [("  first", "cosine", "learned"), *recall]),
+        ("Held-out pairs by probability, and how many match",
+         [("  probability", "pairs", "mean", "match"), *honest]),
+    ]  # fmt: skip
+    return tables if linker.is_learned_ else []
 
 
 def _page(linker: Linker, links: Links, name: str, threshold: float) -> str:
@@ -228,8 +219,8 @@ def _page(linker: Linker, links: Links, name: str, threshold: float) -> str:
     cut = f", the first {N_SHOWN}" if n > N_SHOWN else ""
     tables = [
         *_measured(linker),
-        (f"{counted(n, 'link')} from {threshold:g} on{cut}", _reasoned(linker, links, N_SHOWN)),
-        ("The doubtful ones", _reasoned(linker, linker.to_label(N_DOUBTFUL), N_DOUBTFUL)),
+        (f"{shell.counted(n, 'link')} from {threshold:g} on{cut}", _reasoned(linker, links)),
+        ("The doubtful ones", _reasoned(linker, linker.to_label(N_DOUBTFUL))),
     ]
     title = html.escape(f"Links: {name}")
     parts = [f"<h1>{title}</h1><p>{html.escape(linker.statement_)}</p>"]
@@ -242,12 +233,10 @@ def _page(linker: Linker, links: Links, name: str, threshold: float) -> str:
     )
 
 
-def _reasoned(linker: Linker, links: Links, most: int) -> Rows:
+def _reasoned(linker: Linker, links: Links) -> Rows:
     rows: Rows = [("probability", "left", "right", "why")]
-    texts = linker.texts(links)
-    for k in range(min(most, len(links.left))):
-        ends = links.left[k], links.right[k]
-        sides = (f"{end}: {one_line(text[k], 300)}" for end, text in zip(ends, texts, strict=True))
+    for *ends, p, left, right in [*zip(*links, *linker.texts(links), strict=True)][:N_SHOWN]:
+        sides = (f"{e}: {shell.one_line(t, 300)}" for e, t in zip(ends, (left, right), strict=True))
         why = ", ".join(f"{word} {value:+.2f}" for word, value in linker.reasons(*ends))
-        rows.append((f"{links.probability[k]:.2f}", *sides, why))
+        rows.append((f"{p:.2f}", *sides, why))
     return rows
