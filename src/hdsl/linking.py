@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain, count
 from typing import Any, NamedTuple
 
@@ -392,10 +392,9 @@ class Linker(BaseEstimator):
             ends = [_text(pair[side]) for pair in given]
             unknown = [end for end in ends if end not in rows]
             if unknown:
-                there = f"from 0 to {len(rows) - 1}, or ids with id_column="
                 raise ValueError(
-                    f"{name} has {_some(unknown)} as {('left', 'right')[side]} record, unknown: "
-                    f"they are {there if self.id_column is None else _some(rows, 3)}."
+                    f"{name} has {_some(unknown)} as {('left', 'right')[side]} record, but these "
+                    f"are {_some(rows, 3)}: name row numbers, or ids with id_column=."
                 )
             found[:, side] = [rows[end] for end in ends]
         return np.sort(found, axis=1)
@@ -404,12 +403,12 @@ class Linker(BaseEstimator):
         """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
         matches, others = ([*map(tuple, p.tolist())] for p in (self._matches, self._non_matches))
         self._known = dict.fromkeys(matches, 1.0) | dict.fromkeys(others, 0.0)
-        count = Counter(matches + others)
+        counts = Counter(matches + others)
         for pair in self._known:
-            if pair[0] == pair[1] or count[pair] > 1:
-                fault = "is of a record with itself" if pair[0] == pair[1] else "is listed twice"
-                if {pair} <= {*matches} & {*others}:
-                    fault = "is both a match and a non-match"
+            if pair[0] == pair[1] or counts[pair] > 1:
+                kinds = (matches.count(pair), others.count(pair)).count(0)
+                faults = "is both a match and a non-match", "is listed twice"
+                fault = "is of a record with itself" if pair[0] == pair[1] else faults[kinds]
                 left, right = self._names(np.array(pair))
                 raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
 
@@ -438,8 +437,9 @@ class Linker(BaseEstimator):
             progress.stage(f"learning, fold {f + 1} of {N_FOLDS}")
             here = fold == f
             part = self._fit_similarity(self._matches[~here[:n]])
-            learned[here] = self._view(part, pairs[here]).features(pairs[here])
-        plain = self._space.features(pairs)
+            view = self._view(part, pairs[here])
+            learned[here] = _in_blocks(view.features, pairs[here])
+        plain = _in_blocks(self._space.features, pairs)
         ranks = {"cosine": plain[:n, 3], "learned": learned[:n, 3]}
         self.recall_ = [
             {"k": k} | {name: _share(np.expm1(r).round() < k) for name, r in ranks.items()}
@@ -537,11 +537,12 @@ class Linker(BaseEstimator):
 
     def _scores(self, pairs: np.ndarray) -> np.ndarray:
         """Return probabilities; known pairs have what is known."""
-        found = np.empty(len(pairs))
-        for first in range(0, len(pairs), BLOCK):
-            part = slice(first, first + BLOCK)
-            parts = self._best.features(pairs[part]), self._space.features(pairs[part])
-            found[part] = np.mean(self._said(np.hstack(parts)), axis=0)
+
+        def score(part: np.ndarray) -> np.ndarray:
+            X = np.hstack([self._best.features(part), self._space.features(part)])
+            return np.mean(self._said(X), axis=0)
+
+        found = _in_blocks(score, pairs)
         known = [self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())]
         return np.where(np.isnan(known), found, known)
 
@@ -695,6 +696,11 @@ class Linker(BaseEstimator):
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
         linker._search()
         return linker
+
+
+def _in_blocks(function: Callable[[np.ndarray], np.ndarray], pairs: np.ndarray) -> np.ndarray:
+    firsts = range(0, max(1, len(pairs)), BLOCK)
+    return np.concatenate([function(pairs[first : first + BLOCK]) for first in firsts])
 
 
 def _by_rank(features: np.ndarray) -> np.ndarray:

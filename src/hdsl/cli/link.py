@@ -28,6 +28,9 @@ STYLE = (
     "border-bottom:1px solid #8884}"
 )
 
+#: Columns of a file of links; one of labels has answers before.
+NAMES = ("left", "right", "probability", "left_text", "right_text")
+
 Columns = dict[str, list[Any]]
 Rows = list[tuple[str, ...]]
 
@@ -101,7 +104,12 @@ def link(given: Namespace) -> None:
         links = linker.predict(given.threshold, one_to_one=given.one_to_one)
     _write_csv(given.output, _records(linker, links))
     if label_file is not None:
-        _write_csv(label_file, labelled, _records(linker, linker.to_label(given.label)))
+        new = _records(linker, linker.to_label(given.label))
+        n, m = len(labelled.get("match", ())), len(new["left"])
+        names = dict.fromkeys(["match", *NAMES, *labelled])
+        blank = [""] * max(n, m)
+        joined = {c: [*labelled.get(c, blank[:n]), *new.get(c, blank[:m])] for c in names}
+        _write_csv(label_file, joined)
     if given.page is not None:
         from ..report import write
 
@@ -166,23 +174,15 @@ def _labelled(path: Path) -> Columns:
 
 
 def _records(linker: Linker, links: Links) -> Columns:
-    left, right = linker.texts(links)
-    return {"left": links.left.tolist(), "right": links.right.tolist(),
-            "probability": [f"{p:.4f}" for p in links.probability],
-            "left_text": left, "right_text": right}  # fmt: skip
+    columns = *links[:2], links.probability.round(4), *linker.texts(links)
+    return {name: list(values) for name, values in zip(NAMES, columns, strict=True)}
 
 
-def _write_csv(path: Path, *tables: Columns) -> None:
-    """Write tables, one after the other, with the columns of all; several have answers first."""
+def _write_csv(path: Path, table: Columns) -> None:
     from ..files.atomic import atomic_write
 
     text = io.StringIO(newline="")
-    names = dict.fromkeys([*["match"] * (len(tables) > 1), *(c for table in tables for c in table)])
-    writer = csv.DictWriter(text, names)
-    writer.writeheader()
-    for table in tables:
-        rows = zip(*table.values(), strict=True)
-        writer.writerows(dict(zip(table, row, strict=True)) for row in rows)
+    csv.writer(text).writerows([[*table], *zip(*table.values(), strict=True)])
     with atomic_write(path, str(path)) as file:
         file.write(text.getvalue().encode("utf-8", "replace"))
 
@@ -196,21 +196,15 @@ def _measured(linker: Linker) -> list[tuple[str, Rows]]:
     def shown(share: tuple[float, float, float]) -> str:
         return f"{shell.percent(share[0])} ({100 * share[1]:.0f} to {100 * share[2]:.0f})"
 
-    recall: Rows = [
-        (f"  {r['k']}", shown(r["cosine"]), shown(r["learned"])) for r in linker.recall_
-    ]
-    honest: Rows = [
-        (f"  {r['from']:.1f} to {r['to']:.1f}", f"{r['n']:,}", shell.percent(r["probability"]),
-         shown(r["matches"]))
-        for r in linker.reliability_
-    ]  # fmt: skip
-    tables = [
-        ("Held-out matches whose right record is among the first (95 % intervals)",
-         [("  first", "cosine", "learned"), *recall]),
-        ("Held-out pairs by probability, and how many match",
-         [("  probability", "pairs", "mean", "match"), *honest]),
-    ]  # fmt: skip
-    return tables if linker.is_learned_ else []
+    recall: Rows = [("  first", "cosine", "learned")]
+    recall += [(f"  {r['k']}", shown(r["cosine"]), shown(r["learned"])) for r in linker.recall_]
+    honest: Rows = [("  probability", "pairs", "mean", "match")]
+    for r in linker.reliability_:
+        span, n = f"  {r['from']:.1f} to {r['to']:.1f}", f"{r['n']:,}"
+        honest.append((span, n, shell.percent(r["probability"]), shown(r["matches"])))
+    first = "Held-out matches whose right record is among the first (95 % intervals)"
+    second = "Held-out pairs by probability, and how many match"
+    return [(first, recall), (second, honest)] if linker.is_learned_ else []
 
 
 def _page(linker: Linker, links: Links, name: str, threshold: float) -> str:
