@@ -91,11 +91,6 @@ class _Table(NamedTuple):
     columns: dict[str, list[str]]
     ids: np.ndarray
 
-    @property
-    def texts(self) -> list[str]:
-        """All columns of each record."""
-        return [" ".join(filter(None, row)) for row in zip(*self.columns.values(), strict=True)]
-
 
 def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _Table:
     """Return the columns that count; raise where there is no row, no text or no such column."""
@@ -203,12 +198,13 @@ class _Space:
     """Records of both tables as rows of words and of character n-grams, and numbers of pairs."""
 
     def __init__(self, tables: list[_Table], n_jobs: int | None) -> None:
-        texts = [text for table in tables for text in table.texts]
-        n, columns = len(texts), _compared(tables)
+        records = (row for table in tables for row in zip(*table.columns.values(), strict=True))
+        self.texts = [" ".join(filter(None, record)) for record in records]
+        n, columns = len(self.texts), _compared(tables)
         numbers = [_numbers(column) for column in columns]
         columns = [column for column, v in zip(columns, numbers, strict=True) if v is None]
         tokens = CountVectorizer(tokenizer=str.split, token_pattern=None)
-        cells = tokens.fit_transform([*texts, *chain.from_iterable(columns)])
+        cells = tokens.fit_transform([*self.texts, *chain.from_iterable(columns)])
         rows, names, idf = [], [], []
         for kind in KINDS:  # of each token once, however often it occurs
             parts = CountVectorizer(**kind)
@@ -264,13 +260,11 @@ class _Space:
 
 def _compared(tables: list[_Table]) -> list[list[str]]:
     """Return columns of the same name, or else at the same place, of one table after the other."""
-    left, right = tables[0].columns, tables[-1].columns
-    if max(len(left), len(right)) == 1:
-        return []
-    if len(tables) == 1:
-        return [*left.values()][:MOST_COLUMNS]
+    left = tables[0].columns
+    right = {c: [] for c in left} if len(tables) == 1 else tables[1].columns
     names = [(c, c) for c in left if c in right] or [*zip(left, right, strict=False)]
-    return [left[a] + right[b] for a, b in names[:MOST_COLUMNS]]
+    is_plain = max(len(left), len(right)) == 1  # the column is the record
+    return [] if is_plain else [left[a] + right[b] for a, b in names[:MOST_COLUMNS]]
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -656,8 +650,7 @@ class Linker(BaseEstimator):
     def texts(self, links: Links) -> list[list[str]]:
         """Return the texts of the left and of the right records of links."""
         pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
-        texts = [text for table in self._tables for text in table.texts]
-        return [[texts[row] for row in rows] for rows in pairs.T]
+        return [[self._space.texts[row] for row in rows] for rows in pairs.T]
 
     def save(self, path: Any) -> None:
         """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""

@@ -126,8 +126,8 @@ def link(given: Namespace) -> None:
     for title, rows in _measured(linker):
         shell.show("", title)
         shell.show_table(rows, right=range(1, len(rows[0])))
-    n = shell.counted(len(links.left), "link")
-    shell.show("", f"{n} from a probability of {given.threshold:g} on: {given.output}")
+    found = shell.counted(len(links.left), "link")
+    shell.show("", f"{found} from a probability of {given.threshold:g} on: {given.output}")
     if label_file is not None:
         shell.show(f"{label_file} has pairs to label: fill in the column match, run this again.")
 
@@ -174,8 +174,9 @@ def _labelled(path: Path) -> Columns:
 
 
 def _records(linker: Linker, links: Links) -> Columns:
-    columns = *links[:2], links.probability.round(4), *linker.texts(links)
-    return {name: list(values) for name, values in zip(NAMES, columns, strict=True)}
+    probability: Any = links.probability.round(4)
+    columns = (links.left, links.right, probability, *linker.texts(links))
+    return {name: [*values] for name, values in zip(NAMES, columns, strict=True)}
 
 
 def _write_csv(path: Path, table: Columns) -> None:
