@@ -490,7 +490,7 @@ class Linker(BaseEstimator):
         triplets = triplets[triplets[:, 2] >= 0]
         is_match = np.isin(self._key(triplets[:, [0, 2]]), self._key(self._matches))
         # With a tol of 0 no gap is certified, which would take longer than all else.
-        model = HDSL(prior=PRIOR, max_iter=12, tol=0.0, random_state=self._seed, n_jobs=self.n_jobs)
+        model = HDSL(prior=PRIOR, tol=0.0, random_state=self._seed, n_jobs=self.n_jobs)
         return model.fit(self._space.X, triplets=triplets[~is_match])
 
     def _view(self, model: HDSL, only: Any = None) -> _View:
