@@ -164,10 +164,8 @@ class _View:
         self.scores = np.full(self.near.shape, -np.inf)
         asked = np.arange(n) if only is None else np.unique(only)
         first = n_left % n  # of the other table
-        for rows, others in (
-            (asked[asked < n_left], X[first:]),
-            (asked[asked >= n_left], X[:n_left]),
-        ):
+        sides = (asked[asked < n_left], X[first:]), (asked[asked >= n_left], X[:n_left])
+        for rows, others in sides:
             found = top_k(X[rows], others, self.near.shape[1], n_jobs=n_jobs)
             self.near[rows] = np.where(found.rows < 0, -1, found.rows + first)
             self.scores[rows], first = found.scores, 0
@@ -223,10 +221,8 @@ class _Space:
         self.X = unit_rows(sp.csr_array(sp.hstack([words[:n], grams[:n]])))
         self.views = [_View(X, self.n_left, n_jobs) for X in (self.X, grams[:n])]
         has_digit = [any(map(str.isdigit, word)) for word in names[0]]
-        self._words, self._weights = (
-            (words[:n] > 0).astype(float),
-            (idf[0] ** 2, idf[0] ** 2 * has_digit),
-        )
+        self._words, weight = (words[:n] > 0).astype(float), idf[0] ** 2
+        self._weights = weight, weight * has_digit  # of all words, and of those with a digit
         self._columns = [grams[n * k : n * (k + 1)] for k in range(1, len(columns) + 1)]
         self._columns += [v for v in numbers if v is not None]
 
@@ -247,12 +243,12 @@ class _Space:
         """Return shares of the words in common, by weight, and the rarest words."""
         left, right = (self._words[rows] for rows in pairs.T)
         common = sp.csr_array(left.multiply(right))
-        found = []
+        parts, found = (common, left - common, right - common), []
         for weight in self._weights:
             total, a, b = (X @ weight for X in (common, left, right))
             with np.errstate(invalid="ignore", divide="ignore"):
                 found += [total / a, total / b, total / (a + b - total), total]
-            for X in (common, left - common, right - common):
+            for X in parts:
                 weighted = sp.csr_array((weight[X.indices], X.indices, X.indptr), shape=X.shape)
                 found.append(weighted.max(axis=1).toarray().ravel())
         return found
