@@ -285,7 +285,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         "First: the share of the matches with no other record ahead that does not match. "
         "Intervals of 95 %: F1 by drawing the pairs of test again, shares by Wilson. Seconds (and "
         "seconds of processors) of the whole work, tables to candidates; run with --jobs 1 to time "
-        "it. The prior is the one that HDSL chose, where a similarity is used that was learned. "
+        "it. The prior is that of the learned similarity, where it is used; HDSL alone chooses it. "
         "Ditto, a fine-tuned transformer, as published (PVLDB 2021)."
     )
     first = "Matches of test whose right record is among the first k candidates of the left one."

@@ -148,7 +148,7 @@ TEXTS = ["red apple pie", "green apple tart", "blue berry pie", "red berry jam"]
     [
         (([], TEXTS), "empty"),
         ((TEXTS, TEXTS, [(0, 9)]), "9"),
-        ((TEXTS, TEXTS, [(0, 1), (0, 1)]), "more than once"),
+        ((TEXTS, TEXTS, [(0, 1), (0, 1)]), "twice"),
         ((TEXTS, TEXTS, [(0, 1)], [(0, 1)]), "both"),
         ((TEXTS, None, [(2, 2)]), "itself"),
         ((TEXTS, TEXTS, [(0, 1, 2)]), "pairs"),

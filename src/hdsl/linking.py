@@ -12,35 +12,42 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components, min_weight_full_bipartite_matching
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.metrics import average_precision_score
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
-from . import checks
+from . import checks, saving
 from . import explain as explain_module
 from .evaluate import wilson_interval
 from .files.container import Arrays, dumps
 from .files.tables import nested, part_of
 from .hdsl import HDSL
 from .progress import Progress
+from .readers.tables import read_columns
 from .search import top_k
 from .similarity import Similarity, unit_rows
 from .solver.atoms import NOTHING
 
 __all__ = ["Linker", "Links"]
 
-#: Rows of the other table that a rank is known among, and those that are candidates.
-DEPTH, N_CANDIDATES = 20, 10
+#: Rows of the other table that a rank is known among, those that are candidates, and those that a
+#: match is compared with to learn from.
+DEPTH, N_CANDIDATES, N_OTHERS = 20, 10, 10
+
+#: Weight of the cosine under what is learned. A choice on held-out matches takes longer than all
+#: else and does not find better links (reproduce/linking.py).
+PRIOR = 4.0
 
 #: Fewer matches teach nothing; folds of the matches.
 FEW, N_FOLDS = 5, 4
@@ -83,12 +90,12 @@ class _Table(NamedTuple):
 
     columns: dict[str, list[str]]
     ids: np.ndarray
-    texts: list[str]
 
 
 def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _Table:
     """Return the columns that count; raise where there is no row, no text or no such column."""
-    values = _values(table)
+    values = {"text": table} if np.ndim(table) == 1 else read_columns(table)
+    values = {str(c): list(v) for c, v in values.items()}
     n_rows = {len(column) for column in values.values()} or {0}
     if n_rows == {0} or len(n_rows) > 1:
         fault = "is empty" if n_rows == {0} else f"has unequal columns, of {sorted(n_rows)} rows"
@@ -107,30 +114,13 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
             f"The {name} table has no text in the columns {_some(chosen) or 'that are compared'}. "
             f"It has {_some(values)}: name those to compare with columns=."
         )
-    rows = zip(*chosen.values(), strict=True)
-    return _Table(chosen, ids, [" ".join(filter(None, row)) for row in rows])
-
-
-def _values(table: Any) -> dict[str, list[Any]]:
-    """Return a frame, a mapping of columns or a list of texts as columns."""
-    if isinstance(table, Mapping):
-        return {str(c): list(v) for c, v in table.items()}
-    if isinstance(table, list | tuple | np.ndarray) and np.ndim(table) == 1:
-        return {"text": list(table)}
-    import narwhals.stable.v1 as nw
-
-    frame: Any = nw.from_native(table, eager_only=True, allow_series=True)
-    frame = frame.to_frame() if isinstance(frame, nw.Series) else frame
-    columns = {
-        str(s.name): zip(s.to_list(), s.is_null(), strict=True) for s in frame.iter_columns()
-    }
-    return {c: [None if is_null else v for v, is_null in cells] for c, cells in columns.items()}
+    return _Table(chosen, ids)
 
 
 def _text(value: Any) -> str:
     if checks.is_missing(value):
         return ""
-    is_whole = isinstance(value, float) and value.is_integer()
+    is_whole = isinstance(value, float | np.floating) and value.is_integer()
     return str(int(value)) if is_whole else str(value).strip()
 
 
@@ -163,32 +153,34 @@ def _dots(A: Any, B: Any) -> np.ndarray:
 
 
 class _View:
-    """Rows of both tables by one similarity, and the best of each row.
+    """Records by one similarity, and the best of each: of the other table, or of the only one.
 
-    `only` are the rows of each table whose best are asked for, by default all.
+    `n_left` of the rows are those of the first table; `only` are the records whose best are asked
+    for, by default all.
     """
 
-    def __init__(self, rows: Any, n_jobs: int | None, only: Any = None) -> None:
-        self.rows, self.is_one = rows, rows[0] is rows[1]
-        only = [np.arange(X.shape[0]) for X in rows] if only is None else only
-        only = [np.union1d(*only)] if self.is_one else only
-        self.lists = []
-        for side, asked in enumerate(map(np.unique, only)):
-            found = top_k(rows[side][asked], rows[1 - side], DEPTH + self.is_one, n_jobs=n_jobs)
-            is_self = (found.rows == asked[:, None]) & self.is_one
-            found.scores[is_self], found.rows[is_self] = -np.inf, -1
-            place = np.full(rows[side].shape[0], -1)
-            place[asked] = np.arange(len(asked))
-            self.lists.append((place, found.scores, found.rows))
-        self.lists *= 1 + self.is_one
+    def __init__(self, X: sp.csr_array, n_left: int, n_jobs: int | None, only: Any = None) -> None:
+        n = X.shape[0]
+        self.X, self.is_one = X, n_left == n
+        self.near = np.full((n, DEPTH + self.is_one), -1)
+        self.scores = np.full(self.near.shape, -np.inf)
+        asked = np.arange(n) if only is None else np.unique(only)
+        first = n_left % n  # of the other table
+        sides = (asked[asked < n_left], X[first:]), (asked[asked >= n_left], X[:n_left])
+        for rows, others in sides:
+            found = top_k(X[rows], others, self.near.shape[1], n_jobs=n_jobs)
+            self.near[rows] = np.where(found.rows < 0, -1, found.rows + first)
+            self.scores[rows], first = found.scores, 0
+        is_self = self.near == np.arange(n)[:, None]
+        self.near[is_self], self.scores[is_self] = -1, -np.inf
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return the score, leads over the best other row, and logs of ranks, shape (n, 5)."""
-        score = _dots(self.rows[0][pairs[:, 0]], self.rows[1][pairs[:, 1]])
+        score = _dots(*(self.X[rows] for rows in pairs.T))
         leads, ranks = np.empty((2, len(pairs))), np.empty((2, len(pairs)))
-        for side, (place, scores, near) in enumerate(self.lists):
-            at = place[pairs[:, side]]
-            others = np.where(near[at] != pairs[:, [1 - side]], scores[at], -np.inf)
+        for side, rows in enumerate(pairs.T):
+            is_other = self.near[rows] != pairs[:, [1 - side]]
+            others = np.where(is_other, self.scores[rows], -np.inf)
             leads[side] = score - np.maximum(others.max(axis=1), 0.0)
             ranks[side] = np.log1p((others > score[:, None] + 1e-12).sum(axis=1))
         if self.is_one:  # the sides say nothing
@@ -196,72 +188,81 @@ class _View:
         return np.column_stack([score, *leads, *ranks])
 
     def pairs(self) -> np.ndarray:
-        """Return the candidates of each row that was asked for, from both sides, each pair once."""
-        parts = []
-        for side, (place, _, near) in enumerate(self.lists):
-            best = np.where((near >= 0).cumsum(axis=1) > N_CANDIDATES, -1, near)
-            row = np.repeat(np.flatnonzero(place >= 0), best.shape[1])
-            pair = np.column_stack([row, best[place[place >= 0]].ravel()])[best.ravel() >= 0]
-            parts.append(pair[:, ::-1] if side else pair)
-        found = np.concatenate(parts)
-        return np.unique(np.sort(found, axis=1) if self.is_one else found, axis=0)
+        """Return the candidates of each record, from both sides, each pair once."""
+        is_best = (self.near >= 0) & ((self.near >= 0).cumsum(axis=1) <= N_CANDIDATES)
+        found = np.column_stack([np.nonzero(is_best)[0], self.near[is_best]])
+        return np.unique(np.sort(found, axis=1), axis=0)
 
 
 class _Space:
-    """Both tables as rows of words and of character n-grams, and numbers of pairs of them."""
+    """Records of both tables as rows of words and of character n-grams, and numbers of pairs."""
 
     def __init__(self, tables: list[_Table], n_jobs: int | None) -> None:
-        texts = [table.texts for table in tables]
-        every = [text for part in texts for text in part]
-        self.is_one, fitted, blocks = len(tables) == 1, [], []
-        for kind in KINDS:
-            vectorizer = TfidfVectorizer(sublinear_tf=True, min_df=1 + (len(every) > 50), **kind)
-            try:
-                fitted.append(vectorizer.fit(every))
-            except ValueError:
-                raise ValueError("No word is in two records: nothing to link by.") from None
-            blocks.append([sp.csr_array(vectorizer.transform(part)) for part in texts])
-        words, grams = (vectorizer.get_feature_names_out().tolist() for vectorizer in fitted)
-        self.names, self.n_words = np.array([*words, *map(repr, grams)], dtype=object), len(words)
-        both = [unit_rows(sp.csr_array(sp.hstack(side))) for side in zip(*blocks, strict=True)]
-        self.rows = both[0], both[-1]
-        self.views = [_View((rows[0], rows[-1]), n_jobs) for rows in (both, blocks[1])]
-        weight = fitted[0].idf_ ** 2  # of all words, and of those with a digit
-        self._weights = weight, weight * [any(map(str.isdigit, word)) for word in words]
-        self._words = [(X > 0).astype(float) for X in (blocks[0][0], blocks[0][-1])]
-        left, right = tables[0].columns, tables[-1].columns
-        pairs = [(c, c) for c in left if c in right] or [*zip(left, right, strict=False)]
-        self._compared: list[Any] = []  # numbers, or rows of n-grams
-        for a, b in pairs[:MOST_COLUMNS] if max(len(left), len(right)) > 1 else ():
-            both = [_numbers(left[a]), _numbers(right[b])]
-            if any(column is None for column in both):
-                both = [sp.csr_array(fitted[1].transform(v)) for v in (left[a], right[b])]
-            self._compared.append(both)
+        records = (row for table in tables for row in zip(*table.columns.values(), strict=True))
+        self.texts = [" ".join(filter(None, record)) for record in records]
+        n, columns = len(self.texts), _compared(tables)
+        numbers = [_numbers(column) for column in columns]
+        columns = [column for column, v in zip(columns, numbers, strict=True) if v is None]
+        tokens = CountVectorizer(tokenizer=str.split, token_pattern=None)
+        cells = tokens.fit_transform([*self.texts, *chain.from_iterable(columns)])
+        rows, names, idf = [], [], []
+        for kind in KINDS:  # of each token once, however often it occurs
+            parts = CountVectorizer(**kind)
+            counts = sp.csr_array(cells @ parts.fit_transform(tokens.get_feature_names_out()))
+            n_records = np.bincount(counts[:n].indices, minlength=counts.shape[1])
+            kept = np.flatnonzero(n_records > (n > 50))
+            if not len(kept):
+                raise ValueError("No word is in two records: nothing to link by.")
+            tfidf = TfidfTransformer(sublinear_tf=True).fit(counts[:n, kept])
+            rows.append(sp.csr_array(tfidf.transform(counts[:, kept])))
+            names.append(parts.get_feature_names_out()[kept].tolist())
+            idf.append(tfidf.idf_)
+        words, grams = rows
+        self.names = np.array([*names[0], *map(repr, names[1])], dtype=object)
+        self.n_words, self.n_left = len(names[0]), len(tables[0].ids)
+        self.X = unit_rows(sp.csr_array(sp.hstack([words[:n], grams[:n]])))
+        self.views = [_View(X, self.n_left, n_jobs) for X in (self.X, grams[:n])]
+        has_digit = [any(map(str.isdigit, word)) for word in names[0]]
+        self._words, weight = (words[:n] > 0).astype(float), idf[0] ** 2
+        self._weights = weight, weight * has_digit  # of all words, and of those with a digit
+        self._columns = [grams[n * k : n * (k + 1)] for k in range(1, len(columns) + 1)]
+        self._columns += [v for v in numbers if v is not None]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return what is known of pairs without learning."""
-        parts = [view.features(pairs) for view in self.views]
-        parts += [self._shared(pairs, weight) for weight in self._weights]
-        for left, right in self._compared:
-            x, y = left[pairs[:, 0]], right[pairs[:, 1]]
+        parts = [view.features(pairs) for view in self.views] + self._shared(pairs)
+        for column in self._columns:
+            x, y = (column[rows] for rows in pairs.T)
             if sp.issparse(x):
                 is_missing = (np.diff(x.indptr) == 0) | (np.diff(y.indptr) == 0)
                 parts.append(np.where(is_missing, np.nan, _dots(x, y)))
             else:
                 parts.append(abs(x - y) / np.maximum(np.maximum(abs(x), abs(y)), 1e-9))
-        sizes = (np.diff(X.indptr)[at] for X, at in zip(self.rows, pairs.T, strict=True))
-        return np.nan_to_num(np.column_stack([*parts, *sizes]), nan=-1.0)  # not known
+        parts.append(np.diff(self.X.indptr)[pairs])
+        return np.nan_to_num(np.column_stack(parts), nan=-1.0)  # not known
 
-    def _shared(self, pairs: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    def _shared(self, pairs: np.ndarray) -> list[np.ndarray]:
         """Return shares of the words in common, by weight, and the rarest words."""
-        left, right = (X[at] for X, at in zip(self._words, pairs.T, strict=True))
-        common = left.multiply(right)
-        total, a, b = (X @ weight for X in (common, left, right))
-        with np.errstate(invalid="ignore", divide="ignore"):
-            shares = total / a, total / b, total / (a + b - total)
-        parts = (sp.csr_array(X.multiply(weight)) for X in (common, left - common, right - common))
-        rarest = [X.max(axis=1).toarray().ravel() for X in parts]
-        return np.column_stack([*shares, *rarest, total])
+        left, right = (self._words[rows] for rows in pairs.T)
+        common = sp.csr_array(left.multiply(right))
+        parts, found = (common, left - common, right - common), []
+        for weight in self._weights:
+            total, a, b = (X @ weight for X in (common, left, right))
+            with np.errstate(invalid="ignore", divide="ignore"):
+                found += [total / a, total / b, total / (a + b - total), total]
+            for X in parts:
+                weighted = sp.csr_array((weight[X.indices], X.indices, X.indptr), shape=X.shape)
+                found.append(weighted.max(axis=1).toarray().ravel())
+        return found
+
+
+def _compared(tables: list[_Table]) -> list[list[str]]:
+    """Return columns of the same name, or else at the same place, of one table after the other."""
+    left = tables[0].columns
+    right = {c: [] for c in left} if len(tables) == 1 else tables[1].columns
+    names = [(c, c) for c in left if c in right] or [*zip(left, right, strict=False)]
+    is_plain = max(len(left), len(right)) == 1  # the column is the record
+    return [] if is_plain else [left[a] + right[b] for a, b in names[:MOST_COLUMNS]]
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -334,71 +335,29 @@ class Linker(BaseEstimator):
         -------
         Linker
         """
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with Progress(self.verbose) as progress:
-            progress.stage("reading the tables")
-            self._set_tables([left] if right is None else [left, right])
-            self._set_known(
-                self._pairs(matches, "matches"), self._pairs(non_matches, "non_matches")
-            )
-            self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            progress.stage("searching by cosine")
-            self._space = _Space(self._tables, self.n_jobs)
+            progress.stage("reading the tables, searching by cosine")
+            self._set_data([left] if right is None else [left, right], matches, non_matches)
             self._learn(progress)
             progress.stage("searching as learned")
             self._search()
         return self
 
-    def _set_tables(self, tables: list[Any]) -> None:
+    def _set_data(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
+        """Take tables and known pairs; nothing is learned yet."""
         named = zip(tables, ("left", "right"), strict=False)
         self._tables = [_read_table(t, self.columns, self.id_column, name) for t, name in named]
         unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
         if unknown:
             raise ValueError(f"No table has a column {_some(unknown)}: columns= names others.")
-        ids = [[*map(_text, table.ids.tolist())] for table in self._tables]
-        self._rows = [dict(zip(names, range(len(names)), strict=True)) for names in ids]
-
-    def _pairs(self, pairs: Any, name: str) -> np.ndarray:
-        """Return pairs of ids or row numbers as row numbers; of one table, the smaller first."""
-        pairs = pairs.to_numpy() if hasattr(pairs, "to_numpy") else pairs
-        given = [] if pairs is None else [*pairs]
-        if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
-            raise ValueError(f"{name} must be pairs of a left and a right record.")
-        found = np.empty((len(given), 2), dtype=np.int64)
-        for side, rows in enumerate((self._rows[0], self._rows[-1])):
-            ends = [_text(pair[side]) for pair in given]
-            unknown = [end for end in ends if end not in rows]
-            if unknown:
-                there = f"row numbers to {len(rows) - 1}, or ids where id_column (--id) is given"
-                raise ValueError(
-                    f"{name} has {_some(unknown)} as {('left', 'right')[side]} record, unknown: "
-                    f"they are {there if self.id_column is None else _some(rows, 3)}."
-                )
-            found[:, side] = [rows[end] for end in ends]
-        return np.sort(found, axis=1) if len(self._tables) == 1 else found
-
-    def _set_known(self, matches: np.ndarray, non_matches: np.ndarray) -> None:
-        """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
-        self._matches, self._non_matches = matches, non_matches
-        self._known: dict[tuple[int, int], float] = {}
-        labels = [1.0] * len(matches) + [0.0] * len(non_matches)
-        for (a, b), label in zip([*matches.tolist(), *non_matches.tolist()], labels, strict=True):
-            if len(self._tables) == 1 and a == b:
-                fault = "is of a record with itself"
-            elif (a, b) in self._known:
-                is_same = self._known[a, b] == label
-                fault = "is listed more than once" if is_same else "is both a match and a non-match"
-            else:
-                self._known[a, b] = label
-                continue
-            named = self._names(np.array([a, b]))
-            raise ValueError("The pair ({}, {}) {}: remove it.".format(*named, fault))
-
-    def _names(self, pairs: np.ndarray) -> tuple[Any, Any]:
-        """Return the ids, or the row numbers, of both sides."""
-        return self._tables[0].ids[pairs[..., 0]], self._tables[-1].ids[pairs[..., 1]]
-
-    def _learn_nothing(self) -> None:
-        """Say that the cosine is all there is."""
+        self._is_one, self._shift = len(tables) == 1, len(self._tables[0].ids) * (len(tables) - 1)
+        firsts = zip(self._tables, (0, self._shift), strict=False)
+        self._rows = [dict(zip(map(_text, t.ids.tolist()), count(first))) for t, first in firsts]
+        self._matches = self._pairs(matches, "matches")
+        self._non_matches = self._pairs(non_matches, "non_matches")
+        self._set_known()
+        self._space = _Space(self._tables, self.n_jobs)
         self.is_learned_ = False
         self.model_: HDSL | None = None
         self._classifiers: list[Any] = []
@@ -411,34 +370,81 @@ class Linker(BaseEstimator):
             "something."
         )
 
+    def _pairs(self, pairs: Any, name: str) -> np.ndarray:
+        """Return pairs of ids or row numbers as numbers of records, the smaller one first.
+
+        Those of the right table follow those of the left one.
+        """
+        pairs = pairs.to_numpy() if hasattr(pairs, "to_numpy") else pairs
+        given = [] if pairs is None else [*pairs]
+        if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
+            raise ValueError(f"{name} must be pairs of a left and a right record.")
+        found = np.empty((len(given), 2), dtype=np.int64)
+        for side, rows in enumerate((self._rows[0], self._rows[-1])):
+            ends = [_text(pair[side]) for pair in given]
+            unknown = [end for end in ends if end not in rows]
+            if unknown:
+                raise ValueError(
+                    f"{name} has {_some(unknown)} as {('left', 'right')[side]} record, but these "
+                    f"are {_some(rows, 3)}: name row numbers, or ids with id_column (--id)."
+                )
+            found[:, side] = [rows[end] for end in ends]
+        return np.sort(found, axis=1)
+
+    def _set_known(self) -> None:
+        """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
+        matches, others = ([*map(tuple, p.tolist())] for p in (self._matches, self._non_matches))
+        self._known = dict.fromkeys(matches, 1.0) | dict.fromkeys(others, 0.0)
+        counts = Counter(matches + others)
+        for pair in self._known:
+            if pair[0] == pair[1] or counts[pair] > 1:
+                kinds = (matches.count(pair), others.count(pair)).count(0)
+                faults = "is both a match and a non-match", "is listed twice"
+                fault = "is of a record with itself" if pair[0] == pair[1] else faults[kinds]
+                left, right = self._names(np.array(pair))
+                raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
+
+    def _names(self, pairs: np.ndarray) -> tuple[Any, Any]:
+        """Return the ids, or the row numbers, of both sides."""
+        left, right = pairs[..., 0], pairs[..., 1] - self._shift
+        return self._tables[0].ids[left], self._tables[-1].ids[right]
+
+    def _key(self, pairs: np.ndarray) -> np.ndarray:
+        """Return a number per pair."""
+        return np.sort(pairs, axis=1) @ [self._space.X.shape[0], 1]
+
+    def _is_new(self, pairs: np.ndarray) -> np.ndarray:
+        known = np.concatenate([self._matches, self._non_matches])
+        return ~np.isin(self._key(pairs), self._key(known))
+
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        self._learn_nothing()
         pairs, labels = self._training_pairs()
         fold, n_groups = self._folds(pairs)
         n = len(self._matches)
         if n_groups < FEW or labels.all():
             return
-        progress.stage("learning, all matches")
-        model = self._fit_similarity(self._matches, "auto")
         learned = np.empty((len(pairs), 5))
         for f in range(N_FOLDS):
             progress.stage(f"learning, fold {f + 1} of {N_FOLDS}")
-            part = self._fit_similarity(self._matches[fold[:n] != f], model.prior_)
-            learned[fold == f] = self._view(part, pairs[fold == f].T).features(pairs[fold == f])
-        plain = np.concatenate([self._space.features(part) for part in _blocks(pairs)])
+            here = fold == f
+            part = self._fit_similarity(self._matches[~here[:n]])
+            view = self._view(part, pairs[here])
+            learned[here] = _in_blocks(view.features, pairs[here])
+        plain = _in_blocks(self._space.features, pairs)
         ranks = {"cosine": plain[:n, 3], "learned": learned[:n, 3]}
         self.recall_ = [
             {"k": k} | {name: _share(np.expm1(r).round() < k) for name, r in ranks.items()}
             for k in RECALL_AT
         ]
+        now, before = (100 * self.recall_[0][name][0] for name in ("learned", "cosine"))
         self.statement_ = (
-            f"Of {n} matches, each held out, the right record is first for "
-            f"{100 * self.recall_[0]['learned'][0]:.0f} % as learned and for "
-            f"{100 * self.recall_[0]['cosine'][0]:.0f} % by cosine."
+            f"Of {n} matches, each held out, the right record is first for {now:.0f} % as learned "
+            f"and for {before:.0f} % by cosine."
         )
         if np.exp(-ranks["learned"]).mean() >= np.exp(-ranks["cosine"]).mean():  # reciprocal ranks
-            self.model_ = model
+            progress.stage("learning, all matches")
+            self.model_ = self._fit_similarity(self._matches)
         else:
             learned = plain[:, :5]
             self.statement_ += " So the cosine is used, and only what makes a match is learned."
@@ -454,12 +460,8 @@ class Linker(BaseEstimator):
 
     def _training_pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """Return matches, non-matches and near pairs of the same records, and their labels."""
-        near, (left, right) = self._space.views[0].pairs(), self._matches.T
-        if self._space.is_one:
-            left = right = np.union1d(left, right)
-        near = near[np.isin(near[:, 0], left) | np.isin(near[:, 1], right)]
-        is_new = [pair not in self._known for pair in map(tuple, near.tolist())]
-        near = near[np.array(is_new, dtype=bool)]
+        near = self._space.views[0].pairs()
+        near = near[np.isin(near, self._matches).any(axis=1) & self._is_new(near)]
         if len(self._non_matches) >= len(self._matches):
             near = near[np.random.default_rng(self._seed).random(len(near)) < IMPLIED]
         parts = self._matches, self._non_matches, near
@@ -467,77 +469,72 @@ class Linker(BaseEstimator):
 
     def _folds(self, pairs: np.ndarray) -> tuple[np.ndarray, int]:
         """Return a fold per pair, one for all matches that hang together, and how many do not."""
-        shift = 0 if self._space.is_one else self._space.rows[0].shape[0]
-        n = shift + self._space.rows[1].shape[0]
-        ends, rng = self._matches + np.array([0, shift]), np.random.default_rng(self._seed)
-        graph = sp.coo_array((np.ones(len(ends)), tuple(ends.T)), shape=(n, n))
+        n, rng = self._space.X.shape[0], np.random.default_rng(self._seed)
+        graph = sp.coo_array((np.ones(len(self._matches)), tuple(self._matches.T)), shape=(n, n))
         n_parts, part = connected_components(graph, directed=False)
-        fold, matched = rng.integers(N_FOLDS, size=n_parts), np.unique(part[ends[:, 0]])
+        fold, matched = rng.integers(N_FOLDS, size=n_parts), np.unique(part[self._matches])
         fold[matched] = rng.permutation(len(matched)) % N_FOLDS
-        left, right = part[pairs[:, 0]], part[pairs[:, 1] + shift]
+        left, right = part[pairs.T]
         return np.where(np.isin(left, matched), fold[left], fold[right]), len(matched)
 
-    def _fit_similarity(self, matches: np.ndarray, prior: float | str) -> HDSL:
+    def _fit_similarity(self, matches: np.ndarray) -> HDSL:
         """Learn from triplets: a record, its match, one of its nearest others; from both sides."""
-        L, R = self._space.rows
-        shift = (0, 0) if self._space.is_one else (0, L.shape[0])
-        known = {(a + shift[0], b + shift[1]) for a, b in self._matches.tolist()}
-        triplets = [
-            (pair[side] + shift[side], pair[1 - side] + shift[1 - side], other + shift[1 - side])
-            for side, (place, _, near) in enumerate(self._space.views[0].lists)
-            for pair in matches.tolist()
-            for other in near[place[pair[side]]].tolist()
-            if other >= 0
-        ]
-        is_match = [(a, c) in known or (c, a) in known for a, _, c in triplets]
-        X = L if self._space.is_one else sp.csr_array(sp.vstack([L, R]))
-        model = HDSL(prior=prior, random_state=self._seed, n_jobs=self.n_jobs)
-        return model.fit(X, triplets=np.array(triplets)[~np.array(is_match)])
+        parts = []
+        for side in (0, 1):
+            ends = np.repeat(matches[:, [side, 1 - side]], N_OTHERS, axis=0)
+            others = self._space.views[0].near[matches[:, side], :N_OTHERS]
+            parts.append(np.column_stack([ends, others.ravel()]))
+        triplets = np.concatenate(parts)
+        triplets = triplets[triplets[:, 2] >= 0]
+        is_match = np.isin(self._key(triplets[:, [0, 2]]), self._key(self._matches))
+        # With a tol of 0 no gap is certified, which would take longer than all else.
+        model = HDSL(prior=PRIOR, tol=0.0, random_state=self._seed, n_jobs=self.n_jobs)
+        return model.fit(self._space.X, triplets=triplets[~is_match])
 
     def _view(self, model: HDSL, only: Any = None) -> _View:
-        left, right = self._space.rows
-        rows = sp.csr_array(model.transform(left, cosine=True))
-        other = rows if self._space.is_one else sp.csr_array(model.transform(right, cosine=True))
-        return _View((rows, other), self.n_jobs, only)
+        X = sp.csr_array(model.transform(self._space.X, cosine=True))
+        return _View(X, self._space.n_left, self.n_jobs, only)
 
     def _fit_classifiers(self) -> np.ndarray:
         """Fit one classifier per fold, to the others; return what each says of its own fold."""
         X, labels, fold = self._training
-        found, min_leaf = np.empty(len(labels)), int(np.clip(labels.sum() / 10, 2, 20))
+        classifier = HistGradientBoostingClassifier(
+            max_iter=75, learning_rate=0.1, max_leaf_nodes=8, max_features=0.3,
+            min_samples_leaf=int(np.clip(labels.sum() / 10, 2, 20)), random_state=self._seed,
+        )  # fmt: skip
         with threadpool_limits(1, "openmp"):  # threads that wait for one another take longer
-            for f in range(N_FOLDS):
-                classifier = HistGradientBoostingClassifier(
-                    max_iter=150, learning_rate=0.05, max_leaf_nodes=8, max_features=0.3,
-                    min_samples_leaf=min_leaf, random_state=self._seed + f,
-                )  # fmt: skip
-                classifier.fit(X[fold != f], labels[fold != f])
-                self._classifiers.append(classifier)
-                found[fold == f] = classifier.predict_proba(X[fold == f])[:, 1]
+            others = [fold != f for f in range(N_FOLDS)]
+            self._classifiers = [clone(classifier).fit(X[o], labels[o]) for o in others]
+        found = np.choose(fold, self._said(X))
         self.is_learned_ = True
         at = np.clip(np.searchsorted(EDGES, found, side="right") - 1, 0, len(EDGES) - 2)
-        for b in np.unique(at).tolist():
-            here = at == b
-            self.reliability_.append(
-                {"from": EDGES[b], "to": EDGES[b + 1], "n": int(here.sum()),
-                 "probability": float(found[here].mean()), "matches": _share(labels[here])}
-            )  # fmt: skip
+        self.reliability_ = [
+            {"from": EDGES[b], "to": EDGES[b + 1], "n": int(np.sum(at == b)),
+             "probability": float(found[at == b].mean()), "matches": _share(labels[at == b])}
+            for b in np.unique(at).tolist()
+        ]  # fmt: skip
         return found
+
+    def _said(self, X: np.ndarray) -> list[np.ndarray]:
+        """Return what each classifier says of pairs, or cosines divided by ranks."""
+        with threadpool_limits(1, "openmp"):
+            return [c.predict_proba(X)[:, 1] for c in self._classifiers] or [_by_rank(X)]
 
     def _search(self) -> None:
         """Find the candidates and their probabilities."""
         self._best = self._space.views[0] if self.model_ is None else self._view(self.model_)
-        known = np.array([*self._known], dtype=np.int64).reshape(-1, 2)
-        self._candidates = np.unique(np.concatenate([self._best.pairs(), known]), axis=0)
+        pairs = self._best.pairs(), self._matches, self._non_matches
+        self._candidates = np.unique(np.concatenate(pairs), axis=0)
         self._probability = self._scores(self._candidates)
 
     def _scores(self, pairs: np.ndarray) -> np.ndarray:
         """Return probabilities; known pairs have what is known."""
-        found = np.empty(0)
-        for part in _blocks(pairs):
+
+        def score(part: np.ndarray) -> np.ndarray:
             X = np.hstack([self._best.features(part), self._space.features(part)])
-            with threadpool_limits(1, "openmp"):
-                said = [c.predict_proba(X)[:, 1] for c in self._classifiers] or [_by_rank(X)]
-            found = np.append(found, np.mean(said, axis=0))
+            return np.mean(self._said(X), axis=0)
+
+        found = _in_blocks(score, pairs)
         known = [self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())]
         return np.where(np.isnan(known), found, known)
 
@@ -564,7 +561,7 @@ class Linker(BaseEstimator):
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
         if one_to_one and len(order):
-            order = self._free(order) if self._space.is_one else self._assigned(order)
+            order = self._free(order) if self._is_one else self._assigned(order)
         return self._links(order)
 
     def predict_proba(self, pairs: Any) -> np.ndarray:
@@ -580,7 +577,7 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         checks.check_number("candidates", "k", k, low=1, integer=True)
         pairs, found = self._candidates, self._probability
-        if self._space.is_one:
+        if self._is_one:
             pairs, found = np.concatenate([pairs, pairs[:, ::-1]]), np.concatenate([found, found])
         order = np.lexsort((-found, pairs[:, 0]))
         left = pairs[order, 0]
@@ -596,9 +593,8 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         checks.check_number("to_label", "n", n, low=1, integer=True)
         worth = -abs(self._probability - 0.5) if self.is_learned_ else self._probability
-        is_new = [pair not in self._known for pair in map(tuple, self._candidates.tolist())]
         order = np.argsort(-worth, kind="stable")
-        free = self._free(order[np.array(is_new, dtype=bool)[order]])
+        free = self._free(order[self._is_new(self._candidates[order])])
         spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free))).astype(int)
         return self._links(free[:n] if self.is_learned_ else free[spread])
 
@@ -608,9 +604,8 @@ class Linker(BaseEstimator):
     def _free(self, order: np.ndarray) -> np.ndarray:
         """Return candidates in their order, each record at most once."""
         taken: set[int] = set()
-        chosen, shift = [], 0 if self._space.is_one else len(self._tables[0].ids)
-        pairs = self._candidates[order] + np.array([0, shift])
-        for at, ends in zip(order.tolist(), pairs.tolist(), strict=True):
+        chosen = []
+        for at, ends in zip(order.tolist(), self._candidates[order].tolist(), strict=True):
             if taken.isdisjoint(ends):
                 taken.update(ends)
                 chosen.append(at)
@@ -632,11 +627,11 @@ class Linker(BaseEstimator):
         They add up to the similarity that was learned, or to the cosine.
         """
         check_is_fitted(self, "statement_")
-        (L, R), (a, b) = self._space.rows, self._pairs([(left, right)], "explain")[0]
-        cosine = Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=L.shape[1], norm="l2")
+        X, (a, b) = self._space.X, self._pairs([(left, right)], "explain")[0]
+        cosine = Similarity(*NOTHING, scale=1.0, prior=1.0, n_features=X.shape[1], norm="l2")
         similarity = cosine if self.model_ is None else self.model_.similarity_
         names = self._space.names
-        return explain_module.explain(similarity, L[[a]], R[[b]], feature_names=names, top=top)
+        return explain_module.explain(similarity, X[[a]], X[[b]], feature_names=names, top=top)
 
     def reasons(self, left: Any, right: Any, n: int = 6) -> list[tuple[str, float]]:
         """Return the words and pairs of words that make two records most alike, and how much.
@@ -653,28 +648,26 @@ class Linker(BaseEstimator):
     def texts(self, links: Links) -> list[list[str]]:
         """Return the texts of the left and of the right records of links."""
         pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
-        left, right = self._tables[0].texts, self._tables[-1].texts
-        return [[left[a] for a in pairs[:, 0]], [right[b] for b in pairs[:, 1]]]
+        return [[self._space.texts[row] for row in rows] for rows in pairs.T]
 
     def save(self, path: Any) -> None:
         """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""
-        from .saving import save
-
-        save(self, path)
+        saving.save(self, path)
 
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return the tables, the known pairs, the model, and what the classifiers learned from."""
         check_is_fitted(self, "statement_")
-        arrays, header = (None, None) if self.model_ is None else self.model_.to_arrays()
+        arrays, header = ({}, None) if self.model_ is None else self.model_.to_arrays()
+        known = (self._names(pairs) for pairs in (self._matches, self._non_matches))
         state = {
             "tables": [[table.columns, table.ids.tolist()] for table in self._tables],
+            "known": [[*zip(left.tolist(), right.tolist(), strict=True)] for left, right in known],
             "has_ids": self.id_column is not None, "seed": self._seed, "model": header,
             "statement": self.statement_, "recall": self.recall_,
         }  # fmt: skip
         text = np.frombuffer(dumps(state).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-        known = {"state": text, "matches": self._matches, "non_matches": self._non_matches}
         training = dict(zip(TRAINING, self._training, strict=False))
-        return known | nested(training=training, model=arrays or {}), {}
+        return {"state": text} | nested(training=training, model=arrays), {}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Linker:
@@ -682,16 +675,10 @@ class Linker(BaseEstimator):
         state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
         linker = cls([name for columns, _ in state["tables"] for name in columns])
         linker.id_column, linker._seed = "\0" if state["has_ids"] else None, int(state["seed"])
-        linker._set_tables([{**columns, "\0": ids} for columns, ids in state["tables"][:2]])
-        known = [arrays[name] for name in ("matches", "non_matches")]
-        sizes = [len(linker._tables[side].ids) for side in (0, -1)]
+        linker._set_data(
+            [{**columns, "\0": ids} for columns, ids in state["tables"][:2]], *state["known"]
+        )
         training = part_of(arrays, "training")
-        is_sound = np.isin(training.get("fold", 0), range(N_FOLDS)).all()
-        if not is_sound or any(((pairs < 0) | (pairs >= sizes)).any() for pairs in known):
-            raise ValueError("a fold or a record is not there")
-        linker._set_known(*known)
-        linker._space = _Space(linker._tables, None)
-        linker._learn_nothing()
         if training:
             linker._training = tuple(training[name] for name in TRAINING)
             linker._fit_classifiers()
@@ -702,8 +689,9 @@ class Linker(BaseEstimator):
         return linker
 
 
-def _blocks(pairs: np.ndarray) -> list[np.ndarray]:
-    return [pairs[first : first + BLOCK] for first in range(0, len(pairs), BLOCK)]
+def _in_blocks(function: Callable[[np.ndarray], np.ndarray], pairs: np.ndarray) -> np.ndarray:
+    firsts = range(0, max(1, len(pairs)), BLOCK)
+    return np.concatenate([function(pairs[first : first + BLOCK]) for first in firsts])
 
 
 def _by_rank(features: np.ndarray) -> np.ndarray:

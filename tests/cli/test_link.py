@@ -134,7 +134,7 @@ def test_duplicates_in_one_table(files, tmp_path):
     ("content", "words"),
     [
         ("left,right\nL0,nobody\n", "'nobody'"),
-        ("left,right\nL0,R0\nL0,R0\n", "more than once"),
+        ("left,right\nL0,R0\nL0,R0\n", "twice"),
         ("left,right,match\nL0,R0,yes\nL0,R0,no\n", "both a match and a non-match"),
         ("left,right,match\nL0,R0,perhaps\n", "'perhaps'"),
         ("left\nL0\n", "two columns"),
@@ -164,3 +164,57 @@ def test_bad_tables_and_options_are_named(files, tmp_path):
     assert "--label-file" in said
     assert (tmp_path / "mine.csv").read_text(encoding="utf-8") == "a,b\n1,2\n"
     assert not np.any([path.name == "links.csv" for path in tmp_path.iterdir()])
+
+
+def write_as_spreadsheets_do(path, lines):
+    """A byte order mark, lines that end as on Windows, commas in quotes."""
+    quoted = (",".join(f'"{cell}"' for cell in line) for line in lines)
+    path.write_bytes(("\ufeff" + "\r\n".join(quoted) + "\r\n").encode())
+    return path
+
+
+def test_files_of_spreadsheets_with_other_columns_and_ids_of_digits(tmp_path):
+    left, right, matches = make_tables(30)
+    name = [title.replace(" ", ", ") for title in left["title"]]
+    rows = [[f"{k:03}", text, "5"] for k, text in enumerate(name)]
+    write_as_spreadsheets_do(tmp_path / "left.csv", [["id", "name", "size"], *rows])
+    rows = [["first\nsecond", f"{k:03}", text] for k, text in enumerate(right["title"])]
+    write_as_spreadsheets_do(tmp_path / "right.csv", [["note", "id", "title"], *rows])
+    pairs = [(f"{a:03}", f"{b:03}") for a, b in matches.tolist()]
+    known = write_as_spreadsheets_do(tmp_path / "pairs.csv", [["left", "right"], *pairs[:20]])
+    links = tmp_path / "links.csv"
+    good("link", tmp_path / "left.csv", tmp_path / "right.csv", "--matches", known, "-o", links)
+    found = {(row["left"], row["right"]) for row in rows_of(links)}
+    assert {*pairs[:20]} <= found
+    assert len(found & {*pairs[20:]}) >= 5  # of 10
+    assert any(row["left_text"].count(",") > 1 for row in rows_of(links))
+    others = write_csv(tmp_path / "others.csv", [(7, 7)], ("left", "right"))
+    tables = tmp_path / "left.csv", tmp_path / "right.csv"
+    assert "'7'" in bad("link", *tables, "--matches", others, "-o", links)
+
+
+def test_wrong_answers_are_named_and_what_a_person_wrote_is_kept(files, tmp_path):
+    folder, pairs = files
+    labels = tmp_path / "labels.csv"
+    command = ("link", folder / "left.csv", folder / "right.csv", "-o", tmp_path / "links.csv",
+               "--label", 20, "--label-file", labels, "--encoding", "latin-1")  # fmt: skip
+    good(*command)
+    asked = [{"match": "", "left": row["left"], "right": row["right"], "note": "é"}
+             for row in rows_of(labels)]  # fmt: skip
+    asked[0]["match"] = "perhaps"
+    write_csv(labels, [row.values() for row in asked], asked[0])
+    before = labels.read_bytes()
+    assert "'perhaps'" in bad(*command)
+    assert labels.read_bytes() == before
+    for row in asked[:15]:  # wrong ones among them
+        row["match"] = "no" if (row["left"], row["right"]) in pairs[:3] else "Yes"
+    write_csv(labels, [row.values() for row in asked], asked[0])
+    assert "learned" in good(*command).stdout
+    again = rows_of(labels)
+    assert [(row["match"], row["note"]) for row in again[:15]] == [
+        (row["match"], "é") for row in asked[:15]
+    ]
+    assert {(row["match"], row["note"]) for row in again[15:]} == {("", "")}
+    links = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
+    said = {(row["left"], row["right"]): row["match"] for row in asked[:15]}
+    assert all((pair in links) == (word == "Yes") for pair, word in said.items())

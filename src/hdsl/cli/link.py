@@ -11,18 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from .shell import (
-    Section,
-    add_command,
-    add_json,
-    counted,
-    is_watched,
-    one_line,
-    percent,
-    show,
-    show_json,
-    show_table,
-)
+from . import shell
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,47 +20,47 @@ if TYPE_CHECKING:
 
 #: Answers in a file of labels.
 YES, NO = ("1", "1.0", "yes", "y", "true", "x"), ("0", "0.0", "no", "n", "false")
+UNKNOWN = ("", "nan", "none")
 
 #: Most links and doubtful pairs on a page.
 N_SHOWN, N_DOUBTFUL = 300, 50
 
+#: Columns of a file of links; one of labels has answers before.
+NAMES = ("left", "right", "probability", "left_text", "right_text")
+
+Columns = dict[str, list[Any]]
 Rows = list[tuple[str, ...]]
 
 
 def add(commands: Any) -> None:
     """Add the command to the parser."""
-    parser = add_command(commands, link)
-    parser.add_argument(
-        "left", metavar="LEFT", type=Path, help="table: .csv, .tsv, .jsonl, .parquet"
-    )
-    parser.add_argument(
-        "right", metavar="RIGHT", type=Path, nargs="?", help="none: duplicates in the first"
-    )
-    options = Section(parser, "links")
+    parser = shell.add_command(commands, link)
+    help = "table: .csv, .tsv, .jsonl, .parquet"
+    parser.add_argument("left", metavar="LEFT", type=Path, help=help)
+    help = "none: duplicates in the first"
+    parser.add_argument("right", metavar="RIGHT", type=Path, nargs="?", help=help)
+    options = shell.Section(parser, "links")
     options.add(
         "--matches",
         "Known pairs: a table with columns left and right, or these first, and perhaps match (yes "
         "or no; empty: not known). Can be given several times.",
-        type=Path, metavar="FILE", action="append", default=[],
+        [], type=Path, metavar="FILE", action="append",
     )  # fmt: skip
-    options.add("-o --output", "Links to write.", type=Path, default=Path("links.csv"))
+    options.add("-o --output", "Links to write.", Path("links.csv"))
     options.add(
         "--id", "Column of ids, or one per table: sku,code. Default: id, if there.",
         dest="id_column",
     )  # fmt: skip
     options.add("--columns", "Columns to compare: a,b,c. Default: all.")
-    options.add("--threshold", "Least probability of a link.", type=float, default=0.5)
+    options.add("--threshold", "Least probability of a link.", 0.5)
     options.flag("--one-to-one", "Each record is in one link at most.")
-    options.add("--label", "Add this many pairs to label to --label-file.", type=int, default=0)
-    options.add(
-        "--label-file", "Pairs to label: fill in the column match and run again.", type=Path,
-        default=Path("labels.csv"),
-    )  # fmt: skip
-    options.add("--html", "HTML page with links and reasons.", type=Path, dest="page")
-    options.add("--model", "Model file to write, for hdsl.load.", type=Path)
-    options.add("--encoding", "Encoding of the tables.", default="utf-8")
-    options.add("--seed", "Random seed.", type=int, default=0)
-    add_json(options)
+    options.add("--label", "Add this many pairs to label to --label-file.", 0)
+    options.add("--label-file", "Pairs to label: fill in match, run again.", Path("labels.csv"))
+    options.add("--html", "HTML page with links and reasons.", Path, dest="page")
+    options.add("--model", "Model file to write, for hdsl.load.", Path)
+    options.add("--encoding", "Encoding of the tables.", "utf-8")
+    options.add("--seed", "Random seed.", 0)
+    shell.add_json(options)
 
 
 def link(given: Namespace) -> None:
@@ -91,24 +80,23 @@ def link(given: Namespace) -> None:
     if not 0.0 <= given.threshold <= 1.0 or given.label < 0:
         raise ValueError("--threshold is a number from 0 to 1, and --label a number of pairs.")
     label_file = given.label_file if given.label else None
-    for path in (given.output, given.page, given.model, label_file):
-        if path is not None:
-            inputs.check_output(path)
+    for path in filter(None, (given.output, given.page, given.model, label_file)):
+        inputs.check_output(path)
     paths = [path for path in (given.left, given.right) if path is not None]
     tables = [_read(path, given.encoding) for path in paths]
     id_column = _share_ids(tables, paths, given.id_column)
-    answered, labelled = list(given.matches), {}
+    known = {path: _read(path, given.encoding) for path in given.matches if path != label_file}
+    labelled: Columns = {}
     if label_file is not None and label_file.exists():
-        labelled = _labelled(label_file, given.encoding)
-        answered += [label_file] if label_file not in answered else []
-    answers = [answer for path in answered for answer in _answers(path, given.encoding)]
+        labelled = known[label_file] = _labelled(label_file)
+    answers = [answer for path, table in known.items() for answer in _answers(path, table)]
 
     from ..linking import Linker
 
     linker = Linker(
         given.columns and [name.strip() for name in given.columns.split(",")],
         id_column=id_column, random_state=given.seed,
-        verbose=is_watched(given.as_json),
+        verbose=shell.is_watched(given.as_json),
     )  # fmt: skip
     matches, others = ([pair for pair, is_yes in answers if is_yes == y] for y in (True, False))
     linker.fit(tables[0], tables[1] if len(tables) == 2 else None, matches, others)
@@ -120,35 +108,39 @@ def link(given: Namespace) -> None:
     _write_csv(given.output, found | {"known": ["yes" if yes else "" for yes in is_known]})
     if label_file is not None:
         new = _records(linker, linker.to_label(given.label))
-        new = {"match": [""] * len(new["left"]), **new}
-        _write_csv(label_file, {name: [*labelled.get(name, ()), *new[name]] for name in new})
-    name = " and ".join(path.name for path in paths)
+        n, m = len(labelled.get("match", ())), len(new["left"])
+        names = dict.fromkeys(["match", *NAMES, *labelled])
+        blank = [""] * max(n, m)
+        joined = {c: [*labelled.get(c, blank[:n]), *new.get(c, blank[:m])] for c in names}
+        _write_csv(label_file, joined)
     if given.page is not None:
         from ..report import write
 
+        name = " and ".join(path.name for path in paths)
         new_links = type(links)(*(values[~is_known] for values in links))
         write(given.page, _page(linker, new_links, n_known, name, given.threshold))
     if given.model is not None:
         linker.save(given.model)
     if given.as_json:
-        show_json({"links": len(links.left), "known": n_known, "output": str(given.output),
-                   "learned": linker.is_learned_, "statement": linker.statement_,
-                   "recall": linker.recall_, "reliability": linker.reliability_})  # fmt: skip
+        shell.show_json({"links": len(links.left), "known": n_known, "output": str(given.output),
+                         "learned": linker.is_learned_, "statement": linker.statement_,
+                         "recall": linker.recall_, "reliability": linker.reliability_})  # fmt: skip
         return
-    show(linker.statement_)
+    shell.show(linker.statement_)
     for title, rows in _measured(linker):
-        show("", title)
-        show_table(rows, right=range(1, len(rows[0])))
-    n, of = counted(len(links.left), "link"), f", {n_known:,} of them known" if n_known else ""
-    show("", f"{n} from a probability of {given.threshold:g} on{of}: {given.output}")
+        shell.show("", title)
+        shell.show_table(rows, right=range(1, len(rows[0])))
+    all_links = shell.counted(len(links.left), "link")
+    of = f", {n_known:,} of them known" if n_known else ""
+    shell.show("", f"{all_links} from a probability of {given.threshold:g} on{of}: {given.output}")
     if label_file is not None:
-        show(f"{label_file} has pairs to label: fill in the column match, then run this again.")
+        shell.show(f"{label_file} has pairs to label: fill in the column match, run this again.")
 
 
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _read(path: Path, encoding: str) -> dict[str, list[Any]]:
+def _read(path: Path, encoding: str = "utf-8") -> Columns:
     from ..readers.tables import read_columns
     from .inputs import check_input
 
@@ -172,32 +164,33 @@ def _share_ids(tables: list[dict[str, Any]], paths: list[Path], given: str | Non
     return "id"
 
 
-def _answers(path: Path, encoding: str) -> list[tuple[tuple[Any, Any], bool]]:
+def _said(value: Any) -> str:
+    return str(value).strip().lower()
+
+
+def _answers(path: Path, table: Columns) -> list[tuple[tuple[Any, Any], bool]]:
     """Return pairs and whether they match; pairs without an answer are left out."""
-    table = _read(path, encoding)
     names = list(table)
     if len(names) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
     left, right = ("left", "right") if {"left", "right"} <= {*names} else names[:2]
-    said = next((table[name] for name in ("match", "label") if name in table), None)
-    found = []
-    for row, pair in enumerate(zip(table[left], table[right], strict=True)):
-        word = "1" if said is None else str("" if said[row] is None else said[row]).strip().lower()
-        if word not in (*YES, *NO, "", "nan"):
+    pairs = [*zip(table[left], table[right], strict=True)]
+    words = [*map(_said, table.get("match", table.get("label", [1] * len(pairs))))]
+    for row, word in enumerate(words):
+        if word not in YES + NO + UNKNOWN:
             raise ValueError(
-                f"{path}, record {row + 1} answers {one_line(word, 40)!r}: say yes, no or nothing."
+                f"{path}, record {row + 1} answers {shell.one_line(word, 40)!r}: say yes, no or "
+                "nothing."
             )
-        if word in (*YES, *NO):
-            found.append((pair, word in YES))
-    return found
+    return [(p, word in YES) for p, word in zip(pairs, words, strict=True) if word not in UNKNOWN]
 
 
-def _labelled(path: Path, encoding: str) -> dict[str, list[Any]]:
+def _labelled(path: Path) -> Columns:
     """Return the answered rows of a file of labels; what has no answer is asked anew."""
-    table = _read(path, encoding)
-    if [*table][:3] != ["match", "left", "right"]:
+    table = _read(path)
+    if not {"match", "left", "right"} <= {*table}:
         raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
-    kept = [k for k, word in enumerate(table["match"]) if str(word).strip()]
+    kept = [k for k, word in enumerate(table["match"]) if _said(word) not in UNKNOWN]
     return {name: [values[k] for k in kept] for name, values in table.items()}
 
 
@@ -211,14 +204,13 @@ def _are_known(links: Links, matches: list[tuple[Any, Any]], is_one: bool) -> np
     return np.array([(str(a).strip(), str(b).strip()) in known for a, b in pairs], dtype=bool)
 
 
-def _records(linker: Linker, links: Links) -> dict[str, list[Any]]:
-    left, right = linker.texts(links)
-    return {"left": links.left.tolist(), "right": links.right.tolist(),
-            "probability": [f"{p:.4f}" for p in links.probability],
-            "left_text": left, "right_text": right}  # fmt: skip
+def _records(linker: Linker, links: Links) -> Columns:
+    probability: Any = links.probability.round(4)
+    columns = (links.left, links.right, probability, *linker.texts(links))
+    return {name: [*values] for name, values in zip(NAMES, columns, strict=True)}
 
 
-def _write_csv(path: Path, table: dict[str, list[Any]]) -> None:
+def _write_csv(path: Path, table: Columns) -> None:
     from ..files.atomic import atomic_write
 
     text = io.StringIO(newline="")
@@ -232,40 +224,37 @@ def _write_csv(path: Path, table: dict[str, list[Any]]) -> None:
 
 def _measured(linker: Linker) -> list[tuple[str, Rows]]:
     """Return recall and reliability as titles and rows of text."""
-    if not linker.is_learned_:
-        return []
 
     def shown(share: tuple[float, float, float]) -> str:
-        return f"{percent(share[0])} ({100 * share[1]:.0f} to {100 * share[2]:.0f})"
+        return f"{shell.percent(share[0])} ({100 * share[1]:.0f} to {100 * share[2]:.0f})"
 
     recall: Rows = [("  first", "cosine", "learned")]
     recall += [(f"  {r['k']}", shown(r["cosine"]), shown(r["learned"])) for r in linker.recall_]
     honest: Rows = [("  probability", "pairs", "mean", "match")]
-    honest += [
-        (f"  {r['from']:.1f} to {r['to']:.1f}", f"{r['n']:,}", percent(r["probability"]),
-         shown(r["matches"]))
-        for r in linker.reliability_
-    ]  # fmt: skip
-    return [
-        ("Held-out matches whose right record is among the first (95 % intervals)", recall),
-        ("Held-out pairs by probability, and how many match", honest),
-    ]
+    for r in linker.reliability_:
+        span, n = f"  {r['from']:.1f} to {r['to']:.1f}", f"{r['n']:,}"
+        honest.append((span, n, shell.percent(r["probability"]), shown(r["matches"])))
+    first = "Held-out matches whose right record is among the first (95 % intervals)"
+    second = "Held-out pairs by probability, and how many match"
+    return [(first, recall), (second, honest)] if linker.is_learned_ else []
 
 
 def _page(linker: Linker, links: Links, n_known: int, name: str, threshold: float) -> str:
     """Return the page: how good it is, the new links with their reasons, and the doubtful ones."""
     n = len(links.left)
     cut = f", the first {N_SHOWN}" if n > N_SHOWN else ""
-    heading = f"{counted(n, 'new link')} from a probability of {threshold:g} on{cut}"
+    heading = f"{shell.counted(n, 'new link')} from a probability of {threshold:g} on{cut}"
     doubtful, wide = linker.to_label(N_DOUBTFUL), ' class="wide"'
     tables = [
         *((*measured, "") for measured in _measured(linker)),
-        (heading, _reasoned(linker, links, N_SHOWN), wide),
-        ("The pairs to ask a person about", _reasoned(linker, doubtful, N_DOUBTFUL), wide),
+        (heading, _reasoned(linker, links), wide),
+        ("The pairs to ask a person about", _reasoned(linker, doubtful), wide),
     ]
     style = (files("hdsl.report") / "links.css").read_text("utf-8")
     title = html.escape(f"Links: {name}")
-    known = f" {counted(n_known, 'known match', 'known matches')} are not shown." * (n_known > 0)
+    known = f" {shell.counted(n_known, 'known match', 'known matches')} are not shown." * (
+        n_known > 0
+    )
     parts = [f"<h1>{title}</h1><p>{html.escape(linker.statement_ + known)}</p>"]
     for heading, (head, *rows), kind in tables:
         lines = ("".join(f"<td>{html.escape(cell)}" for cell in row) for row in rows)
@@ -279,14 +268,12 @@ def _page(linker: Linker, links: Links, n_known: int, name: str, threshold: floa
     )
 
 
-def _reasoned(linker: Linker, links: Links, most: int) -> Rows:
+def _reasoned(linker: Linker, links: Links) -> Rows:
     rows: Rows = [("probability", "left", "right", "why")]
-    texts = linker.texts(links)
-    for k in range(min(most, len(links.left))):
-        ends = links.left[k], links.right[k]
-        sides = (f"{end}: {one_line(text[k], 300)}" for end, text in zip(ends, texts, strict=True))
+    for *ends, p, left, right in [*zip(*links, *linker.texts(links), strict=True)][:N_SHOWN]:
+        sides = (f"{e}: {shell.one_line(t, 300)}" for e, t in zip(ends, (left, right), strict=True))
         why = ", ".join(
             f"{word} {value:+.2f}" for word, value in linker.reasons(*ends) if abs(value) >= 0.005
         )
-        rows.append((f"{links.probability[k]:.2f}", *sides, why))
+        rows.append((f"{p:.2f}", *sides, why))
     return rows

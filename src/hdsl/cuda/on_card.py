@@ -81,12 +81,12 @@ class OnCard:
         length = device.download(counts).astype(np.int64)
         used = np.argsort(-length, kind="stable")[: int(np.count_nonzero(length))]
         named = used if names is None else names[used].astype(np.int64)
-        is_common = length[used] >= min_rows
+        is_common, empty = length[used] >= min_rows, np.empty(0, dtype=np.int64)
         if columns is not None:
             is_common |= np.isin(named, columns)
+            empty = np.setdiff1d(columns, named).astype(np.int64)
         if np.count_nonzero(is_common) < 2:
             is_common[:] = True
-        empty = np.setdiff1d([] if columns is None else columns, named).astype(np.int64)
         self.features = np.concatenate([named[is_common], empty])
         self.n_features = len(self.features)
         _check_count(len(used) + len(empty), "features", "columns")

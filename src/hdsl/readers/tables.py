@@ -129,7 +129,7 @@ def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
             f"{_some(there, 12) or 'none'}",
             f"say which is meant with {', '.join(f'{key}=' for key in missing)}",
             "columns",
-            tuple(map(str, there)),
+            tuple(there),
         )
     twice = [column for column in wanted.values() if there.count(column) > 1]
     if twice:
