@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any
 from . import shell
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..linking import Linker, Links
 
 #: Answers in a file of labels.
@@ -47,10 +45,8 @@ def add(commands: Any) -> None:
         [], type=Path, metavar="FILE", action="append",
     )  # fmt: skip
     options.add("-o --output", "Links to write.", Path("links.csv"))
-    options.add(
-        "--id", "Column of ids, or one per table: sku,code. Default: id, if there.",
-        dest="id_column",
-    )  # fmt: skip
+    help = "Column of ids, or one per table: sku,code. Default: id, if there."
+    options.add("--id", help, dest="id_column")
     options.add("--columns", "Columns to compare: a,b,c. Default: all.")
     options.add("--threshold", "Least probability of a link.", 0.5)
     options.flag("--one-to-one", "Each record is in one link at most.")
@@ -95,8 +91,7 @@ def link(given: Namespace) -> None:
 
     linker = Linker(
         given.columns and [name.strip() for name in given.columns.split(",")],
-        id_column=id_column, random_state=given.seed,
-        verbose=shell.is_watched(given.as_json),
+        id_column=id_column, random_state=given.seed, verbose=shell.is_watched(given.as_json),
     )  # fmt: skip
     matches, others = ([pair for pair, is_yes in answers if is_yes == y] for y in (True, False))
     linker.fit(tables[0], tables[1] if len(tables) == 2 else None, matches, others)
@@ -104,35 +99,36 @@ def link(given: Namespace) -> None:
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
         links = linker.predict(given.threshold, one_to_one=given.one_to_one)
     is_known = _are_known(links, matches, len(tables) == 1)
-    n_known, found = int(is_known.sum()), _records(linker, links)
-    _write_csv(given.output, found | {"known": ["yes" if yes else "" for yes in is_known]})
+    n_known, records = sum(is_known), _records(linker, links)
+    _write_csv(given.output, records | {"known": ["yes" if yes else "" for yes in is_known]})
     if label_file is not None:
-        new = _records(linker, linker.to_label(given.label))
-        n, m = len(labelled.get("match", ())), len(new["left"])
+        asked = _records(linker, linker.to_label(given.label))
+        n, m = len(labelled.get("match", ())), len(asked["left"])
         names = dict.fromkeys(["match", *NAMES, *labelled])
         blank = [""] * max(n, m)
-        joined = {c: [*labelled.get(c, blank[:n]), *new.get(c, blank[:m])] for c in names}
+        joined = {c: [*labelled.get(c, blank[:n]), *asked.get(c, blank[:m])] for c in names}
         _write_csv(label_file, joined)
     if given.page is not None:
         from ..report import write
 
         name = " and ".join(path.name for path in paths)
-        new_links = type(links)(*(values[~is_known] for values in links))
+        new = [k for k, yes in enumerate(is_known) if not yes]
+        new_links = type(links)(*(values[new] for values in links))
         write(given.page, _page(linker, new_links, n_known, name, given.threshold))
     if given.model is not None:
         linker.save(given.model)
     if given.as_json:
-        shell.show_json({"links": len(links.left), "known": n_known, "output": str(given.output),
-                         "learned": linker.is_learned_, "statement": linker.statement_,
-                         "recall": linker.recall_, "reliability": linker.reliability_})  # fmt: skip
+        facts = {"links": len(links.left), "known": n_known, "output": str(given.output)}
+        facts |= {"learned": linker.is_learned_, "statement": linker.statement_}
+        shell.show_json(facts | {"recall": linker.recall_, "reliability": linker.reliability_})
         return
     shell.show(linker.statement_)
     for title, rows in _measured(linker):
         shell.show("", title)
         shell.show_table(rows, right=range(1, len(rows[0])))
-    all_links = shell.counted(len(links.left), "link")
-    of = f", {n_known:,} of them known" if n_known else ""
-    shell.show("", f"{all_links} from a probability of {given.threshold:g} on{of}: {given.output}")
+    found = shell.counted(len(links.left), "link")
+    found += f" from a probability of {given.threshold:g} on"
+    shell.show("", found + f", {n_known:,} of them known" * (n_known > 0) + f": {given.output}")
     if label_file is not None:
         shell.show(f"{label_file} has pairs to label: fill in the column match, run this again.")
 
@@ -148,7 +144,7 @@ def _read(path: Path, encoding: str = "utf-8") -> Columns:
     return {name: list(values) for name, values in read_columns(path, encoding=encoding).items()}
 
 
-def _share_ids(tables: list[dict[str, Any]], paths: list[Path], given: str | None) -> str | None:
+def _share_ids(tables: list[Columns], paths: list[Path], given: str | None) -> str | None:
     """Return the name of the column of ids, given to it in each table; None if there is none."""
     if given is None:
         return "id" if all("id" in table for table in tables) else None
@@ -194,14 +190,12 @@ def _labelled(path: Path) -> Columns:
     return {name: [values[k] for k in kept] for name, values in table.items()}
 
 
-def _are_known(links: Links, matches: list[tuple[Any, Any]], is_one: bool) -> np.ndarray:
+def _are_known(links: Links, matches: list[tuple[Any, Any]], is_one: bool) -> list[bool]:
     """Return which links were given as matches, in either order where there is one table."""
-    import numpy as np
-
     known = {(str(a).strip(), str(b).strip()) for a, b in matches}
     known |= {pair[::-1] for pair in known} if is_one else set()
     pairs = zip(links.left.tolist(), links.right.tolist(), strict=True)
-    return np.array([(str(a).strip(), str(b).strip()) in known for a, b in pairs], dtype=bool)
+    return [(str(a).strip(), str(b).strip()) in known for a, b in pairs]
 
 
 def _records(linker: Linker, links: Links) -> Columns:
@@ -252,14 +246,12 @@ def _page(linker: Linker, links: Links, n_known: int, name: str, threshold: floa
     ]
     style = (files("hdsl.report") / "links.css").read_text("utf-8")
     title = html.escape(f"Links: {name}")
-    known = f" {shell.counted(n_known, 'known match', 'known matches')} are not shown." * (
-        n_known > 0
-    )
-    parts = [f"<h1>{title}</h1><p>{html.escape(linker.statement_ + known)}</p>"]
+    known = shell.counted(n_known, "known match", "known matches")
+    said = linker.statement_ + f" {known} are not shown." * (n_known > 0)
+    parts = [f"<h1>{title}</h1><p>{html.escape(said)}</p>"]
     for heading, (head, *rows), kind in tables:
         lines = ("".join(f"<td>{html.escape(cell)}" for cell in row) for row in rows)
-        top = "".join(f"<th>{html.escape(cell)}" for cell in head)
-        body = "<tr>".join([top, *lines])
+        body = "<tr>".join(["".join(f"<th>{html.escape(cell)}" for cell in head), *lines])
         parts.append(f"<h2>{html.escape(heading)}</h2><table{kind}><tr>{body}</table>")
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
@@ -272,8 +264,7 @@ def _reasoned(linker: Linker, links: Links) -> Rows:
     rows: Rows = [("probability", "left", "right", "why")]
     for *ends, p, left, right in [*zip(*links, *linker.texts(links), strict=True)][:N_SHOWN]:
         sides = (f"{e}: {shell.one_line(t, 300)}" for e, t in zip(ends, (left, right), strict=True))
-        why = ", ".join(
-            f"{word} {value:+.2f}" for word, value in linker.reasons(*ends) if abs(value) >= 0.005
-        )
+        reasons = ((word, value) for word, value in linker.reasons(*ends) if abs(value) >= 0.005)
+        why = ", ".join(f"{word} {value:+.2f}" for word, value in reasons)
         rows.append((f"{p:.2f}", *sides, why))
     return rows
