@@ -153,7 +153,7 @@ def make_parts(
     splits: Iterator[tuple[Supervision, Supervision]]
     if data.is_judged or callable(model.mining):
         data = supervision.compare(Mining.of(model), data, rng)
-        data = replace(data, y=None, weights=None)
+        data = _at_most(replace(data, y=None, weights=None), MOST_TRAIN + MOST_HELD, rng)
         n_units = len(data.anchors)
         if n_units < FEW_ANCHORS or len(data.compared) < FEW_COMPARISONS:
             return []
