@@ -37,7 +37,7 @@ def test_a_prior_nearer_the_cosine_is_tried_where_nothing_is_gained():
     assert LARGE_PRIOR in noise.choice_["prior"]
 
 
-@pytest.mark.filterwarnings("ignore:The number of unique classes")
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of a part
 def test_a_part_without_comparisons_is_left_out():
     in_pairs = HDSL(random_state=0, validation_fraction=0.5, max_iter=2)
     assert in_pairs.fit(X[:60], np.arange(60) // 2).prior_ > 0  # both halves have one row of each

@@ -347,15 +347,18 @@ class Linker(BaseEstimator):
         Linker
         """
         learned = copy(self)  # an error or an interrupt leaves this one as it was
-        learned._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with Progress(self.verbose) as progress:
-            progress.stage("reading the tables, searching by cosine")
-            learned._set_data([left] if right is None else [left, right], matches, non_matches)
-            learned._learn(progress)
-            progress.stage("searching as learned")
-            learned._search()
+        learned._fit([left] if right is None else [left, right], matches, non_matches)
         self.__dict__ = learned.__dict__
         return self
+
+    def _fit(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        with Progress(self.verbose) as progress:
+            progress.stage("reading the tables, searching by cosine")
+            self._set_data(tables, matches, non_matches)
+            self._learn(progress)
+            progress.stage("searching as learned")
+            self._search()
 
     def _set_data(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
         """Take tables and known pairs; nothing is learned yet."""
