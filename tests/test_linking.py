@@ -10,6 +10,7 @@ import pytest
 
 import hdsl
 from hdsl.linking import Linker
+from hdsl.solver import oracle
 from products import make_tables
 
 
@@ -216,6 +217,19 @@ def test_a_fit_that_fails_changes_nothing():
         linker.fit(TEXTS[:2], TEXTS[:2], [(0, 9)])
     assert pairs_of(linker.candidates(1)) == pairs_of(before)
     assert linker.texts(before)[0] == TEXTS
+
+
+def test_an_interrupt_ends_the_fit(monkeypatch):
+    class Interrupted(oracle.Ascent):
+        def vertices(self, gradient, rng, n):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(oracle.ORACLES, "ascent", Interrupted)
+    left, right, matches = make_tables(30)
+    linker = Linker(["title"], random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        linker.fit(left, right, matches[:20])
+    assert not hasattr(linker, "statement_")
 
 
 def test_save_and_load(tmp_path):

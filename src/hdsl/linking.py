@@ -505,7 +505,10 @@ class Linker(BaseEstimator):
         is_match = np.isin(self._key(triplets[:, [0, 2]]), self._key(self._matches))
         # With a tol of 0 no gap is certified, which would take longer than all else.
         model = HDSL(prior=PRIOR, tol=0.0, random_state=self._seed, n_jobs=self.n_jobs)
-        return model.fit(self._space.X, triplets=triplets[~is_match])
+        model.fit(self._space.X, triplets=triplets[~is_match])
+        if model.status_ == "interrupted":  # it would be one of several models
+            raise KeyboardInterrupt
+        return model
 
     def _view(self, model: HDSL, only: Any = None) -> _View:
         X = sp.csr_array(model.transform(self._space.X, cosine=True))
