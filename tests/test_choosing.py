@@ -37,6 +37,24 @@ def test_a_prior_nearer_the_cosine_is_tried_where_nothing_is_gained():
     assert LARGE_PRIOR in noise.choice_["prior"]
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")  # of a part
+def test_a_part_without_comparisons_is_left_out():
+    in_pairs = HDSL(random_state=0, validation_fraction=0.5, max_iter=2)
+    assert in_pairs.fit(X[:60], np.arange(60) // 2).prior_ > 0  # both halves have one row of each
+    rows = X[np.repeat([0, 1, 2, 3], [30, 1, 1, 30])]  # a fold without rows 1 and 2 has equal rows
+    assert HDSL(random_state=0, max_iter=2).fit(rows, np.repeat([0, 1], 31)).prior_ > 0
+
+
+def test_labels_to_validate_with_are_like_those_to_learn_from():
+    sets = [["a"], ["b", "c"]] * 60
+    with pytest.raises(ValueError, match="both"):
+        HDSL().fit(X, Y, X_val=X_VAL, y_val=sets[:60])
+    with pytest.raises(ValueError, match="both"):
+        HDSL().fit(X, sets, X_val=X_VAL, y_val=Y_VAL)
+    with pytest.raises(ValueError, match="all strings or all numbers"):
+        HDSL().fit(X, sets, X_val=X_VAL, y_val=[[1], [2]] * 30)
+
+
 def test_a_given_prior_is_taken():
     model = fitted(prior=3.0)
     assert (model.prior_, model.choice_) == (3.0, None)

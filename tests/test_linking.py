@@ -1,5 +1,6 @@
 """Linking records: tables in, matches learned, honest probabilities out."""
 
+import unicodedata
 import warnings
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import hdsl
 from hdsl.linking import Linker
+from hdsl.solver import oracle
 from products import make_tables
 
 
@@ -188,6 +190,46 @@ def test_long_numbers_and_missing_values_are_plain_cells():
     linker = Linker().fit(left, {"code": ["9" * 5000, "8"], "name": ["red apple", None]})
     assert linker.candidates(1).right[0] == 0
     assert len(linker.to_label(10**12).left) == 2
+
+
+def test_a_cell_that_is_nearly_a_number_takes_no_time():
+    left = {"code": ["1" * 100_000 + "x1", "7"], "name": ["red apple", "plum"]}
+    assert len(Linker().fit(left).candidates(1).left) == 2  # it took minutes
+
+
+def test_characters_written_in_another_way_are_the_same():
+    text = "café crème brûlée"
+    linker = Linker().fit([text, "thé vert"], ["thé noir", unicodedata.normalize("NFD", text)])
+    assert linker.predict_proba([(0, 1)])[0] > 0.99
+
+
+@pytest.mark.parametrize("ids", [[2**53 + 1, 0.5], ["a\0", "a"], [2**63 + 1, -1], [1.0, "1.5"]])
+def test_ids_stay_as_they_are(ids):
+    table = {"key": ids, "name": TEXTS[:2]}
+    links = Linker(id_column="key").fit(table, matches=[ids]).candidates(1)
+    assert [*map(str, links.left)] == [*map(str, links.right[::-1])] == [*map(str, ids)]
+
+
+def test_a_fit_that_fails_changes_nothing():
+    linker = Linker().fit(TEXTS, TEXTS[::-1])
+    before = linker.candidates(1)
+    with pytest.raises(ValueError, match="9"):
+        linker.fit(TEXTS[:2], TEXTS[:2], [(0, 9)])
+    assert pairs_of(linker.candidates(1)) == pairs_of(before)
+    assert linker.texts(before)[0] == TEXTS
+
+
+def test_an_interrupt_ends_the_fit(monkeypatch):
+    class Interrupted(oracle.Ascent):
+        def vertices(self, gradient, rng, n):
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(oracle.ORACLES, "ascent", Interrupted)
+    left, right, matches = make_tables(30)
+    linker = Linker(["title"], random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        linker.fit(left, right, matches[:20])
+    assert not hasattr(linker, "statement_")
 
 
 def test_save_and_load(tmp_path):

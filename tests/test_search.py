@@ -258,6 +258,15 @@ def test_above_of_nothing():
     assert search.above(np.eye(3), np.zeros((2, 3)), 0.5).nnz == 0
 
 
+@pytest.mark.parametrize("scales", [(1e200, 1.0), (1.0, 1e200), (1e200, 1e-200), (1.0, 1e-200)])
+def test_above_takes_values_whose_squares_overflow(scales):
+    A, B = np.random.default_rng(0).random((2, 9, 5))
+    products = (scales[0] * A) @ (scales[1] * B).T
+    threshold = float(np.median(products)) * 1.0001
+    found = search.above(scales[0] * A, scales[1] * B, threshold).toarray()
+    assert_allclose(found, np.where(products >= threshold, products, 0.0), rtol=1e-12)
+
+
 def test_above_says_what_is_wrong():
     with pytest.raises(ValueError, match="threshold"):
         search.above(np.eye(3), np.eye(3), 0.0)

@@ -10,6 +10,7 @@ the largest prior, then the fewest iterations.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -168,10 +169,12 @@ def make_parts(
         for train, out in splits
         if train.counts() and out.counts() and (train.is_judged or train.codes.max() > 0)
     )
-    return [
-        _part(model, _at_most(train, MOST_TRAIN, rng), _at_most(out, MOST_HELD, rng), rng)
-        for train, out in islice(usable, 1 if n_units > MOST_HELD else None)
-    ]
+    parts = []
+    for train, out in islice(usable, 1 if n_units > MOST_HELD else None):
+        few = _at_most(train, MOST_TRAIN, rng), _at_most(out, MOST_HELD, rng)
+        with suppress(ValueError):  # no rows of this part can be compared; those of all data can
+            parts.append(_part(model, *few, rng))
+    return parts
 
 
 def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision:

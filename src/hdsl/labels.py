@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ from . import checks, memory
 
 #: What holds the labels of one row, where these are given as lists.
 SETS = (list, tuple, set, frozenset, np.ndarray)
+
+MIXED = "Labels must be all strings or all numbers, not both."
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +116,10 @@ def overlap(a: sp.csr_array, b: sp.csr_array) -> np.ndarray:
 
 def aligned(*parts: LabelSets) -> list[LabelSets]:
     """Return label sets that number the labels of all of them alike."""
-    classes = parts[0].classes
-    for part in parts[1:]:
-        classes = np.union1d(classes, part.classes)
+    try:
+        classes = reduce(np.union1d, (part.classes for part in parts))
+    except TypeError:
+        raise ValueError(MIXED) from None
     return [
         part if len(part.classes) == len(classes) else _widened(part, classes) for part in parts
     ]
@@ -222,7 +226,7 @@ def _from_lists(lists: list[list[Any]]) -> LabelSets:
     try:
         classes, codes = np.unique(np.array(flat, dtype=object), return_inverse=True)
     except TypeError:
-        raise ValueError("Labels must be all strings or all numbers, not both.") from None
+        raise ValueError(MIXED) from None
     if all(isinstance(label, str) for label in flat):
         classes = classes.astype(str)
     starts = np.concatenate([[0], np.cumsum(size)])

@@ -13,8 +13,10 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from copy import copy
 from itertools import chain, count
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 import numpy as np
 import scipy.sparse as sp
@@ -68,7 +70,8 @@ KINDS = {"token_pattern": r"(?u)\b\w+\b"}, {"analyzer": "char_wb", "ngram_range"
 #: What classifiers learn from, in a file.
 TRAINING = "X", "labels", "fold"
 
-_NUMBER = re.compile(r"[^\d.,+-]*([-+]?\d[\d,]*\.?\d*)\D*")
+#: No two parts take the same characters: what is no number is known in one pass.
+_NUMBER = re.compile(r"[^\d.,+-]*([-+]?\d[\d,]*(?:\.\d*)?)\D*")
 
 
 class Links(NamedTuple):
@@ -102,7 +105,10 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
         raise ValueError(f"The {name} table {fault}: it must have a value per record and column.")
     if id_column is not None and id_column not in values:
         raise ValueError(f"The {name} table has no column {id_column!r}, only {_some(values)}.")
-    ids = np.array(values.get(id_column, range(*n_rows)))  # type: ignore[arg-type]
+    given = [*range(*n_rows)] if id_column is None else values[id_column]
+    ids = np.array(given)
+    if ids.tolist() != given:  # numbers that lose digits, texts that end in a null character
+        ids = np.array(given, dtype=object)
     (often, n_times), *_ = Counter(map(_text, ids.tolist())).most_common(1)  # as looked up
     if n_times > 1:
         fault = f"the id {often[:60]!r} {n_times} times"
@@ -129,6 +135,11 @@ def _is_content(name: str, values: list[str]) -> bool:
     numbers = {int(v) for v in values if v.isdecimal() and len(v) < 20}
     is_count = 1 < len(numbers) == len(values) == max(numbers) - min(numbers) + 1
     return name.lower() != "id" and not is_count
+
+
+def _folded(text: str) -> str:
+    """Return a text in lower case, the same for all ways to write its characters."""
+    return normalize("NFKC", text).lower()
 
 
 def _some(values: Iterable[Any], n: int = 5) -> str:
@@ -203,7 +214,7 @@ class _Space:
         n, columns = len(self.texts), _compared(tables)
         numbers = [_numbers(column) for column in columns]
         columns = [column for column, v in zip(columns, numbers, strict=True) if v is None]
-        tokens = CountVectorizer(tokenizer=str.split, token_pattern=None)
+        tokens = CountVectorizer(preprocessor=_folded, tokenizer=str.split, token_pattern=None)
         cells = tokens.fit_transform([*self.texts, *chain.from_iterable(columns)])
         rows, names, idf = [], [], []
         for kind in KINDS:  # of each token once, however often it occurs
@@ -335,14 +346,19 @@ class Linker(BaseEstimator):
         -------
         Linker
         """
+        learned = copy(self)  # an error or an interrupt leaves this one as it was
+        learned._fit([left] if right is None else [left, right], matches, non_matches)
+        self.__dict__ = learned.__dict__
+        return self
+
+    def _fit(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
         self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         with Progress(self.verbose) as progress:
             progress.stage("reading the tables, searching by cosine")
-            self._set_data([left] if right is None else [left, right], matches, non_matches)
+            self._set_data(tables, matches, non_matches)
             self._learn(progress)
             progress.stage("searching as learned")
             self._search()
-        return self
 
     def _set_data(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
         """Take tables and known pairs; nothing is learned yet."""
@@ -489,7 +505,10 @@ class Linker(BaseEstimator):
         is_match = np.isin(self._key(triplets[:, [0, 2]]), self._key(self._matches))
         # With a tol of 0 no gap is certified: that takes a third of the time with long texts.
         model = HDSL(prior=PRIOR, tol=0.0, random_state=self._seed, n_jobs=self.n_jobs)
-        return model.fit(self._space.X, triplets=triplets[~is_match])
+        model.fit(self._space.X, triplets=triplets[~is_match])
+        if model.status_ == "interrupted":  # it would be one of several models
+            raise KeyboardInterrupt
+        return model
 
     def _view(self, model: HDSL, only: Any = None) -> _View:
         X = sp.csr_array(model.transform(self._space.X, cosine=True))
@@ -649,6 +668,11 @@ class Linker(BaseEstimator):
         """Return the texts of the left and of the right records of links."""
         pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
         return [[self._space.texts[row] for row in rows] for rows in pairs.T]
+
+    def is_known(self, links: Links) -> np.ndarray:
+        """Return whether each link was given as a match."""
+        pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
+        return np.array([self._known.get(p) == 1.0 for p in map(tuple, pairs.tolist())], dtype=bool)
 
     def save(self, path: Any) -> None:
         """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""

@@ -204,12 +204,14 @@ def _blocks_above(
 ) -> Iterator[tuple[int, sp.csr_array]]:
     """Yield the first query of a block, and its rows; features are sorted by their frequency."""
     Q.sort_indices()
-    norms, by_column = np.sqrt(X.multiply(X).sum(axis=1)), X.T.tocsr()
+    q, x = _largest(Q) or 1.0, _largest(X) or 1.0  # squares of shares of them do not overflow
+    norms, by_column = x * np.sqrt((X / x).power(2).sum(axis=1)), X.T.tocsr()
     row, largest = np.repeat(np.arange(Q.shape[0]), np.diff(Q.indptr)), norms.max(initial=0.0)
-    squares = np.append(0.0, np.cumsum(Q.data**2))
-    before = np.sqrt(np.maximum(squares[1:] - squares[Q.indptr[row]], 0.0))
+    square = (Q.data / q) ** 2
+    squares = np.append(0.0, np.cumsum(square))
+    before = q * np.sqrt(np.maximum(squares[1:] - squares[Q.indptr[row]], 0.0))
     is_skipped = before * largest <= SKIPPED_SHARE * threshold
-    skipped = np.sqrt(np.bincount(row, Q.data**2 * is_skipped, Q.shape[0]))
+    skipped = q * np.sqrt(np.bincount(row, square * is_skipped, Q.shape[0]))
     skipped[skipped * largest > 0.9 * threshold] = 0.0  # by rounding: such a row skips nothing
     is_skipped &= skipped[row] > 0.0
     rest = sp.csr_array((np.where(is_skipped, 0.0, Q.data), Q.indices, Q.indptr), shape=Q.shape)

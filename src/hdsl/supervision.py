@@ -121,10 +121,10 @@ class Supervision:
                 "y_val needs labels of X to vote with, but fit was given judgements. Pass "
                 "triplets_val=, judgements of the rows of X_val."
             )
-        if isinstance(self.y, LabelSets):
-            sets = label_sets(y_val)
-            if sets is None:
-                raise ValueError("y has several labels per row: y_val must have them too.")
+        sets = label_sets(y_val)
+        if isinstance(self.y, LabelSets) == (sets is None):
+            raise ValueError("y and y_val must both have one label per row, or both several.")
+        if sets is not None:
             return Supervision(X, sets.check(X, "_val"))
         y = np.asarray(y_val).ravel()
         checks.check_one_label_per_row(y, X.shape[0], "_val")

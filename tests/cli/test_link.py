@@ -218,3 +218,28 @@ def test_wrong_answers_are_named_and_what_a_person_wrote_is_kept(files, tmp_path
     links = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
     said = {(row["left"], row["right"]): row["match"] for row in asked[:15]}
     assert all((pair in links) == (word == "Yes") for pair, word in said.items())
+
+
+def test_nothing_that_is_read_is_overwritten(files, tmp_path):
+    folder, _ = files
+    left, pairs = folder / "left.csv", folder / "pairs.csv"
+    for other in (left, pairs, folder / "." / "right.csv"):
+        before = other.read_bytes()
+        tables = left, folder / "right.csv", "--matches", pairs
+        assert "two files" in bad("link", *tables, "-o", other)
+        assert "two files" in bad("link", *tables, "-o", tmp_path / "links.csv", "--html", other)
+        assert other.read_bytes() == before
+    same = tmp_path / "same.csv"
+    assert "two files" in bad("link", left, "-o", same, "--label", 2, "--label-file", same)
+
+
+def test_known_links_are_told_where_ids_are_numbers(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    left, right, matches = make_tables(30)
+    for name, table in (("left", left), ("right", right)):
+        table = pandas.DataFrame(table | {"id": np.arange(30) + 1.0})
+        table.drop(columns="sku").to_parquet(tmp_path / f"{name}.parquet")
+    write_csv(tmp_path / "pairs.csv", (matches[:8] + 1).tolist(), ("left", "right"))
+    tables = tmp_path / "left.parquet", tmp_path / "right.parquet"
+    options = "--matches", tmp_path / "pairs.csv", "-o", tmp_path / "links.csv", "--json"
+    assert json.loads(good("link", *tables, *options).stdout)["known"] == 8

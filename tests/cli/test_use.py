@@ -142,6 +142,8 @@ def test_export(place, tmp_path):
     assert "'\"goal\"'" in asked
     assert "class:" not in asked
     assert "--query" in bad("export", model, "--to", "postgresql")
+    assert "two files" in bad("export", model, "--to", "jsonl", "-o", model)
+    assert "two files" in bad("report", model, "-o", model)
 
 
 def test_evaluate_new_texts(place, tmp_path):

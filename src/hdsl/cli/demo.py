@@ -47,7 +47,7 @@ def demo(given: Namespace) -> int | None:
     from . import inputs
 
     output, model, as_json = given.output, given.model, given.as_json
-    inputs.check_output(output)
+    inputs.check_output(output, taken=[] if model is None else [model])
     if model is not None:
         inputs.check_model_output(model)
     outcome, seconds = run(given.seed, quiet=as_json, class_scores=not given.no_class_scores)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 from argparse import Namespace
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,11 @@ def read_lines(path: Path) -> list[str]:
     return [line.strip() for line in text.decode().splitlines() if line.strip()]
 
 
-def check_output(path: Path, what: str = "the output") -> None:
-    """Raise unless a file can be written."""
+def check_output(path: Path, what: str = "the output", *, taken: Iterable[Path] = ()) -> None:
+    """Raise unless a file can be written, and is none of those that the command uses otherwise."""
     check_can_write(path, what)
+    if path.resolve() in [other.resolve() for other in taken]:
+        raise ValueError(f"{path} is {what} and also another file of this command: name two files.")
 
 
 def check_model_output(path: Path) -> None:

@@ -76,9 +76,11 @@ def link(given: Namespace) -> None:
     if not 0.0 <= given.threshold <= 1.0 or given.label < 0:
         raise ValueError("--threshold is a number from 0 to 1, and --label a number of pairs.")
     label_file = given.label_file if given.label else None
-    for path in filter(None, (given.output, given.page, given.model, label_file)):
-        inputs.check_output(path)
     paths = [path for path in (given.left, given.right) if path is not None]
+    taken = [*paths, *(path for path in given.matches if path != label_file)]
+    for path in filter(None, (given.output, given.page, given.model, label_file)):
+        inputs.check_output(path, taken=taken)
+        taken.append(path)
     tables = [_read(path, given.encoding) for path in paths]
     id_column = _share_ids(tables, paths, given.id_column)
     known = {path: _read(path, given.encoding) for path in given.matches if path != label_file}
@@ -98,8 +100,8 @@ def link(given: Namespace) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
         links = linker.predict(given.threshold, one_to_one=given.one_to_one)
-    is_known = _are_known(links, matches, len(tables) == 1)
-    n_known, records = sum(is_known), _records(linker, links)
+    is_known = linker.is_known(links)
+    n_known, records = int(is_known.sum()), _records(linker, links)
     _write_csv(given.output, records | {"known": ["yes" if yes else "" for yes in is_known]})
     if label_file is not None:
         asked = _records(linker, linker.to_label(given.label))
@@ -188,14 +190,6 @@ def _labelled(path: Path) -> Columns:
         raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
     kept = [k for k, word in enumerate(table["match"]) if _said(word) not in UNKNOWN]
     return {name: [values[k] for k in kept] for name, values in table.items()}
-
-
-def _are_known(links: Links, matches: list[tuple[Any, Any]], is_one: bool) -> list[bool]:
-    """Return which links were given as matches, in either order where there is one table."""
-    known = {(str(a).strip(), str(b).strip()) for a, b in matches}
-    known |= {pair[::-1] for pair in known} if is_one else set()
-    pairs = zip(links.left.tolist(), links.right.tolist(), strict=True)
-    return [(str(a).strip(), str(b).strip()) in known for a, b in pairs]
 
 
 def _records(linker: Linker, links: Links) -> Columns:
