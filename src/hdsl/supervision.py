@@ -121,10 +121,11 @@ class Supervision:
                 "y_val needs labels of X to vote with, but fit was given judgements. Pass "
                 "triplets_val=, judgements of the rows of X_val."
             )
-        sets = label_sets(y_val)
-        if isinstance(self.y, LabelSets) == (sets is None):
+        sets, several = label_sets(y_val), isinstance(self.y, LabelSets)
+        is_plain = sets is None or (not several and (sets.size == 1).all())  # a column of labels
+        if several == is_plain:
             raise ValueError("y and y_val must both have one label per row, or both several.")
-        if sets is not None:
+        if sets is not None and several:
             return Supervision(X, sets.check(X, "_val"))
         y = np.asarray(y_val).ravel()
         checks.check_one_label_per_row(y, X.shape[0], "_val")
