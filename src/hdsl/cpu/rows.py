@@ -29,7 +29,6 @@ class Rows:
     def __init__(self, matrix: sp.csr_array, workers: Workers) -> None:
         self.matrix, self.workers = matrix, workers
         self.n_rows, self.n_features = matrix.shape
-        #: X as CSC.
         self.by_row, self.by_column = arrays_of(matrix), arrays_of(matrix.tocsc())
         self.nnz = int(self.by_row[0][-1])
         self.lengths = np.diff(self.by_column[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -157,14 +157,11 @@ class CUDAGradient(Gradient):
 
     # --- scores ----------------------------------------------------------------------------------
 
-    def score(self, i: Any, j: Any, entry: Any) -> Any:
+    def score(self, i: int, j: int, entry: float) -> float:
         """Return the score of the better atom on features i and j with a known S_ij."""
-        wanted = [*np.atleast_1d(i).tolist(), *np.atleast_1d(j).tolist()]
-        if self._diagonal is not None or not self._ends.keys() >= set(wanted):
+        if self._diagonal is not None or not self._ends.keys() >= {i, j}:
             return super().score(i, j, entry)
-        ends = np.array([self._ends[k] for k in wanted]).reshape(2, -1)
-        out = self.scale * (ends[0] + ends[1] + np.abs(entry))
-        return out if np.ndim(i) else out[0]
+        return float(self.scale * (self._ends[i] + self._ends[j] + abs(entry)))
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""

@@ -153,14 +153,14 @@ class Gradient(Protocol):
         diagonal = self.diagonal
         return self.scale * (diagonal[i] + diagonal[j] + sign * self.entries(atoms))
 
-    def score(self, i: Any, j: Any, entry: Any) -> Any:
+    def score(self, i: int, j: int, entry: float) -> float:
         """Return the score of the better atom on features i and j with a known S_ij."""
-        return self.scale * (self.diagonal[i] + self.diagonal[j] + abs(entry))
+        return float(self.scale * (self.diagonal[i] + self.diagonal[j] + abs(entry)))
 
     def vertex(self, i: int, j: int, entry: float) -> Vertex:
         """Return the better atom on features i and j with a known S_ij, and its score."""
         atom = Atom.of(i, j, entry)
-        return Vertex(float(self.score(atom.i, atom.j, entry)), atom)
+        return Vertex(self.score(atom.i, atom.j, entry), atom)
 
     def largest_diagonal(self, count: int) -> np.ndarray:
         """Return the features of largest C_jj, largest first, the smallest of equals first."""
