@@ -22,7 +22,7 @@ SOURCE = ROOT / "src" / "hdsl"
 NOT_PRIVATE = {"_replace", "_asdict", "_fields", "_make"}
 
 #: Modules of other libraries that are not for their users.
-NOT_OURS = re.compile(r"^(numba\.core|llvmlite|.*\._)")
+NOT_OURS = re.compile(r"^(numba\.core|.*\._)")
 
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 

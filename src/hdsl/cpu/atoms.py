@@ -197,10 +197,9 @@ class Atoms:
         return True
 
     def _find_terms(self, key: Key) -> Terms:
-        (i, j, sign), pairs, (ptr, idx, _) = key, self.pairs, self._rows.by_column
-        u = np.zeros(self._rows.n_rows)
+        (i, j, sign), pairs, u = key, self.pairs, np.zeros(self._rows.n_rows)
         self._rows.add_atom(i, j, sign, u)
-        rows = np.union1d(idx[ptr[i] : ptr[i + 1]], idx[ptr[j] : ptr[j + 1]])
+        rows = np.flatnonzero(u)
         at = np.concatenate([[0], np.cumsum(pairs.ptr[rows + 1] - pairs.ptr[rows])])
         bounds = np.array(self._workers.split(len(rows), grain=GRAIN, work=at))
         counts = np.zeros(len(bounds) - 1, dtype=np.int64)

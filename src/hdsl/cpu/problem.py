@@ -23,8 +23,8 @@ CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 #: Numbers in the matrices that they are summed in, most of these, and least comparisons of each.
 CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 8192
 
-#: Chunks of comparisons whose pulls are computed at a time: they stay in a cache.
-PULLED = 16
+#: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python for each.
+PULLED = 64
 
 #: A batch whose weights are all zero has this weight.
 TINY = 1e-300

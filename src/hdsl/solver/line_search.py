@@ -28,7 +28,7 @@ def line_search(slopes: Callable[[float], tuple[float, float]], max_step_size: f
     slope, curvature = slopes(0.0)
     if not slope < 0.0 or max_step_size <= 0.0:
         return 0.0
-    tiny = 4e-16 * -slope
+    tiny = 1e-13 * -slope  # sums of millions of terms are not known better
     low, low_slope, high, high_slope = 0.0, slope, max_step_size, np.nan
     step = 0.0
     for _ in range(200):

@@ -6,6 +6,7 @@ The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is
 import numpy as np
 
 from .compiled import kernel
+from .lines import LINE, add, put, zeros
 
 
 @kernel()
@@ -30,48 +31,30 @@ def unfold(start, stop, features, columns, U, marked):
             low += 1
 
 
-@kernel(fastmath={"contract"})
+@kernel()
 def spread(start, stop, links, w, marked, U, R):
     """Write the rows [start, stop) of R = (W + Wᵀ) U, n × WIDTH; rows of U not marked are zero."""
     ptr, neighbor, pair = links
+    U_first, R_first = U.ctypes.data, R.ctypes.data
     for b in range(start, stop):
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for e in range(ptr[b], ptr[b + 1]):
+        line = zeros()
+        for e in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
             a = np.uint32(neighbor[e])
             if marked[a]:
-                x = w[np.uint32(pair[e])]
-                u = U[a]
-                s0 += x * u[0]
-                s1 += x * u[1]
-                s2 += x * u[2]
-                s3 += x * u[3]
-                s4 += x * u[4]
-                s5 += x * u[5]
-                s6 += x * u[6]
-                s7 += x * u[7]
-        r = R[b]
-        r[0], r[1], r[2], r[3], r[4], r[5], r[6], r[7] = s0, s1, s2, s3, s4, s5, s6, s7
+                add(line, w[np.uint32(pair[e])], U_first + LINE * np.int64(a))
+        put(line, R_first + LINE * b)
 
 
-@kernel(fastmath={"contract"})
+@kernel()
 def gather(start, stop, columns, R, out):
     """Write S[j, :] = X[:, j]ᵀ R, WIDTH numbers, for the features j in [start, stop) (X as CSC)."""
     ptr, idx, val = columns
+    R_first, out_first = R.ctypes.data, out.ctypes.data
     for j in range(start, stop):
-        s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = 0.0
-        for k in range(ptr[j], ptr[j + 1]):
-            x = val[k]
-            r = R[np.uint32(idx[k])]
-            s0 += x * r[0]
-            s1 += x * r[1]
-            s2 += x * r[2]
-            s3 += x * r[3]
-            s4 += x * r[4]
-            s5 += x * r[5]
-            s6 += x * r[6]
-            s7 += x * r[7]
-        s = out[j]
-        s[0], s[1], s[2], s[3], s[4], s[5], s[6], s[7] = s0, s1, s2, s3, s4, s5, s6, s7
+        line = zeros()
+        for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
+            add(line, val[k], R_first + LINE * np.int64(idx[k]))
+        put(line, out_first + LINE * j)
 
 
 @kernel()
