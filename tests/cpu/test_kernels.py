@@ -7,6 +7,7 @@ test_conformance.py, test_comparisons.py (pairs, products, pulls) and test_losse
 import ast
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -117,6 +118,30 @@ def test_partners_tie_to_the_smallest(way, twin, after):
     value, partner, _ = partners(way, twin.ours.gradient(margins), features, after)
     assert_array_equal(value, values.max(axis=1))
     assert_array_equal(partner, np.where(np.isneginf(value), -1, values.argmax(axis=1)))
+
+
+@each_way
+@pytest.mark.parametrize("after", [False, True])
+def test_rare_columns_count_in_inner_products_alone(way, after):
+    X, T = random_arrays(0, n=40, d=60, T=90, density=0.08)
+    X[:, 30] = 0.0
+    wanted = np.array([30, 59])  # an empty column and a rare one
+    layout = partial(CPULayout, workers=Workers(1), min_rows=4, columns=wanted)
+    twin = make_twin(X, T, layout=layout)
+    is_common = np.count_nonzero(X, axis=0) >= 4
+    assert {*twin.layout.features.tolist()} == {*np.flatnonzero(is_common).tolist(), *wanted}
+    anchors, near, far = (X[rows] for rows in twin.dense.triplets.T)
+    dots = (anchors * (near - far)).sum(axis=1)
+    assert_allclose(twin.layout.comparisons.dot_margins, dots, rtol=0, atol=1e-14)
+    features, margins = np.arange(twin.dense.d), np.zeros(len(T))
+    for batch in (None, np.arange(0, len(T), 2)):
+        of = twin.ours.gradient(margins, batch)
+        part = twin.dense if batch is None else twin.dense.subproblem(batch)
+        C = -part.gradient(np.zeros(part.T))
+        assert_allclose(of.diagonal, np.diag(C), rtol=0, atol=1e-14)
+        assert_allclose(of.rows(features), C + C.T, rtol=0, atol=1e-14)
+        found = partners(way, of, features, after)
+        reference.check_partners(found, C, features, after, 1e-13)
 
 
 @pytest.mark.parametrize("after", [False, True])

@@ -142,7 +142,7 @@ class Atoms:
         place = np.full(self._rows.n_features + 1, -1, dtype=np.int32)
         place[features] = np.arange(n)
         chosen = sp.coo_array(
-            (np.ones(n), (features, np.arange(n))), shape=(self._rows.n_features, n)
+            (np.ones(n), (features, np.arange(n))), shape=(self._rows.n_columns, n)
         )
         rows = self._product(self._rows.by_row, chosen.tocsr())
         ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n)

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
-from .rows import INDEX_LIMIT, Arrays, Rows, arrays_of, check_count
+from .rows import INDEX_LIMIT, Arrays, Rows, check_count
 from .workers import GRAIN
 
 #: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
@@ -43,15 +43,10 @@ class Pairs:
     rows : Rows
     a, b : ndarray of int32 of shape (n_pairs,)
         The two rows of each pair, a ≤ b, sorted by a and then b.
-    whole : csr_array, default=None
-        The rows with the columns that are no features too, for inner products; None adds none.
     """
 
-    def __init__(
-        self, rows: Rows, a: np.ndarray, b: np.ndarray, whole: sp.csr_array | None = None
-    ) -> None:
+    def __init__(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> None:
         self.rows, self.a, self.b = rows, a, b
-        self._whole = whole
         self.n_pairs, self.workers = len(a), rows.workers
         #: Where the pairs of each first row begin.
         self.ptr = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=rows.n_rows))])
@@ -83,20 +78,16 @@ class Pairs:
     def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
         if self._shared is None:
             counts, inner = np.empty(self.n_pairs, dtype=np.int64), np.empty(self.n_pairs)
-            nothing = np.empty(0, dtype=np.int32), np.empty(0)
-            self._find_shared(counts, inner, *nothing)
-            if self._whole is not None:
-                self._find_shared(np.empty_like(counts), inner, *nothing, whole=self._whole)
+            self._find_shared(counts, inner, np.empty(0, dtype=np.int32), np.empty(0))
             self._shared = counts, inner
         return self._shared
 
-    def _find_shared(self, *out: np.ndarray, whole: sp.csr_array | None = None) -> None:
-        by_row = self.rows.by_row if whole is None else arrays_of(whole)
-        n_features = self.rows.n_features if whole is None else whole.shape[1]
+    def _find_shared(self, *out: np.ndarray) -> None:
+        rows = self.rows
         bounds = self.workers.split(self.n_pairs, grain=PAIR_GRAIN)
-        given = self.a, self.b, by_row, *out
+        given = self.a, self.b, rows.by_row, rows.n_features, *out
         self.workers.run(
-            lambda *of: kernels.shared_features(*of, *given, np.zeros(n_features)), bounds
+            lambda *of: kernels.shared_features(*of, *given, np.zeros(rows.n_columns)), bounds
         )
 
     @property
@@ -138,23 +129,15 @@ class Comparisons:
         Rows (anchor, positive, negative) or (a, b, c, d).
     omega : ndarray of shape (n,) or float
         Weights, which sum to 1 over all comparisons of a problem; a number where all are equal.
-    whole : csr_array, default=None
-        As in `Pairs`.
     """
 
-    def __init__(
-        self,
-        rows: Rows,
-        compared: np.ndarray,
-        omega: np.ndarray | float,
-        whole: sp.csr_array | None = None,
-    ) -> None:
+    def __init__(self, rows: Rows, compared: np.ndarray, omega: np.ndarray | float) -> None:
         self.rows, self.workers = rows, rows.workers
         self.n_comparisons, self.n_chunks = len(compared), -(-len(compared) // CHUNK)
         self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
         self.omega, self.is_weighted = np.atleast_1d(omega), np.ndim(omega) > 0
         a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows)
-        self.pairs = Pairs(rows, a, b, whole)
+        self.pairs = Pairs(rows, a, b)
         self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // CHUNK)
         self.bounds = self.workers.split(len(compared), grain=GRAIN // 8)  # random access is slow
         self._terms: tuple[np.ndarray, np.ndarray] | None = None

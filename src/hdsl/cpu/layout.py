@@ -56,22 +56,10 @@ class CPULayout(Layout):
         min_rows: int = 1,
         total_weight: float | None = None,
     ) -> None:
-        self.features, indices = number_features(X)
-        n_columns = len(self.features)
-        matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], n_columns))
-        self._whole = matrix
-        if min_rows > 1:
-            common = np.bincount(indices, minlength=n_columns) >= min_rows
-            if columns is not None:
-                common |= np.isin(self.features, columns)
-            if np.count_nonzero(common) >= 2 and not common.all():
-                self.features, matrix = self.features[common], sp.csr_array(matrix[:, common])
-        if columns is not None:
-            self.features = np.concatenate([self.features, np.setdiff1d(columns, self.features)])
+        wanted = np.empty(0, dtype=np.int64) if columns is None else columns
+        self.features, indices, n_columns = number_features(X, min_rows, wanted)
         self.n_features = len(self.features)
-        matrix = sp.csr_array(
-            (matrix.data, matrix.indices, matrix.indptr), shape=(X.shape[0], self.n_features)
-        )
+        matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], n_columns))
         omega: np.ndarray | float = 1.0 / (total_weight or len(compared))
         self.weights = None if weights is None else weights / weights.max()
         if weights is not None:
@@ -81,8 +69,7 @@ class CPULayout(Layout):
             compared = compared[order]
             if self.weights is not None:
                 self.weights, omega = self.weights[order], np.asarray(omega)[order]
-        whole = self._whole if matrix.nnz < self._whole.nnz else None
-        self.comparisons = Comparisons(Rows(matrix, workers), compared, omega, whole)
+        self.comparisons = Comparisons(Rows(matrix, workers, self.n_features), compared, omega)
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
@@ -96,7 +83,7 @@ class CPULayout(Layout):
             some = slice(0, n)
         sides, part = [side[some] for side in compared.sides], omega[some]
         used, at = np.unique(np.concatenate(sides), return_inverse=True)
-        norms, values = _sizes(self._whole[used])
+        norms, values = _sizes(rows.matrix[used])
         a, b, c, d = norms[at].reshape(4, -1)
         inner = compared.pairs.inner_products
         margins = np.abs(inner[compared.winner[some]] - inner[compared.loser[some]])
@@ -104,7 +91,7 @@ class CPULayout(Layout):
         total = float(part.sum())
         mean = [float((x * part).sum()) / total for x in (margins, values[at[: len(a)]], a * a)]
         # Where no two dot products differ, go by the size of the rows.
-        typical = mean[0] or float(np.square(self._whole.data).sum()) / rows.n_rows
+        typical = mean[0] or float(np.square(rows.matrix.data).sum()) / rows.n_rows
         return Statistics(float(omega.sum()), typical, int(is_anchor.sum()), *mean[1:])
 
     def problem(

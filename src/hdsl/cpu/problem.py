@@ -248,9 +248,8 @@ class CPUProblem(Problem):
         omega = (whole.omega[batch] if whole.is_weighted else 1.0) / total
         compared = np.column_stack([column[batch] for column in whole.columns])
         rows, numbers = np.unique(compared, return_inverse=True)
-        return Comparisons(
-            Rows(whole.rows.matrix[rows], self.workers), numbers.reshape(compared.shape), omega
-        )
+        taken = Rows(whole.rows.matrix[rows], self.workers, whole.rows.n_features)
+        return Comparisons(taken, numbers.reshape(compared.shape), omega)
 
     def forget(self) -> None:
         """Drop what is stored of atoms."""

@@ -21,15 +21,22 @@ class Rows:
 
     Parameters
     ----------
-    matrix : csr_array of shape (n_rows, n_features), float64
+    matrix : csr_array of shape (n_rows, n_columns), float64
         No duplicates, no stored zeros.
     workers : Workers
+    n_features : int, default=None
+        The first columns, which are features; the others count in inner products alone. None is
+        all.
     """
 
-    def __init__(self, matrix: sp.csr_array, workers: Workers) -> None:
+    def __init__(
+        self, matrix: sp.csr_array, workers: Workers, n_features: int | None = None
+    ) -> None:
         self.matrix, self.workers = matrix, workers
-        self.n_rows, self.n_features = matrix.shape
-        self.by_row, self.by_column = arrays_of(matrix), arrays_of(matrix.tocsc())
+        self.n_rows, self.n_columns = matrix.shape
+        self.n_features = self.n_columns if n_features is None else n_features
+        ptr, *others = arrays_of(matrix.tocsc())
+        self.by_row, self.by_column = arrays_of(matrix), (ptr[: self.n_features + 1], *others)
         self.nnz = int(self.by_row[0][-1])
         self.lengths = np.diff(self.by_column[0])
         self._largest: np.ndarray | None = None
@@ -69,7 +76,7 @@ class Rows:
     def single_rooms(self) -> tuple[np.ndarray, ...]:
         """Rooms for one row of S per thread: numbers, lists and flags of rows and of features."""
         if self._single_rooms is None:
-            sizes = self.n_rows, self.n_features
+            sizes = self.n_rows, self.n_features + 1
             self._single_rooms = tuple(
                 np.zeros((self.workers.n_threads, n), dtype=dtype)
                 for dtype in (np.float64, np.int32, np.bool_)
@@ -94,22 +101,32 @@ def arrays_of(X: sp.csr_array | sp.csc_array) -> Arrays:
     )
 
 
-def number_features(X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
-    """Return the non-empty columns of X, the fullest first, and X's indices as positions in them.
+def number_features(
+    X: sp.csr_array, min_rows: int, wanted: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """Return the columns of X that are features, X's indices by their numbers, and how many.
 
-    With this numbering nothing depends on the number of columns, and loops over one column after
-    the other have nearly equal lengths, which processors predict.
+    Features are the columns of `min_rows` rows and more, the fullest first, and those wanted. The
+    other columns have the last numbers. With this numbering nothing depends on the number of
+    columns, and loops over one column after the other have nearly equal lengths, which processors
+    predict.
     """
     columns, indices = None, X.indices
     if is_wide(X):
         columns, indices = np.unique(indices, return_inverse=True)
     length = np.bincount(indices)
-    n_features = int(np.count_nonzero(length))
-    check_count(n_features, "features with a non-zero value", "columns")
-    features = np.argsort(-length, kind="stable")[:n_features]
+    order = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
+    check_count(len(order), "features with a non-zero value", "columns")
+    names = order if columns is None else columns[order].astype(np.int64)
+    is_feature = (length[order] >= min_rows) | np.isin(names, wanted)
+    if np.count_nonzero(is_feature) < 2:
+        is_feature[:] = True
+    features = np.concatenate([names[is_feature], np.setdiff1d(wanted, names)])
+    n_others = int(np.count_nonzero(~is_feature))
     position = np.empty(len(length), dtype=np.int32)
-    position[features] = np.arange(len(features), dtype=np.int32)
-    return features if columns is None else columns[features].astype(np.int64), position[indices]
+    position[order[is_feature]] = np.arange(len(order) - n_others)
+    position[order[~is_feature]] = len(features) + np.arange(n_others)
+    return features, position[indices], len(features) + n_others
 
 
 def check_count(n: int, what: str, of: str) -> None:

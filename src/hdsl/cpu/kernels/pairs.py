@@ -6,12 +6,13 @@ from .compiled import REORDERED, kernel
 
 
 @kernel()
-def shared_features(start, stop, a, b, rows, at, inner, feature, product, x):
+def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, product, x):
     """Find the shared features of the pairs [start, stop) (X as CSR), and the inner products.
 
-    Where `feature` is empty they are counted in at[s]; else x_a ∘ x_b is written from at[s] on.
-    Pairs come sorted by their first row, which is unfolded once for all of its pairs: a merge of
-    two sorted rows would mispredict at every other entry. `x` is room for it, of zeros.
+    Columns from `n_features` on are no features. Where `feature` is empty, shared ones are counted
+    in at[s]; else x_a ∘ x_b is written from at[s] on. Pairs come sorted by their first row, which
+    is unfolded once for all of its pairs: a merge of two sorted rows would mispredict at every
+    other entry. `x` is room for it, of zeros.
     """
     ptr, idx, val = rows
     held, low, high = -1, np.int64(0), np.int64(0)
@@ -29,13 +30,13 @@ def shared_features(start, stop, a, b, rows, at, inner, feature, product, x):
             for k in range(first, last):
                 y = x[np.uint32(idx[k])]
                 total += y * val[k]
-                shared += y != 0.0
+                shared += (y != 0.0) & (idx[k] < n_features)
             at[s], inner[s] = shared, total
         else:
             n = at[s]
             for k in range(first, last):
                 y = x[np.uint32(idx[k])]
-                if y != 0.0:
+                if y != 0.0 and idx[k] < n_features:
                     feature[n], product[n] = idx[k], y * val[k]
                     n += 1
 

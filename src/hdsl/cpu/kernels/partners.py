@@ -98,12 +98,12 @@ def _reach(i, columns, rows, links, w, r, is_reached, reached):
 
 
 @kernel()
-def _list_features(b, rows, is_seen, seen, n):
+def _list_features(b, rows, d, is_seen, seen, n):
     """List the features of row b that are not seen yet after the first n; return how many."""
     ptr, idx, _ = rows
     for q in range(ptr[b], ptr[b + 1]):
         j = idx[q]
-        if not is_seen[j]:
+        if j < d and not is_seen[j]:
             is_seen[j] = True
             seen[n] = j
             n += 1
@@ -135,9 +135,10 @@ def scatter(
                 x = r[b]
                 r[b], is_reached[b] = 0.0, False
                 if is_short:
-                    n_seen = _list_features(b, rows, is_seen, seen, n_seen)
+                    n_seen = _list_features(b, rows, d, is_seen, seen, n_seen)
                 for q in range(row_ptr[b], row_ptr[b + 1]):
-                    s[np.uint32(row_idx[q])] += row_val[q] * x
+                    j = row_idx[q]
+                    s[np.uint32(j if j < d else d)] += row_val[q] * x
             best, partner, entry = -np.inf, -1, 0.0
             if other[f] >= 0:
                 partner = other[f]
