@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import scipy.sparse as sp
 
+from ..solver.columns import INDEX_LIMIT, check_count
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
-from .rows import INDEX_LIMIT, Arrays, Rows, check_count
+from .rows import Arrays, Rows
 from .workers import GRAIN
 
 #: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
@@ -26,7 +27,7 @@ LARGE = 1 << 23
 SMALL = 1 << 17
 
 #: Scores of atoms are summed in so many parts of the rows.
-SCORE_PARTS = 16
+SCORE_PARTS = 64
 
 
 def sides_of(columns: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:

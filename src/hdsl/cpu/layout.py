@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from ..solver.columns import is_wide, number_features
 from ..solver.protocols import Base, Layout, Loss, Statistics
 from .comparisons import Comparisons
 from .problem import CPUProblem
-from .rows import Rows, number_features
+from .rows import Rows
 from .workers import Workers
 
 #: Statistics are those of about this many comparisons where there are more.
@@ -56,10 +57,13 @@ class CPULayout(Layout):
         min_rows: int = 1,
         total_weight: float | None = None,
     ) -> None:
-        wanted = np.empty(0, dtype=np.int64) if columns is None else columns
-        self.features, indices, n_columns = number_features(X, min_rows, wanted)
-        self.n_features = len(self.features)
-        matrix = sp.csr_array((X.data, indices, X.indptr), shape=(X.shape[0], n_columns))
+        names, indices = None, X.indices
+        if is_wide(X):
+            names, indices = np.unique(indices, return_inverse=True)
+        length = np.bincount(indices)
+        self.features, number, n_columns = number_features(length, names, min_rows, columns)
+        self.n_features, shape = len(self.features), (X.shape[0], n_columns)
+        matrix = sp.csr_array((X.data, number[indices], X.indptr), shape=shape)
         omega: np.ndarray | float = 1.0 / (total_weight or len(compared))
         self.weights = None if weights is None else weights / weights.max()
         if weights is not None:

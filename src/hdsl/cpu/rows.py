@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.columns import is_wide
 from .kernels.compiled import WIDTH
 from .workers import GRAIN, Workers
-
-#: Rows, pairs of rows and features are numbered by 32 bits.
-INDEX_LIMIT = int(np.iinfo(np.int32).max)
 
 #: The arrays of a sparse matrix: pointers (int64), indices (int32), values (float64).
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -99,39 +95,3 @@ def arrays_of(X: sp.csr_array | sp.csc_array) -> Arrays:
         X.indices.astype(np.int32, copy=False),
         X.data.astype(np.float64, copy=False),
     )
-
-
-def number_features(
-    X: sp.csr_array, min_rows: int, wanted: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, int]:
-    """Return the columns of X that are features, X's indices by their numbers, and how many.
-
-    Features are the columns of `min_rows` rows and more, the fullest first, and those wanted. The
-    other columns have the last numbers. With this numbering nothing depends on the number of
-    columns, and loops over one column after the other have nearly equal lengths, which processors
-    predict.
-    """
-    columns, indices = None, X.indices
-    if is_wide(X):
-        columns, indices = np.unique(indices, return_inverse=True)
-    length = np.bincount(indices)
-    order = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
-    check_count(len(order), "features with a non-zero value", "columns")
-    names = order if columns is None else columns[order].astype(np.int64)
-    is_feature = (length[order] >= min_rows) | np.isin(names, wanted)
-    if np.count_nonzero(is_feature) < 2:
-        is_feature[:] = True
-    features = np.concatenate([names[is_feature], np.setdiff1d(wanted, names)])
-    n_others = int(np.count_nonzero(~is_feature))
-    position = np.empty(len(length), dtype=np.int32)
-    position[order[is_feature]] = np.arange(len(order) - n_others)
-    position[order[~is_feature]] = len(features) + np.arange(n_others)
-    return features, position[indices], len(features) + n_others
-
-
-def check_count(n: int, what: str, of: str) -> None:
-    """Raise ValueError for more things than 32 bits can number."""
-    if n > INDEX_LIMIT:
-        raise ValueError(
-            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: fit on fewer {of}."
-        )

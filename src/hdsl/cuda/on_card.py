@@ -9,12 +9,9 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from ..solver.columns import is_wide
+from ..solver.columns import check_count, is_wide, number_features
 from .runtime import Array, BrokenDeviceError, Device
 from .segments import WIDTH, Segments
-
-#: Rows, features and pairs of rows are numbered by 32 bits.
-INDEX_LIMIT = int(np.iinfo(np.int32).max)
 
 #: Rows and pairs of rows whose numbers fit in a part of the card's cache.
 ROW_BLOCK, PAIR_BLOCK = 1 << 18, 1 << 21
@@ -57,7 +54,7 @@ class OnCard:
     ) -> None:
         self.device = device
         self.n, self.n_rows = len(compared), X.shape[0]
-        _check_count(2 * self.n, "sides of comparisons", "comparisons")
+        check_count(2 * self.n, "sides of comparisons", "comparisons")
         self._lay_out_rows(X, columns, min_rows)
         self._sort_comparisons(compared, weights)
         self._number_pairs()
@@ -79,22 +76,9 @@ class OnCard:
         counts = device.zeros(width, np.int32)
         device.run("count_features", nnz, nnz, idx, counts)
         length = device.download(counts).astype(np.int64)
-        used = np.argsort(-length, kind="stable")[: int(np.count_nonzero(length))]
-        named = used if names is None else names[used].astype(np.int64)
-        is_common, empty = length[used] >= min_rows, np.empty(0, dtype=np.int64)
-        if columns is not None:
-            is_common |= np.isin(named, columns)
-            empty = np.setdiff1d(columns, named).astype(np.int64)
-        if np.count_nonzero(is_common) < 2:
-            is_common[:] = True
-        self.features = np.concatenate([named[is_common], empty])
-        self.n_features = len(self.features)
-        _check_count(len(used) + len(empty), "features", "columns")
         # Rare columns have the last numbers: rows have them, columns of features do not.
-        self.n_numbers = len(used) + len(empty)
-        position = np.zeros(width, dtype=np.int32)
-        position[used[is_common]] = np.arange(self.n_features - len(empty))
-        position[used[~is_common]] = np.arange(self.n_features, self.n_numbers)
+        self.features, position, self.n_numbers = number_features(length, names, min_rows, columns)
+        self.n_features, used = len(self.features), np.flatnonzero(length)
         lengths = np.zeros(self.n_numbers, dtype=np.int64)
         lengths[position[used]] = length[used]
         self.lengths, ptr = lengths[: self.n_features], np.concatenate([[0], np.cumsum(lengths)])
@@ -260,11 +244,3 @@ class OnCard:
         length = np.diff(self.device.download(self.by_row[0])).astype(np.float64)
         a, b = map(self.device.download, self.pairs)
         return 2.0 * float((length[a] * length[b]).sum())
-
-
-def _check_count(n: int, what: str, of: str) -> None:
-    """Raise ValueError for more things than 32 bits can number."""
-    if n > INDEX_LIMIT:
-        raise ValueError(
-            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: fit on fewer {of}."
-        )
