@@ -66,6 +66,11 @@ class Score(NamedTuple):
     units: np.ndarray  # rows or anchors, from 0 to 1
     reciprocal_ranks: np.ndarray  # of known items; empty with comparisons
 
+    @classmethod
+    def joined(cls, parts: Sequence[Score]) -> Score:
+        """Return the scores of several parts of the data as one."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
+
 
 Judge = Callable[[Similarity], Score]
 
@@ -135,7 +140,7 @@ class _Tried:
     ) -> None:
         place = len(self.names) if place is None else place
         self.names.insert(place, (prior, n_iter))
-        self.scores.insert(place, Score(*map(np.concatenate, zip(*parts, strict=True))))
+        self.scores.insert(place, Score.joined(parts))
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -309,8 +314,11 @@ def choose(
         for k, n in enumerate(STEPS):
             steps.add(prior, n, [scores[k] for scores in along])
         n_iter = STEPS[simplest(steps.scores, tried.scores[0])[1]]
+    priors, counts = zip(*tried.names, *steps.names, strict=True)
+    names = {"prior": priors, "n_iter": counts}
+    taken = prior, n_iter if steps.names else 0
     reason = _reason(tried, best, chosen, n_iter)
-    return Choice(prior, n_iter, reason, _table(tried, steps, prior, n_iter))
+    return Choice(prior, n_iter, reason, table(names, tried.scores + steps.scores, taken))
 
 
 def _is_promising(scores: Sequence[Score]) -> bool:
@@ -420,16 +428,15 @@ def _reason(tried: _Tried, best: int, chosen: int, n_iter: int) -> str:
     return f"{said} are the simplest within one standard error of the best ({score})"
 
 
-def _table(tried: _Tried, steps: _Tried, prior: float, n_iter: int) -> dict[str, np.ndarray]:
-    names, scores = tried.names + steps.names, tried.scores + steps.scores
-    chosen = [name == (prior, n_iter if steps.names else 0) for name in names]
+def table(
+    candidates: dict[str, Sequence[Any]], scores: Sequence[Score], chosen: tuple[Any, ...]
+) -> dict[str, np.ndarray]:
+    """Return candidates with their scores; `candidates` has a column for each item of `chosen`."""
     with np.errstate(all="ignore"):
         mrr = [s.reciprocal_ranks.mean() if len(s.reciprocal_ranks) else np.nan for s in scores]
-    return {
-        "prior": np.array([name[0] for name in names]),
-        "n_iter": np.array([name[1] for name in names]),
+    return {name: np.array(column) for name, column in candidates.items()} | {
         "score": np.array([s.units.mean() for s in scores]),
         "error": np.array([standard_error(s.units) for s in scores]),
         "mrr": np.array(mrr),
-        "chosen": np.array(chosen),
+        "chosen": np.array([name == chosen for name in zip(*candidates.values(), strict=True)]),
     }

@@ -26,7 +26,7 @@ from .progress import Progress, duration
 from .similarity import Similarity, unit_rows
 from .solver import losses, oracle, steps
 from .solver.loop import Arrays, Callback, Options, RestError, Rests, Result, State, frank_wolfe
-from .solver.protocols import Layout, Statistics
+from .solver.protocols import Base, Layout, Statistics
 from .solver.trace import replay
 from .supervision import Mining, Supervision
 
@@ -63,6 +63,7 @@ class Learned(NamedTuple):
     prior: float
     n_comparisons: int
     choice: dict[str, np.ndarray] | None = None
+    data: Any = None  # rows and comparisons, where this machine has them
 
 
 # --- the road of a fit ---------------------------------------------------------------------------
@@ -186,18 +187,18 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     first = 0 if earlier is None else earlier.n_iter
     with damage_explained(run.checkpoint):
         result = frank_wolfe(
-            problem, *solver(model, run.data, size.max_iter), rng=rng, earlier=earlier,
-            rests=rests(run.checkpoint, saved),
+            problem, *solver(model, size.max_iter, not run.data.is_judged), rng=rng,
+            earlier=earlier, rests=rests(run.checkpoint, saved),
             callback=all_of(progress.follow("learning", first, size.max_iter), model.callback),
         )  # fmt: skip
-    return Learned(result, size.scale, size.prior, len(data.compared), table)
+    return Learned(result, size.scale, size.prior, len(data.compared), table, data)
 
 
 def solver(
-    model: Any, data: Supervision, max_iter: int
+    model: Any, max_iter: int, are_mined: bool
 ) -> tuple[oracle.Oracle, steps.StepRule, Options]:
     """Return what runs the solver as the parameters of a model say, up to iteration `max_iter`."""
-    options = Options(model.init, model.batch_size, max_iter, model.tol, not data.is_judged)
+    options = Options(model.init, model.batch_size, max_iter, model.tol, are_mined)
     return oracle.ORACLES[model.oracle](), steps.RULES[model.step], options
 
 
@@ -207,29 +208,49 @@ class Fits:
     def __init__(
         self, model: Any, data: Supervision, rng: np.random.Generator, workers: Workers
     ) -> None:
-        self.model, self.data, self.rng, self.n_features = model, data, rng, data.X.shape[1]
+        self.model, self.data, self.rng, self.workers = model, data, rng, workers
         self.layout = make_layout(model, data.X, data.compared, data.compared_weights, workers)
         of = self.layout.statistics()
         self.scale = automatic_scale(of) if model.scale == "auto" else float(model.scale)
         self.unit = own_similarity(of)
         self.loss = losses.checked(losses.get(model.loss))
 
+    def with_data(self, data: Supervision) -> Fits:
+        """Return the fits to other data."""
+        return Fits(self.model, data, self.rng, self.workers)
+
+    def problem(self, scale: float, prior: float, base: Base | None = None) -> Any:
+        """Return the problem of a scale and a prior, perhaps on top of a fixed model."""
+        return self.layout.problem(self.loss, scale, prior, base)
+
     def solve(
         self, prior: float, max_iter: int, earlier: Result | None, callback: Callback | None
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
-        problem = self.layout.problem(self.loss, self.scale, prior)
-        result = frank_wolfe(
-            problem, *solver(self.model, self.data, max_iter), rng=self.rng, earlier=earlier,
-            callback=callback,
-        )  # fmt: skip
+        problem = self.problem(self.scale, prior)
+        return self.follow(problem, max_iter, earlier, callback, not self.data.is_judged)
+
+    def follow(
+        self,
+        problem: Any,
+        max_iter: int,
+        earlier: Result | None = None,
+        callback: Callback | None = None,
+        are_mined: bool = False,
+    ) -> Result:
+        """Return the path of a problem of this layout; an interrupt is raised.
+
+        Where comparisons are not said to be mined, each step looks for the most atoms.
+        """
+        how = solver(self.model, max_iter, are_mined)
+        result = frank_wolfe(problem, *how, rng=self.rng, earlier=earlier, callback=callback)
         if result.status == "interrupted":  # there is no model of the user's data yet
             raise KeyboardInterrupt
         return result
 
     def similarity(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Similarity:
         """Return what a run of this prior has learned."""
-        return Similarity(atoms, weights, self.scale, prior, self.n_features)
+        return Similarity(atoms, weights, self.scale, prior, self.data.X.shape[1])
 
 
 # --- rows, layouts, sizes ------------------------------------------------------------------------

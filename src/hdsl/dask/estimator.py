@@ -179,8 +179,8 @@ def follow_path(
     show = progress.follow("learning", first, size.max_iter)
     with fitting.damage_explained(run.checkpoint):
         result = frank_wolfe(
-            problem, *fitting.solver(model, run.data, size.max_iter), rng=rng, earlier=earlier,
-            rests=fitting.rests(run.checkpoint, saved),
+            problem, *fitting.solver(model, size.max_iter, not run.data.is_judged), rng=rng,
+            earlier=earlier, rests=fitting.rests(run.checkpoint, saved),
             callback=fitting.all_of(show, model.callback),
         )  # fmt: skip
     n = layout.places.n_comparisons
