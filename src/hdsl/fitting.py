@@ -18,7 +18,6 @@ import scipy.sparse as sp
 
 from . import checks, choosing, memory, supervision
 from .cuda import runtime
-from .files import checkpoint as checkpoint_module
 from .files.checkpoint import Checkpoint, digest
 from .files.tables import nested, part_of
 from .labels import LabelSets
@@ -135,7 +134,7 @@ def prepare(
         check_same_path(model)
         earlier = path_so_far(model)
     rng = checks.generator(model.random_state)
-    checkpoint = checkpoint_module.begin(model.checkpoint, rng)
+    checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
     learned = copy(model)
     X = checks.as_problem_matrix(checks.check_matrix(learned, X, reset=earlier is None))
     learned.norm_, learned.columns_ = row_norm(model, X, earlier is not None)
@@ -145,7 +144,7 @@ def prepare(
     if held is not None and model.norm is not None:
         held = replace(held, X=unit_rows(held.X, learned.columns_))
     if checkpoint is not None:
-        checkpoint.check(identity_of_run(model, data, held, earlier))
+        checkpoint.begin(rng, identity_of_run(model, data, held, earlier))
     return Prepared(data, held, rng, earlier, checkpoint, learned)
 
 

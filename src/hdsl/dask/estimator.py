@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from .. import checks, choosing, fitting, supervision
 from .. import hdsl as hdsl_module
 from ..cpu.workers import Workers
-from ..files import checkpoint as checkpoint_module
 from ..files.checkpoint import Checkpoint, digest
 from ..labels import LabelSets
 from ..progress import Progress
@@ -87,7 +86,7 @@ def prepare(
         fitting.check_same_path(model)
         earlier = fitting.path_so_far(model)
     rng = checks.generator(model.random_state)
-    checkpoint = checkpoint_module.begin(model.checkpoint, rng)
+    checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
     learned, client = copy(model), data_module.find_client(model.client)
     if not data_module.is_in_blocks(X):
         X = checks.check_matrix(learned, X, reset=earlier is None)
@@ -108,7 +107,7 @@ def prepare(
     if checkpoint is not None:
         told = gather(client, client.map(block_digest, rows.blocks + compared, pure=False))
         known: Any = replace(data, X=np.array(told))
-        checkpoint.check(fitting.identity_of_run(model, known, held, earlier))
+        checkpoint.begin(rng, fitting.identity_of_run(model, known, held, earlier))
     return Prepared(rows, data, compared, held, rng, earlier, checkpoint, learned)
 
 
