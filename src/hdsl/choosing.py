@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from . import search, supervision
+from .checks import NoTripletError
 from .evaluate.rankings import half_rows, middle_ranks
 from .labels import LabelSets, aligned, overlap
 from .similarity import LearnedCosine, Similarity, comparison_points
@@ -177,7 +178,7 @@ def make_parts(
     parts = []
     for train, out in islice(usable, 1 if n_units > MOST_HELD else None):
         few = _at_most(train, MOST_TRAIN, rng), _at_most(out, MOST_HELD, rng)
-        with suppress(ValueError):  # no rows of this part can be compared; those of all data can
+        with suppress(NoTripletError):  # no rows of this part can be compared; some of all can
             parts.append(_part(model, *few, rng))
     return parts
 
@@ -298,13 +299,14 @@ def choose(
     candidates = PRIORS if is_free else (float(model.prior),)
     tried = _Tried()
     tried.add(np.inf, 0, [run.score(*NOTHING, 1.0) for run in runs])
-    progress.stage("choosing the prior", len(candidates) * len(runs))
+    progress.stage("choosing the prior", (len(candidates) + is_free) * len(runs))
     for prior in candidates:
         tried.add(prior, 0, [run.next(prior) for run in progress.each(runs)])
         if not _is_promising(tried.scores):
             break
     if is_free and not _is_gain(tried.scores[1], tried.scores[0]):
-        tried.add(LARGE_PRIOR, 0, [run.next(LARGE_PRIOR) for run in runs], place=1)
+        scores = [run.next(LARGE_PRIOR) for run in progress.each(runs)]
+        tried.add(LARGE_PRIOR, 0, scores, place=1)
     best, chosen = simplest(tried.scores[1:], tried.scores[0])
     prior, n_iter = tried.names[chosen + 1][0], model.max_iter
     steps = _Tried()

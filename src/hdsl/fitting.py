@@ -168,17 +168,7 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     progress.stage("laying out rows and comparisons")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
-    table: Arrays | None
-    if earlier is not None:
-        size = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model))
-        table = getattr(model, "choice_", None)
-    elif run.checkpoint is not None and found is not None:
-        with run.checkpoint.explain_damage():
-            size, table = Size.restored(found, data), part_of(found, "choice") or None
-            checks.check_margins(data.X, size.scale, size.prior)  # here the message names the file
-    else:
-        size, table = Size.chosen(model, layout.statistics(), choice)
-    checks.check_margins(data.X, size.scale, size.prior)
+    size, table = size_of_run(model, run, layout, choice, data, data.X)
     problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
     saved = {}
     if run.checkpoint is not None:
@@ -370,6 +360,34 @@ class Size(NamedTuple):
         if own.as_array(data)[3] != size[3]:
             raise ValueError("`mining` gave other triplets than when the run began.")
         return own
+
+
+def size_of_run(
+    model: Any,
+    run: Any,
+    layout: Layout,
+    choice: choosing.Choice | None,
+    data: Supervision,
+    X: sp.csr_array,
+) -> tuple[Size, Arrays | None]:
+    """Return the numbers that a run goes by, checked with rows like X, and what was tried.
+
+    They are those of the path that it continues, those of its checkpoint, or new ones.
+    """
+    earlier, checkpoint = run.earlier, run.checkpoint
+    table: Arrays | None
+    if earlier is None and checkpoint is not None and checkpoint.arrays is not None:
+        with checkpoint.explain_damage():
+            size = Size.restored(checkpoint.arrays, data)
+            checks.check_margins(X, size.scale, size.prior)
+            return size, part_of(checkpoint.arrays, "choice") or None
+    if earlier is not None:
+        size = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model))
+        table = getattr(model, "choice_", None)
+    else:
+        size, table = Size.chosen(model, layout.statistics(), choice)
+    checks.check_margins(X, size.scale, size.prior)
+    return size, table
 
 
 # --- memory --------------------------------------------------------------------------------------

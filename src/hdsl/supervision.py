@@ -253,9 +253,9 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
 
 
 def _check_not_all_equal(codes: np.ndarray, distinct: np.ndarray) -> None:
-    """Raise ValueError if no class has two rows that differ, although some have two rows."""
+    """Raise NoTripletError if no class has two rows that differ, although some have two rows."""
     if len(codes) > len(distinct) and np.bincount(distinct).max() == 1:
-        raise ValueError(
+        raise checks.NoTripletError(
             "No triplet can be built: the rows of each class are equal, at unit length with "
             "norm='l2', so no row has another one of its class to compare with. Pass triplets= to "
             "give judgements directly."
@@ -268,7 +268,7 @@ def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
         return None
     weights = weights[triplets[:, 0]]
     if not weights.any():
-        raise ValueError(
+        raise checks.NoTripletError(
             "All triplets have an anchor of weight 0: give a positive sample_weight to some row "
             "that has a neighbour of its own class."
         )

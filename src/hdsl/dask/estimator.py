@@ -18,7 +18,7 @@ from ..labels import LabelSets
 from ..progress import Progress
 from ..similarity import unit_rows
 from ..solver import losses
-from ..solver.loop import Arrays, Result, frank_wolfe
+from ..solver.loop import Result, frank_wolfe
 from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
@@ -160,18 +160,7 @@ def follow_path(
     layout, nothing = build(rows, compared, columns, least), Supervision(sp.csr_array((0, 0)))
     longest = max(facts.longest for facts in rows.facts)
     like = sp.csr_array(np.full((1, longest), rows.largest))
-    table: Arrays | None
-    if earlier is not None:
-        n_iter = earlier.n_iter + fitting.n_steps(model)
-        size, table = fitting.Size(model.scale_, model.prior_, n_iter), model.choice_
-    elif run.checkpoint is not None and found is not None:
-        with run.checkpoint.explain_damage():
-            size = fitting.Size.restored(found, nothing)
-            table = fitting.part_of(found, "choice") or None
-            checks.check_margins(like, size.scale, size.prior)  # the message names the file
-    else:
-        size, table = fitting.Size.chosen(model, layout.statistics(), choice)
-    checks.check_margins(like, size.scale, size.prior)
+    size, table = fitting.size_of_run(model, run, layout, choice, nothing, like)
     saved = {"size": size.as_array(nothing), **fitting.nested(choice=table or {})}
     first = 0 if earlier is None else earlier.n_iter
     problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
