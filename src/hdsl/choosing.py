@@ -9,7 +9,7 @@ the largest prior, then the fewest iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -431,7 +431,7 @@ def _reason(tried: _Tried, best: int, chosen: int, n_iter: int) -> str:
 
 
 def table(
-    candidates: dict[str, Sequence[Any]], scores: Sequence[Score], chosen: tuple[Any, ...]
+    candidates: Mapping[str, Sequence[Any]], scores: Sequence[Score], chosen: tuple[Any, ...]
 ) -> dict[str, np.ndarray]:
     """Return candidates with their scores; `candidates` has a column for each item of `chosen`."""
     with np.errstate(all="ignore"):
