@@ -286,11 +286,13 @@ class LocalHDSL(SimilarityModel):
         local = [Similarity(*NOTHING, own_scale, 0.0, data.X.shape[1])] * n_regions
         order = np.argsort(data.compared[:, 0], kind="stable")  # as in layouts
         region = assigned[data.compared[order, 0]]
+        if data.compared_weights is not None:
+            region[data.compared_weights[order] == 0] = -1  # they count for nothing
         inside = {r: region == r for r in np.unique(region).tolist() if r >= 0}
         chosen = {r: data.with_compared(order[is_inside]) for r, is_inside in inside.items()}
         fits = {r: whole.with_data(part) for r, part in chosen.items()}
         parts: dict[int, Result] = {}
-        offset, n_more = np.empty(len(region)), fitting.n_steps(whole.model)
+        offset, n_more = np.zeros(len(region)), fitting.n_steps(whole.model)
         for n_steps in n_more * np.arange(1, self.n_rounds + 1 if fits else 1):
             base = Base(shared.atoms, scale * shared.weights)
             for r, fit in fits.items():
