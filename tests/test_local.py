@@ -1,9 +1,12 @@
 """LocalHDSL: one similarity for all rows, and a correction per region."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 
 import hdsl
 import reference
@@ -130,6 +133,32 @@ def test_given_regions():
     assert_allclose(nearest, distances.min(axis=1), rtol=1e-9)
     only = small().set_params(regions=R).fit(X, triplets=T[R[T[:, 0]] == 1])
     assert len(only.local_[0].weights) == 0 < len(only.local_[1].weights)
+
+
+def test_given_regions_of_a_sample_of_the_rows():
+    marked = np.hstack([X, 3 * np.eye(3)[R]])
+    given = small(max_anchors=30).set_params(regions=R).fit(marked, Y)
+    assert given.region_sizes_.sum() == 30
+    assert_array_equal(given.centers_.toarray()[:, D:] > 0, np.eye(3))
+
+
+def test_comparisons_of_weight_0_are_absent():
+    counts = R[T[:, 0]] != 1
+    given = small().set_params(regions=R)
+    weighted = clone(given).fit(X, triplets=T, sample_weight=counts.astype(float))
+    absent = given.fit(X, triplets=T[counts])
+    assert len(weighted.local_[1].weights) == 0 < len(weighted.local_[0].weights)
+    assert weighted.shared_.objective_ == pytest.approx(absent.shared_.objective_, rel=0.01)
+
+
+def test_an_interrupt_leaves_the_model_as_it_was(model):
+    def interrupt(state):
+        raise KeyboardInterrupt
+
+    again, before = deepcopy(model).set_params(model__callback=interrupt), model.similarity(X)
+    with pytest.raises(KeyboardInterrupt):
+        again.fit(X, Y)
+    assert_array_equal(again.similarity(X), before)
 
 
 def test_a_saved_model_comes_back(model, tmp_path):

@@ -111,6 +111,10 @@ class WayOutError(ValueError):
         return f"{self.facts}: {way_out}." if way_out else self.facts
 
 
+class NoTripletError(ValueError):
+    """No triplet can be built from these rows and labels."""
+
+
 # --- warnings ------------------------------------------------------------------------------------
 
 
@@ -459,7 +463,7 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
     y = check_classes("fit", y, n_rows)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        raise ValueError(
+        raise NoTripletError(
             f"No triplet can be built: y has one class, {classes.tolist()[0]!r}. At least 2 "
             "classes are needed; pass triplets= to give judgements directly."
         )

@@ -9,7 +9,7 @@ the largest prior, then the fewest iterations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from . import search, supervision
+from .checks import NoTripletError
 from .evaluate.rankings import half_rows, middle_ranks
 from .labels import LabelSets, aligned, overlap
 from .similarity import LearnedCosine, Similarity, comparison_points
@@ -65,6 +66,11 @@ class Score(NamedTuple):
 
     units: np.ndarray  # rows or anchors, from 0 to 1
     reciprocal_ranks: np.ndarray  # of known items; empty with comparisons
+
+    @classmethod
+    def joined(cls, parts: Sequence[Score]) -> Score:
+        """Return the scores of several parts of the data as one."""
+        return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 Judge = Callable[[Similarity], Score]
@@ -135,7 +141,7 @@ class _Tried:
     ) -> None:
         place = len(self.names) if place is None else place
         self.names.insert(place, (prior, n_iter))
-        self.scores.insert(place, Score(*map(np.concatenate, zip(*parts, strict=True))))
+        self.scores.insert(place, Score.joined(parts))
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -172,7 +178,7 @@ def make_parts(
     parts = []
     for train, out in islice(usable, 1 if n_units > MOST_HELD else None):
         few = _at_most(train, MOST_TRAIN, rng), _at_most(out, MOST_HELD, rng)
-        with suppress(ValueError):  # no rows of this part can be compared; those of all data can
+        with suppress(NoTripletError):  # no rows of this part can be compared; some of all can
             parts.append(_part(model, *few, rng))
     return parts
 
@@ -293,13 +299,14 @@ def choose(
     candidates = PRIORS if is_free else (float(model.prior),)
     tried = _Tried()
     tried.add(np.inf, 0, [run.score(*NOTHING, 1.0) for run in runs])
-    progress.stage("choosing the prior", len(candidates) * len(runs))
+    progress.stage("choosing the prior", (len(candidates) + is_free) * len(runs))
     for prior in candidates:
         tried.add(prior, 0, [run.next(prior) for run in progress.each(runs)])
         if not _is_promising(tried.scores):
             break
     if is_free and not _is_gain(tried.scores[1], tried.scores[0]):
-        tried.add(LARGE_PRIOR, 0, [run.next(LARGE_PRIOR) for run in runs], place=1)
+        scores = [run.next(LARGE_PRIOR) for run in progress.each(runs)]
+        tried.add(LARGE_PRIOR, 0, scores, place=1)
     best, chosen = simplest(tried.scores[1:], tried.scores[0])
     prior, n_iter = tried.names[chosen + 1][0], model.max_iter
     steps = _Tried()
@@ -309,8 +316,11 @@ def choose(
         for k, n in enumerate(STEPS):
             steps.add(prior, n, [scores[k] for scores in along])
         n_iter = STEPS[simplest(steps.scores, tried.scores[0])[1]]
+    priors, counts = zip(*tried.names, *steps.names, strict=True)
+    names = {"prior": priors, "n_iter": counts}
+    taken = prior, n_iter if steps.names else 0
     reason = _reason(tried, best, chosen, n_iter)
-    return Choice(prior, n_iter, reason, _table(tried, steps, prior, n_iter))
+    return Choice(prior, n_iter, reason, table(names, tried.scores + steps.scores, taken))
 
 
 def _is_promising(scores: Sequence[Score]) -> bool:
@@ -420,16 +430,15 @@ def _reason(tried: _Tried, best: int, chosen: int, n_iter: int) -> str:
     return f"{said} are the simplest within one standard error of the best ({score})"
 
 
-def _table(tried: _Tried, steps: _Tried, prior: float, n_iter: int) -> dict[str, np.ndarray]:
-    names, scores = tried.names + steps.names, tried.scores + steps.scores
-    chosen = [name == (prior, n_iter if steps.names else 0) for name in names]
+def table(
+    candidates: Mapping[str, Sequence[Any]], scores: Sequence[Score], chosen: tuple[Any, ...]
+) -> dict[str, np.ndarray]:
+    """Return candidates with their scores; `candidates` has a column for each item of `chosen`."""
     with np.errstate(all="ignore"):
         mrr = [s.reciprocal_ranks.mean() if len(s.reciprocal_ranks) else np.nan for s in scores]
-    return {
-        "prior": np.array([name[0] for name in names]),
-        "n_iter": np.array([name[1] for name in names]),
+    return {name: np.array(column) for name, column in candidates.items()} | {
         "score": np.array([s.units.mean() for s in scores]),
         "error": np.array([standard_error(s.units) for s in scores]),
         "mrr": np.array(mrr),
-        "chosen": np.array(chosen),
+        "chosen": np.array([name == chosen for name in zip(*candidates.values(), strict=True)]),
     }

@@ -18,7 +18,6 @@ import scipy.sparse as sp
 
 from . import checks, choosing, memory, supervision
 from .cuda import runtime
-from .files import checkpoint as checkpoint_module
 from .files.checkpoint import Checkpoint, digest
 from .files.tables import nested, part_of
 from .labels import LabelSets
@@ -26,7 +25,7 @@ from .progress import Progress, duration
 from .similarity import Similarity, unit_rows
 from .solver import losses, oracle, steps
 from .solver.loop import Arrays, Callback, Options, RestError, Rests, Result, State, frank_wolfe
-from .solver.protocols import Layout, Statistics
+from .solver.protocols import Base, Layout, Statistics
 from .solver.trace import replay
 from .supervision import Mining, Supervision
 
@@ -63,6 +62,7 @@ class Learned(NamedTuple):
     prior: float
     n_comparisons: int
     choice: dict[str, np.ndarray] | None = None
+    data: Any = None  # rows and comparisons, where this machine has them
 
 
 # --- the road of a fit ---------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def prepare(
         check_same_path(model)
         earlier = path_so_far(model)
     rng = checks.generator(model.random_state)
-    checkpoint = checkpoint_module.begin(model.checkpoint, rng)
+    checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
     learned = copy(model)
     X = checks.as_problem_matrix(checks.check_matrix(learned, X, reset=earlier is None))
     learned.norm_, learned.columns_ = row_norm(model, X, earlier is not None)
@@ -144,7 +144,7 @@ def prepare(
     if held is not None and model.norm is not None:
         held = replace(held, X=unit_rows(held.X, learned.columns_))
     if checkpoint is not None:
-        checkpoint.check(identity_of_run(model, data, held, earlier))
+        checkpoint.begin(rng, identity_of_run(model, data, held, earlier))
     return Prepared(data, held, rng, earlier, checkpoint, learned)
 
 
@@ -168,17 +168,7 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     progress.stage("laying out rows and comparisons")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
-    table: Arrays | None
-    if earlier is not None:
-        size = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model))
-        table = getattr(model, "choice_", None)
-    elif run.checkpoint is not None and found is not None:
-        with run.checkpoint.explain_damage():
-            size, table = Size.restored(found, data), part_of(found, "choice") or None
-            checks.check_margins(data.X, size.scale, size.prior)  # here the message names the file
-    else:
-        size, table = Size.chosen(model, layout.statistics(), choice)
-    checks.check_margins(data.X, size.scale, size.prior)
+    size, table = size_of_run(model, run, layout, choice, data, data.X)
     problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
     saved = {}
     if run.checkpoint is not None:
@@ -186,18 +176,18 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     first = 0 if earlier is None else earlier.n_iter
     with damage_explained(run.checkpoint):
         result = frank_wolfe(
-            problem, *solver(model, run.data, size.max_iter), rng=rng, earlier=earlier,
-            rests=rests(run.checkpoint, saved),
+            problem, *solver(model, size.max_iter, not run.data.is_judged), rng=rng,
+            earlier=earlier, rests=rests(run.checkpoint, saved),
             callback=all_of(progress.follow("learning", first, size.max_iter), model.callback),
         )  # fmt: skip
-    return Learned(result, size.scale, size.prior, len(data.compared), table)
+    return Learned(result, size.scale, size.prior, len(data.compared), table, data)
 
 
 def solver(
-    model: Any, data: Supervision, max_iter: int
+    model: Any, max_iter: int, are_mined: bool
 ) -> tuple[oracle.Oracle, steps.StepRule, Options]:
     """Return what runs the solver as the parameters of a model say, up to iteration `max_iter`."""
-    options = Options(model.init, model.batch_size, max_iter, model.tol, not data.is_judged)
+    options = Options(model.init, model.batch_size, max_iter, model.tol, are_mined)
     return oracle.ORACLES[model.oracle](), steps.RULES[model.step], options
 
 
@@ -207,29 +197,49 @@ class Fits:
     def __init__(
         self, model: Any, data: Supervision, rng: np.random.Generator, workers: Workers
     ) -> None:
-        self.model, self.data, self.rng, self.n_features = model, data, rng, data.X.shape[1]
+        self.model, self.data, self.rng, self.workers = model, data, rng, workers
         self.layout = make_layout(model, data.X, data.compared, data.compared_weights, workers)
         of = self.layout.statistics()
         self.scale = automatic_scale(of) if model.scale == "auto" else float(model.scale)
         self.unit = own_similarity(of)
         self.loss = losses.checked(losses.get(model.loss))
 
+    def with_data(self, data: Supervision) -> Fits:
+        """Return the fits to other data."""
+        return Fits(self.model, data, self.rng, self.workers)
+
+    def problem(self, scale: float, prior: float, base: Base | None = None) -> Any:
+        """Return the problem of a scale and a prior, perhaps on top of a fixed model."""
+        return self.layout.problem(self.loss, scale, prior, base)
+
     def solve(
         self, prior: float, max_iter: int, earlier: Result | None, callback: Callback | None
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
-        problem = self.layout.problem(self.loss, self.scale, prior)
-        result = frank_wolfe(
-            problem, *solver(self.model, self.data, max_iter), rng=self.rng, earlier=earlier,
-            callback=callback,
-        )  # fmt: skip
+        problem = self.problem(self.scale, prior)
+        return self.follow(problem, max_iter, earlier, callback, not self.data.is_judged)
+
+    def follow(
+        self,
+        problem: Any,
+        max_iter: int,
+        earlier: Result | None = None,
+        callback: Callback | None = None,
+        are_mined: bool = False,
+    ) -> Result:
+        """Return the path of a problem of this layout; an interrupt is raised.
+
+        Where comparisons are not said to be mined, each step looks for the most atoms.
+        """
+        how = solver(self.model, max_iter, are_mined)
+        result = frank_wolfe(problem, *how, rng=self.rng, earlier=earlier, callback=callback)
         if result.status == "interrupted":  # there is no model of the user's data yet
             raise KeyboardInterrupt
         return result
 
     def similarity(self, atoms: np.ndarray, weights: np.ndarray, prior: float) -> Similarity:
         """Return what a run of this prior has learned."""
-        return Similarity(atoms, weights, self.scale, prior, self.n_features)
+        return Similarity(atoms, weights, self.scale, prior, self.data.X.shape[1])
 
 
 # --- rows, layouts, sizes ------------------------------------------------------------------------
@@ -350,6 +360,34 @@ class Size(NamedTuple):
         if own.as_array(data)[3] != size[3]:
             raise ValueError("`mining` gave other triplets than when the run began.")
         return own
+
+
+def size_of_run(
+    model: Any,
+    run: Any,
+    layout: Layout,
+    choice: choosing.Choice | None,
+    data: Supervision,
+    X: sp.csr_array,
+) -> tuple[Size, Arrays | None]:
+    """Return the numbers that a run goes by, checked with rows like X, and what was tried.
+
+    They are those of the path that it continues, those of its checkpoint, or new ones.
+    """
+    earlier, checkpoint = run.earlier, run.checkpoint
+    table: Arrays | None
+    if earlier is None and checkpoint is not None and checkpoint.arrays is not None:
+        with checkpoint.explain_damage():
+            size = Size.restored(checkpoint.arrays, data)
+            checks.check_margins(X, size.scale, size.prior)
+            return size, part_of(checkpoint.arrays, "choice") or None
+    if earlier is not None:
+        size = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model))
+        table = getattr(model, "choice_", None)
+    else:
+        size, table = Size.chosen(model, layout.statistics(), choice)
+    checks.check_margins(X, size.scale, size.prior)
+    return size, table
 
 
 # --- memory --------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from . import arrays, fitting, saving
+from . import arrays, fitting
 from .model import SimilarityModel
 from .similarity import Similarity
 from .solver import atoms as atoms_module
@@ -382,24 +382,6 @@ class HDSL(SimilarityModel):
     def from_arrays(cls, given: Any, header: Any) -> HDSL:
         """Return the model that `to_arrays` was called on."""
         return arrays.model_from_arrays(cls, given, header)
-
-    def save(self, path: Any) -> None:
-        """Write the fitted model to a file, completely or not at all; `hdsl.load` reads it.
-
-        The file is safetensors with a JSON header: atoms, weights, scale, prior, names, parameters,
-        versions and the trace. It holds no code: parameters that are functions or objects are left
-        out.
-
-        The same data and parameters make the same bytes. So `device`, `n_jobs`, `verbose`,
-        `memory_limit` and `checkpoint` are left out too, and the seconds of the trace, which are
-        NaN in a model that was loaded. The checkpoint of the run is deleted.
-
-        Parameters
-        ----------
-        path : str or path-like
-            By convention ``*.hdsl``.
-        """
-        saving.save(self, path)
 
 
 def _given(y: Any, triplets: Any, quadruplets: Any, sample_weight: Any) -> dict[str, Any]:

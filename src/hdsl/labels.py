@@ -90,10 +90,10 @@ class LabelSets:
         return self
 
     def check_differ(self) -> LabelSets:
-        """Raise ValueError unless some rows share labels and others do not."""
+        """Raise NoTripletError unless some rows share labels and others do not."""
         counts = np.bincount(self.indicator.indices, minlength=1)
         if counts.max() < 2 or self.codes.max() == 0:
-            raise ValueError(
+            raise checks.NoTripletError(
                 "No triplet can be built: rows must share labels, and not all the same ones. "
                 f"Got {len(self)} rows with {len(counts)} labels, of which "
                 f"{np.count_nonzero(counts > 1)} are of several rows."

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from . import checks
+from . import checks, saving
 from . import explain as explain_module
 from .explain.parts import one_row
 from .explain.tables import as_names
@@ -291,6 +291,24 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
             title=title, max_items=max_items,
         )  # fmt: skip
         report.write(path, text)
+
+    def save(self, path: Any) -> None:
+        """Write the fitted model to a file, completely or not at all; `hdsl.load` reads it.
+
+        The file is safetensors with a JSON header: atoms, weights, scale, prior, names, parameters,
+        versions and the trace. It holds no code: parameters that are functions or objects are left
+        out.
+
+        The same data and parameters make the same bytes. So `device`, `n_jobs`, `verbose`,
+        `memory_limit` and `checkpoint` are left out too, and the seconds of the trace, which are
+        NaN in a model that was loaded. The checkpoint of the run is deleted.
+
+        Parameters
+        ----------
+        path : str or path-like
+            By convention ``*.hdsl``.
+        """
+        saving.save(self, path)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

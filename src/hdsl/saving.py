@@ -69,7 +69,7 @@ def save(model: Any, path: Any) -> None:
     container.write(path, arrays, {**header, "versions": versions})
     steps = [step for _, step in model.steps] if hasattr(model, "steps") else [model]
     for step in steps:
-        checkpoint = vars(step).pop("checkpoint_file_", None)
+        checkpoint = vars(getattr(step, "shared_", step)).pop("checkpoint_file_", None)
         if checkpoint is not None:
             checkpoint.remove()
 

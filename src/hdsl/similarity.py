@@ -427,18 +427,18 @@ def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewrit
     """
     if triplets.shape[1] == 3:
         triplets = triplets[:, [0, 1, 0, 2]]
-    # Each row on the left is rewritten once, and each distinct pair is scored once.
+    # Each row is rewritten and indexed once, and each distinct pair is scored once.
     lefts, left = np.unique(triplets[:, [0, 2]].T.ravel(), return_inverse=True)
-    right = triplets[:, [1, 3]].T.ravel()
+    rights, right = np.unique(triplets[:, [1, 3]].T.ravel(), return_inverse=True)
     pairs, pair = np.unique(left * np.int64(X.shape[0]) + right, return_inverse=True)
     left, right = np.divmod(pairs, X.shape[0])
-    queries, others = X[lefts], X[right]
+    queries, others = X[lefts], X[rights]
 
     def points(similarity: Rewriter) -> np.ndarray:
         rewritten = sp.csr_array(similarity.rewrite(queries))
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = rewritten[left].multiply(similarity.index_rows(others)).sum(axis=1)
-        scores = check_result(np.asarray(scores).ravel(), "The similarity")[pair]
+        indexed = sp.csr_array(similarity.index_rows(others))
+        scores = row_products(rewritten[left], indexed[right])
+        scores = check_result(scores, "The similarity")[pair]
         larger, smaller = np.split(scores, 2)
         return 0.5 * (1.0 + np.sign(larger - smaller))
 

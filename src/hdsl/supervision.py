@@ -37,6 +37,8 @@ class Supervision:
     compared : ndarray of shape (n, 3) or (n, 4), or None
         Triplets or quadruplets, given or made from the labels.
     compared_weights : ndarray of shape (n,) or None
+    rows : ndarray of shape (n_rows,) or None
+        The numbers of labelled rows that are a part of others.
     """
 
     X: sp.csr_array
@@ -44,6 +46,7 @@ class Supervision:
     weights: Any = None
     compared: Any = None
     compared_weights: Any = None
+    rows: Any = None
 
     @property
     def is_judged(self) -> bool:
@@ -135,7 +138,8 @@ class Supervision:
         """Return the rows with their labels, or with the comparisons that lie inside them."""
         if not self.is_judged:
             weights = None if self.weights is None else self.weights[rows]
-            return Supervision(self.X[rows], self.y[rows], weights)
+            numbers = rows if self.rows is None else self.rows[rows]
+            return Supervision(self.X[rows], self.y[rows], weights, rows=numbers)
         part = self.with_compared(np.asarray(np.isin(self.compared, rows).all(axis=1)))
         compared = triplets_module.restrict(part.compared, rows, self.X.shape[0])
         return replace(part, X=self.X[rows], compared=compared)
@@ -249,9 +253,9 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
 
 
 def _check_not_all_equal(codes: np.ndarray, distinct: np.ndarray) -> None:
-    """Raise ValueError if no class has two rows that differ, although some have two rows."""
+    """Raise NoTripletError if no class has two rows that differ, although some have two rows."""
     if len(codes) > len(distinct) and np.bincount(distinct).max() == 1:
-        raise ValueError(
+        raise checks.NoTripletError(
             "No triplet can be built: the rows of each class are equal, at unit length with "
             "norm='l2', so no row has another one of its class to compare with. Pass triplets= to "
             "give judgements directly."
@@ -264,7 +268,7 @@ def _of_anchors(weights: Any, triplets: np.ndarray) -> np.ndarray | None:
         return None
     weights = weights[triplets[:, 0]]
     if not weights.any():
-        raise ValueError(
+        raise checks.NoTripletError(
             "All triplets have an anchor of weight 0: give a positive sample_weight to some row "
             "that has a neighbour of its own class."
         )

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from commands import LABELLED, bad, cosines, good, texts, write_csv
 from hdsl import load
+from hdsl.serving.export import FORMATS, TEXT_FORMATS
 
 
 def found_by(*arguments):
@@ -137,7 +138,8 @@ def test_export(place, tmp_path):
     assert lines[hit["row"]]["name"] == hit["id"]
     good("export", model, "--to", "pgvector", "-o", tmp_path / "index.sql", "--no-cosine")
     assert "sparsevec(" in (tmp_path / "index.sql").read_text(encoding="utf-8")
-    assert "'qdrant'" in bad("export", model, "--to", "other")
+    refused = bad("export", model, "--to", "other")
+    assert all(repr(name) in refused for name in (*FORMATS, *TEXT_FORMATS))
     asked = good("export", model, "--to", "sqlite", "--query", "goal").stdout
     assert "'\"goal\"'" in asked
     assert "class:" not in asked

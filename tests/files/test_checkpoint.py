@@ -17,7 +17,7 @@ import hdsl
 import killed
 from hdsl import HDSL
 from hdsl.files import checkpoint, container
-from hdsl.files.checkpoint import Checkpoint, begin
+from hdsl.files.checkpoint import Checkpoint
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -131,18 +131,17 @@ def test_a_killed_process_loses_nothing(tmp_path):
 def test_arrays_and_tables_come_back(path):
     rng = np.random.default_rng(3)
     table = np.array([(1, "up")], dtype=[("n", "i8"), ("kind", "U8")])
-    run = begin(path, rng)
+    run, inputs = Checkpoint(path), {"scale": 1.0, "sizes": (1, 2)}
     assert run.arrays is None
-    run.check({"scale": 1.0, "sizes": (1, 2)})
+    run.begin(rng, inputs)
     run.write({"a": np.arange(3), "steps": table})
     drawn = rng.random(3)
     other = np.random.default_rng(9)
-    again = begin(path, other)
-    again.check({"scale": 1.0, "sizes": (1, 2)})
+    again = Checkpoint(path)
+    again.begin(other, inputs)
     assert_array_equal(other.random(3), drawn)  # from where the run began
     assert_array_equal(again.arrays["a"], np.arange(3))
     assert again.arrays["steps"].tolist() == table.tolist()
-    assert begin(None, rng) is None
 
 
 def test_other_inputs_are_refused_by_name(cut_path):

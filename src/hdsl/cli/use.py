@@ -12,9 +12,6 @@ from .shell import Section, add_command, add_input, add_json, add_model, say, sh
 #: Endings of the files that each engine loads.
 SUFFIXES = {"pgvector": ".sql", "qdrant": ".jsonl", "jsonl": ".jsonl"}
 
-#: Full-text engines, which hold the documents already.
-FULL_TEXT = ("postgresql", "sqlite", "elasticsearch")
-
 
 def add(commands: Any) -> None:
     """Add the commands to the parser."""
@@ -60,7 +57,8 @@ def add(commands: Any) -> None:
         "pgvector: SQL for psql; qdrant: bodies of upserts; jsonl: words and weights. With --query "
         "also postgresql, sqlite (FTS5) and elasticsearch: a full-text query with learned terms."
     )
-    more.add("--to", kinds, (*SUFFIXES, *FULL_TEXT), required=True)
+    full_text = ("postgresql", "sqlite", "elasticsearch")  # without loading hdsl.serving
+    more.add("--to", kinds, (*SUFFIXES, *full_text), required=True)
     more.add("-o --output", "File. Default: the model's name with another ending.", Path)
     more.add("--query", "Print this text as a query for the engine instead.", metavar="TEXT")
     lengths = (
@@ -331,7 +329,7 @@ def export(given: Namespace) -> None:
     to = given.to
     output = given.output or given.model.with_suffix(SUFFIXES.get(to, ""))
     if given.query is None:
-        if to in FULL_TEXT:
+        if to not in SUFFIXES:
             raise ValueError(f"{to} holds the documents already: give a text with --query.")
         inputs.check_output(output, taken=[given.model])
     found = inputs.load_collection(given.model)
@@ -340,7 +338,7 @@ def export(given: Namespace) -> None:
 
     if given.query is not None:
         _name_unknown(found, given.query)
-    if to in FULL_TEXT:
+    if to not in SUFFIXES:
         show(full_text_query(to, expand_query(found, given.query)))
         return
     scored, documents = found.scored, found.documents

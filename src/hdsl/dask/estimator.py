@@ -13,13 +13,12 @@ import scipy.sparse as sp
 from .. import checks, choosing, fitting, supervision
 from .. import hdsl as hdsl_module
 from ..cpu.workers import Workers
-from ..files import checkpoint as checkpoint_module
 from ..files.checkpoint import Checkpoint, digest
 from ..labels import LabelSets
 from ..progress import Progress
 from ..similarity import unit_rows
 from ..solver import losses
-from ..solver.loop import Arrays, Result, frank_wolfe
+from ..solver.loop import Result, frank_wolfe
 from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
@@ -87,7 +86,7 @@ def prepare(
         fitting.check_same_path(model)
         earlier = fitting.path_so_far(model)
     rng = checks.generator(model.random_state)
-    checkpoint = checkpoint_module.begin(model.checkpoint, rng)
+    checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
     learned, client = copy(model), data_module.find_client(model.client)
     if not data_module.is_in_blocks(X):
         X = checks.check_matrix(learned, X, reset=earlier is None)
@@ -108,7 +107,7 @@ def prepare(
     if checkpoint is not None:
         told = gather(client, client.map(block_digest, rows.blocks + compared, pure=False))
         known: Any = replace(data, X=np.array(told))
-        checkpoint.check(fitting.identity_of_run(model, known, held, earlier))
+        checkpoint.begin(rng, fitting.identity_of_run(model, known, held, earlier))
     return Prepared(rows, data, compared, held, rng, earlier, checkpoint, learned)
 
 
@@ -161,26 +160,15 @@ def follow_path(
     layout, nothing = build(rows, compared, columns, least), Supervision(sp.csr_array((0, 0)))
     longest = max(facts.longest for facts in rows.facts)
     like = sp.csr_array(np.full((1, longest), rows.largest))
-    table: Arrays | None
-    if earlier is not None:
-        n_iter = earlier.n_iter + fitting.n_steps(model)
-        size, table = fitting.Size(model.scale_, model.prior_, n_iter), model.choice_
-    elif run.checkpoint is not None and found is not None:
-        with run.checkpoint.explain_damage():
-            size = fitting.Size.restored(found, nothing)
-            table = fitting.part_of(found, "choice") or None
-            checks.check_margins(like, size.scale, size.prior)  # the message names the file
-    else:
-        size, table = fitting.Size.chosen(model, layout.statistics(), choice)
-    checks.check_margins(like, size.scale, size.prior)
+    size, table = fitting.size_of_run(model, run, layout, choice, nothing, like)
     saved = {"size": size.as_array(nothing), **fitting.nested(choice=table or {})}
     first = 0 if earlier is None else earlier.n_iter
     problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
     show = progress.follow("learning", first, size.max_iter)
     with fitting.damage_explained(run.checkpoint):
         result = frank_wolfe(
-            problem, *fitting.solver(model, run.data, size.max_iter), rng=rng, earlier=earlier,
-            rests=fitting.rests(run.checkpoint, saved),
+            problem, *fitting.solver(model, size.max_iter, not run.data.is_judged), rng=rng,
+            earlier=earlier, rests=fitting.rests(run.checkpoint, saved),
             callback=fitting.all_of(show, model.callback),
         )  # fmt: skip
     n = layout.places.n_comparisons

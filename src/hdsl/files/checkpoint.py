@@ -119,20 +119,20 @@ class Checkpoint:
                 f"The checkpoint {self.name!r} is damaged: {error} Delete it to start again."
             ) from None
 
-    def start_from(self, rng: np.random.Generator) -> None:
-        """Set a generator to its state at the start of the run; a new run starts from the state."""
-        if self.arrays is not None:
-            with self.explain_damage():
-                set_generator_state(rng, self.arrays["begin"])
-        self._start = {"begin": generator_state(rng)}
-
-    def check(self, inputs: dict[str, Any]) -> None:
-        """Raise ValueError if the file is of a run with other inputs; else write with these.
+    def begin(self, rng: np.random.Generator, inputs: dict[str, Any]) -> None:
+        """Begin a run, or go on with that of the file: its generator starts as it did there.
 
         Parameters
         ----------
+        rng : numpy.random.Generator
+            As it is before the run; it is set to the state in the file.
         inputs : dict
-            All that the result depends on: values of parameters, and digests of data.
+            All else that the result depends on: values of parameters, and digests of data.
+
+        Raises
+        ------
+        ValueError
+            The file is of a run with other inputs.
         """
         inputs = json.loads(container.dumps(dict(inputs)))  # tuples are lists in the file
         if self.arrays is not None and self._inputs != inputs:
@@ -144,7 +144,10 @@ class Checkpoint:
                 "the inputs of that run, name another file, or delete this one to start again. The "
                 "checkpoint of a run that has ended is deleted when its model is saved."
             )
-        self._inputs = inputs
+        if self.arrays is not None:
+            with self.explain_damage():
+                set_generator_state(rng, self.arrays["begin"])
+        self._inputs, self._start = inputs, {"begin": generator_state(rng)}
 
     def _difference(self, name: str, inputs: dict[str, Any]) -> str:
         there, here = self._inputs.get(name), inputs.get(name)
@@ -187,15 +190,6 @@ class Checkpoint:
         header = {"checkpoint": self._inputs, "tables": tables}
         container.write(self.path, plain, header, what="the checkpoint")
         self._identity = _identity(self.path)
-
-
-def begin(path: str | os.PathLike[str] | None, rng: np.random.Generator) -> Checkpoint | None:
-    """Return the checkpoint of a run that starts from a generator; None where there is no path."""
-    if path is None:
-        return None
-    checkpoint = Checkpoint(path)
-    checkpoint.start_from(rng)
-    return checkpoint
 
 
 def digest(*parts: Any) -> dict[str, str]:

@@ -197,13 +197,16 @@ def frank_wolfe(
         The rest to continue from is not of a run with these arguments.
     """
     run = _Run(problem, oracle, rule, options or Options(), rng)
+    records: list[tuple] = []
     if rests is not None and rests.latest is not None:
         try:
-            state = run.restore(rests.latest, 0 if earlier is None else earlier.n_iter)
+            first, records = run.restore(rests.latest, 0 if earlier is None else earlier.n_iter)
         except ValueError as error:
             raise RestError(str(error)) from None
     else:
-        state = run.state(0, run.start()) if earlier is None else run.resume(earlier)
+        first = run.start() if earlier is None else run.resume(earlier)
+    margins = problem.margins(first.active.atoms, first.active.weights)
+    state = State(problem, first, margins, problem.value(margins), records=records)
     try:
         status = run.iterate(state, callback, rests)
         return run.finish(state, status, earlier)
@@ -233,35 +236,27 @@ class _Run:
 
     # --- where a run begins ----------------------------------------------------------------------
 
-    def start(self) -> ActiveSet:
+    def start(self) -> Iterate:
         if self.options.init == "zero":
-            return ActiveSet.of(ZERO)
-        if self.options.init == "random":
+            atom = ZERO
+        elif self.options.init == "random":
             i, j = self.rng.choice(self.problem.n_features, size=2, replace=False)
             atom = Atom.of(i, j, self.rng.choice([-1, 1]))
         else:
             atom = self.oracle(self.gradient(self.problem.margins(*NOTHING)), self.rng).atom
-        return ActiveSet.of(atom)
+        return self.first(0, ActiveSet.of(atom))
 
-    def resume(self, earlier: Result) -> State:
+    def resume(self, earlier: Result) -> Iterate:
         self.began -= float(np.nan_to_num(earlier.trace["seconds"][-1]))  # NaN from a file
         self.seen = earlier.n_iter
         weights = earlier.weights
         zero = max(0.0, 1.0 - float(weights.sum())) if self.options.init == "zero" else None
         active = ActiveSet(self.problem.from_user(earlier.atoms), weights, zero)
-        return self.state(earlier.n_iter, active)
+        return self.first(earlier.n_iter, active)
 
-    def state(self, n_iter: int, active: ActiveSet) -> State:
-        first = active[0] if len(active) else ZERO
-        step = ("start", 1.0, *self.user_atom(first), *NO_ATOM, False)
-        margins = self.problem.margins(active.atoms, active.weights)
-        value = self.problem.value(margins)
-        return State(self.problem, Iterate(n_iter, active, step), margins, value)
-
-    def measured(self, active: ActiveSet) -> tuple[Margins, float]:
-        """Return the margins of a model, from scratch, and its value."""
-        margins = self.problem.margins(active.atoms, active.weights)
-        return margins, self.problem.value(margins)
+    def first(self, n_iter: int, active: ActiveSet) -> Iterate:
+        atom = active[0] if len(active) else ZERO
+        return Iterate(n_iter, active, ("start", 1.0, *self.user_atom(atom), *NO_ATOM, False))
 
     # --- the loop --------------------------------------------------------------------------------
 
@@ -315,6 +310,11 @@ class _Run:
         self.checker.forget()
         state.gap_estimate = np.inf
         state.margins, state.objective = self.measured(state.active)
+
+    def measured(self, active: ActiveSet) -> tuple[Margins, float]:
+        """Return the margins of a model, from scratch, and its value."""
+        margins = self.problem.margins(active.atoms, active.weights)
+        return margins, self.problem.value(margins)
 
     def context(self, state: State, gradient: Gradient, oracle: Oracle) -> StepContext:
         return StepContext(
@@ -468,8 +468,8 @@ class _Run:
             "random": generator_state(self.rng),
         }
 
-    def restore(self, arrays: Arrays, n_before: int) -> State:
-        """Return the state of a rest of a run on the same problem.
+    def restore(self, arrays: Arrays, n_before: int) -> tuple[Iterate, list[tuple]]:
+        """Return the model of a rest of a run on the same problem, and the records up to it.
 
         `n_before` is the number of iterations of the earlier run that it continues. The arrays may
         come from a file that anybody wrote, and compiled loops trust the numbers in them.
@@ -502,8 +502,7 @@ class _Run:
         *records, last = (record.item() for record in trace)
         active = ActiveSet(atoms, arrays["weights"], zero)
         step = last[3 : 3 + len(STEP_FIELDS)]
-        iterate = Iterate(n_iter, active, step, (arrays["corrections"],))
-        return State(self.problem, iterate, *self.measured(active), records=records)
+        return Iterate(n_iter, active, step, (arrays["corrections"],)), records
 
 
 def _check_kinds(arrays: Mapping[str, np.ndarray]) -> None:

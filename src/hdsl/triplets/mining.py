@@ -224,9 +224,9 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
 
 
 def check_not_empty(triplets: np.ndarray) -> np.ndarray:
-    """Return triplets as int64; raise ValueError where there are none."""
+    """Return triplets as int64; raise NoTripletError where there are none."""
     if len(triplets) == 0:
-        raise ValueError(
+        raise checks.NoTripletError(
             "No triplet can be built: every class of y has one row only, so no row has a "
             "neighbour of its own class. Pass triplets= to give judgements directly."
         )
