@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from .comparisons import SMALL, Pairs, grouped
+from .comparisons import Pairs, grouped
 from .kernels import atoms as kernels
 from .rows import Arrays, arrays_of
 from .workers import GRAIN
@@ -122,9 +122,8 @@ class Atoms:
         active, places = self.active(atoms)
         (graph_ptr, _, end), n_atoms = active.graph, len(active.signs)
         sign = np.where(end % 2, active.signs[end // 2], 1.0)
-        shape = active.n_features, n_atoms
-        ends = sp.csr_array((sign, end // 2, graph_ptr), shape=shape)
-        return self._product(active.rows, ends, rows), places, n_atoms
+        ends = graph_ptr, (end // 2).astype(np.int32), sign
+        return self._product(active.rows, ends, n_atoms, rows), places, n_atoms
 
     def _grain(self, rows: Arrays) -> int:
         """Return how many pairs are worth a thread."""
@@ -141,10 +140,10 @@ class Atoms:
         n = len(features)
         place = np.full(self._rows.n_features + 1, -1, dtype=np.int32)
         place[features] = np.arange(n)
-        chosen = sp.coo_array(
-            (np.ones(n), (features, np.arange(n))), shape=(self._rows.n_columns, n)
-        )
-        rows = self._product(self._rows.by_row, chosen.tocsr())
+        is_active = np.zeros(self._rows.n_columns + 1, dtype=np.int64)
+        is_active[features + 1] = 1
+        chosen = np.cumsum(is_active), np.arange(n, dtype=np.int32), np.ones(n)
+        rows = self._product(self._rows.by_row, chosen, n)
         ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n)
         number = 2 * np.arange(len(atoms))
         keyed = np.append(ends[:, 0], ends[:, 1]), np.append(ends[:, 1], ends[:, 0])
@@ -153,20 +152,19 @@ class Atoms:
         place_of = {key: k for k, key in enumerate(keys)}
         return Active(atoms.copy(), rows, graph, ends, signs, place_of)
 
-    def _product(self, rows: Arrays, M: sp.csr_array, wanted: np.ndarray | None = None) -> Arrays:
+    def _product(
+        self, rows: Arrays, M: Arrays, n_columns: int, wanted: np.ndarray | None = None
+    ) -> Arrays:
         """Return the product of rows and a matrix of few entries; rows not wanted are empty."""
-        (ptr, idx, val), n = rows, self._rows.n_rows
+        n = self._rows.n_rows
         wanted = np.ones(n, dtype=bool) if wanted is None else wanted
-        if ptr[-1] < SMALL:  # not worth the time to compile the other way
-            keep = np.repeat(wanted, np.diff(ptr))
-            ptr = np.append(0, np.cumsum(np.where(wanted, np.diff(ptr), 0)))
-            return arrays_of(sp.csr_array((val[keep], idx[keep], ptr), (n, M.shape[0])) @ M)
-        bounds = self._workers.split(n, grain=GRAIN // 16, work=ptr)
-        at, given = np.zeros(n + 1, dtype=np.int64), (wanted, rows, arrays_of(M))
+        bounds = self._workers.split(n, grain=GRAIN // 16, work=rows[0])
+        at = np.zeros(n + 1, dtype=np.int64)
 
         def run(*out: np.ndarray) -> None:
+            given = wanted, rows, M
             self._workers.run(
-                lambda *of: kernels.product_rows(*of, *given, np.full(M.shape[1], -1), *out), bounds
+                lambda *of: kernels.product_rows(*of, *given, np.full(n_columns, -1), *out), bounds
             )
 
         run(at[1:], np.empty(0, dtype=np.int32), np.empty(0))
