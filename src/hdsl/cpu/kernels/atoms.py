@@ -58,7 +58,7 @@ def similarities(start, stop, pair_ptr, b, active, M, out, u):
         for s in range(pair_ptr[a], pair_ptr[a + 1]):
             total = 0.0
             if last > first:
-                for k in range(ptr[b[s]], ptr[b[s] + 1]):
+                for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):
                     total += u[np.uint32(feature[k])] * value[k]
             out[s] = total
         for i in range(u.size if last > first else 0):
@@ -81,7 +81,7 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, own, mixed, g):
             for s in range(pair_ptr[a], pair_ptr[a + 1]):
                 x = w[s]
                 if x != 0.0:
-                    for k in range(ptr[b[s]], ptr[b[s] + 1]):
+                    for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):
                         g[np.uint32(feature[k])] += x * value[k]
             for k in range(first, last):
                 i, x = feature[k], value[k]
