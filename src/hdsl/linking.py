@@ -55,6 +55,9 @@ FEW, N_FOLDS = 5, 4
 #: Pairs that are looked at together, and most columns that are compared one by one.
 BLOCK, MOST_COLUMNS = 2**16, 12
 
+#: Attributes that a file holds as they are.
+SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
+
 #: Numbers of candidates that recall is shown for, and bins of the reliability.
 RECALL_AT, EDGES = (1, 2, 5, 10, 20), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
 
@@ -98,10 +101,8 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
     chosen = {c: v for c, v in texts.items() if (c in columns if columns else _is_content(c, v))}
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
-        raise ValueError(
-            f"The {name} table has no text in the columns {_some(chosen) or 'that are compared'}. "
-            f"It has {_some(values)}: name those to compare with columns=."
-        )
+        there = f"{_some(chosen) or 'none'} of {_some(values)}"
+        raise ValueError(f"The {name} table has no text in {there}: name others with columns=.")
     return _Table(chosen, ids, row_index([*map(_text, given)], is_text=True))
 
 
@@ -201,14 +202,16 @@ class _Space:
         self.n_left = len(tables[0].ids)
         grams, words = rows[:, : self.n_grams], rows[:n, self.n_grams :]
         self.X = unit_rows(sp.csr_array(sp.hstack([unit_rows(grams[:n]), unit_rows(words)])))
-        self.view = _View(self.X, self.n_left, n_jobs)
+        rows = self.X, unit_rows(grams[:n])
+        self.views = [_View(part, self.n_left, n_jobs) for part in rows]
         has_digit = [any(map(str.isdigit, word)) for word in self.names[self.n_grams :]]
-        self._blocks = [words, words[:, has_digit]]
-        self._blocks += [grams[n * k : n * (k + 1)] for k in range(len(shared) + 1)]
+        columns = [grams[n * k : n * (k + 1)] for k in range(len(shared) + 1)]
+        blocks = [words, words[:, has_digit], *columns]
+        self._blocks = [block for block in blocks if block.shape[1]]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return where pairs stand by cosine, and what their records have in common, by block."""
-        parts = [self.view.features(pairs)]
+        parts = [view.features(pairs) for view in self.views]
         for block in self._blocks:
             left, right = (block[rows] for rows in pairs.T)
             common, only = _dots(left, right), left - right
@@ -310,7 +313,8 @@ class Linker(BaseEstimator):
 
     def _set_data(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
         """Take tables and known pairs; nothing is learned yet."""
-        id_columns = [self.id_column] * 2 if np.ndim(self.id_column) == 0 else self.id_column
+        is_one = self.id_column is None or isinstance(self.id_column, str)
+        id_columns = 2 * ([self.id_column] if is_one else [*self.id_column])
         named = zip(tables, id_columns, ("left", "right"), strict=False)
         self._tables = [_read_table(t, self.columns, *names) for t, *names in named]
         unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
@@ -378,7 +382,7 @@ class Linker(BaseEstimator):
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        near = self._space.view.pairs()
+        near = self._space.views[0].pairs()
         near = near[np.isin(near, self._matches).any(axis=1) & np.isnan(self._answers(near))]
         parts = self._matches, self._non_matches, near
         pairs, labels = np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
@@ -461,7 +465,7 @@ class Linker(BaseEstimator):
 
     def _search(self) -> None:
         """Find the candidates and their probabilities."""
-        self._best = self._space.view if self.model_ is None else self._view(self.model_)
+        self._best = self._space.views[0] if self.model_ is None else self._view(self.model_)
         pairs = self._best.pairs(), self._matches, self._non_matches
         self._candidates = np.unique(np.concatenate(pairs), axis=0)
         self._probability = self._scores(self._candidates)
@@ -502,7 +506,7 @@ class Linker(BaseEstimator):
         order = order[self._probability[order] >= threshold]
         if one_to_one and len(order):
             order = self._assigned(order) if self._shift else self._free(order)
-        return self._links(order)
+        return Links(*self._names(self._candidates[order]), self._probability[order])
 
     def predict_proba(self, pairs: Any) -> np.ndarray:
         """Return the probability that pairs, of ids or row numbers, are one thing, (n_pairs,)."""
@@ -536,10 +540,8 @@ class Linker(BaseEstimator):
         order = np.argsort(-worth, kind="stable")
         free = self._free(order[np.isnan(self._answers(self._candidates[order]))])
         spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free))).astype(int)
-        return self._links(free[:n] if self.is_learned_ else free[spread])
-
-    def _links(self, chosen: np.ndarray) -> Links:
-        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])
+        order = free[:n] if self.is_learned_ else free[spread]
+        return Links(*self._names(self._candidates[order]), self._probability[order])
 
     def _free(self, order: np.ndarray) -> np.ndarray:
         """Return candidates in their order, each record at most once."""
@@ -607,12 +609,11 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         arrays, header = ({}, None) if self.model_ is None else self.model_.to_arrays()
         known = (self._names(pairs) for pairs in (self._matches, self._non_matches))
-        state = {
+        state = {name: getattr(self, name) for name in SAVED} | {
             "tables": [[table.columns, _plain_ids(table.ids)] for table in self._tables],
             "known": [[*zip(*map(_plain_ids, sides), strict=True)] for sides in known],
-            "columns": self.columns, "id_column": self.id_column, "seed": self._seed,
-            "model": header, "statement": self.statement_, "recall": self.recall_,
-        }  # fmt: skip
+            "model": header,
+        }
         text = np.frombuffer(dumps(state).encode("utf-8", "surrogatepass"), dtype=np.uint8)
         return {"state": text} | nested(training=self._training, model=arrays), {}
 
@@ -622,13 +623,11 @@ class Linker(BaseEstimator):
         state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
         tables = state["tables"][:2]
         linker = cls([name for columns, _ in tables for name in columns], id_column="\0")
-        linker._seed = int(state["seed"])
         linker._set_data([{**columns, "\0": ids} for columns, ids in tables], *state["known"])
-        linker.set_params(columns=state["columns"], id_column=state["id_column"])
+        vars(linker).update({name: state[name] for name in SAVED})
         linker._training = part_of(arrays, "training")
         if linker._training:
             linker._fit_classifiers(**linker._training)
-        linker.statement_, linker.recall_ = str(state["statement"]), list(state["recall"])
         if state["model"] is not None:
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
         linker._search()

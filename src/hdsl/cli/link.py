@@ -49,8 +49,8 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     options.add("-o --output", "Links to write.", Path("links.csv"))
     help = "Column of ids, or one per table: sku,code. Default: id, if there."
-    options.add("--id", help, dest="id_column")
-    options.add("--columns", "Columns to compare: a,b,c. Default: all.")
+    options.add("--id", help, dest="id_column", type=names)
+    options.add("--columns", "Columns to compare: a,b,c. Default: all.", type=names)
     options.add("--threshold", "Least probability of a link.", 0.5)
     options.flag("--one-to-one", "Each record is in one link at most.")
     options.add("--label", "Add this many pairs to label to --label-file.", 0)
@@ -92,10 +92,12 @@ def link(given: Namespace) -> None:
     if label_file is not None and label_file.exists():
         labelled = _answers(label_file, "utf-8", needed=("match", "left", "right"))
 
+    has_ids = all("id" in table for table in tables)
+
     from ..linking import Linker
 
     linker = Linker(
-        given.columns and _split(given.columns), id_column=_id_column(tables, given.id_column),
+        given.columns, id_column=given.id_column or ("id" if has_ids else None),
         random_state=given.seed, verbose=shell.is_watched(given.as_json),
     )  # fmt: skip
     known: tuple[list[Any], list[Any]] = [], []  # non-matches, and matches
@@ -109,8 +111,8 @@ def link(given: Namespace) -> None:
     _write_csv(given.output, (*NAMES, "known"), links)
     if label_file is not None:
         kept = [record for record, _ in labelled]  # what has no answer yet is asked anew
-        names = dict.fromkeys(("match", *NAMES, *chain.from_iterable(kept)))
-        _write_csv(label_file, names, kept + linker.records(linker.to_label(given.label)))
+        header = dict.fromkeys(("match", *NAMES, *chain.from_iterable(kept)))
+        _write_csv(label_file, header, kept + linker.records(linker.to_label(given.label)))
     found = f"from a probability of {given.threshold:g} on"
     if given.page is not None:
         from ..report import write
@@ -142,16 +144,9 @@ def _read(path: Path, encoding: str = "utf-8") -> dict[str, list[Any]]:
     return {name: list(values) for name, values in read_columns(path, encoding=encoding).items()}
 
 
-def _split(names: str) -> list[str]:
-    return [name.strip() for name in names.split(",")]
-
-
-def _id_column(tables: Records, given: str | None) -> Any:
-    """Return the column of ids, or that of each table; None if there is none."""
-    if given is None:
-        return "id" if all("id" in table for table in tables) else None
-    names = _split(given)
-    return given if given in tables[0] or len(names) != len(tables) else names
+def names(text: str) -> list[str]:
+    """Return names that commas separate."""
+    return [name.strip() for name in text.split(",")]
 
 
 def _answers(path: Path, encoding: str, needed: tuple[str, ...] = ()) -> Answers:
@@ -175,11 +170,11 @@ def _answers(path: Path, encoding: str, needed: tuple[str, ...] = ()) -> Answers
     return answers
 
 
-def _write_csv(path: Path, names: Iterable[str], records: Records) -> None:
+def _write_csv(path: Path, header: Iterable[str], records: Records) -> None:
     from ..files.atomic import atomic_write
 
     text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, [*names], restval="", extrasaction="ignore")
+    writer = csv.DictWriter(text, [*header], restval="", extrasaction="ignore")
     writer.writeheader()
     writer.writerows(records)
     with atomic_write(path, str(path)) as file:
