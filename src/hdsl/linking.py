@@ -107,10 +107,8 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
 
 
 def _text(value: Any) -> str:
-    if checks.is_missing(value):
-        return ""
     is_whole = isinstance(value, float | np.floating) and value.is_integer()
-    return str(int(value)) if is_whole else str(value).strip()
+    return "" if checks.is_missing(value) else str(int(value) if is_whole else value).strip()
 
 
 def _plain_ids(ids: np.ndarray) -> list[Any]:
@@ -210,7 +208,7 @@ class _Space:
         self._blocks = [block for block in blocks if block.shape[1]]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
-        """Return where pairs stand by cosine, and what their records have in common, by block."""
+        """Return where pairs stand by cosine, what they have in common by block, and lengths."""
         parts = [view.features(pairs) for view in self.views]
         for block in self._blocks:
             left, right = (block[rows] for rows in pairs.T)
@@ -218,7 +216,7 @@ class _Space:
             with np.errstate(invalid="ignore"):  # NaN where a record has nothing
                 parts += [common / _dots(left, left), common / _dots(right, right)]
             parts += [only.max(axis=1).toarray(), only.min(axis=1).toarray()]
-        return np.column_stack(parts)
+        return np.column_stack([*parts, np.diff(self.X.indptr)[pairs]])
 
 
 def _parts(token: str) -> list[str]:
@@ -251,7 +249,7 @@ class Linker(BaseEstimator):
     Attributes
     ----------
     model_ : HDSL or None
-        None if the cosine is used: there were too few matches, or it finds held-out matches better.
+        None if there were too few matches: the cosine is used.
     is_learned_ : bool
         Whether there were matches enough to learn from.
     statement_ : str
@@ -313,8 +311,7 @@ class Linker(BaseEstimator):
 
     def _set_data(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
         """Take tables and known pairs; nothing is learned yet."""
-        is_one = self.id_column is None or isinstance(self.id_column, str)
-        id_columns = 2 * ([self.id_column] if is_one else [*self.id_column])
+        id_columns = 2 * ([self.id_column] if np.ndim(self.id_column) == 0 else [*self.id_column])
         named = zip(tables, id_columns, ("left", "right"), strict=False)
         self._tables = [_read_table(t, self.columns, *names) for t, *names in named]
         unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
@@ -408,13 +405,8 @@ class Linker(BaseEstimator):
             f"Of {n} matches, each held out, the right record is first for {now:.0f} % as learned "
             f"and for {before:.0f} % by cosine."
         )
-        if np.mean(1 / ranks["learned"]) >= np.mean(1 / ranks["cosine"]):
-            progress.stage("learning, all matches")
-            self.model_ = self._fit_similarity(pairs, labels)
-        else:
-            learned = plain[:, :5]
-            self.statement_ += " So the cosine is used, and only what makes a match is learned."
-        progress.stage("learning what makes a match")
+        progress.stage("learning, all matches")
+        self.model_ = self._fit_similarity(pairs, labels)
         X = np.hstack([learned, plain])
         self._training = {"X": X, "labels": labels[used], "fold": fold[used]}
         found = self._fit_classifiers(**self._training)

@@ -36,10 +36,8 @@ Answers = list[tuple[dict[str, Any], bool]]
 def add(commands: Any) -> None:
     """Add the command to the parser."""
     parser = shell.add_command(commands, link)
-    help = "table: .csv, .tsv, .jsonl, .parquet"
-    parser.add_argument("left", metavar="LEFT", type=Path, help=help)
-    help = "none: duplicates in the first"
-    parser.add_argument("right", metavar="RIGHT", type=Path, nargs="?", help=help)
+    help = ".csv, .tsv, .jsonl or .parquet; of one table: duplicates in it"
+    parser.add_argument("tables", metavar="TABLE", type=Path, nargs="+", help=help)
     options = shell.Section(parser, "links")
     options.add(
         "--matches",
@@ -76,23 +74,21 @@ def link(given: Namespace) -> None:
     """
     from . import inputs
 
-    if not 0.0 <= given.threshold <= 1.0 or given.label < 0:
-        raise ValueError("--threshold is a number from 0 to 1, and --label a number of pairs.")
+    if not 0.0 <= given.threshold <= 1.0 or given.label < 0 or len(given.tables) > 2:
+        limits = "--threshold a number from 0 to 1, and --label a number of pairs"
+        raise ValueError(f"One or two tables are linked, {limits}.")
     label_file = given.label_file if given.label else None
-    paths = [path for path in (given.left, given.right) if path is not None]
-    taken = [*paths, *(path for path in given.matches if path != label_file)]
+    others = [path for path in given.matches if path != label_file]
+    taken = [*given.tables, *others]
     for path in filter(None, (given.output, given.page, given.model, label_file)):
         inputs.check_output(path, taken=taken)
         taken.append(path)
-    tables = [_read(path, given.encoding) for path in paths]
-    answers = [
-        a for path in given.matches if path != label_file for a in _answers(path, given.encoding)
-    ]
+    tables = [_read(path, given.encoding) for path in given.tables]
+    has_ids = all("id" in table for table in tables)
+    answers = [answer for path in others for answer in _answers(path, given.encoding)]
     labelled: Answers = []
     if label_file is not None and label_file.exists():
         labelled = _answers(label_file, "utf-8", needed=("match", "left", "right"))
-
-    has_ids = all("id" in table for table in tables)
 
     from ..linking import Linker
 
@@ -100,10 +96,10 @@ def link(given: Namespace) -> None:
         given.columns, id_column=given.id_column or ("id" if has_ids else None),
         random_state=given.seed, verbose=shell.is_watched(given.as_json),
     )  # fmt: skip
-    known: tuple[list[Any], list[Any]] = [], []  # non-matches, and matches
+    known: tuple[list[Any], list[Any]] = [], []  # by answer
     for record, is_match in answers + labelled:
         known[is_match].append((record["left"], record["right"]))
-    linker.fit(tables[0], tables[1] if len(tables) == 2 else None, *known[::-1])
+    linker.fit(*tables, matches=known[True], non_matches=known[False])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
         links = linker.records(linker.predict(given.threshold, one_to_one=given.one_to_one))
@@ -117,7 +113,7 @@ def link(given: Namespace) -> None:
     if given.page is not None:
         from ..report import write
 
-        title = f"Links: {' and '.join(path.name for path in paths)}"
+        title = f"Links: {' and '.join(path.name for path in given.tables)}"
         write(given.page, _page(title, linker, links, found))
     if given.model is not None:
         linker.save(given.model)
@@ -136,7 +132,7 @@ def link(given: Namespace) -> None:
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _read(path: Path, encoding: str = "utf-8") -> dict[str, list[Any]]:
+def _read(path: Path, encoding: str) -> dict[str, list[Any]]:
     from ..readers.tables import read_columns
     from .inputs import check_input
 
