@@ -52,6 +52,10 @@ PRIOR = 4.0
 #: Fewer matches teach nothing; folds of the matches.
 FEW, N_FOLDS = 5, 4
 
+#: Non-matches, and as many as matches, that are enough for the classifier: near pairs of records
+#: with another match count as non-matches else, which is less certain.
+ENOUGH = 500
+
 #: Pairs that are looked at together, and most columns that are compared one by one.
 BLOCK, MOST_COLUMNS = 2**16, 12
 
@@ -203,8 +207,8 @@ class _Space:
         rows = self.X, unit_rows(grams[:n])
         self.views = [_View(part, self.n_left, n_jobs) for part in rows]
         has_digit = [any(map(str.isdigit, word)) for word in self.names[self.n_grams :]]
-        columns = [grams[n * k : n * (k + 1)] for k in range(len(shared) + 1)]
-        blocks = [words, words[:, has_digit], *columns]
+        blocks = [words, words[:, has_digit]]
+        blocks += [grams[n * k : n * (k + 1)] for k in range(1, len(shared) + 1)]
         self._blocks = [block for block in blocks if block.shape[1]]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
@@ -344,15 +348,15 @@ class Linker(BaseEstimator):
         if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
             raise ValueError(f"{name} must be pairs of a left and a right record.")
         found = np.empty((len(given), 2), dtype=np.int64)
-        for side, name_of_side in enumerate(("left", "right")):
-            rows, ends = self._tables[-side].rows, [_text(pair[side]) for pair in given]
-            unknown = [end for end in ends if end not in rows]
+        for side, table in enumerate((self._tables[0], self._tables[-1])):
+            ends = [_text(pair[side]) for pair in given]
+            unknown = [end for end in ends if end not in table.rows]
             if unknown:
-                raise ValueError(
-                    f"{name} has {_some(unknown)} as {name_of_side} record, but these "
-                    f"are {_some(rows, 3)}: name row numbers, or ids with id_column (--id)."
-                )
-            found[:, side] = [rows[end] + side * self._shift for end in ends]
+                fault = f"{_some(unknown)} as {('left', 'right')[side]} record"
+                there = f"but these are {_some(table.rows, 3)}"
+                way_out = "name row numbers, or ids with id_column (--id)"
+                raise ValueError(f"{name} has {fault}, {there}: {way_out}.")
+            found[:, side] = [table.rows[end] + side * self._shift for end in ends]
         return np.sort(found, axis=1)
 
     def _set_known(self) -> None:
@@ -386,9 +390,8 @@ class Linker(BaseEstimator):
         fold, n_groups = self._folds(pairs)
         if n_groups < FEW or labels.all():
             return
-        # Near pairs count as non-matches, but those that a person has seen are more certain.
-        n, n_known = len(self._matches), len(self._known)
-        used = slice(None if n_known < 2 * n else n_known)
+        n, n_others = len(self._matches), len(self._non_matches)
+        used = slice(None if n_others < max(n, ENOUGH) else n + n_others)
         asked, learned = pairs[used], np.empty((len(pairs[used]), 5))
         for f in range(N_FOLDS):
             progress.stage(f"learning, fold {f + 1} of {N_FOLDS}")
@@ -512,9 +515,8 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         checks.check_number("candidates", "k", k, low=1, integer=True)
-        pairs, found = self._candidates, self._probability
-        if not self._shift:
-            pairs, found = np.concatenate([pairs, pairs[:, ::-1]]), np.concatenate([found, found])
+        sides = [self._candidates, self._candidates[:, ::-1]][: 1 if self._shift else 2]
+        pairs, found = np.concatenate(sides), np.tile(self._probability, len(sides))
         order = np.lexsort((-found, pairs[:, 0]))
         left = pairs[order, 0]
         order = order[np.arange(len(left)) - np.searchsorted(left, left) < k]
