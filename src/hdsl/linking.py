@@ -107,7 +107,7 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
         there = f"{_some(chosen) or 'none'} of {_some(values)}"
         raise ValueError(f"The {name} table has no text in {there}: name others with columns=.")
-    return _Table(chosen, ids, row_index([*map(_text, given)], is_text=True))
+    return _Table(chosen, ids, row_index([*map(_text, given)], is_text=True) or {})
 
 
 def _text(value: Any) -> str:
@@ -204,8 +204,7 @@ class _Space:
         self.n_left = len(tables[0].ids)
         grams, words = rows[:, : self.n_grams], rows[:n, self.n_grams :]
         self.X = unit_rows(sp.csr_array(sp.hstack([unit_rows(grams[:n]), unit_rows(words)])))
-        rows = self.X, unit_rows(grams[:n])
-        self.views = [_View(part, self.n_left, n_jobs) for part in rows]
+        self.views = [_View(part, self.n_left, n_jobs) for part in (self.X, unit_rows(grams[:n]))]
         has_digit = [any(map(str.isdigit, word)) for word in self.names[self.n_grams :]]
         blocks = [words, words[:, has_digit]]
         blocks += [grams[n * k : n * (k + 1)] for k in range(1, len(shared) + 1)]
@@ -618,7 +617,7 @@ class Linker(BaseEstimator):
         tables = state["tables"][:2]
         linker = cls([name for columns, _ in tables for name in columns], id_column="\0")
         linker._set_data([{**columns, "\0": ids} for columns, ids in tables], *state["known"])
-        vars(linker).update({name: state[name] for name in SAVED})
+        linker.__dict__.update({name: state[name] for name in SAVED})
         linker._training = part_of(arrays, "training")
         if linker._training:
             linker._fit_classifiers(**linker._training)

@@ -96,10 +96,10 @@ def link(given: Namespace) -> None:
         given.columns, id_column=given.id_column or ("id" if has_ids else None),
         random_state=given.seed, verbose=shell.is_watched(given.as_json),
     )  # fmt: skip
-    known: tuple[list[Any], list[Any]] = [], []  # by answer
+    known: dict[str, Any] = {"matches": [], "non_matches": []}
     for record, is_match in answers + labelled:
-        known[is_match].append((record["left"], record["right"]))
-    linker.fit(*tables, matches=known[True], non_matches=known[False])
+        known["matches" if is_match else "non_matches"].append((record["left"], record["right"]))
+    linker.fit(*tables, **known)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
         links = linker.records(linker.predict(given.threshold, one_to_one=given.one_to_one))
