@@ -207,7 +207,7 @@ class _Space:
         self.views = [_View(part, self.n_left, n_jobs) for part in (self.X, unit_rows(grams[:n]))]
         has_digit = [any(map(str.isdigit, word)) for word in self.names[self.n_grams :]]
         blocks = [words, words[:, has_digit]]
-        blocks += [grams[n * k : n * (k + 1)] for k in range(1, len(shared) + 1)]
+        blocks += [grams[n * k : n * (k + 1)] for k in range(len(shared) + 1)]
         self._blocks = [block for block in blocks if block.shape[1]]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:

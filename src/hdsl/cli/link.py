@@ -39,12 +39,10 @@ def add(commands: Any) -> None:
     help = ".csv, .tsv, .jsonl or .parquet; of one table: duplicates in it"
     parser.add_argument("tables", metavar="TABLE", type=Path, nargs="+", help=help)
     options = shell.Section(parser, "links")
-    options.add(
-        "--matches",
-        "Known pairs: a table with columns left and right, or these first, and perhaps match (yes "
-        "or no; empty: not known). Can be given several times.",
-        [], type=Path, metavar="FILE", action="append",
-    )  # fmt: skip
+    help = (
+        "Known pairs: left, right and perhaps match (yes, no or empty). Several files may be given."
+    )
+    options.add("--matches", help, [], type=Path, metavar="FILE", action="append")
     options.add("-o --output", "Links to write.", Path("links.csv"))
     help = "Column of ids, or one per table: sku,code. Default: id, if there."
     options.add("--id", help, dest="id_column", type=names)
