@@ -173,10 +173,11 @@ class _View:
             ranks.append(1 + (others > score[:, None] + 1e-12).sum(axis=1))
         return np.column_stack([score, *leads, *ranks])
 
-    def pairs(self) -> np.ndarray:
-        """Return the candidates of each record, from both sides, each pair once."""
-        is_best = (self.near >= 0) & ((self.near >= 0).cumsum(axis=1) <= N_CANDIDATES)
-        found = np.column_stack([np.nonzero(is_best)[0], self.near[is_best]])
+    def pairs(self, rows: np.ndarray) -> np.ndarray:
+        """Return records with their candidates, each pair once."""
+        near = self.near[rows]
+        is_best = (near >= 0) & ((near >= 0).cumsum(axis=1) <= N_CANDIDATES)
+        found = np.column_stack([np.repeat(rows, is_best.sum(axis=1)), near[is_best]])
         return np.unique(np.sort(found, axis=1), axis=0)
 
 
@@ -208,16 +209,16 @@ class _Space:
         has_digit = [any(map(str.isdigit, word)) for word in self.names[self.n_grams :]]
         blocks = [words, words[:, has_digit]]
         blocks += [grams[n * k : n * (k + 1)] for k in range(len(shared) + 1)]
-        self._blocks = [block for block in blocks if block.shape[1]]
+        self._blocks = [(block, _dots(block, block)) for block in blocks if block.shape[1]]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return where pairs stand by cosine, what they have in common by block, and lengths."""
         parts = [view.features(pairs) for view in self.views]
-        for block in self._blocks:
+        for block, squares in self._blocks:
             left, right = (block[rows] for rows in pairs.T)
             common, only = _dots(left, right), left - right
             with np.errstate(invalid="ignore"):  # NaN where a record has nothing
-                parts += [common / _dots(left, left), common / _dots(right, right)]
+                parts += [common / squares[rows] for rows in pairs.T]
             parts += [only.max(axis=1).toarray(), only.min(axis=1).toarray()]
         return np.column_stack([*parts, np.diff(self.X.indptr)[pairs]])
 
@@ -382,8 +383,8 @@ class Linker(BaseEstimator):
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        near = self._space.views[0].pairs()
-        near = near[np.isin(near, self._matches).any(axis=1) & np.isnan(self._answers(near))]
+        near = self._space.views[0].pairs(np.unique(self._matches))
+        near = near[np.isnan(self._answers(near))]
         parts = self._matches, self._non_matches, near
         pairs, labels = np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
         fold, n_groups = self._folds(pairs)
@@ -460,7 +461,8 @@ class Linker(BaseEstimator):
     def _search(self) -> None:
         """Find the candidates and their probabilities."""
         self._best = self._space.views[0] if self.model_ is None else self._view(self.model_)
-        pairs = self._best.pairs(), self._matches, self._non_matches
+        near = self._best.pairs(np.arange(len(self._best.near)))
+        pairs = near, self._matches, self._non_matches
         self._candidates = np.unique(np.concatenate(pairs), axis=0)
         self._probability = self._scores(self._candidates)
 
