@@ -173,11 +173,10 @@ class _View:
             ranks.append(1 + (others > score[:, None] + 1e-12).sum(axis=1))
         return np.column_stack([score, *leads, *ranks])
 
-    def pairs(self, rows: np.ndarray) -> np.ndarray:
-        """Return records with their candidates, each pair once."""
-        near = self.near[rows]
-        is_best = (near >= 0) & ((near >= 0).cumsum(axis=1) <= N_CANDIDATES)
-        found = np.column_stack([np.repeat(rows, is_best.sum(axis=1)), near[is_best]])
+    def pairs(self) -> np.ndarray:
+        """Return the candidates of each record, from both sides, each pair once."""
+        is_best = (self.near >= 0) & ((self.near >= 0).cumsum(axis=1) <= N_CANDIDATES)
+        found = np.column_stack([np.nonzero(is_best)[0], self.near[is_best]])
         return np.unique(np.sort(found, axis=1), axis=0)
 
 
@@ -383,8 +382,8 @@ class Linker(BaseEstimator):
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        near = self._space.views[0].pairs(np.unique(self._matches))
-        near = near[np.isnan(self._answers(near))]
+        near = self._space.views[0].pairs()
+        near = near[np.isin(near, self._matches).any(axis=1) & np.isnan(self._answers(near))]
         parts = self._matches, self._non_matches, near
         pairs, labels = np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
         fold, n_groups = self._folds(pairs)
@@ -428,10 +427,13 @@ class Linker(BaseEstimator):
         return np.where(np.isin(left, matched), fold[left], fold[right]), len(matched)
 
     def _fit_similarity(self, pairs: np.ndarray, labels: np.ndarray) -> HDSL:
-        """Learn from triplets: a record, its match, another record that is no match."""
+        """Learn from triplets: a record, its match, one of its nearest others."""
+        triplets = link_triplets(pairs, labels == 1.0, n_per_link=None)
+        near = self._space.views[0].near[triplets[:, 0], :N_CANDIDATES]
+        triplets = triplets[(near == triplets[:, 2:]).any(axis=1)]
         # With a tol of 0 no gap is certified: that takes a third of the time with long texts.
         model = HDSL(prior=PRIOR, tol=0.0, random_state=self._seed, n_jobs=self.n_jobs)
-        model.fit(self._space.X, triplets=link_triplets(pairs, labels == 1.0, n_per_link=None))
+        model.fit(self._space.X, triplets=triplets)
         if model.status_ == "interrupted":  # it would be one of several models
             raise KeyboardInterrupt
         return model
@@ -461,8 +463,7 @@ class Linker(BaseEstimator):
     def _search(self) -> None:
         """Find the candidates and their probabilities."""
         self._best = self._space.views[0] if self.model_ is None else self._view(self.model_)
-        near = self._best.pairs(np.arange(len(self._best.near)))
-        pairs = near, self._matches, self._non_matches
+        pairs = self._best.pairs(), self._matches, self._non_matches
         self._candidates = np.unique(np.concatenate(pairs), axis=0)
         self._probability = self._scores(self._candidates)
 
