@@ -245,3 +245,13 @@ def test_save_and_load(tmp_path):
     assert pairs_of(loaded.predict()) == pairs_of(linker.predict())
     assert loaded.statement_ == linker.statement_
     assert [line["k"] for line in loaded.recall_] == [line["k"] for line in linker.recall_]
+
+
+def test_dates_are_ids_and_each_table_names_its_own(tmp_path):
+    days = pd.date_range("2024-01-01", periods=4)
+    left, right = {"day": days, "name": TEXTS}, {"code": [*"abcd"], "name": TEXTS}
+    linker = Linker(id_column=("day", "code")).fit(left, right, [(days[1], "b")])
+    linker.save(tmp_path / "linker.hdsl")
+    loaded = hdsl.load(tmp_path / "linker.hdsl")
+    assert loaded.predict_proba([(days[1], "b")]) == 1.0
+    assert [*loaded.id_column] == ["day", "code"]
