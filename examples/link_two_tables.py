@@ -52,9 +52,8 @@ print(left[order[0]], "|", right[0])
 
 linker = Linker(random_state=0).fit(left, right)
 print(linker.statement_)
-asked = linker.to_label(5)
-for a, b in zip(*linker.texts(asked), strict=True):
-    print(f"  {a}  |  {b}")
+for asked in linker.records(linker.to_label(5)):
+    print(f"  {asked['left_text']}  |  {asked['right_text']}")
 
 # %%
 # Learn from a hundred matches

@@ -170,7 +170,7 @@ def test_unknown_columns_and_ids_are_named():
         Linker(id_column="nokey").fit(table, table)
     with pytest.raises(ValueError, match="'c'"):
         Linker(id_column="key").fit(table, table, [("a", "c")])
-    with pytest.raises(ValueError, match="2 times"):
+    with pytest.raises(ValueError, match="more than once"):
         Linker(id_column="key").fit({**table, "key": ["a", "a "]}, table)  # read as one id
     with pytest.raises(ValueError, match="columns="):
         Linker(["title"]).fit(table, table)
@@ -216,7 +216,7 @@ def test_a_fit_that_fails_changes_nothing():
     with pytest.raises(ValueError, match="9"):
         linker.fit(TEXTS[:2], TEXTS[:2], [(0, 9)])
     assert pairs_of(linker.candidates(1)) == pairs_of(before)
-    assert linker.texts(before)[0] == TEXTS
+    assert [record["left_text"] for record in linker.records(before)] == TEXTS
 
 
 def test_an_interrupt_ends_the_fit(monkeypatch):
@@ -245,3 +245,13 @@ def test_save_and_load(tmp_path):
     assert pairs_of(loaded.predict()) == pairs_of(linker.predict())
     assert loaded.statement_ == linker.statement_
     assert [line["k"] for line in loaded.recall_] == [line["k"] for line in linker.recall_]
+
+
+def test_dates_are_ids_and_each_table_names_its_own(tmp_path):
+    days = pd.date_range("2024-01-01", periods=4)
+    left, right = {"day": days, "name": TEXTS}, {"code": [*"abcd"], "name": TEXTS}
+    linker = Linker(id_column=("day", "code")).fit(left, right, [(days[1], "b")])
+    linker.save(tmp_path / "linker.hdsl")
+    loaded = hdsl.load(tmp_path / "linker.hdsl")
+    assert loaded.predict_proba([(days[1], "b")]) == 1.0
+    assert [*loaded.id_column] == ["day", "code"]

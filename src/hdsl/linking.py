@@ -11,10 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
-from itertools import chain, count
+from itertools import chain
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
@@ -25,8 +24,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.metrics import average_precision_score
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, check_random_state
 from threadpoolctl import threadpool_limits
 
 from . import checks, saving
@@ -36,16 +34,16 @@ from .files.container import Arrays, dumps
 from .files.tables import nested, part_of
 from .hdsl import HDSL
 from .progress import Progress
-from .readers.tables import read_columns
+from .readers.tables import read_columns, row_index
 from .search import top_k
 from .similarity import Similarity, unit_rows
 from .solver.atoms import NOTHING
+from .triplets import link_triplets
 
 __all__ = ["Linker", "Links"]
 
-#: Rows of the other table that a rank is known among, those that are candidates, and those that a
-#: match is compared with to learn from.
-DEPTH, N_CANDIDATES, N_OTHERS = 20, 10, 10
+#: Rows of the other table that a rank is known among, and those that are candidates.
+DEPTH, N_CANDIDATES = 20, 10
 
 #: Weight of the cosine under what is learned. Of 2, 4 and 8 it was the best on validation pairs of
 #: the benchmarks; a choice in each fit takes a third of the time and had no better links there.
@@ -54,24 +52,18 @@ PRIOR = 4.0
 #: Fewer matches teach nothing; folds of the matches.
 FEW, N_FOLDS = 5, 4
 
-#: Share of the pairs that are no match, as their records have others, to learn from where
-#: non-matches are given.
-IMPLIED = 0.1
+#: Non-matches, and as many as matches, that are enough for the classifier: near pairs of records
+#: with another match count as non-matches else, which is less certain.
+ENOUGH = 500
 
 #: Pairs that are looked at together, and most columns that are compared one by one.
 BLOCK, MOST_COLUMNS = 2**16, 12
 
+#: Attributes that a file holds as they are.
+SAVED = ("columns", "id_column", "statement_", "recall_", "_seed")
+
 #: Numbers of candidates that recall is shown for, and bins of the reliability.
 RECALL_AT, EDGES = (1, 2, 5, 10, 20), (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.0)
-
-#: Words, and character n-grams.
-KINDS = {"token_pattern": r"(?u)\b\w+\b"}, {"analyzer": "char_wb", "ngram_range": (3, 4)}
-
-#: What classifiers learn from, in a file.
-TRAINING = "X", "labels", "fold"
-
-#: No two parts take the same characters: what is no number is known in one pass.
-_NUMBER = re.compile(r"[^\d.,+-]*([-+]?\d[\d,]*(?:\.\d*)?)\D*")
 
 
 class Links(NamedTuple):
@@ -89,10 +81,11 @@ class Links(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """Columns of strings, empty where a value is missing, and the ids or row numbers."""
+    """Columns of strings, empty where a value is missing; ids or row numbers; the row of each."""
 
     columns: dict[str, list[str]]
     ids: np.ndarray
+    rows: dict[str, int]
 
 
 def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _Table:
@@ -109,25 +102,22 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     ids = np.array(given)
     if ids.tolist() != given:  # numbers that lose digits, texts that end in a null character
         ids = np.array(given, dtype=object)
-    (often, n_times), *_ = Counter(map(_text, ids.tolist())).most_common(1)  # as looked up
-    if n_times > 1:
-        fault = f"the id {often[:60]!r} {n_times} times"
-        raise ValueError(f"The {name} table has {fault}: ids must differ.")
     texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
     chosen = {c: v for c, v in texts.items() if (c in columns if columns else _is_content(c, v))}
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
-        raise ValueError(
-            f"The {name} table has no text in the columns {_some(chosen) or 'that are compared'}. "
-            f"It has {_some(values)}: name those to compare with columns=."
-        )
-    return _Table(chosen, ids)
+        there = f"{_some(chosen) or 'none'} of {_some(values)}"
+        raise ValueError(f"The {name} table has no text in {there}: name others with columns=.")
+    return _Table(chosen, ids, row_index([*map(_text, given)], is_text=True) or {})
 
 
 def _text(value: Any) -> str:
-    if checks.is_missing(value):
-        return ""
     is_whole = isinstance(value, float | np.floating) and value.is_integer()
-    return str(int(value)) if is_whole else str(value).strip()
+    return "" if checks.is_missing(value) else str(int(value) if is_whole else value).strip()
+
+
+def _plain_ids(ids: np.ndarray) -> list[Any]:
+    """Return ids as a file holds them: dates and the like as text."""
+    return [v if isinstance(v, str | int | float) else _text(v) for v in ids.tolist()]
 
 
 def _is_content(name: str, values: list[str]) -> bool:
@@ -147,15 +137,6 @@ def _some(values: Iterable[Any], n: int = 5) -> str:
     return ", ".join(shown[:n]) + (", …" if len(shown) > n else "")
 
 
-def _numbers(values: list[str]) -> np.ndarray | None:
-    """Return a column as numbers, NaN where it has none; None for a column of text."""
-    found = [_NUMBER.fullmatch(v) for v in values]
-    if sum(m is not None for m in found) < 0.8 * sum(map(bool, values)):
-        return None
-    numbers = np.array([np.nan if m is None else float(m[1].replace(",", "")) for m in found])
-    return np.where(np.isinf(numbers), np.nan, numbers)  # some hundred digits
-
-
 # --- numbers of a pair ---------------------------------------------------------------------------
 
 
@@ -171,31 +152,25 @@ class _View:
     """
 
     def __init__(self, X: sp.csr_array, n_left: int, n_jobs: int | None, only: Any = None) -> None:
-        n = X.shape[0]
-        self.X, self.is_one = X, n_left == n
-        self.near = np.full((n, DEPTH + self.is_one), -1)
-        self.scores = np.full(self.near.shape, -np.inf)
+        n, depth = X.shape[0], DEPTH + (n_left == X.shape[0])  # in one table each finds itself
+        self.X, self.near, self.scores = X, np.full((n, depth), -1), np.full((n, depth), -np.inf)
         asked = np.arange(n) if only is None else np.unique(only)
         first = n_left % n  # of the other table
         sides = (asked[asked < n_left], X[first:]), (asked[asked >= n_left], X[:n_left])
         for rows, others in sides:
-            found = top_k(X[rows], others, self.near.shape[1], n_jobs=n_jobs)
+            found = top_k(X[rows], others, depth, n_jobs=n_jobs)
             self.near[rows] = np.where(found.rows < 0, -1, found.rows + first)
             self.scores[rows], first = found.scores, 0
         is_self = self.near == np.arange(n)[:, None]
         self.near[is_self], self.scores[is_self] = -1, -np.inf
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
-        """Return the score, leads over the best other row, and logs of ranks, shape (n, 5)."""
-        score = _dots(*(self.X[rows] for rows in pairs.T))
-        leads, ranks = np.empty((2, len(pairs))), np.empty((2, len(pairs)))
-        for side, rows in enumerate(pairs.T):
-            is_other = self.near[rows] != pairs[:, [1 - side]]
-            others = np.where(is_other, self.scores[rows], -np.inf)
-            leads[side] = score - np.maximum(others.max(axis=1), 0.0)
-            ranks[side] = np.log1p((others > score[:, None] + 1e-12).sum(axis=1))
-        if self.is_one:  # the sides say nothing
-            leads, ranks = np.sort(leads, axis=0), np.sort(ranks, axis=0)
+        """Return the score, leads over the best other row, and ranks from 1 on, shape (n, 5)."""
+        score, leads, ranks = _dots(*(self.X[rows] for rows in pairs.T)), [], []
+        for rows, other in zip(pairs.T, pairs.T[::-1], strict=True):
+            others = np.where(self.near[rows] == other[:, None], -np.inf, self.scores[rows])
+            leads.append(score - np.maximum(others.max(axis=1), 0.0))
+            ranks.append(1 + (others > score[:, None] + 1e-12).sum(axis=1))
         return np.column_stack([score, *leads, *ranks])
 
     def pairs(self) -> np.ndarray:
@@ -211,69 +186,47 @@ class _Space:
     def __init__(self, tables: list[_Table], n_jobs: int | None) -> None:
         records = (row for table in tables for row in zip(*table.columns.values(), strict=True))
         self.texts = [" ".join(filter(None, record)) for record in records]
-        n, columns = len(self.texts), _compared(tables)
-        numbers = [_numbers(column) for column in columns]
-        columns = [column for column, v in zip(columns, numbers, strict=True) if v is None]
+        shared = [c for c in tables[0].columns if c in tables[-1].columns][:MOST_COLUMNS]
+        columns = [table.columns[c] for c in shared for table in tables]
         tokens = CountVectorizer(preprocessor=_folded, tokenizer=str.split, token_pattern=None)
         cells = tokens.fit_transform([*self.texts, *chain.from_iterable(columns)])
-        rows, names, idf = [], [], []
-        for kind in KINDS:  # of each token once, however often it occurs
-            parts = CountVectorizer(**kind)
-            counts = sp.csr_array(cells @ parts.fit_transform(tokens.get_feature_names_out()))
-            n_records = np.bincount(counts[:n].indices, minlength=counts.shape[1])
-            kept = np.flatnonzero(n_records > (n > 50))
-            if not len(kept):
-                raise ValueError("No word is in two records: nothing to link by.")
-            tfidf = TfidfTransformer(sublinear_tf=True).fit(counts[:n, kept])
-            rows.append(sp.csr_array(tfidf.transform(counts[:, kept])))
-            names.append(parts.get_feature_names_out()[kept].tolist())
-            idf.append(tfidf.idf_)
-        words, grams = rows
-        self.names = np.array([*names[0], *map(repr, names[1])], dtype=object)
-        self.n_words, self.n_left = len(names[0]), len(tables[0].ids)
-        self.X = unit_rows(sp.csr_array(sp.hstack([words[:n], grams[:n]])))
-        self.views = [_View(X, self.n_left, n_jobs) for X in (self.X, grams[:n])]
-        has_digit = [any(map(str.isdigit, word)) for word in names[0]]
-        self._words, weight = (words[:n] > 0).astype(float), idf[0] ** 2
-        self._weights = weight, weight * has_digit  # of all words, and of those with a digit
-        self._columns = [grams[n * k : n * (k + 1)] for k in range(1, len(columns) + 1)]
-        self._columns += [v for v in numbers if v is not None]
+        parts = CountVectorizer(analyzer=_parts)  # of each token once, however often it occurs
+        counts = sp.csr_array(cells @ parts.fit_transform(tokens.get_feature_names_out()))
+        n = len(self.texts)
+        n_records = np.bincount(counts[:n].indices, minlength=counts.shape[1])
+        kept = np.flatnonzero(n_records > (n > 50))
+        if not len(kept):
+            raise ValueError("No word is in two records: nothing to link by.")
+        tfidf = TfidfTransformer(sublinear_tf=True, norm=None).fit(counts[:n, kept])
+        rows = sp.csr_array(tfidf.transform(counts[:, kept]))
+        self.names = parts.get_feature_names_out()[kept].tolist()  # grams before words
+        self.n_grams = sum(name[0] in "'\"" for name in self.names)
+        self.n_left = len(tables[0].ids)
+        grams, words = rows[:, : self.n_grams], rows[:n, self.n_grams :]
+        self.X = unit_rows(sp.csr_array(sp.hstack([unit_rows(grams[:n]), unit_rows(words)])))
+        self.views = [_View(part, self.n_left, n_jobs) for part in (self.X, unit_rows(grams[:n]))]
+        has_digit = [any(map(str.isdigit, word)) for word in self.names[self.n_grams :]]
+        blocks = [words, words[:, has_digit]]
+        blocks += [grams[n * k : n * (k + 1)] for k in range(len(shared) + 1)]
+        self._blocks = [(block, _dots(block, block)) for block in blocks if block.shape[1]]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
-        """Return what is known of pairs without learning."""
-        parts = [view.features(pairs) for view in self.views] + self._shared(pairs)
-        for column in self._columns:
-            x, y = (column[rows] for rows in pairs.T)
-            if sp.issparse(x):
-                is_missing = (np.diff(x.indptr) == 0) | (np.diff(y.indptr) == 0)
-                parts.append(np.where(is_missing, np.nan, _dots(x, y)))
-            else:
-                parts.append(abs(x - y) / np.maximum(np.maximum(abs(x), abs(y)), 1e-9))
-        parts.append(np.diff(self.X.indptr)[pairs])
-        return np.nan_to_num(np.column_stack(parts), nan=-1.0)  # not known
-
-    def _shared(self, pairs: np.ndarray) -> list[np.ndarray]:
-        """Return shares of the words in common, by weight, and the rarest words."""
-        left, right = (self._words[rows] for rows in pairs.T)
-        common = sp.csr_array(left.multiply(right))
-        parts, found = (common, left - common, right - common), []
-        for weight in self._weights:
-            total, a, b = (X @ weight for X in (common, left, right))
-            with np.errstate(invalid="ignore", divide="ignore"):
-                found += [total / a, total / b, total / (a + b - total), total]
-            for X in parts:
-                weighted = sp.csr_array((weight[X.indices], X.indices, X.indptr), shape=X.shape)
-                found.append(weighted.max(axis=1).toarray().ravel())
-        return found
+        """Return where pairs stand by cosine, what they have in common by block, and lengths."""
+        parts = [view.features(pairs) for view in self.views]
+        for block, squares in self._blocks:
+            left, right = (block[rows] for rows in pairs.T)
+            common, only = _dots(left, right), left - right
+            with np.errstate(invalid="ignore"):  # NaN where a record has nothing
+                parts += [common / squares[rows] for rows in pairs.T]
+            parts += [only.max(axis=1).toarray(), only.min(axis=1).toarray()]
+        return np.column_stack([*parts, np.diff(self.X.indptr)[pairs]])
 
 
-def _compared(tables: list[_Table]) -> list[list[str]]:
-    """Return columns of the same name, or else at the same place, of one table after the other."""
-    left = tables[0].columns
-    right = {c: [] for c in left} if len(tables) == 1 else tables[1].columns
-    names = [(c, c) for c in left if c in right] or [*zip(left, right, strict=False)]
-    is_plain = max(len(left), len(right)) == 1  # the column is the record
-    return [] if is_plain else [left[a] + right[b] for a, b in names[:MOST_COLUMNS]]
+def _parts(token: str) -> list[str]:
+    """Return the words of a token, and its character 3- and 4-grams in quotes."""
+    padded = f" {token} "
+    grams = (padded[k : k + n] for n in (3, 4) for k in range(len(padded) - n + 1))
+    return [*re.findall(r"\w+", token), *map(repr, grams)]
 
 
 # --- the estimator -------------------------------------------------------------------------------
@@ -287,8 +240,9 @@ class Linker(BaseEstimator):
     columns : list of str, default=None
         Columns to compare. Tables whose columns have different names: name those of both. None is
         all, without `id_column` and columns that only number the rows.
-    id_column : str, default=None
-        Column with a different value per record. Matches name records by it, and so do answers.
+    id_column : str or (str, str), default=None
+        Column with a different value per record, or one of each table. Matches name records by it,
+        and so do answers.
     random_state : int, RandomState or None, default=None
     n_jobs : int, default=None
         Threads.
@@ -298,7 +252,7 @@ class Linker(BaseEstimator):
     Attributes
     ----------
     model_ : HDSL or None
-        None if the cosine is used: there were too few matches, or it finds held-out matches better.
+        None if there were too few matches: the cosine is used.
     is_learned_ : bool
         Whether there were matches enough to learn from.
     statement_ : str
@@ -320,7 +274,7 @@ class Linker(BaseEstimator):
     """
 
     def __init__(
-        self, columns: list[str] | None = None, *, id_column: str | None = None,
+        self, columns: list[str] | None = None, *, id_column: Any = None,
         random_state: Any = None, n_jobs: int | None = None, verbose: int = 0,
     ) -> None:  # fmt: skip
         self.columns = columns
@@ -347,29 +301,26 @@ class Linker(BaseEstimator):
         Linker
         """
         learned = copy(self)  # an error or an interrupt leaves this one as it was
-        learned._fit([left] if right is None else [left, right], matches, non_matches)
+        learned._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        # Threads of OpenMP that wait for one another take longer.
+        with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
+            progress.stage("reading the tables, searching by cosine")
+            learned._set_data([left] if right is None else [left, right], matches, non_matches)
+            learned._learn(progress)
+            progress.stage("searching as learned")
+            learned._search()
         self.__dict__ = learned.__dict__
         return self
 
-    def _fit(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
-        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        with Progress(self.verbose) as progress:
-            progress.stage("reading the tables, searching by cosine")
-            self._set_data(tables, matches, non_matches)
-            self._learn(progress)
-            progress.stage("searching as learned")
-            self._search()
-
     def _set_data(self, tables: list[Any], matches: Any, non_matches: Any) -> None:
         """Take tables and known pairs; nothing is learned yet."""
-        named = zip(tables, ("left", "right"), strict=False)
-        self._tables = [_read_table(t, self.columns, self.id_column, name) for t, name in named]
+        id_columns = 2 * ([self.id_column] if np.ndim(self.id_column) == 0 else [*self.id_column])
+        named = zip(tables, id_columns, ("left", "right"), strict=False)
+        self._tables = [_read_table(t, self.columns, *names) for t, *names in named]
         unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
         if unknown:
             raise ValueError(f"No table has a column {_some(unknown)}: columns= names others.")
-        self._is_one, self._shift = len(tables) == 1, len(self._tables[0].ids) * (len(tables) - 1)
-        firsts = zip(self._tables, (0, self._shift), strict=False)
-        self._rows = [dict(zip(map(_text, t.ids.tolist()), count(first))) for t, first in firsts]
+        self._shift = len(self._tables[0].ids) * (len(tables) - 1)  # 0 in one table
         self._matches = self._pairs(matches, "matches")
         self._non_matches = self._pairs(non_matches, "non_matches")
         self._set_known()
@@ -377,7 +328,7 @@ class Linker(BaseEstimator):
         self.is_learned_ = False
         self.model_: HDSL | None = None
         self._classifiers: list[Any] = []
-        self._training: tuple[np.ndarray, ...] = ()
+        self._training: Arrays = {}
         self.recall_: list[dict[str, Any]] = []
         self.reliability_: list[dict[str, Any]] = []
         self.statement_ = (
@@ -396,92 +347,74 @@ class Linker(BaseEstimator):
         if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
             raise ValueError(f"{name} must be pairs of a left and a right record.")
         found = np.empty((len(given), 2), dtype=np.int64)
-        for side, rows in enumerate((self._rows[0], self._rows[-1])):
+        for side, table in enumerate((self._tables[0], self._tables[-1])):
             ends = [_text(pair[side]) for pair in given]
-            unknown = [end for end in ends if end not in rows]
+            unknown = [end for end in ends if end not in table.rows]
             if unknown:
-                raise ValueError(
-                    f"{name} has {_some(unknown)} as {('left', 'right')[side]} record, but these "
-                    f"are {_some(rows, 3)}: name row numbers, or ids with id_column (--id)."
-                )
-            found[:, side] = [rows[end] for end in ends]
+                fault = f"{_some(unknown)} as {('left', 'right')[side]} record"
+                there = f"but these are {_some(table.rows, 3)}"
+                way_out = "name row numbers, or ids with id_column (--id)"
+                raise ValueError(f"{name} has {fault}, {there}: {way_out}.")
+            found[:, side] = [table.rows[end] + side * self._shift for end in ends]
         return np.sort(found, axis=1)
 
     def _set_known(self) -> None:
         """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
-        matches, others = ([*map(tuple, p.tolist())] for p in (self._matches, self._non_matches))
-        self._known = dict.fromkeys(matches, 1.0) | dict.fromkeys(others, 0.0)
-        counts = Counter(matches + others)
-        for pair in self._known:
-            if pair[0] == pair[1] or counts[pair] > 1:
-                kinds = (matches.count(pair), others.count(pair)).count(0)
-                faults = "is both a match and a non-match", "is listed twice"
-                fault = "is of a record with itself" if pair[0] == pair[1] else faults[kinds]
-                left, right = self._names(np.array(pair))
-                raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
+        self._known: dict[tuple[int, ...], float] = {}
+        for answer, pairs in ((1.0, self._matches), (0.0, self._non_matches)):
+            for pair in map(tuple, pairs.tolist()):
+                if pair[0] == pair[1] or pair in self._known:
+                    is_same = self._known.get(pair, answer) == answer
+                    fault = "is listed twice" if is_same else "is both a match and a non-match"
+                    fault = "is of a record with itself" if pair[0] == pair[1] else fault
+                    left, right = self._names(np.array(pair))
+                    raise ValueError(f"The pair ({left}, {right}) {fault}: remove it.")
+                self._known[pair] = answer
+
+    def _answers(self, pairs: np.ndarray) -> np.ndarray:
+        """Return 1 for known matches, 0 for known non-matches, and NaN for other pairs."""
+        return np.array([self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())])
 
     def _names(self, pairs: np.ndarray) -> tuple[Any, Any]:
         """Return the ids, or the row numbers, of both sides."""
         left, right = pairs[..., 0], pairs[..., 1] - self._shift
         return self._tables[0].ids[left], self._tables[-1].ids[right]
 
-    def _key(self, pairs: np.ndarray) -> np.ndarray:
-        """Return a number per pair."""
-        return np.sort(pairs, axis=1) @ [self._space.X.shape[0], 1]
-
-    def _is_new(self, pairs: np.ndarray) -> np.ndarray:
-        known = np.concatenate([self._matches, self._non_matches])
-        return ~np.isin(self._key(pairs), self._key(known))
-
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
-        pairs, labels = self._training_pairs()
+        near = self._space.views[0].pairs()
+        near = near[np.isin(near, self._matches).any(axis=1) & np.isnan(self._answers(near))]
+        parts = self._matches, self._non_matches, near
+        pairs, labels = np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
         fold, n_groups = self._folds(pairs)
-        n = len(self._matches)
         if n_groups < FEW or labels.all():
             return
-        learned = np.empty((len(pairs), 5))
+        n, n_others = len(self._matches), len(self._non_matches)
+        used = slice(None if n_others < max(n, ENOUGH) else n + n_others)
+        asked, learned = pairs[used], np.empty((len(pairs[used]), 5))
         for f in range(N_FOLDS):
             progress.stage(f"learning, fold {f + 1} of {N_FOLDS}")
-            here = fold == f
-            part = self._fit_similarity(self._matches[~here[:n]])
-            view = self._view(part, pairs[here])
-            learned[here] = _in_blocks(view.features, pairs[here])
-        plain = _in_blocks(self._space.features, pairs)
+            model = self._fit_similarity(pairs[fold != f], labels[fold != f])
+            here = fold[used] == f
+            learned[here] = _in_blocks(self._view(model, asked[here]).features, asked[here])
+        plain = _in_blocks(self._space.features, asked)
         ranks = {"cosine": plain[:n, 3], "learned": learned[:n, 3]}
         self.recall_ = [
-            {"k": k} | {name: _share(np.expm1(r).round() < k) for name, r in ranks.items()}
-            for k in RECALL_AT
+            {"k": k} | {name: _share(r <= k) for name, r in ranks.items()} for k in RECALL_AT
         ]
         now, before = (100 * self.recall_[0][name][0] for name in ("learned", "cosine"))
         self.statement_ = (
             f"Of {n} matches, each held out, the right record is first for {now:.0f} % as learned "
             f"and for {before:.0f} % by cosine."
         )
-        if np.exp(-ranks["learned"]).mean() >= np.exp(-ranks["cosine"]).mean():  # reciprocal ranks
-            progress.stage("learning, all matches")
-            self.model_ = self._fit_similarity(self._matches)
-        else:
-            learned = plain[:, :5]
-            self.statement_ += " So the cosine is used, and only what makes a match is learned."
-        progress.stage("learning what makes a match")
-        self._training = np.hstack([learned, plain]), labels, fold
-        found = self._fit_classifiers()
-        before, now = (average_precision_score(labels, s) for s in (_by_rank(plain), found))
-        if now <= before:
-            self.statement_ += (
-                f" Probabilities do not rank held-out pairs better than cosine and ranks do "
-                f"(average precision {now:.3f} and {before:.3f}): label more pairs."
-            )
-
-    def _training_pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return matches, non-matches and near pairs of the same records, and their labels."""
-        near = self._space.views[0].pairs()
-        near = near[np.isin(near, self._matches).any(axis=1) & self._is_new(near)]
-        if len(self._non_matches) >= len(self._matches):
-            near = near[np.random.default_rng(self._seed).random(len(near)) < IMPLIED]
-        parts = self._matches, self._non_matches, near
-        return np.concatenate(parts), np.repeat([1.0, 0.0, 0.0], [*map(len, parts)])
+        progress.stage("learning, all matches")
+        self.model_ = self._fit_similarity(pairs, labels)
+        X = np.hstack([learned, plain])
+        self._training = {"X": X, "labels": labels[used], "fold": fold[used]}
+        found = self._fit_classifiers(**self._training)
+        before, now = (average_precision_score(labels[used], s) for s in (_by_rank(plain), found))
+        if now < before:
+            self.statement_ += " Held-out pairs are ranked no better than by cosine: label more."
 
     def _folds(self, pairs: np.ndarray) -> tuple[np.ndarray, int]:
         """Return a fold per pair, one for all matches that hang together, and how many do not."""
@@ -493,19 +426,14 @@ class Linker(BaseEstimator):
         left, right = part[pairs.T]
         return np.where(np.isin(left, matched), fold[left], fold[right]), len(matched)
 
-    def _fit_similarity(self, matches: np.ndarray) -> HDSL:
-        """Learn from triplets: a record, its match, one of its nearest others; from both sides."""
-        parts = []
-        for side in (0, 1):
-            ends = np.repeat(matches[:, [side, 1 - side]], N_OTHERS, axis=0)
-            others = self._space.views[0].near[matches[:, side], :N_OTHERS]
-            parts.append(np.column_stack([ends, others.ravel()]))
-        triplets = np.concatenate(parts)
-        triplets = triplets[triplets[:, 2] >= 0]
-        is_match = np.isin(self._key(triplets[:, [0, 2]]), self._key(self._matches))
+    def _fit_similarity(self, pairs: np.ndarray, labels: np.ndarray) -> HDSL:
+        """Learn from triplets: a record, its match, one of its nearest others."""
+        triplets = link_triplets(pairs, labels == 1.0, n_per_link=None)
+        near = self._space.views[0].near[triplets[:, 0], :N_CANDIDATES]
+        triplets = triplets[(near == triplets[:, 2:]).any(axis=1)]
         # With a tol of 0 no gap is certified: that takes a third of the time with long texts.
         model = HDSL(prior=PRIOR, tol=0.0, random_state=self._seed, n_jobs=self.n_jobs)
-        model.fit(self._space.X, triplets=triplets[~is_match])
+        model.fit(self._space.X, triplets=triplets)
         if model.status_ == "interrupted":  # it would be one of several models
             raise KeyboardInterrupt
         return model
@@ -514,17 +442,15 @@ class Linker(BaseEstimator):
         X = sp.csr_array(model.transform(self._space.X, cosine=True))
         return _View(X, self._space.n_left, self.n_jobs, only)
 
-    def _fit_classifiers(self) -> np.ndarray:
+    def _fit_classifiers(self, X: np.ndarray, labels: np.ndarray, fold: np.ndarray) -> np.ndarray:
         """Fit one classifier per fold, to the others; return what each says of its own fold."""
-        X, labels, fold = self._training
         classifier = HistGradientBoostingClassifier(
             max_iter=75, learning_rate=0.1, max_leaf_nodes=8, max_features=0.3,
             min_samples_leaf=int(np.clip(labels.sum() / 10, 2, 20)), random_state=self._seed,
         )  # fmt: skip
-        with threadpool_limits(1, "openmp"):  # threads that wait for one another take longer
-            others = [fold != f for f in range(N_FOLDS)]
-            self._classifiers = [clone(classifier).fit(X[o], labels[o]) for o in others]
-        found = np.choose(fold, self._said(X))
+        others = [fold != f for f in range(N_FOLDS)]
+        self._classifiers = [clone(classifier).fit(X[o], labels[o]) for o in others]
+        found = np.choose(fold, [c.predict_proba(X)[:, 1] for c in self._classifiers])
         self.is_learned_ = True
         at = np.clip(np.searchsorted(EDGES, found, side="right") - 1, 0, len(EDGES) - 2)
         self.reliability_ = [
@@ -533,11 +459,6 @@ class Linker(BaseEstimator):
             for b in np.unique(at).tolist()
         ]  # fmt: skip
         return found
-
-    def _said(self, X: np.ndarray) -> list[np.ndarray]:
-        """Return what each classifier says of pairs, or cosines divided by ranks."""
-        with threadpool_limits(1, "openmp"):
-            return [c.predict_proba(X)[:, 1] for c in self._classifiers] or [_by_rank(X)]
 
     def _search(self) -> None:
         """Find the candidates and their probabilities."""
@@ -551,10 +472,11 @@ class Linker(BaseEstimator):
 
         def score(part: np.ndarray) -> np.ndarray:
             X = np.hstack([self._best.features(part), self._space.features(part)])
-            return np.mean(self._said(X), axis=0)
+            said = [c.predict_proba(X)[:, 1] for c in self._classifiers] or [_by_rank(X)]
+            return np.mean(said, axis=0)
 
         found = _in_blocks(score, pairs)
-        known = [self._known.get(pair, np.nan) for pair in map(tuple, pairs.tolist())]
+        known = self._answers(pairs)
         return np.where(np.isnan(known), found, known)
 
     def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
@@ -580,8 +502,8 @@ class Linker(BaseEstimator):
         order = np.argsort(-self._probability, kind="stable")
         order = order[self._probability[order] >= threshold]
         if one_to_one and len(order):
-            order = self._free(order) if self._is_one else self._assigned(order)
-        return self._links(order)
+            order = self._assigned(order) if self._shift else self._free(order)
+        return Links(*self._names(self._candidates[order]), self._probability[order])
 
     def predict_proba(self, pairs: Any) -> np.ndarray:
         """Return the probability that pairs, of ids or row numbers, are one thing, (n_pairs,)."""
@@ -595,9 +517,8 @@ class Linker(BaseEstimator):
         """
         check_is_fitted(self, "statement_")
         checks.check_number("candidates", "k", k, low=1, integer=True)
-        pairs, found = self._candidates, self._probability
-        if self._is_one:
-            pairs, found = np.concatenate([pairs, pairs[:, ::-1]]), np.concatenate([found, found])
+        sides = [self._candidates, self._candidates[:, ::-1]][: 1 if self._shift else 2]
+        pairs, found = np.concatenate(sides), np.tile(self._probability, len(sides))
         order = np.lexsort((-found, pairs[:, 0]))
         left = pairs[order, 0]
         order = order[np.arange(len(left)) - np.searchsorted(left, left) < k]
@@ -613,12 +534,10 @@ class Linker(BaseEstimator):
         checks.check_number("to_label", "n", n, low=1, integer=True)
         worth = -abs(self._probability - 0.5) if self.is_learned_ else self._probability
         order = np.argsort(-worth, kind="stable")
-        free = self._free(order[self._is_new(self._candidates[order])])
+        free = self._free(order[np.isnan(self._answers(self._candidates[order]))])
         spread = np.linspace(0, max(len(free) - 1, 0), min(n, len(free))).astype(int)
-        return self._links(free[:n] if self.is_learned_ else free[spread])
-
-    def _links(self, chosen: np.ndarray) -> Links:
-        return Links(*self._names(self._candidates[chosen]), self._probability[chosen])
+        order = free[:n] if self.is_learned_ else free[spread]
+        return Links(*self._names(self._candidates[order]), self._probability[order])
 
     def _free(self, order: np.ndarray) -> np.ndarray:
         """Return candidates in their order, each record at most once."""
@@ -659,20 +578,23 @@ class Linker(BaseEstimator):
         """
         found = {"spelling": 0.0}
         for part in self.explain(left, right).parts:  # a word may be learned and in the prior
-            is_word = max(part["i"], part["j"]) < self._space.n_words
+            is_word = min(part["i"], part["j"]) >= self._space.n_grams
             name = str(part["name"]) if is_word else "spelling"
             found[name] = found.get(name, 0.0) + float(part["value"])
         return sorted(found.items(), key=lambda item: -abs(item[1]))[:n]
 
-    def texts(self, links: Links) -> list[list[str]]:
-        """Return the texts of the left and of the right records of links."""
-        pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
-        return [[self._space.texts[row] for row in rows] for rows in pairs.T]
+    def records(self, links: Links) -> list[dict[str, Any]]:
+        """Return links to read, or to write as a table: with texts, and whether they are known.
 
-    def is_known(self, links: Links) -> np.ndarray:
-        """Return whether each link was given as a match."""
+        Each has the keys left, right, probability, left_text, right_text and known, "yes" or "".
+        """
         pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
-        return np.array([self._known.get(p) == 1.0 for p in map(tuple, pairs.tolist())], dtype=bool)
+        texts = ([self._space.texts[row] for row in rows] for rows in pairs.T)
+        known = ["yes" if answer == 1.0 else "" for answer in self._answers(pairs)]
+        names = (*Links._fields, "left_text", "right_text", "known")
+        return [
+            dict(zip(names, row, strict=True)) for row in zip(*links, *texts, known, strict=True)
+        ]
 
     def save(self, path: Any) -> None:
         """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""
@@ -683,30 +605,25 @@ class Linker(BaseEstimator):
         check_is_fitted(self, "statement_")
         arrays, header = ({}, None) if self.model_ is None else self.model_.to_arrays()
         known = (self._names(pairs) for pairs in (self._matches, self._non_matches))
-        state = {
-            "tables": [[table.columns, table.ids.tolist()] for table in self._tables],
-            "known": [[*zip(left.tolist(), right.tolist(), strict=True)] for left, right in known],
-            "has_ids": self.id_column is not None, "seed": self._seed, "model": header,
-            "statement": self.statement_, "recall": self.recall_,
-        }  # fmt: skip
+        state = {name: getattr(self, name) for name in SAVED} | {
+            "tables": [[table.columns, _plain_ids(table.ids)] for table in self._tables],
+            "known": [[*zip(*map(_plain_ids, sides), strict=True)] for sides in known],
+            "model": header,
+        }
         text = np.frombuffer(dumps(state).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-        training = dict(zip(TRAINING, self._training, strict=False))
-        return {"state": text} | nested(training=training, model=arrays), {}
+        return {"state": text} | nested(training=self._training, model=arrays), {}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Linker:
         """Return what `to_arrays` was called on; the classifiers learn anew."""
         state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
-        linker = cls([name for columns, _ in state["tables"] for name in columns])
-        linker.id_column, linker._seed = "\0" if state["has_ids"] else None, int(state["seed"])
-        linker._set_data(
-            [{**columns, "\0": ids} for columns, ids in state["tables"][:2]], *state["known"]
-        )
-        training = part_of(arrays, "training")
-        if training:
-            linker._training = tuple(training[name] for name in TRAINING)
-            linker._fit_classifiers()
-            linker.statement_, linker.recall_ = str(state["statement"]), list(state["recall"])
+        tables = state["tables"][:2]
+        linker = cls([name for columns, _ in tables for name in columns], id_column="\0")
+        linker._set_data([{**columns, "\0": ids} for columns, ids in tables], *state["known"])
+        linker.__dict__.update({name: state[name] for name in SAVED})
+        linker._training = part_of(arrays, "training")
+        if linker._training:
+            linker._fit_classifiers(**linker._training)
         if state["model"] is not None:
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
         linker._search()
@@ -720,7 +637,7 @@ def _in_blocks(function: Callable[[np.ndarray], np.ndarray], pairs: np.ndarray) 
 
 def _by_rank(features: np.ndarray) -> np.ndarray:
     """Return cosines divided by ranks: what orders pairs where nothing was learned."""
-    return np.clip(features[:, 0], 0.0, 1.0) * np.exp(-features[:, 3:5].mean(axis=1))
+    return np.clip(features[:, 0], 0.0, 1.0) / np.sqrt(features[:, 3] * features[:, 4])
 
 
 def _share(hits: np.ndarray) -> tuple[float, float, float]:
