@@ -75,7 +75,9 @@ def main() -> None:
                 for _ in range(given.repeat)
             ]
         ours, theirs = np.median(spent, axis=0)
-        print(f"| {name} | {len(y):,} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} |", flush=True)
+        print(
+            f"| {name} | {len(y):,} | {ours:.2f} | {theirs:.2f} | {ours / theirs:.2f} |", flush=True
+        )
 
 
 if __name__ == "__main__":

@@ -23,9 +23,9 @@ ALPHAS = (0.10, 0.20, 0.25, 0.30)
 PAPER = {0.10: "≈ 1", 0.20: "≈ 1", 0.30: "> 0.85"}
 
 SCALE, TOL = 100.0, 1e-5
-MAX_ITER, QUICK_MAX_ITER = 1000, 200
+MAX_ITER, QUICK_MAX_ITER = 1000, 150
 QUICK: dict[str, Any] = {
-    "n_rows": 1000, "n_features": 400, "n_triplets": 6000, "n_atoms": 20, "block_size": 20,
+    "n_rows": 600, "n_features": 400, "n_triplets": 4000, "n_atoms": 20, "block_size": 20,
     "density": 0.05,
 }  # fmt: skip
 

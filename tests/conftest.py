@@ -22,7 +22,7 @@ threadpool_limits(1, user_api="blas")
 
 settings.register_profile(
     "default",
-    max_examples=40,
+    max_examples=30,
     deadline=None,  # the first call of a kernel may compile it
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],

@@ -37,6 +37,9 @@ from .trace import (
     correction_records,
 )
 
+#: Steps of size 0 in a row that end a run where the oracle may still find another atom.
+IDLE_LIMIT = 1000
+
 #: An exact check of a gap that a heuristic oracle claims may cost so many multiplications. Where it
 #: would cost more it is left out, and the status says so.
 EXACT_CHECK_LIMIT = 2e11
@@ -388,7 +391,7 @@ class _Run:
         if context.certifies:
             return self.idle >= 2
         # A random start or another batch may still find a way down.
-        return self.idle >= 1000
+        return self.idle >= IDLE_LIMIT
 
     # --- the trace -------------------------------------------------------------------------------
 
