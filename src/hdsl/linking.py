@@ -304,7 +304,6 @@ class Linker(BaseEstimator):
         Linker
         """
         learned = copy(self)  # an error or an interrupt leaves this one as it was
-        learned._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         # Threads of OpenMP that wait for one another take longer.
         with Progress(self.verbose) as progress, threadpool_limits(1, "openmp"):
             progress.stage("reading the tables, searching by cosine")
@@ -385,6 +384,7 @@ class Linker(BaseEstimator):
 
     def _learn(self, progress: Progress) -> None:
         """Learn a similarity and a classifier, each from what the other folds know."""
+        self._seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         near = self._space.views[0].pairs()
         near = near[np.isin(near, self._matches).any(axis=1) & np.isnan(self._answers(near))]
         parts = self._matches, self._non_matches, near
