@@ -60,7 +60,7 @@ CURVES = (Curve(1), Curve(3), Curve(10), Curve(10, (0.02, 0.1), (7.0, 10.0)))
 
 def cells(settings: Settings) -> list[Cell]:
     """Return all choices for each curve and each draw of the data."""
-    dimensions, n_runs = ((400, 500), 1) if settings.quick else (DIMENSIONS, 5)
+    dimensions, n_runs = ((400, 1_000), 1) if settings.quick else (DIMENSIONS, 5)
     choices: list[dict[str, Any]] = []
     for curve in CURVES:
         choices += [choice for choice in curve.choices() if choice not in choices]

@@ -63,7 +63,7 @@ def test_recovery_finds_what_was_hidden(results):
 
 def test_links_are_predicted(results):
     rows = table(results("links"), "links-auc")
-    assert [row["features"] for row in rows] == ["400", "500"]
+    assert [row["features"] for row in rows] == ["400", "1,000"]
     for row in rows:
         assert float(row["true similarity"]) > 0.999
         for curve in links.CURVES:
