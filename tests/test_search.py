@@ -116,6 +116,17 @@ def test_many_rows(form):
         assert_found(found, reference.top_k(queries, index, k))
 
 
+def test_sparse_blocks_change_nothing(monkeypatch):
+    """Ties and the query's own row among them: small whole numbers."""
+    X = sp.csr_array(np.random.default_rng(0).integers(-1, 3, size=(61, 9)).astype(float))
+    labels = np.arange(61) % 3
+    found = search.neighbors_by_label(X, labels, 4, 6)
+    monkeypatch.setattr(search, "SPARSE_BLOCK", 8)
+    for whole, blocks in zip(found, search.neighbors_by_label(X, labels, 4, 6), strict=True):
+        for a, b in zip(whole, blocks, strict=True):
+            assert_array_equal(a, b)
+
+
 def test_dense_blocks_change_nothing(monkeypatch):
     queries, index = large()
     monkeypatch.setattr(search, "DENSE_BLOCK", 1000)  # three queries per block

@@ -31,6 +31,9 @@ __all__ = [
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22
 
+#: Rows that sparse queries meet at a time: a number for each stays in the cache of a core.
+SPARSE_BLOCK = 2**15
+
 #: Share of a threshold that skipped features may add, products of a block of an answer, and bytes
 #: that an entry takes while blocks are joined.
 SKIPPED_SHARE, BLOCK_PRODUCTS, ENTRY_BYTES = 0.6, 2**22, 48
@@ -458,13 +461,19 @@ def _search_sparse(
 
     queries, index, frequency = _on_shared_columns(queries, index)
     m, n_products = queries.shape[0], float(frequency[queries.indices].sum(dtype=np.float64))
-    cost = (n_products + index.nnz) / m + ROW_COST * index.shape[0]
-    given = arrays_of(queries), arrays_of(index.tocsc()), lists.arrays
+    n, by_row = index.shape[0], arrays_of(queries)
+    cost = (n_products + index.nnz) / m + ROW_COST * n
 
-    def fill(start: int, stop: int) -> None:
-        kernels.top_by_columns(start, stop, *given, np.zeros(index.shape[0]))
+    def search_block(block: sp.csr_array, first: int) -> None:
+        given = by_row, arrays_of(block.tocsc()), lists.arrays, first, first + block.shape[0] == n
 
-    workers.run_pieces(fill, m, cost)
+        def fill(start: int, stop: int) -> None:
+            kernels.top_by_columns(start, stop, *given, np.zeros(block.shape[0]))
+
+        workers.run_pieces(fill, m, cost * block.shape[0] / n)
+
+    for first in range(0, n, SPARSE_BLOCK):
+        search_block(index[first : first + SPARSE_BLOCK] if n > SPARSE_BLOCK else index, first)
     _note_sizes(lists)
 
 

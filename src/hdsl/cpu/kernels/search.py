@@ -41,52 +41,57 @@ def _best_first(scores, rows, size):
 
 
 @kernel()
-def _fill_lists(r, sums, lists):
-    """Fill both lists of query r from its inner products with all rows, in one pass."""
+def _fill_lists(r, sums, lists, first, is_last):
+    """Fill both lists of query r from its inner products with the rows from `first` on.
+
+    Blocks of rows come one after the other; after the last one the lists are sorted.
+    """
     query_labels, labels, own, of_same, of_other = lists
     n_same, same, same_rows = of_same[0][r], of_same[1][r], of_same[2][r]
     n_other, other, other_rows = of_other[0][r], of_other[1][r], of_other[2][r]
-    skip, label = r if own else -1, query_labels[r]
+    skip, label = r - first if own else -1, query_labels[r]
     # The score that a row must be above; until a list is full, all rows enter it.
-    beat_same = -np.inf if n_same else np.inf
-    beat_other = -np.inf if n_other else np.inf
+    beat_same = same[0] if n_same else np.inf
+    beat_other = other[0] if n_other else np.inf
     low = beat_same if beat_same < beat_other else beat_other
     for b in range(sums.size):
         score = sums[b]
         if score <= low or b == skip:
             continue  # most rows end here; an equal score in the list has the smaller row
-        if labels[b] == label:
+        if labels[first + b] == label:
             if score > beat_same:
-                _replace_worst(same, same_rows, n_same, score, b)
+                _replace_worst(same, same_rows, n_same, score, first + b)
                 beat_same = same[0]
         elif score > beat_other:
-            _replace_worst(other, other_rows, n_other, score, b)
+            _replace_worst(other, other_rows, n_other, score, first + b)
             beat_other = other[0]
         low = beat_same if beat_same < beat_other else beat_other
-    _best_first(same, same_rows, n_same)
-    _best_first(other, other_rows, n_other)
+    if is_last:
+        _best_first(same, same_rows, n_same)
+        _best_first(other, other_rows, n_other)
 
 
 @kernel()
 def top_of_sums(start, stop, sums, first, lists):
     """Find the largest of each row [start, stop) of `sums`; row 0 is that of query `first`."""
     for r in range(start, stop):
-        _fill_lists(first + r, sums[r], lists)
+        _fill_lists(first + r, sums[r], lists, 0, True)
 
 
 @kernel()
-def top_by_columns(start, stop, queries, columns, lists, sums):
-    """Find the rows of largest inner product with queries [start, stop); the index as CSC.
+def top_by_columns(start, stop, queries, columns, lists, first, is_last, sums):
+    """Find the rows of largest inner product with queries [start, stop) in a block of the index.
 
-    A query's inner products with all rows are summed from the columns of its features: cheap where
-    most rows share no feature. `sums` is room for them, of zeros.
+    The block, rows from `first` on, comes as CSC. A query's inner products with its rows are summed
+    from the columns of the query's features: cheap where most rows share no feature. `sums` is room
+    for them, of zeros.
     """
     (query_ptr, query_idx, query_val), (ptr, idx, val) = queries, columns
     for r in range(start, stop):
         for k in range(query_ptr[r], query_ptr[r + 1]):
             j, x = query_idx[k], query_val[k]
-            for q in range(ptr[j], ptr[j + 1]):
+            for q in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
                 sums[np.uint32(idx[q])] += x * val[q]  # unsigned: no test for negative numbers
-        _fill_lists(r, sums, lists)
+        _fill_lists(r, sums, lists, first, is_last)
         for b in range(sums.size):
             sums[b] = 0.0
