@@ -599,9 +599,8 @@ class Linker(BaseEstimator):
         texts = ([self._space.texts[row] for row in rows] for rows in pairs.T)
         known = ["yes" if answer == 1.0 else "" for answer in self._answers(pairs)]
         names = (*Links._fields, "left_text", "right_text", "known")
-        return [
-            dict(zip(names, row, strict=True)) for row in zip(*links, *texts, known, strict=True)
-        ]
+        columns = *links[:2], links.probability.round(4), *texts, known
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def save(self, path: Any) -> None:
         """Write the tables and what was learned to one file; ``hdsl.load`` reads it."""

@@ -203,7 +203,8 @@ def _page(title: str, linker: Linker, links: Records, found: str) -> str:
     texts = {
         "title": title, "measured": "\n".join(_measured(linker)),
         "said": f"{linker.statement_} Not shown: {known}.",
-        "found": f"{shell.counted(len(new), 'new link')} {found}, the first {N_SHOWN} at most",
+        "found": f"{shell.counted(len(new), 'new link')} {found}"
+        + f", the first {N_SHOWN}" * (len(new) > N_SHOWN),
     }  # fmt: skip
     tables = {"links": new[:N_SHOWN], "doubtful": linker.records(linker.to_label(N_DOUBTFUL))}
     parts = {name: html.escape(text) for name, text in texts.items()}
