@@ -562,8 +562,9 @@ class Linker(BaseEstimator):
         left, right = (np.unique(rows, return_inverse=True)[1] for rows in ends)
         own = np.arange(left.max() + 1)  # a column of its own per left record: no match
         values = np.concatenate([self._probability[chosen] + 1e-9, np.full(len(own), 1e-9)])
-        at = np.concatenate([left, own]), np.concatenate([right, right.max() + 1 + own])
-        best = min_weight_full_bipartite_matching(sp.csr_array((values, at)), maximize=True)[1]
+        at = np.append(left, own), np.append(right, right.max() + 1 + own)
+        table = sp.csr_array((values, (at[0].astype(np.int32), at[1].astype(np.int32))))
+        best = min_weight_full_bipartite_matching(table, maximize=True)[1]  # of 32 bits
         return chosen[best[left] == right]
 
     def explain(self, left: Any, right: Any, *, top: int | None = 10) -> explain_module.Explanation:
