@@ -629,11 +629,12 @@ class Linker(BaseEstimator):
         linker._set_data([{**columns, "\0": ids} for columns, ids in tables], *state["known"])
         linker.__dict__.update({name: state[name] for name in SAVED})
         linker._training = part_of(arrays, "training")
-        if linker._training:
-            linker._fit_classifiers(**linker._training)
         if state["model"] is not None:
             linker.model_ = HDSL.from_arrays(part_of(arrays, "model"), state["model"])
-        linker._search()
+        with threadpool_limits(1, "openmp"):  # as in `fit`: sums by threads have other bits
+            if linker._training:
+                linker._fit_classifiers(**linker._training)
+            linker._search()
         return linker
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-#: Rows, pairs of rows and features are numbered by 32 bits.
-INDEX_LIMIT = int(np.iinfo(np.int32).max)
+from ..checks import INDEX_LIMIT
 
 
 def check_count(n: int, what: str, of: str) -> None:

@@ -116,9 +116,10 @@ def scatter(
 ):
     """Write value, partner and entry of features, one row of S at a time, by parts [start, stop).
 
-    A part has every n_parts-th feature, and lines of its own in the rooms, left as zeros. It visits
-    only the rows of X that a feature reaches, so this is the cheaper way for rare features. A
-    partner that shares no pair with the feature has S_ij = 0: `other` is the best such, or -1.
+    A part has every n_parts-th feature, and lines of its own in the rooms, left as zeros but for
+    the last sum, that of columns that are no features. It visits only the rows of X that a feature
+    reaches, so this is the cheaper way for rare features. A partner that shares no pair with the
+    feature has S_ij = 0: `other` is the best such, or -1.
     """
     row_ptr, row_idx, row_val = rows
     d = diagonal.size
