@@ -366,6 +366,11 @@ def check_live_features(n_live: int, n_features: int) -> None:
         )
 
 
+def largest_value(values: np.ndarray) -> float:
+    """Return the largest absolute value, 0 of no values; makes no copy of them."""
+    return max(float(values.max(initial=0)), -float(values.min(initial=0)))
+
+
 def check_largest(largest: float) -> None:
     """Raise ValueError if products of four values as large as `largest` leave the floats."""
     if not 1e-70 < largest < 1e70:
@@ -387,15 +392,13 @@ def as_problem_matrix(X: Any) -> sp.csr_array:
     if live.size < 2:
         live = np.unique(X.indices)
     check_live_features(live.size, X.shape[1])
-    with np.errstate(over="ignore"):
-        largest = float(np.abs(X.data).max())
-    check_largest(largest)
+    check_largest(largest_value(X.data))
     return X.astype(np.float64, copy=False)
 
 
 def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
     """Raise ValueError if margins, or their squares in a loss, may overflow."""
-    largest, width = float(np.abs(X.data).max()), float(np.diff(X.indptr).max())
+    largest, width = largest_value(X.data), float(np.diff(X.indptr).max())
     bound = largest * (8.0 * scale + 2.0 * prior * width) * largest
     if not bound < MARGIN_LIMIT:
         raise ValueError(

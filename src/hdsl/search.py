@@ -499,7 +499,7 @@ def _note_sizes(lists: Task) -> None:
 
 def _largest(X: Any) -> float:
     """Return the largest absolute value."""
-    return float(np.abs(X.data if sp.issparse(X) else X).max(initial=0.0))
+    return checks.largest_value(X.data if sp.issparse(X) else X)
 
 
 def _check_products(queries: float, index: float, n_features: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -17,6 +17,9 @@ __all__ = ["Similarity"]
 
 #: Rows of the largest matrix M in CSR format, whose row pointers take 1 GiB.
 MAX_CSR_ROWS = 2**27
+
+#: Rows that are scaled at a time: what is computed of them stays in a cache.
+PART_ROWS = 4096
 
 
 class Rewriter(Protocol):
@@ -240,17 +243,19 @@ def unit_rows(X: Any, columns: np.ndarray | None = None) -> Any:
         largest = np.abs(counted).max(axis=1, initial=0.0)
         scaled = counted / np.where(largest > 0.0, largest, 1.0)[:, None]
         return _divided(X, _lengths(largest, np.square(scaled).sum(axis=1)))
-    values = np.abs(X.data)
-    if columns is not None:
-        place = np.minimum(np.searchsorted(columns, X.indices), len(columns) - 1)
-        values = np.where(columns[place] == X.indices, values, 0.0)
-    counts = np.diff(X.indptr)
-    full, largest = np.flatnonzero(counts), np.zeros(X.shape[0], dtype=X.dtype)
-    squares = np.zeros(X.shape[0])
-    if len(full):
-        largest[full] = np.maximum.reduceat(values, X.indptr[full])
-        values = values / np.repeat(np.where(largest > 0.0, largest, 1.0), counts)
-        squares[full] = np.add.reduceat(np.square(values, dtype=np.float64), X.indptr[full])
+    largest, squares = np.zeros(X.shape[0], dtype=X.dtype), np.zeros(X.shape[0])
+    for rows, entries, counts in _parts(X):
+        values = np.abs(X.data[entries])
+        if columns is not None:
+            place = np.minimum(np.searchsorted(columns, X.indices[entries]), len(columns) - 1)
+            values[columns[place] != X.indices[entries]] = 0.0
+        full = np.flatnonzero(counts)
+        if len(full):
+            first, at = (X.indptr[rows] - entries.start)[full], rows.start + full
+            largest[at] = np.maximum.reduceat(values, first)
+            unit = np.where(largest[rows] > 0.0, largest[rows], 1.0)
+            values = values / np.repeat(unit, counts)
+            squares[at] = np.add.reduceat(np.square(values, dtype=np.float64), first)
     return _divided(X, _lengths(largest, squares))
 
 
@@ -269,8 +274,18 @@ def _divided(X: Any, lengths: np.ndarray) -> Any:
     lengths = lengths.astype(X.dtype)
     if not sp.issparse(X):
         return X / lengths[:, None]
-    data = X.data / np.repeat(lengths, np.diff(X.indptr))
+    data = np.empty(X.nnz, dtype=np.result_type(X.data, lengths))
+    for rows, entries, counts in _parts(X):
+        np.divide(X.data[entries], np.repeat(lengths[rows], counts), out=data[entries])
     return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+
+
+def _parts(X: sp.csr_array) -> Iterator[tuple[slice, slice, np.ndarray]]:
+    """Yield a few thousand rows at a time, their entries, and how many each row has."""
+    for start in range(0, X.shape[0], PART_ROWS):
+        rows = slice(start, min(start + PART_ROWS, X.shape[0]))
+        ends = X.indptr[start : rows.stop + 1]
+        yield rows, slice(int(ends[0]), int(ends[-1])), np.diff(ends)
 
 
 def products(A: Any, B: Any) -> np.ndarray:

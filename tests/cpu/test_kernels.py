@@ -35,6 +35,28 @@ from strategies import exact_twins, make_twin, models, random_arrays, twins, twi
 
 N_JOBS = (1, 2, 3, 8)
 
+# --- sorts ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_jobs", N_JOBS)
+@given(data=st.data(), grain=st.sampled_from([0, 10**6]))
+def test_sorts_by_counting_are_stable_sorts(n_jobs, data, grain):
+    """Items by key, and columns of X from its rows, as NumPy and SciPy sort them."""
+    n = data.draw(st.integers(1, 30))
+    keys = np.array(data.draw(st.lists(st.integers(0, n - 1), max_size=60)), dtype=np.int32)
+    first = np.arange(len(keys), dtype=np.int32)
+    X = sp.csr_array(sp.random(data.draw(st.integers(1, 9)), n, 0.3, random_state=n))
+    with Workers(n_jobs) as workers, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rows, "GRAIN", grain)
+        ptr, items, others = rows.grouped(keys, first, first[::-1].copy(), n, workers)
+        columns = rows.Rows(X, workers).by_column
+    assert_array_equal(ptr, np.searchsorted(np.sort(keys), np.arange(n + 1)))
+    assert_array_equal(items, np.argsort(keys, kind="stable"))
+    assert_array_equal(others, len(keys) - 1 - items)
+    for ours, wanted in zip(columns, rows.arrays_of(X.tocsc()), strict=True):
+        assert_array_equal(ours, wanted)
+
+
 # --- atoms ---------------------------------------------------------------------------------------
 
 

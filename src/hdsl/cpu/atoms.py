@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from .comparisons import Pairs, grouped
+from .comparisons import Pairs
 from .kernels import atoms as kernels
-from .rows import Arrays, arrays_of
+from .rows import Arrays, arrays_of, grouped
 from .workers import GRAIN
 
 #: Most terms of atoms that are stored (12 bytes each).
@@ -138,41 +139,43 @@ class Atoms:
         features = np.unique(atoms[:, :2])
         features = features[features >= 0]
         n = len(features)
-        place = np.full(self._rows.n_features + 1, -1, dtype=np.int32)
+        place = np.full(self._rows.n_columns + 1, -1, dtype=np.int32)
         place[features] = np.arange(n)
-        is_active = np.zeros(self._rows.n_columns + 1, dtype=np.int64)
-        is_active[features + 1] = 1
-        chosen = np.cumsum(is_active), np.arange(n, dtype=np.int32), np.ones(n)
-        rows = self._product(self._rows.by_row, chosen, n)
-        ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n)
-        number = 2 * np.arange(len(atoms))
+        rows = self._found(
+            self._rows.by_row[0],
+            lambda start, stop, *out: kernels.active_rows(
+                start, stop, self._rows.by_row, place, *out
+            ),
+        )
+        ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n).astype(np.int32)
+        number = np.arange(0, 2 * len(atoms), 2, dtype=np.int32)
         keyed = np.append(ends[:, 0], ends[:, 1]), np.append(ends[:, 1], ends[:, 0])
-        graph = grouped(*keyed, np.append(number, number + 1), n + 1)
+        numbers = np.append(number, number + np.int32(1))
+        graph = grouped(*keyed, numbers, n + 1, self._workers)
         signs = atoms[:, 2].astype(np.float64)
         place_of = {key: k for k, key in enumerate(keys)}
         return Active(atoms.copy(), rows, graph, ends, signs, place_of)
 
-    def _product(
-        self, rows: Arrays, M: Arrays, n_columns: int, wanted: np.ndarray | None = None
-    ) -> Arrays:
+    def _product(self, rows: Arrays, M: Arrays, n_columns: int, wanted: np.ndarray) -> Arrays:
         """Return the product of rows and a matrix of few entries; rows not wanted are empty."""
+        return self._found(
+            rows[0],
+            lambda start, stop, *out: kernels.product_rows(
+                start, stop, wanted, rows, M, np.full(n_columns, -1), *out
+            ),
+        )
+
+    def _found(self, work: np.ndarray, find: Callable[..., None]) -> Arrays:
+        """Return rows as CSR arrays: ``find(start, stop, at, idx, val)`` counts, then writes."""
         n = self._rows.n_rows
-        wanted = np.ones(n, dtype=bool) if wanted is None else wanted
-        bounds = self._workers.split(n, grain=GRAIN // 16, work=rows[0])
+        bounds = self._workers.split(n, grain=GRAIN // 16, work=work)
         at = np.zeros(n + 1, dtype=np.int64)
-
-        def run(*out: np.ndarray) -> None:
-            given = wanted, rows, M
-            self._workers.run(
-                lambda *of: kernels.product_rows(*of, *given, np.full(n_columns, -1), *out), bounds
-            )
-
-        run(at[1:], np.empty(0, dtype=np.int32), np.empty(0))
+        self._workers.run(find, bounds, at, np.empty(0, dtype=np.int32), np.empty(0))
         np.cumsum(at, out=at)
-        out = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])
+        out = at, np.empty(at[-1], dtype=np.int32), np.empty(at[-1])
         if at[-1]:
-            run(at[:-1], *out)
-        return at, *out
+            self._workers.run(find, bounds, *out)
+        return out
 
     # --- terms of single atoms -------------------------------------------------------------------
 

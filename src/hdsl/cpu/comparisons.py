@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-import scipy.sparse as sp
 
-from ..solver.columns import INDEX_LIMIT, check_count
+from ..solver.columns import check_count
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
-from .rows import Arrays, Rows
-from .workers import GRAIN
+from .rows import Arrays, Rows, grouped
+from .workers import GRAIN, Workers
 
 #: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
 PAIR_GRAIN = 400
@@ -55,7 +54,7 @@ class Pairs:
         #: For each row, the rows it is compared with and the numbers of these pairs. A pair of a
         #: row with itself is listed twice, so that it counts twice in S = C + Cᵀ.
         self.links = grouped(
-            np.append(a, b), np.append(b, a), np.append(number, number), rows.n_rows
+            np.append(a, b), np.append(b, a), np.append(number, number), rows.n_rows, self.workers
         )
         length = np.diff(rows.by_row[0])
         #: Multiplications of a search of all rows of S.
@@ -137,7 +136,7 @@ class Comparisons:
         self.n_comparisons, self.n_chunks = len(compared), -(-len(compared) // CHUNK)
         self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
         self.omega, self.is_weighted = np.atleast_1d(omega), np.ndim(omega) > 0
-        a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows)
+        a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows, self.workers)
         self.pairs = Pairs(rows, a, b)
         self.chunk_bounds = self.workers.split(self.n_chunks, grain=GRAIN // CHUNK)
         self.bounds = self.workers.split(len(compared), grain=GRAIN // 8)  # random access is slow
@@ -165,52 +164,36 @@ class Comparisons:
         if self._terms is None:
             number = np.arange(self.n_comparisons, dtype=np.int32)
             keys = np.append(2 * self.winner, 2 * self.loser + np.int32(1))
-            ptr, _, term = grouped(keys, keys, np.append(number, number), 2 * n_pairs)
+            twice = np.append(number, number)
+            ptr, term, _ = grouped(keys, twice, twice, 2 * n_pairs, self.workers)
             self._terms = ptr, term
         bounds = self.workers.split(n_pairs, grain=GRAIN // 8, work=self._terms[0][::2])
         self.workers.run(kernels.sum_pulls, bounds, *self._terms, pulls, w)
         return w
 
 
-def grouped(
-    keys: np.ndarray, first: np.ndarray, second: np.ndarray, n: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return where each of n keys begins, and two values of each item, by keys and then in order.
-
-    Examples
-    --------
-    >>> ptr, first, second = grouped(*np.array([[2, 0, 2], [5, 6, 7], [1, 3, 2]]), 3)
-    >>> ptr.tolist(), first.tolist(), second.tolist()
-    ([0, 1, 1, 3], [6, 5, 7], [3, 1, 2])
-    """
-    table = sp.coo_array((second, (keys, first)), shape=(n, INDEX_LIMIT))
-    table.has_canonical_format = True  # equal items are not to be added up
-    table = table.tocsr()
-    return table.indptr.astype(np.int64), table.indices, table.data
-
-
-def number_pairs(sides: tuple[np.ndarray, ...], n_rows: int) -> tuple[np.ndarray, ...]:
+def number_pairs(
+    sides: tuple[np.ndarray, ...], n_rows: int, workers: Workers
+) -> tuple[np.ndarray, ...]:
     """Return the distinct pairs of rows {a, b}, and their numbers in both sides of comparisons.
 
     Examples
     --------
-    >>> pairs = number_pairs(tuple(np.array([[0, 2], [2, 1], [0, 2], [1, 0]], dtype=np.int32)), 3)
-    >>> [part.tolist() for part in pairs]
+    >>> sides = tuple(np.array([[0, 2], [2, 1], [0, 2], [1, 0]], dtype=np.int32))
+    >>> [part.tolist() for part in number_pairs(sides, 3, Workers(1))]
     [[0, 0, 1], [1, 2, 2], [1, 2], [0, 1]]
     """
     a, b, c, d = sides
     low = np.append(np.minimum(a, b), np.minimum(c, d))
     high = np.append(np.maximum(a, b), np.maximum(c, d))
     order = np.arange(len(low), dtype=np.int32)
-    table = sp.coo_array((order, (low, high)), shape=(n_rows, n_rows))
-    table.has_canonical_format = True
-    table = table.tocsr()
-    del low, high
-    table.sort_indices()
-    first = np.repeat(np.arange(n_rows, dtype=np.int32), np.diff(table.indptr))
+    ptr, low, order = grouped(high, low, order, n_rows, workers)  # by the one, then by the other
+    high = np.repeat(np.arange(n_rows, dtype=np.int32), np.diff(ptr))
+    ptr, high, order = grouped(low, high, order, n_rows, workers)
+    low = np.repeat(np.arange(n_rows, dtype=np.int32), np.diff(ptr))
     is_new = np.ones(len(order), dtype=bool)
-    is_new[1:] = (first[1:] != first[:-1]) | (table.indices[1:] != table.indices[:-1])
+    is_new[1:] = (low[1:] != low[:-1]) | (high[1:] != high[:-1])
     check_count(2 * int(is_new.sum()), "ends of pairs of rows that are compared", "comparisons")
-    number = np.cumsum(is_new, dtype=np.int32) - np.int32(1)
-    order[table.data] = number
-    return first[is_new], table.indices[is_new], order[: len(a)], order[len(a) :]
+    number = np.empty_like(order)
+    number[order] = np.cumsum(is_new, dtype=np.int32) - np.int32(1)
+    return low[is_new], high[is_new], number[: len(a)], number[len(a) :]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..checks import largest_value
 from ..solver.protocols import Gradient
 from .atoms import Atoms
 from .kernels import partners as kernels
@@ -47,8 +48,7 @@ class CPUGradient(Gradient):
     @property
     def rounding(self) -> float:
         """How far rounding may move an entry of C or S: its terms may be large and cancel."""
-        val = self.pairs.rows.by_row[2]
-        largest = max(float(val.max(initial=0.0)), -float(val.min(initial=0.0)))
+        largest = largest_value(self.pairs.rows.by_row[2])
         return 1e-14 * largest**2 * float(np.abs(self.w).sum())
 
     def is_zero(self) -> bool:

@@ -9,8 +9,8 @@ from ..solver.columns import is_wide, number_features
 from ..solver.protocols import Base, Layout, Loss, Statistics
 from .comparisons import Comparisons
 from .problem import CPUProblem
-from .rows import Rows
-from .workers import Workers
+from .rows import Rows, counted
+from .workers import GRAIN, Workers
 
 #: Statistics are those of about this many comparisons where there are more.
 STATISTICS_SAMPLE = 100_000
@@ -57,13 +57,14 @@ class CPULayout(Layout):
         min_rows: int = 1,
         total_weight: float | None = None,
     ) -> None:
-        names, indices = None, X.indices
+        names, indices, n_used = None, X.indices, X.shape[1]
         if is_wide(X):
             names, indices = np.unique(indices, return_inverse=True)
-        length = np.bincount(indices)
+            n_used = len(names)
+        length = counted(indices, n_used, workers)
         self.features, number, n_columns = number_features(length, names, min_rows, columns)
         self.n_features, shape = len(self.features), (X.shape[0], n_columns)
-        matrix = sp.csr_array((X.data, number[indices], X.indptr), shape=shape)
+        matrix = sp.csr_array((X.data, _taken(number, indices, workers), X.indptr), shape=shape)
         omega: np.ndarray | float = 1.0 / (total_weight or len(compared))
         self.weights = None if weights is None else weights / weights.max()
         if weights is not None:
@@ -105,6 +106,17 @@ class CPULayout(Layout):
         return CPUProblem(self.comparisons, self.features, loss, scale, prior, base)
 
 
+def _taken(number: np.ndarray, indices: np.ndarray, workers: Workers) -> np.ndarray:
+    """Return number[indices]."""
+    out = np.empty(len(indices), dtype=number.dtype)
+
+    def take(start: int, stop: int) -> None:
+        number.take(indices[start:stop], out=out[start:stop], mode="clip")  # others make a copy
+
+    workers.run(take, workers.split(len(indices), grain=GRAIN))
+    return out
+
+
 def _sizes(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """Return ‖x‖ of each row, and how many values it rests on, (Σx²)² / Σx⁴.
 
@@ -113,8 +125,9 @@ def _sizes(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
     n = matrix.shape[0]
     row = np.repeat(np.arange(n), np.diff(matrix.indptr))
     size = np.abs(matrix.data)
-    largest = np.zeros(n)
-    np.maximum.at(largest, row, size)
+    largest, full = np.zeros(n), np.flatnonzero(np.diff(matrix.indptr))
+    if len(full):
+        largest[full] = np.maximum.reduceat(size, matrix.indptr[full])
     squares = np.square(size / largest[row])
     second, fourth = (np.bincount(row, part, n) for part in (squares, squares**2))
     values = np.divide(second**2, fourth, out=np.zeros(n), where=fourth > 0)

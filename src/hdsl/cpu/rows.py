@@ -1,15 +1,19 @@
-"""Rows of X in the forms that the kernels want."""
+"""Rows of X in the forms that the kernels want, and sorts by counting."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
 
+from .kernels import pairs as kernels
 from .kernels.compiled import WIDTH
 from .workers import GRAIN, Workers
 
 #: The arrays of a sparse matrix: pointers (int64), indices (int32), values (float64).
 Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+#: Ranges of keys that many items are sorted by, also on one thread.
+LEAST_RANGES = 4
 
 
 class Rows:
@@ -31,8 +35,10 @@ class Rows:
         self.matrix, self.workers = matrix, workers
         self.n_rows, self.n_columns = matrix.shape
         self.n_features = self.n_columns if n_features is None else n_features
-        ptr, *others = arrays_of(matrix.tocsc())
-        self.by_row, self.by_column = arrays_of(matrix), (ptr[: self.n_features + 1], *others)
+        self.by_row = arrays_of(matrix)
+        lengths = counted(self.by_row[1], self.n_columns, workers)
+        ptr, *others = by_columns(self.by_row, lengths, workers)
+        self.by_column = ptr[: self.n_features + 1], *others
         self.nnz = int(self.by_row[0][-1])
         self.lengths = np.diff(self.by_column[0])
         self._largest: np.ndarray | None = None
@@ -95,3 +101,51 @@ def arrays_of(X: sp.csr_array | sp.csc_array) -> Arrays:
         X.indices.astype(np.int32, copy=False),
         X.data.astype(np.float64, copy=False),
     )
+
+
+def counted(keys: np.ndarray, n: int, workers: Workers) -> np.ndarray:
+    """Return how often each of the keys 0, …, n - 1 occurs."""
+    if len(keys) <= GRAIN or keys.dtype != np.int32:
+        return np.bincount(keys, minlength=n)
+    counts, n_ranges = np.empty(n, dtype=np.int64), workers.n_threads
+    workers.run(kernels.count_keys, n * np.arange(n_ranges + 1) // n_ranges, keys, counts)
+    return counts
+
+
+def grouped(
+    keys: np.ndarray, first: np.ndarray, second: np.ndarray, n: int, workers: Workers
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where each of n keys begins, and two values of each item, by keys and then in order.
+
+    Examples
+    --------
+    >>> given = np.array([[2, 0, 2], [5, 6, 7], [1, 3, 2]], dtype=np.int32)
+    >>> ptr, first, second = grouped(*given, 3, Workers(1))
+    >>> ptr.tolist(), first.tolist(), second.tolist()
+    ([0, 1, 1, 3], [6, 5, 7], [3, 1, 2])
+    """
+    ptr, out = _ends(counted(keys, n, workers)), (np.empty_like(first), np.empty_like(second))
+    bounds = _ranges(ptr, workers)
+    given = bounds, keys, first, second, ptr.copy(), *out
+    workers.run(kernels.sort_items, np.arange(len(bounds)), *given)
+    return ptr, *out
+
+
+def by_columns(rows: Arrays, lengths: np.ndarray, workers: Workers) -> Arrays:
+    """Return the columns of a matrix, as CSC, from its rows and the lengths of the columns."""
+    ptr = _ends(lengths)
+    out, bounds = (np.empty_like(rows[1]), np.empty_like(rows[2])), _ranges(ptr, workers)
+    workers.run(kernels.sort_columns, np.arange(len(bounds)), bounds, rows, ptr.copy(), *out)
+    return ptr, *out
+
+
+def _ends(counts: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(counts)])
+
+
+def _ranges(ptr: np.ndarray, workers: Workers) -> np.ndarray:
+    """Return bounds of ranges of keys that have about as many items each."""
+    n = max(workers.n_threads, LEAST_RANGES) if ptr[-1] > GRAIN else 1
+    bounds = np.searchsorted(ptr, ptr[-1] * np.arange(n + 1) // n)
+    bounds[[0, -1]] = 0, len(ptr) - 1
+    return bounds

@@ -129,8 +129,8 @@ def describe(block: sp.csr_array) -> Facts:
     """Return what the client needs to know of a block."""
     columns, counts = np.unique(block.indices, return_counts=True)
     squares = np.asarray(block.multiply(block).sum(axis=1)).ravel()
-    largest, longest = np.abs(block.data).max(initial=0.0), np.diff(block.indptr).max(initial=0)
-    return Facts(block.shape, columns, counts, float(largest), int(longest), squares)
+    largest, longest = checks.largest_value(block.data), np.diff(block.indptr).max(initial=0)
+    return Facts(block.shape, columns, counts, largest, int(longest), squares)
 
 
 @dataclass(frozen=True)

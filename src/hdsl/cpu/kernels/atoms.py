@@ -8,17 +8,39 @@ of atom k, 2k + 1 for its second one.
 
 import numpy as np
 
-from .compiled import kernel
+from .compiled import fetch_ahead, kernel
 
 #: Most comparisons of one row whose second derivatives are summed together.
 GROUP = 128
 
 
 @kernel()
+def active_rows(start, stop, rows, place, at, idx, val):
+    """Find the rows [start, stop) of X in the columns that have a place, which is not -1.
+
+    Where `idx` is empty the entries are counted in at[row + 1]; else they are written from at[row]
+    on, with their places as columns.
+    """
+    ptr, feature, value = rows
+    for a in range(start, stop):
+        if idx.size == 0:
+            total = 0
+            for k in range(np.uint64(ptr[a]), np.uint64(ptr[a + 1])):
+                total += place[np.uint32(feature[k])] >= 0
+            at[a + 1] = total
+        else:
+            k, n, last = ptr[a], at[a], at[a + 1]
+            while n < last:  # no test that fails for every other entry
+                column = place[np.uint32(feature[k])]
+                idx[n], val[n] = column, value[k]
+                n, k = n + (column >= 0), k + 1
+
+
+@kernel()
 def product_rows(start, stop, wanted, rows, M, place, at, idx, val):
     """Find the rows [start, stop) of X M, as CSR, that are wanted; `place` has -1 per column of M.
 
-    Where `idx` is empty the entries are counted in `at`; else they are written from at[row] on.
+    They are counted or written as those of `active_rows`.
     """
     (ptr, feature, value), (M_ptr, M_idx, M_val) = rows, M
     is_count = idx.size == 0
@@ -37,7 +59,7 @@ def product_rows(start, stop, wanted, rows, M, place, at, idx, val):
                 if not is_count:
                     val[place[j]] += value[k] * M_val[q]
         if is_count:
-            at[a] = n - first
+            at[a + 1] = n - first
 
 
 @kernel()
@@ -56,6 +78,7 @@ def similarities(start, stop, pair_ptr, b, active, M, out, u):
             for q in range(M_ptr[i], M_ptr[i + 1]):
                 u[M_idx[q]] += x * M_val[q]
         for s in range(pair_ptr[a], pair_ptr[a + 1]):
+            fetch_ahead(s, b, *active)
             total = 0.0
             if last > first:
                 for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):
@@ -79,6 +102,7 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, own, mixed, g):
             if first == last:
                 continue
             for s in range(pair_ptr[a], pair_ptr[a + 1]):
+                fetch_ahead(s, b, *active)
                 x = w[s]
                 if x != 0.0:
                     for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):

@@ -1,9 +1,19 @@
-"""How kernels are compiled, and the sizes they share."""
+"""How kernels are compiled, the sizes they share, and what the compiler does not do by itself.
 
+It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector register, which
+`add` and `put` take. A line in memory is given by its address; a multiplication and an addition are
+one instruction where the processor has it. And it brings nothing near before it is read: loops over
+rows in random order would wait for each, so they call `fetch_ahead`.
+"""
+
+import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from numba import njit
+import numpy as np
+from llvmlite import ir
+from numba import config, njit, types
+from numba.extending import intrinsic
 
 #: Sums that may be taken in another order than written, so that they fill vector registers. The
 #: order is fixed when a kernel is compiled: same bits in every run, for any number of threads. No
@@ -15,6 +25,12 @@ CHUNK = 4096
 
 #: Rows of S computed side by side in one pass over X: one cache line of float64.
 WIDTH = 8
+
+#: Bytes of such a line.
+LINE = 8 * WIDTH
+
+#: Pairs by which a row is brought into the cache before it is read.
+AHEAD = 4
 
 
 def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -35,3 +51,94 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             return njit(nogil=True, **options)(function)
 
     return decorate
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+_VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_POINTER = _VECTOR.as_pointer()
+
+
+def zeros() -> Any:
+    """Return a line of zeros."""
+    return np.zeros(WIDTH)
+
+
+def add(line: Any, x: float, address: int) -> None:
+    """Add x times the line at an address."""
+    line += x * _at(address)
+
+
+def put(line: Any, address: int) -> None:
+    """Write a line to an address."""
+    _at(address)[:] = line
+
+
+def fetch(address: int) -> None:
+    """Have the line at an address brought into the cache."""
+
+
+def _at(address: int) -> np.ndarray:
+    return np.ctypeslib.as_array((ctypes.c_double * WIDTH).from_address(int(address)))
+
+
+def _zeros(typing: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        with builder.goto_entry_block():
+            line = builder.alloca(_VECTOR)
+        builder.store(ir.Constant(_VECTOR, [0.0] * WIDTH), line)
+        return builder.bitcast(line, ir.IntType(8).as_pointer())
+
+    return types.voidptr(), generate
+
+
+def _add(typing: Any, line: Any, x: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        line, lane = builder.bitcast(args[0], _POINTER), ir.IntType(32)
+        undefined = ir.Constant(_VECTOR, ir.Undefined)
+        first = builder.insert_element(undefined, args[1], ir.Constant(lane, 0))
+        everywhere = ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH)
+        factor = builder.shuffle_vector(first, undefined, everywhere)
+        other = builder.load(builder.inttoptr(args[2], _POINTER), align=8)
+        product = builder.fmul(factor, other, flags=("contract",))
+        builder.store(builder.fadd(builder.load(line), product, flags=("contract",)), line)
+        return context.get_dummy_value()
+
+    return types.void(types.voidptr, types.float64, types.int64), generate
+
+
+def _put(typing: Any, line: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(builder.bitcast(args[0], _POINTER))
+        builder.store(value, builder.inttoptr(args[1], _POINTER), align=8)
+        return context.get_dummy_value()
+
+    return types.void(types.voidptr, types.int64), generate
+
+
+def _fetch(typing: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, number, number, number])
+        call = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        to_read_soon = (ir.Constant(number, x) for x in (0, 3, 1))
+        builder.call(call, [builder.inttoptr(args[0], pointer), *to_read_soon])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+if not config.DISABLE_JIT:  # type: ignore[attr-defined]
+    zeros, add, put, fetch = (intrinsic(part) for part in (_zeros, _add, _put, _fetch))
+
+
+@kernel()
+def fetch_ahead(s, b, ptr, idx, val):
+    """Have the row that pair s + AHEAD ends in brought into the cache: its first 48 entries."""
+    last = b.size - 1
+    fetch(ptr.ctypes.data + 8 * np.int64(b[min(s + 2 * AHEAD, last)]))
+    first = ptr[b[min(s + AHEAD, last)]]
+    for k in range(3):
+        fetch(idx.ctypes.data + 4 * first + 64 * k)
+    for k in range(6):
+        fetch(val.ctypes.data + 8 * first + 64 * k)

@@ -1,8 +1,8 @@
-"""Kernels over pairs of compared rows: what they share, how comparisons pull at them."""
+"""Kernels over pairs of compared rows: how they are sorted, what they share, what pulls at them."""
 
 import numpy as np
 
-from .compiled import REORDERED, kernel
+from .compiled import REORDERED, fetch_ahead, kernel
 
 
 @kernel()
@@ -24,6 +24,7 @@ def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, pro
             low, high = ptr[held], ptr[held + 1]
             for k in range(low, high):
                 x[np.uint32(idx[k])] = val[k]
+        fetch_ahead(s, b, *rows)
         first, last = ptr[b[s]], ptr[b[s] + 1]
         if feature.size == 0:
             total, shared = 0.0, 0
@@ -84,3 +85,47 @@ def absolute_sums(start, stop, columns, x, out):
         for k in range(ptr[j], ptr[j + 1]):
             total += abs(val[k]) * x[idx[k]]
         out[j] = total
+
+
+# --- sorts by counting: items in the order of their keys, and of their numbers where keys are equal
+
+
+@kernel()
+def count_keys(start, stop, keys, counts):
+    """Count how often each key in [start, stop) occurs."""
+    for j in range(start, stop):
+        counts[j] = 0
+    for k in range(keys.size):
+        j = keys[k]
+        if start <= j < stop:
+            counts[j] += 1
+
+
+@kernel()
+def sort_items(start, stop, bounds, keys, first, second, at, out_first, out_second):
+    """Write two values of each item, from at[key] on, by ranges [start, stop) of keys.
+
+    For each range it looks at all keys, which is quick, and writes to one part of memory, which is
+    not if that is large.
+    """
+    for part in range(start, stop):
+        low, high = bounds[part], bounds[part + 1]
+        for k in range(keys.size):
+            j = keys[k]
+            if low <= j < high:
+                out_first[at[j]], out_second[at[j]] = first[k], second[k]
+                at[j] += 1
+
+
+@kernel()
+def sort_columns(start, stop, bounds, rows, at, idx, val):
+    """Write the columns of X (CSR) as CSC, column j from at[j] on, in the same way."""
+    ptr, column, value = rows
+    for part in range(start, stop):
+        low, high = bounds[part], bounds[part + 1]
+        for a in range(ptr.size - 1):
+            for k in range(ptr[a], ptr[a + 1]):
+                j = column[k]
+                if low <= j < high:
+                    idx[at[j]], val[at[j]] = a, value[k]
+                    at[j] += 1

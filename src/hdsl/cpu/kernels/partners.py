@@ -5,8 +5,7 @@ The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is
 
 import numpy as np
 
-from .compiled import kernel
-from .lines import LINE, add, put, zeros
+from .compiled import LINE, add, kernel, put, zeros
 
 
 @kernel()
