@@ -226,11 +226,10 @@ def judge_labels(
     k = min(N_NEIGHBORS, train.X.shape[0])
 
     def judge(similarity: Similarity) -> Score:
-        cosine = LearnedCosine(similarity)
-        found = search.top_k(
-            cosine.rewrite(held.X), cosine.index_rows(train.X), k, n_jobs=n_jobs, device=device
-        )
-        ranks = middle_ranks(cosine.rewrite(halves), cosine.index_rows(held.X), searched)
+        # The length of a query makes no difference to its neighbours.
+        of_query, of_row = similarity.rewrite, LearnedCosine(similarity).index_rows
+        found = search.top_k(of_query(held.X), of_row(train.X), k, n_jobs=n_jobs, device=device)
+        ranks = middle_ranks(of_query(halves), of_row(held.X), searched)
         return Score(points(found.rows), 1.0 / ranks)
 
     return judge

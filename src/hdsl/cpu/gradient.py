@@ -143,7 +143,7 @@ class CPUGradient(Gradient):
         best, partner = np.full(shape, -np.inf), np.full(shape, -1)
         self.workers.run(
             kernels.best_of_rows, np.arange(len(bounds)), bounds, features, after, self.diagonal,
-            S, best, partner,
+            S, np.empty((len(best), WIDTH)), best, partner,
         )  # fmt: skip
         column = np.arange(len(features))
         part = best.argmax(axis=0)

@@ -97,7 +97,7 @@ def _per_comparison(X: sp.csr_array, compared: np.ndarray) -> tuple[float, float
     a, b, c, d = sides_of(sample.T)
     # Numbers, not rows: an interrupt while rows are compared is no KeyboardInterrupt.
     pairs = np.unique(np.append(a * np.int64(X.shape[0]) + b, c * np.int64(X.shape[0]) + d))
-    few = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), 4 * SAMPLE)).astype(int)]
+    few = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SAMPLE)).astype(int)]
     a, b = np.divmod(few, X.shape[0])
     held = sp.csr_array((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
     return len(pairs) / len(sample), held[a].multiply(held[b]).nnz / len(few)

@@ -44,11 +44,14 @@ def number_features(
     order = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
     check_count(len(order), "features with a non-zero value", "columns")
     used = order if names is None else names[order].astype(np.int64)
-    wanted = np.empty(0, dtype=np.int64) if wanted is None else wanted
-    is_feature = (length[order] >= min_rows) | np.isin(used, wanted)
+    is_feature = length[order] >= min_rows
+    if wanted is not None:
+        is_feature |= np.isin(used, wanted)
     if np.count_nonzero(is_feature) < 2:
         is_feature[:] = True
-    features = np.concatenate([used[is_feature], np.setdiff1d(wanted, used)])
+    features = used[is_feature]
+    if wanted is not None:
+        features = np.append(features, np.setdiff1d(wanted, used))
     n_others = int(np.count_nonzero(~is_feature))
     number = np.zeros(len(length), dtype=np.int32)
     number[order[is_feature]] = np.arange(len(order) - n_others)

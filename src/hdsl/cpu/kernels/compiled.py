@@ -69,6 +69,11 @@ def add(line: Any, x: float, address: int) -> None:
     line += x * _at(address)
 
 
+def lift(line: Any, x: float, address: int) -> None:
+    """Raise a line to x plus the sizes of the numbers at an address, where that is more."""
+    np.maximum(line, x + np.abs(_at(address)), out=line)
+
+
 def put(line: Any, address: int) -> None:
     """Write a line to an address."""
     _at(address)[:] = line
@@ -92,19 +97,38 @@ def _zeros(typing: Any) -> Any:
     return types.voidptr(), generate
 
 
-def _add(typing: Any, line: Any, x: Any, address: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        line, lane = builder.bitcast(args[0], _POINTER), ir.IntType(32)
-        undefined = ir.Constant(_VECTOR, ir.Undefined)
-        first = builder.insert_element(undefined, args[1], ir.Constant(lane, 0))
-        everywhere = ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH)
-        factor = builder.shuffle_vector(first, undefined, everywhere)
-        other = builder.load(builder.inttoptr(args[2], _POINTER), align=8)
-        product = builder.fmul(factor, other, flags=("contract",))
-        builder.store(builder.fadd(builder.load(line), product, flags=("contract",)), line)
-        return context.get_dummy_value()
+def _combined(combine: Callable[..., Any]) -> Callable[..., Any]:
+    """Return what combines a line, x in all places, and the line at an address."""
 
-    return types.void(types.voidptr, types.float64, types.int64), generate
+    def combined(typing: Any, line: Any, x: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            line, lane = builder.bitcast(args[0], _POINTER), ir.IntType(32)
+            undefined = ir.Constant(_VECTOR, ir.Undefined)
+            first = builder.insert_element(undefined, args[1], ir.Constant(lane, 0))
+            everywhere = ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH)
+            factor = builder.shuffle_vector(first, undefined, everywhere)
+            other = builder.load(builder.inttoptr(args[2], _POINTER), align=8)
+            builder.store(combine(builder, builder.load(line), factor, other), line)
+            return context.get_dummy_value()
+
+        return types.void(types.voidptr, types.float64, types.int64), generate
+
+    return combined
+
+
+def _add(builder: Any, line: Any, factor: Any, other: Any) -> Any:
+    product = builder.fmul(factor, other, flags=("contract",))
+    return builder.fadd(line, product, flags=("contract",))
+
+
+def _lift(builder: Any, line: Any, x: Any, other: Any) -> Any:
+    minus = builder.fneg(other)
+    value = builder.fadd(x, _larger(builder, other, minus))
+    return _larger(builder, value, line)
+
+
+def _larger(builder: Any, one: Any, other: Any) -> Any:
+    return builder.select(builder.fcmp_ordered(">", one, other), one, other)
 
 
 def _put(typing: Any, line: Any, address: Any) -> Any:
@@ -129,7 +153,8 @@ def _fetch(typing: Any, address: Any) -> Any:
 
 
 if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-    zeros, add, put, fetch = (intrinsic(part) for part in (_zeros, _add, _put, _fetch))
+    zeros, put, fetch = (intrinsic(part) for part in (_zeros, _put, _fetch))
+    add, lift = (intrinsic(_combined(part)) for part in (_add, _lift))
 
 
 @kernel()

@@ -5,7 +5,10 @@ The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is
 
 import numpy as np
 
-from .compiled import LINE, add, kernel, put, zeros
+from .compiled import LINE, add, kernel, lift, put, zeros
+
+#: Features whose largest value is looked at before each of them is.
+BLOCK = 32
 
 
 @kernel()
@@ -57,19 +60,26 @@ def gather(start, stop, columns, R, out):
 
 
 @kernel()
-def best_of_rows(start, stop, bounds, features, after, diagonal, S, best, partner):
+def best_of_rows(start, stop, bounds, features, after, diagonal, S, top, best, partner):
     """Find the best partners of up to WIDTH features among parts [start, stop) of the features.
 
     S has their rows as columns. Values, -inf to begin with, and partners are written for each part
-    by itself.
+    by itself. The largest value of some features at a time, in the line of `top` for the part, says
+    whether one of them is better than all before: seldom.
     """
+    S_first, top_first = S.ctypes.data, top.ctypes.data
     for part in range(start, stop):
-        for j in range(bounds[part], bounds[part + 1]):
-            own = diagonal[j]
+        for first in range(bounds[part], bounds[part + 1], BLOCK):
+            last, line = min(first + BLOCK, bounds[part + 1]), zeros()
+            for j in range(first, last):
+                lift(line, diagonal[j], S_first + LINE * j)
+            put(line, top_first + LINE * part)
             for c in range(features.size):
-                value, i = own + abs(S[j, c]), features[c]
-                if value > best[part, c] and (j > i or (j < i and not after)):
-                    best[part, c], partner[part, c] = value, j
+                i = features[c]
+                for j in range(first, last if top[part, c] > best[part, c] else first):
+                    value = diagonal[j] + abs(S[j, c])
+                    if value > best[part, c] and (j > i or (j < i and not after)):
+                        best[part, c], partner[part, c] = value, j
 
 
 @kernel()
