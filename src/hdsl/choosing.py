@@ -325,12 +325,12 @@ def choose(
 def _is_promising(scores: Sequence[Score]) -> bool:
     """Whether a smaller prior may be better.
 
-    Not where the last one is clearly worse, finds too little, or where two in a row are no better.
+    Not where the last one finds too little, or is no better than one before it, the first of all
+    excepted: then it must be clearly worse.
     """
     *before, last = scores
     best = max((score.units for score in before), key=np.mean)
-    means = [float(score.units.mean()) for score in scores]
-    is_past = len(means) > 3 and max(means[-2:]) <= max(means[:-2])
+    is_past = len(before) > 1 and last.units.mean() <= best.mean()
     return _finds(last, before[0]) and not is_worse(last.units, best) and not is_past
 
 

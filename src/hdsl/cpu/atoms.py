@@ -78,10 +78,12 @@ class Atoms:
         if len(atoms):
             active, places = self.active(atoms)
             (i, j), mixed = active.ends[places].T, factors * active.signs[places]
-            entries = np.concatenate([factors, factors, mixed, mixed])
-            at = np.concatenate([i, j, i, j]), np.concatenate([i, j, j, i])
-            n = active.n_features
-            M = arrays_of(sp.coo_array((entries, at), shape=(n, n)).tocsr())
+            n, ends, every = active.n_features, np.append(i, j), np.arange(active.n_features)
+            own = np.bincount(ends, np.append(factors, factors), n)
+            row, entries = np.append(every, ends), np.concatenate([own, mixed, mixed])
+            column, order = np.concatenate([every, j, i]), np.argsort(row, kind="stable")
+            ptr = np.searchsorted(row[order], np.arange(n + 1))
+            M = ptr, column[order].astype(np.int32), entries[order]
             bounds = self._workers.split(
                 self._rows.n_rows, grain=self._grain(active.rows), work=pairs.ptr
             )

@@ -226,12 +226,12 @@ def curvatures(first, stop, chosen, bend, compared, ends, Z, rooms, out):
     while first < stop:
         row, last, n = anchor[chosen[first]], first, np.int64(0)
         while last < stop and last < first + GROUP and anchor[chosen[last]] == row:
-            for side in range(2):  # list the pairs of comparisons that bend, each once
+            for side in range(2 if bend[last] != 0.0 else 0):  # list the pairs, each once
                 s, k = loser[chosen[last]] if side else winner[chosen[last]], 0
                 while k < n and pairs[k] != s:
                     k += 1
                 at[last - first, side] = k
-                if k == n and bend[last] != 0.0:
+                if k == n:
                     pairs[n] = s
                     n += 1
             last += 1
