@@ -60,10 +60,13 @@ def test_sorts_by_counting_are_stable_sorts(n_jobs, data, grain):
 # --- atoms ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("limit", [0, 5, 1 << 20])
+@pytest.mark.parametrize(("limit", "grain"), [(0, 20), (5, 1 << 20), (1 << 20, 20)])
 @given(twin=twins(), data=st.data())
-def test_atoms_at_pairs_of_rows(limit, twin, data):
-    """Rows of Z, similarities and scores; scores from stored terms, or without room for them."""
+def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
+    """Rows of Z, similarities and scores; scores from stored terms, or without room for them.
+
+    With a small grain, rows in short columns are read by columns.
+    """
     pairs, X = twin.layout.comparisons.pairs, twin.dense.X
     some, factors = data.draw(models(twin.dense.d))
     w = np.random.default_rng(0).normal(size=pairs.n_pairs)
@@ -72,6 +75,8 @@ def test_atoms_at_pairs_of_rows(limit, twin, data):
     size = 1e-13 * (1 + np.abs(X).max() ** 2) * len(pairs.a) * 8
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(atoms_module, "TERMS_LIMIT", limit)
+        patch.setattr(atoms_module, "GRAIN", grain)
+        patch.setattr(atoms_module, "COLUMNS_SHARE", 0)
         ours = Atoms(pairs)
         for asked in (slice(0, 1), slice(None), slice(None, None, -1)):  # one comes after another
             assert_allclose(ours.scores(some[asked], w), (w @ terms)[asked], rtol=0, atol=size)

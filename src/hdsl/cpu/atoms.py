@@ -16,7 +16,8 @@ from .workers import GRAIN
 #: Most terms of atoms that are stored (12 bytes each).
 TERMS_LIMIT = 1 << 26
 
-#: Active features whose columns have less than one in so many entries of X are read by columns.
+#: Active features whose columns are short, and have less than one in so many entries of X, are read
+#: by columns, on one thread.
 COLUMNS_SHARE = 8
 
 Terms = tuple[np.ndarray, np.ndarray]  # numbers of pairs, values
@@ -146,7 +147,8 @@ class Atoms:
         n = len(features)
         place = np.full(self._rows.n_columns + 1, -1, dtype=np.int32)
         place[features] = np.arange(n)
-        if COLUMNS_SHARE * self._rows.lengths[features].sum() + GRAIN < self._rows.nnz:
+        n_entries = int(self._rows.lengths[features].sum())
+        if n_entries <= GRAIN < self._rows.nnz - COLUMNS_SHARE * n_entries:
             rows = self._from_columns(features)
         else:
             rows = self._found(
