@@ -129,10 +129,14 @@ class DaskLayout(Layout):
 
     def total(self, parts: list[Any]) -> Any:
         """Return the future of a sum, by groups of neighbours."""
-        while len(parts) > 1:
+        return self.fewer(parts, 1)[0]
+
+    def fewer(self, parts: list[Any], most: int) -> list[Any]:
+        """Return the futures of a few sums that have the same total."""
+        while len(parts) > most:
             groups = range(0, len(parts), FAN_IN)
             parts = [self.client.submit(add, *parts[k : k + FAN_IN], pure=False) for k in groups]
-        return parts[0]
+        return parts
 
     def sum(self, futures: list[Any]) -> Any:
         """Return the sum of small answers."""
@@ -397,7 +401,8 @@ class DaskGradient(Gradient):
         many, best = max(8, LARGEST_ANSWER // self.n_features // 8 * 8), []
         for k in range(0, len(features), many):
             part = features[k : k + many]
-            given = self.layout.total(self._ask("rows", part)), self._diagonal_sum, part, after
+            sums = self.layout.fewer(self._ask("rows", part), FAN_IN)
+            given = self._diagonal_sum, part, after, *sums
             best.append(self.layout.client.submit(best_partners, *given, pure=False))
         self._look()
         found = zip(*gather(self.layout.client, best), strict=True)

@@ -230,11 +230,19 @@ def add(*parts: np.ndarray) -> np.ndarray:
 
 
 def best_partners(
-    rows: np.ndarray, diagonal: np.ndarray, features: np.ndarray, after: bool
+    diagonal: np.ndarray, features: np.ndarray, after: bool, *parts: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each feature i the largest C_jj + |S_ij|, the smallest such j, and S_ij."""
-    values, column = diagonal + np.abs(rows), np.arange(rows.shape[1])
-    values[column <= features[:, None] if after else column == features[:, None]] = -np.inf
-    at = np.arange(len(features)), values.argmax(axis=1)
+    """Return for each feature i the largest C_jj + |S_ij|, the smallest such j, and S_ij.
+
+    Rows of S are the sum of the parts.
+    """
+    rows = add(*parts)
+    values, number = np.abs(rows), np.arange(len(features))
+    values += diagonal
+    if after:
+        values[np.arange(rows.shape[1]) <= features[:, None]] = -np.inf
+    else:
+        values[number, features] = -np.inf
+    at = number, values.argmax(axis=1)
     none = values[at] == -np.inf
     return values[at], np.where(none, -1, at[1]), np.where(none, 0.0, rows[at])
