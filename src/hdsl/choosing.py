@@ -325,8 +325,8 @@ def choose(
 def _is_promising(scores: Sequence[Score]) -> bool:
     """Whether a smaller prior may be better.
 
-    Not where the last one finds too little, or is no better than one before it, the first of all
-    excepted: then it must be clearly worse.
+    Not where the last one finds too little, is clearly worse than the best before it, or, from the
+    second prior on, is no better.
     """
     *before, last = scores
     best = max((score.units for score in before), key=np.mean)

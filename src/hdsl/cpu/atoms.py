@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from .comparisons import Pairs
 from .kernels import atoms as kernels
-from .rows import Arrays, arrays_of, grouped
+from .rows import Arrays, arrays_of, grouped, starts
 from .workers import GRAIN
 
 #: Most terms of atoms that are stored (12 bytes each).
@@ -170,7 +170,7 @@ class Atoms:
         """Return the rows in a few features from their columns: quicker than to read all rows."""
         ptr, idx, val = self._rows.by_column
         own = [slice(ptr[feature], ptr[feature + 1]) for feature in features]
-        at = np.concatenate([[0], np.cumsum(self._rows.lengths[features])])
+        at = starts(self._rows.lengths[features])
         arrays = np.concatenate([val[k] for k in own]), np.concatenate([idx[k] for k in own]), at
         return arrays_of(sp.csc_array(arrays, shape=(self._rows.n_rows, len(features))).tocsr())
 
@@ -219,7 +219,7 @@ class Atoms:
         (i, j, sign), pairs, u = key, self.pairs, np.zeros(self._rows.n_rows)
         self._rows.add_atom(i, j, sign, u)
         rows = np.flatnonzero(u)
-        at = np.concatenate([[0], np.cumsum(pairs.ptr[rows + 1] - pairs.ptr[rows])])
+        at = starts(pairs.ptr[rows + 1] - pairs.ptr[rows])
         bounds = np.array(self._workers.split(len(rows), grain=GRAIN, work=at))
         counts = np.zeros(len(bounds) - 1, dtype=np.int64)
         found = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])

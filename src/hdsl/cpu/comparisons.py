@@ -9,7 +9,7 @@ import numpy as np
 from ..solver.columns import check_count
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
-from .rows import Arrays, Rows, grouped
+from .rows import Arrays, Rows, counted, grouped, starts
 from .workers import GRAIN, Workers
 
 #: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
@@ -49,7 +49,7 @@ class Pairs:
         self.rows, self.a, self.b = rows, a, b
         self.n_pairs, self.workers = len(a), rows.workers
         #: Where the pairs of each first row begin.
-        self.ptr = np.concatenate([[0], np.cumsum(np.bincount(a, minlength=rows.n_rows))])
+        self.ptr = starts(counted(a, rows.n_rows, self.workers))
         number = np.arange(self.n_pairs, dtype=np.int32)
         #: For each row, the rows it is compared with and the numbers of these pairs. A pair of a
         #: row with itself is listed twice, so that it counts twice in S = C + Cᵀ.
@@ -100,7 +100,7 @@ class Pairs:
         """x_a ∘ x_b of each pair: where those of a pair begin, features, and products."""
         if self._products is None:
             counts, inner = self._shared_features()
-            ptr = np.concatenate([[0], np.cumsum(counts)])
+            ptr = starts(counts)
             self._products = ptr, np.empty(ptr[-1], dtype=np.int32), np.empty(ptr[-1])
             self._find_shared(ptr[:-1].copy(), np.empty_like(inner), *self._products[1:])
         return self._products

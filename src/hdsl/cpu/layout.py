@@ -9,7 +9,7 @@ from ..solver.columns import is_wide, number_features
 from ..solver.protocols import Base, Layout, Loss, Statistics
 from .comparisons import Comparisons
 from .problem import CPUProblem
-from .rows import Rows, counted
+from .rows import Rows, counted, largest_of_rows
 from .workers import GRAIN, Workers
 
 #: Statistics are those of about this many comparisons where there are more.
@@ -107,11 +107,11 @@ class CPULayout(Layout):
 
 
 def _taken(number: np.ndarray, indices: np.ndarray, workers: Workers) -> np.ndarray:
-    """Return number[indices]."""
+    """Return number[indices], in a mode of `take` that makes no copy of the answer."""
     out = np.empty(len(indices), dtype=number.dtype)
 
     def take(start: int, stop: int) -> None:
-        number.take(indices[start:stop], out=out[start:stop], mode="clip")  # others make a copy
+        number.take(indices[start:stop], out=out[start:stop], mode="clip")
 
     workers.run(take, workers.split(len(indices), grain=GRAIN))
     return out
@@ -124,11 +124,8 @@ def _sizes(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """
     n = matrix.shape[0]
     row = np.repeat(np.arange(n), np.diff(matrix.indptr))
-    size = np.abs(matrix.data)
-    largest, full = np.zeros(n), np.flatnonzero(np.diff(matrix.indptr))
-    if len(full):
-        largest[full] = np.maximum.reduceat(size, matrix.indptr[full])
-    squares = np.square(size / largest[row])
+    largest = largest_of_rows(matrix)
+    squares = np.square(matrix.data / largest[row])
     second, fourth = (np.bincount(row, part, n) for part in (squares, squares**2))
     values = np.divide(second**2, fourth, out=np.zeros(n), where=fourth > 0)
     return largest * np.sqrt(second), values

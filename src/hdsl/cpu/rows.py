@@ -36,8 +36,7 @@ class Rows:
         self.n_rows, self.n_columns = matrix.shape
         self.n_features = self.n_columns if n_features is None else n_features
         self.by_row = arrays_of(matrix)
-        lengths = counted(self.by_row[1], self.n_columns, workers)
-        ptr, *others = by_columns(self.by_row, lengths, workers)
+        ptr, *others = by_columns(self.by_row, self.n_columns, workers)
         self.by_column = ptr[: self.n_features + 1], *others
         self.nnz = int(self.by_row[0][-1])
         self.lengths = np.diff(self.by_column[0])
@@ -53,11 +52,7 @@ class Rows:
     def largest(self) -> np.ndarray:
         """max_j |x_j| of each row."""
         if self._largest is None:
-            ptr, _, val = self.by_row
-            full = np.diff(ptr) > 0
-            self._largest = np.zeros(self.n_rows)
-            if full.any():
-                self._largest[full] = np.maximum.reduceat(np.abs(val), ptr[:-1][full])
+            self._largest = largest_of_rows(self.matrix)
         return self._largest
 
     def add_atom(self, i: int, j: int, sign: int, u: np.ndarray) -> None:
@@ -85,6 +80,14 @@ class Rows:
                 for n in sizes
             )
         return self._single_rooms
+
+
+def largest_of_rows(matrix: sp.csr_array) -> np.ndarray:
+    """Return max_j |x_j| of each row, 0 of an empty one."""
+    largest, full = np.zeros(matrix.shape[0]), np.flatnonzero(np.diff(matrix.indptr))
+    if len(full):
+        largest[full] = np.maximum.reduceat(np.abs(matrix.data), matrix.indptr[full])
+    return largest
 
 
 def lines(n: int) -> np.ndarray:
@@ -124,22 +127,23 @@ def grouped(
     >>> ptr.tolist(), first.tolist(), second.tolist()
     ([0, 1, 1, 3], [6, 5, 7], [3, 1, 2])
     """
-    ptr, out = _ends(counted(keys, n, workers)), (np.empty_like(first), np.empty_like(second))
+    ptr, out = starts(counted(keys, n, workers)), (np.empty_like(first), np.empty_like(second))
     bounds = _ranges(ptr, workers)
     given = bounds, keys, first, second, ptr.copy(), *out
     workers.run(kernels.sort_items, np.arange(len(bounds)), *given)
     return ptr, *out
 
 
-def by_columns(rows: Arrays, lengths: np.ndarray, workers: Workers) -> Arrays:
-    """Return the columns of a matrix, as CSC, from its rows and the lengths of the columns."""
-    ptr = _ends(lengths)
+def by_columns(rows: Arrays, n_columns: int, workers: Workers) -> Arrays:
+    """Return the columns of a matrix, as CSC, from its rows."""
+    ptr = starts(counted(rows[1], n_columns, workers))
     out, bounds = (np.empty_like(rows[1]), np.empty_like(rows[2])), _ranges(ptr, workers)
     workers.run(kernels.sort_columns, np.arange(len(bounds)), bounds, rows, ptr.copy(), *out)
     return ptr, *out
 
 
-def _ends(counts: np.ndarray) -> np.ndarray:
+def starts(counts: np.ndarray) -> np.ndarray:
+    """Return where each of several lists begins, one after the other, and the end of the last."""
     return np.concatenate([[0], np.cumsum(counts)])
 
 

@@ -201,7 +201,7 @@ def half_rows(X: sp.csr_array, share: float, rng: np.random.Generator) -> sp.csr
     sizes = np.diff(X.indptr)
     n_drawn = np.clip(np.rint(share * sizes), 1, sizes - 1).astype(np.int64)
     row = np.repeat(np.arange(len(sizes)), sizes)
-    order = np.argsort(row + rng.random(X.nnz))  # the values of each row, shuffled
+    order = np.argsort(row + rng.random(X.nnz), kind="stable")  # each row, shuffled
     place = np.arange(X.nnz) - np.repeat(X.indptr[:-1], sizes)
     drawn = np.sort(order[place < np.repeat(n_drawn, sizes)])
     indptr = np.concatenate([[0], np.cumsum(n_drawn)])

@@ -1,9 +1,9 @@
 """How kernels are compiled, the sizes they share, and what the compiler does not do by itself.
 
 It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector register, which
-`add` and `put` take. A line in memory is given by its address; a multiplication and an addition are
-one instruction where the processor has it. And it brings nothing near before it is read: loops over
-rows in random order would wait for each, so they call `fetch_ahead`.
+`add`, `lift` and `put` take. A line in memory is given by its address; a multiplication and an
+addition are one instruction where the processor has it. And it brings nothing near before it is
+read: loops over rows in random order would wait for each, so they call `fetch_ahead`.
 """
 
 import ctypes
