@@ -32,6 +32,26 @@ def neighbors(task: Task) -> Iterator[Record]:
         yield _against_scipy(task, problem, part, model, (queries, index), both)
 
 
+@benchmark(problems=("rows:1e6",), threads=(-1,))
+def mining(task: Task) -> Iterator[Record]:
+    """10 x 10 nearest rows of every row, by label: seconds, and those of 500 of them one by one."""
+    n_rows = int(float(task.problem.partition(":")[2]))
+    X, y = labelled_rows(200 if task.toy else n_rows, 1000 if task.toy else 10**6, 75)
+    chosen = np.linspace(0, X.shape[0] - 1, min(500, X.shape[0])).astype(np.int64)
+    search.neighbors_by_label(X[:9], y[:9], 1, 1)
+    found, wall, cpu = timed(partial(search.neighbors_by_label, X, y, 10, 10, n_jobs=task.threads))
+    part = (X[chosen], y[chosen]), (X, y), 11, 10
+    expected, part_wall, part_cpu = timed(
+        partial(search.neighbors_between, *part, n_jobs=task.threads)
+    )
+    n_other = np.count_nonzero(found[1].rows[chosen] != expected[1].rows)
+    yield record(
+        task, NO_PROBLEM, seconds=wall, cpu_seconds=cpu, n_other=n_other,
+        note=f"{len(chosen)} rows one by one {part_wall:.1f} s, {part_cpu / len(chosen) * 1e3:.1f} "
+        f"CPU ms each; {n_other} other neighbours",
+    )  # fmt: skip
+
+
 @benchmark(threads=(None,))
 def classes(task: Task) -> Iterator[Record]:
     """Mining of the same rows in 10 classes and in many of two rows: seconds."""

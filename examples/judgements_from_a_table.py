@@ -17,12 +17,13 @@ and "X is more like B than like C".
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
+from sklearn.model_selection import KFold
 
 from hdsl import HDSL
 from hdsl.datasets import load_docstrings
 from hdsl.evaluate import triplet_accuracy
 from hdsl.plots import ChoiceDisplay
-from hdsl.triplets import PointKFold, choice_triplets, judgement_triplets
+from hdsl.triplets import choice_triplets, judgement_triplets, restrict
 
 docs = load_docstrings(min_rows_per_label=80)
 rng = np.random.default_rng(0)
@@ -69,17 +70,12 @@ print("The same triplets:", np.array_equal(rows, triplets[:3]), "with weights", 
 # prior is chosen within the training side, on judgements of docstrings that are held out.
 
 print("\nfold    training    test   dot product   learned   prior")
-folds = PointKFold(2, random_state=0).split_triplets(triplets, n_rows)
+folds = KFold(2, shuffle=True, random_state=0).split(docs.X)
 for k, (train, test) in enumerate(folds):
-    model = HDSL(random_state=0)
-    model.fit(docs.X[train.rows], triplets=train.triplets)
-    before, after = (
-        triplet_accuracy(judge, docs.X[test.rows], test.triplets) for judge in (None, model)
-    )
-    print(
-        f"{k:<6}{len(train.triplets):10}{len(test.triplets):8}{before:14.1%}{after:10.1%}"
-        f"{model.prior_:8.2f}"
-    )
+    known, held = restrict(triplets, train, n_rows), restrict(triplets, test, n_rows)
+    model = HDSL(random_state=0).fit(docs.X[train], triplets=known)
+    before, after = (triplet_accuracy(judge, docs.X[test], held) for judge in (None, model))
+    print(f"{k:<6}{len(known):10}{len(held):8}{before:14.1%}{after:10.1%}{model.prior_:8.2f}")
 print("One click in ten is random, so no similarity can be right every time.")
 
 # %%

@@ -12,18 +12,27 @@ made-up problem needs regions; on docstrings held-out rows say whether regions a
 # ----------------------------------
 # Queries and documents share no word of a class. In one region the words of query class c go with
 # those of document class c, in the other with those of class c + 1. No single matrix is right in
-# both regions. Half of the rows are for training: each query is compared with a document of its
-# class and one of another class of the same region.
+# both regions. Each row has two words of its class, and four marks that tell nothing but the region.
+# Half of the rows are for training: each query is compared with a document of its class and one of
+# another class of the same region.
 
 import matplotlib.pyplot as plt
 import numpy as np
+import scipy.sparse as sp
 from sklearn.model_selection import train_test_split
 
 from hdsl import HDSL, LocalHDSL, SimilarityKNeighborsClassifier
-from hdsl.datasets import load_docstrings, make_regions
+from hdsl.datasets import load_docstrings
 
-X, y, regions, is_query = make_regions(1200, random_state=0)
 rng = np.random.default_rng(0)
+regions, is_query = rng.integers(2, size=(2, 1200))
+classes = rng.integers(6, size=1200)
+block = np.where(is_query, classes, 6 + (classes + regions) % 6)
+words = [3 * b + rng.choice(3, size=2, replace=False) for b in block]
+marks = [36 + 8 * r + rng.choice(8, size=4, replace=False) for r in regions]
+columns = np.hstack([words, marks]).ravel()
+X = sp.csr_array((np.ones(7200), (np.repeat(np.arange(1200), 6), columns)), shape=(1200, 52))
+y, is_query = 6 * regions + classes, is_query == 1
 is_known = np.arange(len(y)) < 600
 triplets = []
 for query in np.flatnonzero(is_known & is_query):

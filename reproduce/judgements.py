@@ -7,6 +7,7 @@ beside it, scale, prior and number of iterations are chosen by folds of the trai
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.feature_extraction.text import TfidfTransformer
-from sklearn.model_selection import ParameterGrid
+from sklearn.model_selection import KFold, ParameterGrid
 
 from hdsl import HDSL
 from hdsl.evaluate import triplet_accuracy
-from hdsl.triplets import PointKFold
+from hdsl.triplets import restrict
 
 from .results import Results, Table
 from .runner import Cell, Line, Settings, finished
@@ -60,34 +61,35 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     """Return the accuracy of TF-IDF cosine and of the learned similarities on one fold."""
     assert settings.data is not None  # checked by `cells`
     X, triplets = _texts(settings.data)
-    folds = PointKFold(FOLDS, random_state=cell["repeat"]).split_triplets(triplets, X.shape[0])
-    train, test = list(folds)[cell["fold"]]
-    known = X[train.rows], train.triplets
+    known, held = list(_folds(X, triplets, FOLDS, cell["repeat"]))[cell["fold"]]
     point, n_iter = choose(*known, QUICK_GRID if settings.quick else GRID)
     models = {
         "cosine": None,
         "learned": finished(HDSL(random_state=0, n_jobs=1).fit(known[0], triplets=known[1])),
         "chosen": _fit(*known, point).at(n_iter),
     }
-    answer = {
-        name: triplet_accuracy(model, X[test.rows], test.triplets) for name, model in models.items()
-    }
+    answer = {name: triplet_accuracy(model, *held) for name, model in models.items()}
     own = float(models["learned"].prior_)
-    return {**answer, "n": len(test.triplets), **point, "n_iter": n_iter, "own_prior": own}
+    return {**answer, "n": len(held[1]), **point, "n_iter": n_iter, "own_prior": own}
+
+
+def _folds(X: Any, triplets: np.ndarray, n: int, seed: int) -> Iterator[Any]:
+    """Yield rows and triplets of both sides; a triplet with rows on both sides is in neither."""
+    for split in KFold(n, shuffle=True, random_state=seed).split(X):
+        yield [(X[rows], restrict(triplets, rows, X.shape[0])) for rows in split]
 
 
 def choose(X: Any, triplets: np.ndarray, grid: dict[str, Any]) -> tuple[dict[str, float], int]:
     """Return the parameters and the iteration of the highest mean accuracy on inner folds."""
     points, scores = list(ParameterGrid(grid)), []
-    for train, held in PointKFold(INNER_FOLDS, random_state=0).split_triplets(triplets, X.shape[0]):
-        models = [_fit(X[train.rows], train.triplets, point) for point in points]
+    for known, held in _folds(X, triplets, INNER_FOLDS, 0):
+        models = [_fit(*known, point) for point in points]
         scores.append(
             [
-                [triplet_accuracy(model.at(min(k, model.n_iter_)), X[held.rows], held.triplets)
-                 for k in ITERATIONS]
+                [triplet_accuracy(model.at(min(k, model.n_iter_)), *held) for k in ITERATIONS]
                 for model in models
             ]
-        )  # fmt: skip
+        )
     mean = np.mean(scores, axis=0)
     point, k = np.unravel_index(int(mean.argmax()), mean.shape)
     return points[point], ITERATIONS[k]

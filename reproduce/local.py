@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from hdsl import HDSL, LocalHDSL, SimilarityKNeighborsClassifier, datasets
+from hdsl import HDSL, LocalHDSL, SimilarityKNeighborsClassifier, checks
 
 from . import sets
 from .results import Results, Table, by_set_and_method, set_names, share
@@ -21,7 +21,7 @@ from .runner import Cell, Line, Settings, finished
 
 TITLE = "Local metrics: one similarity for all rows, or one more per region"
 
-#: Regions that contradict each other: `datasets.make_regions`.
+#: Regions that contradict each other: `made_rows`.
 MADE = "contradiction"
 
 #: Numbers of regions to fit and to choose from.
@@ -104,13 +104,35 @@ def _drawn(X: Any, y: Any, most: int) -> tuple[sp.csr_array, np.ndarray]:
     return X, y
 
 
+def made_rows(
+    n_rows: int, rng: np.random.Generator
+) -> tuple[sp.csr_array, np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows of two regions that contradict each other, classes, regions, and who is a query.
+
+    Queries and documents use different words. In the first region the words of query class c go
+    with those of document class c; in the second they go with those of class c + 1. So a word pair
+    pulls together in one region and apart in the other, and no single matrix is right in both. Each
+    row has two of the three words of its class, and half of the eight marks of its region, words
+    that tell nothing but the region.
+    """
+    regions, is_query = rng.integers(2, size=(2, n_rows))
+    classes = rng.integers(6, size=n_rows)
+    blocks = np.where(is_query, classes, 6 + (classes + regions) % 6)
+    words = rng.permuted(np.tile(np.arange(3), (n_rows, 1)), axis=1)[:, :2] + 3 * blocks[:, None]
+    marks = rng.permuted(np.tile(np.arange(8), (n_rows, 1)), axis=1)[:, :4] + 8 * regions[:, None]
+    indices = np.sort(np.column_stack([words, 36 + marks]), axis=1).ravel()
+    arrays = np.ones(len(indices)), indices, 6 * np.arange(n_rows + 1)
+    X = sp.csr_array(arrays, shape=(n_rows, 52))
+    return X, 6 * regions + classes, regions, is_query == 1
+
+
 def contradiction(n_rows: int, seed: int = 0) -> Task:
     """Return judgements of queries and documents, and queries to find documents for.
 
     Half of the rows are for training. Each query there is compared with documents of its region,
     one of its class and one of another.
     """
-    X, y, regions, is_query = datasets.make_regions(n_rows, random_state=seed)
+    X, y, regions, is_query = made_rows(n_rows, checks.generator(seed))
     rng = np.random.default_rng(seed)
     is_training = np.arange(n_rows) < n_rows // 2
     triplets = []

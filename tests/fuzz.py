@@ -32,7 +32,7 @@ import numpy as np
 import safetensors.numpy
 from sklearn.pipeline import make_pipeline
 
-from hdsl import HDSL, ClassScores, SimilarityClassifier, load, readers, save, text, triplets
+from hdsl import HDSL, ClassScores, load, readers, save, text, triplets
 from hdsl.files import checkpoint, container
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -85,11 +85,10 @@ def model_bytes() -> list[bytes]:
     scored = make_pipeline(ClassScores(random_state=0), HDSL(**small, random_state=0))
     scored.fit(rows, labels)
     documents = text.Documents(rows, labels.astype(object), np.array(texts, dtype=object))
-    classifier = SimilarityClassifier(model, random_state=0).fit(rows, labels)
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for each in (
-            model, scored, classifier, text.Collection(model, words, documents),
+            model, scored, text.Collection(model, words, documents),
             text.Collection(scored, words, documents),
         ):  # fmt: skip
             save(each, Path(folder, "m"))

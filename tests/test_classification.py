@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import check_estimator
 
-import hdsl
 import reference
 from hdsl import HDSL, SimilarityClassifier
 from hdsl.classification import N_CLASSES, N_GROUPS, landmark_triplets
@@ -169,16 +168,6 @@ def test_a_row_of_weight_0_is_absent(model):
     two = SimilarityClassifier(model, **options).fit(X[kept], Y[kept])
     assert_array_equal(one.landmarks_, np.flatnonzero(kept)[two.landmarks_])
     assert_allclose(one.decision_function(X), two.decision_function(X), atol=1e-9)
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_a_saved_classifier_gives_the_same_scores(form, model, tmp_path):
-    for similarity in (model, None):
-        found = SimilarityClassifier(similarity, C=5.0, loss="log_loss", random_state=0)
-        found.fit(form(X), Y).save(tmp_path / "classifier.hdsl")
-        same = hdsl.load(tmp_path / "classifier.hdsl")
-        assert_array_equal(same.predict(X), found.predict(X))
-        assert_allclose(same.predict_proba(form(X)), found.predict_proba(form(X)), rtol=1e-9)
 
 
 @pytest.mark.parametrize(

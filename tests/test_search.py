@@ -127,6 +127,41 @@ def test_sparse_blocks_change_nothing(monkeypatch):
             assert_array_equal(a, b)
 
 
+@given(
+    seed=st.integers(0, 2**16),
+    kind=st.sampled_from(["counts", "weights", "signed", "far apart", "halves"]),
+    n=st.integers(20, 300),
+    density=st.sampled_from([0.05, 0.2, 0.9]),
+    n_classes=st.sampled_from([2, 9, 60]),
+    n_jobs=st.integers(1, 2),
+)
+@settings(deadline=None, max_examples=60)
+def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
+    seed, kind, n, density, n_classes, n_jobs
+):
+    """The same bits: equal rows, ties, inner products of 0, rare labels, and what float32 lacks."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 40)) < density * rng.random(40)
+    values = {
+        "counts": rng.integers(1, 4, X.shape),
+        "weights": rng.random(X.shape),
+        "signed": rng.normal(size=X.shape),
+        "far apart": 10.0 ** rng.integers(-40, 40, X.shape),
+        "halves": 1e150 * 0.5 ** rng.integers(0, 9, X.shape),
+    }
+    rows = np.where(X, values[kind], 0.0)[rng.integers(n, size=n)]
+    X, labels = sp.csr_array(rows), rng.integers(n_classes, size=n)
+    expected = search.neighbors_by_label(X, labels, 4, 6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(search, "MEETING_ROWS", 16)
+        patch.setattr(search, "MEETING_BLOCK", 64)
+        patch.setattr(search, "LEAST_SHARED", 0.0)
+        found = search.neighbors_by_label(X, labels, 4, 6, n_jobs=n_jobs)
+    for one, other in zip(expected, found, strict=True):
+        for a, b in zip(one, other, strict=True):
+            assert a.tobytes() == b.tobytes()
+
+
 def test_dense_blocks_change_nothing(monkeypatch):
     queries, index = large()
     monkeypatch.setattr(search, "DENSE_BLOCK", 1000)  # three queries per block

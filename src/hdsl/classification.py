@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from copy import copy
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -19,16 +18,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-from . import checks, saving, search
-from .arrays import (
-    names_from_arrays,
-    names_to_arrays,
-    similarity_from_arrays,
-    similarity_to_arrays,
-)
+from . import checks, search
 from .class_scores import columns_with_values, stratified_folds
-from .files.tables import csr_from_arrays, csr_to_arrays, get_array, get_value, nested, part_of
-from .scores import LinearScorer
 from .similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, products, unit_rows
 from .solver.atoms import NOTHING
 from .triplets.rows import row_keys
@@ -331,71 +322,6 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         X = X.astype(np.float64, copy=False)
         similarity = LearnedCosine(self.similarity_) if self.cosine else self.similarity_
         return similarity.rewrite(X), similarity.index_rows(X)
-
-    # --- files -----------------------------------------------------------------------------------
-
-    def save(self, path: Any) -> None:
-        """Write the fitted classifier to a file without code; `hdsl.load` reads it.
-
-        The file holds landmarks, weights, classes and the similarity, and is written completely or
-        not at all. A loaded classifier gives the same bits. Its parameter `similarity` is the
-        learned similarity.
-
-        Parameters
-        ----------
-        path : str or path-like
-            By convention ``*.hdsl``.
-
-        Raises
-        ------
-        ValueError
-            The similarity is an object of your own: joblib saves these.
-        """
-        saving.save(self, path)
-
-    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Return what was learned as plain arrays, and a header of what is no array."""
-        check_is_fitted(self, "coef_")
-        if not isinstance(self.similarity_, Similarity):
-            raise ValueError(
-                "A model file holds atoms, and no similarity of another kind. Save it with joblib."
-            )
-        arrays = LinearScorer(self.coef_, self.intercept_, self.classes_).to_arrays()
-        arrays |= {"landmarks": self.landmarks_, **csr_to_arrays(sp.csr_array(self._index), "rows")}
-        parts, similarity = similarity_to_arrays(self.similarity_)
-        arrays |= nested(similarity=parts) | names_to_arrays(self)
-        header = {"similarity": similarity, "cosine": bool(self.cosine), "loss": self.loss}
-        return arrays, header | {"C": float(self.C_), "n_iter": int(self.n_iter_)}
-
-    @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]
-    ) -> SimilarityClassifier:
-        """Return the classifier that `to_arrays` was called on.
-
-        Raises
-        ------
-        ValueError
-            Arrays and header are not those of a classifier; the first fault is named.
-        """
-        similarity = similarity_from_arrays(
-            part_of(arrays, "similarity"), get_value(header, "similarity", dict)
-        )
-        kinds = {"cosine": bool, "loss": str, "C": float}
-        self = cls(similarity, **{n: get_value(header, n, kind) for n, kind in kinds.items()})
-        self._check_parameters(cls.__name__)
-        self.similarity_, self.n_features_in_ = similarity, similarity.n_features
-        self.C_, self.n_iter_ = self.C, get_value(header, "n_iter", int)
-        scorer = LinearScorer.from_arrays(arrays)
-        self.classes_, self.coef_ = scorer.classes_, scorer.coef_
-        self.intercept_ = scorer.intercept_
-        n = self.coef_.shape[1]
-        self.landmarks_ = get_array(arrays, "landmarks", "i", (n,))
-        self._index = csr_from_arrays(arrays, "rows", similarity.n_features)
-        if self._index.shape[0] != n:
-            raise ValueError(f"there are {self._index.shape[0]} rows for {n} landmarks")
-        names_from_arrays(self, arrays)
-        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -22,7 +22,6 @@ KINDS = {
     "HDSL": "hdsl",
     "LocalHDSL": "local",
     "ClassScores": "class_scores",
-    "SimilarityClassifier": "classification",
     "Linker": "linking",
     "Collection": "text",
 }
@@ -38,7 +37,7 @@ def save(model: Any, path: Any) -> None:
 
     Parameters
     ----------
-    model : HDSL, LocalHDSL, SimilarityClassifier, Linker, Collection or Pipeline
+    model : HDSL, LocalHDSL, Linker, Collection or Pipeline
         Fitted. A pipeline has such models and `ClassScores` as steps. Of `ClassScores` the file
         holds the weights of its classifier, which must be linear, such as ``LinearSVC`` or
         ``LogisticRegression``.
@@ -83,7 +82,7 @@ def load(path: Any) -> Any:
 
     Returns
     -------
-    HDSL, LocalHDSL, SimilarityClassifier, Linker, Collection or Pipeline
+    HDSL, LocalHDSL, Linker, Collection or Pipeline
         What was saved. A file of ``hdsl fit`` holds a `hdsl.text.Collection`, which searches and
         explains texts; its ``model`` is the model.
 

@@ -14,6 +14,7 @@ from .cuda.search import Task
 from .solver.columns import drop_unused_columns, is_wide, take_columns
 
 if TYPE_CHECKING:
+    from .cpu.rows import Arrays
     from .cpu.workers import Workers
     from .cuda.runtime import Device
     from .cuda.search import Kept
@@ -33,6 +34,17 @@ DENSE_BLOCK = 2**22
 
 #: Rows that sparse queries meet at a time: a number for each stays in the cache of a core.
 SPARSE_BLOCK = 2**15
+
+#: Rows from which on each pair of rows meets once. Of such a meeting: the cost of a pair where one
+#: product takes 1, rows of a block, rows that meet it side by side, and the share of rows that have
+#: a frequent feature.
+MEETING_ROWS, PAIR_COST, MEETING_BLOCK, SIDE_BY_SIDE, FREQUENT = 2**14, 3.0, 2**12, 16, 0.12
+
+#: Features that two rows must share on average for that to pay.
+LEAST_SHARED = 1.0
+
+#: Least value over the largest whose products float32 holds; entries of a row whose sum it holds.
+FLOAT_RANGE, LONGEST_ROW = 2.0**-60, 2**17
 
 #: Share of a threshold that skipped features may add, products of a block of an answer, and bytes
 #: that an entry takes while blocks are joined.
@@ -459,22 +471,82 @@ def _search_sparse(
     from .cpu.kernels import search as kernels
     from .cpu.rows import arrays_of
 
+    is_same = queries is index and lists.own
     queries, index, frequency = _on_shared_columns(queries, index)
-    m, n_products = queries.shape[0], float(frequency[queries.indices].sum(dtype=np.float64))
-    n, by_row = index.shape[0], arrays_of(queries)
-    cost = (n_products + index.nnz) / m + ROW_COST * n
+    n_products = float(frequency[queries.indices].sum(dtype=np.float64))
+    chosen, n, by_row = np.arange(queries.shape[0]), index.shape[0], arrays_of(queries)
+    if is_same and n >= MEETING_ROWS and n_products > LEAST_SHARED * n * n:
+        chosen = _search_among(index, by_row, frequency, lists, workers)
+    cost = (n_products + index.nnz) / queries.shape[0] + ROW_COST * n
 
     def search_block(block: sp.csr_array, first: int) -> None:
-        given = by_row, arrays_of(block.tocsc()), lists.arrays, first, first + block.shape[0] == n
+        given = chosen, by_row, arrays_of(block.tocsc()), lists.arrays, first
 
         def fill(start: int, stop: int) -> None:
             kernels.top_by_columns(start, stop, *given, np.zeros(block.shape[0]))
 
-        workers.run_pieces(fill, m, cost * block.shape[0] / n)
+        workers.run_pieces(fill, len(chosen), cost * block.shape[0] / n)
 
-    for first in range(0, n, SPARSE_BLOCK):
+    for first in range(0, n if len(chosen) else 0, SPARSE_BLOCK):
         search_block(index[first : first + SPARSE_BLOCK] if n > SPARSE_BLOCK else index, first)
-    _note_sizes(lists)
+    _finish(lists, workers)
+
+
+def _search_among(
+    X: sp.csr_array, by_row: Arrays, frequency: np.ndarray, lists: Task, workers: Workers
+) -> np.ndarray:
+    """Fill the lists of rows that are searched for among themselves; return those left to fill.
+
+    Each pair of rows meets once, for the lists of both: groups of rows meet in turns, as the teams
+    of a league do, so that each is in one task at a time. Inner products are summed in float32
+    first, up to an error of a share of each: values must be positive, and not too far apart. Rows
+    with inner products of 0 in their lists are left: of all rows that have it the first count.
+    """
+    from .cpu.kernels import search as kernels
+    from .cpu.rows import arrays_of
+
+    n, largest, longest = X.shape[0], _largest(X), int(np.diff(X.indptr).max())
+    if X.data.min() < FLOAT_RANGE * largest or longest > LONGEST_ROW:
+        return np.arange(n)
+    n_frequent = int(np.searchsorted(-frequency, -FREQUENT * n))
+    n_features = max(n_frequent, int(np.searchsorted(-frequency, -1)))  # those of several rows
+    shared = X[:, :n_features] / largest
+    shared.sort_indices()
+    ptr, idx, val = arrays_of(shared)
+    near = ptr, idx, val.astype(np.float32)
+    scale = (1.0 - (longest + 8) * 2.0**-23) / largest / largest
+    n_groups = 2 * max(1, min(4 * n // MEETING_ROWS, max(n // MEETING_ROWS, 2 * workers.n_threads)))
+    bounds = np.arange(n_groups + 1) * n // n_groups
+    n_entries = int(np.diff(ptr[bounds]).max())
+    low = np.where([lists.want_same > 0, lists.want_other > 0], -np.inf, np.inf).astype(np.float32)
+
+    def fill(start: int, stop: int, pairs: np.ndarray) -> None:
+        room = (
+            _lines(MEETING_BLOCK // kernels.PART, n_frequent, kernels.PART),
+            np.empty(n_features - n_frequent + 2, dtype=np.int32),
+            np.empty(n_entries, dtype=np.uint16), np.empty(n_entries, dtype=np.float32),
+            _lines(SIDE_BY_SIDE, MEETING_BLOCK), _lines(MEETING_BLOCK), np.zeros(X.shape[1]),
+        )  # fmt: skip
+        kernels.meet(start, stop, pairs, bounds, near, by_row, lists.arrays, low, scale, room)
+
+    one, other = np.arange(n_groups), np.arange(n_groups)
+    for turn in range(n_groups):
+        cost = PAIR_COST * (n // n_groups) ** 2
+        workers.run_pieces(fill, len(one), cost, np.stack([one, other], axis=1))
+        turned = np.append(0, 1 + (np.arange(n_groups - 1) + turn) % (n_groups - 1))
+        one, other = turned[: n_groups // 2], turned[: n_groups // 2 - 1 : -1]
+    is_left = np.zeros(n, dtype=bool)
+    for want, found in (lists.want_same, lists.same), (lists.want_other, lists.other):
+        is_left |= (want > 0) & (found.scores[:, :1] == 0.0).any(axis=1)
+    lists.same.scores[is_left] = lists.other.scores[is_left] = -np.inf
+    return np.flatnonzero(is_left)
+
+
+def _lines(*shape: int) -> np.ndarray:
+    """Return room for float32 that starts at a line of the cache."""
+    size = int(np.prod(shape))
+    room = np.empty(size + 16, dtype=np.float32)
+    return room[-room.ctypes.data // 4 % 16 :][:size].reshape(shape)
 
 
 def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: Workers) -> None:
@@ -489,12 +561,16 @@ def _search_dense(queries: np.ndarray, index: np.ndarray, lists: Task, workers: 
         workers.run_pieces(
             kernels.top_of_sums, len(sums), index.shape[0], sums, first, lists.arrays
         )
-    _note_sizes(lists)
+    _finish(lists, workers)
 
 
-def _note_sizes(lists: Task) -> None:
-    """Note that all lists have the rows that they want: none wants more than there are."""
+def _finish(lists: Task, workers: Workers) -> None:
+    """Sort all lists; all have the rows that they want: none wants more than there are."""
+    from .cpu.kernels import search as kernels
+
     lists.same.size[:], lists.other.size[:] = lists.want_same, lists.want_other
+    n = len(lists.query_labels)
+    workers.run(kernels.sort_lists, workers.split(n, grain=1000), lists.arrays)
 
 
 def _largest(X: Any) -> float:

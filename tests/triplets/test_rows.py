@@ -1,4 +1,4 @@
-"""Comparisons of some of the rows: restricted, summed, split by row; and distinct rows."""
+"""Comparisons of some of the rows: restricted and summed; and distinct rows."""
 
 import itertools
 from collections import Counter
@@ -9,10 +9,9 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis.extra.numpy import arrays
-from numpy.testing import assert_array_equal
 
 import strategies
-from hdsl.triplets import PointKFold, deduplicate, distinct_rows, restrict
+from hdsl.triplets import deduplicate, distinct_rows, restrict
 from hdsl.triplets.rows import row_keys, sample_ranges
 
 
@@ -71,39 +70,6 @@ def test_equal_comparisons_become_one_with_the_summed_weight(data, spread, net):
     assert made.triplets.shape == (len(slow), given.shape[1])
     assert list(map(tuple, made.triplets.tolist())) == list(slow)
     assert made.weights.tolist() == list(slow.values())
-
-
-@given(st.data(), st.integers(2, 4), st.integers(0, 100))
-def test_sides_share_no_row_and_have_the_comparisons_inside(data, n_splits, seed):
-    n = data.draw(st.integers(3 * n_splits, 14))
-    rng = np.random.default_rng(seed)
-    triplets = np.array(list(itertools.permutations(range(n), 3)))
-    if data.draw(st.booleans()):
-        triplets = triplets[:, [0, 1, 1, 2]]  # quadruplets
-    triplets = rng.permutation(triplets)[:1500]
-    weights = rng.random(len(triplets)) if data.draw(st.booleans()) else None
-    folds = PointKFold(n_splits, random_state=seed)
-    tested = []
-    for train, test in folds.split_triplets(triplets, n, weights=weights):
-        assert sorted([*train.rows, *test.rows]) == list(range(n))
-        tested += test.rows.tolist()
-        for side in (train, test):
-            inside = np.flatnonzero(np.isin(triplets, side.rows).all(axis=1))
-            assert_array_equal(side.rows[side.triplets], triplets[inside])
-            if weights is None:
-                assert side.weights is None
-            else:
-                assert_array_equal(side.weights, weights[inside])
-    assert sorted(tested) == list(range(n))
-
-
-def test_a_side_without_triplets_is_refused_before_the_first_split():
-    triplets = [[0, 1, 2], [2, 1, 0]]
-    folds = PointKFold(2, random_state=0)
-    with pytest.raises(ValueError, match=r"n_splits=2 has no triplet inside its 3 t\w+ rows.*Use"):
-        next(folds.split_triplets(triplets, 6))
-    with pytest.raises(ValueError, match=r"n_splits=2 has no quadruplet inside its 3 t\w+ rows"):
-        next(folds.split_triplets([[0, 1, 1, 2]], 6))
 
 
 @given(st.data())

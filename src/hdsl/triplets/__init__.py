@@ -15,14 +15,12 @@ from .judgements import (
 from .links import link_triplets
 from .mining import neighbor_triplets, random_triplets, shared_label_triplets
 from .mining import random_shared_triplets as random_shared_triplets  # for the estimators
-from .rows import Judgements, PointKFold, Side, deduplicate, restrict
+from .rows import Judgements, deduplicate, restrict
 from .rows import distinct_rows as distinct_rows  # for the estimators, not public
 from .rows import row_keys as row_keys
 
 __all__ = [
     "Judgements",
-    "PointKFold",
-    "Side",
     "choice_triplets",
     "deduplicate",
     "graded_triplets",

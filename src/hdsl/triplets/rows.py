@@ -1,4 +1,4 @@
-"""Rows that comparisons name: restrict, deduplicate, split and draw comparisons; find equal rows.
+"""Rows that comparisons name: restrict, deduplicate and draw comparisons; find equal rows.
 
 A comparison is a triplet or a quadruplet.
 """
@@ -6,8 +6,6 @@ A comparison is a triplet or a quadruplet.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,93 +130,6 @@ def group_equal_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         order = np.lexsort(rows.T[::-1])
         differs = (np.diff(rows[order], axis=0) != 0).any(axis=1)
     return order, np.flatnonzero(np.concatenate([[len(rows) > 0], differs]))
-
-
-class Side(NamedTuple):
-    """One side of a split of points: rows of X, and triplets that number these rows from 0.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_rows,)
-    triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
-    weights : ndarray of shape (n_triplets,), or None
-    """
-
-    rows: np.ndarray
-    triplets: np.ndarray
-    weights: np.ndarray | None
-
-
-@dataclass(frozen=True)
-class PointKFold:
-    """Cross-validation that splits points, so that no row is on both sides.
-
-    A split of the triplets would test on rows that were used for training.
-
-    Parameters
-    ----------
-    n_splits : int, default=5
-    random_state : int, RandomState or None, default=None
-
-    Examples
-    --------
-    >>> X = np.eye(6)
-    >>> triplets = [[a, b, c] for a in range(6) for b in range(6) for c in range(b)]
-    >>> for train, test in PointKFold(2, random_state=0).split_triplets(triplets, n_rows=6):
-    ...     print(train.rows, len(train.triplets), test.rows, len(test.triplets))
-    [0 3 4] 9 [1 2 5] 9
-    [1 2 5] 9 [0 3 4] 9
-    """
-
-    n_splits: int = 5
-    _: KW_ONLY
-    random_state: Any = None
-
-    def split_triplets(
-        self, triplets: Any, n_rows: int, *, weights: Any = None
-    ) -> Iterator[tuple[Side, Side]]:
-        """Yield train and test sides with the triplets or quadruplets inside each.
-
-        Those with rows on both sides are in neither.
-
-        Parameters
-        ----------
-        triplets : array-like of int of shape (n_triplets, 3) or (n_quadruplets, 4)
-        n_rows : int
-            Number of rows `triplets` refers to.
-        weights : array-like of shape (n_triplets,), default=None
-
-        Yields
-        ------
-        train, test : Side
-            ``rows, triplets, weights``: ``fit(X[rows], triplets=triplets, sample_weight=weights)``.
-        """
-        from sklearn.model_selection import KFold
-
-        array = checks.check_comparisons(triplets, n_rows)
-        noun = _noun(array)
-        weights = checks.check_weights(weights, len(array), noun)
-        folds = KFold(self.n_splits, shuffle=True, random_state=self.random_state)
-        sides = [
-            [_side(rows, array, weights, n_rows) for rows in split]
-            for split in folds.split(np.empty((n_rows, 0)))
-        ]
-        # All splits are checked before the first is used, not after hours of fitting.
-        for k, split in enumerate(sides):
-            for side, name, change in zip(split, ("train", "test"), ("more", "fewer"), strict=True):
-                if not len(side.triplets):
-                    raise ValueError(
-                        f"Split {k} of n_splits={self.n_splits} has no {noun} inside its "
-                        f"{len(side.rows)} {name} rows; {noun}s with rows on both sides are in "
-                        f"neither. Use {change} splits or more {noun}s."
-                    )
-        yield from map(tuple, sides)
-
-
-def _side(rows: np.ndarray, triplets: np.ndarray, weights: np.ndarray | None, n_rows: int) -> Side:
-    if weights is None:
-        return Side(rows, restrict(triplets, rows, n_rows), None)
-    return Side(rows, *restrict(triplets, rows, n_rows, weights))
 
 
 def row_keys(X: sp.csr_array) -> np.ndarray:

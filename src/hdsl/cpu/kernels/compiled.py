@@ -1,9 +1,10 @@
 """How kernels are compiled, the sizes they share, and what the compiler does not do by itself.
 
 It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector register, which
-`add`, `lift` and `put` take. A line in memory is given by its address; a multiplication and an
-addition are one instruction where the processor has it. And it brings nothing near before it is
-read: loops over rows in random order would wait for each, so they call `fetch_ahead`.
+`add`, `lift` and `put` take; `add` with a float32 factor makes 2 · WIDTH sums of float32. A line in
+memory is given by its address; a multiplication and an addition are one instruction where the
+processor has it. And it brings nothing near before it is read: loops over rows in random order
+would wait for each, so they call `fetch_ahead`.
 """
 
 import ctypes
@@ -56,6 +57,7 @@ def kernel(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 # --- lines ----------------------------------------------------------------------------------------
 
 _VECTOR = ir.VectorType(ir.DoubleType(), WIDTH)
+_VECTOR_32 = ir.VectorType(ir.FloatType(), 2 * WIDTH)
 _POINTER = _VECTOR.as_pointer()
 
 
@@ -66,7 +68,8 @@ def zeros() -> Any:
 
 def add(line: Any, x: float, address: int) -> None:
     """Add x times the line at an address."""
-    line += x * _at(address)
+    kind = np.asarray(x).dtype
+    line.view(kind)[:] += x * _at(address).view(kind)
 
 
 def lift(line: Any, x: float, address: int) -> None:
@@ -101,17 +104,20 @@ def _combined(combine: Callable[..., Any]) -> Callable[..., Any]:
     """Return what combines a line, x in all places, and the line at an address."""
 
     def combined(typing: Any, line: Any, x: Any, address: Any) -> Any:
+        vector = _VECTOR_32 if x == types.float32 else _VECTOR
+
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            line, lane = builder.bitcast(args[0], _POINTER), ir.IntType(32)
-            undefined = ir.Constant(_VECTOR, ir.Undefined)
+            line, lane = builder.bitcast(args[0], vector.as_pointer()), ir.IntType(32)
+            undefined = ir.Constant(vector, ir.Undefined)
             first = builder.insert_element(undefined, args[1], ir.Constant(lane, 0))
-            everywhere = ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH)
+            everywhere = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
             factor = builder.shuffle_vector(first, undefined, everywhere)
-            other = builder.load(builder.inttoptr(args[2], _POINTER), align=8)
+            other = builder.load(builder.inttoptr(args[2], vector.as_pointer()), align=4)
             builder.store(combine(builder, builder.load(line), factor, other), line)
             return context.get_dummy_value()
 
-        return types.void(types.voidptr, types.float64, types.int64), generate
+        kind = types.float32 if vector is _VECTOR_32 else types.float64
+        return types.void(types.voidptr, kind, types.int64), generate
 
     return combined
 
