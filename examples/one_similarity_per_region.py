@@ -12,7 +12,7 @@ made-up problem needs regions; on docstrings held-out rows say whether regions a
 # ----------------------------------
 # Queries and documents share no word of a class. In one region the words of query class c go with
 # those of document class c, in the other with those of class c + 1. No single matrix is right in
-# both regions. Each row has two words of its class, and four marks that tell nothing but the region.
+# both regions. Each row has two words of its class, and four marks, which tell the region alone.
 # Half of the rows are for training: each query is compared with a document of its class and one of
 # another class of the same region.
 
