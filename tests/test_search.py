@@ -290,12 +290,7 @@ def test_above_of_many_rows_in_blocks():
     assert_allclose(search.above(X, X, 0.3).toarray(), expected, atol=1e-12)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "BLOCK_PRODUCTS", 20_000)
-        blocks = [*search.above_in_blocks(X, X, 0.3)]
-    assert len(blocks) > 3
-    assert [first for first, _ in blocks[1:]] == np.cumsum(
-        [len(b.indptr) - 1 for _, b in blocks[:-1]]
-    ).tolist()
-    assert_allclose(sp.vstack([block for _, block in blocks]).toarray(), expected, atol=1e-12)
+        assert_allclose(search.above(X, X, 0.3).toarray(), expected, atol=1e-12)
 
 
 def test_above_of_nothing():
@@ -319,6 +314,6 @@ def test_above_says_what_is_wrong():
     with pytest.raises(ValueError, match="same features"):
         search.above(np.eye(3), np.eye(4), 0.5)
     with pytest.raises(ValueError, match="same rows"):
-        search.above_in_blocks(np.eye(3), np.ones((2, 3)), 0.5, exclude_self=True)
-    with pytest.raises(MemoryError, match="above_in_blocks"):
+        search.above(np.eye(3), np.ones((2, 3)), 0.5, exclude_self=True)
+    with pytest.raises(MemoryError, match="higher threshold"):
         search.above(np.ones((50, 3)), np.ones((50, 3)), 0.5, memory_limit=1e-6)

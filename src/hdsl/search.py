@@ -23,7 +23,6 @@ __all__ = [
     "Index",
     "Neighbors",
     "above",
-    "above_in_blocks",
     "neighbors_between",
     "neighbors_by_label",
     "top_k",
@@ -149,7 +148,7 @@ def above(
         Query r is row r of `rows`, and is not compared with itself.
     memory_limit : float, "auto" or None, default="auto"
         GiB that the answer may take; "auto" is what is free. Its size is foretold from the first
-        blocks of queries on. `above_in_blocks` returns an answer of any size.
+        blocks of queries on.
 
     Returns
     -------
@@ -161,47 +160,6 @@ def above(
     >>> above(X, X, 0.7, exclude_self=True).toarray().tolist()
     [[0.0, 0.0, 0.0], [0.0, 0.0, 0.8], [0.0, 0.8, 0.0]]
     """
-    parts, size = [], 0
-    for first, block in above_in_blocks(queries, rows, threshold, exclude_self=exclude_self):
-        parts.append(block)
-        size += ENTRY_BYTES * block.nnz
-        share = (first + block.shape[0]) / max(1, np.shape(queries)[0])
-        memory.check_fits(
-            "The answer", int(size / (share or 1.0)), memory_limit,
-            ("take a higher threshold", "take it in blocks with above_in_blocks"),
-        )  # fmt: skip
-    return sp.csr_array(sp.vstack(parts, format="csr"))
-
-
-def above_in_blocks(
-    queries: Any, rows: Any, threshold: float, *, exclude_self: bool = False
-) -> Iterator[tuple[int, sp.csr_array]]:
-    """Return the answer of `above` by blocks of queries: the first query of each, and its rows.
-
-    A block takes some hundred MiB at most while it is made.
-
-    Parameters
-    ----------
-    queries, rows, threshold, exclude_self
-        As in `above`.
-
-    Returns
-    -------
-    iterator of (int, csr_array of shape (n_in_block, n_rows))
-        The number of the first query, and inner products from the threshold on.
-
-    Notes
-    -----
-    The most frequent features of a query, as many as add at most a share of the threshold to any
-    inner product, are skipped: ⟨q', x⟩ ≤ ‖q'‖ ‖x‖. Products of the others are added up, and inner
-    products are computed of the pairs whose sum can still reach the threshold.
-
-    Examples
-    --------
-    >>> X = np.eye(5)
-    >>> [(first, block.nnz) for first, block in above_in_blocks(X, X, 0.5)]
-    [(0, 5)]
-    """
     checks.check_number("above", "threshold", threshold, low=0, strict=True)
     given = ("queries", queries), ("rows", rows)
     Q, X = (sp.csr_array(checks.as_rows(M, name), dtype=np.float64) for name, M in given)
@@ -211,13 +169,26 @@ def above_in_blocks(
             "and, with exclude_self=True, be the same rows."
         )
     _check_products(_largest(Q), _largest(X), X.shape[1])
-    return _blocks_above(*_on_shared_columns(Q, X), float(threshold), exclude_self)
+    parts, size, share = [], 0, 0.0
+    for block in _blocks_above(*_on_shared_columns(Q, X), float(threshold), exclude_self):
+        parts.append(block)
+        size, share = size + ENTRY_BYTES * block.nnz, share + block.shape[0] / max(1, Q.shape[0])
+        memory.check_fits(
+            "The answer", int(size / (share or 1.0)), memory_limit,
+            ("take a higher threshold", "ask for some of the queries at a time"),
+        )  # fmt: skip
+    return sp.csr_array(sp.vstack(parts, format="csr"))
 
 
 def _blocks_above(
     Q: sp.csr_array, X: sp.csr_array, frequency: np.ndarray, threshold: float, exclude_self: bool
-) -> Iterator[tuple[int, sp.csr_array]]:
-    """Yield the first query of a block, and its rows; features are sorted by their frequency."""
+) -> Iterator[sp.csr_array]:
+    """Yield the answers of blocks of queries; features are sorted by their frequency.
+
+    The most frequent features of a query, as many as add at most a share of the threshold to any
+    inner product, are skipped: ⟨q', x⟩ ≤ ‖q'‖ ‖x‖. Products of the others are added up, and inner
+    products are computed of the pairs whose sum can still reach the threshold.
+    """
     Q.sort_indices()
     q, x = _largest(Q) or 1.0, _largest(X) or 1.0  # squares of shares of them do not overflow
     norms, by_column = x * np.sqrt((X / x).power(2).sum(axis=1)), X.T.tocsr()
@@ -245,7 +216,7 @@ def _blocks_above(
         left, right = at[is_near], sums.col[is_near]
         scores = np.asarray(Q[left].multiply(X[right]).sum(axis=1)).ravel()
         k, shape = scores >= threshold, (min(last, Q.shape[0]) - first, X.shape[0])
-        yield first, sp.csr_array((scores[k], (left[k] - first, right[k])), shape=shape)
+        yield sp.csr_array((scores[k], (left[k] - first, right[k])), shape=shape)
         first = last
 
 

@@ -92,11 +92,29 @@ class CPUGradient(Gradient):
 
     def rows(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for a few features, shape (len(features), n_features)."""
-        out = np.empty((len(features), self.n_features))
-        for k in range(0, len(features), WIDTH):
-            some = features[k : k + WIDTH]
-            out[k : k + WIDTH] = self._side_by_side(some)[:, : len(some)].T
+        rows, out = self.pairs.rows, np.zeros((len(features), self.n_features))
+        groups, rest, n_parts = self._ways(features)
+        for some in groups:
+            out[some] = self._side_by_side(features[some])[:, : len(some)].T
+        self.workers.run(
+            kernels.add_rows, np.arange(n_parts + 1), n_parts, rest, features, rows.by_column,
+            rows.by_row, self.pairs.links, self.w, rows.single_rooms, out,
+        )  # fmt: skip
         return out
+
+    def _ways(self, features: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, int]:
+        """Return features whose rows of S are made side by side, and the rest, in how many parts.
+
+        Several rows of S in a pass over X where that is the cheaper way, else one after the other.
+        """
+        rows = self.pairs.rows
+        share = np.minimum(rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0)
+        order, groups = np.argsort(-share, kind="stable"), []
+        while len(order) and share[order[:WIDTH]].sum() >= self.pairs.side_by_side:
+            groups.append(order[:WIDTH])
+            order = order[WIDTH:]
+        is_long = share[order].sum() * rows.nnz > GRAIN
+        return groups, order, min(len(order), self.workers.n_threads) if is_long else 1
 
     def _side_by_side(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for up to WIDTH features as columns, in the room for them."""
@@ -121,18 +139,13 @@ class CPUGradient(Gradient):
     # --- partners --------------------------------------------------------------------------------
 
     def partners(self, features: np.ndarray, *, after: bool = False) -> Partners:
-        """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals.
-
-        Several rows of S in a pass over X where that is the cheaper way, else one after the other.
-        """
-        rows, found = self.pairs.rows, np.empty((len(features), 3))
-        share = np.minimum(rows.lengths[features] * (self.pairs.cost / max(rows.nnz, 1) ** 2), 1.0)
-        order = np.argsort(-share, kind="stable")
-        while len(order) and share[order[:WIDTH]].sum() >= self.pairs.side_by_side:
-            some, order = order[:WIDTH], order[WIDTH:]
+        """Find for each feature i the j that maximises C_jj + |S_ij|, the smallest of equals."""
+        found = np.empty((len(features), 3))
+        groups, rest, n_parts = self._ways(features)
+        for some in groups:
             found[some] = self._best_of(features[some], after)
-        if len(order):
-            found[order] = self._scatter(features[order], after, float(share[order].sum()))
+        if len(rest):
+            found[rest] = self._scatter(features[rest], after, n_parts)
         return found[:, 0], found[:, 1].astype(np.int64), found[:, 2]
 
     def _best_of(self, features: np.ndarray, after: bool) -> np.ndarray:
@@ -150,11 +163,9 @@ class CPUGradient(Gradient):
         value, j = best[part, column], partner[part, column]
         return np.column_stack([value, j, np.where(j >= 0, S[j, column], 0.0)])
 
-    def _scatter(self, features: np.ndarray, after: bool, share: float) -> np.ndarray:
+    def _scatter(self, features: np.ndarray, after: bool, n_parts: int) -> np.ndarray:
         """Find the partners of rare features, one row of S at a time."""
         rows, pairs, found = self.pairs.rows, self.pairs, np.empty((len(features), 3))
-        is_long = share * rows.nnz > GRAIN
-        n_parts = min(len(features), self.workers.n_threads) if is_long else 1
         self.workers.run(
             kernels.scatter, np.arange(n_parts + 1), n_parts, features,
             self._best_others(features, after), after, rows.by_column, rows.by_row, pairs.links,

@@ -185,6 +185,7 @@ class DaskProblem(Problem):
         """Drop all that is remembered from one question to the next."""
         self.setting = self.setting._replace(key=uuid4().hex)
         self.recent = as_array([])  # atoms whose scores were asked last
+        self.at_once = True  # whether those asked next are many new ones
         self._ahead: tuple[Handle, DaskGradient] | None = None
         self._uses_batches = False
 
@@ -205,6 +206,7 @@ class DaskProblem(Problem):
 
     def direction(self, margins: Handle, move: Move | Correction) -> Handle:
         """Return how margins change along a move, or along a correction of many weights."""
+        self.at_once = isinstance(move, Correction)
         if isinstance(move, Correction):
             self.recent = move.atoms
         elif move.toward is not None and move.toward != ZERO:
@@ -328,7 +330,7 @@ class DaskGradient(Gradient):
             self._chosen = [k for k, part in dealt.items() if len(part)]
             self.at = [At(problem.setting, key, part) for part in dealt.values()]
         self._atoms, self._scores = problem.recent, dict[tuple, float]()
-        self._first = self._ask("first", self._atoms)
+        self._first = self._ask("first", self._atoms, problem.at_once)
         self._diagonal_sum = self.layout.total(self._ask("diagonal"))
         self._diagonal: np.ndarray | None = None
 
@@ -380,14 +382,14 @@ class DaskGradient(Gradient):
         keys = [*map(tuple, atoms.tolist())]
         missing = atoms[[key not in self._scores for key in keys]]
         if len(missing):
-            self._learn(missing, self._mean(self._ask("scores", missing)))
+            self._learn(missing, self._mean(self._ask("scores", missing, self.problem.at_once)))
         self.problem.recent = atoms
         return np.array([self._scores[key] for key in keys])
 
     def entries(self, atoms: np.ndarray) -> np.ndarray:
         """Return S_ij for each atom."""
         i, j, sign = atoms.T
-        scores = self._mean(self._ask("scores", atoms)) / self.scale
+        scores = self._mean(self._ask("scores", atoms, False)) / self.scale
         return sign * (scores - self.diagonal[i] - self.diagonal[j])
 
     def rows(self, features: np.ndarray) -> np.ndarray:

@@ -13,11 +13,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..cpu.comparisons import Comparisons
+from ..cpu.gradient import CPUGradient
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import Rows
 from ..cpu.workers import Workers
 from ..solver.atoms import as_array
-from ..solver.protocols import Base, Correction, Gradient, Loss, Margins, Move, Step
+from ..solver.protocols import Base, Correction, Loss, Margins, Move, Step
 
 #: Gradients that a shard remembers: an exact oracle compares three.
 REMEMBERED = 3
@@ -81,7 +82,7 @@ class Shard:
         self._problem: CPUProblem | None = None
         self._setting = ""
         self._atoms = as_array([])  # that the last question was about
-        self._gradients: dict[str, Gradient] = {}
+        self._gradients: dict[str, CPUGradient] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Shard, (self.data,)
@@ -96,7 +97,7 @@ class Shard:
         """Return rows and comparisons laid out."""
         if self._comparisons is None:
             omega = 1.0 if self.data.weights is None else self.data.weights
-            rows = Rows(self.data.X, Workers(1))
+            rows = Rows(self.data.X, Workers(1), self.data.n_features)
             self._comparisons = Comparisons(
                 rows, self.data.compared, omega / self.data.total_weight
             )
@@ -105,12 +106,12 @@ class Shard:
     def problem(self, setting: Setting) -> CPUProblem:
         """Return the problem of a setting; the one before is forgotten."""
         if self._problem is None or setting.key != self._setting:
-            columns = np.arange(self.data.X.shape[1])
+            columns = np.arange(self.data.n_features)
             self._problem = CPUProblem(self.comparisons(), columns, *setting[1:])
             self._setting, self._gradients = setting.key, {}
         return self._problem
 
-    def gradient(self, step: Step, at: At) -> Gradient:
+    def gradient(self, step: Step, at: At) -> CPUGradient:
         """Return a gradient, not divided by the weight of a batch; it is asked again."""
         problem = self.problem(at.setting)
         if at.key not in self._gradients:
@@ -172,31 +173,32 @@ class Shard:
 
     # --- gradients -------------------------------------------------------------------------------
 
-    def first(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
+    def first(self, step: Step, at: At, atoms: np.ndarray, at_once: bool) -> np.ndarray:
         """Return the weight of the batch, whether there are slopes, rounding, scores of atoms."""
         gradient = self.gradient(step, at)
         weight = 0.0 if at.batch is None else self.problem(at.setting).batch_weight(at.batch)
         known = weight, not gradient.is_zero(), gradient.rounding
-        return np.array([*known, *self.scores(step, at, atoms)])
+        return np.array([*known, *self.scores(step, at, atoms, at_once)])
 
-    def scores(self, step: Step, at: At, atoms: np.ndarray) -> np.ndarray:
-        """Return the scores of atoms."""
+    def scores(self, step: Step, at: At, atoms: np.ndarray, at_once: bool) -> np.ndarray:
+        """Return the scores of atoms, of all in one pass or from the terms of each."""
         gradient = self.gradient(step, at)
         self._turn_to(atoms)
+        if at_once and len(atoms):
+            gradient.atoms.active(atoms)
         return gradient.scores(atoms)
 
     def diagonal(self, step: Step, at: At) -> np.ndarray:
         """Return C_jj of every feature."""
-        return self.gradient(step, at).diagonal[: self.data.n_features]
+        return self.gradient(step, at).diagonal
 
     def rows(self, step: Step, at: At, features: np.ndarray) -> np.ndarray:
         """Return the rows of S of some features."""
-        return self.gradient(step, at).rows(features)[:, : self.data.n_features]
+        return self.gradient(step, at).rows(features)
 
     def drift(self, step: Step, at: At, before: Step, then: At) -> np.ndarray:
         """Return a bound of |S_ij - S_ij of an earlier gradient| for each feature i."""
-        change = self.gradient(step, at).drift_since(self.gradient(before, then))
-        return change[: self.data.n_features]
+        return self.gradient(step, at).drift_since(self.gradient(before, then))
 
     def dot(self, step: Step, at: At, other: Step) -> float:
         """Return the product of the gradient and a model with these margins."""

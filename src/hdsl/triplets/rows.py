@@ -197,23 +197,6 @@ def sample_ranges(size: np.ndarray, n: int, rng: np.random.Generator) -> np.ndar
 
     All subsets of a range are equally likely.
     """
-    stop = np.cumsum(size)
-    start = stop - size
-    # Shuffle small ranges as a whole: at most twice the numbers needed.
-    small = np.flatnonzero(size <= 2 * n)
-    first = np.cumsum(size[small]) - size[small]
-    rank = np.arange(size[small].sum()) - np.repeat(first, size[small])
-    owner = np.repeat(small, size[small])
-    shuffled = np.argsort((owner << 32) + rng.integers(2**32, size=len(owner)), kind="stable")
-    drawn = (start[owner] + rank)[shuffled[rank < n]]
-    # In large ranges a draw is new with probability 1/2 or more: draw until there are enough.
-    large = np.flatnonzero(size > 2 * n)
-    found = np.empty(0, dtype=np.int64)
-    missing = np.full(len(large), n)
-    while missing.any():
-        owner = np.repeat(large, missing)
-        found = np.sort(np.concatenate([found, start[owner] + rng.integers(size[owner])]))
-        found = found[np.diff(found, prepend=-1) > 0]
-        owner = np.searchsorted(stop[large], found, side="right")
-        missing = n - np.bincount(owner, minlength=len(large))
-    return np.sort(np.concatenate([drawn, found]))
+    some = [rng.choice(m, min(m, n), replace=False, shuffle=False) for m in size.tolist()]
+    first = np.repeat(np.cumsum(size) - size, np.minimum(size, n))
+    return np.sort(first + np.concatenate([*some, np.empty(0, dtype=np.int64)]))

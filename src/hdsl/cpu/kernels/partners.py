@@ -120,6 +120,24 @@ def _list_features(b, rows, d, is_seen, seen, n):
 
 
 @kernel()
+def add_rows(start, stop, n_parts, places, features, columns, rows, links, w, rooms, out):
+    """Add the rows of S of features[places] to those of `out`, one at a time, by parts."""
+    row_ptr, row_idx, row_val = rows
+    for part in range(start, stop):
+        r, reached, is_reached = rooms[0][part], rooms[2][part], rooms[4][part]
+        for f in range(part, places.size, n_parts):
+            at = np.uint64(places[f])
+            n, _ = _reach(features[at], columns, rows, links, w, r, is_reached, reached)
+            for k in range(n):
+                b = np.uint32(reached[k])
+                x = r[b]
+                r[b], is_reached[b] = 0.0, False
+                for q in range(row_ptr[b], row_ptr[b + 1]):
+                    if row_idx[q] < out.shape[1]:
+                        out[at, np.uint32(row_idx[q])] += row_val[q] * x
+
+
+@kernel()
 def scatter(
     start, stop, n_parts, features, other, after, columns, rows, links, w, diagonal, rooms, found
 ):
