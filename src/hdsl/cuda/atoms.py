@@ -66,7 +66,7 @@ class Atoms:
     def __init__(self, card: OnCard) -> None:
         self.card, self.device = card, card.device
         self._mark = self.device.zeros(card.n_numbers, np.int32)
-        self._last: tuple[bytes, dict[bytes, int], Z] | None = None
+        self._last: tuple[bytes, dict[tuple[int, ...], int], Z] | None = None
 
     def forget(self) -> None:
         """Drop the rows that are known, and all marks."""
@@ -89,8 +89,8 @@ class Atoms:
         key = atoms.tobytes()
         if self._last is None or self._last[0] != key:
             self._last = None  # before the next comes
-            names = {row.tobytes(): k for k, row in enumerate(atoms)}
-            self._last = key, names, self._rows(atoms, 0)
+            places = dict(zip(map(tuple, atoms.tolist()), range(len(atoms)), strict=True))
+            self._last = key, places, self._rows(atoms, 0)
         yield self._last[2]
 
     def _rows(self, atoms: np.ndarray, first: int) -> Z:
@@ -100,23 +100,21 @@ class Atoms:
         order = np.argsort(ends, kind="stable")
         order = order[ends[order] >= 0]
         features, counts = np.unique(ends[order], return_counts=True)
-        listed = device.upload(features)
-        lists = (
-            device.upload(np.concatenate([[0], np.cumsum(counts)])),
-            device.upload((order // 2).astype(np.int32)),
-            device.upload(atoms.astype(np.int64)),
-        )
+        m = len(features)
+        told = device.upload(np.concatenate([features, [0], np.cumsum(counts), atoms.ravel()]))
+        listed = told[:m]
+        lists = told[m : 2 * m + 1], device.upload((order // 2).astype(np.int32)), told[2 * m + 1 :]
         per_row = device.empty(card.n_rows, np.int32)
         ptr = device.zeros(card.n_rows + 1, np.int64)
         known = card.n_rows, *card.by_row, self._mark, *lists
         warps = {"per_block": _WARPS}
-        device.run("mark_features", len(features), len(features), listed, 1, self._mark)
+        device.run("mark_features", m, m, listed, 1, self._mark)
         device.run("atom_rows", card.n_rows, *known, per_row, None, None, None, **warps)
         device.copy(ptr[1:], device.cumsum(per_row))
         size = int(device.download(ptr[card.n_rows :])[0])
         atom, value = device.empty(size, np.int32), device.empty(size)
         device.run("atom_rows", card.n_rows, *known, None, ptr, atom, value, **warps)
-        device.run("mark_features", len(features), len(features), listed, 0, self._mark)
+        device.run("mark_features", m, m, listed, 0, self._mark)
         out = device.empty(size, np.int32), device.empty(size)
         device.run("sort_rows", card.n_rows, card.n_rows, ptr, atom, value, *out, **warps)
         return Z(first, first + n, ptr, *out)
@@ -138,7 +136,7 @@ class Atoms:
     def scores(self, atoms: np.ndarray, w: Array) -> np.ndarray:
         """Return Σ_s w_s z_ak z_bk over all pairs, for each atom; the same bits for any others."""
         if self._last is not None:  # active atoms are some of the last correction
-            places = [self._last[1].get(row.tobytes(), -1) for row in atoms]
+            places = [self._last[1].get(atom, -1) for atom in map(tuple, atoms.tolist())]
             if -1 not in places:
                 return self._scores(self._last[2], w)[places]
         return np.concatenate([np.empty(0), *(self._scores(z, w) for z in self._blocks(atoms))])

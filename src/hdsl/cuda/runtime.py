@@ -9,6 +9,7 @@ Work is queued and runs in order; the host goes on meanwhile. ``wait`` and ``dow
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import wraps
@@ -171,7 +172,9 @@ class Device:
     @names_failures
     def empty(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> Array:
         """Return an array whose values are open."""
-        return self._new(self._cupy.empty, shape, dtype)
+        n = math.prod(shape) if isinstance(shape, tuple) else int(shape)
+        with self._device, self._stream:
+            return self._cupy.ndarray(shape, dtype, self._pool.malloc(n * np.dtype(dtype).itemsize))
 
     @names_failures
     def host(self, shape: int | tuple[int, ...], dtype: Any = np.float64) -> np.ndarray:
@@ -214,7 +217,7 @@ class Device:
     @names_failures
     def launch(self, kernel: str, n_blocks: int, *args: Any) -> None:
         """Queue a kernel on so many blocks; None stands for an array that is not there."""
-        packed = tuple(_NO_ARRAY if arg is None else arg for arg in args)
+        packed = tuple([_NO_ARRAY if arg is None else arg for arg in args])
         with self._device:
             self._function(kernel)((n_blocks,), (THREADS,), packed, stream=self._stream)
 
