@@ -483,12 +483,11 @@ def _search_among(
     n_features = max(n_frequent, int(np.searchsorted(-frequency, -1)))  # those of several rows
     shared = X[:, :n_features] / largest
     shared.sort_indices()
-    ptr, idx, val = arrays_of(shared)
-    near = ptr, idx, val.astype(np.float32)
+    near = *arrays_of(shared)[:2], shared.data.astype(np.float32)
     scale = (1.0 - (longest + 8) * 2.0**-23) / largest / largest
     n_groups = 2 * max(1, min(4 * n // MEETING_ROWS, max(n // MEETING_ROWS, 2 * workers.n_threads)))
     bounds = np.arange(n_groups + 1) * n // n_groups
-    n_entries = int(np.diff(ptr[bounds]).max())
+    n_entries = int(np.diff(near[0][bounds]).max())
     low = np.where([lists.want_same > 0, lists.want_other > 0], -np.inf, np.inf).astype(np.float32)
 
     def fill(start: int, stop: int, pairs: np.ndarray) -> None:

@@ -109,11 +109,12 @@ class DiagonalSimilarity(TripletLearner):
         objective = _DiagonalObjective(X, triplets, weights, self)
         w = np.zeros(X.shape[1]) if start is None else start
         w, found, violation = objective.minimize(w, self.max_iter, self.tol)
+        if violation > self.tol and found.nit < self.max_iter:  # old versions of SciPy give up
+            w, found, violation = objective.minimize(w, self.max_iter, self.tol)
         if violation > self.tol and found.nit >= self.max_iter:
             self._warn_not_converged("a violation of", violation)
         self.weights_, self.objective_, self.n_iter_ = w, float(found.fun), int(found.nit)
-        active = np.flatnonzero(w)
-        self.n_active_features_ = len(active)
+        active, self.n_active_features_ = np.flatnonzero(w), int(np.count_nonzero(w))
         matrix = sp.csr_array(sp.diags_array(w[active]))
         self.similarity_ = BilinearSimilarity(matrix, active, 0.0, X.shape[1])
 
