@@ -505,9 +505,8 @@ def _search_among(
         workers.run_pieces(fill, len(one), cost, np.stack([one, other], axis=1))
         turned = np.append(0, 1 + (np.arange(n_groups - 1) + turn) % (n_groups - 1))
         one, other = turned[: n_groups // 2], turned[: n_groups // 2 - 1 : -1]
-    is_left = np.zeros(n, dtype=bool)
-    for want, found in (lists.want_same, lists.same), (lists.want_other, lists.other):
-        is_left |= (want > 0) & (found.scores[:, :1] == 0.0).any(axis=1)
+    # A list that wants nothing has scores of -inf.
+    is_left = np.hstack([found.scores[:, :1] == 0.0 for found in (lists.same, lists.other)]).any(1)
     lists.same.scores[is_left] = lists.other.scores[is_left] = -np.inf
     return np.flatnonzero(is_left)
 
@@ -539,8 +538,8 @@ def _finish(lists: Task, workers: Workers) -> None:
     from .cpu.kernels import search as kernels
 
     lists.same.size[:], lists.other.size[:] = lists.want_same, lists.want_other
-    n = len(lists.query_labels)
-    workers.run(kernels.sort_lists, workers.split(n, grain=1000), lists.arrays)
+    bounds = workers.split(len(lists.query_labels), grain=1000)
+    workers.run(kernels.sort_lists, bounds, lists.arrays)
 
 
 def _largest(X: Any) -> float:

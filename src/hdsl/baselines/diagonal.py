@@ -114,8 +114,8 @@ class DiagonalSimilarity(TripletLearner):
         if violation > self.tol and found.nit >= self.max_iter:
             self._warn_not_converged("a violation of", violation)
         self.weights_, self.objective_, self.n_iter_ = w, float(found.fun), int(found.nit)
-        active, self.n_active_features_ = np.flatnonzero(w), int(np.count_nonzero(w))
-        matrix = sp.csr_array(sp.diags_array(w[active]))
+        active = np.flatnonzero(w)
+        self.n_active_features_, matrix = len(active), sp.csr_array(sp.diags_array(w[active]))
         self.similarity_ = BilinearSimilarity(matrix, active, 0.0, X.shape[1])
 
 

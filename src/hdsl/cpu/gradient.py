@@ -96,10 +96,11 @@ class CPUGradient(Gradient):
         groups, rest, n_parts = self._ways(features)
         for some in groups:
             out[some] = self._side_by_side(features[some])[:, : len(some)].T
-        self.workers.run(
-            kernels.add_rows, np.arange(n_parts + 1), n_parts, rest, features, rows.by_column,
-            rows.by_row, self.pairs.links, self.w, rows.single_rooms, out,
-        )  # fmt: skip
+        if len(rest):
+            self.workers.run(
+                kernels.add_rows, np.arange(n_parts + 1), n_parts, rest, features, rows.by_column,
+                rows.by_row, self.pairs.links, self.w, rows.single_rooms, out,
+            )  # fmt: skip
         return out
 
     def _ways(self, features: np.ndarray) -> tuple[list[np.ndarray], np.ndarray, int]:

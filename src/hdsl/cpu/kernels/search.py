@@ -116,9 +116,9 @@ def meet(start, stop, pairs, bounds, near, rows, lists, low, scale, room):
     Inner products are summed in float32 first: `near` has rows with values in [0, 1], features
     sorted by falling frequency. low[0, r] and low[1, r] are what a sum must be above to be of use
     to a list of row r, the least score of the list times `scale`. Few are, and these are computed
-    from `rows`, for both rows at once. The other arrays are room: `dense` for columns of frequent
-    features, features × rows of a block; ptr, idx and val for those of all others; and `room` for
-    sums and limits of the rows of a block, and for a row of X.
+    from `rows`, for both rows at once. `room` is for a block of rows: columns of frequent features,
+    parts × features × rows of a part; pointers, rows and values of the other columns; sums of some
+    rows with the block; limits of its rows; and one row of X, zeros.
     """
     dense, ptr, idx, val, sums, limits, query = room
     n_blocks = -(-(bounds[1] - bounds[0] + 1) // limits.size)
