@@ -1,12 +1,23 @@
 """The prior and the number of iterations, chosen on held-out data."""
 
+import hypothesis.strategies as st
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from hypothesis import given
 from numpy.testing import assert_array_equal
 
 from hdsl import HDSL, load
-from hdsl.choosing import FIXED_PRIOR, LARGE_PRIOR, PRIORS, STEPS, Score, is_as_good, simplest
+from hdsl.choosing import (
+    FIXED_PRIOR,
+    LARGE_PRIOR,
+    PRIORS,
+    STEPS,
+    Score,
+    is_as_good,
+    nearest,
+    simplest,
+)
 from hdsl.triplets import neighbor_triplets
 from small_fits import interrupt_at, labelled_counts, without_interrupt
 
@@ -76,8 +87,8 @@ def test_priors_are_relative_to_the_size_of_rows():
 
 def test_judgements_are_chosen_by_too():
     T = neighbor_triplets(X, Y, 3, 3)
-    for given in ({"triplets": T}, {"quadruplets": T[:, [0, 1, 0, 2]]}):
-        model = HDSL(random_state=0).fit(X, **given)
+    for judged in ({"triplets": T}, {"quadruplets": T[:, [0, 1, 0, 2]]}):
+        model = HDSL(random_state=0).fit(X, **judged)
         assert np.isnan(model.choice_["mrr"]).all()
         assert model.choice_["chosen"].sum() == 1
 
@@ -141,6 +152,12 @@ def test_the_first_within_one_standard_error_of_the_best_is_taken():
     assert not is_as_good(far, right)
     assert simplest([score(far), score(near), score(right)], score(far)) == (2, 1)
     assert simplest([score(right), score(right)], score(far)) == (0, 0)
+
+
+@given(st.integers(1, 200), st.integers(1, 12), st.integers(1, 30), st.integers(0, 2**32))
+def test_the_nearest_are_the_first_of_a_stable_sort(n, k, n_values, seed):
+    scores = np.random.default_rng(seed).integers(-n_values, n_values, size=(4, n)) / 7.0
+    assert_array_equal(nearest(scores, k), np.argsort(-scores, axis=1, kind="stable")[:, :k])
 
 
 def test_what_harms_the_search_for_a_row_is_out():

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import reference
 import strategies
-from hdsl.similarity import Similarity
+from hdsl.similarity import LearnedCosine, Similarity, cosines_between
 
 FORMS = {"dense": np.asarray, "sparse": sp.csr_array}
 forms = pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
@@ -61,6 +61,21 @@ def test_every_way_to_score_is_the_same_bilinear_form(form, case):
     assert_allclose(similarity.pairwise(form(X)), X @ S @ X.T, atol=tol)
     few = X[: len(Y)]
     assert_allclose(similarity.pair_score(form(few), form(Y)), np.diag(few @ S @ Y.T), atol=tol)
+
+
+@given(cases(), strategies.PRIORS)
+def test_plain_products_serve_several_similarities(case, prior):
+    similarity, S, X, Y = case
+    scores = cosines_between(sp.csr_array(X), sp.csr_array(Y))
+    for own in (similarity, dataclasses.replace(similarity, prior=prior)):
+        own_S = S + (own.prior - similarity.prior) * np.eye(len(S))
+        squares = np.diag(Y @ own_S @ Y.T)
+        expected = (X @ own_S @ Y.T) / LearnedCosine(own).lengths(sp.csr_array(Y))
+        found = scores(own)
+        sure = squares > tolerance(own_S, X)  # else the length itself is rounding
+        assert_allclose(
+            found[:, sure], expected[:, sure], rtol=1e-6, atol=tolerance(own_S, X, 1e-6)
+        )
 
 
 @given(cases())

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
-from . import search, supervision
+from . import supervision
 from .checks import NoTripletError
 from .evaluate.rankings import half_rows, middle_ranks
 from .labels import LabelSets, aligned, overlap
-from .similarity import LearnedCosine, Similarity, comparison_points
+from .similarity import LearnedCosine, Similarity, comparison_points, cosines_between
 from .solver.atoms import NOTHING
 from .supervision import Mining, Supervision
 
@@ -155,7 +155,7 @@ def make_parts(
     They are folds where rows are few, else one split. Given validation data replace the split.
     """
     if held is not None:
-        return [_part(model, _at_most(data, MOST_TRAIN, rng), held, rng)]
+        return [_part(model, data, held, rng)]
     n_folds = max(2, round(1.0 / model.validation_fraction))
     splits: Iterator[tuple[Supervision, Supervision]]
     if data.is_judged or callable(model.mining):
@@ -177,9 +177,8 @@ def make_parts(
     )
     parts = []
     for train, out in islice(usable, 1 if n_units > MOST_HELD else None):
-        few = _at_most(train, MOST_TRAIN, rng), _at_most(out, MOST_HELD, rng)
         with suppress(NoTripletError):  # no rows of this part can be compared; some of all can
-            parts.append(_part(model, *few, rng))
+            parts.append(_part(model, train, out, rng))
     return parts
 
 
@@ -198,22 +197,14 @@ def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision
 
 
 def _part(model: Any, train: Supervision, held: Supervision, rng: np.random.Generator) -> Part:
-    if held.is_judged:
-        judge = judge_comparisons(held)
-    else:
-        judge = judge_labels(train, held, rng, model.n_jobs, model.device)
+    train, held = _at_most(train, MOST_TRAIN, rng), _at_most(held, MOST_HELD, rng)
+    judge = judge_comparisons(held) if held.is_judged else judge_labels(train, held, rng)
     mining = Mining.of(model)
     few = {name: min(getattr(mining, name), MOST_MINED) for name in ("n_targets", "n_impostors")}
     return Part(supervision.compare(mining._replace(**few), train, rng), judge)
 
 
-def judge_labels(
-    train: Supervision,
-    held: Supervision,
-    rng: np.random.Generator,
-    n_jobs: int | None = None,
-    device: str = "cpu",
-) -> Judge:
+def judge_labels(train: Supervision, held: Supervision, rng: np.random.Generator) -> Judge:
     """Return a judge by the labels of the nearest training rows, and by known items.
 
     The units are held-out rows: half the share of the 10 nearest rows that have the label of the
@@ -221,18 +212,32 @@ def judge_labels(
     """
     points = (_set_points if isinstance(train.y, LabelSets) else _points)(train.y, held.y)
     searched = np.flatnonzero(np.diff(held.X.indptr) >= 2)
-    searched = np.sort(rng.permutation(searched)[:MOST_HELD])
     halves = half_rows(held.X[searched], 0.5, rng)
-    k = min(N_NEIGHBORS, train.X.shape[0])
+    to_train, to_held = cosines_between(held.X, train.X), cosines_between(halves, held.X)
 
     def judge(similarity: Similarity) -> Score:
-        # The length of a query makes no difference to its neighbours.
-        of_query, of_row = similarity.rewrite, LearnedCosine(similarity).index_rows
-        found = search.top_k(of_query(held.X), of_row(train.X), k, n_jobs=n_jobs, device=device)
-        ranks = middle_ranks(of_query(halves), of_row(held.X), searched)
-        return Score(points(found.rows), 1.0 / ranks)
+        near = nearest(to_train(similarity), N_NEIGHBORS)
+        return Score(points(near), 1.0 / middle_ranks(to_held(similarity), searched))
 
     return judge
+
+
+def nearest(scores: np.ndarray, k: int) -> np.ndarray:
+    """Return the columns of the k largest scores of each row, the first of equals first.
+
+    Examples
+    --------
+    >>> nearest(np.array([[1.0, 3.0, 2.0, 3.0]]), 3).tolist()
+    [[1, 3, 2]]
+    """
+    n, k = scores.shape[1], min(k, scores.shape[1])
+    n_parts = min(n, 8 * k)
+    # k parts have a score from this on, and few other scores are above it.
+    largest = np.maximum.reduceat(scores, n * np.arange(n_parts) // n_parts, axis=1)
+    least = np.partition(largest, n_parts - k, axis=1)[:, [n_parts - k]]
+    row, column = np.nonzero(scores >= least)
+    row, column = (part[np.lexsort((-scores[row, column], row))] for part in (row, column))
+    return column[np.searchsorted(row, np.arange(len(scores)))[:, None] + np.arange(k)]
 
 
 def _points(y: np.ndarray, truth: np.ndarray) -> Points:

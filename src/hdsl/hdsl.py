@@ -263,7 +263,8 @@ class HDSL(SimilarityModel):
             One weight per triplet or quadruplet where these are given. Otherwise one per row, for
             the triplets that it is the anchor of. Weight 0 is absence, weight 2 is repetition.
         X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
-            Rows to choose by, instead of a part of X; needs `y_val` or `triplets_val`.
+            Rows to choose by (1,500 of more), instead of a part of X; needs `y_val` or
+            `triplets_val`.
         y_val : array-like of shape (n_val,), default=None
             Their labels; rows of X vote for them.
         triplets_val : array-like of int of shape (n_val, 3) or (n_val, 4), default=None

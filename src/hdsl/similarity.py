@@ -107,7 +107,7 @@ class Similarity:
         return check_result(Z, "The transform of X")
 
     def _transform(self, X: Any) -> Any:
-        learned = self._learned(X)
+        learned = self.learned(X)
         if self.prior == 0:
             return learned
         rest = X * X.dtype.type(np.sqrt(self.prior))
@@ -115,7 +115,7 @@ class Similarity:
             return sp.hstack([sp.csr_array(learned), rest], format="csr", dtype=X.dtype)
         return np.hstack([learned, rest])
 
-    def _learned(self, X: Any) -> Any:
+    def learned(self, X: Any) -> Any:
         """Return X Lᵀ, where L has one row per atom."""
         if sp.issparse(X):
             (rows, L), _ = drop_unused_columns(X, self.components.astype(X.dtype))
@@ -150,7 +150,7 @@ class Similarity:
     def own_lengths(self, X: Any) -> np.ndarray:
         """Return sqrt(S(x, x)) of each row, 1 for a row without."""
         rows = self.index_rows(X).astype(np.float64, copy=False)
-        learned = self._learned(rows)
+        learned = self.learned(rows)
         squares = row_products(learned, learned)
         if self.prior != 0:
             squares = squares + self.prior * row_products(rows, rows)
@@ -429,6 +429,30 @@ def as_rewriter(model: Any, n_features: int, name: str) -> Rewriter:
             "the same columns."
         )
     return similarity
+
+
+def cosines_between(X: sp.csr_array, Y: sp.csr_array) -> Callable[[Any], np.ndarray]:
+    """Return a function from a similarity to S(x, y) / sqrt(S(y, y)) of all rows, dense.
+
+    Plain products are computed once for all similarities. The length of x, on which no ranking of
+    the rows of Y depends, is left out.
+    """
+    plain: list[np.ndarray] = []
+
+    def cosines(similarity: Rewriter) -> np.ndarray:
+        if not isinstance(similarity, Similarity) or similarity.norm is not None:
+            scores = products(similarity.rewrite(X), LearnedCosine(similarity).index_rows(Y))
+            return check_result(scores, "The similarity")
+        if not plain:
+            plain.extend([products(X, Y), row_products(Y, Y)])
+        learned = similarity.learned(Y)
+        lengths = _roots(row_products(learned, learned) + similarity.prior * plain[1])
+        scores = plain[0] * (similarity.prior / lengths)
+        if len(similarity.atoms):
+            scores += products(similarity.learned(X), _divided(learned, lengths))
+        return check_result(scores, "The similarity")
+
+    return cosines
 
 
 def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewriter], np.ndarray]:

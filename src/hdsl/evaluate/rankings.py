@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from .. import checks
-from ..similarity import LearnedCosine, as_rewriter, check_result, unit_rows
-from ..solver.columns import drop_unused_columns
+from ..similarity import LearnedCosine, as_rewriter, check_result, products, unit_rows
 from .errors import checked_rows, wilson_interval
 
 MEASURES = ("mrr", "precision", "ndcg")
@@ -173,7 +172,12 @@ def known_item(
     if n_queries is not None and n_queries < len(chosen):
         chosen = np.sort(rng.choice(chosen, n_queries, replace=False))
     query_side, row_side = _sides(model, X.shape[1], is_similarity, cosine)
-    ranks = middle_ranks(query_side(half_rows(X[chosen], share, rng)), row_side(X), chosen)
+    queries, index = query_side(half_rows(X[chosen], share, rng)), row_side(X)
+    ranks, size = np.empty(len(chosen)), max(1, BLOCK // X.shape[0])
+    for first in range(0, len(chosen), size):
+        block = slice(first, first + size)
+        scores = check_result(products(queries[block], index), "The similarity")
+        ranks[block] = middle_ranks(scores, chosen[block])
     return KnownItem(ranks, chosen, X.shape[0], n_skipped)
 
 
@@ -238,24 +242,12 @@ def _sides(
     return embed, embed
 
 
-def middle_ranks(queries: Any, index: Any, own: np.ndarray) -> np.ndarray:
-    """Return the middle rank of row `own[q]` of the index for each query q, by blocks."""
-    if sp.issparse(queries) and sp.issparse(index):
-        (queries, index), _ = drop_unused_columns(sp.csr_array(queries), sp.csr_array(index))
-    columns = sp.csr_array(index.T) if sp.issparse(index) else index.T
-    ranks = np.empty(len(own))
-    size = max(1, BLOCK // index.shape[0])
-    for first in range(0, len(own), size):
-        block = slice(first, first + size)
-        with np.errstate(over="ignore", invalid="ignore"):
-            scores = queries[block] @ columns
-        scores = scores.toarray() if sp.issparse(scores) else np.asarray(scores)
-        check_result(scores, "The similarity")
-        rest = scores - np.take_along_axis(scores, own[block, None], axis=1)
-        tie = TIE * np.abs(scores).max(axis=1, keepdims=True)
-        n_ties = (np.abs(rest) <= tie).sum(axis=1)  # the row itself among them
-        ranks[block] = (rest > tie).sum(axis=1) + (n_ties + 1) / 2
-    return ranks
+def middle_ranks(scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+    """Return the middle rank of entry `own[q]` of row q of the scores."""
+    rest = scores - np.take_along_axis(scores, own[:, None], axis=1)
+    tie = TIE * np.abs(scores).max(axis=1, keepdims=True)
+    n_ties = (np.abs(rest) <= tie).sum(axis=1)  # the row itself among them
+    return np.asarray((rest > tie).sum(axis=1) + (n_ties + 1) / 2)
 
 
 # --- judgements -----------------------------------------------------------------------------------
