@@ -100,8 +100,8 @@ def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):
     whole = twin.ours.curvature(margins, some)
     every = np.arange(3000), 1.0
     assert_array_equal(twin.ours.curvature(margins, some, every), whole)
-    monkeypatch.setattr(problem, "CURVATURE_WORK", 3 * 1000)
-    monkeypatch.setattr(problem, "PER_ATOM", 1)
+    monkeypatch.setattr("hdsl.solver.protocols.CURVATURE_WORK", 3 * 1000)
+    monkeypatch.setattr("hdsl.solver.protocols.PER_ATOM", 1)
     chosen, factor = problem.curvature_sample(3000, 3)
     assert (len(chosen), factor) == (1000, 3.0)
     part = twin.ours.curvature(margins, some)

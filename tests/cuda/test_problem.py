@@ -173,9 +173,8 @@ def test_second_derivatives_of_many_atoms_rest_on_the_cpus_sample(device, monkey
     i, j = np.triu_indices(27, 1)
     every = np.concatenate([np.column_stack([i, j, np.full(len(i), s)]) for s in (1, -1)])
     for work in (1 << 24, 200):
-        for name in ("hdsl.cpu.problem", "hdsl.cuda.atoms"):
-            monkeypatch.setattr(f"{name}.CURVATURE_WORK", work)
-            monkeypatch.setattr(f"{name}.PER_ATOM", 1e-9 if work == 200 else 16)
+        monkeypatch.setattr("hdsl.solver.protocols.CURVATURE_WORK", work)
+        monkeypatch.setattr("hdsl.solver.protocols.PER_ATOM", 1e-9 if work == 200 else 16)
         ours, cpu = (make_twin(*given_twin, layout=of).ours for of in (on(device), cpus()))
         margins = ours.margins(every[:3], np.full(3, 1 / 3))
         found = ours.curvature(margins, every[:70])

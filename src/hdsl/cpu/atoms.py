@@ -68,8 +68,9 @@ class Atoms:
         if self._active is not None and np.array_equal(atoms, self._active.atoms):
             return self._active, np.arange(len(atoms))
         keys = _keys(atoms)
-        if self._active is None or not self._covers(keys):
+        if not self._covers(keys):
             self._active = self._make_active(atoms, keys)
+        assert self._active is not None
         places = np.array([self._active.place[key] for key in keys], dtype=np.int64)
         return self._active, places
 
@@ -169,10 +170,10 @@ class Atoms:
     def _from_columns(self, features: np.ndarray) -> Arrays:
         """Return the rows in a few features from their columns: quicker than to read all rows."""
         ptr, idx, val = self._rows.by_column
-        own = [slice(ptr[feature], ptr[feature + 1]) for feature in features]
         at = starts(self._rows.lengths[features])
-        arrays = np.concatenate([val[k] for k in own]), np.concatenate([idx[k] for k in own]), at
-        return arrays_of(sp.csc_array(arrays, shape=(self._rows.n_rows, len(features))).tocsr())
+        own = np.repeat(ptr[features] - at[:-1], np.diff(at)) + np.arange(at[-1])
+        shape = self._rows.n_rows, len(features)
+        return arrays_of(sp.csc_array((val[own], idx[own], at), shape=shape).tocsr())
 
     def _product(self, rows: Arrays, M: Arrays, n_columns: int, wanted: np.ndarray) -> Arrays:
         """Return the product of rows and a matrix of few entries; rows not wanted are empty."""

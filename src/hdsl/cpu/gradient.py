@@ -159,10 +159,11 @@ class CPUGradient(Gradient):
             kernels.best_of_rows, np.arange(len(bounds)), bounds, features, after, self.diagonal,
             S, np.empty((len(best), WIDTH)), best, partner,
         )  # fmt: skip
-        column = np.arange(len(features))
-        part = best.argmax(axis=0)
-        value, j = best[part, column], partner[part, column]
-        return np.column_stack([value, j, np.where(j >= 0, S[j, column], 0.0)])
+        out, column, part = np.empty((len(features), 3)), np.arange(len(features)), best.argmax(0)
+        j = partner[part, column]
+        out[:, 0], out[:, 1] = best[part, column], j
+        out[:, 2] = np.where(j >= 0, S[j, column], 0.0)
+        return out
 
     def _scatter(self, features: np.ndarray, after: bool, n_parts: int) -> np.ndarray:
         """Find the partners of rare features, one row of S at a time."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..solver.atoms import ZERO, positioned, renumbered
-from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step
+from ..solver.atoms import ZERO
+from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step, curvature_stride
 from .atoms import Atoms
 from .comparisons import Comparisons
 from .gradient import CPUGradient
@@ -15,10 +15,6 @@ from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
 from .kernels.compiled import CHUNK
 from .rows import Rows
-
-#: Second derivatives of n atoms are estimated from about this many comparisons divided by n, where
-#: there are more, but from so many per atom at least.
-CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 
 #: Numbers in the matrices that they are summed in, most of these, and least comparisons of each.
 CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 8192
@@ -68,8 +64,7 @@ class CPUProblem(Problem):
         self._along_kernel = kernels.along_hinge if is_hinge else kernels.along
         self.offset = float(prior) * comparisons.dot_margins if prior > 0 else None
         if base is not None and len(base.atoms):
-            atoms, factors = _known(base, features)
-            self.offset = self._combined(atoms, factors, self.offset)
+            self.offset = self._combined(self.from_user(base.atoms), base.factors, self.offset)
             self.forget()
 
     # --- margins and value -----------------------------------------------------------------------
@@ -174,12 +169,13 @@ class CPUProblem(Problem):
         omega = compared.omega[chosen] if compared.is_weighted else compared.omega
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
         ends, numbers = (compared.pairs.a, compared.pairs.b), (compared.winner, compared.loser)
-        wanted, bent = np.zeros(compared.rows.n_rows, dtype=bool), chosen[bend != 0.0]
-        is_used = np.zeros(compared.pairs.n_pairs, dtype=bool)
-        for number in numbers:
-            is_used[number[bent]] = True
-        for end in ends:
-            wanted[end[is_used]] = True
+        wanted = np.full(compared.rows.n_rows, len(chosen) == compared.n_comparisons)
+        if len(chosen) < compared.n_comparisons:  # a sample needs some rows alone
+            is_used = np.zeros(compared.pairs.n_pairs, dtype=bool)
+            for number in numbers:
+                is_used[number[chosen[bend != 0.0]]] = True
+            for end in ends:
+                wanted[end[is_used]] = True
         Z, places, n_atoms = self.atoms.terms_of(atoms, wanted)
         n_parts = min(MOST_PARTS, CURVATURE_ROOM // n_atoms**2, len(chosen) // LEAST_IN_PART)
         n_parts = max(1, n_parts)
@@ -259,14 +255,6 @@ class CPUProblem(Problem):
         """Return the number of multiplications of a search of all pairs of features."""
         return self.comparisons.pairs.cost
 
-    def to_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
-        return renumbered(atoms, self.features)
-
-    def from_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the problem's own feature numbers."""
-        return positioned(atoms, self.features)
-
 
 _NOTHING = np.empty(0)
 
@@ -288,15 +276,5 @@ def _rooms(n_atoms: int) -> tuple[np.ndarray, ...]:
 
 def curvature_sample(n_comparisons: int, n_atoms: int) -> tuple[np.ndarray, float]:
     """Return the comparisons that second derivatives are estimated from, and their factor."""
-    most = max(CURVATURE_WORK // n_atoms, PER_ATOM * n_atoms)
-    stride = -(-n_comparisons // most)
-    chosen = np.arange(0, n_comparisons, stride)
+    chosen = np.arange(0, n_comparisons, curvature_stride(n_comparisons, n_atoms))
     return chosen, n_comparisons / len(chosen)
-
-
-def _known(base: Base, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the atoms of a base on positions in `features`; -1 stands for all others."""
-    order = np.argsort(features)
-    place = np.minimum(np.searchsorted(features, base.atoms[:, :2], sorter=order), len(order) - 1)
-    ends = np.where(features[order[place]] == base.atoms[:, :2], order[place], -1)
-    return np.column_stack([ends, base.atoms[:, 2]]), base.factors

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..solver.protocols import curvature_stride
 from .runtime import THREADS, Array
 from .segments import cut_to_fit
 
@@ -20,10 +21,6 @@ if TYPE_CHECKING:
 
 #: Most entries of Z at a time (28 bytes each); where there are more, blocks of atoms take turns.
 ENTRIES_LIMIT = 1 << 27
-
-#: Second derivatives are estimated from so many comparisons divided by the number of atoms, but
-#: from some for each atom; as on the CPU.
-CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 
 #: Numbers of the sample that are laid out at a time, and of the sums of its parts.
 SAMPLE_LIMIT, PARTS_LIMIT, MOST_PARTS = 1 << 25, 1 << 22, 64
@@ -47,12 +44,6 @@ class Z(NamedTuple):
     def arrays(self) -> tuple[Array, Array, Array]:
         """The rows as CSR arrays."""
         return self.ptr, self.atom, self.value
-
-
-def sample_stride(n_comparisons: int, n_atoms: int) -> int:
-    """Return which comparisons second derivatives of so many atoms rest on: every so manieth."""
-    most = max(CURVATURE_WORK // max(n_atoms, 1), PER_ATOM * n_atoms)
-    return -(-n_comparisons // most)
 
 
 class Atoms:
@@ -162,7 +153,7 @@ class Atoms:
         card, device, n = self.card, self.device, len(atoms)
         if not n:
             return np.zeros((0, 0))
-        stride = sample_stride(card.n, n)
+        stride = curvature_stride(card.n, n)
         n_sampled, n_rows = -(-card.n // stride), max(1, SAMPLE_LIMIT // n)
         factor *= card.n / n_sampled
         n_parts = max(1, min(MOST_PARTS, PARTS_LIMIT // n**2, n_sampled // 256))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..solver.atoms import ZERO, positioned, renumbered
+from ..solver.atoms import ZERO
 from ..solver.protocols import Base, Correction, Move, Problem, Step
 from .atoms import Atoms
 from .gradient import CUDAGradient, Pulls, variant
@@ -96,26 +96,10 @@ class CUDAProblem(Problem):
         if prior > 0.0:
             self._queue_margins(self.card.dots, prior, 0.0, out)
         if base is not None:
-            self._atoms_of.values(self._known(base.atoms), base.factors, self._by_pair, 0.0)
+            self._atoms_of.values(self.from_user(base.atoms), base.factors, self._by_pair, 0.0)
             self._queue_margins(self._by_pair, 1.0, 1.0, out)
             self._atoms_of.forget()
         return out
-
-    def _known(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms of the user's features in own numbers; -1 for features that X has not."""
-        order = np.argsort(self.features)
-        at = np.searchsorted(self.features, atoms[:, :2], sorter=order)
-        found = order[np.minimum(at, self.n_features - 1)]
-        ends = np.where(self.features[found] == atoms[:, :2], found, -1)
-        return np.column_stack([ends, atoms[:, 2]])
-
-    def to_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
-        return renumbered(atoms, self.features)
-
-    def from_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the problem's own feature numbers."""
-        return positioned(atoms, self.features)
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""

@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..cpu.problem import curvature_sample
-from ..solver.atoms import ZERO, as_array, positioned, renumbered
+from ..solver.atoms import ZERO, as_array
 from ..solver.line_search import line_search
 from ..solver.protocols import Correction, Gradient, Layout, Move, Problem, Statistics, Step
 from .shard import At, Setting, add, ask, best_partners
@@ -179,6 +179,7 @@ class DaskProblem(Problem):
     def __init__(self, layout: DaskLayout, setting: Setting) -> None:
         self.layout, self.setting, self.scale = layout, setting, setting.scale
         self.n_features, self.n_comparisons = layout.n_features, layout.places.n_comparisons
+        self.features = layout.features
         self.forget()
 
     def forget(self) -> None:
@@ -253,14 +254,6 @@ class DaskProblem(Problem):
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
         return float(self.layout.sum(self.layout.ask("exact_search_cost", self.setting)))
-
-    def to_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
-        return renumbered(atoms, self.layout.features)
-
-    def from_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the problem's own feature numbers."""
-        return positioned(atoms, self.layout.features)
 
 
 def search(slopes: Callable[[np.ndarray], np.ndarray], max_step_size: float) -> float:

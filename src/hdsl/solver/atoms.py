@@ -55,17 +55,17 @@ def renumbered(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
 def positioned(atoms: np.ndarray, features: np.ndarray) -> np.ndarray:
     """Return atoms on `features` as atoms on positions in it, i < j: undoes `renumbered`.
 
-    A feature that is not there gets the position of another one.
+    A feature that is not there gets -1.
 
     Examples
     --------
-    >>> positioned(np.array([[3, 7, -1]]), np.array([7, 3])).tolist()
-    [[0, 1, -1]]
+    >>> positioned(np.array([[3, 7, -1], [5, 7, 1]]), np.array([7, 3])).tolist()
+    [[0, 1, -1], [-1, 0, 1]]
     """
-    order = np.argsort(features)
-    place = np.searchsorted(features, atoms[:, :2], sorter=order)
-    ends = order[np.minimum(place, len(features) - 1)]
-    ends = np.where(atoms[:, :2] < 0, -1, ends)
+    order, ends = np.argsort(features), atoms[:, :2]
+    place = np.searchsorted(features, ends, sorter=order)
+    found = order[np.minimum(place, len(features) - 1)]
+    ends = np.where(features[found] == ends, found, -1)
     return np.column_stack([np.sort(ends, axis=1), atoms[:, 2]])
 
 

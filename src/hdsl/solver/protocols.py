@@ -22,8 +22,12 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .atoms import Atom
+from .atoms import Atom, positioned, renumbered
 from .line_search import line_search
+
+#: Second derivatives of n atoms are estimated from about this many comparisons divided by n, where
+#: there are more, but from so many per atom at least.
+CURVATURE_WORK, PER_ATOM = 1 << 24, 16
 
 #: Margins of all comparisons. A handle: whoever is not the problem passes it back and never looks
 #: inside, since it may be an array, several arrays, or live on another machine.
@@ -219,10 +223,13 @@ class Problem(Protocol):
     Attributes
     ----------
     n_features, n_comparisons : int
+    features : ndarray of shape (n_features,)
+        The user's number of each feature.
     """
 
     n_features: int
     n_comparisons: int
+    features: np.ndarray
 
     @abstractmethod
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> Margins:
@@ -246,13 +253,13 @@ class Problem(Protocol):
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
 
-    @abstractmethod
     def to_user(self, atoms: np.ndarray) -> np.ndarray:
         """Return atoms in the feature numbers of the user's X; (-1, -1, 0) stays."""
+        return renumbered(atoms, self.features)
 
-    @abstractmethod
     def from_user(self, atoms: np.ndarray) -> np.ndarray:
-        """Return atoms in the problem's own feature numbers."""
+        """Return atoms in the problem's own feature numbers; -1 for one that it has not."""
+        return positioned(atoms, self.features)
 
     # What a step is built on.
 
@@ -284,6 +291,12 @@ class Problem(Protocol):
         Where there are many comparisons, these are an estimate from a part of them that depends on
         the problem and on the number of atoms alone.
         """
+
+
+def curvature_stride(n_comparisons: int, n_atoms: int) -> int:
+    """Return which comparisons second derivatives of so many atoms rest on: every so manieth."""
+    most = max(CURVATURE_WORK // max(n_atoms, 1), PER_ATOM * n_atoms)
+    return -(-n_comparisons // most)
 
 
 class Base(NamedTuple):

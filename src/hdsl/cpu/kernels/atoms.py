@@ -164,17 +164,25 @@ def direction(start, stop, share, margins, offset, factors, U, a, b, c, d, out):
 
 
 @kernel()
-def _fill_terms(n, pairs, ends, Z, x, place, used, P):
+def _fill_terms(n, row, pairs, ends, Z, x, place, used, P):
     """Write z_a ∘ z_b of n pairs, of the atoms that some of them use alone; return their number.
 
-    `x` is zero and `place` is -1 everywhere, and both are left so; P is zero.
+    Most pairs have the same `row`. `x` is zero and `place` is -1 everywhere, and both are left so;
+    P is zero.
     """
     ptr, atom, value = Z
-    m = 0
-    for s in range(n):
-        a, b = ends[0][pairs[s]], ends[1][pairs[s]]
-        for k in range(ptr[a], ptr[a + 1]):
-            x[np.uint32(atom[k])] = value[k]
+    m, last = 0, np.int64(-1)  # row -1, from the end to the start, is empty
+    for s in range(n + 1):
+        a = b = np.int64(-1)
+        if s < n:
+            a, b = ends[0][pairs[s]], ends[1][pairs[s]]
+            a, b = (b, a) if b == row else (a, b)
+        if a != last:
+            for k in range(ptr[last], ptr[last + 1]):
+                x[np.uint32(atom[k])] = 0.0
+            for k in range(ptr[a], ptr[a + 1]):
+                x[np.uint32(atom[k])] = value[k]
+            last = a
         for k in range(ptr[b], ptr[b + 1]):
             z = np.uint32(atom[k])
             y = x[z]
@@ -184,8 +192,6 @@ def _fill_terms(n, pairs, ends, Z, x, place, used, P):
                     place[z], used[m], at = m, z, m
                     m += 1
                 P[s, np.uint32(at)] = y * value[k]
-        for k in range(ptr[a], ptr[a + 1]):
-            x[np.uint32(atom[k])] = 0.0
     for k in range(m):
         place[used[k]] = -1
     return m
@@ -235,7 +241,7 @@ def curvatures(first, stop, chosen, bend, compared, ends, Z, rooms, out):
                     pairs[n] = s
                     n += 1
             last += 1
-        m = _fill_terms(n, pairs, ends, Z, x, place, used, P)
+        m = _fill_terms(n, row, pairs, ends, Z, x, place, used, P)
         for q in range(first, last):
             y = bend[q]
             if y != 0.0:
