@@ -29,7 +29,8 @@ RUN_LOCKED := .venv-run/.stamp-locked-$(PLACE)
 DEMO_READY := .venv-run/.stamp-ready-$(PLACE)
 
 RUN := .venv/bin/python -m
-# Modules are compiled when they are first imported: most of those that are installed never are.
+# Modules are compiled when they are first imported, and kept: most of those that are installed never are.
+unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := -m pip --disable-pip-version-check install -qq --no-compile
 # Wheels only: building from source would fetch tools that no lock file names.
 PIP_LOCKED := $(PIP_INSTALL) --only-binary :all: --require-hashes
