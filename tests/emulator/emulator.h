@@ -216,6 +216,7 @@ static inline unsigned __ballot_sync(unsigned, int flag) {
         if (emulator::slots[at][(emulator::current & ~31) + lane] == 1.0) all |= 1u << lane;
     return all;
 }
+static inline int __popc(unsigned bits) { return __builtin_popcount(bits); }
 static inline int __ffs(int bits) { return __builtin_ffs(bits); }
 static inline int __float2int_ru(float x) {
     return std::isnan(x) ? 0 : static_cast<int>(std::ceil(x));

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from ..solver.atoms import Key, Terms, TermStore, as_keys
 from .comparisons import Pairs
 from .kernels import atoms as kernels
 from .rows import Arrays, arrays_of, grouped, starts
@@ -19,10 +20,6 @@ TERMS_LIMIT = 1 << 26
 #: Active features whose columns are short, and have less than one in so many entries of X, are read
 #: by columns, on one thread.
 COLUMNS_SHARE = 8
-
-Terms = tuple[np.ndarray, np.ndarray]  # numbers of pairs, values
-
-Key = tuple[int, ...]
 
 
 class Active(NamedTuple):
@@ -55,8 +52,7 @@ class Atoms:
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs, self._rows, self._workers = pairs, pairs.rows, pairs.workers
-        self._terms: dict[Key, Terms] = {}
-        self._n_terms: dict[Key, int] = {}  # of dropped ones too
+        self._store = TermStore(self._find_terms, TERMS_LIMIT)
         self.forget()
 
     def forget(self) -> None:
@@ -67,7 +63,7 @@ class Atoms:
         """Return what has these atoms, perhaps with others, and their numbers there."""
         if self._active is not None and np.array_equal(atoms, self._active.atoms):
             return self._active, np.arange(len(atoms))
-        keys = _keys(atoms)
+        keys = as_keys(atoms)
         if not self._covers(keys):
             self._active = self._make_active(atoms, keys)
         assert self._active is not None
@@ -95,11 +91,11 @@ class Atoms:
 
     def scores(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
         """Return Σ_s w_s z_a z_b of each atom."""
-        keys, pairs = _keys(atoms), self.pairs
+        keys, pairs = as_keys(atoms), self.pairs
         if not keys:
             return np.empty(0)
-        if not self._covers(keys) and self._store(keys):
-            terms = [self._terms[key] for key in keys]
+        terms = None if self._covers(keys) else self._store.all_of(keys)
+        if terms is not None:
             n_terms = [len(pair) for pair, _ in terms]
             out, is_long = np.empty(len(keys)), sum(n_terms) > GRAIN
 
@@ -198,24 +194,6 @@ class Atoms:
 
     # --- terms of single atoms -------------------------------------------------------------------
 
-    def _store(self, keys: list[Key]) -> bool:
-        """Store the terms of all these atoms; return False where there is no room for them."""
-        total = 0
-        for key in keys:
-            if key not in self._n_terms:
-                self._terms[key] = self._find_terms(key)
-                self._n_terms[key] = len(self._terms[key][0])
-            total += self._n_terms[key]
-            if total > TERMS_LIMIT:
-                self._terms = {}
-                return False
-        if sum(len(pair) for pair, _ in self._terms.values()) > TERMS_LIMIT:
-            self._terms = {key: self._terms[key] for key in keys if key in self._terms}
-        for key in keys:
-            if key not in self._terms:
-                self._terms[key] = self._find_terms(key)
-        return True
-
     def _find_terms(self, key: Key) -> Terms:
         (i, j, sign), pairs, u = key, self.pairs, np.zeros(self._rows.n_rows)
         self._rows.add_atom(i, j, sign, u)
@@ -234,7 +212,3 @@ class Atoms:
             for part in found
         )
         return pair, value
-
-
-def _keys(atoms: np.ndarray) -> list[Key]:
-    return list(map(tuple, atoms.tolist()))

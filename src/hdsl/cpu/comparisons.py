@@ -74,6 +74,7 @@ class Pairs:
         self.score_bounds[[0, -1]] = 0, rows.n_rows
         self._shared: tuple[np.ndarray, np.ndarray] | None = None
         self._products: Arrays | None = None
+        self._parts: np.ndarray | None = None
 
     def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
         if self._shared is None:
@@ -112,11 +113,19 @@ class Pairs:
         n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
         bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
         bounds[[0, -1]] = 0, self.n_pairs
-        out = np.zeros((n_parts, d))
+        if self._parts is None:  # kept: new memory is slow at first
+            self._parts = np.empty((n_parts, d))
+        out, total = self._parts, np.zeros(d)
         self.workers.run(
             kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
         )
-        return out.sum(axis=0) if n_parts > 1 else out[0]
+
+        def add_up(start: int, stop: int) -> None:
+            for part in out:  # not `sum`, whose order depends on the shape
+                total[start:stop] += part[start:stop]
+
+        self.workers.run(add_up, self.workers.split(d, grain=GRAIN // n_parts))
+        return total
 
 
 class Comparisons:

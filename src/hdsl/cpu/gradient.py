@@ -53,7 +53,7 @@ class CPUGradient(Gradient):
 
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-        return not self.pulls.any()
+        return not any(self.pulls[k : k + GRAIN].any() for k in range(0, len(self.pulls), GRAIN))
 
     def dot(self, margins: np.ndarray) -> float:
         """Return ⟨M, -∇f⟩ for the model with these margins."""
@@ -68,25 +68,11 @@ class CPUGradient(Gradient):
             self._diagonal = self.pairs.diagonal(self.w)
         return self._diagonal
 
-    def largest_diagonal(self, count: int) -> np.ndarray:
-        """Return the features of largest C_jj, largest first, the smallest of equals first."""
-        count = min(count, self.n_features)
-        if count == 0:
-            return np.empty(0, dtype=np.int64)
-        falling = -self.diagonal
-        some = np.flatnonzero(falling <= np.partition(falling, count - 1)[count - 1])
-        return some[np.argsort(falling[some], kind="stable")[:count]]
-
     # --- atoms -----------------------------------------------------------------------------------
 
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""
         return self.scale * self.atoms.scores(atoms, self.w)
-
-    def entries(self, atoms: np.ndarray) -> np.ndarray:
-        """Return S_ij for each atom."""
-        i, j, sign = atoms.T
-        return sign * (self.scores(atoms) / self.scale - self.diagonal[i] - self.diagonal[j])
 
     # --- rows of S -------------------------------------------------------------------------------
 

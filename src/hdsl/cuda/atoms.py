@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ..solver.atoms import Key, Terms, TermStore, as_keys
 from ..solver.protocols import curvature_stride
 from .runtime import THREADS, Array
 from .segments import cut_to_fit
@@ -27,6 +28,10 @@ SAMPLE_LIMIT, PARTS_LIMIT, MOST_PARTS = 1 << 25, 1 << 22, 64
 
 #: Chunks of pairs whose scores are summed separately: most of them, and fewest pairs of each.
 MOST_CHUNKS, SHORTEST = 4096, 128
+
+#: Most atoms whose terms are stored one by one, and most terms of all (12 bytes each). Pairs that a
+#: warp looks at, and parts that the score of an atom is summed in, as in the kernels.
+MOST_SINGLE, TERMS_LIMIT, TERM_CHUNK, SCORE_PARTS = 512, 1 << 27, 1024, 32
 
 _WARPS = THREADS // 32
 
@@ -57,7 +62,8 @@ class Atoms:
     def __init__(self, card: OnCard) -> None:
         self.card, self.device = card, card.device
         self._mark = self.device.zeros(card.n_numbers, np.int32)
-        self._last: tuple[bytes, dict[tuple[int, ...], int], Z] | None = None
+        self._last: tuple[bytes, dict[Key, int], Z] | None = None
+        self._store = TermStore(self._find_terms, TERMS_LIMIT)
 
     def forget(self) -> None:
         """Drop the rows that are known, and all marks."""
@@ -80,7 +86,7 @@ class Atoms:
         key = atoms.tobytes()
         if self._last is None or self._last[0] != key:
             self._last = None  # before the next comes
-            places = dict(zip(map(tuple, atoms.tolist()), range(len(atoms)), strict=True))
+            places = dict(zip(as_keys(atoms), range(len(atoms)), strict=True))
             self._last = key, places, self._rows(atoms, 0)
         yield self._last[2]
 
@@ -125,12 +131,42 @@ class Atoms:
             device.clear(out)
 
     def scores(self, atoms: np.ndarray, w: Array) -> np.ndarray:
-        """Return Σ_s w_s z_ak z_bk over all pairs, for each atom; the same bits for any others."""
-        if self._last is not None:  # active atoms are some of the last correction
-            places = [self._last[1].get(atom, -1) for atom in map(tuple, atoms.tolist())]
+        """Return Σ_s w_s z_ak z_bk over all pairs, for each atom; the same bits for any others.
+
+        Active atoms are some of the last correction; where they come one by one, the terms of each
+        are stored.
+        """
+        keys = as_keys(atoms)
+        if self._last is not None:
+            places = [self._last[1].get(key, -1) for key in keys]
             if -1 not in places:
                 return self._scores(self._last[2], w)[places]
+        terms = self._store.all_of(keys) if len(keys) <= MOST_SINGLE else None
+        if terms is not None:
+            return self._summed(terms, w)
         return np.concatenate([np.empty(0), *(self._scores(z, w) for z in self._blocks(atoms))])
+
+    def _find_terms(self, key: Key) -> Terms:
+        card, device, n_chunks = self.card, self.device, -(-self.card.n_pairs // TERM_CHUNK)
+        told = device.upload(np.array([*key, 0, -1, -1, 0, 0]))
+        known, warps = (card.n_pairs, *card.pairs, card.u), {"per_block": _WARPS}
+        counts = device.empty(n_chunks, np.int32)
+        card.unfold(told)
+        device.run("atom_terms", n_chunks, *known, counts, None, None, None, **warps)
+        upto = device.cumsum(counts)
+        n = int(device.download(upto[n_chunks - 1 :])[0])
+        found = device.empty(n, np.int32), device.empty(n)
+        device.run("atom_terms", n_chunks, *known, None, upto, *found, **warps)
+        card.unfold(told, back=True)
+        return *found, (*map(device.address, found), n)
+
+    def _summed(self, terms: list[Terms], w: Array) -> np.ndarray:
+        device, n = self.device, len(terms)
+        lists = np.array([of_atom for _, _, of_atom in terms], dtype=np.int64).reshape(-1, 3)
+        part, out = device.empty(SCORE_PARTS * n), device.empty(n)
+        device.run("term_parts", SCORE_PARTS * n, n, device.upload(lists), w, part, per_block=1)
+        device.run("add_parts", n, SCORE_PARTS, n, 1.0, part, out, per_block=1)
+        return device.download(out)
 
     def _scores(self, z: Z, w: Array) -> np.ndarray:
         card, device, n = self.card, self.device, z.last - z.first

@@ -52,7 +52,7 @@ class Pulls:
         card, n = self.card, len(self.card.link_pair)
         self.device.run("link_weights", n, n, card.link_pair, self.w, other, card.link_w)
 
-    def queue_pass(self, query: Array, after: bool, found: Array, S: Array | None = None) -> None:
+    def queue_pass(self, query: Array, after: bool, found: Array) -> None:
         """Queue the search of the partners of a query's features; link weights are there."""
         card, device, (ptr, idx, val) = self.card, self.device, self.card.by_column
         columns = card.columns
@@ -62,7 +62,7 @@ class Pulls:
         columns.sum_chunks(query, card.R, card.slots)
         device.run(
             "gather_partners", columns.n, query, int(after), *columns.entries, val, card.R,
-            card.slots, self.diagonal, S, card.block_value, card.block_entry, card.block_partner,
+            card.slots, self.diagonal, card.block_value, card.block_entry, card.block_partner,
             card.ticket, found, per_block=THREADS // LANES,
         )  # fmt: skip
 
@@ -167,19 +167,7 @@ class CUDAGradient(Gradient):
         """Return ⟨B, -∇f⟩ for each atom B."""
         return self.scale * self.problem.score_sums(atoms, self.pulls.w)
 
-    def entries(self, atoms: np.ndarray) -> np.ndarray:
-        """Return S_ij for each atom."""
-        i, j, sign = atoms.T
-        sums = self.problem.score_sums(atoms, self.pulls.w)
-        return sign * (sums - self.diagonal[i] - self.diagonal[j])
-
     # --- searches --------------------------------------------------------------------------------
-
-    def rows(self, features: np.ndarray) -> np.ndarray:
-        """Return the rows of S for up to WIDTH features, shape (len(features), n_features)."""
-        S = self.device.empty(len(features) * self.n_features)
-        self._search(features, False, S)
-        return self.device.download(S).reshape(len(features), self.n_features)
 
     def partners(
         self, features: np.ndarray, *, after: bool = False
@@ -193,7 +181,7 @@ class CUDAGradient(Gradient):
             self._ends.update(zip(partner.tolist(), ends[1].tolist(), strict=False))
         return value[:m], partner, entry[:m]
 
-    def _search(self, features: np.ndarray, after: bool, S: Array | None = None) -> Array:
+    def _search(self, features: np.ndarray, after: bool) -> Array:
         """Queue passes for all features, and return where their answers will be."""
         m, n_passes = len(features), -(-len(features) // WIDTH)
         queries, padded = np.zeros((n_passes, 2 * WIDTH), np.int64), np.zeros((n_passes, WIDTH))
@@ -205,7 +193,7 @@ class CUDAGradient(Gradient):
         self.problem.own_links(self.pulls)
         with self.card.undisturbed():
             for k in range(n_passes):
-                self.pulls.queue_pass(listed[k], after, found[k * size : (k + 1) * size], S)
+                self.pulls.queue_pass(listed[k], after, found[k * size : (k + 1) * size])
                 if k % PASSES == PASSES - 1:
                     self.device.wait()  # so that an interrupt ends the search soon
         return found

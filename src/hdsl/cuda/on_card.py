@@ -176,6 +176,12 @@ class OnCard:
         self.tile_place = device.empty(WIDTH * chunks[2], np.int64)
         self.scalars = device.zeros(4)
 
+    def unfold(self, listed: Array, *, back: bool = False) -> None:
+        """Queue the unfolding of two atoms in u and v, or take them back."""
+        ptr, idx, val = self.by_column
+        val = None if back else val
+        self.device.run("scatter_atoms", self.n_rows, listed, ptr, idx, val, self.u, self.v)
+
     # --- what is left undone ---------------------------------------------------------------------
 
     @contextmanager

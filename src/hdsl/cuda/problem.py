@@ -157,12 +157,6 @@ class CUDAProblem(Problem):
         with self.undisturbed():
             return self._atoms_of.curvature(atoms, self.code, self.scale**2, margins.array)
 
-    def _queue_atoms(self, listed: Array, *, back: bool = False) -> None:
-        """Queue the unfolding of two atoms in u and v, or take them back."""
-        card, (ptr, idx, val) = self.card, self.card.by_column
-        val = None if back else val
-        self.device.run("scatter_atoms", card.n_rows, listed, ptr, idx, val, card.u, card.v)
-
     def _measured(self, margins: CUDAMargins) -> tuple[float, bool]:
         """Return the value, and whether any slope is not 0."""
         if margins.measures is None:
@@ -208,9 +202,9 @@ class CUDAProblem(Problem):
     def _queue_move(self, margins: Array, direction: Array) -> None:
         """Queue the direction of a move, and the slope at its start."""
         self.device.copy(self._told, self._host_told)
-        self._queue_atoms(self._atoms)
+        self.card.unfold(self._atoms)
         self._queue_start(margins, direction, self.card.u, self.card.v)
-        self._queue_atoms(self._atoms, back=True)
+        self.card.unfold(self._atoms, back=True)
 
     def _queue_start(self, margins: Array, direction: Array, *unfolded: Array | None) -> None:
         card = self.card

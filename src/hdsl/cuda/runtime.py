@@ -186,11 +186,16 @@ class Device:
         out[...] = 0
         return out
 
+    @staticmethod
+    def address(array: Any) -> int:
+        """Return where an array begins, on either side."""
+        return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
+
     @names_failures
     def copy(self, target: Any, of: Any) -> None:
         """Queue a copy; either side may be an array of ``host``."""
         self._cupy.cuda.runtime.memcpyAsync(
-            _address(target), _address(of), of.nbytes, 4, self._stream.ptr
+            self.address(target), self.address(of), of.nbytes, 4, self._stream.ptr
         )  # 4: the addresses say which way
 
     @names_failures
@@ -278,10 +283,6 @@ class Device:
         with self._device:
             free, _ = self._cupy.cuda.runtime.memGetInfo()
         return {"used": self._pool.used_bytes(), "held": self._pool.total_bytes(), "free": free}
-
-
-def _address(array: Any) -> int:
-    return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
 
 
 def _import_cupy() -> Any:

@@ -379,16 +379,6 @@ class DaskGradient(Gradient):
         self.problem.recent = atoms
         return np.array([self._scores[key] for key in keys])
 
-    def entries(self, atoms: np.ndarray) -> np.ndarray:
-        """Return S_ij for each atom."""
-        i, j, sign = atoms.T
-        scores = self._mean(self._ask("scores", atoms, False)) / self.scale
-        return sign * (scores - self.diagonal[i] - self.diagonal[j])
-
-    def rows(self, features: np.ndarray) -> np.ndarray:
-        """Return the rows of S for a few features, shape (len(features), n_features)."""
-        return self._total(self._ask("rows", features))
-
     def partners(
         self, features: np.ndarray, *, after: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

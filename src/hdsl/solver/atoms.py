@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+
+Key = tuple[int, ...]
+
+Terms = tuple[Any, ...]  # numbers of pairs, values, and what a machine needs
 
 
 class Atom(NamedTuple):
@@ -27,6 +31,45 @@ class Atom(NamedTuple):
         return self.i, self.j, -self.sign
 
 
+class TermStore:
+    """The terms z_a z_b of single atoms at pairs of rows, each found once.
+
+    What is stored changes no answer: whether there is room depends on the atoms asked for alone.
+
+    Parameters
+    ----------
+    find : callable
+        From an atom to the numbers of pairs and the values.
+    limit : int
+        Most terms of all atoms together.
+    """
+
+    def __init__(self, find: Callable[[Key], Terms], limit: int) -> None:
+        self._find, self._limit = find, limit
+        self._terms: dict[Key, Terms] = {}
+        self._sizes: dict[Key, int] = {}  # of dropped ones too
+
+    def all_of(self, atoms: list[Key]) -> list[Terms] | None:
+        """Return the terms of each atom; None where there is no room for them."""
+        total = sum([self._sizes.get(atom, 0) for atom in atoms])
+        for atom in [atom for atom in atoms if atom not in self._sizes]:
+            if total <= self._limit:
+                self._add(atom)
+                total += self._sizes[atom]
+        if total > self._limit:
+            self._terms = {}
+            return None
+        for atom in [atom for atom in atoms if atom not in self._terms]:
+            self._add(atom)
+        if sum(map(self._sizes.__getitem__, self._terms)) > self._limit:
+            self._terms = {atom: self._terms[atom] for atom in atoms}
+        return [self._terms[atom] for atom in atoms]
+
+    def _add(self, atom: Key) -> None:
+        terms = self._find(atom)
+        self._terms[atom], self._sizes[atom] = terms, len(terms[0])
+
+
 #: The zero matrix, a vertex of the domain that has it.
 ZERO = Atom(-1, -1, 1)
 
@@ -34,6 +77,11 @@ ZERO = Atom(-1, -1, 1)
 def as_array(atoms: Sequence[Atom]) -> np.ndarray:
     """Return atoms as an int64 array of shape (n_atoms, 3)."""
     return np.array(atoms, dtype=np.int64).reshape(-1, 3)
+
+
+def as_keys(atoms: np.ndarray) -> list[Key]:
+    """Return atoms as tuples."""
+    return list(map(tuple, atoms.tolist()))
 
 
 #: No atoms, and their weights.

@@ -125,12 +125,8 @@ class Gradient(Protocol):
         """C_jj of every feature."""
 
     @abstractmethod
-    def rows(self, features: np.ndarray) -> np.ndarray:
-        """Return the rows of S for a few features, shape (len(features), n_features)."""
-
-    @abstractmethod
-    def entries(self, atoms: np.ndarray) -> np.ndarray:
-        """Return S_ij for each atom."""
+    def scores(self, atoms: np.ndarray) -> np.ndarray:
+        """Return ⟨B, -∇f⟩ for each atom B."""
 
     @abstractmethod
     def dot(self, margins: Margins) -> float:
@@ -151,12 +147,6 @@ class Gradient(Protocol):
 
     # What is built on it.
 
-    def scores(self, atoms: np.ndarray) -> np.ndarray:
-        """Return ⟨B, -∇f⟩ for each atom B."""
-        i, j, sign = atoms.T
-        diagonal = self.diagonal
-        return self.scale * (diagonal[i] + diagonal[j] + sign * self.entries(atoms))
-
     def score(self, i: int, j: int, entry: float) -> float:
         """Return the score of the better atom on features i and j with a known S_ij."""
         return float(self.scale * (self.diagonal[i] + self.diagonal[j] + abs(entry)))
@@ -168,8 +158,13 @@ class Gradient(Protocol):
 
     def largest_diagonal(self, count: int) -> np.ndarray:
         """Return the features of largest C_jj, largest first, the smallest of equals first."""
-        return np.argsort(-self.diagonal, kind="stable")[:count]
+        count, falling = min(count, self.n_features), -self.diagonal
+        if count == 0:
+            return np.empty(0, dtype=np.int64)
+        some = np.flatnonzero(falling <= np.partition(falling, count - 1)[count - 1])
+        return some[np.argsort(falling[some], kind="stable")[:count]]
 
+    @abstractmethod
     def partners(
         self, features: np.ndarray, *, after: bool = False
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -181,17 +176,6 @@ class Gradient(Protocol):
             C_jj + |S_ij|, j and S_ij; -inf, -1 and 0 where `after` asks for j > i and there is
             none.
         """
-        entries = np.concatenate(
-            [self.rows(features[k : k + 8]) for k in range(0, len(features), 8)]
-        )
-        values = self.diagonal + np.abs(entries)
-        column = np.arange(self.n_features)
-        excluded = column <= features[:, None] if after else column == features[:, None]
-        values[excluded] = -np.inf
-        partner = values.argmax(axis=1)
-        at = np.arange(len(features)), partner
-        value, none = values[at], values[at] == -np.inf
-        return value, np.where(none, -1, partner), np.where(none, 0.0, entries[at])
 
     def climb(self, starts: Iterable[int], n_largest: int) -> list[Vertex]:
         """Return the distinct vertices of two half steps from each start, best first.

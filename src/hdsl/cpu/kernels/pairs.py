@@ -60,8 +60,10 @@ def sum_pulls(start, stop, term_ptr, term, pulls, w):
 
 @kernel()
 def diagonals(start, stop, bounds, ptr, feature, product, w, out):
-    """Add to the diagonal of C the products of the pairs of each part [start, stop)."""
+    """Sum up the products of the pairs of each part [start, stop): its share of C's diagonal."""
     for part in range(start, stop):
+        for j in range(out.shape[1]):
+            out[part, j] = 0.0
         for s in range(bounds[part], bounds[part + 1]):
             x = w[s]
             if x != 0.0:

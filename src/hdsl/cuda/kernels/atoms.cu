@@ -156,6 +156,50 @@ KERNEL add_parts(i64 n_parts, i64 n_atoms, double factor, const double* part, do
     }
 }
 
+// Pairs that one warp looks at, and parts that the score of an atom is summed in.
+#define TERM_CHUNK 1024
+#define SCORE_PARTS 32
+
+// Counts the pairs of each chunk where u_a u_b is not 0, or lists them after those of the chunks
+// before, with the products. A warp owns a chunk.
+KERNEL atom_terms(
+    i64 n_pairs, const int* a, const int* b, const double* u, int* counts, const i64* upto,
+    int* pair, double* value
+) {
+    int lane = threadIdx.x % 32;
+    EACH_WARP(c, (n_pairs + TERM_CHUNK - 1) / TERM_CHUNK) {
+        i64 n = counts != nullptr || c == 0 ? 0 : upto[c - 1];
+        i64 end = (c + 1) * TERM_CHUNK < n_pairs ? (c + 1) * TERM_CHUNK : n_pairs;
+        for (i64 first = c * TERM_CHUNK; first < end; first += 32) {
+            i64 s = first + lane;
+            double x = s < end ? u[a[s]] : 0.0;
+            if (x != 0.0) x *= u[b[s]];
+            unsigned found = __ballot_sync(FULL, x != 0.0);
+            if (counts == nullptr && x != 0.0) {
+                i64 at = n + __popc(found & ((1u << lane) - 1));
+                pair[at] = (int)s;
+                value[at] = x;
+            }
+            n += __popc(found);
+        }
+        if (counts != nullptr && lane == 0) counts[c] = (int)n;
+    }
+}
+
+// Sums parts of Σ w[pair] * value for each list of terms: where pairs and values begin, their number.
+KERNEL term_parts(i64 n_atoms, const i64* lists, const double* w, double* part) {
+    for (i64 job = blockIdx.x; job < n_atoms * SCORE_PARTS; job += gridDim.x) {
+        i64 k = job / SCORE_PARTS, p = job % SCORE_PARTS, n = lists[3 * k + 2];
+        const int* pair = (const int*)lists[3 * k];
+        const double* value = (const double*)lists[3 * k + 1];
+        double total = 0.0;
+        for (i64 q = n * p / SCORE_PARTS + threadIdx.x; q < n * (p + 1) / SCORE_PARTS; q += THREADS)
+            total += w[pair[q]] * value[q];
+        total = block_sum(total);
+        if (threadIdx.x == 0) part[p * n_atoms + k] = total;
+    }
+}
+
 // --- second derivatives --------------------------------------------------------------------------
 
 // Adds to rows of V, which are zeros, what each atom adds to the margin of a comparison, times the root

@@ -104,10 +104,10 @@ KERNEL largest_places(
 template <int W>
 __device__ inline void partners_of(
     const i64* query, i64 after, const Matrix& of, const double* source, const double* slots,
-    const double* diagonal, double* S, const Found& room, unsigned* ticket, double* out
+    const double* diagonal, const Found& room, unsigned* ticket, double* out
 ) {
     Best best;
-    if (!best_partners<W>(query, after, of, source, slots, diagonal, S, room, ticket, best)) return;
+    if (!best_partners<W>(query, after, of, source, slots, diagonal, room, ticket, best)) return;
     int c = threadIdx.x;
     if (c >= W || c >= query[0]) return;
     out[c] = best.value;
@@ -118,13 +118,12 @@ __device__ inline void partners_of(
 }
 
 // Finds for each feature i of a query the j that maximises C_jj + |S_ij|, the smallest of equals; of
-// those after i where asked. Writes C_jj + |S_ij|, j, S_ij, C_ii and C_jj, each for up to 8 features,
-// and S where it is there.
+// those after i where asked. Writes C_jj + |S_ij|, j, S_ij, C_ii and C_jj, each for up to 8 features.
 KERNEL gather_partners(
     const i64* query, i64 after, i64 n, const i64* ptr, i64 limit, const int* long_of,
     const i64* long_ptr, const int* idx, const double* val, const double* source,
-    const double* slots, const double* diagonal, double* S, double* block_value,
-    double* block_entry, i64* block_partner, unsigned* ticket, double* out
+    const double* slots, const double* diagonal, double* block_value, double* block_entry,
+    i64* block_partner, unsigned* ticket, double* out
 ) {
     Matrix of = {n, ptr, limit, long_of, long_ptr, idx, val};
     Found room = {block_value, block_entry, block_partner};
@@ -132,7 +131,7 @@ KERNEL gather_partners(
 #define CASE(W) \
     case W: \
         partners_of<W>( \
-            query, after, of, source, slots, diagonal, S, room, ticket, out \
+            query, after, of, source, slots, diagonal, room, ticket, out \
         ); \
         break;
         CASE(1) CASE(2) CASE(4) CASE(8)

@@ -55,7 +55,7 @@ __device__ inline void continue_search(double* s, double slope, double curvature
             s[DONE_] = 1.0;
             return;
         }
-        s[TINY] = 4e-16 * -slope;
+        s[TINY] = 1e-13 * -slope;
         s[LOW] = 0.0;
         s[LOW_SLOPE] = slope;
         s[HIGH] = s[LIMIT];

@@ -203,7 +203,7 @@ struct Found {
 template <int W>
 __device__ inline bool best_partners(
     const i64* query, i64 after, const Matrix& of, const double* source, const double* slots,
-    const double* diagonal, double* S, const Found& room, unsigned* ticket, Best& best
+    const double* diagonal, const Found& room, unsigned* ticket, Best& best
 ) {
     int c = threadIdx.x % W;
     i64 feature = c < query[0] ? query[1 + c] : -1;
@@ -213,7 +213,6 @@ __device__ inline bool best_partners(
         i64 j = round * (THREADS / LANES) + threadIdx.x / LANES;
         double x = segment_sum<W>(j, of, source, false, slots);
         if (j >= of.n || feature < 0) continue;
-        if (S != nullptr && threadIdx.x % LANES < W) S[c * of.n + j] = x;
         if (after ? j > feature : j != feature) take_better(best, diagonal[j] + fabs(x), j, x);
     }
     best = best_of_block<W>(best);
