@@ -16,12 +16,13 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 
-from . import supervision
+from . import search, supervision
 from .checks import NoTripletError
 from .evaluate.rankings import half_rows, middle_ranks
 from .labels import LabelSets, aligned, overlap
-from .similarity import LearnedCosine, Similarity, comparison_points, cosines_between
+from .similarity import LearnedCosine, Rewriter, Similarity, check_result, comparison_points
 from .solver.atoms import NOTHING
 from .supervision import Mining, Supervision
 
@@ -220,6 +221,26 @@ def judge_labels(train: Supervision, held: Supervision, rng: np.random.Generator
         return Score(points(near), 1.0 / middle_ranks(to_held(similarity), searched))
 
     return judge
+
+
+def cosines_between(X: sp.csr_array, Y: sp.csr_array) -> Callable[[Rewriter], np.ndarray]:
+    """Return a function from a similarity to S(x, y) / sqrt(S(y, y)) of all rows, dense.
+
+    Plain products are computed once for all similarities. The length of x, on which no ranking of
+    the rows of Y depends, is left out.
+    """
+    plain = search.add_products(X, Y, np.zeros((X.shape[0], Y.shape[0])))
+
+    def cosines(similarity: Rewriter) -> np.ndarray:
+        if isinstance(similarity, Similarity) and similarity.norm is None:
+            prior, sides = similarity.prior, (similarity.learned(X), similarity.learned(Y))
+        else:
+            prior, sides = 0.0, (similarity.rewrite(X), similarity.index_rows(Y))
+        scores = search.add_products(*sides, prior * plain)
+        scores /= LearnedCosine(similarity).lengths(Y)
+        return check_result(scores, "The similarity")
+
+    return cosines
 
 
 def nearest(scores: np.ndarray, k: int) -> np.ndarray:

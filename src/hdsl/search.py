@@ -124,6 +124,16 @@ def top_k(
     )  # fmt: skip
 
 
+def add_products(queries: sp.csr_array, rows: sp.csr_array, out: np.ndarray) -> np.ndarray:
+    """Add the inner products of all queries with all rows to a dense array, and return it."""
+    from .cpu.kernels import search as kernels
+    from .cpu.rows import arrays_of
+
+    (queries, rows), _ = drop_unused_columns(queries, rows)
+    kernels.add_products(arrays_of(queries), arrays_of(rows.tocsc()), out)
+    return out
+
+
 def above(
     queries: Any,
     rows: Any,

@@ -431,30 +431,6 @@ def as_rewriter(model: Any, n_features: int, name: str) -> Rewriter:
     return similarity
 
 
-def cosines_between(X: sp.csr_array, Y: sp.csr_array) -> Callable[[Any], np.ndarray]:
-    """Return a function from a similarity to S(x, y) / sqrt(S(y, y)) of all rows, dense.
-
-    Plain products are computed once for all similarities. The length of x, on which no ranking of
-    the rows of Y depends, is left out.
-    """
-    plain: list[np.ndarray] = []
-
-    def cosines(similarity: Rewriter) -> np.ndarray:
-        if not isinstance(similarity, Similarity) or similarity.norm is not None:
-            scores = products(similarity.rewrite(X), LearnedCosine(similarity).index_rows(Y))
-            return check_result(scores, "The similarity")
-        if not plain:
-            plain.extend([products(X, Y), row_products(Y, Y)])
-        learned = similarity.learned(Y)
-        lengths = _roots(row_products(learned, learned) + similarity.prior * plain[1])
-        scores = plain[0] * (similarity.prior / lengths)
-        if len(similarity.atoms):
-            scores += products(similarity.learned(X), _divided(learned, lengths))
-        return check_result(scores, "The similarity")
-
-    return cosines
-
-
 def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewriter], np.ndarray]:
     """Return a function from a similarity to 1 per comparison that holds, 0.5 per tie, else 0.
 

@@ -87,6 +87,17 @@ def top_of_sums(start, stop, sums, first, lists):
 
 
 @kernel()
+def add_products(queries, columns, out):
+    """Add the inner products of all queries with all rows, which come as CSC."""
+    (query_ptr, query_idx, query_val), (ptr, idx, val) = queries, columns
+    for r in range(out.shape[0]):
+        for k in range(query_ptr[r], query_ptr[r + 1]):
+            j, x = query_idx[k], query_val[k]
+            for q in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
+                out[r, np.uint32(idx[q])] += x * val[q]
+
+
+@kernel()
 def top_by_columns(start, stop, chosen, queries, columns, lists, first, sums):
     """Find the rows of largest inner product with chosen queries in a block of the index.
 
