@@ -247,6 +247,36 @@ def test_save_and_load(tmp_path):
     assert [line["k"] for line in loaded.recall_] == [line["k"] for line in linker.recall_]
 
 
+def test_columns_keep_their_order_in_a_file(tmp_path):
+    *tables, matches = make_tables(120)
+    for table in tables:
+        table["model"] = [text.split()[1] for text in table["title"]]
+    linker = Linker(["title", "price", "model"], random_state=0).fit(*tables, matches[:100])
+    linker.save(tmp_path / "linker.hdsl")
+    found, loaded = linker.candidates(), hdsl.load(tmp_path / "linker.hdsl").candidates()
+    np.testing.assert_allclose(loaded.probability, found.probability, rtol=0, atol=1e-14)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_a_column_may_be_empty_in_one_table(side):
+    *tables, matches = make_tables(40)
+    tables[side]["price"] = [None] * 40
+    linker = Linker(["title", "price"], random_state=0).fit(*tables, matches[:20])
+    assert linker.predict_proba(matches[20:]).mean() > 0.5
+
+
+def test_records_are_tables_too():
+    *tables, matches = make_tables(40)
+    records = [
+        [dict(zip(t, row, strict=True)) for row in zip(*t.values(), strict=True)] for t in tables
+    ]
+    fits = (
+        Linker(["title"], random_state=0).fit(*pair, matches[:20]) for pair in (records, tables)
+    )
+    ours, theirs = (linker.predict_proba(matches) for linker in fits)
+    np.testing.assert_array_equal(ours, theirs)
+
+
 def test_dates_are_ids_and_each_table_names_its_own(tmp_path):
     days = pd.date_range("2024-01-01", periods=4)
     left, right = {"day": days, "name": TEXTS}, {"code": [*"abcd"], "name": TEXTS}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from itertools import chain
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ from .files.container import Arrays, dumps
 from .files.tables import nested, part_of
 from .hdsl import HDSL
 from .progress import Progress
-from .readers.tables import read_columns, row_index
+from .readers.tables import read_columns, row_index, some
 from .search import top_k
 from .similarity import Similarity, unit_rows
 from .solver.atoms import NOTHING
@@ -93,6 +93,8 @@ class _Table(NamedTuple):
 
 def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _Table:
     """Return the columns that count; raise where there is no row, no text or no such column."""
+    if isinstance(table, list) and table and all(isinstance(row, Mapping) for row in table):
+        table = {c: [row.get(c) for row in table] for c in dict.fromkeys(chain(*table))}  # records
     values = {"text": table} if np.ndim(table) == 1 else read_columns(table)
     values = {str(c): list(v) for c, v in values.items()}
     n_rows = {len(column) for column in values.values()} or {0}
@@ -100,7 +102,7 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
         fault = "is empty" if n_rows == {0} else f"has unequal columns, of {sorted(n_rows)} rows"
         raise ValueError(f"The {name} table {fault}: it must have a value per record and column.")
     if id_column is not None and id_column not in values:
-        raise ValueError(f"The {name} table has no column {id_column!r}, only {_some(values)}.")
+        raise ValueError(f"The {name} table has no column {id_column!r}, only {some(values)}.")
     given = [*range(*n_rows)] if id_column is None else values[id_column]
     ids = np.array(given)
     if ids.tolist() != given:  # numbers that lose digits, texts that end in a null character
@@ -108,7 +110,7 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
     chosen = {c: v for c, v in texts.items() if (c in columns if columns else _is_content(c, v))}
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
-        there = f"{_some(chosen) or 'none'} of {_some(values)}"
+        there = f"{some(chosen) or 'none'} of {some(values)}"
         raise ValueError(f"The {name} table has no text in {there}: name others with columns=.")
     return _Table(chosen, ids, row_index([*map(_text, given)], is_text=True) or {})
 
@@ -133,11 +135,6 @@ def _is_content(name: str, values: list[str]) -> bool:
 def _folded(text: str) -> str:
     """Return a text in lower case, the same for all ways to write its characters."""
     return normalize("NFKC", text).lower()
-
-
-def _some(values: Iterable[Any], n: int = 5) -> str:
-    shown = [repr(str(v)[:60]) for v in values]
-    return ", ".join(shown[:n]) + (", …" if len(shown) > n else "")
 
 
 # --- numbers of a pair ---------------------------------------------------------------------------
@@ -321,7 +318,7 @@ class Linker(BaseEstimator):
         self._tables = [_read_table(t, self.columns, *names) for t, *names in named]
         unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
         if unknown:
-            raise ValueError(f"No table has a column {_some(unknown)}: columns= names others.")
+            raise ValueError(f"No table has a column {some(unknown)}: columns= names others.")
         self._shift = len(self._tables[0].ids) * (len(tables) - 1)  # 0 in one table
         self._matches = self._pairs(matches, "matches")
         self._non_matches = self._pairs(non_matches, "non_matches")
@@ -353,8 +350,8 @@ class Linker(BaseEstimator):
             ends = [_text(pair[side]) for pair in given]
             unknown = [end for end in ends if end not in table.rows]
             if unknown:
-                fault = f"{_some(unknown)} as {('left', 'right')[side]} record"
-                there = f"but these are {_some(table.rows, 3)}"
+                fault = f"{some(unknown)} as {('left', 'right')[side]} record"
+                there = f"but these are {some(table.rows, 3)}"
                 way_out = "name row numbers, or ids with id_column (--id)"
                 raise ValueError(f"{name} has {fault}, {there}: {way_out}.")
             found[:, side] = [table.rows[end] + side * self._shift for end in ends]
@@ -455,8 +452,13 @@ class Linker(BaseEstimator):
             max_iter=75, learning_rate=0.1, max_leaf_nodes=8, max_features=0.3,
             min_samples_leaf=int(np.clip(labels.sum() / 10, 2, 20)), random_state=self._seed,
         )  # fmt: skip
-        others = [fold != f for f in range(N_FOLDS)]
-        self._classifiers = [clone(classifier).fit(X[o], labels[o]) for o in others]
+
+        def fitted(rows: np.ndarray) -> Any:
+            part = X[rows]
+            part[:, np.isnan(part).all(axis=0)] = 0.0  # scikit-learn refuses a column of NaN
+            return clone(classifier).fit(part, labels[rows])
+
+        self._classifiers = [fitted(fold != f) for f in range(N_FOLDS)]
         found = np.choose(fold, [c.predict_proba(X)[:, 1] for c in self._classifiers])
         self.is_learned_ = True
         at = np.clip(np.searchsorted(EDGES, found, side="right") - 1, 0, len(EDGES) - 2)
@@ -613,7 +615,7 @@ class Linker(BaseEstimator):
         arrays, header = ({}, None) if self.model_ is None else self.model_.to_arrays()
         known = (self._names(pairs) for pairs in (self._matches, self._non_matches))
         state = {name: getattr(self, name) for name in SAVED} | {
-            "tables": [[table.columns, _plain_ids(table.ids)] for table in self._tables],
+            "tables": [[[*table.columns.items()], _plain_ids(table.ids)] for table in self._tables],
             "known": [[*zip(*map(_plain_ids, sides), strict=True)] for sides in known],
             "model": header,
         }
@@ -624,7 +626,7 @@ class Linker(BaseEstimator):
     def from_arrays(cls, arrays: Mapping[str, np.ndarray], header: Mapping[str, Any]) -> Linker:
         """Return what `to_arrays` was called on; the classifiers learn anew."""
         state = json.loads(arrays["state"].tobytes().decode("utf-8", "surrogatepass"))
-        tables = state["tables"][:2]
+        tables = [(dict(columns), ids) for columns, ids in state["tables"][:2]]
         linker = cls([name for columns, _ in tables for name in columns], id_column="\0")
         linker._set_data([{**columns, "\0": ids} for columns, ids in tables], *state["known"])
         linker.__dict__.update({name: state[name] for name in SAVED})

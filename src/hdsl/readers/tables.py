@@ -8,7 +8,7 @@ import math
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from itertools import repeat
 from pathlib import Path
@@ -126,7 +126,7 @@ def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
     if missing:
         raise MissingColumnError(
             f"{name} has no column {', '.join(map(repr, named))}. Its columns are "
-            f"{_some(there, 12) or 'none'}",
+            f"{some(there, 12) or 'none'}",
             f"say which is meant with {', '.join(f'{key}=' for key in missing)}",
             "columns",
             tuple(there),
@@ -187,7 +187,7 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
     whole = ~np.logical_or.reduce(list(empty.values()))
     if not whole.any():
         raise ValueError(
-            f"{table.name} has no row with a value in each of {_some([*table.columns])}."
+            f"{table.name} has no row with a value in each of {some([*table.columns])}."
         )
     return table if whole.all() else table.only(whole)
 
@@ -327,7 +327,7 @@ def row_index(ids: Any, is_text: bool) -> dict[Any, int] | None:
         several = [key for key, count in Counter(keys).items() if count > 1]
         raise ValueError(
             f"ids must be different, but {len(several)} of them occur more than once: "
-            f"{_some(several)}."
+            f"{some(several)}."
         )
     return index
 
@@ -343,7 +343,7 @@ def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.nda
         unknown = list(dict.fromkeys(values[k] for k in np.flatnonzero(rows < 0)))
         many = "1 id" if len(unknown) == 1 else f"{len(unknown)} ids"
         match = "matches" if len(unknown) == 1 else "match"
-        message = f"{many} in column {name!r} of {table.name} {match} no row: {_some(unknown)}."
+        message = f"{many} in column {name!r} of {table.name} {match} no row: {some(unknown)}."
         kinds = [type(value).__name__ for value in (unknown[0], next(iter(index), None))]
         if kinds[0] != kinds[1]:
             message += f" The column holds {kinds[0]}, ids hold {kinds[1]}: convert one."
@@ -413,9 +413,9 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
     return np.array(found)
 
 
-def _some(values: list[Any], n: int = 5, width: int = 300) -> str:
+def some(values: Iterable[Any], n: int = 5, width: int = 300) -> str:
     """Return the first values, at most n and as many as have about so many characters."""
-    shown: list[str] = []
+    values, shown = [*values], list[str]()
     for value in values[:n]:
         if sum(map(len, shown)) > width:
             break
