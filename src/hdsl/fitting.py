@@ -216,8 +216,7 @@ class Fits:
         self, prior: float, max_iter: int, earlier: Result | None, callback: Callback | None
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
-        problem = self.problem(self.scale, prior)
-        return self.follow(problem, max_iter, earlier, callback, not self.data.is_judged)
+        return self.follow(self.problem(self.scale, prior), max_iter, earlier, callback)
 
     def follow(
         self,
@@ -225,13 +224,9 @@ class Fits:
         max_iter: int,
         earlier: Result | None = None,
         callback: Callback | None = None,
-        are_mined: bool = False,
     ) -> Result:
-        """Return the path of a problem of this layout; an interrupt is raised.
-
-        Where comparisons are not said to be mined, each step looks for the most atoms.
-        """
-        how = solver(self.model, max_iter, are_mined)
+        """Return the path of a problem of this layout; an interrupt is raised."""
+        how = solver(self.model, max_iter, not self.data.is_judged)
         result = frank_wolfe(problem, *how, rng=self.rng, earlier=earlier, callback=callback)
         if result.status == "interrupted":  # there is no model of the user's data yet
             raise KeyboardInterrupt
