@@ -168,6 +168,11 @@ def test_what_harms_the_search_for_a_row_is_out():
     assert simplest([score(bad, lost), score(good, lost)], cosine) == (0, 0)
 
 
+def test_where_all_harm_the_search_the_one_that_harms_least_is_taken():
+    scores = [score([0.6, 0.7], [0.5, 0.5]), score([0.8, 0.9], [0.7, 0.7])]
+    assert simplest(scores, score([0.5, 0.5], [1.0, 1.0])) == (1, 1)
+
+
 def test_an_interrupt_of_a_candidate_ends_the_fit(monkeypatch):
     from hdsl.solver import oracle
 

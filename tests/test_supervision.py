@@ -146,8 +146,10 @@ EXPECTED = "Validation data are X_val with y_val, or X_val with triplets_val. Go
         (VAL, [0, 1], None, "y_val has 2 labels, but X_val has 3 rows: one label per row is"),
         (VAL[:, :3], [0, 1, 1], None, "X_val has 3 features, but HDSL is expecting 4"),
         (np.full((2, 4), np.nan), [0, 1], None, "X_val[0, 0] is NaN"),
-        (VAL, None, [[0, 1, 3]], "triplets[0] names row 3, but X has 3 rows."),
-        (VAL, None, [[0, 1, 1, 3]], "quadruplets[0] names row 3, but X has 3 rows."),
+        (VAL, None, [[0, 1, 3]], "triplets_val[0] names row 3, but X_val has 3 rows."),
+        (VAL, None, [[0, 1, 1, 3]], "triplets_val[0] names row 3, but X_val has 3 rows."),
+        (VAL, [*"011"], None, "No label of y_val, such as '0', is in y"),
+        (VAL, np.array([0, None, 1]), None, "y_val contains NaN: 1 of 3 rows"),
     ],
 )
 def test_bad_validation_data_are_refused(X_val, y_val, triplets_val, message):

@@ -409,8 +409,8 @@ def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
         )
 
 
-def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
-    """Return y as one class label per row; `owner` is the estimator that asks."""
+def check_classes(owner: str, y: Any, n_rows: int, which: str = "") -> np.ndarray:
+    """Return y as one class label per row; `owner` asks, and `which` is the end of its name."""
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import assert_all_finite, column_or_1d
 
@@ -419,11 +419,11 @@ def check_classes(owner: str, y: Any, n_rows: int) -> np.ndarray:
             f"{owner} requires y to be passed, but the target y is None: pass one label per row."
         )
     y = column_or_1d(y, warn=True)
-    check_one_label_per_row(y, n_rows)
+    check_one_label_per_row(y, n_rows, which)
     if n := _n_missing(y):
-        way_out = "Drop them, or give them a label of their own."
-        raise ValueError(f"Input y contains NaN: {n} of {n_rows} rows have no label. {way_out}")
-    assert_all_finite(y, input_name="y")
+        facts = f"Input y{which} contains NaN: {n} of {n_rows} rows have no label."
+        raise ValueError(f"{facts} Drop them, or give them a label of their own.")
+    assert_all_finite(y, input_name=f"y{which}")
     check_classification_targets(y)
     return y
 
@@ -533,7 +533,7 @@ def _check_row_numbers(
     name: str, comparisons: Any, n_rows: int, n_columns: int, columns: str
 ) -> np.ndarray:
     """Return comparisons as an int64 array of shape (n, n_columns) with values in [0, n_rows)."""
-    kind = "triplet" if n_columns == 3 else "quadruplet"
+    kind, of = "triplet" if n_columns == 3 else "quadruplet", "X_val" if "_val" in name else "X"
     try:
         array = np.asarray(comparisons)
         shape = f"shape {array.shape}"
@@ -554,8 +554,8 @@ def _check_row_numbers(
     if len(outside):
         t, column = outside[0]
         raise ValueError(
-            f"{name}[{t}] names row {array[t, column]}, but X has {n_rows} rows. "
-            f"{kind.capitalize()}s number the rows of X from 0."
+            f"{name}[{t}] names row {array[t, column]}, but {of} has {n_rows} rows. "
+            f"{kind.capitalize()}s number the rows of {of} from 0."
         )
     return array.astype(np.int64, copy=False)
 

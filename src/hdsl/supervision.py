@@ -118,7 +118,8 @@ class Supervision:
         X = sp.csr_array(checks.check_matrix(owner, X_val, reset=False, name="X_val"))
         X = X.astype(np.float64, copy=False)
         if triplets_val is not None:
-            return Supervision(X, compared=checks.check_comparisons(triplets_val, X.shape[0]))
+            compared = checks.check_comparisons(triplets_val, X.shape[0], "triplets_val")
+            return Supervision(X, compared=compared)
         if self.is_judged:
             raise ValueError(
                 "y_val needs labels of X to vote with, but fit was given judgements. Pass "
@@ -130,8 +131,12 @@ class Supervision:
             raise ValueError("y and y_val must both have one label per row, or both several.")
         if sets is not None and several:
             return Supervision(X, sets.check(X, "_val"))
-        y = np.asarray(y_val).ravel()
-        checks.check_one_label_per_row(y, X.shape[0], "_val")
+        y = checks.check_classes("fit", np.ravel(y_val), X.shape[0], "_val")
+        if set(y.tolist()).isdisjoint(self.y.tolist()):
+            raise ValueError(
+                f"No label of y_val, such as {y.tolist()[0]!r}, is in y, which has "
+                f"{self.y.tolist()[0]!r}: give labels of the same kind."
+            )
         return Supervision(X, y)
 
     def take(self, rows: np.ndarray) -> Supervision:

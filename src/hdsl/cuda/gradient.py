@@ -59,7 +59,7 @@ class Pulls:
         device.run("scatter_features", card.n_rows, query, ptr, idx, val, card.U)
         card.links.sum(query, card.U, card.slots, card.R, val=card.link_w)
         device.run("scatter_features", card.n_rows, query, ptr, idx, None, card.U)
-        columns.sum_chunks(query, card.R, card.slots)
+        columns.sum(query, card.R, card.slots, None)
         device.run(
             "gather_partners", columns.n, query, int(after), *columns.entries, val, card.R,
             card.slots, self.diagonal, card.block_value, card.block_entry, card.block_partner,

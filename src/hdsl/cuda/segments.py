@@ -96,41 +96,27 @@ class Segments:
         """What kernels need to find the entries of a segment."""
         return self.n, self.ptr, self.limit, self.long_of, self.long_ptr, self.idx
 
-    def sum_chunks(
-        self,
-        query: Array | None,
-        source: Array,
-        slots: Array,
-        *,
-        val: Array | None = None,
-        absolute: bool = False,
-    ) -> None:
-        """Queue the sums of the chunks."""
-        if self.n_chunks:
-            val = self.val if val is None else val
-            self.device.run(
-                "gather_chunks", self.n_chunks, query, self.n_chunks,
-                self.chunk_first, self.chunk_last, self.chunk_slot, self.idx, val, source,
-                int(absolute), slots, per_block=THREADS // LANES,
-            )  # fmt: skip
-
     def sum(
         self,
         query: Array | None,
         source: Array,
         slots: Array,
-        out: Array,
+        out: Array | None,
         *,
         val: Array | None = None,
         absolute: bool = False,
     ) -> None:
-        """Queue the sums of all segments, for the columns of a query or for one."""
-        self.sum_chunks(query, source, slots, val=val, absolute=absolute)
-        val = self.val if val is None else val
-        self.device.run(
-            "gather_dense", self.n, query, *self.entries, val, source,
-            int(absolute), slots, out, per_block=THREADS // LANES,
-        )  # fmt: skip
+        """Queue the sums of all segments, for the columns of a query or for one.
+
+        Without `out` those of the chunks are queued alone.
+        """
+        val, groups = self.val if val is None else val, {"per_block": THREADS // LANES}
+        given = val, source, int(absolute), slots
+        if self.n_chunks:
+            chunks = self.n_chunks, self.chunk_first, self.chunk_last, self.chunk_slot, self.idx
+            self.device.run("gather_chunks", self.n_chunks, query, *chunks, *given, **groups)
+        if out is not None:
+            self.device.run("gather_dense", self.n, query, *self.entries, *given, out, **groups)
 
 
 def cut_to_fit(sizes: np.ndarray, room: float) -> np.ndarray:
