@@ -117,7 +117,7 @@ def test_any_object_with_rewrite_is_a_model():
 def test_column_names_are_checked():
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame(X, columns=list("abcdefghij"))
-    model = HDSL(scale=5.0, max_iter=5, random_state=0).fit(table, triplets=TRIPLETS)
+    model = HDSL(scale=5.0, prior=0.5, max_iter=5, random_state=0).fit(table, triplets=TRIPLETS)
     assert triplet_accuracy(model, table, TRIPLETS) > 0.5
     assert 0 <= knn_error(model, table, Y, table, Y) <= 1
     with pytest.raises(ValueError, match="feature names"):
