@@ -192,9 +192,10 @@ def _at_most(data: Supervision, n: int, rng: np.random.Generator) -> Supervision
     if not data.is_judged:
         rows = supervision.sample_rows(Mining(max_anchors=n), data, rng)
         return data if rows is None else data.take(rows)
-    anchors, n_compared = data.anchors, len(data.compared)
-    if n_compared > MOST_EACH * n:
-        data = data.with_compared(np.sort(rng.choice(n_compared, MOST_EACH * n, replace=False)))
+    anchors, weights = data.anchors, data.compared_weights
+    used = np.arange(len(data.compared)) if weights is None else np.flatnonzero(weights)
+    if len(used) > MOST_EACH * n:
+        data = data.with_compared(np.sort(rng.choice(used, MOST_EACH * n, replace=False)))
     if len(anchors) <= n:
         return data
     is_chosen = np.zeros(data.X.shape[0], dtype=bool)
@@ -263,7 +264,8 @@ def nearest(scores: np.ndarray, k: int) -> np.ndarray:
     largest = np.maximum.reduceat(scores, n * np.arange(n_parts) // n_parts, axis=1)
     least = np.partition(largest, n_parts - k, axis=1)[:, [n_parts - k]]
     row, column = np.nonzero(scores >= least)
-    row, column = (part[np.lexsort((-scores[row, column], row))] for part in (row, column))
+    order = np.lexsort((-scores[row, column], row))
+    row, column = row[order], column[order]
     return column[np.searchsorted(row, np.arange(len(scores)))[:, None] + np.arange(k)]
 
 

@@ -39,6 +39,7 @@ class HDSL(SimilarityModel):
         over the mean ‖x‖²: of those within one standard error of the best the largest. With labels
         the score is by the nearest rows, and a prior that harms the search for a row by half of its
         features is left out; with comparisons it is the share that holds. ``choice_`` has it all.
+        It is 64 where too little can be held out.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is then the
         cosine. Columns that no training row has do not count in a row's length. None, the paper's

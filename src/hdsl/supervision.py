@@ -133,10 +133,8 @@ class Supervision:
             return Supervision(X, sets.check(X, "_val"))
         y = checks.check_classes("fit", np.ravel(y_val), X.shape[0], "_val")
         if set(y.tolist()).isdisjoint(self.y.tolist()):
-            raise ValueError(
-                f"No label of y_val, such as {y.tolist()[0]!r}, is in y, which has "
-                f"{self.y.tolist()[0]!r}: give labels of the same kind."
-            )
+            few = f"such as {y.tolist()[0]!r}, is in y, which has {self.y.tolist()[0]!r}"
+            raise ValueError(f"No label of y_val, {few}: give labels of the same kind.")
         return Supervision(X, y)
 
     def take(self, rows: np.ndarray) -> Supervision:

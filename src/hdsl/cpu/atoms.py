@@ -52,7 +52,7 @@ class Atoms:
 
     def __init__(self, pairs: Pairs) -> None:
         self.pairs, self._rows, self._workers = pairs, pairs.rows, pairs.workers
-        self._store = TermStore(self._find_terms, TERMS_LIMIT)
+        self._store = TermStore(TERMS_LIMIT)
         self.forget()
 
     def forget(self) -> None:
@@ -64,9 +64,8 @@ class Atoms:
         if self._active is not None and np.array_equal(atoms, self._active.atoms):
             return self._active, np.arange(len(atoms))
         keys = as_keys(atoms)
-        if not self._covers(keys):
+        if self._active is None or not self._covers(keys):
             self._active = self._make_active(atoms, keys)
-        assert self._active is not None
         places = np.array([self._active.place[key] for key in keys], dtype=np.int64)
         return self._active, places
 
@@ -94,7 +93,7 @@ class Atoms:
         keys, pairs = as_keys(atoms), self.pairs
         if not keys:
             return np.empty(0)
-        terms = None if self._covers(keys) else self._store.all_of(keys)
+        terms = None if self._covers(keys) else self._store.all_of(keys, self._find_terms)
         if terms is not None:
             n_terms = [len(pair) for pair, _ in terms]
             out, is_long = np.empty(len(keys)), sum(n_terms) > GRAIN

@@ -74,7 +74,6 @@ class Pairs:
         self.score_bounds[[0, -1]] = 0, rows.n_rows
         self._shared: tuple[np.ndarray, np.ndarray] | None = None
         self._products: Arrays | None = None
-        self._parts: np.ndarray | None = None
 
     def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
         if self._shared is None:
@@ -113,9 +112,7 @@ class Pairs:
         n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
         bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
         bounds[[0, -1]] = 0, self.n_pairs
-        if self._parts is None:  # kept: new memory is slow at first
-            self._parts = np.empty((n_parts, d))
-        out, total = self._parts, np.zeros(d)
+        out, total = np.empty((n_parts, d)), np.zeros(d)
         self.workers.run(
             kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
         )

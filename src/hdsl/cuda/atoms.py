@@ -63,7 +63,7 @@ class Atoms:
         self.card, self.device = card, card.device
         self._mark = self.device.zeros(card.n_numbers, np.int32)
         self._last: tuple[bytes, dict[Key, int], Z] | None = None
-        self._store = TermStore(self._find_terms, TERMS_LIMIT)
+        self._store = TermStore(TERMS_LIMIT)
 
     def forget(self) -> None:
         """Drop the rows that are known, and all marks."""
@@ -141,7 +141,7 @@ class Atoms:
             places = [self._last[1].get(key, -1) for key in keys]
             if -1 not in places:
                 return self._scores(self._last[2], w)[places]
-        terms = self._store.all_of(keys) if len(keys) <= MOST_SINGLE else None
+        terms = self._store.all_of(keys, self._find_terms) if len(keys) <= MOST_SINGLE else None
         if terms is not None:
             return self._summed(terms, w)
         return np.concatenate([np.empty(0), *(self._scores(z, w) for z in self._blocks(atoms))])

@@ -38,36 +38,29 @@ class TermStore:
 
     Parameters
     ----------
-    find : callable
-        From an atom to the numbers of pairs and the values.
     limit : int
         Most terms of all atoms together.
     """
 
-    def __init__(self, find: Callable[[Key], Terms], limit: int) -> None:
-        self._find, self._limit = find, limit
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
         self._terms: dict[Key, Terms] = {}
         self._sizes: dict[Key, int] = {}  # of dropped ones too
 
-    def all_of(self, atoms: list[Key]) -> list[Terms] | None:
-        """Return the terms of each atom; None where there is no room for them."""
+    def all_of(self, atoms: list[Key], find: Callable[[Key], Terms]) -> list[Terms] | None:
+        """Return the terms of each atom, found where need be; None where there is no room."""
         total = sum([self._sizes.get(atom, 0) for atom in atoms])
-        for atom in [atom for atom in atoms if atom not in self._sizes]:
+        for atom in [atom for atom in atoms if atom not in self._terms]:
             if total <= self._limit:
-                self._add(atom)
-                total += self._sizes[atom]
+                terms = self._terms[atom] = find(atom)
+                total += len(terms[0]) - self._sizes.get(atom, 0)
+                self._sizes[atom] = len(terms[0])
         if total > self._limit:
             self._terms = {}
             return None
-        for atom in [atom for atom in atoms if atom not in self._terms]:
-            self._add(atom)
         if sum(map(self._sizes.__getitem__, self._terms)) > self._limit:
             self._terms = {atom: self._terms[atom] for atom in atoms}
         return [self._terms[atom] for atom in atoms]
-
-    def _add(self, atom: Key) -> None:
-        terms = self._find(atom)
-        self._terms[atom], self._sizes[atom] = terms, len(terms[0])
 
 
 #: The zero matrix, a vertex of the domain that has it.
