@@ -410,7 +410,7 @@ def check_margins(X: sp.csr_array, scale: float, prior: float) -> None:
 
 
 def check_classes(owner: str, y: Any, n_rows: int, which: str = "") -> np.ndarray:
-    """Return y as one class label per row; `owner` asks, and `which` is the end of its name."""
+    """Return y as one class label per row; `owner` asks, and `which` ends the names of X and y."""
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import assert_all_finite, column_or_1d
 

@@ -288,7 +288,7 @@ class Linker(BaseEstimator):
 
         Parameters
         ----------
-        left, right : DataFrame, list of str, or mapping of columns
+        left, right : DataFrame, list of str or of dicts, or mapping of columns
             None as `right` looks for duplicates in `left`.
         matches : array-like of shape (n_matches, 2), default=()
             Pairs that are one thing: left and right row numbers, or ids with `id_column`. Name all

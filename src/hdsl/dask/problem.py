@@ -17,7 +17,7 @@ from uuid import uuid4
 import numpy as np
 
 from ..cpu.problem import curvature_sample
-from ..solver.atoms import ZERO, as_array
+from ..solver.atoms import ZERO, as_array, as_keys
 from ..solver.line_search import line_search
 from ..solver.protocols import Correction, Gradient, Layout, Move, Problem, Statistics, Step
 from .shard import At, Setting, add, ask, best_partners
@@ -349,7 +349,7 @@ class DaskGradient(Gradient):
             self._diagonal = diagonal / self._weight
 
     def _learn(self, atoms: np.ndarray, scores: np.ndarray) -> None:
-        self._scores |= zip(map(tuple, atoms.tolist()), scores.tolist(), strict=True)
+        self._scores |= zip(as_keys(atoms), scores.tolist(), strict=True)
 
     @property
     def diagonal(self) -> np.ndarray:
@@ -372,7 +372,7 @@ class DaskGradient(Gradient):
     def scores(self, atoms: np.ndarray) -> np.ndarray:
         """Return ⟨B, -∇f⟩ for each atom B."""
         self._look()
-        keys = [*map(tuple, atoms.tolist())]
+        keys = as_keys(atoms)
         missing = atoms[[key not in self._scores for key in keys]]
         if len(missing):
             self._learn(missing, self._mean(self._ask("scores", missing, self.problem.at_once)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, as_array
+from .atoms import ZERO, as_array, as_keys
 from .protocols import (
     Correction,
     Gradient,
@@ -214,7 +214,7 @@ def corrective(context: StepContext) -> Move | Correction:
 
 def _promising(context: StepContext, vertices: list[Vertex]) -> list[Vertex]:
     """Return the vertices that are not active and promise descent."""
-    active = set(map(tuple, context.active.atoms.tolist()))
+    active = set(as_keys(context.active.atoms))
     least = context.score if context.active.zero is None else max(context.score, 0.0)
     room = max(1, CORRECTION_LIMIT - len(active))
     new = [found for found in vertices if found.score > least and found.atom not in active]

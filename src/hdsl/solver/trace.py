@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from .active_set import ActiveSet
-from .atoms import ZERO, Atom, are_atoms, are_vertices, as_array, not_an_atom
+from .atoms import ZERO, Atom, are_atoms, are_vertices, as_array, as_keys, not_an_atom
 
 TRACE_DTYPE = np.dtype(
     [
@@ -87,8 +87,8 @@ def stepped(active: ActiveSet, step: np.void, changed: np.ndarray) -> ActiveSet:
 
 def correction_records(n_iter: int, before: ActiveSet, after: ActiveSet) -> np.ndarray:
     """Return the weights of an iteration that a correction changed, as records."""
-    old = dict(zip(map(tuple, before.atoms.tolist()), before.weights.tolist(), strict=True))
-    new = dict(zip(map(tuple, after.atoms.tolist()), after.weights.tolist(), strict=True))
+    old = dict(zip(as_keys(before.atoms), before.weights.tolist(), strict=True))
+    new = dict(zip(as_keys(after.atoms), after.weights.tolist(), strict=True))
     changed = [(n_iter, *atom, new.get(atom, 0.0)) for atom in old if old[atom] != new.get(atom)]
     changed += [(n_iter, *atom, weight) for atom, weight in new.items() if atom not in old]
     if after.zero is not None:
@@ -100,7 +100,7 @@ def correction_records(n_iter: int, before: ActiveSet, after: ActiveSet) -> np.n
 
 def _corrected(active: ActiveSet, changed: np.ndarray) -> ActiveSet:
     """Return the set with the weights of the records of an iteration."""
-    weights = dict(zip(map(tuple, active.atoms.tolist()), active.weights.tolist(), strict=True))
+    weights = dict(zip(as_keys(active.atoms), active.weights.tolist(), strict=True))
     zero = active.zero
     for _, *atom, weight in changed.tolist():
         if tuple(atom) != ZERO:
