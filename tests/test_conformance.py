@@ -15,6 +15,7 @@ from hdsl.solver import losses
 from hdsl.solver.atoms import ZERO, Atom
 from hdsl.solver.protocols import Base, Correction, Move
 from layouts import (
+    LAYOUTS,
     NOTHING,
     assert_gradient,
     draw_margins,
@@ -212,7 +213,6 @@ def test_statistics(layout, data):
     twin = make_twin(X, T, weights=weights, layout=layout)
     found, dense = twin.layout.statistics(), twin.dense
     own = np.ones(len(T)) if weights is None else np.array(weights) / np.max(weights)
-    assert found.total_weight == pytest.approx(own.sum(), rel=1e-12)
     margins = np.abs(np.trace(dense.A, axis1=1, axis2=2))
     margins[margins < 1e-12] = 0.0
     typical = dense.omega @ margins
@@ -389,12 +389,11 @@ def test_an_ascent_to_many_vertices(layout, data):
     assert_allclose(gradient.scores(listed), scores, rtol=0, atol=size)
 
 
-@every_layout
 @fewer
 @given(data=st.data())
-def test_a_fixed_model_below(layout, data):
+def test_a_fixed_model_below(data):
     """Its margins are an offset, as the prior's are; features that X does not have add nothing."""
-    twin = data.draw(some_twins(layout=layout))
+    twin = data.draw(some_twins(LAYOUTS["cpu"]))
     dense, features = twin.dense, twin.layout.features
     below, weights = data.draw(models(dense.d))
     users = twin.ours.to_user(below)

@@ -153,7 +153,7 @@ def check_number(
     kind = numbers.Integral if integer else numbers.Real
     good = isinstance(value, kind) and not isinstance(value, bool | np.bool_)
     if good and isinstance(value, numbers.Integral) and abs(int(value)) >= 2**63:
-        raise ParameterError(owner, name, "a number of at most 64 bits", _shortened(int(value)))
+        raise ParameterError(owner, name, "a number of at most 64 bits", short(value))
     good = good and math.isfinite(value) and (high is None or value < high)
     if good and (value > low if strict else value >= low):
         return
@@ -162,12 +162,6 @@ def check_number(
     wanted += "" if high is None else f" and < {high:g}"
     wanted += "".join(f" or {word!r}" for word in words if word is not None)
     raise ParameterError(owner, name, wanted, short(value), " or None" if None in words else "")
-
-
-def _shortened(value: int) -> str:
-    """Return a number for a message; Python refuses to print thousands of digits."""
-    size = abs(value)
-    return repr(value) if size < 10**24 else f"an int of {size.bit_length()} bits"
 
 
 def short(value: Any) -> str:
@@ -210,6 +204,19 @@ def replace_fitted(estimator: Any, learned: Any) -> None:
     fitted = {name: value for name, value in vars(learned).items() if name.endswith("_")}
     others = {name: value for name, value in vars(estimator).items() if not name.endswith("_")}
     estimator.__dict__ = others | fitted
+
+
+class TakesSparse:
+    """What scikit-learn asks of an estimator of sparse rows; a transformer keeps their dtype."""
+
+    needs_y = True
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse, tags.target_tags.required = True, self.needs_y
+        if tags.transformer_tags is not None:
+            tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
 
 
 # --- data ----------------------------------------------------------------------------------------
@@ -329,7 +336,7 @@ def as_user_sparse(X: sp.csr_array) -> Any:
     """Return a sparse matrix or array, as scikit-learn is configured."""
     from sklearn import get_config
 
-    if get_config().get("sparse_interface", "spmatrix") == "spmatrix":
+    if sp.issparse(X) and get_config().get("sparse_interface", "spmatrix") == "spmatrix":
         return sp.csr_matrix(X)
     return X
 

@@ -37,7 +37,7 @@ AUTO_WEIGHT = 0.3
 TOL = 0.1
 
 
-class ClassScores(Scores, TransformerMixin, BaseEstimator):
+class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
     """Rows at unit length, then the scores that a classifier gives each class.
 
     Put it before `HDSL`: feature pairs of words and classes are then learned together. Each row
@@ -162,7 +162,7 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
         for (_, test), found in zip(folds, fitted[1:], strict=True):
             scores[test] = found
         checks.replace_fitted(self, checked)
-        return _for_users(self._join(training.rows, scores))
+        return checks.as_user_sparse(self._join(training.rows, scores))
 
     def transform(self, X: Any) -> Any:
         """Return the rows with scores by the classifier that was fitted on all training rows.
@@ -178,7 +178,7 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
         array or sparse matrix, as X, of shape (n_rows, n_features + n_classes)
         """
         check_is_fitted(self, "classifier_")
-        return _for_users(super().transform(checks.check_matrix(self, X, reset=False)))
+        return checks.as_user_sparse(super().transform(checks.check_matrix(self, X, reset=False)))
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return the names of the columns of X, then ``class:LABEL`` for each class."""
@@ -329,22 +329,10 @@ class ClassScores(Scores, TransformerMixin, BaseEstimator):
             )
         return folds
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
 
 def _checked_labels(name: str, y: Any, X: Any) -> Any:
     sets = label_sets(y)
     return checks.check_classes(name, y, X.shape[0]) if sets is None else sets.check(X)
-
-
-def _for_users(X: Any) -> Any:
-    """Return rows in the form that scikit-learn is configured for."""
-    return checks.as_user_sparse(X) if sp.issparse(X) else X
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from . import checks, search
 from .class_scores import columns_with_values, stratified_folds
+from .labels import ranks
 from .similarity import LearnedCosine, Rewriter, Similarity, as_rewriter, products, unit_rows
 from .solver.atoms import NOTHING
 from .triplets.rows import row_keys
@@ -55,7 +56,7 @@ def _gives_probabilities(classifier: SimilarityClassifier) -> bool:
     return True
 
 
-class SimilarityClassifier(ClassifierMixin, BaseEstimator):
+class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
     """Sparse linear classifier on the similarities to some landmarks.
 
     The score of a class is Σ coef·S(x, landmark) + intercept. An ℓ1 penalty sets many of the
@@ -323,11 +324,6 @@ class SimilarityClassifier(ClassifierMixin, BaseEstimator):
         similarity = LearnedCosine(self.similarity_) if self.cosine else self.similarity_
         return similarity.rewrite(X), similarity.index_rows(X)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
-
 
 def _decide(scores: np.ndarray) -> np.ndarray:
     """Return the number of the class with the largest score; of two classes there is one score."""
@@ -344,16 +340,7 @@ def _draw(landmarks: int | str, codes: np.ndarray, seed: int) -> np.ndarray:
     sizes = np.bincount(codes)
     wanted = np.floor(int(landmarks) * sizes / len(codes) + 1e-9).astype(np.int64)
     order = np.random.default_rng(seed).permutation(len(codes))
-    return np.flatnonzero(_ranks(codes, order) < np.maximum(wanted, FEWEST)[codes])
-
-
-def _ranks(codes: np.ndarray, order: np.ndarray) -> np.ndarray:
-    """Return the place of each row among those of its class, in this order."""
-    order = order[np.argsort(codes[order], kind="stable")]
-    sizes = np.bincount(codes)
-    ranks = np.empty(len(codes), dtype=np.int64)
-    ranks[order] = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[codes[order]]
-    return ranks
+    return np.flatnonzero(ranks(codes, order) < np.maximum(wanted, FEWEST)[codes])
 
 
 class LandmarkTriplets(NamedTuple):
@@ -411,7 +398,7 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
     weights = np.ones(n) if weights is None else weights
     keyed = np.column_stack([codes, row_keys(X)])
     points, point = np.unique(keyed, axis=0, return_inverse=True)  # equal rows are one point
-    rank = _ranks(points[:, 0].astype(np.int64), np.arange(len(points)))
+    rank = ranks(points[:, 0].astype(np.int64), np.arange(len(points)))
     group = (rank % N_GROUPS)[point.ravel()]
     # A row is in the mean of each group of its class but its own, and in that of the whole class.
     k, row = np.nonzero(np.arange(N_GROUPS + 1)[:, None] != group)

@@ -25,12 +25,18 @@ from .progress import Progress, duration
 from .similarity import Similarity, unit_rows
 from .solver import losses, oracle, steps
 from .solver.loop import Arrays, Callback, Options, RestError, Rests, Result, State, frank_wolfe
-from .solver.protocols import Base, Layout, Statistics
+from .solver.protocols import Layout, Statistics
 from .solver.trace import replay
 from .supervision import Mining, Supervision
 
 if TYPE_CHECKING:
     from .cpu.workers import Workers
+
+#: Parts of a result that are fitted attributes.
+FITTED = (
+    "atoms", "weights", "objective", "gap", "gap_is_exact", "n_iter", "status", "trace",
+    "corrections",
+)  # fmt: skip
 
 INITS = ("zero", "oracle", "random")
 
@@ -95,7 +101,7 @@ def learn(
 
     run = prepare(model, X, given, validation, continues=continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-        found = follow_path(model, run, workers, progress)
+        found = solve(model, run, lay_out(model, run, workers, progress), progress)
         try:
             store(run.learned, found)
         except KeyboardInterrupt:
@@ -128,14 +134,7 @@ def prepare(
     continues: bool = False,
 ) -> Prepared:
     """Check what a fit is given; parameters are those of `learn`."""
-    check_parameters(model)
-    earlier = None
-    if continues and hasattr(model, "atoms_"):
-        check_same_path(model)
-        earlier = path_so_far(model)
-    rng = checks.generator(model.random_state)
-    checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
-    learned = copy(model)
+    earlier, rng, checkpoint, learned = begin(model, continues)
     X = checks.as_problem_matrix(checks.check_matrix(learned, X, reset=earlier is None))
     learned.norm_, learned.columns_ = row_norm(model, X, earlier is not None)
     rows = X if model.norm is None else unit_rows(X)
@@ -148,8 +147,28 @@ def prepare(
     return Prepared(data, held, rng, earlier, checkpoint, learned)
 
 
-def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress) -> Learned:
-    """Choose what is left open, make comparisons, and solve."""
+def begin(model: Any, continues: bool) -> tuple[Any, ...]:
+    """Return the path to continue, a generator, a checkpoint, and a copy that learns."""
+    check_parameters(model)
+    earlier = None
+    if continues and hasattr(model, "atoms_"):
+        check_same_path(model)
+        earlier = path_so_far(model)
+    checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
+    return earlier, checks.generator(model.random_state), checkpoint, copy(model)
+
+
+class LaidOut(NamedTuple):
+    """What a run solves; rows are all or, on a cluster, like the longest."""
+
+    layout: Layout
+    choice: choosing.Choice | None
+    data: Supervision
+    X: sp.csr_array
+
+
+def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> LaidOut:
+    """Choose what is left open, make comparisons, and lay them out."""
     found = None if run.checkpoint is None else run.checkpoint.arrays
     rng, earlier = run.rng, run.earlier
     own = np.random.default_rng(rng.integers(2**62, size=2))  # of the choice
@@ -168,19 +187,26 @@ def follow_path(model: Any, run: Prepared, workers: Workers, progress: Progress)
     progress.stage("laying out rows and comparisons")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
-    size, table = size_of_run(model, run, layout, choice, data, data.X)
-    problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
+    return LaidOut(layout, choice, data, data.X)
+
+
+def solve(model: Any, run: Any, laid_out: LaidOut, progress: Progress) -> Learned:
+    """Solve the problem of a model."""
+    size, table = size_of_run(model, run, laid_out)
+    problem = laid_out.layout.problem(
+        losses.checked(losses.get(model.loss)), size.scale, size.prior
+    )
     saved = {}
     if run.checkpoint is not None:
-        saved = {"size": size.as_array(data), **nested(choice=table or {})}
-    first = 0 if earlier is None else earlier.n_iter
+        saved = {"size": size.as_array(laid_out.data), **nested(choice=table or {})}
+    first = 0 if run.earlier is None else run.earlier.n_iter
     with damage_explained(run.checkpoint):
         result = frank_wolfe(
-            problem, *solver(model, size.max_iter, not run.data.is_judged), rng=rng,
-            earlier=earlier, rests=rests(run.checkpoint, saved),
+            problem, *solver(model, size.max_iter, not run.data.is_judged), rng=run.rng,
+            earlier=run.earlier, rests=rests(run.checkpoint, saved),
             callback=all_of(progress.follow("learning", first, size.max_iter), model.callback),
         )  # fmt: skip
-    return Learned(result, size.scale, size.prior, len(data.compared), table, data)
+    return Learned(result, size.scale, size.prior, problem.n_comparisons, table, laid_out.data)
 
 
 def solver(
@@ -198,7 +224,7 @@ class Fits:
         self, model: Any, data: Supervision, rng: np.random.Generator, workers: Workers
     ) -> None:
         self.model, self.data, self.rng, self.workers = model, data, rng, workers
-        self.layout = make_layout(model, data.X, data.compared, data.compared_weights, workers)
+        self.layout: Any = make_layout(model, data.X, data.compared, data.compared_weights, workers)
         of = self.layout.statistics()
         self.scale = automatic_scale(of) if model.scale == "auto" else float(model.scale)
         self.unit = own_similarity(of)
@@ -208,15 +234,12 @@ class Fits:
         """Return the fits to other data."""
         return Fits(self.model, data, self.rng, self.workers)
 
-    def problem(self, scale: float, prior: float, base: Base | None = None) -> Any:
-        """Return the problem of a scale and a prior, perhaps on top of a fixed model."""
-        return self.layout.problem(self.loss, scale, prior, base)
-
     def solve(
         self, prior: float, max_iter: int, earlier: Result | None, callback: Callback | None
     ) -> Result:
         """Return the path of a prior, perhaps from the model of another one."""
-        return self.follow(self.problem(self.scale, prior), max_iter, earlier, callback)
+        problem = self.layout.problem(self.loss, self.scale, prior)
+        return self.follow(problem, max_iter, earlier, callback)
 
     def follow(
         self,
@@ -357,19 +380,12 @@ class Size(NamedTuple):
         return own
 
 
-def size_of_run(
-    model: Any,
-    run: Any,
-    layout: Layout,
-    choice: choosing.Choice | None,
-    data: Supervision,
-    X: sp.csr_array,
-) -> tuple[Size, Arrays | None]:
-    """Return the numbers that a run goes by, checked with rows like X, and what was tried.
+def size_of_run(model: Any, run: Any, laid_out: LaidOut) -> tuple[Size, Arrays | None]:
+    """Return the numbers that a run goes by, checked with its rows, and what was tried.
 
     They are those of the path that it continues, those of its checkpoint, or new ones.
     """
-    earlier, checkpoint = run.earlier, run.checkpoint
+    earlier, checkpoint, (layout, choice, data, X) = run.earlier, run.checkpoint, laid_out
     table: Arrays | None
     if earlier is None and checkpoint is not None and checkpoint.arrays is not None:
         with checkpoint.explain_damage():
@@ -398,8 +414,6 @@ def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
 
 def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
     """Refuse what cannot fit, before the work."""
-    if model.memory_limit is None:
-        return
     memory.check_fits(
         f"To fit {len(compared)} triplets of {X.shape[0]} rows with {X.nnz} values, "
         f"{type(model).__name__}",
@@ -413,14 +427,10 @@ def check_card(model: Any, device: runtime.Device, X: sp.csr_array, compared: np
     """Refuse what a card has no room for, before the work."""
     from .cuda.memory import estimate
 
-    if model.memory_limit is None:
-        return
-    device.check_fits(
-        "The fit on the GPU",
-        estimate(X, compared, corrects=model.step == "corrective"),
-        model.memory_limit,
-        ("give fewer comparisons or rows", "take device='cpu'"),
-    )
+    memory.check_fits(
+        "The fit on the GPU", estimate(X, compared, corrects=model.step == "corrective"),
+        model.memory_limit, ("give fewer comparisons or rows", "take device='cpu'"), device.free(),
+    )  # fmt: skip
 
 
 # --- fitted attributes ---------------------------------------------------------------------------
@@ -428,13 +438,9 @@ def check_card(model: Any, device: runtime.Device, X: sp.csr_array, compared: np
 
 def store(model: Any, learned: Learned) -> None:
     """Give a model the fitted attributes of a run."""
-    result = learned.result
-    model.atoms_, model.weights_ = result.atoms, result.weights
-    model.scale_, model.prior_ = learned.scale, learned.prior
-    model.objective_, model.gap_ = result.objective, result.gap
-    model.gap_is_exact_, model.status_ = result.gap_is_exact, result.status
-    model.n_iter_, model.trace_ = result.n_iter, result.trace
-    model.corrections_, model.choice_ = result.corrections, learned.choice
+    for name in FITTED:
+        setattr(model, name + "_", getattr(learned.result, name))
+    model.scale_, model.prior_, model.choice_ = learned.scale, learned.prior, learned.choice
     model.n_triplets_ = learned.n_comparisons
 
 
@@ -465,17 +471,9 @@ def at(model: Any, n_iter: int) -> Any:
 
 def path_so_far(model: Any) -> Result:
     """Return the path of a fitted model, for a run to continue."""
-    return Result(
-        atoms=model.atoms_,
-        weights=model.weights_,
-        objective=model.objective_,
-        gap=model.gap_,
-        gap_is_exact=model.gap_is_exact_,
-        n_iter=model.n_iter_,
-        status=model.status_,
-        trace=model.trace_[: model.n_iter_ + 1],
-        corrections=_corrections_until(model, model.n_iter_),
-    )
+    known = {name: getattr(model, name + "_") for name in FITTED}
+    known |= {"trace": model.trace_[: model.n_iter_ + 1]}
+    return Result(**known | {"corrections": _corrections_until(model, model.n_iter_)})
 
 
 def _corrections_until(model: Any, n_iter: int) -> np.ndarray:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from . import arrays, fitting
+from . import arrays, checks, fitting
 from .model import SimilarityModel
 from .similarity import Similarity
-from .solver import atoms as atoms_module
 
 if TYPE_CHECKING:
     from .solver.loop import State
@@ -337,42 +335,14 @@ class HDSL(SimilarityModel):
             A fitted model; its ``status_`` is "at".
         """
         check_is_fitted(self, "atoms_")
-        last = len(self.trace_) - 1
-        if (
-            isinstance(n_iter, bool)
-            or not isinstance(n_iter, int | np.integer)
-            or not (0 <= n_iter <= last)
-        ):
-            raise ValueError(f"n_iter must be an int from 0 to {last}. Got {n_iter!r}.")
+        n = len(self.trace_)
+        checks.check_number("HDSL.at", "n_iter", n_iter, low=0, integer=True, high=n)
         return fitting.at(self, int(n_iter))
 
     def __getstate__(self) -> dict[str, Any]:
         state = dict(super().__getstate__())
         state.pop("checkpoint_file_", None)  # the file is this object's to delete, not its copies'
         return state
-
-    # Notebooks ask for these two; scikit-learn answers with a picture of the parameters.
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        draw = super()._repr_html_  # not there where scikit-learn is set to display text
-        return lambda: draw() + self._summary_html()
-
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle:
-            bundle["text/html"] += self._summary_html()
-        return bundle
-
-    def _summary_html(self) -> str:
-        """Return what was learned in one line; nothing before the fit."""
-        if not hasattr(self, "status_"):
-            return ""
-        return (
-            f"<p>{len(self.weights_)} pairs of {atoms_module.n_features(self.atoms_)} features "
-            f"(of {self.n_features_in_}), scale {self.scale_:.4g}, prior {self.prior_:.4g}; "
-            f"objective {self.objective_:.4g} after {self.n_iter_} iterations, "
-            f"status {html.escape(self.status_)}</p>"
-        )
 
     # --- files ------------------------------------------------------------------------------------
 

@@ -134,6 +134,15 @@ def _widened(part: LabelSets, classes: np.ndarray) -> LabelSets:
     )
 
 
+def ranks(codes: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Return the place of each row among those of its class, in this order."""
+    order = order[np.argsort(codes[order], kind="stable")]
+    sizes = np.bincount(codes)
+    ranks = np.empty(len(codes), dtype=np.int64)
+    ranks[order] = np.arange(len(order)) - (np.cumsum(sizes) - sizes)[codes[order]]
+    return ranks
+
+
 def label_sets(y: Any) -> LabelSets | None:
     """Return the labels if rows may have several, None if each row has one.
 

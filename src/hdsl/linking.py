@@ -36,7 +36,7 @@ from .hdsl import HDSL
 from .progress import Progress
 from .readers.tables import read_columns, row_index, some
 from .search import top_k
-from .similarity import Similarity, unit_rows
+from .similarity import Similarity, row_products, unit_rows
 from .solver.atoms import NOTHING
 from .triplets import link_triplets
 
@@ -140,10 +140,6 @@ def _folded(text: str) -> str:
 # --- numbers of a pair ---------------------------------------------------------------------------
 
 
-def _dots(A: Any, B: Any) -> np.ndarray:
-    return np.asarray(A.multiply(B).sum(axis=1)).ravel()
-
-
 class _View:
     """Records by one similarity, and the best of each: of the other table, or of the only one.
 
@@ -166,7 +162,7 @@ class _View:
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return the score, leads over the best other row, and ranks from 1 on, shape (n, 5)."""
-        score, leads, ranks = _dots(*(self.X[rows] for rows in pairs.T)), [], []
+        score, leads, ranks = row_products(*(self.X[rows] for rows in pairs.T)), [], []
         for rows, other in zip(pairs.T, pairs.T[::-1], strict=True):
             others = np.where(self.near[rows] == other[:, None], -np.inf, self.scores[rows])
             leads.append(score - np.maximum(others.max(axis=1), 0.0))
@@ -208,14 +204,14 @@ class _Space:
         has_digit = [any(map(str.isdigit, word)) for word in self.names[self.n_grams :]]
         blocks = [words, words[:, has_digit]]
         blocks += [grams[n * k : n * (k + 1)] for k in range(len(shared) + 1)]
-        self._blocks = [(block, _dots(block, block)) for block in blocks if block.shape[1]]
+        self._blocks = [(block, row_products(block, block)) for block in blocks if block.shape[1]]
 
     def features(self, pairs: np.ndarray) -> np.ndarray:
         """Return where pairs stand by cosine, what they have in common by block, and lengths."""
         parts = [view.features(pairs) for view in self.views]
         for block, squares in self._blocks:
             left, right = (block[rows] for rows in pairs.T)
-            common, only = _dots(left, right), left - right
+            common, only = row_products(left, right), left - right
             with np.errstate(invalid="ignore"):  # NaN where a record has nothing
                 parts += [common / squares[rows] for rows in pairs.T]
             parts += [only.max(axis=1).toarray(), only.min(axis=1).toarray()]

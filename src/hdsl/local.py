@@ -249,7 +249,8 @@ class LocalHDSL(SimilarityModel):
         learned, shared, rng = copy(self), run.learned, checks.generator(model.random_state)
         learned.choice_ = None
         with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
-            found = fitting.follow_path(model, run, workers, progress)
+            laid_out = fitting.lay_out(model, run, workers, progress)
+            found = fitting.solve(model, run, laid_out, progress)
             if found.result.status == "interrupted":  # no region has its part yet
                 raise KeyboardInterrupt
             fitting.store(shared, found)
@@ -296,12 +297,14 @@ class LocalHDSL(SimilarityModel):
         for n_steps in n_more * np.arange(1, self.n_rounds + 1 if fits else 1):
             base = Base(shared.atoms, scale * shared.weights)
             for r, fit in fits.items():
-                problem = fit.problem(own_scale, prior, base)
+                problem = fit.layout.problem(fit.loss, own_scale, prior, base)
                 part = parts[r] = fit.follow(problem, int(n_steps), parts.get(r))
                 local[r] = replace(local[r], atoms=part.atoms, weights=part.weights)
                 under = Base(part.atoms, own_scale * part.weights)
-                offset[inside[r]] = fit.problem(scale, prior, under).margins(*NOTHING)
-            problem = whole.problem(scale, prior)
+                offset[inside[r]] = fit.layout.problem(fit.loss, scale, prior, under).margins(
+                    *NOTHING
+                )
+            problem = whole.layout.problem(whole.loss, scale, prior)
             problem.offset = offset
             shared = whole.follow(problem, shared.n_iter + n_more, shared)
         similarity = whole.similarity(shared.atoms, shared.weights, prior)

@@ -50,13 +50,17 @@ class NotEnoughMemory(MemoryError):  # noqa: N818 - it is a MemoryError by its b
 
 
 def check_fits(
-    what: str, needed: int, memory_limit: str | float | None, options: tuple[str, ...]
+    what: str,
+    needed: int,
+    memory_limit: str | float | None,
+    options: tuple[str, ...],
+    free: int | None = None,
 ) -> None:
     """Raise NotEnoughMemory where work needs more than a limit in GiB, or than is free ("auto")."""
     if memory_limit is None:
         return
     is_limit = memory_limit != "auto"
-    limit = float(memory_limit) * 2**30 if is_limit else available()
+    limit = float(memory_limit) * 2**30 if is_limit else available() if free is None else free
     if limit is not None and needed > limit:
         raise NotEnoughMemory(what, needed, int(limit), is_limit, options)
 

@@ -17,7 +17,7 @@ from .similarity import LearnedCosine, Similarity, limit_weights, unit_rows
 from .solver import atoms as atoms_module
 
 
-class SimilarityModel(TransformerMixin, BaseEstimator):
+class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
     """The use of a learned similarity; how it is learned is up to the subclass."""
 
     n_features_in_: int
@@ -309,10 +309,3 @@ class SimilarityModel(TransformerMixin, BaseEstimator):
             By convention ``*.hdsl``.
         """
         saving.save(self, path)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

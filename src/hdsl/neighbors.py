@@ -103,7 +103,7 @@ def _vote_weights(scores: np.ndarray, weights: str) -> np.ndarray:
 # --- the classifier ------------------------------------------------------------------------------
 
 
-class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
+class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
     """Classifier that takes the vote of the k most similar rows.
 
     By default the similarity is the plain dot product. To use a learned similarity, put the
@@ -350,8 +350,3 @@ class SimilarityKNeighborsClassifier(ClassifierMixin, BaseEstimator):
         """Return S(x, x) of each row."""
         queries, rows = self._rewrite(X.astype(np.float64, copy=False))
         return row_products(queries, rows)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags

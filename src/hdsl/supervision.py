@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from . import checks
 from . import triplets as triplets_module
-from .labels import LabelSets, label_sets
+from .labels import LabelSets, label_sets, ranks
 
 METHODS = ("neighbors", "random")
 
@@ -205,9 +205,7 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
         return None
     codes = data.codes
     size = np.bincount(codes)
-    order = np.lexsort((rng.random(n), codes))  # class by class, shuffled inside
-    rank = np.empty(n, dtype=np.int64)
-    rank[order] = np.arange(n) - np.repeat(np.cumsum(size) - size, size)
+    rank = ranks(codes, np.argsort(rng.random(n)))
     share = limit / n * size
     least = np.minimum(size, how.n_targets + 1)
     # Shares are rounded so that they add up: a running sum crosses a whole number or not.

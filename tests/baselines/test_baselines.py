@@ -58,7 +58,7 @@ def dense(Z):
 
 
 @every_check(
-    DiagonalSimilarity("l1", alpha=0.01, warm_start=True),
+    DiagonalSimilarity("l1", alpha=0.01),
     OASIS(n_steps=300),
     COMET(max_iter=100, tol=0.01),
 )
@@ -192,23 +192,6 @@ def test_weights_are_optimal_on_any_rows(X, data):
     penalty = data.draw(st.sampled_from(["l1", "l2"]))
     model = DiagonalSimilarity(penalty, alpha=0.05, tol=1e-6, max_iter=50_000)
     check_optimal(model.fit(X, triplets=T), X, T, 1.01e-6)
-
-
-def test_warm_start_takes_fewer_iterations_to_the_same_objective():
-    X, T = random_arrays(1, n=60, d=40, T=300)
-    path = DiagonalSimilarity("l1", tol=1e-5, warm_start=True)
-    warm, cold = [], []
-    for alpha in np.geomspace(1e-2, 1e-4, 8):
-        path.set_params(alpha=alpha).fit(X, triplets=T)
-        alone = DiagonalSimilarity("l1", alpha=alpha, tol=1e-5).fit(X, triplets=T)
-        assert path.objective_ == pytest.approx(alone.objective_, abs=1e-6)
-        warm.append(path.n_iter_)
-        cold.append(alone.n_iter_)
-    assert sum(warm) < sum(cold)
-    path.fit(X, triplets=T)
-    assert path.n_iter_ == 0
-    with pytest.raises(ValueError, match="39 features"):
-        path.fit(X[:, 1:], triplets=T)
 
 
 def test_max_iter_warns_and_threads_change_nothing():

@@ -110,7 +110,6 @@ def test_splits_cover_all_items(n_jobs, items, grain):
     for bounds in (
         workers.split(n, grain=grain),
         workers.split(n, grain=grain, work=work),
-        workers.pieces(n),
     ):
         assert bounds[0] == 0
         assert bounds[-1] == n

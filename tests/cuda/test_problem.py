@@ -26,7 +26,7 @@ from hdsl.solver import losses
 from hdsl.solver.atoms import Atom
 from hdsl.solver.loop import Options, frank_wolfe
 from hdsl.solver.oracle import ORACLES
-from hdsl.solver.protocols import Base, Correction, Move, Problem
+from hdsl.solver.protocols import Correction, Move, Problem
 from hdsl.solver.steps import RULES
 from pairwise import pairwise
 from runs import assert_same_path, assert_same_run, run_in_parts
@@ -115,25 +115,6 @@ def test_the_line_search_is_the_hosts(device, data):
                 assert step.value == pytest.approx(value, rel=1e-9, abs=1e-12)
         else:
             assert found.value == pytest.approx(expected.value, rel=1e-9, abs=1e-12)
-
-
-@every_device
-def test_a_base_is_an_offset_also_on_columns_that_are_empty(device):
-    X, T = random_arrays(5, n=20, d=15, T=60, density=0.4)
-    wide = sp.csr_array(np.column_stack([np.zeros(20), X]))
-    layout = CUDALayout(wide, T, device=device)
-    loss, factors = losses.get("logistic"), np.array([0.5, 0.25])
-    base = Base(np.array([[0, 3, 1], [2, 5, -1]]), factors)
-    plain, ours = layout.problem(loss, 2.0, 0.3), layout.problem(loss, 2.0, 0.3, base)
-    some, weights = np.array([[0, 1, 1]]), np.ones(1)
-    found = np.asarray(ours.margins(some, weights)) - np.asarray(plain.margins(some, weights))
-    u = np.column_stack([wide.toarray()[:, 3], wide.toarray()[:, 2] - wide.toarray()[:, 5]])
-    a, b, c = T[np.argsort(T[:, 0], kind="stable")].T
-    expected = (u[a] * (u[b] - u[c])) @ factors
-    assert_allclose(found, expected, atol=1e-13)
-    assert_allclose(np.asarray(ours.margins(np.empty((0, 3), int), np.empty(0))),
-                    np.asarray(plain.margins(np.empty((0, 3), int), np.empty(0))) + expected,
-                    atol=1e-13)  # fmt: skip
 
 
 @every_device
@@ -303,14 +284,3 @@ def test_an_interrupt_between_two_launches_leaves_nothing_half_done(rule, at):
         assert ended.objective == pytest.approx(twin.dense.value(margins), rel=1e-12)
     device.left = 10**9
     assert_array_equal(solve().weights, whole.weights)
-
-
-# --- refusals ------------------------------------------------------------------------------------
-
-
-def test_a_loss_of_ones_own_is_refused():
-    layout = on(next(iter(DEVICES.values())))(
-        *map(sp.csr_array, [np.eye(3)]), np.array([[0, 1, 2]])
-    )
-    with pytest.raises(ValueError, match="device='cpu'"):
-        layout.problem(object(), 1.0)

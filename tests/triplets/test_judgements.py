@@ -200,7 +200,7 @@ HEADER = "anchor,positive,negative,w\n"
         ("t.csv", HEADER + '0,1,2,"1\n', "line 2 cannot be read"),
         ("t.csv", HEADER + "0,1,2,1\n0,,2,1\n", "line 3 has no value"),
         ("t.csv", HEADER + "0,1,2,1\n0,x,2,1\n", "line 3 has 'x' .*ids="),
-        ("t.csv", HEADER + "0,1,2,nan\n", "line 2 has nan"),
+        ("t.csv", HEADER + "0,1,2,nan\n", "line 2 has .*nan"),
         ("t.csv", HEADER.encode() + b"\xff,1,2,1\n", "line 2 is not UTF-8"),
         ("t.jsonl", '{"anchor": 0}\n', "no column 'positive'"),
         ("t.jsonl", "\n[1]\n", "line 2 must be an object"),

@@ -86,7 +86,6 @@ class DiagonalSimilarity(TripletLearner):
         n_impostors: int = 5,
         max_iter: int = 2000,
         tol: float = 1e-3,
-        warm_start: bool = False,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
@@ -98,17 +97,15 @@ class DiagonalSimilarity(TripletLearner):
         self.n_impostors = n_impostors
         self.max_iter = max_iter
         self.tol = tol
-        self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def _learn(
         self, X: sp.csr_array, triplets: np.ndarray, weights: Weights, rng: np.random.Generator
     ) -> None:
-        start = getattr(self, "weights_", None) if self.warm_start else None
         objective = _DiagonalObjective(X, triplets, weights, self)
-        w = np.zeros(X.shape[1]) if start is None else start
-        w, found, violation = objective.minimize(w, self.max_iter, self.tol)
+        zero = np.zeros(X.shape[1])
+        w, found, violation = objective.minimize(zero, self.max_iter, self.tol)
         if violation > self.tol and found.nit < self.max_iter:  # old versions of SciPy give up
             w, found, violation = objective.minimize(w, self.max_iter, self.tol)
         if violation > self.tol and found.nit >= self.max_iter:

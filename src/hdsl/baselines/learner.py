@@ -64,7 +64,7 @@ class BilinearSimilarity(Pairwise):
         return out if self.rest == 0 else sp.csr_array(out + self.rest * (X - listed @ place))
 
 
-class TripletLearner(BaseEstimator, ABC):
+class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
     """An estimator that learns a similarity from triplets, made from labels as `HDSL` makes them.
 
     A subclass lists the limits of its own parameters and learns in `_learn`.
@@ -81,7 +81,6 @@ class TripletLearner(BaseEstimator, ABC):
     random_state: Any
     n_jobs: int | None
     memory_limit: str | float | None
-    warm_start = False
     max_iter = 0
     tol = 0.0
 
@@ -102,8 +101,7 @@ class TripletLearner(BaseEstimator, ABC):
         """
         self._check_parameters()
         rng = checks.generator(self.random_state)
-        continues = self.warm_start and hasattr(self, "similarity_")
-        X = checks.check_matrix(self, X, reset=not continues)
+        X = checks.check_matrix(self, X, reset=True)
         X = checks.as_problem_matrix(X)
         supervision = Supervision.check(type(self).__name__, X, y, triplets=triplets)
         if self.n_matrices:
@@ -148,9 +146,3 @@ class TripletLearner(BaseEstimator, ABC):
             f"tol={self.tol:.0e}. Raise max_iter or tol.",
             ConvergenceWarning,
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.target_tags.required = True
-        return tags

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import text
-from ..labels import LabelSets
+from ..labels import LabelSets, ranks
 from ..report import Measured
 from ..report.measured import MAX_SCORES
 from ..text import TEST, TRAIN, Collection, Documents, Words
@@ -231,13 +231,9 @@ def split(labels: np.ndarray | None, n_rows: int, test: float, seed: int) -> np.
     codes = np.zeros(n_rows, dtype=np.int64)
     if labels is not None:
         _, codes = np.unique(labels, return_inverse=True)
-    order = np.random.default_rng(seed).permutation(n_rows)
-    order = order[np.argsort(codes[order], kind="stable")]
-    sizes = np.bincount(codes)
-    rank = np.arange(n_rows) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    part = np.full(n_rows, TRAIN, dtype=np.int8)
-    part[order[(rank + 0.5) / np.repeat(sizes, sizes) < test]] = TEST
-    return part
+    rank = ranks(codes, np.random.default_rng(seed).permutation(n_rows))
+    share = (rank + 0.5) / np.bincount(codes)[codes]
+    return np.where(share < test, TEST, TRAIN).astype(np.int8)
 
 
 def _rows(words: Words, data: Data, part: np.ndarray) -> sp.csr_array:

@@ -102,9 +102,7 @@ class Atoms:
                 for k in range(start, stop):
                     out[k] = kernels.sum_terms(*terms[k], w)
 
-            self._workers.run(
-                add_up, self._workers.pieces(len(keys)) if is_long else [0, len(keys)]
-            )
+            self._workers.run(add_up, self._workers.split(len(keys)) if is_long else [0, len(keys)])
             return out
         active, places = self.active(atoms)
         n_parts = len(pairs.score_bounds) - 1

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 
-from ..solver.columns import check_count
+from ..solver.columns import check_count, sides_of
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
 from .rows import Arrays, Rows, counted, grouped, starts
@@ -27,12 +25,6 @@ SMALL = 1 << 17
 
 #: Scores of atoms are summed in so many parts of the rows.
 SCORE_PARTS = 64
-
-
-def sides_of(columns: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
-    """Return rows a, b, c and d of comparisons S(a, b) > S(c, d), triplets or quadruplets."""
-    a, b, *others = columns
-    return (a, b, *others) if len(others) == 2 else (a, b, a, *others)
 
 
 class Pairs:

@@ -55,7 +55,6 @@ class CPULayout(Layout):
         workers: Workers,
         columns: np.ndarray | None = None,
         min_rows: int = 1,
-        total_weight: float | None = None,
     ) -> None:
         names, indices, n_used = None, X.indices, X.shape[1]
         if is_wide(X):
@@ -65,10 +64,10 @@ class CPULayout(Layout):
         self.features, number, n_columns = number_features(length, names, min_rows, columns)
         self.n_features, shape = len(self.features), (X.shape[0], n_columns)
         matrix = sp.csr_array((X.data, _taken(number, indices, workers), X.indptr), shape=shape)
-        omega: np.ndarray | float = 1.0 / (total_weight or len(compared))
+        omega: np.ndarray | float = 1.0 / len(compared)
         self.weights = None if weights is None else weights / weights.max()
         if weights is not None:
-            omega = weights / (total_weight or weights.sum())
+            omega = weights / weights.sum()
         if (compared[1:, 0] < compared[:-1, 0]).any():
             order = np.argsort(compared[:, 0], kind="stable")
             compared = compared[order]
@@ -81,14 +80,13 @@ class CPULayout(Layout):
         compared, weights = self.comparisons, self.weights
         rows, n = compared.rows, compared.n_comparisons
         omega = np.ones(n) if weights is None else weights
-        is_anchor = np.zeros(rows.n_rows, dtype=bool)
-        is_anchor[compared.columns[0][omega > 0]] = True
+        n_anchors = int(np.count_nonzero(np.bincount(compared.columns[0][omega > 0])))
         some = slice(0, n, -(-n // STATISTICS_SAMPLE))
         if not omega[some].any():  # all that count are left out
             some = slice(0, n)
         sides, part = [side[some] for side in compared.sides], omega[some]
         used, at = np.unique(np.concatenate(sides), return_inverse=True)
-        norms, values = _sizes(rows.matrix[used])
+        norms, values = sizes(rows.matrix[used])
         a, b, c, d = norms[at].reshape(4, -1)
         inner = compared.pairs.inner_products
         margins = np.abs(inner[compared.winner[some]] - inner[compared.loser[some]])
@@ -97,7 +95,7 @@ class CPULayout(Layout):
         mean = [float((x * part).sum()) / total for x in (margins, values[at[: len(a)]], a * a)]
         # Where no two dot products differ, go by the size of the rows.
         typical = mean[0] or float(np.square(rows.matrix.data).sum()) / rows.n_rows
-        return Statistics(float(omega.sum()), typical, int(is_anchor.sum()), *mean[1:])
+        return Statistics(typical, n_anchors, *mean[1:])
 
     def problem(
         self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
@@ -117,7 +115,7 @@ def _taken(number: np.ndarray, indices: np.ndarray, workers: Workers) -> np.ndar
     return out
 
 
-def _sizes(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+def sizes(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
     """Return ‖x‖ of each row, and how many values it rests on, (Σx²)² / Σx⁴.
 
     Sizes are relative to the row's largest, whose fourth power may not be a number.

@@ -8,10 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..memory import format_bytes
-from .comparisons import sides_of
-
-#: Anchors of the sample that pairs and products of rows are estimated from.
-SAMPLE = 500
+from ..solver.columns import per_comparison
 
 #: Share of the values of X that are in features of atoms: a guess, it depends on what is learned.
 ACTIVE = 0.5
@@ -68,7 +65,7 @@ def estimate(
     """
     (n_rows, d), (n_compared, width) = X.shape, compared.shape
     d = min(d, X.nnz)
-    pairs, shared = _per_comparison(X, compared)
+    pairs, shared = per_comparison(X, compared)
     n_pairs = pairs * n_compared + 1
     # Numbers of features and columns of X; WIDTH numbers per row and feature; work of each thread.
     matrix = X.nnz * 16 + n_rows * (160 + 13 * n_threads) + d * (220 + 13 * n_threads)
@@ -83,21 +80,3 @@ def estimate(
     before = matrix + n_compared * (4 * width + NUMBERING)
     parts = matrix, comparisons, held - matrix, products, atoms, max(0.0, before - during)
     return MemoryEstimate(*(int(part) for part in parts))
-
-
-def _per_comparison(X: sp.csr_array, compared: np.ndarray) -> tuple[float, float]:
-    """Guess the distinct pairs of rows per comparison, and the shared features per pair."""
-    is_anchor = np.zeros(X.shape[0], dtype=bool)
-    is_anchor[compared[:, 0]] = True
-    anchors = np.flatnonzero(is_anchor)
-    if len(anchors) > SAMPLE:
-        is_anchor[:] = False
-        is_anchor[anchors[np.linspace(0, len(anchors) - 1, SAMPLE).astype(int)]] = True
-    sample = compared[is_anchor[compared[:, 0]]]
-    a, b, c, d = sides_of(sample.T)
-    # Numbers, not rows: an interrupt while rows are compared is no KeyboardInterrupt.
-    pairs = np.unique(np.append(a * np.int64(X.shape[0]) + b, c * np.int64(X.shape[0]) + d))
-    few = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SAMPLE)).astype(int)]
-    a, b = np.divmod(few, X.shape[0])
-    held = sp.csr_array((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
-    return len(pairs) / len(sample), held[a].multiply(held[b]).nnz / len(few)

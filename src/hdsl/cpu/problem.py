@@ -71,8 +71,6 @@ class CPUProblem(Problem):
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the margins of a combination of atoms, from scratch."""
-        if len(atoms) != len(weights):
-            raise ValueError(f"There are {len(atoms)} atoms, but {len(weights)} weights.")
         out = None if self.offset is None else self.offset.copy()
         return self._combined(atoms, self.scale * weights, out)
 

@@ -121,8 +121,3 @@ class Workers:
             shares = [int(k) for k in np.searchsorted(work, shares)]
             shares[0], shares[-1] = 0, n_items
         return shares
-
-    def pieces(self, n_items: int) -> list[int]:
-        """Bounds of several pieces a thread, so that none waits long where items differ."""
-        n_pieces = max(1, min(n_items, 8 * self.n_threads)) if self.n_threads > 1 else 1
-        return [n_items * k // n_pieces for k in range(n_pieces + 1)]

@@ -8,18 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..solver import losses
-from ..solver.protocols import Base, Layout, Loss, Statistics
+from ..solver.protocols import Layout, Loss, Statistics
 from .on_card import OnCard
 from .problem import CUDAProblem
 from .runtime import Device
-
-#: The losses that the kernels know, by their numbers there.
-CODES: dict[type, int] = {
-    losses.SmoothedHinge: 0,
-    losses.SquaredHinge: 1,
-    losses.Logistic: 2,
-    losses.Exponential: 3,
-}
 
 #: Scale and prior are chosen by at most so many comparisons, one in so many of all.
 STATISTICS_SAMPLE = 100_000
@@ -65,9 +57,6 @@ class CUDALayout(Layout):
         began = time.perf_counter()
         self.card = OnCard(X, compared, weights, device, columns, min_rows)
         self.features, self.n_features = self.card.features, self.card.n_features
-        self.total_weight = float(len(compared))
-        if weights is not None:
-            self.total_weight = float((weights / weights.max()).sum())
         device.wait()
         self.setup_seconds = time.perf_counter() - began
 
@@ -79,6 +68,7 @@ class CUDALayout(Layout):
         if card.omega_step:
             omega = download(card.omega)
             stride = stride if omega[::stride].any() else 1  # all that count are left out
+        n_anchors = int(np.count_nonzero(np.bincount(download(card.rows_of[0])[omega > 0.0])))
         some, omega = card.device.upload(np.arange(0, card.n, stride)), omega[::stride]
         largest, second, fourth = map(download, card.row_sizes)
         squared_norm = largest**2 * second
@@ -93,26 +83,8 @@ class CUDALayout(Layout):
         mean = lambda values: float((values * omega).sum()) / weight  # noqa: E731
         # Where no two dot products differ, go by the size of the rows.
         typical = mean(margin) or float(squared_norm.mean())
-        return Statistics(
-            self.total_weight, typical, self._n_anchors(), mean(n_values[a]), mean(squared_norm[a])
-        )
+        return Statistics(typical, n_anchors, mean(n_values[a]), mean(squared_norm[a]))
 
-    def _n_anchors(self) -> int:
-        """Return how many rows comparisons of positive weight start from."""
-        card, is_anchor = self.card, np.zeros(self.card.n_rows, dtype=bool)
-        anchors = card.device.download(card.rows_of[0])
-        if card.omega_step:
-            anchors = anchors[card.device.download(card.omega) > 0.0]
-        is_anchor[anchors] = True
-        return int(np.count_nonzero(is_anchor))
-
-    def problem(
-        self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
-    ) -> CUDAProblem:
-        """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
-        if type(loss) not in CODES:
-            raise ValueError(
-                "device='cuda' computes the losses of the library only, and this one is not among "
-                f"them: {loss!r}. Take device='cpu'."
-            )
-        return CUDAProblem(self.card, CODES[type(loss)], scale, prior, base)
+    def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> CUDAProblem:
+        """Return the problem of a loss, a scale and a prior."""
+        return CUDAProblem(self.card, losses.CODES[type(loss)], scale, prior)

@@ -5,13 +5,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from ..solver.columns import per_comparison
 from ..solver.protocols import curvature_stride
 from ..solver.steps import CORRECTION_LIMIT
 from . import atoms
-
-#: Comparisons, in a row, of the sample that pairs and products of rows are estimated from; most
-#: samples.
-IN_A_ROW, SAMPLES = 500, 8
 
 
 def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -> int:
@@ -20,7 +17,8 @@ def estimate(X: sp.csr_array, compared: np.ndarray, *, corrects: bool = False) -
     `corrects` says whether steps are corrections of many weights.
     """
     n_rows, n = X.shape[0], len(compared)
-    n_pairs, n_products = _counts(X, compared)
+    pairs, shared = per_comparison(X, compared)
+    n_pairs, n_products = int(pairs * n) + 1, int(shared * pairs * n) + 1
     # By columns and by rows, and two work matrices of 8 columns.
     matrix = X.nnz * 24 + n_rows * 8 * 24
     # Row numbers, pairs, terms, weights; margins, direction, offset, weights of a batch.
@@ -45,19 +43,3 @@ def for_corrections(n_rows: int, n_features: int, n: int, n_pairs: int) -> int:
     parts = min(atoms.MOST_PARTS * n_atoms**2, max(atoms.PARTS_LIMIT, n_atoms**2))
     scores = n_atoms * min(atoms.MOST_CHUNKS, n_pairs // atoms.SHORTEST + 1)
     return 24 * entries + 24 * n_rows + 8 * (sample + parts + n_atoms**2 + scores)
-
-
-def _counts(X: sp.csr_array, compared: np.ndarray) -> tuple[int, int]:
-    """Guess how many pairs of rows are compared, and how many products they have."""
-    n, n_rows = len(compared), np.int64(X.shape[0])
-    starts = np.linspace(0, max(n - IN_A_ROW, 0), min(SAMPLES, n)).astype(int)
-    some = compared[np.unique(np.concatenate([np.arange(s, min(s + IN_A_ROW, n)) for s in starts]))]
-    a, b = some[:, 0], some[:, 1]
-    c, d = (a, some[:, 2]) if some.shape[1] == 3 else some[:, 2:].T
-    low, high = (np.concatenate(both) for both in ((a, c), (b, d)))
-    keys = np.unique(np.minimum(low, high) * n_rows + np.maximum(low, high))
-    few = keys[:: max(1, len(keys) // 2000)]
-    held = sp.csr_array((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
-    shared = held[few // n_rows].multiply(held[few % n_rows]).nnz / len(few)
-    n_pairs = len(keys) / len(some) * n
-    return int(n_pairs) + 1, int(shared * n_pairs) + 1

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..solver.atoms import ZERO
-from ..solver.protocols import Base, Correction, Move, Problem, Step
+from ..solver.protocols import Correction, Move, Problem, Step
 from .atoms import Atoms
 from .gradient import CUDAGradient, Pulls, variant
 from .runtime import Array, BrokenDeviceError
@@ -68,38 +68,24 @@ class CUDAProblem(Problem):
         λ of the domain.
     prior : float, default=0.0
         Weight of the plain dot product under the learned part.
-    base : Base, default=None
-        A fixed model under the learned part.
     """
 
-    def __init__(
-        self, card: OnCard, code: int, scale: float, prior: float = 0.0, base: Base | None = None
-    ) -> None:
+    def __init__(self, card: OnCard, code: int, scale: float, prior: float = 0.0) -> None:
         self.card, self.device, self.code, self.scale = card, card.device, code, float(scale)
         self.features, self.n_features = card.features, card.n_features
         self.n_comparisons, device = card.n, card.device
         self._by_pair = device.empty(card.n_pairs)
         self._atoms_of = Atoms(card)
-        self.offset = self._offset(float(prior), base)
+        self.offset: Array | None = None
+        if prior > 0.0:
+            self.offset = device.empty(card.n)
+            self._queue_margins(card.dots, float(prior), 0.0, self.offset)
         self._direction = device.empty(card.n)
         self._search, self._host_search = device.zeros(SEARCH_SIZE), device.host(SEARCH_SIZE)
         # The two atoms of a move, and its numbers, as kernels read them.
         self._told, self._host_told = device.zeros(16, np.int64), device.host(16, np.int64)
         self._atoms, self._host_atoms = self._told[:8], self._host_told[:8]
         self._move, self._host_move = self._told[8:], self._host_told[8:].view(np.float64)
-
-    def _offset(self, prior: float, base: Base | None) -> Array | None:
-        """Return the margins of the prior and of a fixed model; None where there is neither."""
-        if prior <= 0.0 and base is None:
-            return None
-        out = self.device.zeros(self.card.n)
-        if prior > 0.0:
-            self._queue_margins(self.card.dots, prior, 0.0, out)
-        if base is not None:
-            self._atoms_of.values(self.from_user(base.atoms), base.factors, self._by_pair, 0.0)
-            self._queue_margins(self._by_pair, 1.0, 1.0, out)
-            self._atoms_of.forget()
-        return out
 
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""

@@ -18,8 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from ..memory import NotEnoughMemory
-
 #: An array on a device: has shape, dtype, size and nbytes, and slices along its first axis.
 Array = Any
 
@@ -154,16 +152,10 @@ class Device:
         most = self.blocks_for(kernel)
         self.launch(kernel, max(1, min(most, -(-n_items // per_block))), *args)
 
-    def check_fits(
-        self, what: str, needed: int, memory_limit: float | str | None, options: tuple[str, ...]
-    ) -> None:
-        """Raise NotEnoughMemory where work needs more than a limit in GiB, or than is free."""
-        is_limit = memory_limit not in (None, "auto")
+    def free(self) -> int:
+        """Return the bytes that this process can still take on the card."""
         held = self.memory()
-        free = held["free"] + held["held"] - held["used"]
-        limit = float(memory_limit) * 2**30 if is_limit else free  # type: ignore[arg-type]
-        if needed > limit:
-            raise NotEnoughMemory(what, needed, int(limit), is_limit, options)
+        return held["free"] + held["held"] - held["used"]
 
     def _new(self, make: Callable[..., Array], *args: Any) -> Array:
         with self._device, self._stream, self._cupy.cuda.using_allocator(self._pool.malloc):

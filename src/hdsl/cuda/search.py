@@ -156,8 +156,7 @@ def plan_blocks(
     if memory_limit is None:
         return whole
     is_limit = memory_limit != "auto"
-    held = device.memory()
-    free = FREE_SHARE * (held["free"] + held["held"] - held["used"] + n_kept)
+    free = FREE_SHARE * (device.free() + n_kept)
     limit = float(memory_limit) * 2**30 if is_limit else free
     if total <= limit:
         return whole

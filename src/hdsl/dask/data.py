@@ -247,7 +247,6 @@ class Summary(NamedTuple):
     anchors: np.ndarray
     counts: np.ndarray
     weight: float
-    heaviest: float
     pairs: np.ndarray  # some pairs of an anchor and a row that it is compared with
 
 
@@ -260,7 +259,7 @@ def summarise(block: Compared) -> Summary:
     )
     pairs = pairs[:: max(1, len(pairs) // (PER_ANCHOR * len(anchors)))]
     own = np.ones(len(compared)) if weights is None else weights
-    return Summary(anchors, counts, float(own.sum()), float(own.max()), pairs)
+    return Summary(anchors, counts, float(own.sum()), pairs)
 
 
 def choose_shards(
@@ -397,5 +396,4 @@ def build(
             )
         )  # fmt: skip
     squares = sum(float(facts.squares.sum()) for facts in rows.facts)
-    heaviest = max(part.heaviest for part in told)
-    return DaskLayout(client, shards, features, places, (squares / n_rows, heaviest))
+    return DaskLayout(client, shards, features, places, squares / n_rows)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, replace
 from inspect import Parameter, signature
 from typing import Any
@@ -17,8 +16,7 @@ from ..files.checkpoint import Checkpoint, digest
 from ..labels import LabelSets
 from ..progress import Progress
 from ..similarity import unit_rows
-from ..solver import losses
-from ..solver.loop import Result, frank_wolfe
+from ..solver.loop import Result
 from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
@@ -44,7 +42,7 @@ def learn(
     run = prepare(model, X, given, validation, continues)
     with Workers(model.n_jobs) as workers, Progress(model.verbose) as progress:
         try:
-            found = follow_path(model, run, workers, progress)
+            found = fitting.solve(model, run, lay_out(model, run, workers, progress), progress)
         except Exception as error:
             if run.rows.client.status == "running" or isinstance(error, ClusterError):
                 raise
@@ -74,20 +72,14 @@ def prepare(
     model: HDSL, X: Any, given: dict[str, Any], validation: tuple[Any, ...], continues: bool
 ) -> Prepared:
     """Check what a fit is given."""
-    fitting.check_parameters(model)
     checks.check_word("hdsl.dask.HDSL", "device", model.device, ("cpu",))
     if callable(model.mining):
         raise ValueError(
             "A function for `mining` is given all rows of X as one matrix, which no machine of a "
             "cluster has. Pass triplets= instead, in blocks where they are many."
         )
-    earlier = None
-    if continues and hasattr(model, "atoms_"):
-        fitting.check_same_path(model)
-        earlier = fitting.path_so_far(model)
-    rng = checks.generator(model.random_state)
-    checkpoint = None if model.checkpoint is None else Checkpoint(model.checkpoint)
-    learned, client = copy(model), data_module.find_client(model.client)
+    earlier, rng, checkpoint, learned = fitting.begin(model, continues)
+    client = data_module.find_client(model.client)
     if not data_module.is_in_blocks(X):
         X = checks.check_matrix(learned, X, reset=earlier is None)
     rows = Rows.load(client, X)
@@ -138,10 +130,8 @@ def block_digest(block: Any) -> str:
     return digest(*(block if isinstance(block, tuple) else (block,)))["sha256"]
 
 
-def follow_path(
-    model: HDSL, run: Prepared, workers: Workers, progress: Progress
-) -> fitting.Learned:
-    """Choose what is left open, make comparisons, and solve."""
+def lay_out(model: HDSL, run: Prepared, workers: Workers, progress: Progress) -> fitting.LaidOut:
+    """Choose what is left open, make comparisons, and lay them out."""
     found = None if run.checkpoint is None else run.checkpoint.arrays
     rng, earlier, rows, compared = run.rng, run.earlier, run.rows, run.compared
     own, choice = np.random.default_rng(rng.integers(2**62, size=2)), None
@@ -160,19 +150,7 @@ def follow_path(
     layout, nothing = build(rows, compared, columns, least), Supervision(sp.csr_array((0, 0)))
     longest = max(facts.longest for facts in rows.facts)
     like = sp.csr_array(np.full((1, longest), rows.largest))
-    size, table = fitting.size_of_run(model, run, layout, choice, nothing, like)
-    saved = {"size": size.as_array(nothing), **fitting.nested(choice=table or {})}
-    first = 0 if earlier is None else earlier.n_iter
-    problem = layout.problem(losses.checked(losses.get(model.loss)), size.scale, size.prior)
-    show = progress.follow("learning", first, size.max_iter)
-    with fitting.damage_explained(run.checkpoint):
-        result = frank_wolfe(
-            problem, *fitting.solver(model, size.max_iter, not run.data.is_judged), rng=rng,
-            earlier=earlier, rests=fitting.rests(run.checkpoint, saved),
-            callback=fitting.all_of(show, model.callback),
-        )  # fmt: skip
-    n = layout.places.n_comparisons
-    return fitting.Learned(result, size.scale, size.prior, n, table)
+    return fitting.LaidOut(layout, choice, nothing, like)
 
 
 def choice_data(run: Prepared, rng: np.random.Generator) -> Supervision:

@@ -93,25 +93,20 @@ class DaskLayout(Layout):
         shards: Sequence[Any],
         features: np.ndarray,
         places: Places,
-        sizes: tuple[float, float],
+        mean_square: float,
     ) -> None:
         self.client, self.shards, self.features, self.places = client, shards, features, places
-        self.n_features, self._sizes = len(features), sizes
+        self.n_features, self._mean_square = len(features), mean_square
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
         weight, margin, values, own, n_anchors = self.sum(self.ask("statistics")).tolist()
-        mean_square, heaviest = self._sizes
-        typical = margin / weight or mean_square  # where no two dot products differ
-        return Statistics(weight / heaviest, typical, int(n_anchors), values / weight, own / weight)
+        typical = margin / weight or self._mean_square  # where no two dot products differ
+        return Statistics(typical, int(n_anchors), values / weight, own / weight)
 
-    def problem(self, loss: Any, scale: float, prior: float = 0.0, base: Any = None) -> DaskProblem:
-        """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
-        if base is not None:  # features that no row has count nothing
-            number = dict(zip(self.features.tolist(), range(self.n_features), strict=True))
-            ends = [[number.get(end, -1) for end in atom[:2]] for atom in base.atoms.tolist()]
-            base = base._replace(atoms=np.column_stack([ends, base.atoms[:, 2]]))
-        return DaskProblem(self, Setting("", loss, float(scale), float(prior), base))
+    def problem(self, loss: Any, scale: float, prior: float = 0.0) -> DaskProblem:
+        """Return the problem of a loss, a scale and a prior."""
+        return DaskProblem(self, Setting("", loss, float(scale), float(prior)))
 
     # --- questions -------------------------------------------------------------------------------
 
@@ -194,8 +189,6 @@ class DaskProblem(Problem):
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> Handle:
         """Return the margins of a combination of atoms, from scratch."""
-        if len(atoms) != len(weights):
-            raise ValueError(f"There are {len(atoms)} atoms, but {len(weights)} weights.")
         return self.layout.ask("margins", self.setting, atoms, weights)
 
     def value(self, margins: Handle) -> float:

@@ -14,11 +14,12 @@ import scipy.sparse as sp
 
 from ..cpu.comparisons import Comparisons
 from ..cpu.gradient import CPUGradient
+from ..cpu.layout import sizes
 from ..cpu.problem import CPUProblem
 from ..cpu.rows import Rows
 from ..cpu.workers import Workers
 from ..solver.atoms import as_array
-from ..solver.protocols import Base, Correction, Loss, Margins, Move, Step
+from ..solver.protocols import Correction, Loss, Margins, Move, Step
 
 #: Gradients that a shard remembers: an exact oracle compares three.
 REMEMBERED = 3
@@ -31,7 +32,6 @@ class Setting(NamedTuple):
     loss: Loss
     scale: float
     prior: float
-    base: Base | None
 
 
 class At(NamedTuple):
@@ -122,12 +122,8 @@ class Shard:
 
     def statistics(self) -> np.ndarray:
         """Return weight, dot margins, values and ‖x‖² per anchor, times weights, and anchors."""
-        compared, n = self.comparisons(), self.data.X.shape[0]
-        largest, row = compared.rows.largest, np.repeat(np.arange(n), np.diff(self.data.X.indptr))
-        squares = np.square(self.data.X.data / largest[row])
-        second, fourth = (np.bincount(row, part, n) for part in (squares, squares**2))
-        values = np.divide(second**2, fourth, out=np.zeros(n), where=fourth > 0)
-        norm, (a, b, c, d) = largest * np.sqrt(second), compared.sides
+        compared = self.comparisons()
+        (norm, values), (a, b, c, d) = sizes(self.data.X), compared.sides
         margins = np.abs(compared.dot_margins)
         margins[margins <= 1e-14 * (norm[a] * norm[b] + norm[c] * norm[d])] = 0.0
         weights = np.ones(len(a)) if self.data.weights is None else self.data.weights

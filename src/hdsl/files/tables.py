@@ -211,6 +211,4 @@ def csr_from_arrays(arrays: Mapping[str, np.ndarray], name: str, n_features: int
         raise ValueError(f"{name}_indptr must rise from 0 to {len(data)}")
     rows = sp.csr_array((data, indices, indptr), shape=(len(indptr) - 1, n_features))
     checks.check_structure(rows, name)
-    if max(*rows.shape, rows.nnz) <= checks.INDEX_LIMIT:  # what other libraries take
-        rows.indices, rows.indptr = rows.indices.astype(np.int32), rows.indptr.astype(np.int32)
-    return rows
+    return checks.narrow(rows)

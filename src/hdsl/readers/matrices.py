@@ -343,6 +343,4 @@ def _as_csr(path: Path, X: Any, n_features: int | None) -> sp.csr_array:
         checks.check_finite(X, str(path))
     except ValueError as error:
         raise DataFileError(str(error)) from None
-    if max(*X.shape, X.nnz) <= checks.INDEX_LIMIT:
-        X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-    return X
+    return checks.narrow(X)

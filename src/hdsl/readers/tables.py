@@ -48,6 +48,12 @@ class Table(NamedTuple):
         where = f"row {row}" if self.lines is None else f"line {self.lines[row]}"
         return f"{self.name}, {where}"
 
+    def check(self, name: str, is_good: np.ndarray, wanted: str) -> None:
+        """Raise ValueError with the first value of a column that is not as wanted."""
+        for row in np.flatnonzero(~is_good)[:1]:
+            value = short(self.columns[name].tolist()[row])
+            raise ValueError(f"{self.place(row)} has {value} in column {name!r}: {wanted}.")
+
     def only(self, whole: np.ndarray) -> Table:
         """Return some of the rows; the others count as skipped."""
         return self._replace(
@@ -357,12 +363,8 @@ def row_numbers(table: Table, name: str, index: dict[Any, int] | None) -> np.nda
             f"{PASS_IDS}, or convert the column",
             "ids",
         )
-    bad = np.flatnonzero((column < 0) | (column > np.iinfo(np.int64).max))
-    if len(bad):
-        raise ValueError(
-            f"{table.place(bad[0])} has {column[bad[0]]} in column {name!r}: rows are numbered "
-            "from 0."
-        )
+    good = (column >= 0) & (column <= np.iinfo(np.int64).max)
+    table.check(name, good, "rows are numbered from 0")
     return column.astype(np.int64)
 
 
@@ -375,12 +377,7 @@ def numbers(table: Table, name: str) -> np.ndarray:
         raise ValueError(
             f"Column {name!r} of {table.name} must hold numbers. Got dtype {column.dtype}."
         )
-    bad = np.flatnonzero(~np.isfinite(column))
-    if len(bad):
-        raise ValueError(
-            f"{table.place(bad[0])} has {column[bad[0]]} in column {name!r}: numbers must be "
-            "finite."
-        )
+    table.check(name, np.isfinite(column), "numbers must be finite")
     return column.astype(np.float64)
 
 
@@ -389,12 +386,7 @@ def flags(table: Table, name: str) -> np.ndarray:
     words = {"true": 1, "false": 0, "1": 1, "0": 0} if table.is_text else {1: 1, 0: 0}
     values = [value.lower() if table.is_text else value for value in table.columns[name].tolist()]
     flags = np.fromiter(map(words.get, values, repeat(-1)), np.int64, len(values))
-    bad = np.flatnonzero(flags < 0)
-    if len(bad):
-        raise ValueError(
-            f"{table.place(bad[0])} has {short(table.columns[name].tolist()[bad[0]])} in "
-            f"column {name!r}: true or false, or 1 or 0, is expected."
-        )
+    table.check(name, flags >= 0, "true or false, or 1 or 0, is expected")
     return flags
 
 

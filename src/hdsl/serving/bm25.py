@@ -18,7 +18,7 @@ LENGTHS = ("exact", "lucene")
 EXACT_BELOW = 40
 
 
-class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class BM25Transformer(checks.TakesSparse, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Counts of terms to BM25 weights, whose sums are the scores of full-text engines.
 
     The score of a document for a query of terms t with boosts q_t is Σ q_t y_t, where
@@ -60,6 +60,8 @@ class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> BM25Transformer().fit_transform(counts).round(2).tolist()
     [[0.9, 0.17, 0.0], [0.0, 0.2, 0.75]]
     """
+
+    needs_y = False
 
     def __init__(self, k1: float = 1.2, b: float = 0.75, lengths: str = "exact") -> None:
         self.k1 = k1
@@ -135,9 +137,7 @@ class BM25Transformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.positive_only = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
 

@@ -163,7 +163,3 @@ class ActiveSet:
             return self.corrected(move.atoms, weights), False
         drop = move.away is not None and step_size >= move.max_step_size
         return self.moved(move.toward, move.away, step_size, drop), drop
-
-    def n_features(self) -> int:
-        """Return how many features the atoms use."""
-        return atoms_module.n_features(self.atoms)

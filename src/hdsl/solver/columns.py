@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import scipy.sparse as sp
 
@@ -57,6 +59,34 @@ def number_features(
     number[order[is_feature]] = np.arange(len(order) - n_others)
     number[order[~is_feature]] = len(features) + np.arange(n_others)
     return features, number, len(features) + n_others
+
+
+def sides_of(columns: Iterable[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """Return rows a, b, c and d of comparisons S(a, b) > S(c, d), triplets or quadruplets."""
+    a, b, *others = columns
+    return (a, b, *others) if len(others) == 2 else (a, b, a, *others)
+
+
+#: Anchors of the sample that pairs and products of rows are estimated from.
+SAMPLE = 500
+
+
+def per_comparison(X: sp.csr_array, compared: np.ndarray) -> tuple[float, float]:
+    """Guess the distinct pairs of rows per comparison, and the shared features per pair."""
+    is_anchor = np.zeros(X.shape[0], dtype=bool)
+    is_anchor[compared[:, 0]] = True
+    anchors = np.flatnonzero(is_anchor)
+    if len(anchors) > SAMPLE:
+        is_anchor[:] = False
+        is_anchor[anchors[np.linspace(0, len(anchors) - 1, SAMPLE).astype(int)]] = True
+    sample = compared[is_anchor[compared[:, 0]]]
+    a, b, c, d = sides_of(sample.T)
+    # Numbers, not rows: an interrupt while rows are compared is no KeyboardInterrupt.
+    pairs = np.unique(np.append(a * np.int64(X.shape[0]) + b, c * np.int64(X.shape[0]) + d))
+    few = pairs[np.linspace(0, len(pairs) - 1, min(len(pairs), SAMPLE)).astype(int)]
+    a, b = np.divmod(few, X.shape[0])
+    held = sp.csr_array((np.ones(X.nnz, dtype=np.int8), X.indices, X.indptr), shape=X.shape)
+    return len(pairs) / len(sample), held[a].multiply(held[b]).nnz / len(few)
 
 
 def is_wide(*matrices: sp.csr_array) -> bool:

@@ -105,6 +105,9 @@ LOSSES: dict[str, Any] = {
     "exponential": Exponential,
 }
 
+#: Numbers of the losses in the kernels.
+CODES = {kind: number for number, kind in enumerate(LOSSES.values())}
+
 
 def get(loss: str | Loss) -> Loss:
     """Return the loss of a name; a loss object comes back as it is.

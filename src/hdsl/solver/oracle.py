@@ -62,7 +62,9 @@ class Exact(Oracle):
 
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return the best of all atoms."""
-        return _best(gradient, *self._search(gradient))
+        rows, value, partner, entry = self._search(gradient)
+        k = int(np.argmax(gradient.diagonal[rows] + value))
+        return gradient.vertex(int(rows[k]), int(partner[k]), float(entry[k]))
 
     def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
         """Return the best of all atoms, and the vertices of an ascent from n starts.
@@ -76,9 +78,10 @@ class Exact(Oracle):
     def _search(self, gradient: Gradient) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return rows that hold the best pair, and the best pair of each."""
         if not gradient.covers_all:  # a batch says nothing about the next one
-            return _partners(gradient, np.arange(gradient.n_features))
+            rows = np.arange(gradient.n_features)
+            return rows, *gradient.partners(rows, after=True)
         rows = self._candidates(gradient)
-        found = _partners(gradient, rows)
+        found = rows, *gradient.partners(rows, after=True)
         self._value[rows] = found[1]
         if len(rows) == gradient.n_features:
             self._base, self._base_value = gradient, found[1].copy()
@@ -108,24 +111,6 @@ def _rise(gradient: Gradient, since: Gradient) -> np.ndarray:
     """Return how much each V_i can have risen since another gradient."""
     diagonal = float((gradient.diagonal - since.diagonal).max())
     return gradient.drift_since(since) + max(diagonal, 0.0)
-
-
-def _partners(
-    gradient: Gradient, rows: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    return rows, *gradient.partners(rows, after=True)
-
-
-def _best(
-    gradient: Gradient,
-    rows: np.ndarray,
-    value: np.ndarray,
-    partner: np.ndarray,
-    entry: np.ndarray,
-) -> Vertex:
-    """Return the best pair of the rows, the first of equals."""
-    k = int(np.argmax(gradient.diagonal[rows] + value))
-    return gradient.vertex(int(rows[k]), int(partner[k]), float(entry[k]))
 
 
 class Heuristic(Oracle):

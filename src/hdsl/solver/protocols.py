@@ -94,7 +94,6 @@ class Vertex(NamedTuple):
 class Statistics(NamedTuple):
     """Sizes that an automatic scale and prior are chosen by."""
 
-    total_weight: float  # of the comparisons
     typical_margin: float  # mean absolute margin of the dot product; of ‖x‖² where all are 0
     n_anchors: int  # rows that comparisons start from
     values_per_anchor: float  # values that a row rests on, (Σx²)² / Σx⁴, in the mean
@@ -305,10 +304,8 @@ class Layout(Protocol):
         """Return what an automatic scale and prior are chosen by."""
 
     @abstractmethod
-    def problem(
-        self, loss: Loss, scale: float, prior: float = 0.0, base: Base | None = None
-    ) -> Problem:
-        """Return the problem of a loss, a scale and a prior, perhaps on top of a fixed model."""
+    def problem(self, loss: Loss, scale: float, prior: float = 0.0) -> Problem:
+        """Return the problem of a loss, a scale and a prior."""
 
 
 class Oracle(Protocol):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 
 from .active_set import ActiveSet
@@ -54,35 +52,19 @@ def atom_of(record: np.void, prefix: str = "") -> Atom | None:
     return None if atom == NO_ATOM else atom
 
 
-def replay(trace: np.ndarray, n_iter: int, corrections: np.ndarray | None = None) -> ActiveSet:
+def replay(trace: np.ndarray, n_iter: int, corrections: np.ndarray = NO_CORRECTIONS) -> ActiveSet:
     """Return the model after `n_iter` iterations, from the steps and corrections alone."""
     start = atom_of(trace[0])
     assert start is not None
     active = ActiveSet.of(start)
-    if corrections is None:
-        corrections = NO_CORRECTIONS
-    for step, changed in steps_of(trace, n_iter, corrections):
-        active = stepped(active, step, changed)
-    return active
-
-
-def steps_of(
-    trace: np.ndarray, n_iter: int, corrections: np.ndarray
-) -> Iterator[tuple[np.void, np.ndarray]]:
-    """Yield the record of each of the first `n_iter` steps, with the weights that it corrects."""
     ends = np.searchsorted(corrections["n_iter"], np.arange(n_iter + 2))
     for k, step in enumerate(trace[1 : n_iter + 1], start=1):
-        yield step, corrections[ends[k] : ends[k + 1]]
-
-
-def stepped(active: ActiveSet, step: np.void, changed: np.ndarray) -> ActiveSet:
-    """Return the model after one step of the trace, with the weights that it corrects."""
-    if len(changed):
-        return _corrected(active, changed)
-    if not step["step_size"] > 0.0:
-        return active
-    toward, away = atom_of(step), atom_of(step, "away_")
-    return active.moved(toward, away, float(step["step_size"]), bool(step["drop"]))
+        size, changed = float(step["step_size"]), corrections[ends[k] : ends[k + 1]]
+        if len(changed):
+            active = _corrected(active, changed)
+        elif size > 0.0:
+            active = active.moved(atom_of(step), atom_of(step, "away_"), size, bool(step["drop"]))
+    return active
 
 
 def correction_records(n_iter: int, before: ActiveSet, after: ActiveSet) -> np.ndarray:

@@ -102,12 +102,7 @@ def _read_judgements(table: Any, names: dict[str, str], weight: str | None, ids:
     if weight is None:
         return Judgements(rows, None)
     weights = tables.numbers(data, weight)
-    bad = np.flatnonzero(weights < 0)
-    if len(bad):
-        raise ValueError(
-            f"{data.place(bad[0])} has {weights[bad[0]]} in column {weight!r}: weights must be "
-            ">= 0."
-        )
+    data.check(weight, weights >= 0, "weights must be >= 0")
     return Judgements(rows, weights)
 
 

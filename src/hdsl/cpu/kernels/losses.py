@@ -11,12 +11,7 @@ from .compiled import CHUNK, REORDERED, kernel
 
 SMOOTHED_HINGE, SQUARED_HINGE, LOGISTIC, EXPONENTIAL = 0, 1, 2, 3
 
-CODES: dict[type, int] = {
-    losses.SmoothedHinge: SMOOTHED_HINGE,
-    losses.SquaredHinge: SQUARED_HINGE,
-    losses.Logistic: LOGISTIC,
-    losses.Exponential: EXPONENTIAL,
-}
+CODES = losses.CODES
 
 #: That of ``solver.losses``, written out: what is compiled depends on this file alone.
 TAIL = -30.0
