@@ -174,8 +174,19 @@ def test_unknown_columns_and_ids_are_named():
         Linker(id_column="key").fit({**table, "key": ["a", "a "]}, table)  # read as one id
     with pytest.raises(ValueError, match="columns="):
         Linker(["title"]).fit(table, table)
+    with pytest.raises(ValueError, match="Row 1 of the left table has no 'key'"):
+        Linker(id_column="key").fit({**table, "key": ["a", np.nan]}, table)
+    assert len(Linker("name").fit(table, table).candidates().left)  # one column
     with pytest.raises(TypeError):
         Linker().fit(3, table)
+
+
+def test_known_pairs_of_a_frame_go_by_their_names(fitted):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"right": [1, 2, 0], "left": [0, 1, 2]})
+    linker = Linker().fit(TEXTS, TEXTS, frame)
+    assert linker.predict_proba([(0, 1), (1, 2), (2, 0)]).tolist() == [1.0, 1.0, 1.0]
+    assert fitted[0].predict_proba([]).tolist() == []
 
 
 def test_columns_that_number_the_rows_do_not_count():

@@ -30,6 +30,9 @@ from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 NOT_SAVED = {"checkpoint", "client", "device", "memory_limit", "n_jobs", "timeout", "verbose"}
 
 FLOATS = ("objective", "gap")
+
+#: Columns of what was tried for the prior, as `choosing.table` has them.
+CHOICE = ("prior", "n_iter", "score", "error", "mrr", "chosen")
 COUNTS = ("n_iter", "n_triplets")
 
 
@@ -103,12 +106,19 @@ def model_from_arrays(
     if not len(model.corrections_):
         model.corrections_ = NO_CORRECTIONS.copy()
     check_corrections(model.corrections_, len(model.trace_), similarity.n_features)
-    choice = part_of(arrays, "choice")
-    if any(len(column.shape) != 1 for column in choice.values()):
-        raise ValueError("choice is not a table")
-    model.choice_ = choice or None
+    model.choice_ = choice_from(arrays)
     names_from_arrays(model, arrays)
     return model
+
+
+def choice_from(arrays: Mapping[str, np.ndarray]) -> Arrays | None:
+    """Return what was tried, its columns in order; None where nothing was."""
+    choice = part_of(arrays, "choice")
+    if not choice:
+        return None
+    if {*choice} != {*CHOICE} or any(np.ndim(column) != 1 for column in choice.values()):
+        raise ValueError("choice is not a table")
+    return {name: choice[name] for name in CHOICE}
 
 
 def names_to_arrays(model: Any) -> Arrays:

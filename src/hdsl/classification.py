@@ -433,6 +433,11 @@ def learn_from_landmarks(
     Means are compared as they are, so rows are brought to unit length here, where the norm of the
     model says so.
     """
+    if not hasattr(model, "norm"):
+        raise ValueError(
+            "comparisons='landmarks' are for an HDSL: take comparisons='rows' with a "
+            f"{type(model).__name__}."
+        )
     norm = model.norm
     columns = columns_with_values(X) if norm == "l2" else None
     made = landmark_triplets(unit_rows(X, columns) if norm == "l2" else X, y, weights)

@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from . import checks, choosing, memory, supervision
+from .arrays import choice_from
 from .cuda import runtime
 from .files.checkpoint import Checkpoint, digest
 from .files.tables import nested, part_of
@@ -391,7 +392,7 @@ def size_of_run(model: Any, run: Any, laid_out: LaidOut) -> tuple[Size, Arrays |
         with checkpoint.explain_damage():
             size = Size.restored(checkpoint.arrays, data)
             checks.check_margins(X, size.scale, size.prior)
-            return size, part_of(checkpoint.arrays, "choice") or None
+            return size, choice_from(checkpoint.arrays)
     if earlier is not None:
         size = Size(model.scale_, model.prior_, earlier.n_iter + n_steps(model))
         table = getattr(model, "choice_", None)

@@ -68,7 +68,8 @@ class HDSL(SimilarityModel):
         Neighbours per row for "neighbors"; "random" draws n_targets * n_impostors triplets per row.
     min_rows : int or "auto", default="auto"
         Features that fewer rows have are not paired; they count in the dot product. "auto" is the
-        eighth root of the number of rows: 2 for 300 rows, 3 for 10,000.
+        eighth root of the number of rows: 2 for 300 rows, 3 for 10,000. Features as full as the
+        second fullest are paired in any case.
     max_anchors : int or None, default=20000
         Most rows that ``fit(X, y)`` makes triplets of. Of more rows a sample is compared, in which
         each class has its share. None compares all.

@@ -50,7 +50,7 @@ class LabelSets:
     @property
     def codes(self) -> np.ndarray:
         """A number for each row, the same for rows with the same labels."""
-        lists = np.split(self.indicator.indices, self.indicator.indptr[1:-1])
+        lists = np.split(self.indicator.indices, self.indicator.indptr[1:-1])[: len(self)]
         number: dict[bytes, int] = {}
         return np.array([number.setdefault(each.tobytes(), len(number)) for each in lists])
 

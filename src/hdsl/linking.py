@@ -104,13 +104,16 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
     if id_column is not None and id_column not in values:
         raise ValueError(f"The {name} table has no column {id_column!r}, only {some(values)}.")
     given = [*range(*n_rows)] if id_column is None else values[id_column]
+    without = [row for row, value in enumerate(given) if _text(value) == ""]
+    if without:
+        raise ValueError(f"Row {without[0]} of the {name} table has no {id_column!r}: fill it in.")
     ids = np.array(given)
     if ids.tolist() != given:  # numbers that lose digits, texts that end in a null character
         ids = np.array(given, dtype=object)
     texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
     chosen = {c: v for c, v in texts.items() if (c in columns if columns else _is_content(c, v))}
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
-        there = f"{some(chosen) or 'none'} of {some(values)}"
+        there = f"{some(columns or chosen) or 'any'} of {some(values)}"
         raise ValueError(f"The {name} table has no text in {there}: name others with columns=.")
     return _Table(chosen, ids, row_index([*map(_text, given)], is_text=True) or {})
 
@@ -311,8 +314,9 @@ class Linker(BaseEstimator):
         """Take tables and known pairs; nothing is learned yet."""
         id_columns = 2 * ([self.id_column] if np.ndim(self.id_column) == 0 else [*self.id_column])
         named = zip(tables, id_columns, ("left", "right"), strict=False)
-        self._tables = [_read_table(t, self.columns, *names) for t, *names in named]
-        unknown = {*(self.columns or ())}.difference(*(table.columns for table in self._tables))
+        columns = [self.columns] if isinstance(self.columns, str) else self.columns
+        self._tables = [_read_table(t, columns, *names) for t, *names in named]
+        unknown = {*(columns or ())}.difference(*(table.columns for table in self._tables))
         if unknown:
             raise ValueError(f"No table has a column {some(unknown)}: columns= names others.")
         self._shift = len(self._tables[0].ids) * (len(tables) - 1)  # 0 in one table
@@ -337,7 +341,9 @@ class Linker(BaseEstimator):
 
         Those of the right table follow those of the left one.
         """
-        pairs = pairs.to_numpy() if hasattr(pairs, "to_numpy") else pairs
+        if hasattr(pairs, "to_numpy"):
+            is_named = {"left", "right"} <= {*getattr(pairs, "columns", ())}
+            pairs = (pairs[["left", "right"]] if is_named else pairs).to_numpy()
         given = [] if pairs is None else [*pairs]
         if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
             raise ValueError(f"{name} must be pairs of a left and a right record.")
@@ -480,7 +486,7 @@ class Linker(BaseEstimator):
             said = [c.predict_proba(X)[:, 1] for c in self._classifiers] or [_by_rank(X)]
             return np.mean(said, axis=0)
 
-        found = _in_blocks(score, pairs)
+        found = _in_blocks(score, pairs) if len(pairs) else np.empty(0)
         known = self._answers(pairs)
         return np.where(np.isnan(known), found, known)
 

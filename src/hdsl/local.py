@@ -142,7 +142,8 @@ class LocalHDSL(SimilarityModel):
     N_r are convex combinations of 0 and atoms (e_i ± e_j)(e_i ± e_j)ᵀ, with their own scales. Use
     it where feature pairs mean different things in different parts of the data. M is learned first;
     then the parts of all regions and M again, in turn. The problem is convex, so this goes toward
-    the best of all.
+    the best of all. Dot products of ``transform`` are S for two rows of one region, and the shared
+    S otherwise; ``similarity`` and ``rewrite`` give S of any two.
 
     Parameters
     ----------
@@ -243,7 +244,7 @@ class LocalHDSL(SimilarityModel):
         regions: Any = self.n_regions
         if not np.array_equal(self.regions, "kmeans"):
             regions, n_rows = np.asarray(self.regions), run.data.X.shape[0]
-            if regions.shape != (n_rows,):
+            if regions.shape != (n_rows,) or any(map(checks.is_missing, regions.tolist())):
                 wanted = f"'kmeans' or an array with the region of each of {n_rows} rows"
                 raise checks.ParameterError("LocalHDSL", "regions", wanted, checks.short(regions))
         learned, shared, rng = copy(self), run.learned, checks.generator(model.random_state)

@@ -225,7 +225,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         ----------
         X : array-like, sparse matrix or DataFrame of shape (n_rows, n_features), default=None
             Rows to rank by. The effect of a feature pair is the root mean square of what it adds
-            to S(x, y), over two rows x and y of X. None ranks by the weight in M.
+            to S(x, y), over two rows x and y of X, times n / (n + 5) where n rows have its rarer
+            feature. None ranks by the weight in M.
         min_rows : int, default=5
             With X, features that fewer rows have, and pairs with such a feature, come last.
         feature_names : array-like of str of shape (n_features,), default=None

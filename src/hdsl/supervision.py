@@ -132,9 +132,7 @@ class Supervision:
         if sets is not None and several:
             return Supervision(X, sets.check(X, "_val"))
         y = checks.check_classes("fit", np.ravel(y_val), X.shape[0], "_val")
-        if set(y.tolist()).isdisjoint(self.y.tolist()):
-            few = f"such as {y.tolist()[0]!r}, is in y, which has {self.y.tolist()[0]!r}"
-            raise ValueError(f"No label of y_val, {few}: give labels of the same kind.")
+        checks.check_same_labels(y, self.y, "y_val")
         return Supervision(X, y)
 
     def take(self, rows: np.ndarray) -> Supervision:
@@ -246,6 +244,10 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
         )
         return rows[made], degree * weight[made[:, 0]]
     _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
+    if weights is not None and len(np.unique(codes[rows])) < 2:
+        raise checks.NoTripletError(
+            "No triplet can be built: sample_weight is 0 in all classes but one."
+        )
     made = triplets_module.neighbor_triplets(
         X[rows], y[rows], how.n_targets, how.n_impostors, **options
     )

@@ -443,17 +443,20 @@ class Collection:
             return False
 
     def row_number(self, name: Any) -> int:
-        """Return the row of a document by its id, or by its number where there are no ids."""
+        """Return the row of a document by its id, or by its number where ids are no numbers."""
         documents, name = self.documents, str(name)
         if documents.X is None:
             raise ValueError("The model has no documents: give texts instead of rows.")
         ids = [] if documents.ids is None else [str(value) for value in documents.ids.tolist()]
         if name in ids:
             return ids.index(name)
-        if not name.isdecimal() or int(name[:18]) >= documents.n_rows:
+        are_numbers = bool(ids) and np.asarray(documents.ids).dtype.kind in "iu"
+        is_number = name.isdecimal() and len(name) < 19 and int(name) < documents.n_rows
+        if are_numbers or not is_number:
+            named = "" if are_numbers else ", numbered from 0"
+            named += ", or by their ids" * bool(ids)
             raise ValueError(
-                f"There is no document {name[:60]!r}: the model has {documents.n_rows:,}, numbered "
-                f"from 0{', or by their ids' if ids else ''}."
+                f"There is no document {name[:60]!r}: the model has {documents.n_rows:,}{named}."
             )
         return int(name)
 
@@ -494,6 +497,8 @@ class Collection:
             ``more`` (number and sum of the others).
         """
         if row is None:
+            if not isinstance(query, str):
+                raise TypeError(f"search takes one text, or row=. Got {type(query).__name__}.")
             return self.search_rows(self.row_of_text(query), k, why=why)[0]
         number = self.row_number(row)
         return self.search_rows(self.documents.X[[number]], k, why=why, leave_out=number)[0]

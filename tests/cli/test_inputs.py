@@ -173,6 +173,18 @@ def test_tables_of_other_kinds(tmp_path):
     assert "88 rows, not all held out" in good("evaluate", out, path, *told[:5]).stdout
 
 
+def test_rows_keep_their_numbers_where_some_are_left_out(tmp_path):
+    rows = texts()
+    rows[0], rows[7] = (*rows[0][:2], ""), (*rows[7][:2], "")
+    path, out = write_csv(tmp_path / "t.csv", rows), tmp_path / "m.hdsl"
+    good("fit", path, *LABELLED, "--skip-missing", "--max-iter", 5, "-o", out)
+    found = load(out)
+    for row in (1, 6, 8, 89):
+        assert found.documents.texts[found.row_number(str(row))] == rows[row][2]
+    for row in (0, 7, 90):
+        assert "no document" in bad("search", out, "--row", row)
+
+
 def test_labels_are_cleaned_with_a_word(tmp_path):
     rows = [(a, f" {b} " if k < 5 else b, c) for k, (a, b, c) in enumerate(texts())]
     rows += [("x", "Sport", "goal keeper"), ("y", "NA", "goal"), ("z", "  ", "match")]

@@ -167,6 +167,21 @@ def test_bad_tables_and_options_are_named(files, tmp_path):
     assert not np.any([path.name == "links.csv" for path in tmp_path.iterdir()])
 
 
+def test_fields_that_something_else_separates(files, tmp_path):
+    folder, pairs = files
+    paths = [tmp_path / f"{name}.csv" for name in ("left", "right", "pairs")]
+    for path in paths:
+        text = (folder / path.name).read_text(encoding="utf-8")
+        path.write_text(text.replace(",", ";"), encoding="utf-8")
+    command = ("link", *paths[:2], "--matches", paths[2], "-o", tmp_path / "links.csv")
+    assert "--sep" in bad(*command)
+    good(*command, "--sep", ";")
+    found = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
+    assert {*pairs[:25]} <= found
+    (tmp_path / "blank.jsonl").write_text("\n\n", encoding="utf-8")
+    assert "no rows" in bad("link", tmp_path / "blank.jsonl", "-o", tmp_path / "links.csv")
+
+
 def write_as_spreadsheets_do(path, lines):
     """A byte order mark, lines that end as on Windows, commas in quotes."""
     quoted = (",".join(f'"{cell}"' for cell in line) for line in lines)

@@ -128,8 +128,10 @@ def test_wrong_judgements(place, rows_file, tmp_path):
     rows = [*texts(), ("", "sport", "goal")]
     gaps = write_csv(tmp_path / "gaps.csv", [(a, b, c if a else "") for a, b, c in rows])
     numbered = write_csv(tmp_path / "N.csv", [(0, 3, 1)], COLUMNS["triplets"])
-    skipped = ("fit", gaps, "--text", "body", "--skip-missing", "--triplets", numbered)
-    assert "--skip-missing leaves 1 row of" in bad(*skipped)
+    skipped = ("fit", gaps, "--text", "body", "--skip-missing", "--triplets")
+    assert "--skip-missing leaves 1 row of" in bad(*skipped, tmp_path / "T.npy")
+    write_csv(numbered, [(0, 3, len(rows) - 1)], COLUMNS["triplets"])  # the row that is left out
+    assert "matches no row" in bad(*skipped, numbered)
 
 
 def test_a_file_that_is_no_model(tmp_path):

@@ -51,6 +51,7 @@ def test_intervals_and_gains():
         ([[1]], [{1: -1.0}], "Query 0 has no relevant document, or a grade that is negative"),
         ([[1]], [{1}, {2}], "1 rankings and 2 judgements"),
         ([], [], "at least one query"),
+        ([[7, 1, 7]], [{7}], "twice"),
     ],
 )
 def test_bad_judgements_are_refused(found, relevant, message):

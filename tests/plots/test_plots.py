@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 
-from hdsl import HDSL, plots
+from hdsl import HDSL, LocalHDSL, load, plots
 from hdsl.plots.model import network_layout
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
@@ -97,6 +97,21 @@ def test_best_of_a_grid_and_plain_similarities(model):
     for name, draw in DISPLAYS.items():
         if name not in ("trace", "path", "choice"):
             drawn(draw(model.similarity_))
+
+
+def test_a_loaded_model_and_one_of_regions_are_drawn(model, tmp_path):
+    model.save(tmp_path / "m.hdsl")
+    loaded = load(tmp_path / "m.hdsl")
+    assert [*loaded.choice_] == [*model.choice_]
+    local = LocalHDSL(HDSL(max_iter=5, random_state=0), n_regions=2).fit(X, Y)
+    for each in (loaded, local, model.at(0)):
+        for name, draw in DISPLAYS.items():
+            if each is not local or name != "neighbors":
+                drawn(draw(each))
+    lines = [DISPLAYS["choice"](each).ax_.lines[0].get_ydata() for each in (model, loaded)]
+    assert_array_equal(*lines)
+    with pytest.raises(ValueError, match="999"):
+        plots.NeighborsDisplay.from_estimator(model, 999, X)
 
 
 # --- the run -------------------------------------------------------------------------------------

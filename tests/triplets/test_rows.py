@@ -41,6 +41,15 @@ def test_restrict_keeps_and_renumbers_comparisons_inside(data):
     assert weights.tolist() == inside
 
 
+def test_restrict_takes_a_mask_and_refuses_rows_that_are_not_there():
+    triplets = np.array([[0, 1, 3]])
+    mask = np.array([True, True, False, True])
+    assert restrict(triplets, mask, n_rows=4).tolist() == [[0, 1, 2]]
+    for wrong, rows in ((triplets - 1, [0, 1]), (triplets, [0, 1, 4])):
+        with pytest.raises(ValueError, match="from 0 to 3"):
+            restrict(wrong, np.array(rows), n_rows=4)
+
+
 def same_form(comparison):
     """Return one form for all comparisons that say the same."""
     if len(comparison) == 3:

@@ -128,7 +128,8 @@ def fit(given: Namespace) -> int | None:
     for name, low in LEAST.items():
         checks.check_number(
             "HDSL", name, params.get(name), low=low, strict=name == "scale",
-            integer=isinstance(low, int), words=("auto", None),
+            integer=isinstance(low, int),
+            words=("auto", None) if name in ("scale", "prior", "max_iter") else (None,),
         )  # fmt: skip
     checks.check_device("HDSL", given.device)
     shell.begin(f"reading {given.data}", quiet=given.as_json)

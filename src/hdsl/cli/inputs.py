@@ -83,11 +83,12 @@ def read_data(path: Path, **options: Any) -> Data:
         if file is not None:
             check_input(file)
     data = _read_table(path, source) if is_table(path) else _read_matrix(path, source)
-    beside = source.labels or next(iter(given.values()), None)
-    if data.n_skipped and (source.labels or (beside and data.ids is None)):
+    beside = [source.labels, *(file for file in given.values() if file.suffix == ".npy")]
+    if data.n_skipped and any(beside):
         raise ValueError(
             f"--skip-missing leaves {counted(data.n_skipped, 'row')} of {path} out, so the rows of "
-            f"{beside} have other numbers: name rows by --id, and labels by --label."
+            f"{next(filter(None, beside))} have other numbers: take --label, or judgements in a "
+            "table."
         )
     if source.labels is not None:
         data = replace(data, labels=readers.read_labels(source.labels))
@@ -203,6 +204,8 @@ def _read_table(path: Path, source: Namespace) -> Data:
     labels, ids = (table.columns[name] if name else None for name in (source.label, source.ids))
     if ids is not None:
         _check_ids(table, ids.tolist())
+    elif table.n_skipped:
+        ids = table.rows  # rows keep the numbers that they have in the file
     columns = {"text": source.text} | ({"label": source.label} if source.label else {})
     texts = table.columns[source.text].astype(object)
     return Data(path, None, texts, labels, columns=columns, ids=ids, n_skipped=table.n_skipped)
@@ -253,7 +256,7 @@ def _about_columns(
 ) -> str:
     """Return what to do about a table without a column: another separator, or another name."""
     there = error.columns
-    other = next((c for c in ";\t|," if len(there) == 1 and c in there[0]), None)
+    other = tables.other_separator(there)
     if other is not None and source.sep is None:
         shown = "\\t" if other == "\t" else other
         return f"{error.facts}: if {shown!r} separates them, pass --sep '{shown}'."

@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from .. import text
+from ..explain.tables import has_class
 from ..labels import LabelSets, ranks
 from ..report import Measured
 from ..report.measured import MAX_SCORES
@@ -83,7 +84,7 @@ class Outcome:
         fields = ["name", "weight", "effect", "n_rows", "n_rows_i", "n_rows_j"]
         pairs = [dict(zip(fields, pair, strict=True)) for pair in found[fields].tolist()]
         if scored.n_scores:
-            pairs.sort(key=lambda pair: "class:" in pair["name"])
+            pairs = [pairs[k] for k in np.argsort(has_class(found["name"]), kind="stable")]
         return pairs[:n]
 
 

@@ -53,6 +53,7 @@ def add(commands: Any) -> None:
     options.add("--label-file", "Pairs to label: fill in match, run again.", Path("labels.csv"))
     options.add("--html", "HTML page with links and reasons.", Path, dest="page")
     options.add("--model", "Model file to write, for hdsl.load.", Path)
+    options.add("--sep", "Separator of fields. Default: , in .csv and a tab in .tsv.")
     options.add("--encoding", "Encoding of the tables.", "utf-8")
     options.add("--seed", "Random seed.", 0)
     shell.add_json(options)
@@ -81,12 +82,13 @@ def link(given: Namespace) -> None:
     for path in filter(None, (given.output, given.page, given.model, label_file)):
         inputs.check_output(path, taken=taken)
         taken.append(path)
-    tables = [_read(path, given.encoding) for path in given.tables]
+    how = {"encoding": given.encoding, "sep": given.sep and given.sep.replace("\\t", "\t")}
+    tables = [_read(path, **how) for path in given.tables]
     has_ids = all("id" in table for table in tables)
-    answers = [answer for path in others for answer in _answers(path, given.encoding)]
+    answers = [answer for path in others for answer in _answers(path, **how)]
     labelled: Answers = []
     if label_file is not None and label_file.exists():
-        labelled = _answers(label_file, "utf-8", needed=("match", "left", "right"))
+        labelled = _answers(label_file, needed=("match", "left", "right"))
 
     from ..linking import Linker
 
@@ -130,12 +132,13 @@ def link(given: Namespace) -> None:
 # --- files ---------------------------------------------------------------------------------------
 
 
-def _read(path: Path, encoding: str) -> dict[str, list[Any]]:
+def _read(path: Path, encoding: str = "utf-8", sep: str | None = None) -> dict[str, list[Any]]:
     from ..readers.tables import read_columns
     from .inputs import check_input
 
     check_input(path, encoding)
-    return {name: list(values) for name, values in read_columns(path, encoding=encoding).items()}
+    read = read_columns(path, encoding=encoding, sep=sep)
+    return {name: list(values) for name, values in read.items()}
 
 
 def names(text: str) -> list[str]:
@@ -143,9 +146,9 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def _answers(path: Path, encoding: str, needed: tuple[str, ...] = ()) -> Answers:
+def _answers(path: Path, *, needed: tuple[str, ...] = (), **how: Any) -> Answers:
     """Return the records of a file that have an answer, and whether they are matches."""
-    table = _read(path, encoding)
+    table = _read(path, **how)
     if not {*needed} <= {*table}:
         raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
     if len(table) < 2:

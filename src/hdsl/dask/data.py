@@ -340,11 +340,12 @@ def number_columns(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the columns that are features, the fullest first, and those that only count in ⟨x, y⟩.
 
-    Features have values in `min_rows` rows at least, or are listed in `also`.
+    Features have values in `min_rows` rows at least, or as many as the second fullest, or are
+    listed in `also`.
     """
     columns, counts = rows.columns()
     columns = columns[np.argsort(-counts, kind="stable")]
-    n_full = int((counts >= min_rows).sum())
+    n_full = int((counts >= np.sort(counts)[-2:].min(initial=min_rows)).sum())
     features, rare = columns[:n_full], columns[n_full:]
     if also is not None:
         features = np.concatenate([features, np.setdiff1d(also, features)])

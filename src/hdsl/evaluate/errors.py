@@ -391,6 +391,8 @@ def compare_errors(
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test and y_test go together: pass both or none.")
     truth, which = (y, "") if y_test is None else (y_test, "_test")
+    if y_test is not None and label_sets(y_test) is None and label_sets(y) is None:
+        checks.check_same_labels(np.ravel(y_test), np.ravel(y), "y_test")
 
     def wrong(similarity: Rewriter | None, cosine: bool) -> np.ndarray:
         knn = SimilarityKNeighborsClassifier(

@@ -363,6 +363,9 @@ def ranking_quality(
             f"There are {len(found)} rankings and {len(relevant)} judgements: one of each per "
             "query, and at least one query, is expected."
         )
+    for q, ids in enumerate(found):
+        if len(set(ids)) < len(ids):
+            raise ValueError(f"The ranking of query {q} has a document twice: list each once.")
     rows = [_measure(ids, _grades(q, relevant[q]), int(k)) for q, ids in enumerate(found)]
     ranks, precisions, ndcgs = np.array(rows).T
     return RankingQuality(ranks, precisions, ndcgs, k=int(k))

@@ -59,7 +59,7 @@ def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: A
 
 
 def similarity_of(estimator: Any) -> Similarity:
-    """Return the plain similarity of a fitted model."""
+    """Return the similarity of a fitted model."""
     return estimator if isinstance(estimator, Similarity) else estimator.similarity_
 
 
@@ -69,6 +69,7 @@ def names_of(estimator: Any, feature_names: Any) -> Any:
 
 
 def fitted_run(estimator: Any) -> Any:
-    """Return the fitted model that made a run: the estimator, or the best one of a search."""
+    """Return the fitted model of a run: the best one of a search, the shared one of a LocalHDSL."""
     check_is_fitted(estimator)
-    return getattr(estimator, "best_estimator_", estimator)
+    found = getattr(estimator, "best_estimator_", estimator)
+    return getattr(found, "shared_", found)

@@ -64,8 +64,9 @@ class NetworkDisplay(Display):
         -------
         NetworkDisplay
         """
+        similarity = similarity_of(estimator)
         found = explain.importance(
-            similarity_of(estimator),
+            getattr(similarity, "shared", similarity),
             None if X is None else checks.as_rows(X),
             feature_names=names_of(estimator, feature_names),
         )

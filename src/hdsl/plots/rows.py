@@ -80,6 +80,9 @@ class NeighborsDisplay(Display):
         X = checks.as_rows(X)
         own = None
         if np.ndim(query) == 0 and not sp.issparse(query):
+            checks.check_number(
+                "NeighborsDisplay", "query", query, low=-X.shape[0], high=X.shape[0]
+            )
             own = range(X.shape[0])[query]
             query = X[[own]]
             query_label = labels[own] if labels is not None else query_label

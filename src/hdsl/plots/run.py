@@ -34,7 +34,8 @@ class TraceDisplay(Display):
         for name, color in (("objective", COLORS[0]), ("gap", COLORS[1])):
             values = self.trace[name]
             known = values > 0  # a lazy step has no gap, and zero has no logarithm
-            handles += ax.plot(iterations[known], values[known], color=color, lw=1.2)
+            marker = "o" if known.sum() == 1 else None
+            handles += ax.plot(iterations[known], values[known], color=color, lw=1.2, marker=marker)
         ax.set(xlabel="iteration", ylabel="objective and gap", yscale="log")
         legend(ax, handles, ["objective", "gap"], ncols=2, **ABOVE)
         return self
@@ -56,14 +57,15 @@ class ChoiceDisplay(Display):
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> ChoiceDisplay:
         """Draw what a fitted model was chosen from."""
         choice = fitted_run(estimator).choice_
-        if choice is None:
-            raise ValueError("Nothing was chosen in this fit: use prior='auto' and enough rows.")
+        if choice is None or "prior" not in choice:
+            raise ValueError("No prior was chosen in this fit: use prior='auto' and enough rows.")
         return cls(choice).plot(ax)
 
     def plot(self, ax: Any = None) -> ChoiceDisplay:
         """Draw a point with its standard error per prior, and the cosine as a line."""
         ax = self.start(ax)
-        prior, n_iter, score, error, _, chosen = self.choice.values()
+        names = ("prior", "n_iter", "score", "error", "chosen")
+        prior, n_iter, score, error, chosen = (self.choice[name] for name in names)
         tried = np.isfinite(prior) & (n_iter == 0)
         handles = [
             ax.errorbar(prior[tried], score[tried], error[tried], color=COLORS[0], marker="o"),
@@ -71,6 +73,8 @@ class ChoiceDisplay(Display):
             ax.axvline(prior[chosen][0], color=COLORS[1], ls=":", lw=1.2),
         ]
         ax.set(xlabel="prior", ylabel="score on held-out data", xscale="log")
+        ax.set_xticks(prior[tried], [f"{value:g}" for value in prior[tried]])
+        ax.set_xticks([], minor=True)
         legend(ax, handles, ["learned", "cosine", "chosen"], ncols=3, **ABOVE)
         return self
 

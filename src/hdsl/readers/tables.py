@@ -8,7 +8,7 @@ import math
 import os
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import import_module
 from itertools import repeat
 from pathlib import Path
@@ -34,7 +34,7 @@ class MissingColumnError(WayOutError):
 class Table(NamedTuple):
     """Columns of equal length without missing values, and the line of the file of each row.
 
-    `n_skipped` rows had no value in one of the columns and were left out.
+    `n_skipped` rows had no value in one of the columns and are left out; `rows` numbers the others.
     """
 
     name: str
@@ -42,6 +42,7 @@ class Table(NamedTuple):
     lines: Any = None
     is_text: bool = False
     n_skipped: int = 0
+    rows: np.ndarray | None = None
 
     def place(self, row: Any) -> str:
         """Return where a row is, for the start of a message."""
@@ -60,6 +61,7 @@ class Table(NamedTuple):
             columns={name: column[whole] for name, column in self.columns.items()},
             lines=None if self.lines is None else np.asarray(self.lines)[whole],
             n_skipped=self.n_skipped + int((~whole).sum()),
+            rows=(np.arange(len(whole)) if self.rows is None else self.rows)[whole],
         )
 
 
@@ -81,11 +83,24 @@ def read_table(
 
 def read_columns(path: Any, *, sep: str | None = None, encoding: str = "utf-8") -> dict[str, Any]:
     """Return all columns of a file, in their order; values may be missing: None, NaN or empty."""
+    wanted: dict[str, str] = {}
     try:  # the error about a column that no file has tells those that this one has
         _as_given(path, {"column": os.urandom(16).hex()}, sep, encoding)
     except MissingColumnError as error:
         wanted = {name: name for name in error.columns}
+        other = other_separator(error.columns)
+        if other is not None and sep is None and isinstance(path, str | os.PathLike):
+            facts = f"{Path(path).name} has one column, {short(error.columns[0])}"
+            way_out = f"if {other!r} separates several, read it with pandas, and pass the frame"
+            raise WayOutError(facts, way_out, "sep") from None
+    if not wanted:
+        raise ValueError(f"{path} has no rows: at least one is needed.")
     return _as_given(path, wanted, sep, encoding)[0].columns
+
+
+def other_separator(columns: Sequence[str]) -> str | None:
+    """Return what may separate fields of a file that has one column as it is read."""
+    return next((c for c in ";\t|," if len(columns) == 1 and c in columns[0]), None)
 
 
 def _as_given(

@@ -373,6 +373,8 @@ def full_text_query(
     is_sql = to != "elasticsearch"
     given = [(term.replace("\0", "").split(), float(weight)) for term, weight in terms]
     given = [(words, weight) for words, weight in given if words and (is_sql or weight > 0)]
+    if not np.isfinite([weight for _, weight in given]).all():
+        raise ValueError("Weights of terms must be finite numbers.")
     if not given:
         raise ValueError(f"There is no term to search for: the {len(terms)} given have none.")
     if not is_sql:

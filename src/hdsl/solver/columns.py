@@ -23,10 +23,10 @@ def number_features(
 ) -> tuple[np.ndarray, np.ndarray, int]:
     """Return the columns that are features, a number for each column, and how many have one.
 
-    Features are the columns of `min_rows` rows and more, the fullest first, and those wanted. The
-    other columns have the last numbers. With this numbering nothing depends on the number of
-    columns, and loops over one column after the other have nearly equal lengths, which processors
-    predict.
+    Features are the columns of `min_rows` rows and more, or as full as the second fullest, the
+    fullest first, and those wanted. The other columns have the last numbers. With this numbering
+    nothing depends on the number of columns, and loops over one column after the other have nearly
+    equal lengths, which processors predict.
 
     Parameters
     ----------
@@ -46,11 +46,9 @@ def number_features(
     order = np.argsort(-length, kind="stable")[: np.count_nonzero(length)]
     check_count(len(order), "features with a non-zero value", "columns")
     used = order if names is None else names[order].astype(np.int64)
-    is_feature = length[order] >= min_rows
+    is_feature = length[order] >= length[order[:2]].min(initial=min_rows)  # a pair has two
     if wanted is not None:
         is_feature |= np.isin(used, wanted)
-    if np.count_nonzero(is_feature) < 2:
-        is_feature[:] = True
     features = used[is_feature]
     if wanted is not None:
         features = np.append(features, np.setdiff1d(wanted, used))

@@ -35,7 +35,7 @@ def restrict(triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: Any =
     triplets : ndarray of shape (n_triplets, 3) or (n_quadruplets, 4)
         Row numbers.
     rows : ndarray of shape (n_kept,)
-        Rows to keep, in their new order.
+        Rows to keep, in their new order; or a mask of shape (n_rows,).
     n_rows : int
         Number of rows `triplets` refers to.
     weights : ndarray of shape (n_triplets,), default=None
@@ -52,6 +52,11 @@ def restrict(triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: Any =
     >>> restrict(np.array([[0, 1, 2, 1], [0, 1, 2, 3]]), np.array([2, 1, 0]), n_rows=4).tolist()
     [[2, 1, 0, 1]]
     """
+    rows, triplets = np.asarray(rows), np.asarray(triplets)
+    rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == n_rows else rows
+    for name, numbers in (("rows", rows), ("triplets", triplets)):
+        if numbers.size and not 0 <= numbers.min() <= numbers.max() < n_rows:
+            raise ValueError(f"{name} must number rows from 0 to {n_rows - 1}. Got {numbers}.")
     position = np.full(n_rows, -1)
     position[rows] = np.arange(len(rows))
     renumbered = position[triplets]
