@@ -363,10 +363,7 @@ def ranking_quality(
             f"There are {len(found)} rankings and {len(relevant)} judgements: one of each per "
             "query, and at least one query, is expected."
         )
-    for q, ids in enumerate(found):
-        if len(set(ids)) < len(ids):
-            raise ValueError(f"The ranking of query {q} has a document twice: list each once.")
-    rows = [_measure(ids, _grades(q, relevant[q]), int(k)) for q, ids in enumerate(found)]
+    rows = [_measure(q, ids, _grades(q, relevant[q]), int(k)) for q, ids in enumerate(found)]
     ranks, precisions, ndcgs = np.array(rows).T
     return RankingQuality(ranks, precisions, ndcgs, k=int(k))
 
@@ -382,8 +379,11 @@ def _grades(q: int, relevant: Mapping[Any, float] | Collection[Any]) -> dict[Any
     return grades
 
 
-def _measure(ids: Any, grades: dict[Any, float], k: int) -> tuple[float, float, float]:
+def _measure(q: int, ids: Any, grades: dict[Any, float], k: int) -> tuple[float, float, float]:
     ids = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    hits = [one for one in ids if one in grades]
+    if len(set(hits)) < len(hits):
+        raise ValueError(f"The ranking of query {q} has a relevant document twice: list it once.")
     first = next((rank for rank, one in enumerate(ids, 1) if one in grades), None)
     gains = np.array([grades.get(one, 0.0) for one in ids[:k]])
     ideal = np.sort(list(grades.values()))[::-1][:k]
