@@ -274,12 +274,12 @@ def canonical(X: Any) -> sp.csr_array:
 
     X itself is not changed. It is copied only if necessary. Its structure must be sound.
     """
-    own = sp.csr_array(X)
-    if not own.has_canonical_format or not own.data.all():
-        own = own.copy()
-        own.sum_duplicates()
-        own.eliminate_zeros()
-    return own
+    X_csr = sp.csr_array(X)
+    if not X_csr.has_canonical_format or not X_csr.data.all():
+        X_csr = X_csr.copy()
+        X_csr.sum_duplicates()
+        X_csr.eliminate_zeros()
+    return X_csr
 
 
 def check_structure(X: Any, name: str = "X") -> None:
@@ -549,7 +549,7 @@ def _check_row_numbers(
     name: str, comparisons: Any, n_rows: int, n_columns: int, columns: str
 ) -> np.ndarray:
     """Return comparisons as an int64 array of shape (n, n_columns) with values in [0, n_rows)."""
-    kind, of = "triplet" if n_columns == 3 else "quadruplet", "X_val" if "_val" in name else "X"
+    kind, matrix = "triplet" if n_columns == 3 else "quadruplet", "X_val" if "_val" in name else "X"
     try:
         array = np.asarray(comparisons)
         shape = f"shape {array.shape}"
@@ -570,13 +570,13 @@ def _check_row_numbers(
     if len(outside):
         t, column = outside[0]
         raise ValueError(
-            f"{name}[{t}] names row {array[t, column]}, but {of} has {n_rows} rows. "
-            f"{kind.capitalize()}s number the rows of {of} from 0."
+            f"{name}[{t}] names row {array[t, column]}, but {matrix} has {n_rows} rows. "
+            f"{kind.capitalize()}s number the rows of {matrix} from 0."
         )
     return array.astype(np.int64, copy=False)
 
 
-def check_weights(sample_weight: Any, n: int, of: str) -> np.ndarray | None:
+def check_weights(sample_weight: Any, n: int, unit: str) -> np.ndarray | None:
     """Return weights as a float64 vector of length n, non-negative and not all zero."""
     if sample_weight is None:
         return None
@@ -585,7 +585,7 @@ def check_weights(sample_weight: Any, n: int, of: str) -> np.ndarray | None:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):
         raise ValueError(
-            f"sample_weight must have shape ({n},), one weight per {of}. Got shape {weights.shape}."
+            f"sample_weight must have shape ({n},), one per {unit}. Got shape {weights.shape}."
         )
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):

@@ -243,9 +243,9 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
             if not len(kept) or len(known) < 2:
                 continue
             n_judged += len(held)
-            own, other = features[np.ix_(train, kept)], features[np.ix_(held, kept)]
+            inside, other = features[np.ix_(train, kept)], features[np.ix_(held, kept)]
             for k, factor in enumerate(FACTORS):
-                coef, intercept, _ = self._solve(own, label, given[train], factor * least, seed)
+                coef, intercept, _ = self._solve(inside, label, given[train], factor * least, seed)
                 predicted = known[_decide(other @ coef.T + intercept)]
                 wrong[k] += given[held][predicted != codes[held]].sum()
         return least * (FACTORS[int(np.argmin(wrong))] if n_judged else FALLBACK)
@@ -405,8 +405,8 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
     mean = k * len(classes) + codes[row]
     total = np.bincount(mean, weights[row], minlength=(N_GROUPS + 1) * len(classes))
     average = sp.csr_array((weights[row] / total[mean], (mean, row)), shape=(len(total), n))
-    own = group * len(classes) + codes
-    anchors = np.flatnonzero(total[own])
+    mean_of_row = group * len(classes) + codes
+    anchors = np.flatnonzero(total[mean_of_row])
     whole = N_GROUPS * len(classes)
     near = search.top_k(X[anchors], average[whole:] @ X, N_CLASSES + 1).rows
     is_other = (near >= 0) & (near != codes[anchors][:, None])
@@ -418,7 +418,7 @@ def landmark_triplets(X: Any, y: Any, sample_weight: Any = None) -> LandmarkTrip
             f"rows. Got n_rows={n} of n_classes={len(classes)}, with n_features={X.shape[1]}."
         )
     anchor = anchors[place]
-    ends = np.column_stack([own[anchor], whole + near[place, column]])
+    ends = np.column_stack([mean_of_row[anchor], whole + near[place, column]])
     used, ends = np.unique(ends, return_inverse=True)
     triplets = np.column_stack([anchor, n + ends.reshape(-1, 2)])
     rows = sp.csr_array(sp.vstack([X, average[used] @ X]))

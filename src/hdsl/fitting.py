@@ -172,14 +172,13 @@ def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> 
     """Choose what is left open, make comparisons, and lay them out."""
     found = None if run.checkpoint is None else run.checkpoint.arrays
     rng, earlier = run.rng, run.earlier
-    own = np.random.default_rng(rng.integers(2**62, size=2))  # of the choice
+    choice_rng = np.random.default_rng(rng.integers(2**62, size=2))
     choice = None
     if run.data.compared is not None and model.device == "cpu":
         check_memory(model, run.data.X, run.data.compared)
     if earlier is None and found is None and is_open(model, run.held):
-        choice = choosing.choose(
-            model, run.data, run.held, own, lambda part: Fits(model, part, own, workers), progress
-        )
+        start = lambda part: Fits(model, part, choice_rng, workers)  # noqa: E731
+        choice = choosing.choose(model, run.data, run.held, choice_rng, start, progress)
         progress.say(choice.reason)
     progress.stage("making comparisons")
     data = supervision.compare(Mining.of(model), run.data, rng)
@@ -226,9 +225,9 @@ class Fits:
     ) -> None:
         self.model, self.data, self.rng, self.workers = model, data, rng, workers
         self.layout: Any = make_layout(model, data.X, data.compared, data.compared_weights, workers)
-        of = self.layout.statistics()
-        self.scale = automatic_scale(of) if model.scale == "auto" else float(model.scale)
-        self.unit = own_similarity(of)
+        statistics = self.layout.statistics()
+        self.scale = automatic_scale(statistics) if model.scale == "auto" else float(model.scale)
+        self.unit = own_similarity(statistics)
         self.loss = losses.checked(losses.get(model.loss))
 
     def with_data(self, data: Supervision) -> Fits:
@@ -321,15 +320,15 @@ def least_rows(model: Any, n_rows: int) -> int:
     return max(1, round(n_rows**MIN_ROWS_POWER))
 
 
-def automatic_scale(of: Statistics) -> float:
+def automatic_scale(statistics: Statistics) -> float:
     """Return the scale that suits the data."""
-    share = max(1.0, of.values_per_anchor / SCALE_VALUES)
-    return SCALE_MARGIN * math.sqrt(of.n_anchors) * share / of.typical_margin
+    share = max(1.0, statistics.values_per_anchor / SCALE_VALUES)
+    return SCALE_MARGIN * math.sqrt(statistics.n_anchors) * share / statistics.typical_margin
 
 
-def own_similarity(of: Statistics) -> float:
+def own_similarity(statistics: Statistics) -> float:
     """Return the mean ‖x‖² of the anchors, which automatic priors are divided by."""
-    return of.own_similarity if of.own_similarity > 0 else 1.0
+    return statistics.own_similarity if statistics.own_similarity > 0 else 1.0
 
 
 def is_open(model: Any, held: Supervision | None) -> bool:
@@ -351,13 +350,13 @@ class Size(NamedTuple):
 
     @classmethod
     def chosen(
-        cls, model: Any, of: Statistics, choice: choosing.Choice | None
+        cls, model: Any, statistics: Statistics, choice: choosing.Choice | None
     ) -> tuple[Size, Arrays | None]:
         """Return the numbers as given, automatic or chosen, and what was tried."""
-        scale = automatic_scale(of) if model.scale == "auto" else float(model.scale)
+        scale = automatic_scale(statistics) if model.scale == "auto" else float(model.scale)
         if choice is None:
             return cls(scale, float(model.prior), n_steps(model)), None
-        unit = own_similarity(of) if model.prior == "auto" else 1.0
+        unit = own_similarity(statistics) if model.prior == "auto" else 1.0
         table = choice.table
         if table is not None:
             table = {**table, "prior": table["prior"] / unit}
@@ -375,10 +374,10 @@ class Size(NamedTuple):
         if size.shape != (4,) or not (np.isfinite(size) & (size >= 0)).all() or size[0] == 0:
             raise ValueError("scale and prior are not numbers that a run can have.")
         scale, prior, max_iter, _ = size.tolist()
-        own = cls(scale, prior, int(max_iter))
-        if own.as_array(data)[3] != size[3]:
+        found = cls(scale, prior, int(max_iter))
+        if found.as_array(data)[3] != size[3]:
             raise ValueError("`mining` gave other triplets than when the run began.")
-        return own
+        return found
 
 
 def size_of_run(model: Any, run: Any, laid_out: LaidOut) -> tuple[Size, Arrays | None]:
@@ -540,7 +539,7 @@ def identity_of_run(
 ) -> dict[str, Any]:
     """Return all that the end of a run depends on, data by their digests."""
 
-    def of(part: Supervision | None) -> dict[str, str]:
+    def fingerprint(part: Supervision | None) -> dict[str, str]:
         if part is None:
             return digest(None)
         y = part.y.indicator if isinstance(part.y, LabelSets) else part.y
@@ -550,9 +549,9 @@ def identity_of_run(
     return {
         **recorded_parameters(model),
         "X": digest(data.X),
-        "labels, triplets or weights": of(data),
+        "labels, triplets or weights": fingerprint(data),
         "validation rows": digest(None if held is None else held.X),
-        "validation labels or triplets": of(held),
+        "validation labels or triplets": fingerprint(held),
         "path so far": digest(*path),
         "version of hdsl": version("hdsl"),
     }
@@ -619,9 +618,9 @@ def _check_loss(owner: str, loss: Any) -> None:
         also = " or an object with value(), derivative() and curvature()"
         checks.check_word(owner, "loss", loss, losses.LOSSES, also=also)
         return
-    own = losses.CheckedLoss(loss)
+    checked = losses.CheckedLoss(loss)
     try:
-        for method in (own.value, own.derivative, own.curvature):
+        for method in (checked.value, checked.derivative, checked.curvature):
             method(np.array([-1.0, 0.5]))
     except ValueError as error:
         raise ValueError(f"The 'loss' parameter of {owner}: {error}") from None

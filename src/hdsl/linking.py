@@ -564,9 +564,9 @@ class Linker(BaseEstimator):
         """Return the candidates of the assignment with the largest sum, the most likely first."""
         ends = self._candidates[chosen].T
         left, right = (np.unique(rows, return_inverse=True)[1] for rows in ends)
-        own = np.arange(left.max() + 1)  # a column of its own per left record: no match
-        values = np.concatenate([self._probability[chosen] + 1e-9, np.full(len(own), 1e-9)])
-        at = np.append(left, own), np.append(right, right.max() + 1 + own)
+        spare = np.arange(left.max() + 1)  # a column of its own per left record: no match
+        values = np.concatenate([self._probability[chosen] + 1e-9, np.full(len(spare), 1e-9)])
+        at = np.append(left, spare), np.append(right, right.max() + 1 + spare)
         table = sp.csr_array((values, (at[0].astype(np.int32), at[1].astype(np.int32))))
         best = min_weight_full_bipartite_matching(table, maximize=True)[1]  # of 32 bits
         return chosen[best[left] == right]

@@ -391,8 +391,10 @@ class LocalHDSL(SimilarityModel):
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Return a name for each column of ``transform``; those of N_r start with ``r:``."""
         parts = [part.atoms for part in self.similarity_.local]
-        own = as_names(self._feature_names(input_features), self.n_features_in_)
-        names = [f"{r}:{name}" for r, atoms in enumerate(parts) for name in atom_names(atoms, own)]
+        features = as_names(self._feature_names(input_features), self.n_features_in_)
+        names = [
+            f"{r}:{name}" for r, atoms in enumerate(parts) for name in atom_names(atoms, features)
+        ]
         shared = self.shared_.get_feature_names_out(input_features)
         return np.concatenate([np.array(names, dtype=object), shared])
 

@@ -156,11 +156,11 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:
         """Return the names given to ``fit`` or to this; None where there are none."""
-        own = getattr(self, "feature_names_in_", None)
+        fitted = getattr(self, "feature_names_in_", None)
         if input_features is None:
-            return None if own is None else np.asarray(own, dtype=object)
+            return None if fitted is None else np.asarray(fitted, dtype=object)
         given = np.asarray(input_features, dtype=object)
-        if own is not None and not np.array_equal(given, own):
+        if fitted is not None and not np.array_equal(given, fitted):
             raise ValueError("input_features is not equal to feature_names_in_")
         if len(given) != self.n_features_in_:
             raise ValueError(

@@ -178,8 +178,8 @@ class LinearScorer:
     def _gives_the_scores_of(self, classifier: Any) -> bool:
         """Whether the scores of random rows are the same: not so for votes of pairs of classes."""
         X = np.random.default_rng(0).normal(size=(3, self.coef_.shape[1]))
-        own, given = self.decision_function(X), classifier.decision_function(X)
-        return own.shape == given.shape and np.allclose(own, given, rtol=1e-4, atol=1e-5)
+        found, given = self.decision_function(X), classifier.decision_function(X)
+        return found.shape == given.shape and np.allclose(found, given, rtol=1e-4, atol=1e-5)
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return classes, coef and intercept, as `from_arrays` takes them."""

@@ -310,9 +310,10 @@ class Index:
         _check_products(_largest(queries), self._largest, index.shape[1])
         # All rows have another label than the queries, so all of them go to one list.
         labels = np.zeros(m, dtype=np.int64), np.ones(n, dtype=np.int64)
-        own = bool(exclude_self)
-        wanted = np.zeros(m, dtype=np.int64), np.full(m, min(int(k), n - own), dtype=np.int64)
-        lists = Task(*labels, own, *wanted, _empty(m, 0), found)
+        leaves_self = bool(exclude_self)
+        k = min(int(k), n - leaves_self)
+        wanted = np.zeros(m, dtype=np.int64), np.full(m, k, dtype=np.int64)
+        lists = Task(*labels, leaves_self, *wanted, _empty(m, 0), found)
         if device != "cpu":
             with self._lock:
                 self._search_on_card(queries, lists, device, memory_limit)
@@ -435,14 +436,14 @@ def neighbors_between(
 
 
 def _lists_by_label(
-    query_labels: np.ndarray, labels: np.ndarray, n_same: int, n_other: int, own: bool
+    query_labels: np.ndarray, labels: np.ndarray, n_same: int, n_other: int, leaves_self: bool
 ) -> Task:
     """Return empty lists; none waits for more rows than there are: full ones leave rows out."""
     query_labels, labels = query_labels.astype(np.int64), labels.astype(np.int64)
     n_labels = max(query_labels.max(initial=-1), labels.max(initial=-1)) + 1
     n, size = len(query_labels), np.bincount(labels, minlength=n_labels)[query_labels]
-    wanted = np.minimum(n_same, size - own), np.minimum(n_other, len(labels) - size)
-    return Task(query_labels, labels, own, *wanted, _empty(n, n_same), _empty(n, n_other))
+    wanted = np.minimum(n_same, size - leaves_self), np.minimum(n_other, len(labels) - size)
+    return Task(query_labels, labels, leaves_self, *wanted, _empty(n, n_same), _empty(n, n_other))
 
 
 def _search_sparse(

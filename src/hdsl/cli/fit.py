@@ -246,8 +246,8 @@ def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
         "",
     )
     if outcome.measured:
-        of = counted(outcome.measured.n, kind if outcome.by == "labels" else "judgement")
-        shell.show_measured(f"{outcome.measured.measure}, {of} held out", outcome.measured)
+        judged = counted(outcome.measured.n, kind if outcome.by == "labels" else "judgement")
+        shell.show_measured(f"{outcome.measured.measure}, {judged} held out", outcome.measured)
     else:
         show("No rows are held out, so nothing shows that this model is better than the cosine.")
     least = "" if model.min_rows == "auto" else f" of features in {model.min_rows} {kind}s or more"

@@ -63,9 +63,9 @@ def measure_held_out(found: Collection, n_neighbors: int) -> Evaluation:
             "The model has no rows or judgements that were held out: name a file of rows that it "
             "was not learned from."
         )
-    of = f"{counted(measured.n, 'row' if measured.n_neighbors else 'judgement')} held out"
+    held = f"{counted(measured.n, 'row' if measured.n_neighbors else 'judgement')} held out"
     among = " among the documents in the model" if measured.n_neighbors else ""
-    return Evaluation(measured, f"{among}, {of}", True)
+    return Evaluation(measured, f"{among}, {held}", True)
 
 
 def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
@@ -78,10 +78,10 @@ def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
             "judgements with --triplets and the like."
         )
     is_new = _is_held_out(data, X, found)
-    of = {True: "", False: ", not all held out", None: ", not known to be held out"}[is_new]
+    seen = {True: "", False: ", not all held out", None: ", not known to be held out"}[is_new]
     if data.comparisons is not None:
         measured = measure_judgements(scored, X, data.comparisons, data.weights)
-        return Evaluation(measured, f", {counted(measured.n, 'judgement')}{of}", is_new)
+        return Evaluation(measured, f", {counted(measured.n, 'judgement')}{seen}", is_new)
     if documents.X is None or documents.labels is None:
         measured = measure_labels(scored, X, y, n_neighbors=n_neighbors)
         among = "among the other rows"
@@ -91,7 +91,7 @@ def measure_new(data: Data, found: Collection, n_neighbors: int) -> Evaluation:
             known, y = (np.array(list(map(str, labels)), object) for labels in (known, y))
         measured = measure_labels(scored, documents.X, known, X, y, n_neighbors=n_neighbors)
         among = "among the documents in the model"
-    return Evaluation(measured, f" {among}, {counted(measured.n, 'row')}{of}", is_new)
+    return Evaluation(measured, f" {among}, {counted(measured.n, 'row')}{seen}", is_new)
 
 
 def _is_held_out(data: Data, X: sp.csr_array, found: Collection) -> bool | None:

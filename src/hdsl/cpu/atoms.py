@@ -76,8 +76,8 @@ class Atoms:
             active, places = self.active(atoms)
             (i, j), mixed = active.ends[places].T, factors * active.signs[places]
             n, ends, every = active.n_features, np.append(i, j), np.arange(active.n_features)
-            own = np.bincount(ends, np.append(factors, factors), n)
-            row, entries = np.append(every, ends), np.concatenate([own, mixed, mixed])
+            squares = np.bincount(ends, np.append(factors, factors), n)
+            row, entries = np.append(every, ends), np.concatenate([squares, mixed, mixed])
             column, order = np.concatenate([every, j, i]), np.argsort(row, kind="stable")
             ptr = np.searchsorted(row[order], np.arange(n + 1))
             M = ptr, column[order].astype(np.int32), entries[order]
@@ -85,7 +85,9 @@ class Atoms:
                 self._rows.n_rows, grain=self._grain(active.rows), work=pairs.ptr
             )
             given = pairs.ptr, pairs.b, active.rows, M, out
-            self._workers.run(lambda *of: kernels.similarities(*of, *given, np.zeros(n)), bounds)
+            self._workers.run(
+                lambda *part: kernels.similarities(*part, *given, np.zeros(n)), bounds
+            )
         return out
 
     def scores(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -107,12 +109,12 @@ class Atoms:
         active, places = self.active(atoms)
         n_parts = len(pairs.score_bounds) - 1
         n = active.n_features
-        own, mixed = np.zeros((n_parts, n)), np.zeros((n_parts, len(active.signs)))
+        squares, mixed = np.zeros((n_parts, n)), np.zeros((n_parts, len(active.signs)))
         is_long = self._grain(active.rows) < pairs.n_pairs
         parts = np.arange(n_parts + 1) if is_long else [0, n_parts]
-        given = pairs.score_bounds, pairs.ptr, pairs.b, w, active.rows, active.graph, own, mixed
-        self._workers.run(lambda *of: kernels.scores(*of, *given, np.zeros(n)), parts)
-        diagonal = own.sum(axis=0)[active.ends[places]].sum(axis=1)
+        given = pairs.score_bounds, pairs.ptr, pairs.b, w, active.rows, active.graph, squares, mixed
+        self._workers.run(lambda *part: kernels.scores(*part, *given, np.zeros(n)), parts)
+        diagonal = squares.sum(axis=0)[active.ends[places]].sum(axis=1)
         return diagonal + active.signs[places] * mixed.sum(axis=0)[places]
 
     def terms_of(self, atoms: np.ndarray, rows: np.ndarray) -> tuple[Arrays, np.ndarray, int]:
@@ -164,9 +166,9 @@ class Atoms:
         """Return the rows in a few features from their columns: quicker than to read all rows."""
         ptr, idx, val = self._rows.by_column
         at = starts(self._rows.lengths[features])
-        own = np.repeat(ptr[features] - at[:-1], np.diff(at)) + np.arange(at[-1])
+        entries = np.repeat(ptr[features] - at[:-1], np.diff(at)) + np.arange(at[-1])
         shape = self._rows.n_rows, len(features)
-        return arrays_of(sp.csc_array((val[own], idx[own], at), shape=shape).tocsr())
+        return arrays_of(sp.csc_array((val[entries], idx[entries], at), shape=shape).tocsr())
 
     def _product(self, rows: Arrays, M: Arrays, n_columns: int, wanted: np.ndarray) -> Arrays:
         """Return the product of rows and a matrix of few entries; rows not wanted are empty."""

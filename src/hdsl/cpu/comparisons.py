@@ -79,7 +79,7 @@ class Pairs:
         bounds = self.workers.split(self.n_pairs, grain=PAIR_GRAIN)
         given = self.a, self.b, rows.by_row, rows.n_features, *out
         self.workers.run(
-            lambda *of: kernels.shared_features(*of, *given, np.zeros(rows.n_columns)), bounds
+            lambda *part: kernels.shared_features(*part, *given, np.zeros(rows.n_columns)), bounds
         )
 
     @property

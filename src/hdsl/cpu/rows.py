@@ -59,8 +59,8 @@ class Rows:
         """Add X e_i ± X e_j to u, one number per row."""
         ptr, idx, val = self.by_column
         for feature, factor in ((i, 1.0), (j, float(sign))):
-            own = slice(ptr[feature], ptr[feature + 1])
-            u[idx[own]] += factor * val[own]
+            column = slice(ptr[feature], ptr[feature + 1])
+            u[idx[column]] += factor * val[column]
 
     @property
     def rooms(self) -> tuple[np.ndarray, ...]:

@@ -184,10 +184,10 @@ class Device:
         return array.ctypes.data if isinstance(array, np.ndarray) else array.data.ptr
 
     @names_failures
-    def copy(self, target: Any, of: Any) -> None:
+    def copy(self, target: Any, source: Any) -> None:
         """Queue a copy; either side may be an array of ``host``."""
         self._cupy.cuda.runtime.memcpyAsync(
-            self.address(target), self.address(of), of.nbytes, 4, self._stream.ptr
+            self.address(target), self.address(source), source.nbytes, 4, self._stream.ptr
         )  # 4: the addresses say which way
 
     @names_failures

@@ -187,12 +187,12 @@ def _places(
     asked = task.query_labels[a:b]
     low = np.searchsorted(labels, asked, side="left")
     high = np.searchsorted(labels, asked, side="right")
-    own = None
+    itself = None
     if task.own:
         place = np.full(len(order), -1, dtype=np.int64)
         place[order[first:last]] = np.arange(last - first)
-        own = place[a:b]
-    return own, low.astype(np.int64), high.astype(np.int64)
+        itself = place[a:b]
+    return itself, low.astype(np.int64), high.astype(np.int64)
 
 
 class _Rows:
@@ -299,7 +299,7 @@ class _Group:
         """Look for the neighbors of some queries in all chunks, one after the other."""
         device, rows = self.device, self.rows
         query_part = self._parts(asked, None, 0.0)
-        own, low, high = (None if x is None else device.upload(x) for x in places)
+        itself, low, high = (None if x is None else device.upload(x) for x in places)
         postings = device.empty(max(self.most_postings, 1), np.int64)
         for first in range(0, self.n, CHUNK_ROWS):
             size = min(CHUNK_ROWS, self.n - first)
@@ -316,7 +316,7 @@ class _Group:
             device.run(
                 "search_chunk", asked.n, asked.n, first, size, self.n, self.place, self.number,
                 *rows.arrays, self.part, self.scale, upto, postings, self.level, self.mean_part,
-                *asked.arrays, asked.norm, query_part, own, low, high, *lists.same, *lists.other,
+                *asked.arrays, asked.norm, query_part, itself, low, high, *lists.same, *lists.other,
                 lists.most_level, per_block=1,
             )  # fmt: skip
         device.wait()

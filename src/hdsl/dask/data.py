@@ -206,8 +206,10 @@ class Rows:
         if len(rows) == self.shape[0]:
             return self
         cuts, starts = np.searchsorted(rows, self.starts), self.starts
-        own = [rows[a:b] - first for first, a, b in zip(starts, cuts, cuts[1:], strict=False)]
-        pairs = [(block, part) for block, part in zip(self.blocks, own, strict=True) if len(part)]
+        numbers = [rows[a:b] - first for first, a, b in zip(starts, cuts, cuts[1:], strict=False)]
+        pairs = [
+            (block, part) for block, part in zip(self.blocks, numbers, strict=True) if len(part)
+        ]
         return Rows.of(self.client, self.client.map(getitem, *zip(*pairs, strict=True), pure=False))
 
     def fetch(self, rows: np.ndarray) -> sp.csr_array:
@@ -258,8 +260,8 @@ def summarise(block: Compared) -> Summary:
         [np.repeat(compared[:, 0], compared.shape[1] - 1), compared[:, 1:].ravel()]
     )
     pairs = pairs[:: max(1, len(pairs) // (PER_ANCHOR * len(anchors)))]
-    own = np.ones(len(compared)) if weights is None else weights
-    return Summary(anchors, counts, float(own.sum()), pairs)
+    given = np.ones(len(compared)) if weights is None else weights
+    return Summary(anchors, counts, float(given.sum()), pairs)
 
 
 def choose_shards(
@@ -298,8 +300,8 @@ def deal(block: Compared, shard_of: np.ndarray, n_shards: int) -> list[Compared]
     order = np.argsort(shard, kind="stable")
     cuts = np.searchsorted(shard[order], np.arange(1, n_shards))
     parts = np.split(compared[order].astype(np.int32), cuts)
-    own = [None] * n_shards if weights is None else np.split(weights[order], cuts)
-    return [*zip(parts, own, strict=True)]
+    dealt = [None] * n_shards if weights is None else np.split(weights[order], cuts)
+    return [*zip(parts, dealt, strict=True)]
 
 
 def join(*parts: Compared) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
@@ -309,7 +311,7 @@ def join(*parts: Compared) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
     """
     compared = np.concatenate([part for part, _ in parts])
     order = np.argsort(compared[:, 0], kind="stable")
-    weights = None if parts[0][1] is None else np.concatenate([own for _, own in parts])[order]
+    weights = None if parts[0][1] is None else np.concatenate([given for _, given in parts])[order]
     rows, numbers = np.unique(compared[order], return_inverse=True)
     return numbers.reshape(compared.shape), weights, rows
 
@@ -385,14 +387,14 @@ def build(
     shards = []
     for k in range(n):
         parts = client.map(getitem, dealt, [k] * len(dealt), pure=False)
-        own = client.submit(join, *parts, pure=False)
-        needed = client.submit(getitem, own, 2, pure=False)
+        joined = client.submit(join, *parts, pure=False)
+        needed = client.submit(getitem, joined, 2, pure=False)
         starts = rows.starts[:-1].tolist()
         taken = client.map(take_rows, rows.blocks, [needed] * len(starts), starts, pure=False)
         home = homes[k * len(homes) // n]
         shards.append(
             client.submit(
-                make_shard, own, frame, total_weight, *taken, workers=[home],
+                make_shard, joined, frame, total_weight, *taken, workers=[home],
                 allow_other_workers=True, pure=False,
             )
         )  # fmt: skip

@@ -134,11 +134,11 @@ def lay_out(model: HDSL, run: Prepared, workers: Workers, progress: Progress) ->
     """Choose what is left open, make comparisons, and lay them out."""
     found = None if run.checkpoint is None else run.checkpoint.arrays
     rng, earlier, rows, compared = run.rng, run.earlier, run.rows, run.compared
-    own, choice = np.random.default_rng(rng.integers(2**62, size=2)), None
+    choice_rng, choice = np.random.default_rng(rng.integers(2**62, size=2)), None
     if earlier is None and found is None and fitting.is_open(model, run.held):
         choice = choosing.choose(
-            model, choice_data(run, own), run.held, own,
-            lambda part: fitting.Fits(model, part, own, workers), progress,
+            model, choice_data(run, choice_rng), run.held, choice_rng,
+            lambda part: fitting.Fits(model, part, choice_rng, workers), progress,
         )  # fmt: skip
         progress.say(choice.reason)
     if not run.data.is_judged:
@@ -168,7 +168,7 @@ def choice_data(run: Prepared, rng: np.random.Generator) -> Supervision:
         anchors = rng.choice(anchors, CHOICE_ANCHORS, replace=False)
     parts = gather(client, client.map(of_anchors, run.compared, anchors=anchors, pure=False))
     compared = np.concatenate([part for part, _ in parts])
-    weights = None if parts[0][1] is None else np.concatenate([own for _, own in parts])
+    weights = None if parts[0][1] is None else np.concatenate([given for _, given in parts])
     chosen = chosen if len(chosen) <= CHOICE_ROWS else np.unique(compared)
     compared = np.searchsorted(chosen, compared)
     return Supervision(rows.fetch(chosen), compared=compared, compared_weights=weights)

@@ -98,6 +98,8 @@ def neighbor_blocks(
             client.submit(nearest, queries, side, starts[k], wanted, q == k, pure=False)
             for k, side in enumerate(sides)
         ]
-        own = None if is_equal else weight[here]
-        made.append(client.submit(triplets_of, here.start, own, numbers, *parts, pure=False))
+        weights_here = None if is_equal else weight[here]
+        made.append(
+            client.submit(triplets_of, here.start, weights_here, numbers, *parts, pure=False)
+        )
     return made

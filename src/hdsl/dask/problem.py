@@ -59,14 +59,14 @@ class Places:
         self._ends = np.cumsum(counts)
         self._shift = np.empty(len(counts), dtype=np.int64)  # comparisons of other shards before
         for k in range(self.n_shards):
-            own = shards == k
-            self._shift[own] = np.cumsum(np.where(own, 0, counts))[own]
+            is_here = shards == k
+            self._shift[is_here] = np.cumsum(np.where(is_here, 0, counts))[is_here]
 
     def deal(self, numbers: np.ndarray) -> dict[int, np.ndarray]:
         """Return comparisons by shards, in the shards' own numbers."""
         anchor = np.searchsorted(self._ends, numbers, side="right")
-        shard, own = self.shards[anchor], numbers - self._shift[anchor]
-        return {k: own[shard == k] for k in range(self.n_shards)}
+        shard, number = self.shards[anchor], numbers - self._shift[anchor]
+        return {k: number[shard == k] for k in range(self.n_shards)}
 
 
 class Handle(list):
@@ -100,9 +100,9 @@ class DaskLayout(Layout):
 
     def statistics(self) -> Statistics:
         """Return what an automatic scale and prior are chosen by."""
-        weight, margin, values, own, n_anchors = self.sum(self.ask("statistics")).tolist()
+        weight, margin, values, squared, n_anchors = self.sum(self.ask("statistics")).tolist()
         typical = margin / weight or self._mean_square  # where no two dot products differ
-        return Statistics(typical, int(n_anchors), values / weight, own / weight)
+        return Statistics(typical, int(n_anchors), values / weight, squared / weight)
 
     def problem(self, loss: Any, scale: float, prior: float = 0.0) -> DaskProblem:
         """Return the problem of a loss, a scale and a prior."""
@@ -230,7 +230,7 @@ class DaskProblem(Problem):
         if not len(atoms):
             return np.zeros((0, 0))
         chosen, factor = curvature_sample(self.n_comparisons, len(atoms))
-        samples = [(own, factor) for own in self.layout.places.deal(chosen).values()]
+        samples = [(numbers, factor) for numbers in self.layout.places.deal(chosen).values()]
         parts = self.layout.ask("curvature", self.setting, margins, samples, atoms)
         return gather(self.layout.client, [self.layout.total(parts)])[0]
 

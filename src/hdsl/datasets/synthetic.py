@@ -166,8 +166,8 @@ def _judge(
         similar = (Z[rows] @ Z.T).toarray()
         shuffle = rng.random(similar.shape)  # breaks ties at random
         order = np.lexsort((shuffle, similar), axis=1)
-        own = np.flatnonzero((anchors >= rows[0]) & (anchors <= rows[-1]))
-        for t in own:
+        inside = np.flatnonzero((anchors >= rows[0]) & (anchors <= rows[-1]))
+        for t in inside:
             ranked = order[anchors[t] - start]
             ranked = ranked[ranked != anchors[t]]
             triplets[t, 1] = ranked[n - 2 - rng.integers(share)]
@@ -351,9 +351,9 @@ def _draw_links(
     keys = [np.empty(0)] * 2
     for start in range(0, n, block):
         S = similar(start)
-        own = slice(start, start + block)
-        large = (high[own, None] <= S) | (high <= S)
-        small = (low[own, None] >= S) | (low >= S)
+        drawn_here = slice(start, start + block)
+        large = (high[drawn_here, None] <= S) | (high <= S)
+        small = (low[drawn_here, None] >= S) | (low >= S)
         upper = np.arange(n) > np.arange(start, start + len(S))[:, None]
         for sign, (mask, wanted) in enumerate(
             ((large & ~small & upper, n_positive), (small & ~large & upper, n_negative))

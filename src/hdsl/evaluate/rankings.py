@@ -248,9 +248,9 @@ def _sides(
     return embed, embed
 
 
-def middle_ranks(scores: np.ndarray, own: np.ndarray) -> np.ndarray:
+def middle_ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
     """Return the middle rank of entry `own[q]` of row q of the scores."""
-    rest = scores - np.take_along_axis(scores, own[:, None], axis=1)
+    rest = scores - np.take_along_axis(scores, targets[:, None], axis=1)
     tie = TIE * np.abs(scores).max(axis=1, keepdims=True)
     n_ties = (np.abs(rest) <= tie).sum(axis=1)  # the row itself among them
     return np.asarray((rest > tie).sum(axis=1) + (n_ties + 1) / 2)

@@ -149,7 +149,7 @@ def explain(
     checks.check_word("explain", "by", by, BY)
     checks.check_number("explain", "top", top, low=1, integer=True, words=(None,))
     names = as_names(feature_names, similarity.n_features)
-    of = "S(x, y)" if rather_than is None else "S(x, y) - S(x, z)"
+    what = "S(x, y)" if rather_than is None else "S(x, y) - S(x, z)"
     rows = [_as_row(x, similarity, "x"), _as_row(y, similarity, "y")]
     if rather_than is not None:
         rows.append(_as_row(rather_than, similarity, "rather_than"))
@@ -177,7 +177,7 @@ def explain(
         values = np.concatenate([learned, similarity.prior * (x * y)[is_shared]])
     if not np.isfinite(values).all():
         raise ValueError(
-            f"A part of {of} is too large for a float: the values of the rows are up to "
+            f"A part of {what} is too large for a float: the values of the rows are up to "
             f"{max(np.abs(x).max(), np.abs(y).max()):.3g}. Scale the rows."
         )
     shared = features[is_shared]
@@ -190,7 +190,7 @@ def explain(
         value=values,
     )
     parts = parts[parts["value"] != 0]
-    return Explanation(math.fsum(parts["value"]), parts, of, top)
+    return Explanation(math.fsum(parts["value"]), parts, what, top)
 
 
 def one_row(x: Any) -> Any:

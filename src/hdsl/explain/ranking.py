@@ -167,8 +167,8 @@ def importance(
     checks.check_number("importance", "min_rows", min_rows, low=0, integer=True)
     names = as_names(feature_names, similarity.n_features)
     i, j, entries = similarity.entries()
-    own = i == j
-    active, weight = i[own], entries[own]
+    is_single = i == j
+    active, weight = i[is_single], entries[is_single]
     features = {
         "name": pair_names(active, active, names),
         "i": active,
@@ -176,7 +176,7 @@ def importance(
         "share": weight / similarity.scale / 2,
         "direction": _direction(similarity, active),
     }
-    i, j, entries = i[~own], j[~own], entries[~own]
+    i, j, entries = i[~is_single], j[~is_single], entries[~is_single]
     pairs = {"name": pair_names(i, j, names), "i": i, "j": j, "weight": entries}
     if X is None:
         return Importance(table_of("weight", **features), table_of("weight", **pairs), top=top)

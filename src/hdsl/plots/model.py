@@ -125,10 +125,10 @@ def network_layout(pairs: np.ndarray, sizes: np.ndarray, spacing: float) -> np.n
     boxes = []
     for k in range(n_parts):
         inside = np.flatnonzero(part == k)
-        own = _spread(_stress_layout(graph[inside][:, inside], spacing), sizes[inside])
-        low = (own - sizes[inside] / 2).min(axis=0)
-        high = (own + sizes[inside] / 2).max(axis=0)
-        places[inside] = own - low
+        placed = _spread(_stress_layout(graph[inside][:, inside], spacing), sizes[inside])
+        low = (placed - sizes[inside] / 2).min(axis=0)
+        high = (placed + sizes[inside] / 2).max(axis=0)
+        places[inside] = placed - low
         boxes.append((*(high - low + spacing / 4), k))
     boxes.sort(key=lambda box: (-box[1], -box[0], box[2]))  # the highest first: shelves are full
     width = max([1.3 * np.sqrt(sum(w * h for w, h, _ in boxes)), *(w for w, _, _ in boxes)])

@@ -78,17 +78,17 @@ class NeighborsDisplay(Display):
         NeighborsDisplay
         """
         X = checks.as_rows(X)
-        own = None
+        number = None
         if np.ndim(query) == 0 and not sp.issparse(query):
             checks.check_number(
                 "NeighborsDisplay", "query", query, low=-X.shape[0], high=X.shape[0]
             )
-            own = range(X.shape[0])[query]
-            query = X[[own]]
-            query_label = labels[own] if labels is not None else query_label
-            query_text = texts[own] if texts is not None else query_text
+            number = range(X.shape[0])[query]
+            query = X[[number]]
+            query_label = labels[number] if labels is not None else query_label
+            query_text = texts[number] if texts is not None else query_text
         query = checks.as_rows(one_row(query))
-        k = n_neighbors + (own is not None)
+        k = n_neighbors + (number is not None)
 
         similarity = similarity_of(estimator)
         compared = similarity.index_rows(X)  # X itself where rows are compared as they are
@@ -97,7 +97,7 @@ class NeighborsDisplay(Display):
         def nearest(asked: Any) -> np.ndarray:
             found = search.top_k(asked, compared, k)
             rows = found.rows[0, : found.size[0]]
-            return rows[rows != own][:n_neighbors]
+            return rows[rows != number][:n_neighbors]
 
         before, after = nearest(similarity.index_rows(query)), nearest(similarity.rewrite(query))
         captions = {}

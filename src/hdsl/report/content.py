@@ -311,8 +311,8 @@ def _weights(more: More, used: np.ndarray) -> np.ndarray:
 
 def _name_of(model: Any, given: Any) -> Callable[[int], str]:
     """Return what gives the name of a feature by its number."""
-    own = getattr(model, "feature_names_in_", None)
-    names = as_names(own if given is None else given, model.n_features_in_)
+    fitted = getattr(model, "feature_names_in_", None)
+    names = as_names(fitted if given is None else given, model.n_features_in_)
     return lambda feature: _cut(names[feature], MAX_NAME)
 
 

@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from ..checks import INDEX_LIMIT
 
 
-def check_count(n: int, what: str, of: str) -> None:
+def check_count(n: int, what: str, fewer: str) -> None:
     """Raise ValueError for more things than 32 bits can number."""
     if n > INDEX_LIMIT:
         raise ValueError(
-            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: fit on fewer {of}."
+            f"There are {n} {what}, but at most {INDEX_LIMIT} can be numbered: give fewer {fewer}."
         )
 
 

@@ -68,13 +68,13 @@ def _move_weights(curvature, scores, weights, tol, start, sizes, gains, change):
         while scores[best] < highest - EQUAL * tol:
             best += 1
         widest, most = 0.0, 0.0
-        own = curvature[best, best] + ridge
+        at_best = curvature[best, best] + ridge
         for k in range(n):
             lead, weight = scores[best] - scores[k], weights[k]
             size, gain = 0.0, 0.0
             if weight > 0.0 and lead > 0.0:
                 widest = lead if lead > widest else widest
-                bend = own - 2.0 * curvature[best, k] + curvature[k, k] + ridge
+                bend = at_best - 2.0 * curvature[best, k] + curvature[k, k] + ridge
                 bend = bend if bend > TINY else TINY
                 size = lead / bend
                 size = size if size < weight else weight

@@ -118,8 +118,8 @@ class StepContext:
         vertex = self._vertices[0] if self._vertices else self.oracle(self.gradient, self.rng)
         if self._scores is not None and not self.certifies:
             best = self.active.extreme(self._scores, largest=True)
-            own = Vertex(best.score, best.atom)
-            vertex = own if own.beats(vertex) else vertex
+            active = Vertex(best.score, best.atom)
+            vertex = active if active.beats(vertex) else vertex
         if self.active.zero is not None and vertex.score < 0.0:
             return Vertex(0.0, ZERO)
         return vertex

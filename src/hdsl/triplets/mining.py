@@ -160,13 +160,13 @@ def shared_label_triplets(
     values = np.repeat(1.0 / np.sqrt(np.maximum(sets.size, 1)), sets.size)
     largest = float(np.asarray(X.multiply(X).sum(axis=1)).max())
     values *= np.sqrt(FIRST * largest)
-    own = sp.csr_array(
+    labels_of = sp.csr_array(
         (values, sets.indicator.indices, sets.indicator.indptr), sets.indicator.shape
     )
-    rows = search.Index(sp.csr_array(sp.hstack([X, own], format="csr")))
+    rows = search.Index(sp.csr_array(sp.hstack([X, labels_of], format="csr")))
     options: Any = {"n_jobs": n_jobs, "device": device, "memory_limit": memory_limit}
     near = rows.top_k(rows.rows, min(n_targets, n - 1), exclude_self=True, **options).rows
-    against = sp.csr_array(sp.hstack([X, -own], format="csr"))
+    against = sp.csr_array(sp.hstack([X, -labels_of], format="csr"))
     far = rows.top_k(against, min(n_impostors, n - 1), exclude_self=True, **options).rows
     others = np.hstack([near, far])
     degree = sets.shared_with(sets, others)

@@ -89,7 +89,7 @@ def similarities(start, stop, pair_ptr, b, active, M, out, u):
 
 
 @kernel()
-def scores(start, stop, bounds, pair_ptr, b, w, active, graph, own, mixed, g):
+def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g):
     """Add to C_ii of the active features, and to S_ij of the atoms, for each part [start, stop).
 
     C = Σ_s w_s x_a x_bᵀ is summed over the pairs {a, b} of the rows of a part, and S = C + Cᵀ. `g`
@@ -109,7 +109,7 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, own, mixed, g):
                         g[np.uint32(feature[k])] += x * value[k]
             for k in range(first, last):
                 i, x = feature[k], value[k]
-                own[part, i] += x * g[i]
+                squares[part, i] += x * g[i]
                 for q in range(graph_ptr[i], graph_ptr[i + 1]):
                     mixed[part, end[q] >> 1] += x * g[other[q]]
             for i in range(g.size):

@@ -57,10 +57,10 @@ def _fill_lists(r, sums, lists, first):
 
     Blocks of rows come one after the other.
     """
-    query_labels, labels, own, of_same, of_other = lists
+    query_labels, labels, leaves_self, of_same, of_other = lists
     n_same, same, same_rows = of_same[0][r], of_same[1][r], of_same[2][r]
     n_other, other, other_rows = of_other[0][r], of_other[1][r], of_other[2][r]
-    skip, label = r - first if own else -1, query_labels[r]
+    skip, label = r - first if leaves_self else -1, query_labels[r]
     # The score that a row must be above; until a list is full, all rows enter it.
     beat_same = same[0] if n_same else np.inf
     beat_other = other[0] if n_other else np.inf
