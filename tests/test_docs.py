@@ -1,5 +1,6 @@
 """The pages of the documentation: examples run, and every page, name and command is listed."""
 
+import csv
 import doctest
 import importlib.util
 import re
@@ -213,3 +214,31 @@ def test_broken_links_are_found(tmp_path):
     wrong, n_links = from_docs("check_links").broken(tmp_path)
     assert [link for _, link in wrong] == ["no.png", "other.html#missing"]
     assert n_links == 4
+
+
+#: Figures in sentences: page, pattern, file of results, line and column of each group.
+BOTH, OURS = "ClassScores(), HDSL()", "HDSL()"
+FIGURES = [
+    ("../README.md", r"of (\S+) % \(R8\) and (\S+) % \(R52\)", "published-accuracy",
+     [(BOTH, "r8"), (BOTH, "r52")]),
+    ("when.md", r"curve is (\S+) % with `HDSL\(\)` and (\S+) with", "published-auc",
+     [(OURS, "bace_ecfp6"), (BOTH, "bace_ecfp6")]),
+    ("when.md", r"has (\S+) % errors, the cosine (\S+), LinearSVC (\S+),\s+and class scores with "
+     r"`HDSL\(\)` (\S+)\.", "quality-error-3nn",
+     [(name, "reuters_counts") for name in (OURS, "cosine", "LinearSVC", BOTH)]),
+    ("supervision.md", r"F1 of (\S+) by cosine, (\S+) as learned and (\S+) with", "topics-f1",
+     [(name, "micro F1, 3 neighbours") for name in ("cosine", OURS, BOTH)]),
+    *(("when.md", rf"\| `?{re.escape(name)}`?(?:, 3 neighbours)? \| (\S+) \| (\S+) \|",
+       "published-accuracy", [(name, "r8"), (name, "r52")])
+      for name in ("cosine", OURS, BOTH, "LinearSVC")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("page", "pattern", "results", "cells"), FIGURES)
+def test_figures_in_sentences_are_those_of_the_results(page, pattern, results, cells):
+    with (DOCS / "results" / f"{results}.csv").open(encoding="utf-8") as file:
+        head, *lines = csv.reader(file)
+    table = {line[0]: dict(zip(head, line, strict=True)) for line in lines}
+    found = re.search(pattern, (DOCS / page).read_text(encoding="utf-8"))
+    assert found, f"{page} has no such sentence"
+    assert list(found.groups()) == [table[row][column].split()[0] for row, column in cells]

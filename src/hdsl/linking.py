@@ -4,7 +4,7 @@ Records become rows of words and of character n-grams. `HDSL` learns from each m
 nearest other rows of both tables. Whether a pair is a match is then told by numbers: its score,
 how far it is above or below the best other row of either record, its rank on both sides, the words
 that only one record has, the columns. A small classifier of these learns from scores that are
-cross-fitted, by models that have not seen the match, so that its probabilities hold for new pairs.
+cross-fitted, by models that have not seen the match.
 """
 
 from __future__ import annotations

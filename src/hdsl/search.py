@@ -84,9 +84,9 @@ def top_k(
     the one with the smaller number comes first. Rows that share no feature with a query have the
     inner product 0, so they come before rows with a negative one.
 
-    To search by a learned similarity, rewrite the queries and leave the index unchanged:
-    ``top_k(model.rewrite(Q), X, k)``. That takes fewer products than to transform both. To search
-    the same rows on a GPU again and again, make an `Index` of them.
+    To search by a learned similarity, rewrite the queries alone:
+    ``top_k(model.rewrite(Q), model.index_rows(X), k)``. That takes fewer products than to transform
+    both. To search the same rows on a GPU again and again, make an `Index` of them.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Texts as TF-IDF rows, and documents with a model that takes texts.
 
-Nothing here needs scikit-learn, whose import takes longer than a search.
+A search in a loaded file needs no scikit-learn, whose import takes longer.
 """
 
 from __future__ import annotations

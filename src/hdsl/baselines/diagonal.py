@@ -38,9 +38,6 @@ class DiagonalSimilarity(TripletLearner):
         Stop when no feature violates the optimality conditions by more than this times the
         largest derivative of the loss at w = 0. An alpha below that product has little effect:
         early stopping regularises instead.
-    warm_start : bool, default=False
-        Let ``fit`` start from the weights of the previous fit: a grid of alphas, the largest first,
-        then costs little more than one fit.
     random_state : int, RandomState or None, default=None
         For the triplets, where they are drawn.
     n_jobs : int or None, default=None

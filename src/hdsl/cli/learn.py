@@ -301,6 +301,10 @@ def _by_judgements(data: Data, new: np.ndarray) -> tuple[dict[str, Any], dict[st
                 "from or held out: change --test, or set it to 0."
             )
     given = {"triplets" if is_triplet else "quadruplets": compared[learned]}
+    n_unused = int((~learned & ~held).sum())
+    if n_unused:
+        shares = f"{learned.sum():,} judgements are learned from and {held.sum():,} measure; "
+        say(f"{shares}{n_unused:,} name rows of both and are left out: --test 0 learns from all.")
     kept = {"judgements": compared[held]} if held.any() else {}
     if weights is not None:
         given["sample_weight"] = weights[learned]

@@ -311,8 +311,8 @@ def write_report(found: Any, path: Path, title: str, measured: Any = None) -> No
 def export(given: Namespace) -> None:
     """Write the documents of a model as a file that a search engine loads, or one query.
 
-    The dot product of a query with a document is the learned cosine. Each document has its row
-    number as id, its own id as name where the model has ids, label, text and learned length.
+    The dot product of a query with a document is the learned cosine. Each document has its place
+    as id, its own id as name where the model has ids, label, text and learned length.
 
     For example:
 

@@ -1,6 +1,6 @@
 """The same fit on a Dask cluster, for rows and triplets that one machine does not hold.
 
-Needs ``hdsl[dask]``. See the page "When one machine is not enough".
+Needs ``hdsl[dask]``. See the page "A cluster".
 """
 
 from typing import TYPE_CHECKING, Any

@@ -70,7 +70,7 @@ def load_dorothea(data_home: str | PathLike[str] | None = None, *, download: boo
     Parameters
     ----------
     data_home : str or path, default=None
-        As for `load_dexter`, with names that start with ``dorothea``.
+        As for `load_dexter`: ``dorothea/X_train.npz`` and so on.
     download : bool, default=True
         Whether to fetch a missing set from OpenML, which has no test rows.
 

@@ -1,4 +1,4 @@
-"""Synthetic problems: similarity recovery and signed links, as in the paper, and regions."""
+"""Synthetic problems: similarity recovery and signed links, as in the paper."""
 
 from __future__ import annotations
 

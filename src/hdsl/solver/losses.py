@@ -1,8 +1,9 @@
 """Losses of a margin, by name.
 
 A loss is a class with ``value``, ``derivative`` and ``curvature`` (``protocols.Loss``). To add one,
-write the class and add it to ``LOSSES``; that is enough. To make it fast on the CPU, write its
-function of one margin in ``cpu/kernels/losses.py`` too.
+write the class and add it to ``LOSSES``; ``cli/fit.py`` lists the names for the command line. To
+make it fast, give it a number in ``CODES`` and write its function of one margin in
+``cpu/kernels/losses.py`` too.
 """
 
 from __future__ import annotations
@@ -105,8 +106,8 @@ LOSSES: dict[str, Any] = {
     "exponential": Exponential,
 }
 
-#: Numbers of the losses in the kernels.
-CODES = {kind: number for number, kind in enumerate(LOSSES.values())}
+#: Numbers of the losses that kernels know; others are computed by NumPy.
+CODES: dict[type, int] = {SmoothedHinge: 0, SquaredHinge: 1, Logistic: 2, Exponential: 3}
 
 
 def get(loss: str | Loss) -> Loss:
