@@ -153,6 +153,15 @@ def test_a_frame_of_numbers_and_truth_values_is_an_indicator():
     assert label_sets(frame).indicator.toarray().tolist() == [[1, 1], [0, 0], [1, 0]]
 
 
+@pytest.mark.parametrize("k", [16, 18, 22, 36])
+def test_half_of_the_votes_are_not_most(k):
+    labels = [["a"] if row % 2 else ["b"] for row in range(k)]
+    model = SimilarityKNeighborsClassifier(k).fit(np.ones((k, 1)), labels)
+    assert model.predict([[1.0]]) == [()]
+    fewer = SimilarityKNeighborsClassifier(2).fit(np.ones((k, 1)), labels)
+    assert fewer.score(None, labels) == fewer.score(np.ones((k, 1)), labels) == 0.0
+
+
 def test_labels_that_no_row_has_take_no_votes():
     """A million of them, where a dense matrix of the votes would take half a GiB."""
     X, Y = make_rows(60)

@@ -482,9 +482,10 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
     y = check_classes("fit", y, n_rows)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
+        there = f"one class, {classes.tolist()[0]!r}" if len(classes) else "no label"
         raise NoTripletError(
-            f"No triplet can be built: y has one class, {classes.tolist()[0]!r}. At least 2 "
-            "classes are needed; pass triplets= to give judgements directly."
+            f"No triplet can be built: y has {there}. At least 2 classes are needed; pass "
+            "triplets= to give judgements directly."
         )
     return codes
 

@@ -137,9 +137,10 @@ def prepare(
     """Check what a fit is given; parameters are those of `learn`."""
     earlier, rng, checkpoint, learned = begin(model, continues)
     X = checks.as_problem_matrix(checks.check_matrix(learned, X, reset=earlier is None))
-    learned.norm_, learned.columns_ = row_norm(model, X, earlier is not None)
-    rows = X if model.norm is None else unit_rows(X)
-    data = Supervision.check(type(model).__name__, rows, **given)
+    data = Supervision.check(type(model).__name__, X, **given)
+    present = X if data.weights is None else X[data.weights > 0]
+    learned.norm_, learned.columns_ = row_norm(model, present, earlier is not None)
+    data = data if model.norm is None else replace(data, X=unit_rows(X))
     held = data.check_validation(learned, *validation)
     if held is not None and model.norm is not None:
         held = replace(held, X=unit_rows(held.X, learned.columns_))
@@ -183,7 +184,8 @@ def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> 
     progress.stage("making comparisons")
     data = supervision.compare(Mining.of(model), run.data, rng)
     if data.X.shape[0] < run.data.X.shape[0]:
-        progress.say(f"{data.X.shape[0]} of {run.data.X.shape[0]} rows are compared: max_anchors")
+        n_rows = f"{data.X.shape[0]} of {run.data.X.shape[0]} rows"
+        progress.say(f"{n_rows} are compared: max_anchors, or weights of 0")
     progress.stage("laying out rows and comparisons")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
@@ -560,7 +562,10 @@ def identity_of_run(
 def recorded_parameters(model: Any) -> dict[str, Any]:
     """Return the parameters that the end of a run depends on; of functions and objects the name."""
     params = sorted(model.get_params(deep=False).items())
-    return {name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT}
+    found = {name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT}
+    if not isinstance(getattr(model, "loss", ""), str):
+        found["loss"] += " " + joblib.hash(getattr(model.loss, "__dict__", None))
+    return found
 
 
 def _recorded(value: Any) -> Any:

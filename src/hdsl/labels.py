@@ -82,7 +82,8 @@ class LabelSets:
 
     def voted(self, votes: Any) -> LabelSets:
         """Return the labels with more than half of the votes, a matrix (n_rows, n_labels)."""
-        return replace(self, indicator=sp.csr_array(votes > 0.5, dtype=np.float64))
+        most = votes > 0.5 + 1e-9  # half of the votes may sum up to a little more
+        return replace(self, indicator=sp.csr_array(most, dtype=np.float64))
 
     def check(self, X: Any, which: str = "") -> LabelSets:
         """Raise ValueError unless each row of X has its labels; `which` ends both names."""

@@ -244,7 +244,7 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         found = label_sets(self.predict(X))
         if found is None:
             raise ValueError("y has several labels per row, but fit was given one.")
-        found, sets = aligned(found, sets.check(X))
+        found, sets = aligned(found, sets.check(self._rows if X is None else X))
         is_right = np.asarray(abs(found.indicator - sets.indicator).sum(axis=1)).ravel() == 0
         return float(np.average(is_right, weights=sample_weight))
 

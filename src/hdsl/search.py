@@ -304,6 +304,9 @@ class Index:
                 f"queries and {n} rows. Pass the rows of the index as queries, or "
                 "exclude_self=False."
             )
+        if int(k) > n:  # places that no row fills
+            what = f"A list of {k} neighbours for each of {m} queries"
+            memory.check_fits(what, 16 * m * int(k), "auto", ("take a smaller k",))
         found = _empty(m, int(k))
         if m == 0:
             return found
@@ -453,6 +456,8 @@ def _search_sparse(
     from .cpu.kernels import search as kernels
     from .cpu.rows import arrays_of
 
+    if not queries.shape[0]:
+        return
     is_same = queries is index and lists.own
     queries, index, frequency = _on_shared_columns(queries, index)
     n_products = float(frequency[queries.indices].sum(dtype=np.float64))

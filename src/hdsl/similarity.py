@@ -21,6 +21,9 @@ MAX_CSR_ROWS = 2**27
 #: Rows that are scaled at a time: what is computed of them stays in a cache.
 PART_ROWS = 4096
 
+#: Similarities that differ by less, in relation to their size, are equal up to rounding.
+TIE = 1e-12
+
 
 class Rewriter(Protocol):
     """What a search needs of a similarity: S(x, y) is a dot product of two rewritten rows."""
@@ -455,6 +458,7 @@ def comparison_points(X: sp.csr_array, triplets: np.ndarray) -> Callable[[Rewrit
         scores = row_products(rewritten[left], indexed[right])
         scores = check_result(scores, "The similarity")[pair]
         larger, smaller = np.split(scores, 2)
-        return 0.5 * (1.0 + np.sign(larger - smaller))
+        lead, tie = larger - smaller, TIE * np.maximum(abs(larger), abs(smaller))
+        return 0.5 * (1.0 + np.where(abs(lead) <= tie, 0.0, np.sign(lead)))
 
     return points

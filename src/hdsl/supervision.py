@@ -193,15 +193,18 @@ def compare(how: Mining, data: Supervision, rng: np.random.Generator) -> Supervi
 
 
 def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.ndarray | None:
-    """Return the rows that are compared, sorted, where they are more than `max_anchors`.
+    """Return the rows that are compared, sorted; None where all are.
 
-    Each class has its share of them. A class whose share is too small for its rows to have target
-    neighbours is in the sample with rows enough for that, or not at all.
+    Rows of weight 0 are not. Of more than `max_anchors` rows each class has its share. A class
+    whose share is too small for its rows to have target neighbours is in the sample with rows
+    enough for that, or not at all.
     """
-    n, limit = data.X.shape[0], how.max_anchors
+    limit, n_all = how.max_anchors, data.X.shape[0]
+    rows = np.arange(n_all) if data.weights is None else np.flatnonzero(data.weights)
+    n = len(rows)
     if limit is None or n <= limit:
-        return None
-    codes = data.codes
+        return rows if n < n_all else None
+    codes = np.unique(data.codes[rows], return_inverse=True)[1]
     size = np.bincount(codes)
     rank = ranks(codes, np.argsort(rng.random(n)))
     share = limit / n * size
@@ -213,7 +216,7 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
     wanted = np.empty(len(size), dtype=np.int64)
     wanted[classes] = crossed.astype(np.int64)
     wanted = np.where(share < least, wanted * least, np.maximum(wanted, least))
-    return np.flatnonzero(rank < wanted[codes])
+    return rows[rank < wanted[codes]]
 
 
 def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:

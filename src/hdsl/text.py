@@ -119,7 +119,8 @@ class Words:
         n = counts.shape[0]
         n_with = np.bincount(counts.indices, minlength=len(index))
         low, high = (
-            share * n if isinstance(share, float) else share for share in (self.min_df, self.max_df)
+            share if isinstance(share, int | np.integer) else share * n
+            for share in (self.min_df, self.max_df)
         )
         names = np.array(list(index), dtype=object)[(n_with >= low) & (n_with <= high)]
         if not len(names):
@@ -131,6 +132,9 @@ class Words:
 
     def transform(self, texts: Iterable[str]) -> sp.csr_array:
         """Return texts as rows; words that are not known are ignored."""
+        if isinstance(texts, str) or not self._index:
+            fault = "a list of texts is expected. Got one" if self._index else "fit comes first"
+            raise ValueError(f"Words.transform: {fault}.")
         return unit_rows(weigh_counts(self._count(texts, self._index, grow=False), self.idf))
 
     def _set(self, names: np.ndarray, idf: np.ndarray) -> None:

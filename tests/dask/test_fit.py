@@ -53,6 +53,7 @@ def as_array(blocks):
         ("delayed", "weighted labels", {"norm": None}),
         ("futures", "quadruplets", {"min_rows": 12}),
         ("blocks", "random", {"max_anchors": 40}),
+        ("with an empty block", "weighted labels", {"max_anchors": 40}),
         ("whole", "triplets", {"prior": "auto", "max_iter": "auto"}),
         ("dense", "dask triplets", {"step": "away", "batch_size": 30}),
     ],
@@ -70,6 +71,7 @@ def test_fit_is_that_of_one_machine(threads, kind, supervision, params):
         "delayed": lambda: [dask.delayed(block) for block in blocks],
         "futures": lambda: threads.scatter(blocks, hash=False),
         "blocks": lambda: blocks,
+        "with an empty block": lambda: [blocks[0], X[:0], *blocks[1:]],
         "whole": lambda: X,
         "dense": lambda: [block.toarray() for block in blocks],
     }[kind]()

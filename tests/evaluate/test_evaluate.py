@@ -363,3 +363,13 @@ def test_pipelines_and_functions_rank_by_the_cosine_of_what_they_return(model):
 def test_known_item_says_what_is_wrong(change, message):
     with pytest.raises(ValueError, match=message):
         known_item(**{"model": None, "X": X, **change})
+
+
+def test_proportional_rows_are_a_tie():
+    """Their cosines are equal up to rounding."""
+    rng = np.random.default_rng(0)
+    X = rng.integers(1, 9, size=(60, 7)).astype(float)
+    X[40:] = 3.0 * X[20:40]
+    T = np.column_stack([np.arange(20), np.arange(20, 40), np.arange(40, 60)])
+    model = HDSL(5.0, prior=1.0, max_iter=3).fit(X, np.arange(60) % 2)
+    assert triplet_accuracy(model, X, T) == 0.5

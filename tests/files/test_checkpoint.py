@@ -105,6 +105,30 @@ def test_a_cut_run_ends_in_the_same_bytes(tmp_path, path, parameters):
     assert not path.exists()
 
 
+def test_a_loss_with_other_parameters_is_another_run(path):
+    cut(small(path, loss=Curved(1.0)), 8)
+    with pytest.raises(ValueError, match="loss"):
+        small(path, loss=Curved(0.5)).fit(X, Y)
+    small(path, loss=Curved(1.0)).fit(X, Y)
+
+
+class Curved:
+    """A loss with a parameter."""
+
+    def __init__(self, width):
+        self.width = width
+
+    def value(self, margin):
+        return self.width * np.logaddexp(0.0, -margin / self.width)
+
+    def derivative(self, margin):
+        return -1.0 / (1.0 + np.exp(margin / self.width))
+
+    def curvature(self, margin):
+        slope = self.derivative(margin)
+        return -slope * (1.0 + slope) / self.width
+
+
 def test_a_choice_is_not_made_twice(tmp_path, path):
     given = {"prior": "auto", "step": "corrective", "max_iter": 18}
     whole = saved(small(**given).fit(X, Y), tmp_path)

@@ -174,6 +174,17 @@ def test_weight_0_is_absence_and_whole_weights_are_repetition(kind, automatic):
     assert abs(weighted.objective_ - fit(everything).objective_) > 1e-6
 
 
+@pytest.mark.parametrize("params", [{"max_anchors": 25}, {"min_rows": 4}, {"mining": "random"}])
+def test_rows_of_weight_0_are_not_there_for_samples_and_rare_features(params):
+    """Nor do columns that they alone have count in the length of new rows."""
+    present = np.arange(N) % 3 > 0
+    rows = np.column_stack([X, ~present])
+    weighted = small(norm="l2", **params).fit(rows, Y, sample_weight=present.astype(float))
+    alone = small(norm="l2", **params).fit(rows[present], Y[present])
+    assert weighted.n_triplets_ == alone.n_triplets_
+    assert_allclose(weighted.similarity(rows), alone.similarity(rows), rtol=1e-7, atol=1e-9)
+
+
 def test_weights_of_rows_are_those_of_their_anchors():
     weights = np.random.default_rng(0).random(N)
     mined = small(mining=lambda rows, labels, rng: T).fit(X, Y, sample_weight=weights)

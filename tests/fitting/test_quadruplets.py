@@ -144,7 +144,7 @@ def test_bad_quadruplets_are_refused_and_leave_the_model_unchanged(method):
         ({"quadruplets": [[3, 5, 5, 3]]}, r"compares the pair \(3, 5\) with itself"),
         ({"quadruplets": Q + N}, r"quadruplets\[0\] names row \d+, but X has 40 rows"),
         ({"quadruplets": Q + 0.5}, "must hold integers"),
-        ({"quadruplets": Q, "sample_weight": [1.0]}, "one weight per quadruplet"),
+        ({"quadruplets": Q, "sample_weight": [1.0]}, "one per quadruplet"),
     ]:
         with pytest.raises(ValueError, match=message):
             getattr(model, method)(X, **learn)

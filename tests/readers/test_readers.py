@@ -107,6 +107,8 @@ def test_labels_are_the_simplest_kind_that_holds_them(put, labels, expected):
     y = read_matrix(put("rows.txt", "".join(f"{label} 1:1\n" for label in labels)))[1]
     assert_array_equal(y, expected)
     assert y.dtype == expected.dtype
+    long = read_labels(put("long.labels", "9007199254740993\n9007199254740992\n"))
+    assert long.tolist() == ["9007199254740993", "9007199254740992"]
     text = read_labels(put("y.labels", "\n".join(labels) + "\n"))
     assert_array_equal(text, expected)
     assert text.dtype == expected.dtype

@@ -337,5 +337,6 @@ def test_recall_counts_ties_as_equal():
     assert recall_at([[0, 3]], exact, [[2.0, 0.5]]) == 0.5
     assert recall_at([[None, -1]], exact, [[-np.inf, -np.inf]]) == 0.0
     assert recall_at([[]], exact) == 0.0
+    assert recall_at([[0, 0]], exact) == 0.5  # found once
     with pytest.raises(ValueError, match="2 answers, but 1 exact"):
         recall_at([[0], [1]], exact)

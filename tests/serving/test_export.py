@@ -61,6 +61,14 @@ def test_wrong_input_is_refused():
         list(export_rows("lucene", [[1.0]]))
     with pytest.raises(ValueError, match="1 values of 'a' and 2 rows"):
         list(export_rows("jsonl", [[1.0], [2.0]], fields={"a": [1]}))
+    with pytest.raises(ValueError, match="'id'"):
+        list(export_rows("jsonl", [[1.0]], fields={"id": [1]}))
+    fields = {"n": np.array([7]), "is": np.array([True])}
+    (line,) = export_rows("jsonl", [[1.0]], fields=fields)
+    assert json.loads(line)["n"] == 7
+    sql = "".join(export_rows("pgvector", [[1.0]], fields=fields))
+    assert '"is" boolean' in sql
+    assert "0\t7\tTrue\t" in sql
     with pytest.raises(ValueError, match="must have one row"):
         export_query("jsonl", [[1.0], [2.0]])
 

@@ -226,3 +226,9 @@ def test_csv_needs_no_table_library(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[[0 1 2]] False\n"
+
+
+def test_ids_of_many_digits_stay_as_they_are():
+    ids = [2**53 + 1, 1, 3, 1.5, 2**53]
+    table = {"anchor": [2**53 + 1, 1.5], "positive": [1, 1], "negative": [3, 3]}
+    assert judgement_triplets(table, ids=ids).triplets.tolist() == [[0, 1, 2], [3, 1, 2]]

@@ -45,7 +45,8 @@ def test_restrict_takes_a_mask_and_refuses_rows_that_are_not_there():
     triplets = np.array([[0, 1, 3]])
     mask = np.array([True, True, False, True])
     assert restrict(triplets, mask, n_rows=4).tolist() == [[0, 1, 2]]
-    for wrong, rows in ((triplets - 1, [0, 1]), (triplets, [0, 1, 4])):
+    assert restrict(triplets, [], n_rows=4).shape == restrict([], [1], n_rows=4).shape == (0, 3)
+    for wrong, rows in ((triplets - 1, [0, 1]), (triplets, [0, 1, 4]), (triplets, mask[:2])):
         with pytest.raises(ValueError, match="from 0 to 3"):
             restrict(wrong, np.array(rows), n_rows=4)
 

@@ -57,7 +57,7 @@ def read_matrix(
     >>> X.toarray().tolist(), y.tolist()
     ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], ['spam', 'ham'])
     """
-    if Path(path).suffix == ".npz":
+    if Path(path).suffix.lower() == ".npz":
         return read_npz(path, n_features=n_features)
     return read_svmlight(path, n_features=n_features, zero_based=zero_based)
 
@@ -179,7 +179,7 @@ def read_labels(path: str | PathLike[str]) -> np.ndarray:
     ndarray of shape (n_rows,)
         int64, float64 or strings (dtype object) as in `read_svmlight`; from ``.npy`` as stored.
     """
-    if Path(path).suffix == ".npy":
+    if Path(path).suffix.lower() == ".npy":
         y = read_array(path)
         if y.ndim != 1 or y.dtype.kind not in "biufSU":
             raise DataFileError(
@@ -197,7 +197,10 @@ def read_labels(path: str | PathLike[str]) -> np.ndarray:
             raise files.bad_line(path, number, line, "one label per line, NaN is none")
         labels += words
     try:
-        return _as_labels(np.array([float(b"x" if b"_" in label else label) for label in labels]))
+        y = np.array([float(b"x" if b"_" in label else label) for label in labels])
+        if (np.abs(y) >= 2**53).any():  # numbers of so many digits are names
+            return _as_strings(labels)
+        return _as_labels(y)
     except ValueError:
         return _as_strings(labels)
 

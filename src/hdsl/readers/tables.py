@@ -176,6 +176,9 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
         text = isinstance(values, list) and any(isinstance(value, str) for value in values)
         try:
             column = np.asarray(values, dtype=object if text else None)
+            if column.dtype.kind == "f" and isinstance(values, list):  # ids may have more digits
+                is_long = any(isinstance(value, int) and abs(value) >= 2**53 for value in values)
+                column = np.array(values, dtype=object) if is_long else column
         except ValueError:  # lists of unequal length
             column = np.empty((0, 0))
         nested = column.dtype.kind == "O" and any(

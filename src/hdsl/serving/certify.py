@@ -422,11 +422,14 @@ def recall_at(found: Any, exact: Any, scores: Any = None) -> float:
         if size == 0:
             continue
         right, last = set(right[:size]), float(exact.scores[q][size - 1])
-        ids = [one for one in list(ids)[:size] if one is not None]
+        first: dict[Any, int] = {}  # one that comes twice is found once
+        for place, one in enumerate(list(ids)[:size]):
+            first.setdefault(one, place)
         close = last - 1e-9 * max(abs(last), float(np.abs(exact.scores[q][:size]).max()))
         n_right += sum(
             one in right or (scores is not None and one != -1 and scores[q][place] >= close)
-            for place, one in enumerate(ids)
+            for one, place in first.items()
+            if one is not None
         )
         n_wanted += size
     return n_right / n_wanted if n_wanted else 1.0

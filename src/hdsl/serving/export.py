@@ -19,6 +19,9 @@ TEXT_FORMATS = ("postgresql", "sqlite", "elasticsearch")
 #: Documents per line of a file for Qdrant, and documents that are formatted at a time.
 POINTS, BLOCK = 100, 1000
 
+#: What each document of an export has.
+RESERVED = ("id", "terms", "indices", "values")
+
 #: The table of a file for PostgreSQL.
 TABLE = "hdsl_documents"
 
@@ -174,8 +177,13 @@ def export_rows(
     """
     checks.check_word("export_rows", "to", to, FORMATS)
     X = as_sparse(X, "X")
-    columns = {name: list(values) for name, values in (fields or {}).items()}
+    columns = {
+        name: [v.item() if isinstance(v, np.generic) else v for v in values]
+        for name, values in (fields or {}).items()
+    }
     for name, values in columns.items():
+        if name in RESERVED:
+            raise ValueError(f"{name!r} is a column of each export: give the field another name.")
         if len(values) != X.shape[0]:
             raise ValueError(
                 f"There are {len(values)} values of {name!r} and {X.shape[0]} rows: one value per "
@@ -243,9 +251,10 @@ def _json(value: Any) -> str:
 
 def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
     kinds = {
-        name: "double precision" if all(isinstance(v, int | float) for v in values) else "text"
+        name: "boolean" if all(isinstance(v, bool) for v in values)
+        else "double precision" if all(isinstance(v, int | float) for v in values) else "text"
         for name, values in fields.items()
-    }
+    }  # fmt: skip
     columns = "".join(f"    {_quoted(name)} {kind},\n" for name, kind in kinds.items())
     yield (
         "CREATE EXTENSION IF NOT EXISTS vector;\n"
@@ -269,7 +278,7 @@ def _cell(value: Any) -> str:
     if value is None:
         return "\\N"
     if not isinstance(value, str):
-        return repr(value)
+        return str(value)
     text = value.replace("\0", "").replace("\\", "\\\\")
     return text.replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
 
@@ -372,14 +381,14 @@ def full_text_query(
     checks.check_number("full_text_query", "k", k, low=1, integer=True)
     is_sql = to != "elasticsearch"
     given = [(term.replace("\0", "").split(), float(weight)) for term, weight in terms]
-    given = [(words, weight) for words, weight in given if words and (is_sql or weight > 0)]
     if not np.isfinite([weight for _, weight in given]).all():
         raise ValueError("Weights of terms must be finite numbers.")
+    given = [(words, weight) for words, weight in given if words and (is_sql or weight > 0)]
     if not given:
         raise ValueError(f"There is no term to search for: the {len(terms)} given have none.")
     if not is_sql:
         should = [_clause(column, words, weight) for words, weight in given]
-        return _json({"size": k, "query": {"bool": {"should": should}}}).rstrip("\n")
+        return _json({"size": int(k), "query": {"bool": {"should": should}}}).rstrip("\n")
     write = _tsquery if to == "postgresql" else _fts5
     values = ", ".join(f"({write(words)}, {weight:.6g})" for words, weight in given)
     name = _quoted(table)

@@ -95,7 +95,9 @@ def random_triplets(y: Any, n_per_row: int = 15, *, random_state: Any = None) ->
     [1, 0, 3, 2]
     """
     checks.check_number("random_triplets", "n_per_row", n_per_row, low=1, integer=True)
-    codes = checks.check_labels(y, len(np.asarray(y)))
+    if label_sets(y) is not None:
+        raise ValueError("y has several labels per row: take shared_label_triplets.")
+    codes = checks.check_labels(y, np.size(y))
     warn_of_single_rows(y, codes)
     rng = checks.generator(random_state)
     n = len(codes)
@@ -126,10 +128,10 @@ def shared_label_triplets(
 ) -> Judgements:
     """Return comparisons of rows with several labels: those that share more are more alike.
 
-    Targets of a row are the rows that share most of its labels, impostors those that share least,
-    of equals the nearest by inner product. A target is compared with each impostor, and with each
-    target that shares less. How much two rows share is the F1 score of their labels; a comparison
-    weighs as much as the two differ in it.
+    Targets of a row are the rows whose labels are most alike, by cosine, impostors those whose
+    labels are least alike, of equals the nearest by inner product. A target is compared with each
+    impostor, and with each target that shares less. How much two rows share is the F1 score of
+    their labels; a comparison weighs as much as the two differ in it.
 
     Parameters
     ----------
@@ -158,7 +160,7 @@ def shared_label_triplets(
     sets.check(X).check_differ()
     n = X.shape[0]
     values = np.repeat(1.0 / np.sqrt(np.maximum(sets.size, 1)), sets.size)
-    largest = float(np.asarray(X.multiply(X).sum(axis=1)).max())
+    largest = float(np.asarray(X.multiply(X).sum(axis=1)).max()) or 1.0
     values *= np.sqrt(FIRST * largest)
     labels_of = sp.csr_array(
         (values, sets.indicator.indices, sets.indicator.indptr), sets.indicator.shape

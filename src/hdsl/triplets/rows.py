@@ -55,8 +55,11 @@ def restrict(triplets: np.ndarray, rows: np.ndarray, n_rows: int, weights: Any =
     rows, triplets = np.asarray(rows), np.asarray(triplets)
     rows = np.flatnonzero(rows) if rows.dtype == bool and len(rows) == n_rows else rows
     for name, numbers in (("rows", rows), ("triplets", triplets)):
-        if numbers.size and not 0 <= numbers.min() <= numbers.max() < n_rows:
+        is_row = numbers.dtype.kind in "iu" and ((numbers >= 0) & (numbers < n_rows)).all()
+        if numbers.size and not is_row:
             raise ValueError(f"{name} must number rows from 0 to {n_rows - 1}. Got {numbers}.")
+    rows = rows.astype(np.int64)  # no rows are floats
+    triplets = (triplets if triplets.ndim == 2 else triplets.reshape(-1, 3)).astype(np.int64)
     position = np.full(n_rows, -1)
     position[rows] = np.arange(len(rows))
     renumbered = position[triplets]
