@@ -49,12 +49,8 @@ def test_all_link_triplets_are_those_of_the_slow_twin(links, directed):
 @given(signed_links(), st.booleans(), st.integers(1, 4), st.integers(0, 100))
 def test_link_triplets_are_drawn_link_by_link_without_replacement(links, directed, n, seed):
     slow = completions(*links, directed)
-    ends = links[0] if directed else np.sort(links[0], axis=1)
-    signs_of = {}
-    for pair, sign in zip(ends.tolist(), links[1].tolist(), strict=True):
-        signs_of.setdefault(tuple(pair), set()).add(sign)
-    if not slow or any(len(signs) > 1 for signs in signs_of.values()):
-        return  # a link of both signs may be drawn to complete itself, and is then dropped
+    if not any(slow.values()):
+        return
     made = link_triplets(*links, n_per_link=n, directed=directed, random_state=seed)
     counts = Counter(map(tuple, made.tolist()))
     assert len(made) == sum(min(n, len(found)) for found in slow.values())

@@ -73,19 +73,24 @@ def link_triplets(
         signed, link = signed[keep], link[keep]
     anchor, other, sign = signed.T
     key = 2 * anchor + sign
-    by_key = np.argsort(key, kind="stable")
+    by_key = np.lexsort((other, key))
     start, stop = (np.searchsorted(key, key ^ 1, side, sorter=by_key) for side in ("left", "right"))
-    count = stop - start
+    # A link of both signs is not compared with itself: its place in the other list is left out.
+    numbers = np.unique(np.append(anchor, other), return_inverse=True)[1].reshape(2, -1)
+    code, turned = ((2 * numbers[0] + sign ^ flip) * len(key) * 2 + numbers[1] for flip in (0, 1))
+    twin = np.searchsorted(code, turned, sorter=by_key)
+    has_twin = np.isin(turned, code)
+    count = stop - start - has_twin
     if n_per_link is None:
         count[sign == 0] = 0  # each triplet once, for its positive link
     rng = checks.generator(random_state)
     row, offset = draw(count, link, n_per_link, rng, "n_per_link")
-    third = other[by_key[start[row] + offset]]
+    place = start[row] + offset
+    third = other[by_key[place + (has_twin[row] & (place >= twin[row]))]]
     second, positive = other[row], sign[row] == 1
     triplets = np.column_stack(
         [anchor[row], np.where(positive, second, third), np.where(positive, third, second)]
     )
-    triplets = triplets[second != third]  # a link of both signs compares a row with itself
     if len(triplets) == 0:
         raise ValueError(
             "No triplet can be built: no row has both a positive and a negative link. Give more "
