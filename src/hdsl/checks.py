@@ -192,8 +192,9 @@ def generator(random_state: Any) -> np.random.Generator:
     """Return a NumPy generator seeded by a scikit-learn style ``random_state``."""
     from sklearn.utils import check_random_state
 
-    if isinstance(random_state, numbers.Integral):
-        check_number("fit", "random_state", random_state, low=0, high=2**32, integer=True)
+    if isinstance(random_state, numbers.Integral) and not 0 <= int(random_state) < 2**32:
+        wanted = "an int from 0 to 2**32 - 1"
+        raise ParameterError("fit", "random_state", wanted, short(random_state))
     seed = check_random_state(random_state).randint(0, 2**31 - 1, size=4)
     return np.random.default_rng(seed.tolist())
 
@@ -472,7 +473,7 @@ def check_several_classes(owner: str, classes: np.ndarray) -> None:
 
 def check_same_labels(new: np.ndarray, y: np.ndarray, name: str) -> None:
     """Raise ValueError where no label of `new` is in y: they are of another kind."""
-    if set(new.tolist()).isdisjoint(y.tolist()):
+    if len(new) and set(new.tolist()).isdisjoint(y.tolist()):
         few = f"such as {new.tolist()[0]!r}, is in y, which has {y.tolist()[0]!r}"
         raise ValueError(f"No label of {name}, {few}: give labels of the same kind.")
 

@@ -435,7 +435,7 @@ def learn_from_landmarks(
     """
     if not hasattr(model, "norm"):
         raise ValueError(
-            "comparisons='landmarks' are for an HDSL: take comparisons='rows' with a "
+            "comparisons='landmarks' are for HDSL: take comparisons='rows' with "
             f"{type(model).__name__}."
         )
     norm = model.norm

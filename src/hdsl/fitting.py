@@ -138,7 +138,9 @@ def prepare(
     earlier, rng, checkpoint, learned = begin(model, continues)
     X = checks.as_problem_matrix(checks.check_matrix(learned, X, reset=earlier is None))
     data = Supervision.check(type(model).__name__, X, **given)
-    present = X if data.weights is None else X[data.weights > 0]
+    present = X
+    if data.weights is not None and not data.weights.all() and not callable(model.mining):
+        present = X[data.weights > 0]
     learned.norm_, learned.columns_ = row_norm(model, present, earlier is not None)
     data = data if model.norm is None else replace(data, X=unit_rows(X))
     held = data.check_validation(learned, *validation)
@@ -185,7 +187,8 @@ def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> 
     data = supervision.compare(Mining.of(model), run.data, rng)
     if data.X.shape[0] < run.data.X.shape[0]:
         n_rows = f"{data.X.shape[0]} of {run.data.X.shape[0]} rows"
-        progress.say(f"{n_rows} are compared: max_anchors, or weights of 0")
+        is_sample = data.X.shape[0] == model.max_anchors or run.data.weights is None
+        progress.say(f"{n_rows} are compared: {'max_anchors' if is_sample else 'sample_weight'}")
     progress.stage("laying out rows and comparisons")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)
@@ -416,6 +419,8 @@ def estimate_fit(model: Any, X: sp.csr_array, compared: np.ndarray) -> Any:
 
 def check_memory(model: Any, X: sp.csr_array, compared: np.ndarray) -> None:
     """Refuse what cannot fit, before the work."""
+    if model.memory_limit is None:
+        return
     memory.check_fits(
         f"To fit {len(compared)} triplets of {X.shape[0]} rows with {X.nnz} values, "
         f"{type(model).__name__}",
@@ -429,6 +434,8 @@ def check_card(model: Any, device: runtime.Device, X: sp.csr_array, compared: np
     """Refuse what a card has no room for, before the work."""
     from .cuda.memory import estimate
 
+    if model.memory_limit is None:
+        return
     memory.check_fits(
         "The fit on the GPU", estimate(X, compared, corrects=model.step == "corrective"),
         model.memory_limit, ("give fewer comparisons or rows", "take device='cpu'"), device.free(),
@@ -564,7 +571,9 @@ def recorded_parameters(model: Any) -> dict[str, Any]:
     params = sorted(model.get_params(deep=False).items())
     found = {name: _recorded(value) for name, value in params if name not in WITHOUT_EFFECT}
     if not isinstance(getattr(model, "loss", ""), str):
-        found["loss"] += " " + joblib.hash(getattr(model.loss, "__dict__", None))
+        known = getattr(model.loss, "__dict__", {})
+        parts = (f"{name}={_recorded(value)!r}" for name, value in sorted(known.items()))
+        found["loss"] += f"({', '.join(parts)})"
     return found
 
 

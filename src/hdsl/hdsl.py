@@ -138,8 +138,7 @@ class HDSL(SimilarityModel):
     gap_ : float
         Duality gap of the last model, over the last batch with `batch_size`. If ``gap_is_exact_``,
         it bounds the distance of the objective from its minimum over the features that are paired.
-        NaN after an interrupt, or after a lazy
-        blended step that did not need it.
+        NaN after an interrupt, or after a lazy blended step that did not need it.
     gap_is_exact_ : bool
     n_iter_ : int
         Iterations that led to this model.

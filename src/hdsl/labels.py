@@ -52,7 +52,8 @@ class LabelSets:
         """A number for each row, the same for rows with the same labels."""
         lists = np.split(self.indicator.indices, self.indicator.indptr[1:-1])[: len(self)]
         number: dict[bytes, int] = {}
-        return np.array([number.setdefault(each.tobytes(), len(number)) for each in lists])
+        codes = [number.setdefault(each.tobytes(), len(number)) for each in lists]
+        return np.array(codes, dtype=np.int64)
 
     def as_given(self) -> Any:
         """Return the labels in the form they were given: an indicator matrix, or tuples."""

@@ -57,7 +57,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         similarity, X = self._similarity_and(X)
         Z = similarity.transform(X)
         Z = unit_rows(Z) if cosine else Z
-        return checks.as_user_sparse(Z) if sp.issparse(Z) else Z
+        return checks.as_user_sparse(Z)
 
     def rewrite(
         self,
@@ -92,7 +92,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         similarity, X = self._similarity_and(X)
         Z = (LearnedCosine(similarity) if cosine else similarity).rewrite(X)
         Z = limit_weights(Z, nonnegative=nonnegative, max_terms=max_terms, max_weight=max_weight)
-        return checks.as_user_sparse(Z) if sp.issparse(Z) else Z
+        return checks.as_user_sparse(Z)
 
     def lengths(self, Y: Any) -> np.ndarray:
         """Return the learned length sqrt(S(y, y)) of each row, 1 where it is 0, shape (n_rows,).
@@ -111,7 +111,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         """
         similarity, Y = self._similarity_and(Y)
         Z = (LearnedCosine(similarity) if cosine else similarity).index_rows(Y)
-        return checks.as_user_sparse(Z) if sp.issparse(Z) else Z
+        return checks.as_user_sparse(Z)
 
     def similarity(self, X: Any, Y: Any = None, *, cosine: bool = False) -> np.ndarray:
         """Return S between all rows of X and all rows of Y (X where None), dense.

@@ -202,9 +202,13 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
     limit, n_all = how.max_anchors, data.X.shape[0]
     rows = np.arange(n_all) if data.weights is None else np.flatnonzero(data.weights)
     n = len(rows)
+    codes = np.unique(data.codes[rows], return_inverse=True)[1]
+    if n < n_all and not codes.any():
+        raise checks.NoTripletError(
+            "No triplet can be built: sample_weight is 0 in all classes but one."
+        )
     if limit is None or n <= limit:
         return rows if n < n_all else None
-    codes = np.unique(data.codes[rows], return_inverse=True)[1]
     size = np.bincount(codes)
     rank = ranks(codes, np.argsort(rng.random(n)))
     share = limit / n * size
@@ -247,10 +251,6 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
         )
         return rows[made], degree * weight[made[:, 0]]
     _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
-    if weights is not None and len(np.unique(codes[rows])) < 2:
-        raise checks.NoTripletError(
-            "No triplet can be built: sample_weight is 0 in all classes but one."
-        )
     made = triplets_module.neighbor_triplets(
         X[rows], y[rows], how.n_targets, how.n_impostors, **options
     )
@@ -340,6 +340,8 @@ def split_anchors(
 def warn_of_lengths(X: sp.csr_array) -> None:
     """Warn of rows of very different length that are compared as they are."""
     squares = np.asarray(X.multiply(X).sum(axis=1)).ravel()
+    if not squares.any():
+        return
     low, high = np.sqrt(np.percentile(squares[squares > 0], [5, 95]))
     if high > SPREAD * low:
         checks.warn(

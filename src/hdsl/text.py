@@ -454,11 +454,11 @@ class Collection:
         ids = [] if documents.ids is None else [str(value) for value in documents.ids.tolist()]
         if name in ids:
             return ids.index(name)
-        are_numbers = bool(ids) and np.asarray(documents.ids).dtype.kind in "iu"
+        are_numbers = bool(ids) and all(map(str.isdecimal, ids))
         is_number = name.isdecimal() and len(name) < 19 and int(name) < documents.n_rows
         if are_numbers or not is_number:
-            named = "" if are_numbers else ", numbered from 0"
-            named += ", or by their ids" * bool(ids)
+            named = ", named by their ids" if are_numbers else ", numbered from 0"
+            named += ", or named by their ids" * (bool(ids) and not are_numbers)
             raise ValueError(
                 f"There is no document {name[:60]!r}: the model has {documents.n_rows:,}{named}."
             )

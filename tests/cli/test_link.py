@@ -175,6 +175,7 @@ def test_fields_that_something_else_separates(files, tmp_path):
         path.write_text(text.replace(",", ";"), encoding="utf-8")
     command = ("link", *paths[:2], "--matches", paths[2], "-o", tmp_path / "links.csv")
     assert "--sep" in bad(*command)
+    assert "one character" in bad(*command, "--sep", ";;")
     good(*command, "--sep", ";")
     found = {(row["left"], row["right"]) for row in rows_of(tmp_path / "links.csv")}
     assert {*pairs[:25]} <= found

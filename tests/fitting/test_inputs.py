@@ -185,6 +185,12 @@ def test_rows_of_weight_0_are_not_there_for_samples_and_rare_features(params):
     assert_allclose(weighted.similarity(rows), alone.similarity(rows), rtol=1e-7, atol=1e-9)
 
 
+def test_weights_that_leave_one_class_are_named():
+    for mining in ("neighbors", "random"):
+        with pytest.raises(ValueError, match="sample_weight"):
+            small(mining=mining).fit(X, Y, sample_weight=(Y == Y[0]).astype(float))
+
+
 def test_weights_of_rows_are_those_of_their_anchors():
     weights = np.random.default_rng(0).random(N)
     mined = small(mining=lambda rows, labels, rng: T).fit(X, Y, sample_weight=weights)

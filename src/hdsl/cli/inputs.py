@@ -178,15 +178,21 @@ def load_collection(path: Path) -> Any:
 # --- tables --------------------------------------------------------------------------------------
 
 
+def separator(given: str | None) -> str | None:
+    """Return what --sep names; raise ValueError unless it is one character."""
+    if given is not None and len(given.replace("\\t", "\t")) != 1:
+        raise ValueError(f"--sep must be one character, such as ';' or '\\t'. Got {given!r}.")
+    return given and given.replace("\\t", "\t")
+
+
 def _read_table(path: Path, source: Namespace) -> Data:
-    if source.sep is not None and len(source.sep.replace("\\t", "\t")) != 1:
-        raise ValueError(f"--sep must be one character, such as ';' or '\\t'. Got {source.sep!r}.")
+    sep = separator(source.sep)
     wanted = {"--text": source.text, "--label": source.label, "--id": source.ids}
     named = {option: column for option, column in wanted.items() if column is not None}
     try:
         table = tables.read_table(
             path, named or {"--text": "\0"},
-            sep=source.sep and source.sep.replace("\\t", "\t"), encoding=source.encoding,
+            sep=sep, encoding=source.encoding,
             skip_missing=source.skip_missing,
         )  # fmt: skip
     except tables.MissingColumnError as error:
@@ -256,7 +262,7 @@ def _about_columns(
 ) -> str:
     """Return what to do about a table without a column: another separator, or another name."""
     there = error.columns
-    other = tables.other_separator(there)
+    other = tables.other_separator(path, there)
     if other is not None and source.sep is None:
         shown = "\\t" if other == "\t" else other
         return f"{error.facts}: if {shown!r} separates them, pass --sep '{shown}'."

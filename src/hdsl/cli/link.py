@@ -82,7 +82,7 @@ def link(given: Namespace) -> None:
     for path in filter(None, (given.output, given.page, given.model, label_file)):
         inputs.check_output(path, taken=taken)
         taken.append(path)
-    how = {"encoding": given.encoding, "sep": given.sep and given.sep.replace("\\t", "\t")}
+    how = {"encoding": given.encoding, "sep": inputs.separator(given.sep)}
     tables = [_read(path, **how) for path in given.tables]
     has_ids = all("id" in table for table in tables)
     answers = [answer for path in others for answer in _answers(path, **how)]

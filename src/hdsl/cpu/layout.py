@@ -32,9 +32,6 @@ class CPULayout(Layout):
         Columns that are features although they may be rare or empty.
     min_rows : int, default=1
         Columns that fewer rows have are no features. They count in inner products, so in the prior.
-    total_weight : float, default=None
-        What weights are divided by, where these comparisons are some of a problem's; by default
-        their sum.
 
     Attributes
     ----------

@@ -88,11 +88,16 @@ def prepare(
             f"X has {rows.shape[1]} features, but the path so far has {model.n_features_in_}."
         )
     learned.n_features_in_ = rows.shape[1]
-    learned.norm_, learned.columns_ = fitting.row_norm(
-        model, rows.outline(model.norm), earlier is not None
-    )
-    rows = rows if model.norm is None else rows.at_unit_length()
     data, compared = supervise(rows, given)
+    present = rows
+    if data.weights is not None and not data.weights.all():
+        present = rows.keep(np.flatnonzero(data.weights))
+    learned.norm_, learned.columns_ = fitting.row_norm(
+        model, present.outline(model.norm), earlier is not None
+    )
+    if model.norm is not None:
+        rows = rows.at_unit_length()
+        data = replace(data, X=rows)
     held = data.check_validation(learned, *validation)
     if held is not None and model.norm is not None:
         held = replace(held, X=unit_rows(held.X, learned.columns_))

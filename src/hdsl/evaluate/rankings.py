@@ -249,7 +249,7 @@ def _sides(
 
 
 def middle_ranks(scores: np.ndarray, targets: np.ndarray) -> np.ndarray:
-    """Return the middle rank of entry `own[q]` of row q of the scores."""
+    """Return the middle rank of entry `targets[q]` of row q of the scores."""
     rest = scores - np.take_along_axis(scores, targets[:, None], axis=1)
     tie = TIE * np.abs(scores).max(axis=1, keepdims=True)
     n_ties = (np.abs(rest) <= tie).sum(axis=1)  # the row itself among them

@@ -81,7 +81,7 @@ class NeighborsDisplay(Display):
         number = None
         if np.ndim(query) == 0 and not sp.issparse(query):
             checks.check_number(
-                "NeighborsDisplay", "query", query, low=-X.shape[0], high=X.shape[0]
+                "NeighborsDisplay", "query", query, low=-X.shape[0], high=X.shape[0], integer=True
             )
             number = range(X.shape[0])[query]
             query = X[[number]]

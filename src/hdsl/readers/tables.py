@@ -88,19 +88,24 @@ def read_columns(path: Any, *, sep: str | None = None, encoding: str = "utf-8") 
         _as_given(path, {"column": os.urandom(16).hex()}, sep, encoding)
     except MissingColumnError as error:
         wanted = {name: name for name in error.columns}
-        other = other_separator(error.columns)
-        if other is not None and sep is None and isinstance(path, str | os.PathLike):
+        other = other_separator(path, error.columns)
+        if other is not None and sep is None:
             facts = f"{Path(path).name} has one column, {short(error.columns[0])}"
             way_out = f"if {other!r} separates several, read it with pandas, and pass the frame"
             raise WayOutError(facts, way_out, "sep") from None
     if not wanted:
-        raise ValueError(f"{path} has no rows: at least one is needed.")
+        name = Path(path).name if isinstance(path, str | os.PathLike) else "The table"
+        raise ValueError(f"{name} has no rows and no columns: at least one of each is needed.")
     return _as_given(path, wanted, sep, encoding)[0].columns
 
 
-def other_separator(columns: Sequence[str]) -> str | None:
+def other_separator(path: Any, columns: Sequence[str]) -> str | None:
     """Return what may separate fields of a file that has one column as it is read."""
-    return next((c for c in ";\t|," if len(columns) == 1 and c in columns[0]), None)
+    suffix = Path(path).suffix.lower() if isinstance(path, str | os.PathLike) else ""
+    if len(columns) != 1 or suffix not in (".csv", ".tsv"):
+        return None
+    others = ";|," if suffix == ".tsv" else ";\t|"
+    return next((c for c in others if c in columns[0]), None)
 
 
 def _as_given(

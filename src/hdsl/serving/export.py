@@ -19,8 +19,12 @@ TEXT_FORMATS = ("postgresql", "sqlite", "elasticsearch")
 #: Documents per line of a file for Qdrant, and documents that are formatted at a time.
 POINTS, BLOCK = 100, 1000
 
-#: What each document of an export has.
-RESERVED = ("id", "terms", "indices", "values")
+#: What each document of an export has; fields of Qdrant are kept apart.
+RESERVED = {
+    "pgvector": ("id", "terms"),
+    "jsonl": ("id", "terms", "indices", "values"),
+    "qdrant": (),
+}
 
 #: The table of a file for PostgreSQL.
 TABLE = "hdsl_documents"
@@ -178,12 +182,12 @@ def export_rows(
     checks.check_word("export_rows", "to", to, FORMATS)
     X = as_sparse(X, "X")
     columns = {
-        name: [v.item() if isinstance(v, np.generic) else v for v in values]
+        name: [v.item() if isinstance(v, np.number | np.bool_) else v for v in values]
         for name, values in (fields or {}).items()
     }
     for name, values in columns.items():
-        if name in RESERVED:
-            raise ValueError(f"{name!r} is a column of each export: give the field another name.")
+        if name in RESERVED[to]:
+            raise ValueError(f"{name!r} is in each document: give the field another name.")
         if len(values) != X.shape[0]:
             raise ValueError(
                 f"There are {len(values)} values of {name!r} and {X.shape[0]} rows: one value per "
@@ -251,7 +255,7 @@ def _json(value: Any) -> str:
 
 def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
     kinds = {
-        name: "boolean" if all(isinstance(v, bool) for v in values)
+        name: "boolean" if values and all(isinstance(v, bool) for v in values)
         else "double precision" if all(isinstance(v, int | float) for v in values) else "text"
         for name, values in fields.items()
     }  # fmt: skip

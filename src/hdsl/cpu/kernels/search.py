@@ -3,9 +3,10 @@
 Matrices come as their CSR or CSC arrays, and the caller allocates and has validated.
 
 Queries and rows of the index carry labels. Each query has two lists: the best rows of its own label
-and the best rows of other labels. `lists` are query_labels, labels, own, same, other. `own` says
-that query r is row r of the index, which is then no candidate. `same` and `other` are want, scores
-and rows: query r wants want[r] rows, no more than there are, and has scores of -inf to begin with.
+and the best rows of other labels. `lists` are query_labels, labels, leaves_self, same, other.
+`leaves_self` says that query r is row r of the index, which is then no candidate. `same` and
+`other` are want, scores and rows: query r wants want[r] rows, no more than there are, and has
+scores of -inf to begin with.
 Of equal scores the smaller row number comes first.
 """
 
