@@ -188,7 +188,7 @@ def test_rows_of_weight_0_are_not_there_for_samples_and_rare_features(params):
 def test_weights_that_leave_one_class_are_named():
     for mining in ("neighbors", "random"):
         with pytest.raises(ValueError, match="sample_weight"):
-            small(mining=mining).fit(X, Y, sample_weight=(Y == Y[0]).astype(float))
+            small(mining=mining).fit(X, Y, sample_weight=(Y[0] == Y).astype(float))
 
 
 def test_weights_of_rows_are_those_of_their_anchors():
