@@ -30,10 +30,10 @@ from .solver.trace import NO_CORRECTIONS, check_corrections, check_trace
 NOT_SAVED = {"checkpoint", "client", "device", "memory_limit", "n_jobs", "timeout", "verbose"}
 
 FLOATS = ("objective", "gap")
+COUNTS = ("n_iter", "n_triplets")
 
 #: Columns of what was tried for the prior, as `choosing.table` has them.
 CHOICE = ("prior", "n_iter", "score", "error", "mrr", "chosen")
-COUNTS = ("n_iter", "n_triplets")
 
 
 def similarity_to_arrays(similarity: Similarity) -> tuple[Arrays, dict[str, Any]]:

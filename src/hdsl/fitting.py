@@ -186,9 +186,10 @@ def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> 
     progress.stage("making comparisons")
     data = supervision.compare(Mining.of(model), run.data, rng)
     if data.X.shape[0] < run.data.X.shape[0]:
-        n_rows = f"{data.X.shape[0]} of {run.data.X.shape[0]} rows"
-        is_sample = data.X.shape[0] == model.max_anchors or run.data.weights is None
-        progress.say(f"{n_rows} are compared: {'max_anchors' if is_sample else 'sample_weight'}")
+        n, n_all, weights = data.X.shape[0], run.data.X.shape[0], run.data.weights
+        is_sample = n < (n_all if weights is None else np.count_nonzero(weights))
+        why = "max_anchors" if is_sample else "sample_weight"
+        progress.say(f"{n} of {n_all} rows are compared: {why}")
     progress.stage("laying out rows and comparisons")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     layout = make_layout(model, data.X, data.compared, data.compared_weights, workers, columns)

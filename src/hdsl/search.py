@@ -458,7 +458,7 @@ def _search_sparse(
 
     if not queries.shape[0]:
         return
-    is_same = queries is index and lists.own
+    is_same = queries is index and lists.leaves_self
     queries, index, frequency = _on_shared_columns(queries, index)
     n_products = float(frequency[queries.indices].sum(dtype=np.float64))
     chosen, n, by_row = np.arange(queries.shape[0]), index.shape[0], arrays_of(queries)

@@ -199,16 +199,18 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
     whose share is too small for its rows to have target neighbours is in the sample with rows
     enough for that, or not at all.
     """
-    limit, n_all = how.max_anchors, data.X.shape[0]
+    n_all = data.X.shape[0]
     rows = np.arange(n_all) if data.weights is None else np.flatnonzero(data.weights)
-    n = len(rows)
+    n, limit = len(rows), how.max_anchors or len(rows)
+    if n == n_all and n <= limit:
+        return None
     codes = np.unique(data.codes[rows], return_inverse=True)[1]
     if n < n_all and not codes.any():
         raise checks.NoTripletError(
             "No triplet can be built: sample_weight is 0 in all classes but one."
         )
-    if limit is None or n <= limit:
-        return rows if n < n_all else None
+    if n <= limit:
+        return rows
     size = np.bincount(codes)
     rank = ranks(codes, np.argsort(rng.random(n)))
     share = limit / n * size

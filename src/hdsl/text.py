@@ -457,10 +457,11 @@ class Collection:
         are_numbers = bool(ids) and all(map(str.isdecimal, ids))
         is_number = name.isdecimal() and len(name) < 19 and int(name) < documents.n_rows
         if are_numbers or not is_number:
-            named = ", named by their ids" if are_numbers else ", numbered from 0"
-            named += ", or named by their ids" * (bool(ids) and not are_numbers)
+            ways = ["named by their ids"] if ids else []
+            ways += [] if are_numbers else ["numbered from 0"]
             raise ValueError(
-                f"There is no document {name[:60]!r}: the model has {documents.n_rows:,}{named}."
+                f"There is no document {name[:60]!r}: the model has {documents.n_rows:,}, "
+                f"{' or '.join(ways)}."
             )
         return int(name)
 

@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
     query_labels: np.ndarray
     labels: np.ndarray
-    own: bool
+    leaves_self: bool
     want_same: np.ndarray
     want_other: np.ndarray
     same: Any
@@ -49,7 +49,7 @@ class Task(NamedTuple):
     def arrays(self) -> tuple[Any, ...]:
         """All of it but the sizes, as the kernels of the CPU take it."""
         same, other = (self.want_same, *self.same[:2]), (self.want_other, *self.other[:2])
-        return self.query_labels, self.labels, self.own, same, other
+        return self.query_labels, self.labels, self.leaves_self, same, other
 
 
 class Kept:
@@ -188,7 +188,7 @@ def _places(
     low = np.searchsorted(labels, asked, side="left")
     high = np.searchsorted(labels, asked, side="right")
     itself = None
-    if task.own:
+    if task.leaves_self:
         place = np.full(len(order), -1, dtype=np.int64)
         place[order[first:last]] = np.arange(last - first)
         itself = place[a:b]
