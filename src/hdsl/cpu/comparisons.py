@@ -23,6 +23,8 @@ LARGE = 1 << 23
 #: Entries of X below which one way to find partners is enough.
 SMALL = 1 << 17
 
+NOTHING = np.empty(0)
+
 #: Scores of atoms are summed in so many parts of the rows.
 SCORE_PARTS = 64
 
@@ -104,16 +106,15 @@ class Pairs:
         n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
         bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
         bounds[[0, -1]] = 0, self.n_pairs
-        out, total = np.empty((n_parts, d)), np.zeros(d)
+        out, total = np.empty((n_parts, d)), np.empty(d)
         self.workers.run(
             kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
         )
-
-        def add_up(start: int, stop: int) -> None:
-            for part in out:  # not `sum`, whose order depends on the shape
-                total[start:stop] += part[start:stop]
-
-        self.workers.run(add_up, self.workers.split(d, grain=GRAIN // n_parts))
+        if n_parts == 1:
+            return out[0]
+        self.workers.run(
+            kernels.add_parts, self.workers.split(d, grain=GRAIN // n_parts), out, total
+        )
         return total
 
 
@@ -156,8 +157,11 @@ class Comparisons:
         self.workers.run(kernels.differences, self.bounds, self.winner, self.loser, by_pair, out)
         return out
 
-    def sum_pulls(self, pulls: np.ndarray) -> np.ndarray:
-        """Return the sum of the pulls at each pair: + where it is to win, - where it is to lose."""
+    def sum_pulls(self, pulls: np.ndarray, omega: np.ndarray = NOTHING) -> np.ndarray:
+        """Return the sum of the pulls at each pair: + where it is to win, - where it is to lose.
+
+        With weights in `omega`, these are the pulls of margins of the smoothed hinge.
+        """
         n_pairs, w = self.pairs.n_pairs, np.empty(self.pairs.n_pairs)
         if self._terms is None:
             number = np.arange(self.n_comparisons, dtype=np.int32)
@@ -166,7 +170,7 @@ class Comparisons:
             ptr, term, _ = grouped(keys, twice, twice, 2 * n_pairs, self.workers)
             self._terms = ptr, term
         bounds = self.workers.split(n_pairs, grain=GRAIN // 8, work=self._terms[0][::2])
-        self.workers.run(kernels.sum_pulls, bounds, *self._terms, pulls, w)
+        self.workers.run(kernels.sum_pulls, bounds, *self._terms, pulls, omega, w)
         return w
 
 

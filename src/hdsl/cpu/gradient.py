@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ..checks import largest_value
@@ -23,8 +25,8 @@ class CPUGradient(Gradient):
     atoms : Atoms
     scale : float
     w : ndarray of shape (n_pairs,)
-    pulls : ndarray of shape (n_comparisons,)
-        Slopes of the loss times -weight, of which w is the sum per pair.
+    pulls : callable
+        Returns the slopes of the loss times -weight, of which w is the sum per pair.
     offset : ndarray of shape (n_comparisons,) or None
         The share of the prior and the base in the margins.
     batch : ndarray, default=None
@@ -36,7 +38,7 @@ class CPUGradient(Gradient):
         atoms: Atoms,
         scale: float,
         w: np.ndarray,
-        pulls: np.ndarray,
+        pulls: Callable[[], np.ndarray],
         offset: np.ndarray | None,
         batch: np.ndarray | None = None,
     ) -> None:
@@ -53,13 +55,14 @@ class CPUGradient(Gradient):
 
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-        return not any(self.pulls[k : k + GRAIN].any() for k in range(0, len(self.pulls), GRAIN))
+        return not self.w.any() and not self.pulls().any()
 
     def dot(self, margins: np.ndarray) -> float:
         """Return ⟨M, -∇f⟩ for the model with these margins."""
         margins = margins if self.batch is None else margins[self.batch]
-        total = float((self.pulls * margins).sum())
-        return total if self.offset is None else total - float((self.pulls * self.offset).sum())
+        pulls = self.pulls()
+        total = float((pulls * margins).sum())
+        return total if self.offset is None else total - float((pulls * self.offset).sum())
 
     @property
     def diagonal(self) -> np.ndarray:

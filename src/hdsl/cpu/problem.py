@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
 from ..solver.atoms import ZERO
 from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step, curvature_stride
 from .atoms import Atoms
-from .comparisons import Comparisons
+from .comparisons import NOTHING, Comparisons
 from .gradient import CPUGradient
 from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
@@ -106,7 +107,7 @@ class CPUProblem(Problem):
                 direction**2 * self.loss.curvature(there),
             )
             return np.array([(omega * term).sum() for term in terms])
-        sums, moved = np.empty((n_chunks, 3)), _NOTHING if moved is None else moved
+        sums, moved = np.empty((n_chunks, 3)), NOTHING if moved is None else moved
         self.workers.run(
             self._along_kernel, self.comparisons.chunk_bounds, self._code, margins, direction,
             float(size), omega, moved, sums,
@@ -133,7 +134,7 @@ class CPUProblem(Problem):
             compared.rows.add_atom(*atom, u)
         self.workers.run(
             atom_kernels.direction, compared.bounds, share, margins,
-            _NOTHING if self.offset is None else self.offset,
+            NOTHING if self.offset is None else self.offset,
             np.array([factor for _, factor in moved]), U, *compared.sides, out,
         )  # fmt: skip
         return out
@@ -209,8 +210,11 @@ class CPUProblem(Problem):
         if batch is not None:
             compared, margins = self._take(batch, batch_weight), margins[batch]
             offset, atoms = None if offset is None else offset[batch], Atoms(compared.pairs)
-        pulls = self._pulls(compared, margins)
-        w = compared.sum_pulls(pulls)
+        if self._code == kernels.SMOOTHED_HINGE:
+            w = compared.sum_pulls(margins, compared.omega)
+        else:
+            w = compared.sum_pulls(self._pulls(compared, margins))
+        pulls = partial(self._pulls, compared, margins)
         return CPUGradient(atoms, self.scale, w, pulls, offset, batch)
 
     def _pulls(self, compared: Comparisons, margins: np.ndarray) -> np.ndarray:
@@ -252,9 +256,6 @@ class CPUProblem(Problem):
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
         return self.comparisons.pairs.cost
-
-
-_NOTHING = np.empty(0)
 
 
 def _rooms(n_atoms: int) -> tuple[np.ndarray, ...]:

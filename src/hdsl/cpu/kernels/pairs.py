@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .compiled import REORDERED, fetch_ahead, kernel
+from .compiled import REORDERED, fetch, fetch_ahead, kernel
 
 
 @kernel()
@@ -43,18 +43,23 @@ def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, pro
 
 
 @kernel()
-def sum_pulls(start, stop, term_ptr, term, pulls, w):
+def sum_pulls(start, stop, term_ptr, term, pulls, omega, w):
     """Write for each pair [start, stop) the sum of the pulls at it.
 
-    Lists 2s and 2s + 1 name the comparisons that pair s is to win and to lose.
+    Lists 2s and 2s + 1 name the comparisons that pair s is to win and to lose. With weights in
+    `omega`, `pulls` has margins of the smoothed hinge instead.
     """
+    first, last = pulls.ctypes.data, term.size - 1
     for s in range(start, stop):
         total = 0.0
         middle = term_ptr[2 * s + 1]
-        for k in range(term_ptr[2 * s], middle):
-            total += pulls[np.uint32(term[k])]
-        for k in range(middle, term_ptr[2 * s + 2]):
-            total -= pulls[np.uint32(term[k])]
+        for k in range(term_ptr[2 * s], term_ptr[2 * s + 2]):
+            fetch(first + 8 * np.int64(term[min(k + 32, last)]))
+            t = np.uint32(term[k])
+            x = pulls[t]
+            if omega.size > 0:
+                x = omega[t if omega.size > 1 else np.uint32(0)] * (1.0 - min(max(x, 0.0), 1.0))
+            total += x if k < middle else -x
         w[s] = total
 
 
@@ -69,6 +74,15 @@ def diagonals(start, stop, bounds, ptr, feature, product, w, out):
             if x != 0.0:
                 for k in range(ptr[s], ptr[s + 1]):
                     out[part, np.uint32(feature[k])] += x * product[k]
+
+
+@kernel()
+def add_parts(start, stop, parts, out):
+    """Write the sums of the parts, in their order, for the features [start, stop)."""
+    for j in range(start, stop):
+        out[j] = parts[0, j]
+        for part in range(1, parts.shape[0]):
+            out[j] += parts[part, j]
 
 
 @kernel()

@@ -13,12 +13,11 @@ BLOCK = 32
 
 @kernel()
 def unfold(start, stop, features, columns, U, marked):
-    """Write the rows [start, stop) of U, columns of X for some features; mark those not zero."""
+    """Mark the rows [start, stop) of X that have some features, and write them, as rows of U."""
     ptr, idx, val = columns
+    U_first, nothing = U.ctypes.data, zeros()
     for a in range(start, stop):
         marked[a] = 0
-        for c in range(U.shape[1]):
-            U[a, c] = 0.0
     for c in range(features.size):
         low, last = ptr[features[c]], ptr[features[c] + 1]
         high = last
@@ -29,13 +28,17 @@ def unfold(start, stop, features, columns, U, marked):
             else:
                 high = middle
         while low < last and idx[low] < stop:
-            U[idx[low], c], marked[idx[low]] = val[low], 1
+            a = idx[low]
+            if not marked[a]:
+                marked[a] = 1
+                put(nothing, U_first + LINE * a)
+            U[a, c] = val[low]
             low += 1
 
 
 @kernel()
 def spread(start, stop, links, w, marked, U, R):
-    """Write the rows [start, stop) of R = (W + Wᵀ) U, n × WIDTH; rows of U not marked are zero."""
+    """Write the rows [start, stop) of R = (W + Wᵀ) U, n × WIDTH. Rows not marked are not read."""
     ptr, neighbor, pair = links
     U_first, R_first = U.ctypes.data, R.ctypes.data
     for b in range(start, stop):
