@@ -196,7 +196,7 @@ class Atoms:
     def _find_terms(self, key: Key) -> Terms:
         (i, j, sign), pairs, u = key, self.pairs, np.zeros(self._rows.n_rows)
         self._rows.add_atom(i, j, sign, u)
-        rows = np.flatnonzero(u)
+        rows = np.flatnonzero(u != 0.0)
         at = starts(pairs.ptr[rows + 1] - pairs.ptr[rows])
         bounds = np.array(self._workers.split(len(rows), grain=GRAIN, work=at))
         counts = np.zeros(len(bounds) - 1, dtype=np.int64)

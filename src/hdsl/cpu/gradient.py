@@ -55,7 +55,8 @@ class CPUGradient(Gradient):
 
     def is_zero(self) -> bool:
         """Return whether all slopes are zero."""
-        return not self.w.any() and not self.pulls().any()
+        has_pull = any(self.w[k : k + GRAIN].any() for k in range(0, len(self.w), GRAIN))
+        return not has_pull and not self.pulls().any()  # pulls at a pair may cancel
 
     def dot(self, margins: np.ndarray) -> float:
         """Return ⟨M, -∇f⟩ for the model with these margins."""

@@ -157,11 +157,14 @@ class Gradient(Protocol):
 
     def largest_diagonal(self, count: int) -> np.ndarray:
         """Return the features of largest C_jj, largest first, the smallest of equals first."""
-        count, falling = min(count, self.n_features), -self.diagonal
+        n, diagonal, count = self.n_features, self.diagonal, min(count, self.n_features)
         if count == 0:
             return np.empty(0, dtype=np.int64)
-        some = np.flatnonzero(falling <= np.partition(falling, count - 1)[count - 1])
-        return some[np.argsort(falling[some], kind="stable")[:count]]
+        n_parts = min(n, 8 * count)
+        # So many parts have an entry from this on, and few other entries are above it.
+        largest = np.maximum.reduceat(diagonal, n * np.arange(n_parts) // n_parts)
+        some = np.flatnonzero(diagonal >= np.partition(largest, n_parts - count)[n_parts - count])
+        return some[np.argsort(-diagonal[some], kind="stable")[:count]]
 
     @abstractmethod
     def partners(
