@@ -31,7 +31,7 @@ def unfold(start, stop, features, columns, U, marked):
             a = idx[low]
             if not marked[a]:
                 marked[a] = 1
-                put(nothing, U_first + LINE * a)
+                put(nothing, U_first + LINE * np.int64(a))
             U[a, c] = val[low]
             low += 1
 
