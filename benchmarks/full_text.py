@@ -115,11 +115,11 @@ def main() -> None:
     n_folds = parser.parse_args().folds
     docs = datasets.load_docstrings(min_rows_per_label=80, summaries=True, vectorize=False)
     for kind in (FTS5, TSVector)[: 1 + (PostgreSQL.missing() is None)]:
-        own, learned = first_answers(kind, list(docs.texts), np.asarray(docs.y), n_folds)
-        gain = learned.astype(float) - own
+        plain, learned = first_answers(kind, list(docs.texts), np.asarray(docs.y), n_folds)
+        gain = learned.astype(float) - plain
         error = gain.std(ddof=1) / np.sqrt(len(gain))
         print(
-            f"{kind.name}: {own.mean():.3f} right first answers of {len(own):,}; with learned "
+            f"{kind.name}: {plain.mean():.3f} right first answers of {len(plain):,}; with learned "
             f"terms {learned.mean():.3f}, gain {gain.mean():+.3f} ± {error:.3f}",
             flush=True,
         )

@@ -79,10 +79,10 @@ def of_queries(found: search.Neighbors, chosen: np.ndarray) -> search.Neighbors:
     return search.Neighbors(*(part[chosen] for part in found))
 
 
-def without(found: search.Neighbors, own: np.ndarray) -> search.Neighbors:
+def without(found: search.Neighbors, itself: np.ndarray) -> search.Neighbors:
     """Return lists that are one shorter: without the query's own row, or the last."""
     k = found.rows.shape[1] - 1
-    place = np.argsort(found.rows == own[:, None], axis=1, kind="stable")[:, :k]
+    place = np.argsort(found.rows == itself[:, None], axis=1, kind="stable")[:, :k]
     place.sort(axis=1)
     scores, rows = (np.take_along_axis(part, place, axis=1) for part in found[:2])
     return search.Neighbors(scores, rows, np.minimum(found.size, k))

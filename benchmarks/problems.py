@@ -326,12 +326,12 @@ class _PowerLaw:
     def _columns(self, topic: np.ndarray) -> np.ndarray:
         """Draw the distinct, sorted features of some rows."""
         ranks = self._ranks((len(topic), self.width))
-        own, shared = min(2 * self.width // 5, TOPIC_WORDS), -(-self.width // 10)
-        spread = np.arange(own) + self.rng.random((len(topic), own))
-        picked = (spread * (TOPIC_WORDS / own)).astype(np.int64)
-        ranks[:, :own] = self.words[topic[:, None], picked]
+        n_words, shared = min(2 * self.width // 5, TOPIC_WORDS), -(-self.width // 10)
+        spread = np.arange(n_words) + self.rng.random((len(topic), n_words))
+        picked = (spread * (TOPIC_WORDS / n_words)).astype(np.int64)
+        ranks[:, :n_words] = self.words[topic[:, None], picked]
         picked = self.rng.integers(CLASS_WORDS, size=(len(topic), shared))
-        ranks[:, own : own + shared] = self.class_words[topic[:, None] % 2, picked]
+        ranks[:, n_words : n_words + shared] = self.class_words[topic[:, None] % 2, picked]
         columns = np.sort(self.feature_of[ranks], axis=1)
         again = np.arange(len(topic))
         for attempt in range(100):
@@ -353,14 +353,14 @@ class _PowerLaw:
 
     def triplets(self, n_targets: int, n_impostors: int) -> np.ndarray:
         """Return for each row some of its topic's rows times some of the sister topic's."""
-        own, sister = self.topic, self.topic ^ 1
+        topic, sister = self.topic, self.topic ^ 1
         size = np.diff(self.first)
         if size.min() <= max(n_targets, n_impostors):
             raise ValueError(f"Topics of {size.min()} rows are too small: take more rows.")
         # Steps from 1 to size - 1, so that no row is its own neighbour.
-        step = 1 + self._distinct(size[own] - 1, n_targets)
-        place = self.place[:, None] - self.first[own][:, None]
-        target = self.members[self.first[own][:, None] + (place + step) % size[own][:, None]]
+        step = 1 + self._distinct(size[topic] - 1, n_targets)
+        place = self.place[:, None] - self.first[topic][:, None]
+        target = self.members[self.first[topic][:, None] + (place + step) % size[topic][:, None]]
         place = self.first[sister][:, None] + self._distinct(size[sister], n_impostors)
         impostor = self.members[place]
         made = np.empty((self.n_rows, n_targets, n_impostors, 3), dtype=np.int64)

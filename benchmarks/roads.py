@@ -126,8 +126,8 @@ def _texts(task: Task, folder: Path) -> Path:
         rows.writerow(["text", "label"])
         for row in range(n):
             label = row % n_labels
-            own = rng.integers(100 * label, 100 * label + 100, size=12)
-            text = " ".join(words[np.append(own, rng.zipf(1.3, size=40) % 4000)])
+            drawn = rng.integers(100 * label, 100 * label + 100, size=12)
+            text = " ".join(words[np.append(drawn, rng.zipf(1.3, size=40) % 4000)])
             rows.writerow([text, f"class{label}"])
     return path
 

@@ -39,7 +39,9 @@ def _flatness(records: list[Record]) -> Iterator[Record]:
             "CPU": _to_first(record["extra"]["median_cpu"] for record in group),
             "peak": _to_first(record["peak_mb"] for record in group),
         }
-        shown = (f"{name} {' '.join(f'{x:.2f}' for x in of)}" for name, of in ratios.items())
+        shown = (
+            f"{name} {' '.join(f'{x:.2f}' for x in values)}" for name, values in ratios.items()
+        )
         note = f"of the first: {'; '.join(shown)}"
         yield _summary(group, ratios=ratios, note=note)
 

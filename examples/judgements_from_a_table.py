@@ -32,9 +32,9 @@ inside = {label: np.flatnonzero(docs.y == label) for label in np.unique(docs.y)}
 outside = {label: np.flatnonzero(docs.y != label) for label in np.unique(docs.y)}
 lines = []
 for event, row in enumerate(rng.integers(n_rows, size=n_events)):
-    own = inside[docs.y[row]]
-    place = rng.integers(len(own) - 1)
-    same = own[place + (own[place] >= row)]  # another docstring of the module
+    others = inside[docs.y[row]]
+    place = rng.integers(len(others) - 1)
+    same = others[place + (others[place] >= row)]  # another docstring of the module
     shown = rng.permutation([same, *rng.choice(outside[docs.y[row]], size=2, replace=False)])
     clicked = rng.choice(shown) if rng.random() < 0.1 else same
     lines += [(event, docs.names[row], docs.names[item], item == clicked) for item in shown]

@@ -57,9 +57,9 @@ for molecule in molecules:
     for bit, ((atom, radius), *_) in places.items():
         if bit not in fragments:
             bonds = Chem.FindAtomEnvironmentOfRadiusN(molecule, radius, atom) if radius else ()
-            own = Chem.PathToSubmol(molecule, bonds) if len(bonds) else None
+            part = Chem.PathToSubmol(molecule, bonds) if len(bonds) else None
             symbol = molecule.GetAtomWithIdx(atom).GetSymbol()
-            fragments[bit] = Chem.MolToSmiles(own) if own else symbol
+            fragments[bit] = Chem.MolToSmiles(part) if part else symbol
     rows.append({str(bit): 1.0 for bit in places})
 vectorizer = DictVectorizer()
 X = vectorizer.fit_transform(rows)

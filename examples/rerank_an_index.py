@@ -80,11 +80,11 @@ print("Index unchanged:", (index != before).nnz == 0)
 # The figure shows the last query: its own terms, and the heaviest terms that ``rewrite`` added.
 
 heaviest = np.argsort(-np.abs(rewritten.data), kind="stable")[:20][::-1]
-own = np.isin(rewritten.indices[heaviest], query.indices)
+is_asked = np.isin(rewritten.indices[heaviest], query.indices)
 fig, ax = plt.subplots(figsize=(6, 4.5), layout="constrained")
 ax.barh(
     terms[rewritten.indices[heaviest]], rewritten.data[heaviest],
-    color=np.where(own, COLORS[0], COLORS[4]),
+    color=np.where(is_asked, COLORS[0], COLORS[4]),
 )  # fmt: skip
 ax.axvline(0, color="0.5", lw=0.8)
 ax.set(xlabel="weight in the rewritten query", title=f'"{text}"')

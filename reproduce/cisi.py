@@ -187,16 +187,16 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     """Return measures before and after, the choices, and the curve by number of queries."""
     rows, curve = [], []
     for size in sorted({line["cell"]["n_queries"] for line in lines}):
-        own = [line for line in lines if line["cell"]["n_queries"] == size]
-        before, after = pool(own)
-        n_left = sum(line["choice"] is None for line in own)
+        some = [line for line in lines if line["cell"]["n_queries"] == size]
+        before, after = pool(some)
+        n_left = sum(line["choice"] is None for line in some)
         for measure, name in MEASURES.items():
             gain, low, high = after.gain(before, measure)
             rows.append(
                 [
                     str(size), name, f"{before.values(measure).mean():.3f}",
                     f"{after.values(measure).mean():.3f}",
-                    f"{gain:+.3f} ({low:+.3f} to {high:+.3f})", f"{n_left} of {len(own)}",
+                    f"{gain:+.3f} ({low:+.3f} to {high:+.3f})", f"{n_left} of {len(some)}",
                 ]
             )  # fmt: skip
             if measure == "ndcg":

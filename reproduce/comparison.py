@@ -139,7 +139,7 @@ def table(
     lines = list(lines)
     by, names = by_set_and_method(lines), set_names(lines)
     rows = [
-        [label, *(show(by[of, method][0]) if by[of, method] else "" for of in names)]
+        [label, *(show(by[data, method][0]) if by[data, method] else "" for data in names)]
         for method, label in labels.items()
     ]
     return Table(name, ["method", *names], rows, notes)

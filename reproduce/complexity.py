@@ -241,15 +241,17 @@ def _exponents(
 
 
 def _draw(figure: Any, curves: dict[str, dict[str, np.ndarray]], label: str) -> None:
-    names = [name for name in (*BASE, "k") if any(name in own for own in curves.values())]
+    names = [name for name in (*BASE, "k") if any(name in points for points in curves.values())]
     figure.set_size_inches(2.4 * len(names), 3.4)
     axes = figure.subplots(1, len(names), sharey=True)
     for ax, name in zip(axes, names, strict=True):
         ax.set(xscale="log", yscale="log", xlabel=name)
-        for (variant, own), color, marker in zip(curves.items(), COLORS, MARKERS, strict=False):
-            if name in own:
-                ax.plot(*own[name].T, color=color, marker=marker, ms=4, lw=1.3, label=variant)
-        values = sorted({v for own in curves.values() if name in own for v in own[name][:, 0]})
+        for (variant, points), color, marker in zip(curves.items(), COLORS, MARKERS, strict=False):
+            if name in points:
+                ax.plot(*points[name].T, color=color, marker=marker, ms=4, lw=1.3, label=variant)
+        values = sorted(
+            {v for points in curves.values() if name in points for v in points[name][:, 0]}
+        )
         ax.set_xticks(values, [f"{value:,.0f}" for value in values], rotation=45)
         ax.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     axes[0].set_ylabel(label)

@@ -210,13 +210,13 @@ class Measured:
     @property
     def labels(self) -> list[str]:
         """Candidates with their lengths."""
-        return [name for name in dict.fromkeys(of for _, of in self.wrong) if name != COSINE]
+        return [name for name in dict.fromkeys(row for _, row in self.wrong) if name != COSINE]
 
-    def to_cosine(self, of: dict[tuple[str, str], np.ndarray], name: str, row: str) -> Ratio:
+    def to_cosine(self, values: dict[tuple[str, str], np.ndarray], name: str, row: str) -> Ratio:
         """Return a mean in relation to the cosine's; not a number where it was not measured."""
-        if (name, row) not in of:
+        if (name, row) not in values:
             return Ratio(math.nan, math.nan)
-        return ratio_of_means(of[name, row], of[name, COSINE])
+        return ratio_of_means(values[name, row], values[name, COSINE])
 
     def seconds_to_away(self, names: list[str], row: str) -> float:
         """Return the CPU seconds in relation to 300 away steps, a geometric mean over sets."""

@@ -81,8 +81,8 @@ def cells(settings: Settings) -> list[Cell]:
         grids = _grids(settings, name, "rp_oasis")
         todo += chain(*_grids(settings, name, "pca_oasis"), *grids)
         keys = [[runner.key(cell) for cell in grid] for grid in grids]
-        there = [of for of in keys if known.keys() >= set(of)]
-        best = [knn.chosen([known[key] for key in of])["cell"] for of in there]
+        there = [group for group in keys if known.keys() >= set(group)]
+        best = [knn.chosen([known[key] for key in group])["cell"] for group in there]
         # Cells of a draw come together, since they share its projection.
         todo += [{**cell, "draw": draw} for draw in range(1, n_oasis) for cell in best]
     return todo

@@ -69,8 +69,8 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         "chosen": _fit(*known, point).at(n_iter),
     }
     answer = {name: triplet_accuracy(model, *held) for name, model in models.items()}
-    own = float(models["learned"].prior_)
-    return {**answer, "n": len(held[1]), **point, "n_iter": n_iter, "own_prior": own}
+    chosen = float(models["learned"].prior_)
+    return {**answer, "n": len(held[1]), **point, "n_iter": n_iter, "own_prior": chosen}
 
 
 def _folds(X: Any, triplets: np.ndarray, n: int, seed: int) -> Iterator[Any]:

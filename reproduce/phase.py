@@ -158,7 +158,9 @@ def _key(setting: Setting) -> tuple[Any, ...]:
 
 def cells(settings: Settings) -> list[Cell]:
     """Return the settings, with several draws of data each; the slowest of a draw first."""
-    made = sorted(settings_of(settings.quick), key=lambda own: -own["d"] * own["density"])
+    made = sorted(
+        settings_of(settings.quick), key=lambda setting: -setting["d"] * setting["density"]
+    )
     n_draws, n_paired = (QUICK_DRAWS, QUICK_DRAWS) if settings.quick else (N_DRAWS, N_PAIRED)
     return [
         {**setting, "seed": seed}
@@ -260,7 +262,7 @@ class Groups:
         """Return the values of one parameter for which all others are as in the base."""
         rest = {**self.base, name: None}
         made = (dict(zip(BASE, key, strict=True)) for key in self._lines)
-        return sorted(own[name] for own in made if {**own, name: None} == rest)
+        return sorted(setting[name] for setting in made if {**setting, name: None} == rest)
 
     def sample(self, kind: str, factors: dict[str, float], **other: Any) -> Sample:
         """Return the draws of a setting with the factors of a law."""
@@ -271,7 +273,7 @@ class Groups:
     def thresholds(self, kind: str, **other: Any) -> np.ndarray:
         """Return the number of triplets that each draw of a setting needs."""
         sample = self.sample(kind, {}, **other)
-        return np.array([thresholds.threshold(sample.counts, own) for own in sample.recovered])
+        return np.array([thresholds.threshold(sample.counts, found) for found in sample.recovered])
 
     def median(self, kind: str, **other: Any) -> Interval:
         """Return the median number of triplets that the draws of a setting need."""
@@ -315,7 +317,7 @@ def _law_table(groups: Groups) -> Table:
             )
             share = thresholds.explained(samples, "k log d", ("k", "log d"))
             found = (logarithmic["k"], logarithmic["log d"], power["d"])
-            rows.append([law.name, kind, *(own.text(2) for own in found), f"{share:.2f}"])
+            rows.append([law.name, kind, *(number.text(2) for number in found), f"{share:.2f}"])
     return Table(
         "law",
         ["rows", "recovered", "exponent of k", "exponent of log d", "exponent of d instead",
@@ -355,16 +357,16 @@ def _needed_table(groups: Groups, lines: Sequence[Line]) -> Table:
     for setting in settings_of(groups.quick):
         if not is_default_method(setting):
             continue
-        own = groups.of(**setting)
+        some = groups.of(**setting)
         medians = [groups.median(kind, **setting) for kind in KINDS]
         k, d = setting["k"], setting["d"]
         rows.append(
             [
                 str(k), f"{d:,}", f"{setting['n']:,}", f"{setting['density']:g}",
                 f"{setting['noise']:g}", f"{setting['correlation']:g}", f"{setting['scale']:g}k",
-                _percent([line["decided"] for line in own]),
+                _percent([line["decided"] for line in some]),
                 *(_count(median) for median in medians), _ratio(medians[1].value, k * math.log(d)),
-                _percent([line["only"] for line in own]),
+                _percent([line["only"] for line in some]),
             ]
         )  # fmt: skip
     triplets = counts_of(groups.quick, 1)
@@ -376,8 +378,8 @@ def _needed_table(groups: Groups, lines: Sequence[Line]) -> Table:
          "entries", "entries / (k log d)", "only"],
         rows,
         [
-            f"Median number of triplets of {len(own)} draws that recovers the support, and 95 % of "
-            "its bootstrap values. Features and entries: the hidden ones have the largest values. "
+            f"Median number of triplets of {len(some)} draws that recovers the support, and 95 % "
+            "of its bootstrap values. Features and entries: the hidden ones have the largest values. "
             "Decided: judgements, in percent, that the hidden similarity makes; the others are "
             "ties, and drawn at random. Only: draws, in percent, in which the largest number of "
             f"triplets finds the hidden entries and no other. Oracle ascent, domain with 0, α = "
@@ -393,10 +395,10 @@ def _methods_table(groups: Groups) -> Table:
     rows = []
     for condition, other in conditions_of(groups.quick).items():
         for oracle, init in methods_of(groups.quick):
-            own = {**other, "oracle": oracle, "init": init}
+            variant = {**other, "oracle": oracle, "init": init}
             ratios = [
                 thresholds.ratio(
-                    groups.thresholds(kind, **own), groups.thresholds(kind, **other),
+                    groups.thresholds(kind, **variant), groups.thresholds(kind, **other),
                     groups.n_resamples, groups.rng,
                 )
                 for kind in KINDS
@@ -404,8 +406,8 @@ def _methods_table(groups: Groups) -> Table:
             rows.append(
                 [
                     condition, oracle, _domain(init),
-                    *(_count(groups.median(kind, **own)) for kind in KINDS),
-                    *("–" if own == {**other, "oracle": "ascent", "init": "zero"}
+                    *(_count(groups.median(kind, **variant)) for kind in KINDS),
+                    *("–" if variant == {**other, "oracle": "ascent", "init": "zero"}
                       else found.text(2) for found in ratios),
                 ]
             )  # fmt: skip
@@ -443,8 +445,8 @@ def _probability_table(groups: Groups) -> Table:
         counts = counts_of(groups.quick, setting["k"])
         shares = [groups.shares(kind, counts, **setting) for kind in KINDS]
         rows += [
-            [*_key(setting), count, len(groups.of(**setting)), *(f"{share:.4g}" for share in own)]
-            for count, *own in zip(counts, *shares, strict=True)
+            [*_key(setting), count, len(groups.of(**setting)), *(f"{share:.4g}" for share in cells)]
+            for count, *cells in zip(counts, *shares, strict=True)
         ]
     return Table("probability", [*BASE, "triplets", "draws", *KINDS], rows, shown=False)
 
@@ -501,21 +503,21 @@ def _draw_law(figure: Any, groups: Groups) -> None:
 def _draw_growth(ax: Any, groups: Groups, law: Law, place: int) -> None:
     """Draw the number over k (place 0) or d (1), a line per value of the other one."""
     name, other, growth = (("k", "d", "k"), ("d", "k", "log d"))[place]
-    fixed = [size[1 - place] for size in law.sizes]
-    most = sorted(sorted(set(fixed)), key=fixed.count)[-2:]
-    for own, color, marker in zip(sorted(most), COLORS, MARKERS, strict=False):
-        values = sorted(size[place] for size in law.sizes if size[1 - place] == own)
-        found = [groups.median("entries", **law.other, **{name: x, other: own}) for x in values]
+    every = [size[1 - place] for size in law.sizes]
+    most = sorted(sorted(set(every)), key=every.count)[-2:]
+    for fixed, color, marker in zip(sorted(most), COLORS, MARKERS, strict=False):
+        values = sorted(size[place] for size in law.sizes if size[1 - place] == fixed)
+        found = [groups.median("entries", **law.other, **{name: x, other: fixed}) for x in values]
         ends = np.array([[one.value - one.low, one.high - one.value] for one in found])
         known = np.isfinite(ends).all(axis=1)
         x, middle = np.array(values)[known], np.array([one.value for one in found])[known]
         ax.errorbar(
             x, middle, ends[known].T, color=color, marker=marker, ms=5, capsize=2,
-            label=f"{other} = {own:,}",
+            label=f"{other} = {fixed:,}",
         )  # fmt: skip
         if len(x):
             unit = x if growth == "k" else np.log(x)
-            label = f"∝ {growth}" if own == max(most) else None
+            label = f"∝ {growth}" if fixed == max(most) else None
             ax.plot(x, middle[0] / unit[0] * unit, color="gray", ls=":", zorder=0, label=label)
     ax.set(xscale="log", yscale="log")
     ax.legend(frameon=False, fontsize=8)

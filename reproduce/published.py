@@ -95,7 +95,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             ours = comparison.table(name, chosen, labels, figures.show)
             rows = [row for row in ours.rows if any(row[1:])]
             rows += [
-                [label, *(known.get(of, "") for of in ours.head[1:])]
+                [label, *(known.get(column, "") for column in ours.head[1:])]
                 for label, known in figures.others.items()
             ]
             tables.append(Table(name, ours.head, rows, [figures.note]))

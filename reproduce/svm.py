@@ -179,14 +179,14 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
     rows, choices = [], []
     for name in set_names(lines):
         where = reported(by[name, METHODS[0]][0])
-        own = [_text(knn.chosen(by[name, method]), where) for method in METHODS]
+        ours = [_text(knn.chosen(by[name, method]), where) for method in METHODS]
         learned = {method: _hdsl_lines(settings, name, method) for method in list(COLUMNS)[5:]}
         texts = [knn.cell_text(found, where) for found in learned.values()]
-        rows.append([name, where, *own, *texts])
+        rows.append([name, where, *ours, *texts])
         if where == "valid":
-            own = [_text(chosen_by_folds(by[name, method]), where) for method in METHODS]
+            ours = [_text(chosen_by_folds(by[name, method]), where) for method in METHODS]
             texts = [knn.folds_text(found) for found in learned.values()]
-            rows.append(["", "valid, by folds", *own, *texts])
+            rows.append(["", "valid, by folds", *ours, *texts])
         if name in PAPER:
             paper = {**PAPER[name], "hdsl": knn.PAPER[name]["hdsl"]}
             rows.append(["", "paper, test", *(knn.paper_text(paper, m) for m in COLUMNS)])

@@ -141,8 +141,8 @@ def explained(samples: Sequence[Sample], fixed: str, names: Sequence[str]) -> fl
         for sample in samples
     ]
     none, law, free = (
-        _log_likelihood(_design(own, factors), wins, trials)
-        for own, factors in ((samples, ()), (shifted, ()), (samples, names))
+        _log_likelihood(_design(group, factors), wins, trials)
+        for group, factors in ((samples, ()), (shifted, ()), (samples, names))
     )
     return (law - none) / (free - none) if free > none else math.nan
 
@@ -160,7 +160,9 @@ def _design(samples: Sequence[Sample], names: Sequence[str]) -> np.ndarray:
 
 
 def _trials(samples: Sequence[Sample]) -> np.ndarray:
-    return np.concatenate([np.full(len(own.counts), len(own.recovered)) for own in samples])
+    return np.concatenate(
+        [np.full(len(sample.counts), len(sample.recovered)) for sample in samples]
+    )
 
 
 def _all_wins(samples: Sequence[Sample]) -> np.ndarray:
