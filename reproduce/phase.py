@@ -380,7 +380,7 @@ def _needed_table(groups: Groups, lines: Sequence[Line]) -> Table:
         [
             f"Median number of triplets of {len(some)} draws that recovers the support, and 95 % "
             "of its bootstrap values. Features and entries: the hidden ones have the largest "
-            "values. Decided: judgements, in percent, that the hidden similarity makes; the others are "
+            "values. Decided: judgements, in percent, that the hidden similarity makes; others are "
             "ties, and drawn at random. Only: draws, in percent, in which the largest number of "
             f"triplets finds the hidden entries and no other. Oracle ascent, domain with 0, α = "
             f"{ALPHA:g}, {FEWEST}k to {triplets[-1]:,} triplets.",
