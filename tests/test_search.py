@@ -151,12 +151,13 @@ def test_rows_that_meet_once_have_the_lists_of_rows_one_by_one(
     }
     rows = np.where(X, values[kind], 0.0)[rng.integers(n, size=n)]
     X, labels = sp.csr_array(rows), rng.integers(n_classes, size=n)
-    expected = search.neighbors_by_label(X, labels, 4, 6)
+    expected = *search.neighbors_by_label(X, labels, 4, 6), search.top_k(X, X, 3, exclude_self=True)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(search, "MEETING_ROWS", 16)
         patch.setattr(search, "MEETING_BLOCK", 64)
         patch.setattr(search, "LEAST_SHARED", 0.0)
-        found = search.neighbors_by_label(X, labels, 4, 6, n_jobs=n_jobs)
+        by_label = search.neighbors_by_label(X, labels, 4, 6, n_jobs=n_jobs)
+        found = *by_label, search.top_k(X, X, 3, exclude_self=True, n_jobs=n_jobs)
     for one, other in zip(expected, found, strict=True):
         for a, b in zip(one, other, strict=True):
             assert a.tobytes() == b.tobytes()

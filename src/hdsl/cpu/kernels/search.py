@@ -218,7 +218,7 @@ def _add_others(r, q, near, n_dense, ptr, idx, val, sums):
 @kernel()
 def _compare(r, q, first, size, is_one, rows, lists, low, scale, sums, limits, query):
     """Offer row r to the rows of a block, and them to it; in its own group to later ones alone."""
-    labels, (ptr, idx, val) = lists[1], rows
+    labels, others, (ptr, idx, val) = lists[0], lists[1], rows
     (want_same, same, same_rows), (want_other, other, other_rows) = lists[3:]
     is_held, limit = False, min(low[0, r], low[1, r])
     for start in range(0, size, PART):
@@ -228,7 +228,7 @@ def _compare(r, q, first, size, is_one, rows, lists, low, scale, sums, limits, q
             if sums[q, c] <= limit and sums[q, c] <= limits[c]:
                 continue
             s = first + c
-            kind = 0 if labels[r] == labels[s] else 1
+            kind = 0 if labels[r] == others[s] else 1
             if sums[q, c] <= low[kind, r] and sums[q, c] <= low[kind, s]:
                 continue
             if not is_held:
