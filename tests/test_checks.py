@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from sklearn.exceptions import NotFittedError
 
 from hdsl import HDSL
-from hdsl.checks import check_number, check_quadruplets, short
+from hdsl.checks import check_comparisons, check_number, short
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(1, 9, size=(12, 5)) * (RNG.random((12, 5)) < 0.7) / 8 + np.eye(12, 5)
@@ -207,7 +207,7 @@ BAD_TRIPLETS = {
     "floats": (T.astype(float), "triplets must hold integers", "float64"),
     "words": (T.astype(str), "triplets must hold integers", "<U"),
     "empty": (T[:0], "triplets is empty", "at least one"),
-    "positive is negative": (T[:, [0, 1, 1]], "as both positive and negative", "(12 of 12)"),
+    "positive is negative": (T[:, [0, 1, 1]], "with itself", "(12 of 12)"),
 }  # fmt: skip
 
 
@@ -227,7 +227,7 @@ QUADRUPLETS = np.array([[0, 1, 2, 3], [0, 1, 0, 2], [2, 2, 0, 1]])
 @pytest.mark.parametrize("form", [np.int32, np.uint64, np.ndarray.tolist], ids=str)
 def test_quadruplets_come_back_as_int64(form):
     given = form(QUADRUPLETS) if form is np.ndarray.tolist else QUADRUPLETS.astype(form)
-    checked = check_quadruplets(given, 4)
+    checked = check_comparisons(given, 4, "quadruplets", 4)
     assert checked.dtype == np.int64
     assert_array_equal(checked, QUADRUPLETS)
 
@@ -248,7 +248,7 @@ def test_quadruplets_come_back_as_int64(form):
 )
 def test_quadruplets_that_are_refused(bad, message):
     with pytest.raises(ValueError, match=message):
-        check_quadruplets(bad, 4)
+        check_comparisons(bad, 4, "quadruplets", 4)
 
 
 # --- labels --------------------------------------------------------------------------------------

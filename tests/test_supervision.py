@@ -88,7 +88,7 @@ def test_labels_or_judgements():
         ({"y": [0, 0, 1, 1], "sample_weight": [1.0]},
          "sample_weight must have shape (4,), one per row of X."),
         ({"triplets": [[0, 1, 4]]}, "triplets[0] names row 4, but X has 4 rows."),
-        ({"triplets": [[0, 1, 1]]}, "triplets[0] has row 1 as both positive and negative"),
+        ({"triplets": [[0, 1, 1]]}, "triplets[0] compares the pair (0, 1) with itself"),
         ({"triplets": [[0, 1, 2]], "sample_weight": [1.0, 1.0]},
          "must have shape (1,), one per triplet"),
         ({"quadruplets": [[0, 1, 2, 3]], "sample_weight": [1.0, 1.0]},

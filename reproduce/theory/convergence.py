@@ -59,7 +59,7 @@ def lipschitz_constant(
     checks.check_word(owner, "loss", loss, losses.LOSSES)
     checks.check_word(owner, "form", form, ("sharp", "printed"))
     X = check_rows(X)
-    triplets = checks.check_triplets(triplets, X.shape[0])
+    triplets = checks.check_comparisons(triplets, X.shape[0], width=3)
     weights = checks.check_weights(sample_weight, len(triplets), "triplet")
     weights = np.ones(len(triplets)) if weights is None else weights
     weights = weights / weights.sum()

@@ -110,7 +110,7 @@ def gap_path(
         )
     X = check_rows(X, model)
     X_test = check_rows(X_test, model, name="X_test")
-    triplets_test = checks.check_triplets(triplets_test, X_test.shape[0])
+    triplets_test = checks.check_comparisons(triplets_test, X_test.shape[0], width=3)
     last = len(model.trace_) - 1
     if n_iter is None:
         n_iter = np.unique(np.geomspace(1, last, 25).round().astype(int)) if last else [0]

@@ -13,7 +13,6 @@ import numbers
 import os
 import re
 import reprlib
-import sys
 import warnings
 from typing import Any
 
@@ -121,9 +120,6 @@ class NoTripletError(ValueError):
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """Warn of the line outside the package that led to the warning."""
     package = os.path.dirname(os.path.abspath(__file__)) + os.sep
-    if sys.version_info >= (3, 12):
-        warnings.warn(message, category, skip_file_prefixes=(package,))
-        return
     level, frame = 1, inspect.currentframe()
     while frame is not None and frame.f_code.co_filename.startswith(package):
         level, frame = level + 1, frame.f_back
@@ -491,35 +487,6 @@ def check_labels(y: Any, n_rows: int) -> np.ndarray:
     return codes
 
 
-def check_triplets(triplets: Any, n_rows: int, name: str = "triplets") -> np.ndarray:
-    """Return triplets as an int64 array of shape (n_triplets, 3) whose rows exist."""
-    array = _check_row_numbers(
-        name, triplets, n_rows, 3, "the row numbers of anchor, positive and negative"
-    )
-    same = np.flatnonzero(array[:, 1] == array[:, 2])
-    if len(same):
-        raise ValueError(
-            f"{name}[{same[0]}] has row {array[same[0], 1]} as both positive and negative. Such "
-            f"triplets say nothing: drop them ({len(same)} of {len(array)})."
-        )
-    return array
-
-
-def check_quadruplets(quadruplets: Any, n_rows: int, name: str = "quadruplets") -> np.ndarray:
-    """Return quadruplets as an int64 array of shape (n_quadruplets, 4) whose rows exist."""
-    array = _check_row_numbers(
-        name, quadruplets, n_rows, 4, "the row numbers a, b, c, d of S(a, b) > S(c, d)"
-    )
-    same = np.flatnonzero((np.sort(array[:, :2], axis=1) == np.sort(array[:, 2:], axis=1)).all(1))
-    if len(same):
-        a, b = array[same[0], :2]
-        raise ValueError(
-            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself. Such quadruplets say "
-            f"nothing: drop them ({len(same)} of {len(array)})."
-        )
-    return array
-
-
 def numbered_names(n_features: int, why: str) -> np.ndarray:
     """Return x0, x1, …; raise ValueError where so many names do not fit in memory.
 
@@ -534,32 +501,26 @@ def numbered_names(n_features: int, why: str) -> np.ndarray:
     return np.array([f"x{i}" for i in range(n_features)], dtype=object)
 
 
-def check_comparisons(comparisons: Any, n_rows: int, name: str | None = None) -> np.ndarray:
-    """Return quadruplets as `check_quadruplets` does if there are 4 columns, else triplets.
-
-    `name` is the parameter they came as, where it does not say which of the two they are.
-    """
-    try:
-        n_columns = np.shape(comparisons)[1:]
-    except ValueError:  # rows of unequal length
-        n_columns = ()
-    check = check_quadruplets if n_columns == (4,) else check_triplets
-    return check(comparisons, n_rows, *([] if name is None else [name]))
-
-
-def _check_row_numbers(
-    name: str, comparisons: Any, n_rows: int, n_columns: int, columns: str
+def check_comparisons(
+    comparisons: Any, n_rows: int, name: str = "triplets", width: int | None = None
 ) -> np.ndarray:
-    """Return comparisons as an int64 array of shape (n, n_columns) with values in [0, n_rows)."""
-    kind, matrix = "triplet" if n_columns == 3 else "quadruplet", "X_val" if "_val" in name else "X"
+    """Return comparisons as an int64 array of shape (n, 3) or (n, 4) whose rows exist.
+
+    `name` is the parameter they came as. Without a `width` they are quadruplets if there are 4
+    columns, else triplets.
+    """
     try:
         array = np.asarray(comparisons)
         shape = f"shape {array.shape}"
     except ValueError:
         array, shape = np.empty(0), "rows of unequal length"
-    if array.ndim != 2 or array.shape[1] != n_columns:
+    width = width or (4 if array.shape[1:] == (4,) else 3)
+    kind, matrix = "triplet" if width == 3 else "quadruplet", "X_val" if "_val" in name else "X"
+    if array.shape[1:] != (width,):
+        columns = "of anchor, positive and negative", "a, b, c, d of S(a, b) > S(c, d)"
         raise ValueError(
-            f"{name} must have shape (n_{kind}s, {n_columns}): {columns}. Got {shape}."
+            f"{name} must have shape (n_{kind}s, {width}): the row numbers {columns[width - 3]}. "
+            f"Got {shape}."
         )
     if len(array) == 0:
         raise ValueError(f"{name} is empty: at least one {kind} is needed.")
@@ -574,6 +535,14 @@ def _check_row_numbers(
         raise ValueError(
             f"{name}[{t}] names row {array[t, column]}, but {matrix} has {n_rows} rows. "
             f"{kind.capitalize()}s number the rows of {matrix} from 0."
+        )
+    pairs = np.sort(array.reshape(-1, 2, 2), axis=2) if width == 4 else array[:, 1:, None]
+    same = np.flatnonzero((pairs[:, 0] == pairs[:, 1]).all(axis=1))
+    if len(same):
+        a, b = array[same[0], :2]
+        raise ValueError(
+            f"{name}[{same[0]}] compares the pair ({a}, {b}) with itself. Such {kind}s say "
+            f"nothing: drop them ({len(same)} of {len(array)})."
         )
     return array.astype(np.int64, copy=False)
 

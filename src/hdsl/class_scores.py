@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
+from sklearn.dummy import DummyClassifier
 from sklearn.model_selection import check_cv
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
@@ -336,16 +337,6 @@ def _checked_labels(name: str, y: Any, X: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class _Constant:
-    """What is learned from rows of one class."""
-
-    classes_: np.ndarray
-
-    def predict_proba(self, X: Any) -> np.ndarray:
-        return np.ones((X.shape[0], 1))
-
-
-@dataclass(frozen=True)
 class _Training:
     """A classifier, and the rows that it is fitted on or on a part of.
 
@@ -368,7 +359,7 @@ class _Training:
         if isinstance(y, LabelSets):
             return fit_each_label(lambda: clone(self.classifier), self.X[rows], y, **given)
         if len(np.unique(y)) < 2:
-            return _Constant(np.unique(y))
+            return DummyClassifier().fit(self.X[rows], y)
         return clone(self.classifier).fit(self.X[rows], y, **given)
 
     def fit_and_score(self, train: np.ndarray, test: np.ndarray) -> np.ndarray:

@@ -202,20 +202,10 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         else:
             y = checks.check_classes(name, y, X.shape[0])
             classes, codes = np.unique(y, return_inverse=True)
-        fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_rewritten": rewritten}
         index = search.Index(rewritten)  # which a GPU keeps from one call to the next
-        self.__dict__ = {**vars(learned), **fitted, "_index": index}
+        fitted = {"classes_": classes, "_codes": codes, "_rows": X, "_index": index}
+        self.__dict__ = {**vars(learned), **fitted}
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = dict(super().__getstate__())
-        state.pop("_index", None)  # plain rows are what a copy or a pickle needs
-        return state
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_rewritten" in state:
-            self._index = search.Index(self._rewritten)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class of each row of X, shape (n_queries,).

@@ -272,7 +272,7 @@ class Index:
 
     def __reduce__(self) -> tuple[type[Index], tuple[Any]]:
         """Return what copies and pickles are made of: nothing that is on a card."""
-        return type(self), (self.rows,)
+        return type(self), (self._given,)
 
     def top_k(
         self,

@@ -84,11 +84,9 @@ class Supervision:
                 "quadruplet (a, p, a, q): pass all judgements as quadruplets."
             )
         if triplets is not None or quadruplets is not None:
-            if quadruplets is None:
-                compared = checks.check_triplets(triplets, n_rows)
-            else:
-                compared = checks.check_quadruplets(quadruplets, n_rows)
-            kind = "triplet" if quadruplets is None else "quadruplet"
+            kind, width = ("triplet", 3) if quadruplets is None else ("quadruplet", 4)
+            given = triplets if quadruplets is None else quadruplets
+            compared = checks.check_comparisons(given, n_rows, f"{kind}s", width)
             weights = checks.check_weights(sample_weight, len(compared), kind)
             return cls(X, compared=compared, compared_weights=weights)
         if y is None:
@@ -230,7 +228,8 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     X, y, weights = data.X, data.y, data.weights
     several = isinstance(y, LabelSets)
     if callable(how.mining):
-        made = checks.check_triplets(how.mining(X, y.as_given() if several else y, rng), X.shape[0])
+        made = how.mining(X, y.as_given() if several else y, rng)
+        made = checks.check_comparisons(made, X.shape[0], width=3)
         return made, _of_anchors(weights, made)
     if how.mining == "random":
         rows = np.arange(X.shape[0]) if weights is None else np.flatnonzero(weights)

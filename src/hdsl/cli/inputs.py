@@ -296,13 +296,13 @@ def _read_matrix(path: Path, source: Namespace) -> Data:
 
 def read_comparisons(kind: str, path: Path, data: Data) -> tuple[np.ndarray, np.ndarray | None]:
     """Return the triplets or quadruplets of a file of judgements, and their weights."""
-    check = checks.check_quadruplets if kind == "quadruplets" else checks.check_triplets
+    name, width = ("quadruplets", 4) if kind == "quadruplets" else ("triplets", 3)
     if path.suffix == ".npy" and kind in ("triplets", "quadruplets"):
         comparisons, weights = readers.read_array(path), None
     else:
         comparisons, weights = _judged(kind, path, data)
     try:
-        return check(comparisons, data.n_rows), weights
+        return checks.check_comparisons(comparisons, data.n_rows, name, width), weights
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
 

@@ -191,7 +191,7 @@ class CUDAGradient(Gradient):
         listed, size = self.device.upload(queries), N_FOUND * WIDTH
         found = self.device.empty(n_passes * size)
         self.problem.own_links(self.pulls)
-        with self.card.undisturbed():
+        with self.problem.undisturbed():
             for k in range(n_passes):
                 self.pulls.queue_pass(listed[k], after, found[k * size : (k + 1) * size])
                 if k % PASSES == PASSES - 1:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -183,15 +182,6 @@ class OnCard:
         self.device.run("scatter_atoms", self.n_rows, listed, ptr, idx, val, self.u, self.v)
 
     # --- what is left undone ---------------------------------------------------------------------
-
-    @contextmanager
-    def undisturbed(self) -> Iterator[None]:
-        """Make sure that an interrupt between two launches leaves nothing half done."""
-        try:
-            yield
-        except BaseException:
-            self.reset()
-            raise
 
     def reset(self) -> None:
         """Bring what kernels share, and what is known of it, to where it was at the start.

@@ -222,8 +222,8 @@ class Rows:
 
 def check_compared(block: Any, weights: Any, n_rows: int, width: int) -> Compared:
     """Return a block of comparisons and its weights, checked as those of one machine are."""
-    check = checks.check_triplets if width == 3 else checks.check_quadruplets
-    return check(np.asarray(block), n_rows), weights
+    name = "triplets" if width == 3 else "quadruplets"
+    return checks.check_comparisons(np.asarray(block), n_rows, name, width), weights
 
 
 def compared_blocks(rows: Rows, given: Any, sample_weight: Any, width: int) -> list[Any]:

@@ -12,11 +12,10 @@ import scipy.sparse as sp
 from .. import checks, choosing, fitting, supervision
 from .. import hdsl as hdsl_module
 from ..cpu.workers import Workers
-from ..files.checkpoint import Checkpoint, digest
+from ..files.checkpoint import digest
 from ..labels import LabelSets
 from ..progress import Progress
 from ..similarity import unit_rows
-from ..solver.loop import Result
 from ..supervision import Mining, Supervision
 from . import data as data_module
 from .data import Compared, Rows, build, compared_blocks, held
@@ -55,17 +54,11 @@ def learn(
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """What a fit begins with, checked."""
+class Prepared(fitting.Prepared):
+    """Checked input of a fit on a cluster."""
 
     rows: Rows  # as they are compared
-    data: Supervision  # their labels, if there are any
-    compared: list[Any]  # else blocks of comparisons
-    held: Supervision | None  # validation data
-    rng: np.random.Generator
-    earlier: Result | None
-    checkpoint: Checkpoint | None
-    learned: Any
+    compared: list[Any]  # blocks of comparisons, where there are no labels
 
 
 def prepare(
@@ -105,7 +98,7 @@ def prepare(
         told = gather(client, client.map(block_digest, rows.blocks + compared, pure=False))
         known: Any = replace(data, X=np.array(told))
         checkpoint.begin(rng, fitting.identity_of_run(model, known, held, earlier))
-    return Prepared(rows, data, compared, held, rng, earlier, checkpoint, learned)
+    return Prepared(data, held, rng, earlier, checkpoint, learned, rows, compared)
 
 
 def supervise(rows: Rows, given: dict[str, Any]) -> tuple[Supervision, list[Any]]:

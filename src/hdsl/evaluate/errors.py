@@ -496,7 +496,7 @@ def _check(
 ) -> tuple[sp.csr_array, np.ndarray, np.ndarray | None]:
     """Return rows, comparisons and weights as arrays; raise ValueError if they do not match."""
     X = checked_rows(model, X)
-    triplets = checks.check_comparisons(triplets, X.shape[0], "triplets")
+    triplets = checks.check_comparisons(triplets, X.shape[0])
     return X, triplets, checks.check_weights(sample_weight, len(triplets), "triplet")
 
 

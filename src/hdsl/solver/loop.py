@@ -24,7 +24,7 @@ from .. import checks
 from .active_set import ActiveSet
 from .atoms import NOTHING, ZERO, Atom, as_array, check_atoms, n_features
 from .oracle import Exact
-from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, Step, StepRule
+from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule
 from .steps import StepContext, rest_every
 from .trace import (
     CORRECTION_DTYPE,
@@ -366,25 +366,18 @@ class _Run:
             step = None  # rounding is larger than what there is to gain
         n_iter, before, _, corrections = state.iterate
         n_iter, size = n_iter + 1, 0.0 if step is None else step.step_size
-        atoms = self.user_atom(move.toward), self.user_atom(move.away)
-        if step is None:
-            fields = (move.kind, size, *atoms[0], *atoms[1], False)
-            state.iterate = Iterate(n_iter, before, fields, corrections)
-            return False
-        after, drop = before.after(move, size)
-        if isinstance(move, Correction):
+        after, drop = (before, False) if step is None else before.after(move, size)
+        if step is not None and isinstance(move, Correction):
             corrections += (correction_records(n_iter, self.in_user(before), self.in_user(after)),)
+        fields = (move.kind, size, *self.user_atom(move.toward), *self.user_atom(move.away), drop)
         # From here on the model is the new one, whatever interrupts; the rest can be rebuilt.
-        fields = (move.kind, size, *atoms[0], *atoms[1], drop)
         state.iterate = Iterate(n_iter, after, fields, corrections)
-        self.follow(state, move, step)
-        return True
-
-    def follow(self, state: State, move: Move | Correction, step: Step) -> None:
-        """Take over the margins of a step; a long step away would multiply their rounding."""
+        if step is None:
+            return False
         state.margins, state.objective = step.margins, step.value
-        if move.toward is None and step.step_size > 1.0:
-            state.margins, state.objective = self.measured(state.active)
+        if move.toward is None and size > 1.0:  # it would multiply the rounding of the margins
+            state.margins, state.objective = self.measured(after)
+        return True
 
     def is_stuck(self, context: StepContext) -> bool:
         """Whether there is nothing to hope for after steps of size 0."""
