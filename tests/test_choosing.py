@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from hdsl import HDSL, load
 from hdsl.choosing import (
     FIXED_PRIOR,
-    LARGE_PRIOR,
+    LARGE_PRIORS,
     PRIORS,
     STEPS,
     Score,
@@ -34,7 +34,7 @@ def test_what_was_tried_is_a_table():
     model = fitted()
     table = pandas.DataFrame(model.choice_)
     assert table["prior"][0] == np.inf  # the cosine
-    assert set(table["prior"][1:]) <= {LARGE_PRIOR, *PRIORS}
+    assert set(table["prior"][1:]) <= {*LARGE_PRIORS, *PRIORS}
     assert (np.diff(table["prior"]) < 0).all()  # the simplest first
     assert table["score"].between(0, 1).all()
     assert table["mrr"].between(0, 1).all()
@@ -45,7 +45,11 @@ def test_what_was_tried_is_a_table():
 
 def test_a_prior_nearer_the_cosine_is_tried_where_nothing_is_gained():
     noise = HDSL(random_state=0).fit(X, np.random.default_rng(0).permutation(Y))
-    assert LARGE_PRIOR in noise.choice_["prior"]
+    tried = dict(zip(*(noise.choice_[name].tolist() for name in ("prior", "score")), strict=True))
+    larger = sorted(tried.keys() & {*LARGE_PRIORS})
+    assert larger == list(LARGE_PRIORS[: len(larger)])
+    assert all(tried[prior] <= tried[np.inf] for prior in larger[:-1])
+    assert tried[larger[-1]] > tried[np.inf] or larger[-1] == LARGE_PRIORS[-1]
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")  # of a part

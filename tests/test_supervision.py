@@ -205,8 +205,24 @@ def test_judgements_of_held_out_rows_are_not_learned_from(case, seed):
         if compared.shape[1] == 3:
             assert not {*held.compared[:, 0]} & {*train.compared[:, 0]}
         assert len(train.compared) + len(held.compared) <= len(compared)
-    if compared.shape[1] == 3:
-        assert sorted(held_out) == sorted(map(tuple, compared.tolist()))
+    assert {*held_out} <= {*map(tuple, compared.tolist())}
+
+
+@pytest.mark.parametrize("is_dense", [False, True])
+def test_what_other_anchors_say_of_a_held_out_row_is_not_held_out(is_dense):
+    """Where every two rows are compared from both sides, nothing is learned of a held-out row."""
+    rows, n = np.arange(30), 30
+    T = np.array([(a, b, c) for a in rows for b in rows for c in rows if len({a, b, c}) == 3])
+    T = T if is_dense else T[T[:, 0] % 6 == 0]
+    for train, held in split_anchors(judged(n, T), 3, np.random.default_rng(0)):
+        learned = {
+            frozenset(pair) for a, b, c in train.compared.tolist() for pair in ((a, b), (a, c))
+        }
+        anchors = {*held.compared[:, 0].tolist()}
+        assert anchors
+        assert bool(anchors & {*train.compared.ravel().tolist()}) != is_dense
+        for a, b, c in held.compared.tolist():
+            assert not {frozenset((a, b)), frozenset((a, c))} <= learned
 
 
 # --- a sample of the rows ------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from .progress import Progress
     from .solver.loop import Callback, Result, State
 
-#: Candidates for the prior, over the mean ‖x‖² of the anchors, and one nearer the cosine that is
-#: tried where the first of them is no better than the cosine.
+#: Candidates for the prior, over the mean ‖x‖² of the anchors. Where the first is no gain, larger
+#: ones are tried, which are nearer the cosine, until one is better than it.
 PRIORS = (16.0, 8.0, 4.0, 2.0, 1.0)
-LARGE_PRIOR = 32.0
+LARGE_PRIORS = (32.0, 128.0, 512.0)
 
 #: The prior where too little can be held out to choose one: with 15 to 45 rows a smaller one is
 #: worse than the cosine on most sets.
@@ -132,21 +132,6 @@ class Choice:
     n_iter: int
     reason: str
     table: dict[str, np.ndarray] | None = None
-
-
-@dataclass
-class _Tried:
-    """Candidates with their scores, in the order of their simplicity."""
-
-    names: list[tuple[float, int]] = field(default_factory=list)
-    scores: list[Score] = field(default_factory=list)
-
-    def add(
-        self, prior: float, n_iter: int, parts: Sequence[Score], place: int | None = None
-    ) -> None:
-        place = len(self.names) if place is None else place
-        self.names.insert(place, (prior, n_iter))
-        self.scores.insert(place, Score.joined(parts))
 
 
 # --- parts ---------------------------------------------------------------------------------------
@@ -330,30 +315,32 @@ def choose(
     is_free = model.prior == "auto"
     runs = [_Runs(start(part.train), part.judge, is_free) for part in parts]
     candidates = PRIORS if is_free else (float(model.prior),)
-    tried = _Tried()
-    tried.add(np.inf, 0, [run.score(*NOTHING, 1.0) for run in runs])
+    cosine = Score.joined([run.score(*NOTHING, 1.0) for run in runs])
+    tried, steps = [(np.inf, 0, cosine)], []  # in the order of their simplicity
     progress.stage("choosing the prior", (len(candidates) + is_free) * len(runs))
     for prior in candidates:
-        tried.add(prior, 0, [run.next(prior) for run in progress.each(runs)])
-        if not _is_promising(tried.scores):
+        tried.append((prior, 0, Score.joined([run.next(prior) for run in progress.each(runs)])))
+        if not _is_promising([score for *_, score in tried]):
             break
-    if is_free and not _is_gain(tried.scores[1], tried.scores[0]):
-        scores = [run.next(LARGE_PRIOR) for run in progress.each(runs)]
-        tried.add(LARGE_PRIOR, 0, scores, place=1)
-    best, chosen = simplest(tried.scores[1:], tried.scores[0])
-    prior, n_iter = tried.names[chosen + 1][0], model.max_iter
-    steps = _Tried()
+    is_gain = tried[1][2].units.mean() > cosine.units.mean()
+    if is_free and not (is_gain and _finds(tried[1][2], cosine)):
+        for prior in LARGE_PRIORS:
+            large = Score.joined([run.next(prior) for run in progress.each(runs)])
+            tried.insert(1, (prior, 0, large))
+            if large.units.mean() > cosine.units.mean():
+                break
+    best, chosen = simplest([score for *_, score in tried[1:]], cosine)
+    (prior, _, taken), n_iter = tried[chosen + 1], model.max_iter
     if n_iter == "auto":
         progress.stage("choosing the number of iterations", len(runs))
-        along = [run.path(prior) for run in progress.each(runs)]
-        for k, n in enumerate(STEPS):
-            steps.add(prior, n, [scores[k] for scores in along])
-        n_iter = STEPS[simplest(steps.scores, tried.scores[0])[1]]
-    priors, counts = zip(*tried.names, *steps.names, strict=True)
+        along = zip(*(run.path(prior) for run in progress.each(runs)), strict=True)
+        steps = [(prior, n, Score.joined(parts)) for n, parts in zip(STEPS, along, strict=True)]
+        n_iter = STEPS[simplest([score for *_, score in steps], cosine)[1]]
+    priors, counts, scores = zip(*tried, *steps, strict=True)
+    said = f"prior {prior:g} and {n_iter} iterations"
+    reason = _reason(said, cosine, tried[best + 1][2], taken)
     names = {"prior": priors, "n_iter": counts}
-    taken = prior, n_iter if steps.names else 0
-    reason = _reason(tried, best, chosen, n_iter)
-    return Choice(prior, n_iter, reason, table(names, tried.scores + steps.scores, taken))
+    return Choice(prior, n_iter, reason, table(names, scores, (prior, n_iter if steps else 0)))
 
 
 def _is_promising(scores: Sequence[Score]) -> bool:
@@ -366,10 +353,6 @@ def _is_promising(scores: Sequence[Score]) -> bool:
     best = max((score.units for score in before), key=np.mean)
     is_past = len(before) > 1 and last.units.mean() <= best.mean()
     return _finds(last, before[0]) and not is_worse(last.units, best) and not is_past
-
-
-def _is_gain(score: Score, cosine: Score) -> bool:
-    return _finds(score, cosine) and score.units.mean() > cosine.units.mean()
 
 
 def _unchosen(model: Any, why: str) -> Choice:
@@ -452,14 +435,14 @@ def standard_error(values: np.ndarray) -> float:
     return float(values.std(ddof=1) / np.sqrt(n)) if n > 1 else 0.0
 
 
-def _reason(tried: _Tried, best: int, chosen: int, n_iter: int) -> str:
-    cosine, top, taken = (tried.scores[k].units for k in (0, best + 1, chosen + 1))
-    prior = tried.names[chosen + 1][0]
-    said = f"prior {prior:g} and {n_iter} iterations"
-    score = f"{taken.mean():.3f} on held-out data, cosine {cosine.mean():.3f}"
-    if is_as_good(cosine, top):
-        return f"nothing to learn here: the cosine is as good, so {said} are taken ({score})"
-    if best == chosen:
+def _reason(said: str, cosine: Score, best: Score, taken: Score) -> str:
+    score = f"{taken.units.mean():.3f} on held-out data, cosine {cosine.units.mean():.3f}"
+    if not _finds(taken, cosine):
+        return f"no prior keeps the search for a row: {said} keep most of it ({score})"
+    if is_as_good(cosine.units, best.units):
+        how = "better" if is_worse(best.units, cosine.units) else "as good"
+        return f"nothing to learn here: the cosine is {how}, so {said} are taken ({score})"
+    if taken is best:
         return f"{said} are the best ({score})"
     return f"{said} are the simplest within one standard error of the best ({score})"
 

@@ -33,11 +33,12 @@ class HDSL(SimilarityModel):
         the mean absolute margin |⟨x, y - z⟩| of the dot product.
     prior : float >= 0 or "auto", default="auto"
         Weight of the plain dot product under the learned part. 0 is the paper's model. "auto" is
-        chosen on rows, or anchors of comparisons, that are held out, from 1, 2, 4, 8, 16 and 32
-        over the mean ‖x‖²: of those within one standard error of the best the largest. With labels
-        the score is by the nearest rows, and a prior that harms the search for a row by half of its
-        features is left out; with comparisons it is the share that holds. ``choice_`` has it all.
-        It is 64 where too little can be held out.
+        chosen on rows, or anchors of comparisons, that are held out, from 1, 2, 4, 8 and 16 over
+        the mean ‖x‖², or up to 512 where these gain nothing: of those within one standard error of
+        the best the largest. With labels the score is by the nearest rows, and a prior that harms
+        the search for a row by half of its features is left out, unless all do; with comparisons
+        it is the share that holds. ``choice_`` has it all. It is 64 where too little can be held
+        out.
     norm : {"l2", None}, default="l2"
         "l2" compares rows at unit length, wherever rows come in: the dot product is then the
         cosine. Columns that no training row has do not count in a row's length. None, the paper's

@@ -18,6 +18,9 @@ METHODS = ("neighbors", "random")
 #: Rows differ in length if the 95th percentile is this many times the 5th.
 SPREAD = 3.0
 
+#: Most of the held-out triplets, as a share, whose pairs may be learned from with other anchors.
+MOST_KNOWN = 0.25
+
 #: Rows (anchor, positive, negative) or (a, b, c, d), and one weight for each or None.
 Compared = tuple[np.ndarray, np.ndarray | None]
 
@@ -323,18 +326,22 @@ def split_anchors(
 
     Triplets with a held-out anchor are held out, and quadruplets with a held-out row in both pairs:
     a new row is compared with any others, as in use. The other triplets are learned from, and the
-    quadruplets without a held-out row.
+    quadruplets without a held-out row. A held-out triplet whose two pairs are learned from with
+    other anchors measures nothing; where many are such, rows are held out of all triplets.
     """
-    compared = data.compared
-    fold = rng.permutation(data.X.shape[0]) % n_folds
+    compared, n_rows = data.compared, data.X.shape[0]
+    anchors, others = compared[:, :1], compared[:, 1:]
+    pairs = np.minimum(anchors, others) * n_rows + np.maximum(anchors, others)
+    fold = rng.permutation(n_rows) % n_folds
     for k in range(n_folds):
-        if compared.shape[1] == 3:
-            validates = (fold == k)[compared[:, 0]]
-            trains = ~validates
-        else:
-            held = (fold == k)[compared]
+        held = (fold == k)[compared]
+        validates, trains = held[:, 0], ~held.any(axis=1)
+        if compared.shape[1] == 4:
             validates = held[:, :2].any(axis=1) & held[:, 2:].any(axis=1)
-            trains = ~held.any(axis=1)
+        else:
+            is_known = np.isin(pairs, pairs[~validates]).all(axis=1)
+            if np.sum(is_known & validates) <= MOST_KNOWN * np.sum(validates):
+                validates, trains = validates & ~is_known, ~validates
         yield data.with_compared(trains), data.with_compared(validates)
 
 
