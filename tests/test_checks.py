@@ -263,6 +263,8 @@ BAD_LABELS = {
     "continuous": (X[:, 0] + 0.3, "Unknown label type: continuous"),
     "two columns": (np.column_stack([Y, Y + 2]), "indicator"),
     "inf": ([np.inf, 1.0] * 6,),
+    "words and NaN": (["ant", "bee", np.nan] * 4, "4 of 12 rows", "Drop them"),
+    "words and numbers": (["ant", 1] * 6, "all strings or all numbers"),
     "a row each": (np.arange(12), "No triplet can be built", "triplets="),
 }
 
@@ -284,7 +286,7 @@ def test_rows_without_a_label_are_counted(kind):
 def test_a_small_class_draws_a_warning_and_the_model_is_usable():
     y = ["ant"] * 6 + ["bee"] * 5 + ["lone"]
     model = HDSL(max_iter=5)
-    with pytest.warns(UserWarning, match="There is one row only of class 'lone'"):
+    with pytest.warns(UserWarning, match="one row only.* of class 'lone'"):
         model.fit(X, y)
     assert model.transform(X).shape[0] == 12
     assert np.isfinite(model.objective_)

@@ -424,11 +424,15 @@ def check_classes(owner: str, y: Any, n_rows: int, which: str = "") -> np.ndarra
         raise ValueError(
             f"{owner} requires y to be passed, but the target y is None: pass one label per row."
         )
+    if isinstance(y, list | tuple) and {isinstance(label, str) for label in y} == {True, False}:
+        y = np.array([*y, None], dtype=object)[:-1]  # else a number would become a string
     y = column_or_1d(y, warn=True)
     check_one_label_per_row(y, n_rows, which)
     if n := _n_missing(y):
         facts = f"Input y{which} contains NaN: {n} of {n_rows} rows have no label."
         raise ValueError(f"{facts} Drop them, or give them a label of their own.")
+    if y.dtype == object and {isinstance(label, str) for label in y.tolist()} == {True, False}:
+        raise ValueError(f"Labels must be all strings or all numbers, not both: y{which}.")
     assert_all_finite(y, input_name=f"y{which}")
     check_classification_targets(y)
     return y

@@ -9,6 +9,7 @@ the largest prior, then the fewest iterations.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -167,7 +168,8 @@ def make_parts(
     )
     parts = []
     for train, out in islice(usable, 1 if n_units > MOST_HELD else None):
-        with suppress(NoTripletError):  # no rows of this part can be compared; some of all can
+        # What is said of a part is not of all rows. No rows of it may be left to compare.
+        with suppress(NoTripletError), warnings.catch_warnings(action="ignore"):
             parts.append(_part(model, train, out, rng))
     return parts
 

@@ -623,6 +623,8 @@ def check_parameters(model: Any) -> None:
     number(name, "tol", model.tol, low=0)
     number(name, "validation_fraction", model.validation_fraction, low=0, strict=True, high=1)
     number(name, "memory_limit", model.memory_limit, low=0, words=("auto", None))
+    if not isinstance(model.verbose, bool):
+        number(name, "verbose", model.verbose, low=0)
     _check_objects(name, model)
     _check_device(name, model)
 

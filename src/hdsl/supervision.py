@@ -223,6 +223,9 @@ def sample_rows(how: Mining, data: Supervision, rng: np.random.Generator) -> np.
     wanted = np.empty(len(size), dtype=np.int64)
     wanted[classes] = crossed.astype(np.int64)
     wanted = np.where(share < least, wanted * least, np.maximum(wanted, least))
+    if np.count_nonzero(wanted) < 2:  # of one class nothing can be compared
+        largest = np.argsort(-size, kind="stable")[:2]
+        wanted[largest] = least[largest]
     return rows[rank < wanted[codes]]
 
 

@@ -138,6 +138,7 @@ def test_duplicates_in_one_table(files, tmp_path):
         ("left,right\nL0,R0\nL0,R0\n", "twice"),
         ("left,right,match\nL0,R0,yes\nL0,R0,no\n", "both a match and a non-match"),
         ("left,right,match\nL0,R0,perhaps\n", "'perhaps'"),
+        ("left,right,label\nL0,R0,1\nL1,R2,0\n", "'label'"),
         ("left\nL0\n", "two columns"),
         ("left,right\nL0\n", "1 field"),
     ],
@@ -159,6 +160,8 @@ def test_bad_tables_and_options_are_named(files, tmp_path):
     for other, words in (("header.csv", "empty"), ("numbers.csv", "no text"), ("x.csv", "no file")):
         assert words in bad("link", left, tmp_path / other, "-o", links)
     assert "--threshold" in bad("link", left, "--threshold", 2, "-o", links)
+    assert ".csv" in bad("link", left, "-o", links, "--label", 3, "--label-file", "labels.tsv")
+    assert "--encoding" in bad("link", left, "-o", links, "--encoding", "no-such-one")
     assert "no column 'key'" in bad("link", left, "--id", "key", "-o", links)
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     said = bad("link", left, "-o", links, "--label", 3, "--label-file", tmp_path / "mine.csv")
@@ -200,13 +203,13 @@ def test_files_of_spreadsheets_with_other_columns_and_ids_of_digits(tmp_path):
     pairs = [(f"{a:03}", f"{b:03}") for a, b in matches.tolist()]
     known = write_as_spreadsheets_do(tmp_path / "pairs.csv", [["left", "right"], *pairs[:20]])
     links = tmp_path / "links.csv"
-    good("link", tmp_path / "left.csv", tmp_path / "right.csv", "--matches", known, "-o", links)
+    tables = tmp_path / "left.csv", tmp_path / "right.csv"
+    good("link", *tables, "--matches", known, "-o", links, "--encoding", "UTF8")
     found = {(row["left"], row["right"]) for row in rows_of(links)}
     assert {*pairs[:20]} <= found
     assert len(found & {*pairs[20:]}) >= 5  # of 10
     assert any(row["left_text"].count(",") > 1 for row in rows_of(links))
     others = write_csv(tmp_path / "others.csv", [(7, 7)], ("left", "right"))
-    tables = tmp_path / "left.csv", tmp_path / "right.csv"
     assert "'7'" in bad("link", *tables, "--matches", others, "-o", links)
 
 

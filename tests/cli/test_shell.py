@@ -12,7 +12,7 @@ import pytest
 import hdsl as hdsl_package
 from commands import LABELLED, bad, good, hdsl, texts, write_csv
 from hdsl import HDSL, load, saving
-from hdsl.cli import COMMANDS, inputs
+from hdsl.cli import COMMANDS, inputs, shell
 from hdsl.files import checkpoint
 
 
@@ -144,6 +144,12 @@ def test_exit_codes_of_a_process(tmp_path):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no such pipes there")
+def test_what_nobody_reads_does_not_go_to_stdout(monkeypatch, capsys):
+    monkeypatch.setattr("sys.stderr", None)
+    shell.say("the model does not know a word")
+    assert not capsys.readouterr().out
+
+
 def test_a_closed_pipe_is_quiet():
     read, write = os.pipe()
     os.close(read)  # as `| head -0` does

@@ -53,7 +53,7 @@ def as_array(blocks):
         ("delayed", "weighted labels", {"norm": None}),
         ("futures", "quadruplets", {"min_rows": 12}),
         ("blocks", "random", {"max_anchors": 40}),
-        ("with an empty block", "weighted labels", {"max_anchors": 40}),
+        ("with an empty block", "weighted labels", {}),
         ("whole", "triplets", {"prior": "auto", "max_iter": "auto"}),
         ("dense", "dask triplets", {"step": "away", "batch_size": 30}),
     ],

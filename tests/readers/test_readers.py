@@ -18,7 +18,7 @@ from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_array_equal
 from sklearn.datasets import dump_svmlight_file
 
-from hdsl.readers import DataFileError, files, read_labels, read_matrix
+from hdsl.readers import DataFileError, files, read_labels, read_matrix, tables
 
 VALUES = st.just(0.0) | st.floats(-1e6, 1e6, allow_subnormal=False)
 SHAPES = st.tuples(st.integers(1, 6), st.integers(1, 7))
@@ -253,3 +253,9 @@ def test_files_that_expand_too_much_are_refused_before_memory_is_allocated(put, 
     finally:
         tracemalloc.stop()
     assert peak < 2**23  # half of what it expands to
+
+
+def test_records_name_the_columns_of_a_table_together(tmp_path):
+    path = tmp_path / "table.jsonl"
+    path.write_text('{"id": 1}\n{"id": 2, "title": "an apple"}\n', encoding="utf-8")
+    assert tables.read_columns(path) == {"id": [1, 2], "title": [None, "an apple"]}

@@ -56,6 +56,12 @@ def test_json_lines_hold_documents_and_fields(learned):
     assert set(without) == {"id", "indices", "values"}
 
 
+def test_numbers_of_64_bits_stay_different(learned):
+    ids = (2**53 + np.arange(len(ROWS))).tolist()
+    head = next(iter(export_rows("pgvector", learned[1], fields={"name": ids})))
+    assert '"name" bigint' in head
+
+
 def test_wrong_input_is_refused():
     with pytest.raises(ValueError, match="'to' parameter of export_rows must be one of 'pgvector'"):
         list(export_rows("lucene", [[1.0]]))

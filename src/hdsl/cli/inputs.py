@@ -136,7 +136,7 @@ def read_lines(path: Path) -> list[str]:
     """Return the lines of a text file that are not blank."""
     check_input(path)
     _, text = readers.files.read_text(path)
-    return [line.strip() for line in text.decode().splitlines() if line.strip()]
+    return [line.strip() for line in text.decode().split("\n") if line.strip()]
 
 
 def check_output(path: Path, what: str = "the output", *, taken: Iterable[Path] = ()) -> None:

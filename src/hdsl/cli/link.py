@@ -54,7 +54,7 @@ def add(commands: Any) -> None:
     options.add("--html", "HTML page with links and reasons.", Path, dest="page")
     options.add("--model", "Model file to write, for hdsl.load.", Path)
     options.add("--sep", "Separator of fields. Default: , in .csv and a tab in .tsv.")
-    options.add("--encoding", "Encoding of the tables.", "utf-8")
+    options.add("--encoding", "Encoding of the tables.", "utf-8", type=shell.encoding)
     options.add("--seed", "Random seed.", 0)
     shell.add_json(options)
 
@@ -77,6 +77,8 @@ def link(given: Namespace) -> None:
         limits = "--threshold a number from 0 to 1, and --label a number of pairs"
         raise ValueError(f"One or two tables are linked, {limits}.")
     label_file = given.label_file if given.label else None
+    if label_file is not None and label_file.suffix.lower() != ".csv":
+        raise ValueError(f"--label-file must end in .csv, as it is read again. Got {label_file}.")
     others = [path for path in given.matches if path != label_file]
     taken = [*given.tables, *others]
     for path in filter(None, (given.output, given.page, given.model, label_file)):
@@ -153,8 +155,11 @@ def _answers(path: Path, *, needed: tuple[str, ...] = (), **how: Any) -> Answers
         raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
     if len(table) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
-    if not {"left", "right"} <= {*table}:
-        table |= zip(("left", "right"), [*table.values()], strict=False)
+    sides = ["left", "right"] if {"left", "right"} <= {*table} else [*table][:2]
+    for name, values in table.items() if "match" not in table else ():
+        if name not in sides and {str(v).strip().lower() for v in values} <= {*YES, *NO, *UNKNOWN}:
+            raise ValueError(f"{path} has no column match: rename {name!r} if it has the answers.")
+    table |= zip(("left", "right"), [table[side] for side in sides], strict=True)
     records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     answers = []
     for row, record in enumerate(records, start=1):

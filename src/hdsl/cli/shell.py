@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import codecs
 import json
 import math
 import os
@@ -131,13 +132,21 @@ def add_input(parser: Parser) -> Section:
     about_ids = "Column of ids: judgements and searches name rows by id."
     section.add("--id", about_ids, dest="ids", metavar="COLUMN")
     section.add("--sep", "Separator of fields. Default: , in .csv and a tab in .tsv.")
-    section.add("--encoding", "Encoding of a table: latin-1, utf-16, ...", "utf-8")
+    section.add("--encoding", "Encoding of a table: latin-1, utf-16, ...", "utf-8", type=encoding)
     section.flag("--skip-missing", "Leave out rows of a table without a text, label or id.")
     section.flag("--zero-based", "Indices of an svmlight file start at 0.")
     judged = Section(parser, "judgements instead of labels, as tables")
     for name, columns in JUDGEMENTS.items():
         judged.add(f"--{name}", f"Columns {columns}.", Path, metavar="FILE")
     return section
+
+
+def encoding(name: str) -> str:
+    """Return an encoding by its first name: UTF8 is utf-8."""
+    try:
+        return codecs.lookup(name).name
+    except LookupError:
+        raise ValueError(name) from None  # told by the parser
 
 
 # --- a command and its end -----------------------------------------------------------------------
@@ -204,8 +213,9 @@ def _in_our_words(error: Exception, given: Any) -> str:
 
 def say(message: str) -> None:
     """Write one line to stderr."""
-    with suppress(BrokenPipeError):
-        print(f"hdsl: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
+    if sys.stderr is not None:
+        with suppress(OSError):  # nobody reads it, or there is no room
+            print(f"hdsl: {' '.join(message.split())}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from . import shell
 from .shell import Section, add_command, add_input, add_json, add_model, say, show
 
 #: Endings of the files that each engine loads.
-SUFFIXES = {"pgvector": ".sql", "qdrant": ".jsonl", "jsonl": ".jsonl"}
+SUFFIXES = {"pgvector": ".sql", "qdrant": ".qdrant.jsonl", "jsonl": ".terms.jsonl"}
 
 
 def add(commands: Any) -> None:

@@ -259,7 +259,7 @@ def summarise(block: Compared) -> Summary:
     pairs = np.column_stack(
         [np.repeat(compared[:, 0], compared.shape[1] - 1), compared[:, 1:].ravel()]
     )
-    pairs = pairs[:: max(1, len(pairs) // (PER_ANCHOR * len(anchors)))]
+    pairs = pairs[:: max(1, len(pairs) // (PER_ANCHOR * max(len(anchors), 1)))]
     given = np.ones(len(compared)) if weights is None else weights
     return Summary(anchors, counts, float(given.sum()), pairs)
 

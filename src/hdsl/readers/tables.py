@@ -141,9 +141,9 @@ def _as_given(
         ) from None
     _check_columns(name, frame.columns, wanted)
     _check_text(name, table)
-    null = {c: frame[c].is_null().to_numpy() for c in wanted.values()}
-    columns = {c: frame[c].to_numpy() for c in wanted.values()}
-    return Table(name, columns), null
+    given = {c: frame.get_column(c) for c in wanted.values()}
+    null = {c: column.is_null().to_numpy() for c, column in given.items()}
+    return Table(name, {c: column.to_numpy() for c, column in given.items()}), null
 
 
 def _check_columns(name: str, there: list[str], wanted: dict[str, str]) -> None:
@@ -263,7 +263,7 @@ def _read_csv(path: Path, text: Iterator[str], wanted: dict[str, str], sep: str)
 
 def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Table:
     columns: dict[str, Any] = {name: [] for name in wanted.values()}
-    lines = array("q")
+    lines, there = array("q"), dict[str, None]()
     for number, line in enumerate(text, start=1):
         if not line.strip():
             continue
@@ -274,11 +274,12 @@ def _read_jsonl(path: Path, text: Iterator[str], wanted: dict[str, str]) -> Tabl
             raise ValueError(f"{path.name}, line {number} cannot be read: {reason}.") from None
         if not isinstance(record, dict):
             raise ValueError(f"{path.name}, line {number} must be an object, {{...}}.")
-        if not lines:
-            _check_columns(path.name, list(record), wanted)
+        there |= dict.fromkeys(record)
         for name, column in columns.items():
             column.append(record.get(name))
         lines.append(number)
+    if lines:
+        _check_columns(path.name, list(there), wanted)
     return Table(path.name, columns, lines)
 
 

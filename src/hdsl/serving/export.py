@@ -256,6 +256,7 @@ def _json(value: Any) -> str:
 def _sql(X: Any, fields: dict[str, list[Any]]) -> Iterator[str]:
     kinds = {
         name: "boolean" if values and all(isinstance(v, bool) for v in values)
+        else "bigint" if all(isinstance(v, int) and abs(v) < 1 << 63 for v in values)
         else "double precision" if all(isinstance(v, int | float) for v in values) else "text"
         for name, values in fields.items()
     }  # fmt: skip

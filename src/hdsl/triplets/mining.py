@@ -220,8 +220,8 @@ def warn_of_single_rows(y: Any, codes: np.ndarray) -> None:
         shown = ", ".join(repr(names[c]) for c in single[:5])
         more = f" and {len(single) - 5} more" if len(single) > 5 else ""
         checks.warn(
-            f"There is one row only of class {shown}{more}: it has no target, so it is the anchor "
-            "of no triplet."
+            f"There is one row only, or several that are equal, of class {shown}{more}: it has no "
+            "target, so it is the anchor of no triplet."
         )
 
 
