@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from .solver.loop import Callback, Result, State
 
 #: Candidates for the prior, over the mean ‖x‖² of the anchors. Where the first is no gain, larger
-#: ones are tried, which are nearer the cosine, until one is better than it.
+#: ones are tried, which are nearer the cosine, until one is better than it. Where the candidates
+#: learn from a sample, all data may still teach what that does not: the first is enough.
 PRIORS = (16.0, 8.0, 4.0, 2.0, 1.0)
 LARGE_PRIORS = (32.0, 128.0, 512.0)
 
@@ -326,7 +327,8 @@ def choose(
             break
     is_gain = tried[1][2].units.mean() > cosine.units.mean()
     if is_free and not (is_gain and _finds(tried[1][2], cosine)):
-        for prior in LARGE_PRIORS:
+        n_units = len(data.anchors) if data.is_judged else data.X.shape[0]
+        for prior in LARGE_PRIORS[: None if n_units <= MOST_TRAIN else 1]:
             large = Score.joined([run.next(prior) for run in progress.each(runs)])
             tried.insert(1, (prior, 0, large))
             if large.units.mean() > cosine.units.mean():
