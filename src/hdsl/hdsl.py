@@ -262,7 +262,8 @@ class HDSL(SimilarityModel):
             Row numbers (a, b, c, d) of X: a and b are more alike than c and d.
         sample_weight : array-like, default=None
             One weight per triplet or quadruplet where these are given. Otherwise one per row, for
-            the triplets that it is the anchor of. Weight 0 is absence, weight 2 is repetition.
+            the triplets that it is the anchor of. Weight 0 is absence, weight 2 is repetition, but
+            for `min_rows`, which counts rows.
         X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
             Rows to choose by (1,500 of more), instead of a part of X; needs `y_val` or
             `triplets_val`.
