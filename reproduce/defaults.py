@@ -233,9 +233,8 @@ class Measured:
         kept = [row for row in rows if not is_text or mean(row, 1) >= LEAST_MRR * mean(COSINE, 1)]
         return min(kept or rows[-1:], key=lambda row: mean(row, 0))
 
-    def by_other_folds(self, name: str, rows: list[str]) -> np.ndarray:
+    def by_other_folds(self, name: str, rows: list[str], folds: list[int]) -> np.ndarray:
         """Return the rows that are wrong by the fixed prior that is best on the other folds."""
-        folds = sorted({fold for other, _, fold in self.folds if other == name})
         wrong = [
             self.folds[name, self.best_prior(name, rows, [f for f in folds if f != fold]), fold][0]
             for fold in folds
@@ -320,7 +319,7 @@ def _choice(measured: Measured, name: str) -> list[str]:
     other, is_other_within = (
         ("–", True)
         if len(folds) < 2
-        else _difference(measured.by_other_folds(name, fixed) - theirs)
+        else _difference(measured.by_other_folds(name, fixed, folds) - theirs)
     )
     away = measured.seconds[name, label(AWAY, "300")]
     return [

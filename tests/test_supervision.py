@@ -249,12 +249,8 @@ def test_small_classes_are_in_the_sample_with_rows_to_compare_or_not_at_all():
     assert made.X.shape[0] == len(made.y)
     assert_array_equal(made.y[made.compared[:, 0]], made.y[made.compared[:, 1]])
     for limit in (2, 10, 21):  # fewer than two classes have their share
-        few = sample_rows(Mining(max_anchors=limit), labelled(np.arange(400) % 3), rng_of(limit))
-        assert len(np.unique(few % 3)) >= 2
-
-
-def rng_of(seed):
-    return np.random.default_rng(seed)
+        whole, rng = labelled(np.arange(400) % 3), np.random.default_rng(limit)
+        assert len(np.unique(sample_rows(Mining(max_anchors=limit), whole, rng) % 3)) >= 2
 
 
 # --- some of the rows ----------------------------------------------------------------------------

@@ -110,6 +110,9 @@ class WayOutError(ValueError):
         return f"{self.facts}: {way_out}." if way_out else self.facts
 
 
+MIXED_LABELS = "Labels must be all strings or all numbers, not both."
+
+
 class NoTripletError(ValueError):
     """No triplet can be built from these rows and labels."""
 
@@ -424,18 +427,23 @@ def check_classes(owner: str, y: Any, n_rows: int, which: str = "") -> np.ndarra
         raise ValueError(
             f"{owner} requires y to be passed, but the target y is None: pass one label per row."
         )
-    if isinstance(y, list | tuple) and {isinstance(label, str) for label in y} == {True, False}:
+    if isinstance(y, list | tuple) and _are_mixed(y):
         y = np.array([*y, None], dtype=object)[:-1]  # else a number would become a string
     y = column_or_1d(y, warn=True)
     check_one_label_per_row(y, n_rows, which)
     if n := _n_missing(y):
         facts = f"Input y{which} contains NaN: {n} of {n_rows} rows have no label."
         raise ValueError(f"{facts} Drop them, or give them a label of their own.")
-    if y.dtype == object and {isinstance(label, str) for label in y.tolist()} == {True, False}:
-        raise ValueError(f"Labels must be all strings or all numbers, not both: y{which}.")
+    if y.dtype == object and _are_mixed(y.tolist()):
+        raise ValueError(MIXED_LABELS)
     assert_all_finite(y, input_name=f"y{which}")
     check_classification_targets(y)
     return y
+
+
+def _are_mixed(labels: Any) -> bool:
+    """Whether some labels are strings and some are not."""
+    return {isinstance(label, str) for label in labels} == {True, False}
 
 
 def _n_missing(y: np.ndarray) -> int:

@@ -15,8 +15,6 @@ from . import checks, memory
 #: What holds the labels of one row, where these are given as lists.
 SETS = (list, tuple, set, frozenset, np.ndarray)
 
-MIXED = "Labels must be all strings or all numbers, not both."
-
 
 @dataclass(frozen=True, eq=False)
 class LabelSets:
@@ -121,7 +119,7 @@ def aligned(*parts: LabelSets) -> list[LabelSets]:
     try:
         classes = reduce(np.union1d, (part.classes for part in parts))
     except TypeError:
-        raise ValueError(MIXED) from None
+        raise ValueError(checks.MIXED_LABELS) from None
     return [
         part if len(part.classes) == len(classes) else _widened(part, classes) for part in parts
     ]
@@ -237,7 +235,7 @@ def _from_lists(lists: list[list[Any]]) -> LabelSets:
     try:
         classes, codes = np.unique(np.array(flat, dtype=object), return_inverse=True)
     except TypeError:
-        raise ValueError(MIXED) from None
+        raise ValueError(checks.MIXED_LABELS) from None
     if all(isinstance(label, str) for label in flat):
         classes = classes.astype(str)
     starts = np.concatenate([[0], np.cumsum(size)])

@@ -23,7 +23,7 @@ LARGE = 1 << 23
 #: Entries of X below which one way to find partners is enough.
 SMALL = 1 << 17
 
-NOTHING = np.empty(0)
+EMPTY = np.empty(0)
 
 #: Scores of atoms are summed in so many parts of the rows.
 SCORE_PARTS = 64
@@ -106,12 +106,13 @@ class Pairs:
         n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
         bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
         bounds[[0, -1]] = 0, self.n_pairs
-        out, total = np.empty((n_parts, d)), np.empty(d)
+        out = np.empty((n_parts, d))
         self.workers.run(
             kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
         )
         if n_parts == 1:
             return out[0]
+        total = np.empty(d)
         self.workers.run(
             kernels.add_parts, self.workers.split(d, grain=GRAIN // n_parts), out, total
         )
@@ -157,7 +158,7 @@ class Comparisons:
         self.workers.run(kernels.differences, self.bounds, self.winner, self.loser, by_pair, out)
         return out
 
-    def sum_pulls(self, pulls: np.ndarray, omega: np.ndarray = NOTHING) -> np.ndarray:
+    def sum_pulls(self, pulls: np.ndarray, omega: np.ndarray = EMPTY) -> np.ndarray:
         """Return the sum of the pulls at each pair: + where it is to win, - where it is to lose.
 
         With weights in `omega`, these are the pulls of margins of the smoothed hinge.

@@ -10,7 +10,7 @@ import numpy as np
 from ..solver.atoms import ZERO
 from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step, curvature_stride
 from .atoms import Atoms
-from .comparisons import NOTHING, Comparisons
+from .comparisons import EMPTY, Comparisons
 from .gradient import CPUGradient
 from .kernels import atoms as atom_kernels
 from .kernels import losses as kernels
@@ -107,7 +107,7 @@ class CPUProblem(Problem):
                 direction**2 * self.loss.curvature(there),
             )
             return np.array([(omega * term).sum() for term in terms])
-        sums, moved = np.empty((n_chunks, 3)), NOTHING if moved is None else moved
+        sums, moved = np.empty((n_chunks, 3)), EMPTY if moved is None else moved
         self.workers.run(
             self._along_kernel, self.comparisons.chunk_bounds, self._code, margins, direction,
             float(size), omega, moved, sums,
@@ -134,7 +134,7 @@ class CPUProblem(Problem):
             compared.rows.add_atom(*atom, u)
         self.workers.run(
             atom_kernels.direction, compared.bounds, share, margins,
-            NOTHING if self.offset is None else self.offset,
+            EMPTY if self.offset is None else self.offset,
             np.array([factor for _, factor in moved]), U, *compared.sides, out,
         )  # fmt: skip
         return out
