@@ -181,7 +181,7 @@ def test_an_interrupt_of_a_candidate_ends_the_fit(monkeypatch):
     from hdsl.solver import oracle
 
     class Interrupted(oracle.Ascent):
-        def vertices(self, gradient, rng, n):
+        def vertices(self, gradient, rng, n, active):
             raise KeyboardInterrupt
 
     monkeypatch.setitem(oracle.ORACLES, "ascent", Interrupted)

@@ -232,7 +232,7 @@ def test_a_fit_that_fails_changes_nothing():
 
 def test_an_interrupt_ends_the_fit(monkeypatch):
     class Interrupted(oracle.Ascent):
-        def vertices(self, gradient, rng, n):
+        def vertices(self, gradient, rng, n, active):
             raise KeyboardInterrupt
 
     monkeypatch.setitem(oracle.ORACLES, "ascent", Interrupted)

@@ -146,11 +146,25 @@ def test_the_vertices_of_exact_do_not_depend_on_its_past():
     rng, asked = np.random.default_rng(0), oracle.Exact()
     for _ in range(4):
         gradient = twin.ours.gradient(rng.normal(size=200))
-        found = asked.vertices(gradient, rng, 48)
-        again = oracle.Exact().vertices(gradient, rng, 48)
+        found = asked.vertices(gradient, rng, 48, np.arange(3))
+        again = oracle.Exact().vertices(gradient, rng, 48, np.arange(3))
         assert [vertex.atom for vertex in found] == [vertex.atom for vertex in again]
         assert found[0].atom == asked(gradient, rng).atom
         assert len({vertex.atom for vertex in found}) == len(found) > 10
+
+
+def test_an_ascent_to_many_vertices_starts_at_active_features():
+    """The best pair may be of features with small diagonal entries, which nothing else leads to."""
+    missed = 0
+    for seed in range(10):
+        twin, rng = random_twin(seed, n=30, d=60, T=200, density=0.1), np.random.default_rng(seed)
+        gradient = twin.ours.gradient(rng.normal(size=200))
+        best = oracle.Exact()(gradient, rng)
+        found = [oracle.Ascent().vertices(gradient, rng, 3, active)[0]
+                 for active in (np.array([best.atom.i]), np.array([], dtype=np.int64))]  # fmt: skip
+        assert found[0].atom == best.atom
+        missed += found[1].atom != best.atom
+    assert missed
 
 
 @pytest.mark.parametrize("batch_first", [False, True])

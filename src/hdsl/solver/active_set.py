@@ -61,6 +61,14 @@ class ActiveSet:
         """Number of atoms with a positive weight, the zero atom included."""
         return len(self) + bool(self.zero)
 
+    @property
+    def features(self) -> np.ndarray:
+        """Features of the atoms that have values, those of largest entries of M_ii first."""
+        features, place = np.unique(self.atoms[:, :2], return_inverse=True)
+        entries = np.bincount(place.ravel(), np.repeat(self.weights, 2), len(features))
+        order = np.argsort(-entries, kind="stable")
+        return features[order[features[order] >= 0]]
+
     def find(self, atom: Atom) -> int | None:
         """Return the position of an atom, None where it is not active."""
         i, j, sign = atom

@@ -18,9 +18,10 @@ from .protocols import Gradient, Oracle, Vertex
 #: vertices, and so many at random; together no more than share one pass over X.
 ASCENT_LARGEST, ASCENT_RECENT, ASCENT_RANDOM = 6, 1, 1
 
-#: Share of random features among the starts of an ascent to many vertices; the others have the
-#: largest diagonal entries.
-MANY_RANDOM = 0.25
+#: Share of active features among the starts of an ascent to many vertices, and of random ones among
+#: the others, which have the largest diagonal entries. Once a feature is active its diagonal entry
+#: is small or negative, and the best new pairs are often two active features.
+MANY_ACTIVE, MANY_RANDOM = 1 / 3, 0.1
 
 #: The exact search computes every row whose bound comes within this relative distance of the best.
 ROUNDING = 1e-10
@@ -66,13 +67,15 @@ class Exact(Oracle):
         k = int(np.argmax(gradient.diagonal[rows] + value))
         return gradient.vertex(int(rows[k]), int(partner[k]), float(entry[k]))
 
-    def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
+    def vertices(
+        self, gradient: Gradient, rng: np.random.Generator, n: int, active: np.ndarray
+    ) -> list[Vertex]:
         """Return the best of all atoms, and the vertices of an ascent from n starts.
 
         None of them depends on what is remembered.
         """
-        best = self(gradient, rng)
-        others = gradient.climb((), n)
+        best, known = self(gradient, rng), active[: round(MANY_ACTIVE * n)]
+        others = gradient.climb(known, n - len(known))
         return [best, *(vertex for vertex in others if vertex.atom != best.atom)]
 
     def _search(self, gradient: Gradient) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -141,12 +144,13 @@ class Ascent(Oracle):
         self._recent.append(vertex.atom.i)
         return vertex
 
-    def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
+    def vertices(
+        self, gradient: Gradient, rng: np.random.Generator, n: int, active: np.ndarray
+    ) -> list[Vertex]:
         """Return the vertices of n starts, best first."""
-        random = rng.integers(gradient.n_features, size=round(MANY_RANDOM * n))
-        found = gradient.climb((*self._recent, *random), n - len(random))
-        self._recent.append(found[0].atom.i)
-        return found
+        known = active[: round(MANY_ACTIVE * n)]
+        random = rng.integers(gradient.n_features, size=round(MANY_RANDOM * (n - len(known))))
+        return gradient.climb((*known, *random), n - len(known) - len(random))
 
     def forget(self) -> None:
         """Forget the last vertices."""

@@ -27,7 +27,7 @@ from .line_search import line_search
 
 #: Second derivatives of n atoms are estimated from about this many comparisons divided by n, where
 #: there are more, but from so many per atom at least.
-CURVATURE_WORK, PER_ATOM = 1 << 24, 16
+CURVATURE_WORK, PER_ATOM = 1 << 24, 128
 
 #: Margins of all comparisons. A handle: whoever is not the problem passes it back and never looks
 #: inside, since it may be an array, several arrays, or live on another machine.
@@ -326,8 +326,10 @@ class Oracle(Protocol):
     def __call__(self, gradient: Gradient, rng: np.random.Generator) -> Vertex:
         """Return a vertex of high score."""
 
-    def vertices(self, gradient: Gradient, rng: np.random.Generator, n: int) -> list[Vertex]:
-        """Return distinct vertices of high score, best first; the first as when called."""
+    def vertices(
+        self, gradient: Gradient, rng: np.random.Generator, n: int, active: np.ndarray
+    ) -> list[Vertex]:
+        """Return distinct vertices of high score of n starts, some at `active` features."""
         return [self(gradient, rng)]
 
     def forget(self) -> None:

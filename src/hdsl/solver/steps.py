@@ -103,7 +103,8 @@ class StepContext:
                 return [self._vertex]
             self.asked = True
             n = n_starts(self.problem.n_comparisons) if self.are_mined else MOST_STARTS
-            self._vertices = self.oracle.vertices(self.gradient, self.rng, n)
+            features = self.active.features
+            self._vertices = self.oracle.vertices(self.gradient, self.rng, n, features)
         return self._vertices
 
     @property
