@@ -50,7 +50,7 @@ MOST_MINED = 5
 
 #: Candidates for the number of iterations, and their number where nothing is chosen.
 STEPS = (5, 10, 15, 20, 30)
-FIXED_STEPS = 20
+FIXED_STEPS = 15
 
 #: Most rows (or anchors) to learn from and to choose by: a part is enough to tell priors apart.
 MOST_TRAIN, MOST_HELD = 3000, 1500

@@ -74,10 +74,10 @@ class HDSL(SimilarityModel):
     max_anchors : int or None, default=20000
         Most rows that ``fit(X, y)`` makes triplets of. Of more rows a sample is compared, in which
         each class has its share. None compares all.
-    max_iter : int or "auto", default=20
+    max_iter : int or "auto", default=15
         Largest number of iterations. Reaching it is a normal end; ``status_`` says so. "auto" is
         chosen after the prior: 5, 10, 15, 20 or 30, the smallest within one standard error of the
-        best. It is 20 where the prior is given and there are no validation data.
+        best. It is 15 where the prior is given and there are no validation data.
     tol : float >= 0, default=1e-3
         Stop when the duality gap is at most this. If the oracle is not "exact", an exact search
         confirms the gap first, unless it costs more than 2e11 multiplications (minutes at worst,
@@ -195,7 +195,7 @@ class HDSL(SimilarityModel):
         n_impostors: int = 10,
         min_rows: int | str = "auto",
         max_anchors: int | None = 20_000,
-        max_iter: int | str = 20,
+        max_iter: int | str = 15,
         tol: float = 1e-3,
         validation_fraction: float = 0.3,
         warm_start: bool = False,

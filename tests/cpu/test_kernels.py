@@ -93,7 +93,7 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
 
 
 def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):
-    """It depends on the numbers of comparisons and atoms alone, and is near the whole one."""
+    """It depends on the numbers of atoms and curved comparisons, and is near the whole one."""
     twin = make_twin(*random_arrays(0, n=40, d=12, T=3000), "logistic", 3.0)
     some = np.array([[0, 1, 1], [2, 5, -1], [3, 4, 1]])
     margins = twin.ours.margins(some, np.array([0.5, 0.2, 0.3]))
@@ -102,7 +102,7 @@ def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):
     assert_array_equal(twin.ours.curvature(margins, some, every), whole)
     monkeypatch.setattr("hdsl.solver.protocols.CURVATURE_WORK", 3 * 1000)
     monkeypatch.setattr("hdsl.solver.protocols.PER_ATOM", 1)
-    chosen, factor = problem.curvature_sample(3000, 3)
+    chosen, factor = problem.curvature_sample(3000, 3, lambda step: 3000 // step)
     assert (len(chosen), factor) == (1000, 3.0)
     part = twin.ours.curvature(margins, some)
     assert_array_equal(part, twin.ours.curvature(margins, some, (chosen, factor)))

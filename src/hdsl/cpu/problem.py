@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -18,7 +18,7 @@ from .kernels.compiled import CHUNK
 from .rows import Rows
 
 #: Numbers in the matrices that they are summed in, most of these, and least comparisons of each.
-CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 8192
+CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 32768
 
 #: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python for each.
 PULLED = 64
@@ -158,13 +158,17 @@ class CPUProblem(Problem):
     ) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.
 
-        `sample` names comparisons and a factor of their weights; by default it is chosen by the
-        numbers of comparisons and atoms alone.
+        `sample` names comparisons and a factor of their weights; by default they are chosen by the
+        numbers of atoms and of curved comparisons.
         """
         n, compared = len(atoms), self.comparisons
         if not n:
             return np.zeros((0, 0))
-        chosen, factor = curvature_sample(compared.n_comparisons, n) if sample is None else sample
+        if sample is None:
+            sample = curvature_sample(
+                compared.n_comparisons, n, lambda step: self.n_curved(margins[::step])
+            )
+        chosen, factor = sample
         omega = compared.omega[chosen] if compared.is_weighted else compared.omega
         bend = factor * self.scale**2 * omega * self.loss.curvature(margins[chosen])
         ends, numbers = (compared.pairs.a, compared.pairs.b), (compared.winner, compared.loser)
@@ -193,6 +197,10 @@ class CPUProblem(Problem):
         total += total.T.copy()
         is_whole = np.array_equal(places, np.arange(n_atoms))
         return total if is_whole else total[np.ix_(places, places)]
+
+    def n_curved(self, margins: np.ndarray) -> int:
+        """Return at how many margins the loss is curved."""
+        return int(np.count_nonzero(self.loss.curvature(margins)))
 
     # --- gradients -------------------------------------------------------------------------------
 
@@ -273,7 +281,9 @@ def _rooms(n_atoms: int) -> tuple[np.ndarray, ...]:
     )
 
 
-def curvature_sample(n_comparisons: int, n_atoms: int) -> tuple[np.ndarray, float]:
+def curvature_sample(
+    n_comparisons: int, n_atoms: int, count: Callable[[int], int]
+) -> tuple[np.ndarray, float]:
     """Return the comparisons that second derivatives are estimated from, and their factor."""
-    chosen = np.arange(0, n_comparisons, curvature_stride(n_comparisons, n_atoms))
+    chosen = np.arange(0, n_comparisons, curvature_stride(n_comparisons, n_atoms, count))
     return chosen, n_comparisons / len(chosen)

@@ -189,21 +189,31 @@ class Atoms:
         card, device, n = self.card, self.device, len(atoms)
         if not n:
             return np.zeros((0, 0))
-        stride = curvature_stride(card.n, n)
-        n_sampled, n_rows = -(-card.n // stride), max(1, SAMPLE_LIMIT // n)
-        factor *= card.n / n_sampled
-        n_parts = max(1, min(MOST_PARTS, PARTS_LIMIT // n**2, n_sampled // 256))
+        stride = curvature_stride(card.n, n, lambda step: len(self._curved(code, margins, step)))
+        listed, n_rows = self._curved(code, margins, stride), max(1, SAMPLE_LIMIT // n)
+        n_listed, factor = len(listed), factor * (card.n / -(-card.n // stride))
+        n_parts = max(1, min(MOST_PARTS, PARTS_LIMIT // n**2, n_listed // 256))
         K, part = device.zeros(n * n), device.empty(n_parts * n * n)
-        V = device.empty(min(n_rows, n_sampled) * n)
-        for first in range(0, n_sampled, n_rows):
-            size = min(n_rows, n_sampled - first)
+        V = device.empty(min(n_rows, n_listed) * n)
+        for first in range(0, n_listed, n_rows):
+            size = min(n_rows, n_listed - first)
             device.clear(V)
             for z in self._blocks(atoms):
                 device.run(
-                    "sample_rows", size, code, size, first, stride, factor, margins,
+                    "sample_rows", size, code, size, listed[first:], factor, margins,
                     *card.weighting, card.side, *card.pairs, *z.arrays, z.first, n, V,
                 )  # fmt: skip
             tiles = (-(-n // 64)) ** 2 * n_parts
             device.run("gram_parts", tiles, size, n, n_parts, V, part, per_block=1)
             device.run("add_gram", n * n, n, n_parts, part, K)
         return device.download(K).reshape(n, n)
+
+    def _curved(self, code: int, margins: Array, stride: int) -> Array:
+        """Return which of every stride-th comparison have a loss that is curved."""
+        device, n = self.device, -(-self.card.n // stride)
+        known, is_curved = (code, n, stride, margins), device.empty(n, np.int32)
+        device.run("curved", n, *known, None, is_curved)
+        upto = device.cumsum(is_curved)
+        listed = device.empty(int(device.download(upto[n - 1 :])[0]), np.int32)
+        device.run("curved", n, *known, upto, listed)
+        return listed

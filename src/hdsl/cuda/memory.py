@@ -6,7 +6,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from ..solver.columns import per_comparison
-from ..solver.protocols import curvature_stride
 from ..solver.steps import CORRECTION_LIMIT
 from . import atoms
 
@@ -38,8 +37,7 @@ def for_corrections(n_rows: int, n_features: int, n: int, n_pairs: int) -> int:
     """Return the bytes that many atoms take at most: their rows, scores, second derivatives."""
     n_atoms = min(CORRECTION_LIMIT, n_features * (n_features - 1))
     entries = min(2 * n_atoms * n_rows, max(atoms.ENTRIES_LIMIT, 2 * n_rows))
-    n_sampled = -(-n // curvature_stride(n, n_atoms))
-    sample = min(max(atoms.SAMPLE_LIMIT, n_atoms), n_sampled * n_atoms)
+    sample = min(max(atoms.SAMPLE_LIMIT, n_atoms), n * n_atoms)
     parts = min(atoms.MOST_PARTS * n_atoms**2, max(atoms.PARTS_LIMIT, n_atoms**2))
     scores = n_atoms * min(atoms.MOST_CHUNKS, n_pairs // atoms.SHORTEST + 1)
-    return 24 * entries + 24 * n_rows + 8 * (sample + parts + n_atoms**2 + scores)
+    return 24 * entries + 24 * n_rows + 12 * n + 8 * (sample + parts + n_atoms**2 + scores)

@@ -229,8 +229,14 @@ class DaskProblem(Problem):
         """Return the second derivatives of the value in the weights of the atoms."""
         if not len(atoms):
             return np.zeros((0, 0))
-        chosen, factor = curvature_sample(self.n_comparisons, len(atoms))
-        samples = [(numbers, factor) for numbers in self.layout.places.deal(chosen).values()]
+        deal = self.layout.places.deal
+
+        def n_curved(step: int) -> int:
+            numbers = [*deal(np.arange(0, self.n_comparisons, step)).values()]
+            return self.layout.sum(self.layout.ask("n_curved", self.setting, margins, numbers))
+
+        chosen, factor = curvature_sample(self.n_comparisons, len(atoms), n_curved)
+        samples = [(numbers, factor) for numbers in deal(chosen).values()]
         parts = self.layout.ask("curvature", self.setting, margins, samples, atoms)
         return gather(self.layout.client, [self.layout.total(parts)])[0]
 

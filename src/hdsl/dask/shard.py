@@ -153,6 +153,10 @@ class Shard:
         """Return the first two derivatives of the value at each step size."""
         return self.problem(setting).slopes(step.margins, way, sizes.tolist())
 
+    def n_curved(self, setting: Setting, step: Step, numbers: np.ndarray) -> int:
+        """Return how many of some comparisons have a loss that is curved."""
+        return self.problem(setting).n_curved(step.margins[numbers])
+
     def curvature(
         self, setting: Setting, step: Step, sample: tuple[np.ndarray, float], atoms: np.ndarray
     ) -> np.ndarray:

@@ -25,9 +25,10 @@ import numpy as np
 from .atoms import Atom, positioned, renumbered
 from .line_search import line_search
 
-#: Second derivatives of n atoms are estimated from about this many comparisons divided by n, where
-#: there are more, but from so many per atom at least.
-CURVATURE_WORK, PER_ATOM = 1 << 24, 128
+#: Second derivatives of n atoms are estimated from about this many curved comparisons divided by n,
+#: where there are more, but from so many per atom at least: a step by fewer goes astray. How many
+#: there are is estimated from so many comparisons.
+CURVATURE_WORK, PER_ATOM, COUNTED = 1 << 21, 24, 1 << 17
 
 #: Margins of all comparisons. A handle: whoever is not the problem passes it back and never looks
 #: inside, since it may be an array, several arrays, or live on another machine.
@@ -279,10 +280,16 @@ class Problem(Protocol):
         """
 
 
-def curvature_stride(n_comparisons: int, n_atoms: int) -> int:
-    """Return which comparisons second derivatives of so many atoms rest on: every so manieth."""
-    most = max(CURVATURE_WORK // max(n_atoms, 1), PER_ATOM * n_atoms)
-    return -(-n_comparisons // most)
+def curvature_stride(n_comparisons: int, n_atoms: int, count: Callable[[int], int]) -> int:
+    """Return which comparisons second derivatives of so many atoms rest on: every so manieth.
+
+    ``count(step)`` returns how many of every step-th comparison have a loss that is curved there.
+    """
+    most = max(CURVATURE_WORK // n_atoms, PER_ATOM * n_atoms)
+    if n_comparisons <= most:
+        return 1
+    step = -(-n_comparisons // COUNTED)
+    return max(1, -(-step * count(step) // most))
 
 
 class Base(NamedTuple):

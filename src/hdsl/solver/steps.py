@@ -32,9 +32,9 @@ CORRECTION_SHARE = 0.05
 #: Most atoms that a correction weighs: it computes a curvature for each two of them.
 CORRECTION_LIMIT = 4096
 
-#: Atoms that a corrective step looks for: the cube root of the number of mined comparisons, within
-#: limits. With 96 on some hundred labelled rows the error is the same, and pairs are twice as many.
-#: Comparisons that a person gives say more: with them it looks for the most.
+#: Starts of the search of a corrective step: the cube root of the number of mined comparisons,
+#: within limits. With 96 on some hundred labelled rows the error is the same, and pairs are twice
+#: as many. Comparisons that a person gives say more: with them it has the most.
 FEWEST_STARTS, MOST_STARTS = 12, 96
 
 

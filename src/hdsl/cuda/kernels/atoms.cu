@@ -202,16 +202,25 @@ KERNEL term_parts(i64 n_atoms, const i64* lists, const double* w, double* part) 
 
 // --- second derivatives --------------------------------------------------------------------------
 
+// Marks which of every stride-th comparison have a curved loss, or lists them by the sums of marks.
+KERNEL curved(i64 code, i64 n, i64 stride, const double* margins, const i64* upto, int* out) {
+    EACH(s, n) {
+        bool is_curved = loss_curvature(code, margins[s * stride]) != 0.0;
+        if (upto == nullptr) out[s] = is_curved;
+        else if (is_curved) out[upto[s] - 1] = (int)(s * stride);
+    }
+}
+
 // Adds to rows of V, which are zeros, what each atom adds to the margin of a comparison, times the root
-// of the comparison's weight and second derivative. Row s is comparison (first + s) * stride; the atoms
-// are columns [left, left + ...) of n_atoms.
+// of the comparison's weight and second derivative. Row s is comparison listed[s]; the atoms are
+// columns [left, left + ...) of n_atoms.
 KERNEL sample_rows(
-    i64 code, i64 n, i64 first, i64 stride, double factor, const double* margins,
+    i64 code, i64 n, const int* listed, double factor, const double* margins,
     const double* omega, i64 omega_step, const int* side, const int* a, const int* b,
     const i64* ptr, const int* atom, const double* z, i64 left, i64 n_atoms, double* V
 ) {
     EACH(s, n) {
-        i64 t = (first + s) * stride;
+        i64 t = listed[s];
         double bend = factor * (omega[t * omega_step] * loss_curvature(code, margins[t]));
         if (bend == 0.0) continue;
         double root = sqrt(bend);
