@@ -67,7 +67,7 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
     models = {
         "cosine": None,
         "learned": finished(HDSL(random_state=0, n_jobs=1).fit(known[0], triplets=known[1])),
-        "chosen": _fit(*known, point).at(n_iter),
+        "chosen": (fitted := _fit(*known, point)).at(min(n_iter, fitted.n_iter_)),
     }
     answer = {name: accuracy(model, *held) for name, model in models.items()}
     chosen = float(models["learned"].prior_)

@@ -310,3 +310,10 @@ def test_rows_of_many_columns_have_the_scores_of_the_columns_they_use(tmp_path, 
     again = hdsl.load(tmp_path / "model.hdsl")
     for part in ("data", "indices", "indptr"):
         assert_array_equal(*(getattr(m.transform(new), part) for m in (again, model)))
+
+
+def test_a_class_without_weight_is_not_the_likely_one():
+    X = np.array([[1.0, 0, 0], [0.9, 0.1, 0], [0, 1, 0], [0.1, 0.9, 0], [0, 0.2, 1], [0, 1, 1]])
+    y = np.array(list("aabbbb"))
+    scores = ClassScores(random_state=0).fit(X, y, sample_weight=(y == "a") * 1.0).transform(X)
+    assert (scores[:, -2] > scores[:, -1]).all()

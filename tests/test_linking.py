@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import hdsl
-from hdsl.linking import Linker
+from hdsl.linking import Linker, Links
 from hdsl.solver import oracle
 from products import make_tables
 
@@ -187,6 +187,32 @@ def test_known_pairs_of_a_frame_go_by_their_names(fitted):
     linker = Linker().fit(TEXTS, TEXTS, frame)
     assert linker.predict_proba([(0, 1), (1, 2), (2, 0)]).tolist() == [1.0, 1.0, 1.0]
     assert fitted[0].predict_proba([]).tolist() == []
+
+
+def test_ids_of_a_frame_are_not_rounded():
+    """A column of floats beside one of long numbers would round these in one array."""
+    left = pd.DataFrame({"id": 2**60 + 7 * np.arange(4), "title": TEXTS})
+    right = pd.DataFrame({"id": np.arange(4.0), "title": TEXTS})
+    pairs = pd.DataFrame({"l": left["id"][:2], "r": right["id"][:2]})
+    linker = Linker(id_column="id").fit(left, right, pairs)
+    assert linker.predict_proba(pairs).tolist() == [1.0, 1.0]
+
+
+def test_links_are_pairs_and_records_have_the_texts_of_their_sides():
+    linker = Linker().fit(TEXTS)
+    for record in linker.records(linker.candidates(1)):
+        assert record["left_text"] == TEXTS[record["left"]]
+        assert record["right_text"] == TEXTS[record["right"]]
+    two = Links(np.array([0, 1]), np.array([3, 2]), np.ones(2))
+    same = linker.predict_proba([(0, 3), (1, 2)])
+    assert linker.predict_proba(two).tolist() == same.tolist()
+
+
+@pytest.mark.filterwarnings("ignore")  # one match is few
+def test_one_to_one_keeps_what_is_known():
+    right = ["alpha beta gamma x1", "alpha beta x1"]
+    linker = Linker().fit(["x1 alpha beta", "alpha beta gamma"], right, [(0, 0)])
+    assert (0, 0) in pairs_of(linker.predict(0.0, one_to_one=True))
 
 
 def test_columns_that_number_the_rows_do_not_count():

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 import reference
-from hdsl import HDSL
+from hdsl import HDSL, SimilarityClassifier
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
 from hdsl.similarity import Similarity
 from sklearn_checks import every_check
@@ -243,3 +244,12 @@ def test_clustering_on_the_graph(clustering, groups):
     labels, graph = groups
     found = clustering.fit_predict(graph)
     assert len(set(zip(labels.tolist(), found.tolist(), strict=True))) == len(set(found)) == 3
+
+
+@pytest.mark.parametrize("make", [SimilarityKNeighborsClassifier, SimilarityClassifier])
+def test_columns_in_another_order_than_the_model_learned_are_refused(make):
+    frame = pd.DataFrame(X.toarray() if sp.issparse(X) else X).rename(columns="w{}".format)
+    model = HDSL(prior=1.0, max_iter=2, random_state=0).fit(frame, Y)
+    make(similarity=model).fit(frame, Y)
+    with pytest.raises(ValueError, match="order"):
+        make(similarity=model).fit(frame[frame.columns[::-1]], Y)

@@ -273,3 +273,15 @@ def test_take_selects_labels_and_weights_with_their_rows():
     assert numbers(part.X).tolist() == [3, 0]
     assert part.y.tolist() == ["b", "a"]
     assert part.weights.tolist() == [4.0, 1.0]
+
+
+def test_a_row_of_weight_0_is_absent_from_the_choice_of_the_prior():
+    rng = np.random.default_rng(0)
+    y = np.arange(240) % 3
+    X = rng.random((240, 12)) * (rng.random((240, 12)) < 0.4)
+    X[np.arange(240), y] += 0.5
+    weights = (rng.random(240) < 0.7) * 1.0
+    here = weights > 0
+    a = HDSL(random_state=0, max_iter=3).fit(X, y, sample_weight=weights)
+    b = HDSL(random_state=0, max_iter=3).fit(X[here], y[here])
+    assert_allclose(a.choice_["score"], b.choice_["score"], rtol=1e-12)

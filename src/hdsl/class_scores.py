@@ -352,10 +352,12 @@ class _Training:
 
     def fit(self, rows: Any = slice(None)) -> Any:
         """Return a classifier fitted on some rows, or on all."""
-        y = self.y[rows]
         given = {}
         if self.sample_weight is not None:
+            rows = np.arange(len(self.y))[rows]
+            rows = rows[self.sample_weight[rows] > 0]
             given["sample_weight"] = self.sample_weight[rows]
+        y = self.y[rows]
         if isinstance(y, LabelSets):
             return fit_each_label(lambda: clone(self.classifier), self.X[rows], y, **given)
         if len(np.unique(y)) < 2:

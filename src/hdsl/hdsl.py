@@ -263,7 +263,7 @@ class HDSL(SimilarityModel):
         sample_weight : array-like, default=None
             One weight per triplet or quadruplet where these are given. Otherwise one per row, for
             the triplets that it is the anchor of. Weight 0 is absence, weight 2 is repetition, but
-            for `min_rows`, which counts rows.
+            for `min_rows`, random mining and the choice of the prior, which count rows.
         X_val : array-like or sparse matrix of shape (n_val, n_features), default=None
             Rows to choose by (1,500 of more), instead of a part of X; needs `y_val` or
             `triplets_val`.

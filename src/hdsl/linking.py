@@ -341,9 +341,14 @@ class Linker(BaseEstimator):
 
         Those of the right table follow those of the left one.
         """
-        if hasattr(pairs, "to_numpy"):
-            is_named = {"left", "right"} <= {*getattr(pairs, "columns", ())}
-            pairs = (pairs[["left", "right"]] if is_named else pairs).to_numpy()
+        if isinstance(pairs, Links):
+            pairs = zip(*pairs[:2], strict=True)
+        elif hasattr(pairs, "to_numpy"):
+            columns = [*getattr(pairs, "columns", ())]
+            columns = ["left", "right"] if {"left", "right"} <= {*columns} else columns
+            # Column by column: one array of both may round ids.
+            lists = [pairs[name].to_list() for name in columns] or [pairs.to_list()]
+            pairs = zip(*lists, strict=True) if columns else lists[0]
         given = [] if pairs is None else [*pairs]
         if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
             raise ValueError(f"{name} must be pairs of a left and a right record.")
@@ -561,11 +566,12 @@ class Linker(BaseEstimator):
         return np.array(chosen, dtype=np.int64)
 
     def _assigned(self, chosen: np.ndarray) -> np.ndarray:
-        """Return the candidates of the assignment with the largest sum, the most likely first."""
+        """Return the candidates of the assignment with the largest sum, known matches first."""
         ends = self._candidates[chosen].T
         left, right = (np.unique(rows, return_inverse=True)[1] for rows in ends)
         spare = np.arange(left.max() + 1)  # a column of its own per left record: no match
-        values = np.concatenate([self._probability[chosen] + 1e-9, np.full(len(spare), 1e-9)])
+        worth = self._probability[chosen] + len(spare) * (self._answers(ends.T) == 1.0)
+        values = np.concatenate([worth + 1e-9, np.full(len(spare), 1e-9)])
         at = np.append(left, spare), np.append(right, right.max() + 1 + spare)
         table = sp.csr_array((values, (at[0].astype(np.int32), at[1].astype(np.int32))))
         best = min_weight_full_bipartite_matching(table, maximize=True)[1]  # of 32 bits
@@ -601,7 +607,8 @@ class Linker(BaseEstimator):
         Each has the keys left, right, probability, left_text, right_text and known, "yes" or "".
         """
         pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
-        texts = ([self._space.texts[row] for row in rows] for rows in pairs.T)
+        sides = zip((self._tables[0], self._tables[-1]), links[:2], (0, self._shift), strict=True)
+        texts = ([self._space.texts[t.rows[_text(v)] + n] for v in ends] for t, ends, n in sides)
         known = ["yes" if answer == 1.0 else "" for answer in self._answers(pairs)]
         names = (*Links._fields, "left_text", "right_text", "known")
         columns = *links[:2], links.probability.round(4), *texts, known

@@ -298,15 +298,15 @@ def split_rows(
 
     A row of weight 0 is absent, and one of a class of one row always trains.
     """
+    data = data if data.weights is None else data.take(np.flatnonzero(data.weights))
     n = data.X.shape[0]
-    codes, present, is_split = _splittable(data)
+    codes, _, is_split = _splittable(data)
     order = np.lexsort((rng.random(n), codes))
     order = order[is_split[order]]
     fold = np.full(n, -1)
     fold[order] = np.arange(len(order)) % n_folds  # consecutive along the classes
-    rows = np.flatnonzero(present)
     for k in range(n_folds):
-        yield data.take(rows[fold[rows] != k]), data.take(np.flatnonzero(fold == k))
+        yield data.take(np.flatnonzero(fold != k)), data.take(np.flatnonzero(fold == k))
 
 
 def count_splittable(data: Supervision) -> int:

@@ -208,6 +208,8 @@ def weigh_counts(X: sp.csr_array, idf: np.ndarray) -> sp.csr_array:
     [[1.0, 0.0, 2.0]]
     """
     X = checks.canonical(X).astype(np.float64)
+    if not ((X.data > 0) & (X.data == X.data.round())).all():
+        raise ValueError("TF-IDF needs counts, whole numbers from 0, but there are other values.")
     X.data = (1 + np.log(X.data)) * idf[X.indices]
     return X
 

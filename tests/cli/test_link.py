@@ -263,3 +263,16 @@ def test_known_links_are_told_where_ids_are_numbers(tmp_path):
     tables = tmp_path / "left.parquet", tmp_path / "right.parquet"
     options = "--matches", tmp_path / "pairs.csv", "-o", tmp_path / "links.csv", "--json"
     assert json.loads(good("link", *tables, *options).stdout)["known"] == 8
+
+
+def test_answers_may_stand_first_and_no_other_file_is_replaced(files, tmp_path):
+    folder, pairs = files
+    tables = folder / "left.csv", folder / "right.csv"
+    rows = [("yes", *pair) for pair in pairs[:25]]
+    write_csv(tmp_path / "pairs.csv", rows, ("match", "one", "other"))
+    good("link", *tables, "--matches", tmp_path / "pairs.csv", "-o", tmp_path / "links.csv")
+    known = {(r["left"], r["right"]) for r in rows_of(tmp_path / "links.csv") if r["known"]}
+    assert known == {*pairs[:25]}
+    (tmp_path / "mine.txt").write_text("mine")
+    assert "not a model" in bad("link", *tables, "--model", tmp_path / "mine.txt")
+    assert (tmp_path / "mine.txt").read_text() == "mine"

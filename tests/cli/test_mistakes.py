@@ -108,7 +108,7 @@ def test_wrong_matrices(rows_file, tmp_path):
     sp.save_npz(tmp_path / "half.npz", rows_and_labels()[0] / 2)
     np.save(tmp_path / "y.npy", rows_and_labels()[1])
     counts = ("--labels", tmp_path / "y.npy", "--tfidf")
-    assert "--tfidf needs counts, whole numbers" in bad("fit", tmp_path / "half.npz", *counts)
+    assert "needs counts, whole numbers" in bad("fit", tmp_path / "half.npz", *counts)
 
 
 def test_wrong_judgements(place, rows_file, tmp_path):

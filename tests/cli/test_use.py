@@ -148,6 +148,10 @@ def test_export(place, tmp_path):
     assert "two files" in bad("report", model, "-o", model)
 
 
+def test_options_of_data_need_data(place):
+    assert "DATA" in bad("evaluate", place / "model.hdsl", "--triplets", "none.csv")
+
+
 def test_evaluate_new_texts(place, tmp_path):
     new = write_csv(tmp_path / "new.csv", texts(45, seed=9))
     result = good("evaluate", place / "model.hdsl", new, "-k", 5)

@@ -373,3 +373,9 @@ def test_proportional_rows_are_a_tie():
     T = np.column_stack([np.arange(20), np.arange(20, 40), np.arange(40, 60)])
     model = HDSL(5.0, prior=1.0, max_iter=3).fit(X, np.arange(60) % 2)
     assert triplet_accuracy(model, X, T) == 0.5
+
+
+def test_labels_of_test_rows_may_be_a_column():
+    X, y = np.eye(3), np.array(["a", "b", "b"])
+    for form in (y, y[:, None], y.tolist()):
+        assert knn_error(None, X, y, X, form, n_neighbors=1) == 0.0

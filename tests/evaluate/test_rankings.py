@@ -2,6 +2,7 @@
 
 import hypothesis.strategies as st
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from numpy.testing import assert_allclose
@@ -65,3 +66,8 @@ def test_a_gain_needs_the_same_queries():
         two.gain(one, "mrr")
     with pytest.raises(ValueError, match="'measure' parameter"):
         one.gain(one, "map")
+
+
+def test_judgements_may_be_a_series_of_any_index():
+    judged = pd.Series([{20}, {10}, {0}], index=[2, 1, 0])
+    assert ranking_quality([[20, 1], [10, 1], [0, 1]], judged).mrr == 1.0

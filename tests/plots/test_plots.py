@@ -206,3 +206,16 @@ def test_without_matplotlib_the_message_says_how_to_install_it(monkeypatch, mode
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(ImportError, match=r"needs matplotlib: `pip install hdsl\[plots\]`"):
         DISPLAYS["path"](model)
+
+
+def test_names_and_labels_may_be_a_series_of_any_index(model):
+    pandas = pytest.importorskip("pandas")
+    index = np.arange(60)[::-1]
+    labels = pandas.Series([f"label {row}" for row in range(60)], index=index)
+    found = plots.NeighborsDisplay.from_estimator(model, 3, X, labels=labels, n_neighbors=4)
+    assert all(text == f"label {row}" for row, text in found.texts.items())
+    names = [f"word {k}" for k in range(10)]
+    series = pandas.Series(names, index=index[-10:])
+    shown = [plots.NetworkDisplay.from_estimator(model, X=X, top=4, feature_names=given)
+             for given in (names, series)]  # fmt: skip
+    assert shown[0].names == shown[1].names

@@ -154,7 +154,7 @@ def check_model_output(path: Path) -> None:
             container.read(path)
         except ValueError:
             raise ValueError(
-                f"{path} exists and is not a model: delete it or give another name with -o."
+                f"{path} exists and is not a model: delete it or give another name."
             ) from None
 
 

@@ -254,10 +254,6 @@ def _weighted(
 ) -> tuple[sp.csr_array, np.ndarray | None]:
     """Return rows, weighted by TF-IDF if they are counts, and the weights of the features."""
     X = data.X
-    if tfidf and len(X.data) and not ((X.data >= 0) & (X.data == X.data.round())).all():
-        raise ValueError(
-            f"--tfidf needs counts, whole numbers from 0, but {data.path} has other values."
-        )
     if tfidf is False or (tfidf is None and not text.are_counts(X)):
         return X, None
     if tfidf is None:

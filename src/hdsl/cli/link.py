@@ -84,6 +84,8 @@ def link(given: Namespace) -> None:
     for path in filter(None, (given.output, given.page, given.model, label_file)):
         inputs.check_output(path, taken=taken)
         taken.append(path)
+    if given.model is not None:
+        inputs.check_model_output(given.model)
     how = {"encoding": given.encoding, "sep": inputs.separator(given.sep)}
     tables = [_read(path, **how) for path in given.tables]
     has_ids = all("id" in table for table in tables)
@@ -153,9 +155,10 @@ def _answers(path: Path, *, needed: tuple[str, ...] = (), **how: Any) -> Answers
     table = _read(path, **how)
     if not {*needed} <= {*table}:
         raise ValueError(f"{path} exists and is no file of labels: name another with --label-file.")
-    if len(table) < 2:
+    sides = [name for name in table if name != "match"][:2]
+    if len(sides) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
-    sides = ["left", "right"] if {"left", "right"} <= {*table} else [*table][:2]
+    sides = ["left", "right"] if {"left", "right"} <= {*table} else sides
     for name, values in table.items() if "match" not in table else ():
         if name not in sides and {str(v).strip().lower() for v in values} <= {*YES, *NO, *UNKNOWN}:
             raise ValueError(f"{path} has no column match: rename {name!r} if it has the answers.")

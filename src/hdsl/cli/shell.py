@@ -46,7 +46,7 @@ WAYS_OUT = {
     "columns": "rename yours",
     "encoding": "save the file as UTF-8, or name its encoding with --encoding",
     "ids": "name the column of ids with --id",
-    "missing": "fill them, or pass --skip-missing to leave such rows out",
+    "missing": "fill them, or leave such rows out (--skip-missing does it for the data)",
     "sep": "if it has several, name what separates them with --sep, or save it with commas",
     "zero_based": "pass --zero-based if they count from 0",
 }

@@ -93,6 +93,9 @@ def evaluate(given: Namespace) -> None:
 
     found = inputs.load_collection(given.model)
     data = None
+    named = [name for name in ("text", "label", "labels", *shell.JUDGEMENTS) if vars(given)[name]]
+    if given.data is None and named:
+        raise ValueError(f"--{named[0]} says what is in DATA, which is not given: name its file.")
     if given.data is not None:
         if inputs.is_table(given.data):
             columns = found.documents.facts.get("columns") or {}
@@ -109,7 +112,7 @@ def evaluate(given: Namespace) -> None:
     measured = result.measured
     if given.as_json:
         facts = {"measure": measured.errors.supervision, "n": measured.n}
-        facts |= {"neighbours": given.n_neighbors, "held out": result.held_out}
+        facts |= {"neighbours": measured.n_neighbors, "held out": result.held_out}
         shell.show_json(facts | measure.facts_of(measured))
     else:
         shell.show_measured(f"{measured.measure}{result.rows}", measured)

@@ -326,7 +326,7 @@ def _wrong(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
     found, truth = label_sets(predicted), label_sets(y_test)
     if found is not None or truth is not None:
         return label_errors(found, truth, which)
-    y_test = np.asarray(y_test)
+    y_test = np.ravel(y_test)
     checks.check_one_label_per_row(y_test, len(predicted), which)
     return np.asarray(predicted != y_test)
 

@@ -363,7 +363,8 @@ def ranking_quality(
             f"There are {len(found)} rankings and {len(relevant)} judgements: one of each per "
             "query, and at least one query, is expected."
         )
-    rows = [_measure(q, ids, _grades(q, relevant[q]), int(k)) for q, ids in enumerate(found)]
+    pairs = enumerate(zip(found, relevant, strict=True))
+    rows = [_measure(q, ids, _grades(q, one), int(k)) for q, (ids, one) in pairs]
     ranks, precisions, ndcgs = np.array(rows).T
     return RankingQuality(ranks, precisions, ndcgs, k=int(k))
 

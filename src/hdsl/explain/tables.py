@@ -33,7 +33,7 @@ def as_names(feature_names: Any, n_features: int) -> Any:
             f"feature_names must have one name for each of {n_features} features. Got "
             f"{len(feature_names)}."
         )
-    return feature_names
+    return np.asarray(feature_names, dtype=object)
 
 
 class _Numbered:

@@ -77,8 +77,8 @@ class NeighborsDisplay(Display):
         -------
         NeighborsDisplay
         """
-        X = checks.as_rows(X)
-        number = None
+        X, number = checks.as_rows(X), None
+        labels, texts = (p if p is None else np.asarray(p, dtype=object) for p in (labels, texts))
         if np.ndim(query) == 0 and not sp.issparse(query):
             checks.check_number(
                 "NeighborsDisplay", "query", query, low=-X.shape[0], high=X.shape[0], integer=True

@@ -129,7 +129,9 @@ def measure_judgements(
     rows: np.ndarray | None = None,
 ) -> Measured:
     """Return the shares of judgements that are wrong; search for some rows of X, or for all."""
-    errors = evaluate.compare_triplets(similarity, X, comparisons, sample_weight=weights)
+    errors = evaluate.compare_triplets(
+        similarity, X, comparisons, sample_weight=weights, cosine=True
+    )
     rows = np.arange(X.shape[0]) if rows is None else rows
     return Measured(errors, _known_items(similarity, X, rows), X.shape[0])
 
