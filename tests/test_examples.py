@@ -159,7 +159,7 @@ def test_choose_the_prior():
         for name in ("TF-IDF cosine", "no prior", "chosen prior", "prior of 100")
     )  # each the share of right rows and the error, percent
     assert chosen[0] > max(cosine[0], large[0]) + 2
-    assert chosen[1] < min(cosine[1], large[1], none[1]) + 1
+    assert chosen[1] < min(cosine[1], large[1], none[1]) + 3  # the standard error is 2
 
 
 def test_link_two_tables():

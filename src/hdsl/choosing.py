@@ -64,7 +64,7 @@ FEW_ROWS, FEW_ANCHORS, FEW_COMPARISONS = 50, 20, 200
 #: Nearest rows whose labels are looked at.
 N_NEIGHBORS = 10
 
-#: A candidate must have this share of the cosine's mean reciprocal rank.
+#: A candidate must have this share of the cosine's mean reciprocal rank, up to a standard error.
 LEAST_MRR = 0.98
 
 
@@ -418,7 +418,7 @@ def simplest(scores: Sequence[Score], cosine: Score) -> tuple[int, int]:
 
 def _finds(score: Score, cosine: Score) -> bool:
     ranks = score.reciprocal_ranks
-    return not len(ranks) or ranks.mean() >= LEAST_MRR * cosine.reciprocal_ranks.mean()
+    return not len(ranks) or is_as_good(ranks, LEAST_MRR * cosine.reciprocal_ranks)
 
 
 def is_as_good(units: np.ndarray, others: np.ndarray) -> bool:
