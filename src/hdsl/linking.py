@@ -566,7 +566,7 @@ class Linker(BaseEstimator):
         return np.array(chosen, dtype=np.int64)
 
     def _assigned(self, chosen: np.ndarray) -> np.ndarray:
-        """Return the candidates of the assignment with the largest sum, known matches first."""
+        """Return the candidates of the assignment with the largest sum; known ones count most."""
         ends = self._candidates[chosen].T
         left, right = (np.unique(rows, return_inverse=True)[1] for rows in ends)
         spare = np.arange(left.max() + 1)  # a column of its own per left record: no match

@@ -152,10 +152,11 @@ def test_rare_columns_count_in_the_prior_alone(device):
 @every_device
 def test_second_derivatives_of_many_atoms_rest_on_the_cpus_sample(device, monkeypatch):
     X, T = random_arrays(3, n=25, d=27, T=120, density=0.3)
-    given_twin = X, T, "logistic", 5.0, 0.0, np.random.default_rng(1).random(120)
+    weights = np.random.default_rng(1).random(120)
     i, j = np.triu_indices(27, 1)
     every = np.concatenate([np.column_stack([i, j, np.full(len(i), s)]) for s in (1, -1)])
-    for work in (1 << 24, 200):
+    for loss, work in (("logistic", 1 << 24), ("logistic", 200), ("smoothed_hinge", 200)):
+        given_twin = X, T, loss, 5.0, 0.0, weights
         monkeypatch.setattr("hdsl.solver.protocols.CURVATURE_WORK", work)
         monkeypatch.setattr("hdsl.solver.protocols.PER_ATOM", 1e-9 if work == 200 else 16)
         ours, cpu = (make_twin(*given_twin, layout=of).ours for of in (on(device), cpus()))
