@@ -34,16 +34,16 @@ from hdsl import HDSL
 with np.load(given["data"]) as stored:
     X = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), tuple(stored["shape"]))
     learn = {name: stored[name] for name in ("y", "triplets") if name in stored}
-first = []
-reached = lambda state: first.append(time.perf_counter()) or state.objective <= given["until"]
+times = []
+reached = lambda state: times.append(time.perf_counter()) or state.objective <= given["until"]
 model = HDSL(random_state=0, callback=reached, **given["parameters"])
 if given["warm"]:
     HDSL(**{**given["parameters"], "prior": 1.0, "max_iter": 2}).fit(X[:200], np.arange(200) % 2)
 began, cpu = time.perf_counter(), time.process_time()
 model.fit(X, **learn)
 print(json.dumps({"seconds": time.perf_counter() - began, "cpu": time.process_time() - cpu,
-                  "before": first[0] - began if first else None,
-                  "steps": first[-1] - first[0] if first else None, "objective": model.objective_,
+                  "before": times[0] - began if times else None,
+                  "steps": times[-1] - times[0] if times else None, "objective": model.objective_,
                   "prior": model.prior_, "n_iter": model.n_iter_, "n_atoms": len(model.weights_)}))
 """
 
@@ -224,16 +224,11 @@ def _million(task: Task, folder: Path) -> dict[str, Any]:
 
 def _to_objective(task: Task, folder: Path) -> dict[str, Any]:
     """Take steps on the same problem, prior 15, until the objective is that of 300 away steps."""
-    problem, more = (
-        problems.load("million", toy=task.toy),
-        {"prior": 15.0, "max_iter": 60, "tol": 0},
-    )
+    problem = problems.load("million", toy=task.toy)
+    more = {"prior": 15.0, "max_iter": 60, "tol": 0}
     found = _fit_in_process(task, folder, problem.X, {}, OBJECTIVE, more, triplets=problem.triplets)
-    return {
-        **found,
-        "seconds": found["steps"],
-        "note": f"{found['note']}: {found['objective']:.4f}",
-    }
+    note = f"{found['note']}: {found['objective']:.4f}"
+    return {**found, "seconds": found["steps"], "note": note}
 
 
 ROADS = {

@@ -109,12 +109,10 @@ def compute(settings: Settings, cell: Cell) -> dict[str, Any]:
         if candidate.has_scores:
             scores = ClassScores(random_state=0)
             rows = scores.fit_transform(split.X, split.y)
-        more: dict[str, Any] = {}
-        if candidate.iterations:
-            more["max_iter"] = max(candidate.iterations)
+        more = {"max_iter": max(candidate.iterations)} if candidate.iterations else {}
         spent: list[float] = []  # CPU seconds at each iteration
-        more["callback"] = lambda state: spent.append(time.process_time())
-        model = HDSL(random_state=0, n_jobs=1, **{**more, **candidate.parameters})
+        count = lambda state: spent.append(time.process_time())  # noqa: E731
+        model = HDSL(random_state=0, n_jobs=1, callback=count, **{**more, **candidate.parameters})
         finished(model.fit(rows, split.y))
     seconds, at = time.process_time() - start, {}
     if not candidate.iterations:

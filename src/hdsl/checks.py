@@ -252,6 +252,17 @@ def check_matrix(estimator: Any, X: Any, *, reset: bool, name: str = "X") -> Any
     return X
 
 
+def check_names(model: Any, X: Any) -> None:
+    """Raise ValueError where the columns of X have other names, or another order, than a model's.
+
+    For rows that its similarity will compare, which knows numbers of columns alone.
+    """
+    from sklearn.utils.validation import validate_data
+
+    if hasattr(model, "feature_names_in_"):
+        validate_data(model, X, reset=False, skip_check_array=True)
+
+
 def as_rows(X: Any, name: str = "X") -> Any:
     """Return X as `check_matrix` does, where there is no estimator to remember the columns."""
     check_structure(X, name)

@@ -171,8 +171,7 @@ class SimilarityClassifier(checks.TakesSparse, ClassifierMixin, BaseEstimator):
         name = type(self).__name__
         self._check_parameters(name)
         learned = copy(self)  # self changes at the end, all at once
-        if hasattr(self.similarity, "feature_names_in_"):  # learned on these columns, in this order
-            checks.check_matrix(self.similarity, X, reset=False)
+        checks.check_names(self.similarity, X)
         X = checks.check_matrix(learned, X, reset=True)
         y = checks.check_classes(name, y, X.shape[0])
         weights = checks.check_weights(sample_weight, len(y), "row of X")

@@ -337,18 +337,20 @@ class Linker(BaseEstimator):
         )
 
     def _pairs(self, pairs: Any, name: str) -> np.ndarray:
-        """Return pairs of ids or row numbers as numbers of records, the smaller one first.
+        """Return pairs of ids or row numbers as numbers of records, the smaller one first."""
+        return np.sort(self._ends(pairs, name), axis=1)
+
+    def _ends(self, pairs: Any, name: str) -> np.ndarray:
+        """Return pairs of ids or row numbers as numbers of records, left and right as given.
 
         Those of the right table follow those of the left one.
         """
         if isinstance(pairs, Links):
             pairs = zip(*pairs[:2], strict=True)
-        elif hasattr(pairs, "to_numpy"):
-            columns = [*getattr(pairs, "columns", ())]
-            columns = ["left", "right"] if {"left", "right"} <= {*columns} else columns
+        elif hasattr(pairs, "to_numpy") and hasattr(pairs, "columns"):
+            sides = ["left", "right"] if {"left", "right"} <= {*pairs.columns} else pairs.columns
             # Column by column: one array of both may round ids.
-            lists = [pairs[name].to_list() for name in columns] or [pairs.to_list()]
-            pairs = zip(*lists, strict=True) if columns else lists[0]
+            pairs = zip(*(pairs[side].to_list() for side in sides), strict=True)
         given = [] if pairs is None else [*pairs]
         if any(isinstance(pair, str) or np.size(pair) != 2 for pair in given):
             raise ValueError(f"{name} must be pairs of a left and a right record.")
@@ -362,7 +364,7 @@ class Linker(BaseEstimator):
                 way_out = "name row numbers, or ids with id_column (--id)"
                 raise ValueError(f"{name} has {fault}, {there}: {way_out}.")
             found[:, side] = [table.rows[end] + side * self._shift for end in ends]
-        return np.sort(found, axis=1)
+        return found
 
     def _set_known(self) -> None:
         """Raise ValueError where a pair is listed twice, contradicts another, or is one record."""
@@ -606,10 +608,9 @@ class Linker(BaseEstimator):
 
         Each has the keys left, right, probability, left_text, right_text and known, "yes" or "".
         """
-        pairs = self._pairs(zip(links.left, links.right, strict=True), "links")
-        sides = zip((self._tables[0], self._tables[-1]), links[:2], (0, self._shift), strict=True)
-        texts = ([self._space.texts[t.rows[_text(v)] + n] for v in ends] for t, ends, n in sides)
-        known = ["yes" if answer == 1.0 else "" for answer in self._answers(pairs)]
+        ends = self._ends(links, "links")
+        texts = ([self._space.texts[row] for row in rows] for rows in ends.T)
+        known = ["yes" if said == 1.0 else "" for said in self._answers(np.sort(ends, axis=1))]
         names = (*Links._fields, "left_text", "right_text", "known")
         columns = *links[:2], links.probability.round(4), *texts, known
         return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -193,8 +193,7 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         checks.check_word(name, "weights", self.weights, WEIGHTS)
         checks.check_device(name, self.device)
         learned = copy(self)  # self changes at the end, all at once
-        if hasattr(self.similarity, "feature_names_in_"):  # learned on these columns, in this order
-            checks.check_matrix(self.similarity, X, reset=False)
+        checks.check_names(self.similarity, X)
         X = checks.check_matrix(learned, X, reset=True)
         rewritten = self._rewrite(X)[1]  # a wrong similarity raises here, not later
         classes: np.ndarray
