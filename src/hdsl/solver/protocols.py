@@ -336,7 +336,7 @@ class Oracle(Protocol):
     def vertices(
         self, gradient: Gradient, rng: np.random.Generator, n: int, active: np.ndarray
     ) -> list[Vertex]:
-        """Return distinct vertices of high score, best first, of n starts, some of them `active`."""
+        """Return distinct vertices of high score, best first: of n starts, some are `active`."""
         return [self(gradient, rng)]
 
     def forget(self) -> None:
