@@ -1,7 +1,5 @@
 """Similarities and models of atoms as plain arrays for a file, and back, checked."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping

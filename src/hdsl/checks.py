@@ -5,8 +5,6 @@ came, and the way out if there is one. scikit-learn is loaded where it is asked,
 cluster check blocks of rows without it.
 """
 
-from __future__ import annotations
-
 import inspect
 import math
 import numbers

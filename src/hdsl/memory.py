@@ -1,7 +1,5 @@
 """Available memory, sizes in readable units, and the error where memory is not enough."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

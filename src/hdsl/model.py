@@ -1,7 +1,5 @@
 """What every model with a learned similarity can do: transform, compare, explain, report."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from typing import Any
 

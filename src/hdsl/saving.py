@@ -1,7 +1,5 @@
 """A fitted model to a file and back."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Mapping

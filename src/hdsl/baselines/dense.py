@@ -1,7 +1,5 @@
 """Dense bilinear similarities: OASIS, learned online, and COMET, one feature at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

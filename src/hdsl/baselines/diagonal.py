@@ -1,7 +1,5 @@
 """One weight per feature."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the methods that learn from triplets share, and the similarity that they learn."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass

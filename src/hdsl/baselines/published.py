@@ -1,7 +1,5 @@
 """The paper's own model, and OASIS after projections."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sklearn.decomposition import PCA

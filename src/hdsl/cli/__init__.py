@@ -3,8 +3,6 @@
 Commands import what computes inside their functions, so that ``--help`` is fast.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

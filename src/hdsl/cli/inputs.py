@@ -1,7 +1,5 @@
 """The files that commands read and write, checked before the work begins."""
 
-from __future__ import annotations
-
 import codecs
 from argparse import Namespace
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """The job of `fit` and `demo`: split, vectorise, learn, measure on rows held out."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Measure a model file: on the rows that `hdsl fit` held out, or on new ones."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

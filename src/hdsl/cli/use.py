@@ -1,7 +1,5 @@
 """The commands on a model file: evaluate, search, explain, report, export, info."""
 
-from __future__ import annotations
-
 from argparse import BooleanOptionalAction, Namespace
 from pathlib import Path
 from typing import Any

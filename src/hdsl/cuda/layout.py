@@ -1,7 +1,5 @@
 """Rows and comparisons on a graphics card."""
 
-from __future__ import annotations
-
 import time
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How much of a card's memory a fit takes, known before the work."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 

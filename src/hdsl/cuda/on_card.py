@@ -1,7 +1,5 @@
 """Rows, comparisons and pairs of rows on a card, laid out there."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The largest inner products on a graphics card: exact lists of nearest rows, by chunks of rows."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any, NamedTuple
 

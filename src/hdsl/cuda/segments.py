@@ -1,7 +1,5 @@
 """Sparse matrices on the card, laid out for segmented sums."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .runtime import THREADS, Array, Device

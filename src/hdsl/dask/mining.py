@@ -1,7 +1,5 @@
 """Comparisons from labels on a cluster: blocks against blocks, the best of each merged."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from typing import Any
 

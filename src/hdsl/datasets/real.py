@@ -1,7 +1,5 @@
 """Real data sets: those of the paper, from files or from the network, and Python's docstrings."""
 
-from __future__ import annotations
-
 import ast
 import gc
 import inspect

@@ -1,7 +1,5 @@
 """Synthetic problems: similarity recovery and signed links, as in the paper."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 
 import numpy as np

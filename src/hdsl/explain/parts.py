@@ -1,7 +1,5 @@
 """Why two rows are similar: the exact additive parts of S, and words behind scores of classes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Which features and feature pairs count: their weight in M, and their effect on rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Tables with names and signed numbers, as text, HTML, DataFrame and plain values."""
 
-from __future__ import annotations
-
 import html
 from importlib import import_module
 from typing import Any

@@ -1,7 +1,5 @@
 """Files that are replaced as a whole: readers see the old bytes or the new ones, never a part."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

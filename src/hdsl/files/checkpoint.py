@@ -5,8 +5,6 @@ values of parameters and digests of data, and the file is refused if a run has o
 who pass arrays check their values when they come back.
 """
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import json

@@ -5,8 +5,6 @@ and the checksum of header and arrays. The same content makes the same bytes. Re
 header check their values: this module promises plain arrays and a dict, as they were written.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

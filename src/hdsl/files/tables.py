@@ -1,7 +1,5 @@
 """Strings, structured arrays, columns and sparse rows as the plain arrays that a file holds."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """What all readers share: opening files, limits on sizes, errors that name the file and line."""
 
-from __future__ import annotations
-
 import bz2
 import gzip
 import io

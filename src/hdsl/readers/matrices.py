@@ -1,7 +1,5 @@
 """Files of rows and labels: svmlight, SciPy's ``.npz``, NumPy's ``.npy``; none is unpickled."""
 
-from __future__ import annotations
-
 import io
 import math
 import re

@@ -1,7 +1,5 @@
 """The content of a page: the numbers and texts of a model, packed for its script."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What held-out rows show of a model: errors, of a classifier too, and known-item search."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """The page of a model, from its template, styles, script and content, and its file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import html

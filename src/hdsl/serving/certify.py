@@ -17,8 +17,6 @@ t ≤ s(1 + 2γ) + 2·slack. For the learned cosine each score is divided by the
 document, and what was not returned scores at most (s_m(1 + 2γ) + 2·slack) / min ℓ.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Rows, files and queries as engines take them, those for vectors and those for texts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

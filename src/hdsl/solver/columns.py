@@ -1,7 +1,5 @@
 """Numbers of columns: those of features, and of matrices with more columns than SciPy can index."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The step that minimises a convex function along a line, from its slopes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -9,8 +9,6 @@ from the atoms anew. What follows depends on atoms, weights, counters and the ra
 that these are all that a checkpoint holds.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import time

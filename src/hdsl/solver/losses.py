@@ -6,8 +6,6 @@ make it fast, give it a number in ``CODES`` and write its function of one margin
 ``cpu/kernels/losses.py`` too.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

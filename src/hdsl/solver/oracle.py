@@ -5,8 +5,6 @@ better sign of a pair is that of S_ij. Whether the gradient covers all compariso
 its business. Ties go to the smallest (i, j, -sign).
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 

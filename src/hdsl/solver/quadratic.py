@@ -1,7 +1,5 @@
 """The change of weights that minimises a quadratic model of the value over the simplex."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import njit
 

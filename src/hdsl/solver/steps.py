@@ -4,8 +4,6 @@ A rule looks at the context of an iteration (gradient, scores of the active atom
 vertex if it asks for it) and names a move.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

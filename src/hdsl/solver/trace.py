@@ -1,7 +1,5 @@
 """The trace of a run: one record per model of the path, with the step that led to it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from .active_set import ActiveSet

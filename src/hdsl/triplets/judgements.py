@@ -1,7 +1,5 @@
 """Triplets and quadruplets from tables that name rows by id: judgements, grades and choices."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

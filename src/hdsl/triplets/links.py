@@ -1,7 +1,5 @@
 """Triplets from pairs of rows that are known to be similar or dissimilar."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

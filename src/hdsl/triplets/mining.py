@@ -1,7 +1,5 @@
 """Triplets from labels: mined among neighbours, or drawn at random."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -3,8 +3,6 @@
 A comparison is a triplet or a quadruplet.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 
