@@ -94,7 +94,7 @@ def test_steps(layout, data):
             if np.abs(there[:, None] - [-30.0, 0.0, 1.0]).min() > 1e-9:
                 expected = dense.curvature(m, way, size)
                 assert second == pytest.approx(expected, rel=1e-9, abs=1e-300)
-            step = ours.advance(margins, direction, size)
+            step = ours.advance(margins, ours.direction(margins, move), size)
             assert_allclose(flat(step.margins), there, rtol=1e-15, atol=1e-12 * room)
             assert step.step_size == size
             assert step.value == pytest.approx(ours.value(step.margins), rel=1e-13)

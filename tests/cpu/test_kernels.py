@@ -113,13 +113,17 @@ def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):
 
 # --- partners: one row of S at a time, or WIDTH in a pass ----------------------------------------
 
-WAYS = {"scatter": np.inf, "gather": 0.0}
+WAYS = {"scatter": np.inf, "gather": 0.0, "turns": 0.0}
 each_way = pytest.mark.parametrize("way", WAYS)
 
 
 def partners(way, of, features, after):
     """Find partners by one of the ways that `partners` chooses from, by their cost."""
     of.pairs.side_by_side = WAYS[way]
+    if way == "turns":  # the fullest features first, and the others in parts
+        first, middle = of.n_features // 3, of.n_features // 2
+        turns = [[0, first], [first, middle, of.n_features]]
+        of.pairs.rows.bounds_by_turn = [np.array(bounds) for bounds in turns]
     return of.partners(features, after=after)
 
 

@@ -1,7 +1,5 @@
 """What is remembered of atoms: the rows in their features, and the terms of single atoms."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

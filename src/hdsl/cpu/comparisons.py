@@ -1,13 +1,11 @@
 """Comparisons, and the distinct pairs of rows that they compare."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from ..solver.columns import check_count, sides_of
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
-from .rows import Arrays, Rows, counted, grouped, starts
+from .rows import SMALL, Arrays, Rows, counted, grouped, starts
 from .workers import GRAIN, Workers
 
 #: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
@@ -19,9 +17,6 @@ MOST_PARTS, LEAST_PRODUCTS, LEAST_SHARE = 16, 100_000, 4
 
 #: Entries of X from which on several threads are expected.
 LARGE = 1 << 23
-
-#: Entries of X below which one way to find partners is enough.
-SMALL = 1 << 17
 
 EMPTY = np.empty(0)
 
@@ -68,6 +63,7 @@ class Pairs:
         self.score_bounds[[0, -1]] = 0, rows.n_rows
         self._shared: tuple[np.ndarray, np.ndarray] | None = None
         self._products: Arrays | None = None
+        self._parts: np.ndarray | None = None
 
     def _shared_features(self) -> tuple[np.ndarray, np.ndarray]:
         if self._shared is None:
@@ -106,12 +102,12 @@ class Pairs:
         n_parts = max(1, min(MOST_PARTS, n // LEAST_PRODUCTS, n // (LEAST_SHARE * d)))
         bounds = np.searchsorted(ptr, n * np.arange(n_parts + 1) // n_parts)
         bounds[[0, -1]] = 0, self.n_pairs
-        out = np.empty((n_parts, d))
+        if self._parts is None:  # new memory is slow at first
+            self._parts = np.empty((n_parts, d))
+        out = self._parts
         self.workers.run(
             kernels.diagonals, np.arange(n_parts + 1), bounds, ptr, feature, product, w, out
         )
-        if n_parts == 1:
-            return out[0]
         total = np.empty(d)
         self.workers.run(
             kernels.add_parts, self.workers.split(d, grain=GRAIN // n_parts), out, total

@@ -14,6 +14,9 @@ from .kernels.compiled import WIDTH
 from .kernels.pairs import absolute_sums
 from .workers import GRAIN
 
+#: Rounding may lift sums of millions of terms above their bounds by less than this.
+SLACK = 1.0 + 1e-6
+
 Partners = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -109,14 +112,23 @@ class CPUGradient(Gradient):
 
     def _side_by_side(self, features: np.ndarray) -> np.ndarray:
         """Return the rows of S for up to WIDTH features as columns, in the room for them."""
-        rows, links = self.pairs.rows, self.pairs.links
-        U, R, S = rows.rooms
-        marked = np.empty(rows.n_rows, dtype=np.uint8)
-        bounds = self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0])
-        self.workers.run(kernels.unfold, bounds, features, rows.by_column, U, marked)
-        self.workers.run(kernels.spread, bounds, links, self.w, marked, U, R)
+        rows = self.pairs.rows
+        self._spread(features)
+        _, R, S = rows.rooms
         self.workers.run(kernels.gather, rows.feature_bounds, rows.by_column, R, S)
         return S
+
+    def _spread(self, features: np.ndarray) -> np.ndarray:
+        """Write R = (W + Wᵀ) X[:, features]; return the largest numbers and lengths of columns."""
+        rows, links = self.pairs.rows, self.pairs.links
+        U, R = rows.rooms[:2]
+        marked = np.empty(rows.n_rows, dtype=np.uint8)
+        bounds = np.array(self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0]))
+        sizes = np.empty((len(bounds) - 1, 2, WIDTH))
+        self.workers.run(kernels.unfold, bounds, features, rows.by_column, U, marked)
+        given = links, self.w, marked, U, R, sizes
+        self.workers.run(kernels.spread, np.arange(len(bounds)), bounds, *given)
+        return np.stack([sizes[:, 0].max(axis=0), np.sqrt(sizes[:, 1].sum(axis=0))])
 
     def drift_since(self, other: CPUGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""
@@ -140,20 +152,20 @@ class CPUGradient(Gradient):
         return found[:, 0], found[:, 1].astype(np.int64), found[:, 2]
 
     def _best_of(self, features: np.ndarray, after: bool) -> np.ndarray:
-        """Find the partners of up to WIDTH features from their whole rows of S."""
-        S = self._side_by_side(features)
-        bounds = np.array(self.workers.split(self.n_features, grain=GRAIN // WIDTH))
-        shape = len(bounds) - 1, len(features)
-        best, partner = np.full(shape, -np.inf), np.full(shape, -1)
-        self.workers.run(
-            kernels.best_of_rows, np.arange(len(bounds)), bounds, features, after, self.diagonal,
-            S, np.empty((len(best), WIDTH)), best, partner,
-        )  # fmt: skip
-        out, column, part = np.empty((len(features), 3)), np.arange(len(features)), best.argmax(0)
-        j = partner[part, column]
-        out[:, 0], out[:, 1] = best[part, column], j
-        out[:, 2] = np.where(j >= 0, S[j, column], 0.0)
-        return out
+        """Find the partners of up to WIDTH features, first among the fullest ones."""
+        rows, limits = self.pairs.rows, SLACK * self._spread(features)
+        R, found = rows.rooms[1], np.array([[-np.inf], [-1.0], [0.0]]).repeat(WIDTH, axis=1)
+        for bounds in rows.bounds_by_turn:
+            room = np.empty((4, len(bounds) - 1, WIDTH))
+            room[1:] = found[:, None]
+            self.workers.run(
+                kernels.best_of_rows, np.arange(len(bounds)), bounds, features, after,
+                self.diagonal, rows.by_column, rows.sizes, R, limits, room,
+            )  # fmt: skip
+            value, partner = room[1:3]
+            partner = np.where(value == value.max(axis=0), partner, np.inf)
+            found = np.take_along_axis(room[1:], partner.argmin(axis=0)[None, None], axis=1)[:, 0]
+        return found.T[: len(features)]
 
     def _scatter(self, features: np.ndarray, after: bool, n_parts: int) -> np.ndarray:
         """Find the partners of rare features, one row of S at a time."""

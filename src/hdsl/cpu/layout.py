@@ -1,7 +1,5 @@
 """Rows and comparisons in memory, laid out for the kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 

@@ -1,7 +1,5 @@
 """How much memory a fit takes on this machine, known before the work."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

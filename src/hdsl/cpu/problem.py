@@ -1,7 +1,5 @@
 """The problem in memory: margins are an array, one number per comparison."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -99,13 +97,13 @@ class CPUProblem(Problem):
         omega, n_chunks = self.comparisons.omega, self.comparisons.n_chunks
         if self._code is None:
             there = margins + size * direction
-            if moved is not None:
-                moved[:] = there
             terms = (
                 self.loss.value(there),
                 direction * self.loss.derivative(there),
                 direction**2 * self.loss.curvature(there),
             )
+            if moved is not None:
+                moved[:] = there
             return np.array([(omega * term).sum() for term in terms])
         sums, moved = np.empty((n_chunks, 3)), EMPTY if moved is None else moved
         self.workers.run(
@@ -146,9 +144,9 @@ class CPUProblem(Problem):
         return np.array([self._along(margins, direction, size)[1:] for size in step_sizes])
 
     def advance(self, margins: np.ndarray, direction: np.ndarray, step_size: float) -> Step:
-        """Return the step of this size."""
-        out = np.empty(self.n_comparisons)
-        return Step(out, step_size, float(self._along(margins, direction, step_size, out)[0]))
+        """Return the step of this size; its margins take the place of the direction."""
+        value = self._along(margins, direction, step_size, direction)[0]
+        return Step(direction, step_size, float(value))
 
     def curvature(
         self,

@@ -1,12 +1,11 @@
 """Rows of X in the forms that the kernels want, and sorts by counting."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 
 from .kernels import pairs as kernels
 from .kernels.compiled import WIDTH
+from .kernels.partners import column_sizes
 from .workers import GRAIN, Workers
 
 #: The arrays of a sparse matrix: pointers (int64), indices (int32), values (float64).
@@ -14,6 +13,9 @@ Arrays = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 #: Ranges of keys that many items are sorted by, also on one thread.
 LEAST_RANGES = 4
+
+#: Entries of X below which one way to find partners is enough, in one turn.
+SMALL = 1 << 17
 
 
 class Rows:
@@ -42,11 +44,20 @@ class Rows:
         self.lengths = np.diff(self.by_column[0])
         self._largest: np.ndarray | None = None
         #: Features shared out among the threads by the entries of X in them.
-        self.feature_bounds = workers.split(
-            self.n_features, grain=GRAIN // 4, work=self.by_column[0]
-        )
+        self.feature_bounds = self._shared_out(0, self.n_features)
+        full = int(np.searchsorted(self.by_column[0], self.nnz // 8)) if self.nnz > SMALL else 0
+        #: The same of the fullest features, if any, and of the others.
+        self.bounds_by_turn = [
+            self._shared_out(*turn) for turn in ((0, full), (full, self.n_features)) if any(turn)
+        ]
+        self._sizes: np.ndarray | None = None
         self._rooms: tuple[np.ndarray, ...] | None = None
         self._single_rooms: tuple[np.ndarray, ...] | None = None
+
+    def _shared_out(self, first: int, last: int) -> np.ndarray:
+        work = self.by_column[0][first : last + 1]
+        split = self.workers.split(last - first, grain=GRAIN // 4, work=work - work[0])
+        return first + np.array(split)
 
     @property
     def largest(self) -> np.ndarray:
@@ -54,6 +65,14 @@ class Rows:
         if self._largest is None:
             self._largest = largest_of_rows(self.matrix)
         return self._largest
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Σ |x| and the length of each feature's column."""
+        if self._sizes is None:
+            self._sizes = np.empty((self.n_features, 2))
+            self.workers.run(column_sizes, self.feature_bounds, self.by_column, self._sizes)
+        return self._sizes
 
     def add_atom(self, i: int, j: int, sign: int, u: np.ndarray) -> None:
         """Add X e_i ± X e_j to u, one number per row."""

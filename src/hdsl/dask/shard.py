@@ -4,8 +4,6 @@ A shard holds the comparisons of some anchors and the rows that they name, as a 
 machine whose weights are shares of the whole. Its answers add up over the shards.
 """
 
-from __future__ import annotations
-
 import threading
 from typing import Any, NamedTuple
 
@@ -147,7 +145,7 @@ class Shard:
 
     def advance(self, setting: Setting, step: Step, way: Margins, size: float) -> Step:
         """Return the margins after a step."""
-        return self.problem(setting).advance(step.margins, way, size)
+        return self.problem(setting).advance(step.margins, way.copy(), size)
 
     def slopes(self, setting: Setting, step: Step, way: Margins, sizes: np.ndarray) -> np.ndarray:
         """Return the first two derivatives of the value at each step size."""

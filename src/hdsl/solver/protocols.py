@@ -262,7 +262,7 @@ class Problem(Protocol):
 
     @abstractmethod
     def advance(self, margins: Margins, direction: Margins, step_size: float) -> Step:
-        """Return the step of this size."""
+        """Return the step of this size; its margins may take the place of the direction."""
 
     def step(self, margins: Margins, move: Move | Correction) -> Step | None:
         """Return the best step along a move; None for no step."""

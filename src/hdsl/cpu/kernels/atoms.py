@@ -153,14 +153,15 @@ def direction(start, stop, share, margins, offset, factors, U, a, b, c, d, out):
     Row k of U is that of atom k: X e_i ± X e_j. An empty `offset` is 0.
     """
     for t in range(start, stop):
-        model = margins[t] - offset[t] if offset.size > 0 else margins[t]
-        out[t] = share * model if share != 0.0 else 0.0
-    for k in range(factors.size):
-        u, factor = U[k], factors[k]
-        for t in range(start, stop):
-            x, y = u[np.uint32(a[t])], u[np.uint32(c[t])]
+        change = 0.0
+        if share != 0.0:
+            change = share * (margins[t] - offset[t] if offset.size > 0 else margins[t])
+        for k in range(factors.size):
+            x, y = U[k, np.uint32(a[t])], U[k, np.uint32(c[t])]
             if x != 0.0 or y != 0.0:
-                out[t] += factor * (x * u[np.uint32(b[t])] - y * u[np.uint32(d[t])])
+                z = x * U[k, np.uint32(b[t])] - y * U[k, np.uint32(d[t])]
+                change += factors[k] * z
+        out[t] = change
 
 
 @kernel()

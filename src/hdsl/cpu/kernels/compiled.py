@@ -1,9 +1,9 @@
 """How kernels are compiled, the sizes they share, and what the compiler does not do by itself.
 
 It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector register, which
-`add`, `lift` and `put` take; `add` with a float32 factor makes 2 · WIDTH sums of float32. A line in
-memory is given by its address; a multiplication and an addition are one instruction where the
-processor has it. And it brings nothing near before it is read: loops over rows in random order
+`add`, `lift`, `square` and `put` take; `add` with a float32 factor makes 2 · WIDTH sums of float32.
+A line in memory is given by its address; a multiplication and an addition are one instruction where
+the processor has it. And it brings nothing near before it is read: loops over rows in random order
 would wait for each, so they call `fetch_ahead`.
 """
 
@@ -73,8 +73,13 @@ def add(line: Any, x: float, address: int) -> None:
 
 
 def lift(line: Any, x: float, address: int) -> None:
-    """Raise a line to x plus the sizes of the numbers at an address, where that is more."""
-    np.maximum(line, x + np.abs(_at(address)), out=line)
+    """Raise a line to x times the sizes of the numbers at an address, where that is more."""
+    np.maximum(line, x * np.abs(_at(address)), out=line)
+
+
+def square(line: Any, x: float, address: int) -> None:
+    """Add x times the squares of the numbers at an address."""
+    line[:] += x * _at(address) ** 2
 
 
 def put(line: Any, address: int) -> None:
@@ -128,9 +133,12 @@ def _add(builder: Any, line: Any, factor: Any, other: Any) -> Any:
 
 
 def _lift(builder: Any, line: Any, x: Any, other: Any) -> Any:
-    minus = builder.fneg(other)
-    value = builder.fadd(x, _larger(builder, other, minus))
-    return _larger(builder, value, line)
+    size = _larger(builder, other, builder.fneg(other))
+    return _larger(builder, builder.fmul(x, size), line)
+
+
+def _square(builder: Any, line: Any, x: Any, other: Any) -> Any:
+    return _add(builder, line, builder.fmul(x, other), other)
 
 
 def _larger(builder: Any, one: Any, other: Any) -> Any:
@@ -160,7 +168,7 @@ def _fetch(typing: Any, address: Any) -> Any:
 
 if not config.DISABLE_JIT:  # type: ignore[attr-defined]
     zeros, put, fetch = (intrinsic(part) for part in (_zeros, _put, _fetch))
-    add, lift = (intrinsic(_combined(part)) for part in (_add, _lift))
+    add, lift, square = (intrinsic(_combined(part)) for part in (_add, _lift, _square))
 
 
 @kernel()

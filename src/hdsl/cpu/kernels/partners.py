@@ -5,10 +5,7 @@ The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is
 
 import numpy as np
 
-from .compiled import LINE, add, kernel, lift, put, zeros
-
-#: Features whose largest value is looked at before each of them is.
-BLOCK = 32
+from .compiled import LINE, add, kernel, lift, put, square, zeros
 
 
 @kernel()
@@ -37,17 +34,26 @@ def unfold(start, stop, features, columns, U, marked):
 
 
 @kernel()
-def spread(start, stop, links, w, marked, U, R):
-    """Write the rows [start, stop) of R = (W + Wᵀ) U, n × WIDTH. Rows not marked are not read."""
+def spread(start, stop, bounds, links, w, marked, U, R, sizes):
+    """Write R = (W + Wᵀ) U, n × WIDTH, by parts [start, stop). Rows not marked are not read.
+
+    `sizes` gets the largest numbers of each part in each column, and sums of their squares.
+    """
     ptr, neighbor, pair = links
-    U_first, R_first = U.ctypes.data, R.ctypes.data
-    for b in range(start, stop):
-        line = zeros()
-        for e in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
-            a = np.uint32(neighbor[e])
-            if marked[a]:
-                add(line, w[np.uint32(pair[e])], U_first + LINE * np.int64(a))
-        put(line, R_first + LINE * b)
+    U_first, R_first, sizes_first = U.ctypes.data, R.ctypes.data, sizes.ctypes.data
+    for part in range(start, stop):
+        largest, squares = zeros(), zeros()
+        for b in range(bounds[part], bounds[part + 1]):
+            line, at = zeros(), R_first + LINE * b
+            for e in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
+                a = np.uint32(neighbor[e])
+                if marked[a]:
+                    add(line, w[np.uint32(pair[e])], U_first + LINE * np.int64(a))
+            put(line, at)
+            lift(largest, 1.0, at)
+            square(squares, 1.0, at)
+        put(largest, sizes_first + 2 * LINE * part)
+        put(squares, sizes_first + 2 * LINE * part + LINE)
 
 
 @kernel()
@@ -63,26 +69,44 @@ def gather(start, stop, columns, R, out):
 
 
 @kernel()
-def best_of_rows(start, stop, bounds, features, after, diagonal, S, top, best, partner):
+def column_sizes(start, stop, columns, out):
+    """Write the sums of |X[:, j]| and the lengths of X[:, j], j in [start, stop) (X as CSC)."""
+    ptr, _, val = columns
+    for j in range(start, stop):
+        total, squares = 0.0, 0.0
+        for k in range(ptr[j], ptr[j + 1]):
+            total += abs(val[k])
+            squares += val[k] * val[k]
+        out[j, 0], out[j, 1] = total, np.sqrt(squares)
+
+
+@kernel()
+def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes, R, limits, room):
     """Find the best partners of up to WIDTH features among parts [start, stop) of the features.
 
-    S has their rows as columns. Values, -inf to begin with, and partners are written for each part
-    by itself. The largest value of some features at a time, in the line of `top` for the part, says
-    whether one of them is better than all before: seldom.
+    Each part has lines of its own in `room`: S_ij, and the best value so far with its partner and
+    entry. No |S_ij| is above the sum of |X[:, j]| times the largest |R[:, i]|, nor above the
+    product of their lengths: a feature that can be nobody's best is passed over, as most rare ones.
     """
-    S_first, top_first = S.ctypes.data, top.ctypes.data
+    ptr, idx, val = columns
+    R_first, (S, best, partner, entry) = R.ctypes.data, (room[0], room[1], room[2], room[3])
     for part in range(start, stop):
-        for first in range(bounds[part], bounds[part + 1], BLOCK):
-            last, line = min(first + BLOCK, bounds[part + 1]), zeros()
-            for j in range(first, last):
-                lift(line, diagonal[j], S_first + LINE * j)
-            put(line, top_first + LINE * part)
+        for j in range(bounds[part], bounds[part + 1]):
+            n = 0
             for c in range(features.size):
-                i = features[c]
-                for j in range(first, last if top[part, c] > best[part, c] else first):
-                    value = diagonal[j] + abs(S[j, c])
-                    if value > best[part, c] and (j > i or (j < i and not after)):
-                        best[part, c], partner[part, c] = value, j
+                most = min(sizes[j, 0] * limits[0, c], sizes[j, 1] * limits[1, c])
+                n += not diagonal[j] + most < best[part, c]
+            if n == 0:
+                continue
+            line = zeros()
+            for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
+                add(line, val[k], R_first + LINE * np.int64(idx[k]))
+            put(line, S.ctypes.data + LINE * part)
+            for c in range(features.size):
+                i, value, top = features[c], diagonal[j] + abs(S[part, c]), best[part, c]
+                is_allowed = j > i or (j < i and not after)
+                if is_allowed and (value > top or (value == top and j < partner[part, c])):
+                    best[part, c], partner[part, c], entry[part, c] = value, j, S[part, c]
 
 
 @kernel()
