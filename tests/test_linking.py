@@ -155,6 +155,7 @@ TEXTS = ["red apple pie", "green apple tart", "blue berry pie", "red berry jam"]
         ((TEXTS, None, [(2, 2)]), "itself"),
         ((TEXTS, TEXTS, [(0, 1, 2)]), "pairs"),
         ((TEXTS, TEXTS, [0, 1]), "pairs"),
+        ((TEXTS, TEXTS, pd.DataFrame({"left": [0], "right": [1], "match": [0]})), "match"),
         (({"a": [1, 5]}, TEXTS), "no text"),
         (({"a": ["x", "y"], "b": ["z"]}, TEXTS), "unequal"),
     ],

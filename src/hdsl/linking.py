@@ -348,6 +348,9 @@ class Linker(BaseEstimator):
         if isinstance(pairs, Links):
             pairs = zip(*pairs[:2], strict=True)
         elif hasattr(pairs, "to_numpy") and hasattr(pairs, "columns"):
+            if "match" in pairs.columns:
+                way_out = "pass the rows that match, and the others as non_matches"
+                raise ValueError(f"{name} has a column match, which is not read: {way_out}.")
             sides = ["left", "right"] if {"left", "right"} <= {*pairs.columns} else pairs.columns
             # Column by column: one array of both may round ids.
             pairs = zip(*(pairs[side].to_list() for side in sides), strict=True)

@@ -164,6 +164,9 @@ def test_bad_tables_and_options_are_named(files, tmp_path):
     assert "--encoding" in bad("link", left, "-o", links, "--encoding", "no-such-one")
     assert "no column 'key'" in bad("link", left, "--id", "key", "-o", links)
     (tmp_path / "mine.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    (tmp_path / "pairs.csv").write_text("L0,R24\nL1,R37\n", encoding="utf-8")
+    tables = left, folder / "right.csv", "--matches", tmp_path / "pairs.csv"
+    assert "no header" in bad("link", *tables, "-o", links)  # else the first pair is lost
     said = bad("link", left, "-o", links, "--label", 3, "--label-file", tmp_path / "mine.csv")
     assert "--label-file" in said
     assert (tmp_path / "mine.csv").read_text(encoding="utf-8") == "a,b\n1,2\n"

@@ -89,10 +89,12 @@ def link(given: Namespace) -> None:
     how = {"encoding": given.encoding, "sep": inputs.separator(given.sep)}
     tables = [_read(path, **how) for path in given.tables]
     has_ids = all("id" in table for table in tables)
-    answers = [answer for path in others for answer in _answers(path, **how)]
+    id_columns = given.id_column or ["id"]
+    ids = {str(x) for table in tables for column in id_columns for x in table.get(column, ())}
+    answers = [answer for path in others for answer in _answers(path, ids, **how)]
     labelled: Answers = []
     if label_file is not None and label_file.exists():
-        labelled = _answers(label_file, needed=("match", "left", "right"))
+        labelled = _answers(label_file, ids, needed=("match", "left", "right"))
 
     from ..linking import Linker
 
@@ -150,7 +152,7 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
-def _answers(path: Path, *, needed: tuple[str, ...] = (), **how: Any) -> Answers:
+def _answers(path: Path, ids: set[str], *, needed: tuple[str, ...] = (), **how: Any) -> Answers:
     """Return the records of a file that have an answer, and whether they are matches."""
     table = _read(path, **how)
     if not {*needed} <= {*table}:
@@ -159,6 +161,9 @@ def _answers(path: Path, *, needed: tuple[str, ...] = (), **how: Any) -> Answers
     if len(sides) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
     sides = ["left", "right"] if {"left", "right"} <= {*table} else sides
+    if all(side in ids or side.isdecimal() for side in sides):
+        first = " and ".join(map(shell.one_line, sides))
+        raise ValueError(f"{path} has no header, but a pair, {first}: put left,right above it.")
     for name, values in table.items() if "match" not in table else ():
         if name not in sides and {str(v).strip().lower() for v in values} <= {*YES, *NO, *UNKNOWN}:
             raise ValueError(f"{path} has no column match: rename {name!r} if it has the answers.")
