@@ -19,10 +19,7 @@ from . import measure, problems, roads, steps, table
 from .tasks import NO_PROBLEM, Record, Task, plan, registered, run
 
 #: Benchmarks and problems of a run without names.
-MAIN = {
-    "mean_iteration": ("dexter", "rcv1_4"),
-    "time_to_objective": ("dexter",),
-}
+MAIN = {"mean_iteration": ("dexter", "rcv1_4"), "time_to_objective": ("dexter",)}
 WITHOUT_DATA = ("recovery",)
 
 #: Benchmarks that need a card.

@@ -179,13 +179,7 @@ def _toy_of(name: str) -> Problem:
     else:
         made = triplets.neighbor_triplets(X[:n], y[:n], 3, 5)
     return Problem(
-        name=name,
-        X=X[:n],
-        triplets=made,
-        scale=100.0,
-        y=y[:n],
-        X_valid=X[n:],
-        y_valid=y[n:],
+        name=name, X=X[:n], triplets=made, scale=100.0, y=y[:n], X_valid=X[n:], y_valid=y[n:]
     )
 
 
@@ -203,12 +197,7 @@ def recovery(n_rows: int = 5000, n_features: int = 2000, n_triplets: int = 30_00
         block_size=n_features // 20,
         random_state=0,
     )
-    return Problem(
-        name="recovery",
-        X=made.X,
-        triplets=made.triplets,
-        scale=100.0,
-    )
+    return Problem(name="recovery", X=made.X, triplets=made.triplets, scale=100.0)
 
 
 def power_law(

@@ -190,7 +190,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         ],
         [
             "Largest sum of all arrays of a fit, beyond X and the triplets, as Python counts them. "
-            "No pair of features is ever stored: s² does not occur.",
+            "No pair of features is ever stored: s² does not occur."
         ],
     )
     figures = {

@@ -143,7 +143,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
             f"Test AUC, mean ± standard deviation of {len(chosen[dimensions[0], CURVES[0]])} draws "
             "of the data. Scale, prior and iteration are chosen by the AUC of the validation "
             "links, for each draw. Triplets are made of the training links alone: a node has four "
-            "on average, so that no link has more than about four triplets.",
+            "on average, so that no link has more than about four triplets."
         ],
     )
     choices = Table(

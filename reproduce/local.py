@@ -168,7 +168,7 @@ def publish(settings: Settings, lines: list[Line]) -> Results:
         f"{MOST_TRAINING} training rows; without regions with the 95 % interval (Wilson). Regions "
         f"by k-means; {MINING['n_targets']} × {MINING['n_impostors']} neighbours; all else at its "
         "defaults. Training rows held out choose the number of regions, fewer first. Test rows are "
-        "looked at once.",
+        "looked at once."
     ]
     head = ["set", "test rows", *heads, "regions chosen", "error",
             f"pairs of {counts[-1]} regions: shared + local"]  # fmt: skip

@@ -377,8 +377,7 @@ WORDS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    list(zip(WORDS, ["hinge loss", "", "AWAY", 3, ["random"]], strict=True)),
+    ("name", "value"), list(zip(WORDS, ["hinge loss", "", "AWAY", 3, ["random"]], strict=True))
 )
 def test_unknown_words_are_refused_with_the_known_ones(name, value):
     refuses({name: value}, f"'{name}' parameter of HDSL", *WORDS[name], f"Got {value!r}")

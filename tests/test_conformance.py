@@ -137,10 +137,7 @@ def test_weights_are_repetitions(layout, data, factor):
     times = data.draw(st.lists(st.integers(0, 3), min_size=len(T), max_size=len(T)).filter(any))
     model = data.draw(models(int(X.any(axis=0).sum())))
     answers = []
-    for compared, weights in (
-        (T, factor * np.array(times)),
-        (np.repeat(T, times, axis=0), None),
-    ):
+    for compared, weights in ((T, factor * np.array(times)), (np.repeat(T, times, axis=0), None)):
         problem = make_twin(X, compared, scale=2.0, weights=weights, layout=layout).ours
         margins = problem.margins(*model)
         gradient = problem.gradient(margins)

@@ -18,13 +18,7 @@ from hdsl import HDSL, SimilarityKNeighborsClassifier
 from hdsl.explain import explain
 from hdsl.search import top_k
 from hdsl.similarity import Similarity
-from strategies import (
-    hard_matrices,
-    hard_parameters,
-    hard_triplets,
-    hard_weights,
-    random_arrays,
-)
+from strategies import hard_matrices, hard_parameters, hard_triplets, hard_weights, random_arrays
 
 # Values of all sizes in one problem may exceed what float64 can hold; warnings say so.
 pytestmark = [

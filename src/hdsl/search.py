@@ -19,14 +19,7 @@ if TYPE_CHECKING:
     from .cuda.runtime import Device
     from .cuda.search import Kept
 
-__all__ = [
-    "Index",
-    "Neighbors",
-    "above",
-    "neighbors_between",
-    "neighbors_by_label",
-    "top_k",
-]
+__all__ = ["Index", "Neighbors", "above", "neighbors_between", "neighbors_by_label", "top_k"]
 
 #: Inner products of dense rows that are formed at a time: 32 MiB.
 DENSE_BLOCK = 2**22

@@ -627,8 +627,6 @@ class Collection:
         if found.words is not None and len(found.words.names) != n_features:
             raise ValueError(f"there are {len(found.words.names)} words, for {n_features} features")
         found.documents = Documents.from_arrays(
-            part_of(arrays, "documents"),
-            get_value(header, "documents", dict),
-            n_features,
+            part_of(arrays, "documents"), get_value(header, "documents", dict), n_features
         )
         return found

@@ -13,14 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from hdsl import SimilarityKNeighborsClassifier
-from hdsl.baselines import (
-    COMET,
-    OASIS,
-    BilinearSimilarity,
-    DiagonalSimilarity,
-    pca_oasis,
-    rp_oasis,
-)
+from hdsl.baselines import COMET, OASIS, BilinearSimilarity, DiagonalSimilarity, pca_oasis, rp_oasis
 from hdsl.baselines.dense import passive_aggressive
 from hdsl.evaluate import knn_error, triplet_accuracy
 from hdsl.solver import losses
@@ -58,9 +51,7 @@ def dense(Z):
 
 
 @every_check(
-    DiagonalSimilarity("l1", alpha=0.01),
-    OASIS(n_steps=300),
-    COMET(max_iter=100, tol=0.01),
+    DiagonalSimilarity("l1", alpha=0.01), OASIS(n_steps=300), COMET(max_iter=100, tol=0.01)
 )
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

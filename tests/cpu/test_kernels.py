@@ -272,8 +272,7 @@ def test_threads_change_no_bit(on_threads, weighted, width):
 
 
 @pytest.mark.parametrize(
-    ("oracle", "rule", "batch_size"),
-    pairwise(sorted(ORACLES), ["away", "corrective"], [None, 100]),
+    ("oracle", "rule", "batch_size"), pairwise(sorted(ORACLES), ["away", "corrective"], [None, 100])
 )
 def test_threads_change_no_run(on_threads, oracle, rule, batch_size):
     def run(ours):

@@ -107,10 +107,7 @@ def test_where_no_thread_can_be_started_the_caller_works_alone(monkeypatch):
 def test_splits_cover_all_items(n_jobs, items, grain):
     workers, n = Workers(n_jobs), len(items)
     work = np.concatenate([[0], np.cumsum(items)])
-    for bounds in (
-        workers.split(n, grain=grain),
-        workers.split(n, grain=grain, work=work),
-    ):
+    for bounds in (workers.split(n, grain=grain), workers.split(n, grain=grain, work=work)):
         assert bounds[0] == 0
         assert bounds[-1] == n
         assert sorted(bounds) == list(bounds)

@@ -13,17 +13,7 @@ from sklearn.base import clone
 import hdsl
 import reference
 from pairwise import pairwise
-from small_fits import (
-    ORACLES,
-    STEPS,
-    X_VAL,
-    N,
-    T,
-    X,
-    as_quadruplets,
-    assert_same_model,
-    small,
-)
+from small_fits import ORACLES, STEPS, X_VAL, N, T, X, as_quadruplets, assert_same_model, small
 
 
 def random_quadruplets(seed, n, size=80):

@@ -46,11 +46,7 @@ def test_weights_are_those_of_the_formula(counts, k1, b, lengths, new):
 
 @pytest.mark.parametrize(
     ("parameters", "message"),
-    [
-        ({"k1": -1.0}, "k1"),
-        ({"b": 1.5}, "1.5"),
-        ({"lengths": "byte"}, "lengths"),
-    ],
+    [({"k1": -1.0}, "k1"), ({"b": 1.5}, "1.5"), ({"lengths": "byte"}, "lengths")],
 )
 def test_parameters_are_checked(parameters, message):
     with pytest.raises(ValueError, match=message):

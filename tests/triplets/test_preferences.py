@@ -109,10 +109,7 @@ def test_choices_of_a_table_with_ids(tmp_path):
     ("events", "message"),
     [
         ([(0, [1, 2])], r"events\[0\] must be \(query, shown, chosen\). Got \(0, \[1, 2\]\)"),
-        (
-            [(0, [1, 2], 1), (0, [1, 2], [3])],
-            r"events\[1\]: 3 was chosen but is not among",
-        ),
+        ([(0, [1, 2], 1), (0, [1, 2], [3])], r"events\[1\]: 3 was chosen but is not among"),
         (
             {"event": [1, 1], "anchor": [0, 0], "item": [1, 2], "clicked": [0, 2]},
             r"table, row 1 has 2 in column 'clicked': true or false, or 1 or 0",

@@ -11,13 +11,7 @@ A method that learns a similarity stores it as ``similarity_``, so the same k-NN
 from .dense import COMET, OASIS
 from .diagonal import DiagonalSimilarity
 from .learner import BilinearSimilarity
-from .published import (
-    PAPER_MODEL,
-    PAPER_SCALES,
-    paper_hdsl,
-    pca_oasis,
-    rp_oasis,
-)
+from .published import PAPER_MODEL, PAPER_SCALES, paper_hdsl, pca_oasis, rp_oasis
 
 __all__ = [
     "COMET",

@@ -149,10 +149,7 @@ class CPUProblem(Problem):
         return Step(direction, step_size, float(value))
 
     def curvature(
-        self,
-        margins: np.ndarray,
-        atoms: np.ndarray,
-        sample: tuple[np.ndarray, float] | None = None,
+        self, margins: np.ndarray, atoms: np.ndarray, sample: tuple[np.ndarray, float] | None = None
     ) -> np.ndarray:
         """Return the second derivatives of the value in the weights of the atoms.
 

@@ -81,11 +81,7 @@ class CUDAGradient(Gradient):
     """
 
     def __init__(
-        self,
-        problem: CUDAProblem,
-        pulls: Pulls,
-        margins: CUDAMargins,
-        batch_weights: Array | None,
+        self, problem: CUDAProblem, pulls: Pulls, margins: CUDAMargins, batch_weights: Array | None
     ) -> None:
         self.problem, self.margins, self.pulls = problem, margins, pulls
         self._batch_weights = batch_weights

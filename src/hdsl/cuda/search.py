@@ -289,10 +289,7 @@ class _Group:
         return part
 
     def search(
-        self,
-        asked: _Rows,
-        lists: _Lists,
-        places: tuple[np.ndarray | None, np.ndarray, np.ndarray],
+        self, asked: _Rows, lists: _Lists, places: tuple[np.ndarray | None, np.ndarray, np.ndarray]
     ) -> None:
         """Look for the neighbors of some queries in all chunks, one after the other."""
         device, rows = self.device, self.rows

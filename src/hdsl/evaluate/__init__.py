@@ -11,12 +11,7 @@ from .errors import (
     triplet_accuracy,
     wilson_interval,
 )
-from .rankings import (
-    KnownItem,
-    RankingQuality,
-    known_item,
-    ranking_quality,
-)
+from .rankings import KnownItem, RankingQuality, known_item, ranking_quality
 
 __all__ = [
     "ErrorComparison",

@@ -440,12 +440,7 @@ def triplet_accuracy(
 
 
 def compare_triplets(
-    model: Rewriter,
-    X: Any,
-    triplets: Any,
-    *,
-    sample_weight: Any = None,
-    cosine: bool = False,
+    model: Rewriter, X: Any, triplets: Any, *, sample_weight: Any = None, cosine: bool = False
 ) -> ErrorComparison:
     """Return the shares of comparisons that do not hold by plain cosine and as learned.
 

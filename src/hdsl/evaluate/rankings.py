@@ -301,11 +301,9 @@ class RankingQuality:
     def values(self, measure: str) -> np.ndarray:
         """Return the value of each query, for "mrr", "precision" or "ndcg"."""
         checks.check_word("RankingQuality.values", "measure", measure, MEASURES)
-        return {
-            "mrr": self.reciprocal_ranks,
-            "precision": self.precisions,
-            "ndcg": self.ndcgs,
-        }[measure]
+        return {"mrr": self.reciprocal_ranks, "precision": self.precisions, "ndcg": self.ndcgs}[
+            measure
+        ]
 
     def interval(self, measure: str) -> tuple[float, float]:
         """Return Student's interval of the mean of a measure, inside [0, 1]."""

@@ -8,11 +8,4 @@ file, the line.
 from .files import DataFileError
 from .matrices import read_array, read_labels, read_matrix, read_npz, read_svmlight
 
-__all__ = [
-    "DataFileError",
-    "read_array",
-    "read_labels",
-    "read_matrix",
-    "read_npz",
-    "read_svmlight",
-]
+__all__ = ["DataFileError", "read_array", "read_labels", "read_matrix", "read_npz", "read_svmlight"]

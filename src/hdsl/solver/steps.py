@@ -10,16 +10,7 @@ import numpy as np
 
 from .active_set import ActiveSet
 from .atoms import ZERO, as_array, as_keys
-from .protocols import (
-    Correction,
-    Gradient,
-    Margins,
-    Move,
-    Oracle,
-    Problem,
-    StepRule,
-    Vertex,
-)
+from .protocols import Correction, Gradient, Margins, Move, Oracle, Problem, StepRule, Vertex
 
 #: Lazy blended steps stay inside the active set while they promise so many times the last gap.
 BLENDED_SHARE = 1.5

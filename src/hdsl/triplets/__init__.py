@@ -6,12 +6,7 @@ links, graded relevance, clicks and judgements all become int arrays of shape (n
 (n_quadruplets, 4).
 """
 
-from .judgements import (
-    choice_triplets,
-    graded_triplets,
-    judgement_quadruplets,
-    judgement_triplets,
-)
+from .judgements import choice_triplets, graded_triplets, judgement_quadruplets, judgement_triplets
 from .links import link_triplets
 from .mining import neighbor_triplets, random_triplets, shared_label_triplets
 from .mining import random_shared_triplets as random_shared_triplets  # for the estimators
