@@ -540,7 +540,9 @@ def damage_explained(checkpoint: Checkpoint | None) -> Iterator[None]:
 def keep_checkpoint(model: Any, checkpoint: Checkpoint | None) -> None:
     """Remember the file of a run that has ended: it is deleted when the model is saved."""
     model.__dict__.pop("checkpoint_file_", None)
-    if checkpoint is not None and model.status_ != "interrupted":
+    if checkpoint is not None and model.status_ == "interrupted":
+        checkpoint.flush()
+    elif checkpoint is not None:
         model.checkpoint_file_ = checkpoint.file
 
 

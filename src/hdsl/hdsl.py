@@ -90,8 +90,9 @@ class HDSL(SimilarityModel):
         Let ``fit`` continue the path of the previous fit, for up to `max_iter` more iterations with
         the same scale and prior; nothing is chosen then.
     checkpoint : str, path-like or None, default=None
-        A file that the run is saved to every half minute. If it exists, left by a killed or
-        interrupted process, the fit continues from it and ends in the same model, to the last bit.
+        A file that the run is saved to, at most every half minute: after every 4 corrective
+        iterations, or 64 others. If it exists, left by a killed or interrupted process, the fit
+        continues from it, without the choice, and ends in the same model, to the last bit.
         Other data or parameters than those of the saved run are refused. ``save`` deletes the file
         when the model of a complete run is written. A function given as `mining` or `callback` must
         be the same, which cannot be checked, and must not depend on its own past.

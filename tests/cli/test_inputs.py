@@ -207,3 +207,34 @@ def test_ids_that_occur_twice_are_refused_with_the_line(tmp_path):
     message = bad("fit", path, *LABELLED, "--id", "id", "-o", tmp_path / "m.hdsl")
     assert "line 92" in message
     assert "'d3'" in message
+
+
+def test_numbers_that_are_names(tmp_path):
+    """Labels of more digits than a float has, ids after a missing value, ids with zeros before."""
+    out, few = tmp_path / "m.hdsl", ("--prior", 1, "--no-class-scores", "--max-iter", 2)
+    lines = [f"{2**53 + k % 3} {k % 3 + 1}:1 {k % 7 + 4}:1\n" for k in range(60)]
+    (tmp_path / "x.svm").write_text("".join(lines), encoding="utf-8")
+    assert "3 labels" in good("fit", tmp_path / "x.svm", *few, "-o", out).stdout
+    records = [{"id": float(k), "topic": t, "body": b} for k, (_, t, b) in enumerate(texts())]
+    table = tmp_path / "x.jsonl"
+    table.write_text("\n".join(map(json.dumps, records)), encoding="utf-8")
+    good("fit", table, *LABELLED, "--id", "id", *few, "-o", out)
+    assert load(out).row_number("1") == 1
+    table = write_csv(tmp_path / "x.csv", [(f"{k:05}", *row[1:]) for k, row in enumerate(texts())])
+    header = "anchor", "positive", "negative"
+    judged = write_csv(tmp_path / "t.csv", [("00003", "00006", "00001")] * 9, header)
+    said = bad("fit", table, "--text", "body", "--triplets", judged, *few, "-o", out)
+    assert "--id" in said
+
+
+def test_labels_of_a_file_are_one_per_row_and_of_one_place(rows_file, tmp_path):
+    out, y = tmp_path / "m.hdsl", rows_and_labels()[1]
+    np.save(tmp_path / "y.npy", y.astype("S"))
+    options = ("--prior", 1, "--max-iter", 2, "--no-class-scores", "-o", out)
+    assert "3 labels" in good("fit", rows_file, "--labels", tmp_path / "y.npy", *options).stdout
+    (tmp_path / "y.txt").write_text("\n\n".join(map(str, y)), encoding="utf-8")
+    assert "line 2" in bad("fit", rows_file, "--labels", tmp_path / "y.txt", *options)
+    table = write_csv(tmp_path / "x.csv", texts())
+    both = (*LABELLED, "--labels", tmp_path / "y.npy")
+    assert "--labels" in bad("fit", table, *both, *options)
+    assert "model" in bad("report", out, "-o", tmp_path / "other.hdsl")

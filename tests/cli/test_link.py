@@ -121,6 +121,29 @@ def test_labels_are_asked_for_filled_in_and_taken_back(files, tmp_path):
     assert len({*ends}) == len(ends) > 12
 
 
+def test_answers_are_of_the_records_they_name(files, tmp_path):
+    folder, pairs = files
+    links, right = tmp_path / "links.csv", folder / "right.csv"
+    said = ["yes"] * 20 + ["no"] * 4 + ["unsure"]
+    rows = [(*pair, word) for pair, word in zip(pairs[:25], said, strict=True)]
+    given = write_csv(tmp_path / "pairs.csv", rows, ("left", "right", "is_match"))
+    assert "match" in bad("link", folder / "left.csv", right, "--matches", given, "-o", links)
+    table = [[*row.values()] for row in rows_of(folder / "left.csv")]
+    upper = write_csv(tmp_path / "left.csv", table, ("ID", "title", "price"))
+    good("link", upper, right, "--matches", folder / "pairs.csv", "-o", links)
+    assert {*pairs[:25]} <= {(row["left"], row["right"]) for row in rows_of(links)}
+    other = write_csv(tmp_path / "left.csv", table, ("sku", "title", "price"))
+    said = bad("link", other, right, "--matches", folder / "pairs.csv", "-o", links)
+    assert "--id" in said
+    left = write_csv(tmp_path / "left.csv", [row[1:] for row in table], ("title", "price"))
+    command = ("link", left, right, "-o", links, "--label", 5, "--label-file", tmp_path / "l.csv")
+    good(*command)
+    asked = [row | {"match": "no"} for row in rows_of(tmp_path / "l.csv")]
+    write_csv(tmp_path / "l.csv", [row.values() for row in asked], asked[0])
+    write_csv(left, [(f"new thing {k}", k) for k in range(len(table))], ("title", "price"))
+    assert "--label-file" in bad(*command)
+
+
 def test_duplicates_in_one_table(files, tmp_path):
     folder, _ = files
     rows = rows_of(folder / "left.csv") + rows_of(folder / "right.csv")

@@ -247,3 +247,15 @@ def test_a_copy_of_a_model_deletes_nothing(tmp_path, path):
     assert path.exists()
     model.save(tmp_path / "model.hdsl")
     assert not path.exists()
+
+
+def test_an_interrupt_writes_what_was_not_due(path, monkeypatch):
+    monkeypatch.setattr(checkpoint, "INTERVAL", 1e9)
+
+    def interrupt(state):
+        if state.n_iter == 7:
+            raise KeyboardInterrupt
+
+    given = {"prior": 1.0, "step": "away", "max_iter": 9, "random_state": 0}
+    HDSL(**given, checkpoint=path, callback=interrupt).fit(X, Y)
+    assert path.exists()

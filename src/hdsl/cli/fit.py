@@ -222,7 +222,7 @@ def _number(text: str, name: str) -> float | str:
 
 def _count_or_share(number: float, share: float = 0.0) -> float | int:
     """Return 2.0 as a count of documents, and 0.5 or `share` as a share of them."""
-    if number < 0 or (number > 1 and number != int(number)):
+    if not 0 <= number < 2**31 or (number > 1 and number != int(number)):
         raise ValueError(
             "--min-df and --max-df must be whole numbers of documents, or shares up to 1. Got "
             f"{number:g}."

@@ -76,6 +76,8 @@ def read_data(path: Path, **options: Any) -> Data:
         raise ValueError(
             f"Give one file of judgements, not {' and '.join(f'--{k}' for k in given)}."
         )
+    if source.label is not None and source.labels is not None:
+        raise ValueError("Give --label, a column, or --labels, a file: labels are of one of them.")
     check_input(path, source.encoding)
     for file in (source.labels, *given.values()):
         if file is not None:
@@ -137,11 +139,15 @@ def read_lines(path: Path) -> list[str]:
     return [line.strip() for line in text.decode().split("\n") if line.strip()]
 
 
-def check_output(path: Path, what: str = "the output", *, taken: Iterable[Path] = ()) -> None:
+def check_output(
+    path: Path, what: str = "the output", *, taken: Iterable[Path] = (), is_model: bool = True
+) -> None:
     """Raise unless a file can be written, and is none of those that the command uses otherwise."""
     check_can_write(path, what)
     if path.resolve() in [other.resolve() for other in taken]:
         raise ValueError(f"{path} is {what} and also another file of this command: name two files.")
+    if not is_model and path.suffix == ".hdsl":
+        raise ValueError(f"{path} is named as a model, which {what} is not: give another name.")
 
 
 def check_model_output(path: Path) -> None:
@@ -149,11 +155,11 @@ def check_model_output(path: Path) -> None:
     check_can_write(path, "the model")
     if path.exists():
         try:
-            container.read(path)
+            is_model = "checkpoint" not in container.read(path)[1]
         except ValueError:
-            raise ValueError(
-                f"{path} exists and is not a model: delete it or give another name."
-            ) from None
+            is_model = False
+        if not is_model:
+            raise ValueError(f"{path} exists and is not a model: delete it or give another name.")
 
 
 def load_collection(path: Path) -> Any:
@@ -207,7 +213,9 @@ def _read_table(path: Path, source: Namespace) -> Data:
         table = _clean_labels(table, source.label, source.skip_missing)
     labels, ids = (table.columns[name] if name else None for name in (source.label, source.ids))
     if ids is not None:
-        _check_ids(table, ids.tolist())
+        if ids.dtype.kind == "f" and (ids == np.floor(ids)).all():
+            ids = ids.astype(np.int64)  # a missing value elsewhere made 1.0 of 1
+        _check_ids(table, [str(name) for name in ids.tolist()])
     elif table.n_skipped:
         ids = table.rows  # rows keep the numbers that they have in the file
     columns = {"text": source.text} | ({"label": source.label} if source.label else {})
@@ -234,13 +242,21 @@ def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
         say(f"spaces around {counted(n_changed, 'label')} are left out.")
     alike: dict[str, set[str]] = {}
     for label in labels[~empty].tolist():
-        alike.setdefault(label.lower(), set()).add(label)
+        alike.setdefault(_without_case(label), set()).add(label)
     several = [" and ".join(map(repr, sorted(ways))) for ways in alike.values() if len(ways) > 1]
     if several:
         more = " and others" if len(several) > 3 else ""
         say(f"warning: {', '.join(several[:3])}{more} count as different labels.")
     table.columns[name] = labels
     return table.only(~empty)
+
+
+def _without_case(label: str) -> str:
+    """Return what labels have in common that people may think of as one: A and a, 1 and 1.0."""
+    try:
+        return f"{float(label):.17g}"
+    except ValueError:
+        return label.lower()
 
 
 def _check_ids(table: tables.Table, ids: list[Any]) -> None:

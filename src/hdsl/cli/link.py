@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from ..linking import Linker
 
 #: Answers in a file of labels.
-YES, NO = ("1", "1.0", "yes", "y", "true", "x"), ("0", "0.0", "no", "n", "false")
+YES = ("1", "1.0", "yes", "y", "true", "x", "same", "match")
+NO = ("0", "0.0", "no", "n", "false", "different")
 UNKNOWN = ("", "nan", "none")
 
 #: Most links and doubtful pairs on a page.
@@ -88,8 +89,7 @@ def link(given: Namespace) -> None:
         inputs.check_model_output(given.model)
     how = {"encoding": given.encoding, "sep": inputs.separator(given.sep)}
     tables = [_read(path, **how) for path in given.tables]
-    has_ids = all("id" in table for table in tables)
-    id_columns = given.id_column or ["id"]
+    id_columns = given.id_column or _id_columns(tables, bool(others))
     ids = {str(x) for table in tables for column in id_columns for x in table.get(column, ())}
     answers = [answer for path in others for answer in _answers(path, ids, **how)]
     labelled: Answers = []
@@ -99,13 +99,14 @@ def link(given: Namespace) -> None:
     from ..linking import Linker
 
     linker = Linker(
-        given.columns, id_column=given.id_column or ("id" if has_ids else None),
+        given.columns, id_column=id_columns or None,
         random_state=given.seed, verbose=shell.is_watched(given.as_json),
     )  # fmt: skip
     known: dict[str, Any] = {"matches": [], "non_matches": []}
     for record, is_match in answers + labelled:
         known["matches" if is_match else "non_matches"].append((record["left"], record["right"]))
     linker.fit(*tables, **known)
+    _check_records(linker, labelled, label_file)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
         links = linker.records(linker.predict(given.threshold, one_to_one=given.one_to_one))
@@ -152,6 +153,14 @@ def names(text: str) -> list[str]:
     return [name.strip() for name in text.split(",")]
 
 
+def _id_columns(tables: list[dict[str, list[Any]]], is_asked: bool) -> list[str]:
+    """Return the columns that are called id; no other where one table has none."""
+    found = [next((name for name in table if name.lower() == "id"), "") for table in tables]
+    if is_asked and any(found) and not all(found):
+        raise ValueError("One table has a column id, the other has none: name both with --id.")
+    return found if all(found) else []
+
+
 def _answers(path: Path, ids: set[str], *, needed: tuple[str, ...] = (), **how: Any) -> Answers:
     """Return the records of a file that have an answer, and whether they are matches."""
     table = _read(path, **how)
@@ -161,11 +170,12 @@ def _answers(path: Path, ids: set[str], *, needed: tuple[str, ...] = (), **how: 
     if len(sides) < 2:
         raise ValueError(f"{path} must have two columns of records: left and right.")
     sides = ["left", "right"] if {"left", "right"} <= {*table} else sides
-    if all(side in ids or side.isdecimal() for side in sides):
+    if all(side.strip() in ids or side.strip().isdecimal() for side in sides):
         first = " and ".join(map(shell.one_line, sides))
         raise ValueError(f"{path} has no header, but a pair, {first}: put left,right above it.")
     for name, values in table.items() if "match" not in table else ():
-        if name not in sides and {str(v).strip().lower() for v in values} <= {*YES, *NO, *UNKNOWN}:
+        answered = [str(value).strip().lower() in YES + NO + UNKNOWN for value in values]
+        if name not in sides and sum(answered) > 0.5 * len(answered):
             raise ValueError(f"{path} has no column match: rename {name!r} if it has the answers.")
     table |= zip(("left", "right"), [table[side] for side in sides], strict=True)
     records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
@@ -178,6 +188,23 @@ def _answers(path: Path, ids: set[str], *, needed: tuple[str, ...] = (), **how: 
         if said not in UNKNOWN:
             answers.append((record, said in YES))
     return answers
+
+
+def _check_records(linker: Linker, labelled: Answers, path: Path | None) -> None:
+    """Raise ValueError where answers are about other texts than the records of their numbers."""
+    import numpy as np
+
+    from ..linking import Links
+
+    left, right = (np.array([r[side] for r, _ in labelled], object) for side in ("left", "right"))
+    now = linker.records(Links(left, right, np.zeros(len(labelled))))
+    for (then, _), record in zip(labelled, now, strict=True):
+        for name in ("left_text", "right_text"):
+            words = str(then.get(name) or "").split()
+            if words and {*words}.isdisjoint(record[name].split()):
+                was, text = shell.one_line(then[name], 60), shell.one_line(record[name], 60)
+                way_out = "delete it, or name another file with --label-file"
+                raise ValueError(f"{path} is about {was!r}, which is now {text!r}: {way_out}.")
 
 
 def _write_csv(path: Path, header: Iterable[str], records: Records) -> None:

@@ -278,7 +278,7 @@ def report(given: Namespace) -> None:
     from ..memory import format_bytes
     from . import inputs
 
-    inputs.check_output(given.output, taken=[given.model])
+    inputs.check_output(given.output, taken=[given.model], is_model=False)
     found = inputs.load_collection(given.model)
     title = given.title or found.documents.facts.get("data") or given.model.stem
     write_report(found, given.output, str(title))
@@ -332,7 +332,7 @@ def export(given: Namespace) -> None:
     if given.query is None:
         if to not in SUFFIXES:
             raise ValueError(f"{to} holds the documents already: give a text with --query.")
-        inputs.check_output(output, taken=[given.model])
+        inputs.check_output(output, taken=[given.model], is_model=False)
     found = inputs.load_collection(given.model)
     from ..serving import expand_query, export_query, export_rows, full_text_query
     from ..similarity import LearnedCosine

@@ -81,6 +81,7 @@ class Checkpoint:
         self._inputs: dict[str, Any] = {}
         self._start: Arrays = {}
         self._has_failed = False
+        self._latest: Arrays | None = None
         self._due = time.monotonic() + INTERVAL
         is_there = os.path.exists(self.path)
         if not is_there:
@@ -155,12 +156,19 @@ class Checkpoint:
         return f"{name}={checks.short(there)} (now {checks.short(here)})"
 
     def write_if_due(self, arrays: Callable[[], Arrays]) -> None:
-        """Write what `arrays` returns if it is time to; if that fails, warn and go on."""
+        """Write what `arrays` returns if it is time to, or later, when it is flushed."""
+        self._latest = arrays()
+        if time.monotonic() >= self._due:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what was not due; if that fails, warn and go on."""
         begin = time.monotonic()
-        if begin < self._due:
+        if self._latest is None:
             return
         try:
-            self.write(arrays())
+            self.write(self._latest)
+            self._latest = None
         except (OSError, MemoryError) as error:
             if not self._has_failed:  # one warning is enough; the next write may succeed
                 reason = getattr(error, "strerror", "There is no memory to write the checkpoint")

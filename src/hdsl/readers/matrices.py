@@ -87,7 +87,7 @@ def read_svmlight(
     _check_n_features(n_features)
     # Python reads 1_0 as 10, and so does the parser.
     loaded = None if b"_" in text else _parse_pairs(text, n_features, zero_based)
-    if loaded is None:
+    if loaded is None or (np.abs(loaded[1]) >= 2**53).any():  # so many digits are names
         labels = _check_pairs(path, text, n_features, zero_based)
         loaded = _parse_pairs(_FIRST_WORD.sub(b"0", text), n_features, zero_based)
         if loaded is None:
@@ -186,17 +186,17 @@ def read_labels(path: str | PathLike[str]) -> np.ndarray:
             )
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise DataFileError(f"{path} has a label that is NaN or infinite.")
-        return y
+        return np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y
     path, text = files.read_text(path)
     labels = []
-    for number, line in enumerate(io.BytesIO(text), 1):
+    for number, line in enumerate(io.BytesIO(text.rstrip()), 1):
         words = line.split()
-        if len(words) > 1 or (words and not _is_finite_or_word(words[0])):
+        if len(words) != 1 or not _is_finite_or_word(words[0]):  # later ones would shift
             raise files.bad_line(path, number, line, "one label per line, NaN is none")
         labels += words
     try:
         y = np.array([float(b"x" if b"_" in label else label) for label in labels])
-        if (np.abs(y) >= 2**53).any():  # numbers of so many digits are names
+        if (np.abs(y) >= 2**53).any():
             return _as_strings(labels)
         return _as_labels(y)
     except ValueError:

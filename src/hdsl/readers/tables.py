@@ -419,7 +419,9 @@ def _parsed(table: Table, name: str, kind: type, what: str) -> np.ndarray:
     found = []
     for row, value in enumerate(table.columns[name].tolist()):
         try:
-            found.append(kind("x" if "_" in value else value))  # Python reads 1_0 as 10
+            digits = value.strip()
+            is_name = "_" in value or (kind is int and digits[:1] == "0" and len(digits) > 1)
+            found.append(kind("x" if is_name else value))  # Python reads 1_0 as 10 and 01 as 1
         except ValueError:
             where = f"{table.place(row)} has {short(value)} in column {name!r}"
             facts = f"{where}, which is not {what}"
