@@ -252,6 +252,14 @@ def test_a_pipeline_comes_back_from_a_file(tmp_path, options):
     assert (tmp_path / "again.hdsl").read_bytes() == (tmp_path / "model.hdsl").read_bytes()
 
 
+def test_a_pipeline_of_two_models_comes_back(tmp_path):
+    X, y = np.eye(8)[np.arange(24) % 8] + 0.1, np.arange(24) % 2
+    pipeline = make_pipeline(*(hdsl.HDSL(prior=2.0, max_iter=2) for _ in range(2))).fit(X, y)
+    hdsl.save(pipeline, tmp_path / "m.hdsl")
+    loaded = hdsl.load(tmp_path / "m.hdsl")
+    assert_allclose(dense(loaded.transform(X)), dense(pipeline.transform(X)), atol=1e-12)
+
+
 def test_what_a_file_cannot_hold_is_refused(tmp_path):
     for classifier in (MultinomialNB(), SVC(kernel="linear")):  # votes of pairs of classes
         with pytest.raises(ValueError, match="linear"):

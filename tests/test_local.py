@@ -166,6 +166,7 @@ def test_a_saved_model_comes_back(model, tmp_path):
     same = hdsl.load(tmp_path / "model.hdsl")
     assert_array_equal(same.similarity(X), model.similarity(X))
     assert_array_equal(same.region(X), model.region(X))
+    assert (same.n_rounds, same.local_scale) == (model.n_rounds, model.local_scale)
     with pytest.raises(ValueError, match="per region"):
         model.report(tmp_path / "page.html", X)
 

@@ -19,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import normalize
 
 import reference
-from hdsl import HDSL, SimilarityClassifier
+from hdsl import HDSL, SimilarityClassifier, search
 from hdsl.neighbors import SimilarityKNeighborsClassifier, knn_predict, knn_votes
 from hdsl.similarity import Similarity
 from sklearn_checks import every_check
@@ -253,3 +253,16 @@ def test_columns_in_another_order_than_the_model_learned_are_refused(make):
     make(similarity=model).fit(frame, Y)
     with pytest.raises(ValueError, match="order"):
         make(similarity=model).fit(frame[frame.columns[::-1]], Y)
+
+
+def test_places_without_a_row_do_not_vote():
+    found = search.top_k([[1.0, 0]], [[1.0, 0], [0, 1]], 5)
+    codes = np.array([0, 1])
+    assert knn_votes(found.rows, found.scores, codes, 2).tolist() == [[0.5, 0.5]]
+    assert knn_predict(found.rows, found.scores, codes, 2).tolist() == [0]
+
+
+def test_predicted_sets_of_0_and_1_are_sets():
+    """Not rows of a matrix of 0 and 1, which lists of as many would be."""
+    knn = SimilarityKNeighborsClassifier(1).fit(np.eye(3), [[0, 1], [2], [0, 1, 2]])
+    assert knn.score(np.eye(3)[[0, 0]].tolist(), [[0, 1], [2]]) == 0.5

@@ -318,3 +318,14 @@ def test_above_says_what_is_wrong():
         search.above(np.eye(3), np.ones((2, 3)), 0.5, exclude_self=True)
     with pytest.raises(MemoryError, match="higher threshold"):
         search.above(np.ones((50, 3)), np.ones((50, 3)), 0.5, memory_limit=1e-6)
+
+
+def test_labels_and_rows_by_label_are_checked():
+    X, y = np.eye(6) + 0.1, np.arange(6) % 2
+    dense, sparse = (
+        search.neighbors_by_label(form(X), y, 2, 2) for form in (np.asarray, sp.csc_array)
+    )
+    for ours, other in zip(dense, sparse, strict=True):
+        assert_array_equal(ours.rows, other.rows)
+    with pytest.raises(ValueError, match="one label per row"):
+        search.neighbors_by_label(X, y[:4], 2, 2)

@@ -135,3 +135,30 @@ def test_a_similarity_is_a_value():
     similarity = Similarity(np.array([[0, 1, 1]]), np.ones(1), 1.0, 0.0, 2)
     with pytest.raises(dataclasses.FrozenInstanceError):
         similarity.scale = 2.0
+
+
+@pytest.mark.parametrize("norm", ["l2", None])
+def test_rows_of_any_kind_are_the_same_numbers(norm):
+    """Integers, bits, other formats, and two entries in one place."""
+    X = np.array([[2.0, 0, 1], [0, 3, 1], [1, 1, 0]])
+    similarity = Similarity(np.array([[0, 2, -1]]), np.array([0.3]), 2.0, 0.5, 3, norm)
+    twice = sp.csr_array((np.full(6, 0.5), [0, 0, 2, 2, 1, 1], [0, 4, 6]), shape=(2, 3))
+    for rows, other in [
+        (X, X.astype(int)), (X, sp.csc_array(X.astype(np.int64))), (X, X.tolist()),
+        (X > 1, sp.csr_array(X > 1)), (twice.toarray(), twice),
+    ]:  # fmt: skip
+        rows = np.asarray(rows, dtype=float)
+        assert_allclose(similarity.pairwise(other), similarity.pairwise(rows), rtol=1e-14)
+        ours = similarity.rewrite(other), similarity.index_rows(other)
+        ours = [part.toarray() if sp.issparse(part) else part for part in ours]
+        assert_allclose(ours[0] @ ours[1].T, similarity.pairwise(rows), rtol=1e-14)
+
+
+def test_what_compiled_code_could_not_bear_is_refused():
+    with pytest.raises(ValueError, match="atom"):
+        Similarity(np.array([[5, 2, 1]]), np.array([1.0]), 1.0, 0.0, 3)
+    similarity = Similarity(np.array([[0, 2, 1]]), np.array([1.0]), 1.0, 0.0, 3)
+    with pytest.raises(ValueError, match="4 columns"):
+        similarity.rewrite(np.ones((2, 4)))
+    with pytest.raises(ValueError, match="NaN"):
+        similarity.transform([[np.nan, 1.0, 2.0]])

@@ -143,7 +143,7 @@ def ranks(codes: np.ndarray, order: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def label_sets(y: Any) -> LabelSets | None:
+def label_sets(y: Any, *, are_sets: bool = False) -> LabelSets | None:
     """Return the labels if rows may have several, None if each row has one.
 
     Parameters
@@ -152,6 +152,8 @@ def label_sets(y: Any) -> LabelSets | None:
         Several labels are an array or a sparse matrix of shape (n_rows, n_labels) of 0 and 1, two
         columns or more, or one list, tuple or set of labels per row. Lists of as many 0 and 1 are
         the rows of a matrix.
+    are_sets : bool, default=False
+        Whether lists are none, as those that a model predicts.
 
     Examples
     --------
@@ -182,7 +184,7 @@ def label_sets(y: Any) -> LabelSets | None:
         )
     lists = [list(each) for each in y]
     n = len(lists[0])
-    if n > 1 and all(len(each) == n and _is_bits(each) for each in lists):
+    if not are_sets and n > 1 and all(len(each) == n and _is_bits(each) for each in lists):
         return _from_indicator(np.array(lists), "dense")  # as lists all would be the same two
     return _from_lists(lists)
 

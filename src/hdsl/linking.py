@@ -501,9 +501,10 @@ class Linker(BaseEstimator):
         return np.where(np.isnan(known), found, known)
 
     def predict(self, threshold: float = 0.5, *, one_to_one: bool = False) -> Links:
-        """Return all pairs from a probability on, the most likely first.
+        """Return all candidates from a probability on, the most likely first.
 
-        Known matches have the probability 1, and known non-matches 0.
+        Each record has its ten nearest of the other table as candidates, the first of equals, and
+        known pairs. Known matches have the probability 1, and known non-matches 0.
 
         Parameters
         ----------

@@ -427,7 +427,8 @@ class LocalHDSL(SimilarityModel):
         arrays = nested(**{name: part for name, (part, _) in parts.items()})
         arrays |= csr_to_arrays(self.centers_, "centers")
         arrays["sizes"] = np.asarray(self.region_sizes_, dtype=np.int64)
-        return arrays, {name: header for name, (_, header) in parts.items()}
+        header = {"local_scale": self.local_scale, "n_rounds": self.n_rounds}
+        return arrays, header | {name: part for name, (_, part) in parts.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Any, header: Any) -> LocalHDSL:
@@ -441,7 +442,8 @@ class LocalHDSL(SimilarityModel):
         shared = HDSL.from_arrays(part_of(arrays, "shared"), get_value(header, "shared", dict))
         centers = csr_from_arrays(arrays, "centers", shared.n_features_in_)
         n_regions = centers.shape[0]
-        self = cls(clone(shared), n_regions=n_regions)
+        given = {name: header[name] for name in ("local_scale", "n_rounds")}
+        self = cls(clone(shared), n_regions=n_regions, **given)
         self.shared_, self.centers_, self.n_regions_ = shared, centers, n_regions
         self.local_ = [
             similarity_from_arrays(part_of(arrays, str(r)), get_value(header, str(r), dict))

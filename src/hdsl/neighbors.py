@@ -54,7 +54,8 @@ def knn_votes(
     """
     m = len(rows)
     cells = np.arange(m)[:, None] * n_classes + codes[rows]
-    votes = np.bincount(cells.ravel(), _vote_weights(scores, weights).ravel(), m * n_classes)
+    given = np.where(rows >= 0, _vote_weights(scores, weights), 0.0)  # -1 where there is no row
+    votes = np.bincount(cells.ravel(), given.ravel(), m * n_classes)
     votes = votes.reshape(m, n_classes)
     return votes / votes.sum(axis=1, keepdims=True)
 
@@ -87,6 +88,7 @@ def knn_predict(
     """
     near = codes[rows]
     votes = np.take_along_axis(knn_votes(rows, scores, codes, n_classes, weights), near, axis=1)
+    votes[rows < 0] = -1.0
     return near[np.arange(len(rows)), votes.argmax(axis=1)]  # the first of equals is the nearest
 
 
@@ -232,10 +234,10 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
         """Return the share of rows whose label, or all of whose labels, are predicted."""
         if (sets := label_sets(y)) is None:
             return float(super().score(X, y, sample_weight))
-        found = label_sets(self.predict(X))
+        found = label_sets(self.predict(X), are_sets=True)
         if found is None:
             raise ValueError("y has several labels per row, but fit was given one.")
-        found, sets = aligned(found, sets.check(self._rows if X is None else X))
+        found, sets = aligned(found, sets.check(found.indicator))
         is_right = np.asarray(abs(found.indicator - sets.indicator).sum(axis=1)).ravel() == 0
         return float(np.average(is_right, weights=sample_weight))
 

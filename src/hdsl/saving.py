@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from .checks import short
 from .files import container
@@ -152,6 +153,8 @@ def _pipeline(arrays: Mapping[str, np.ndarray], parts: list[Any]) -> Any:
         steps.append((name, from_arrays(part_of(arrays, str(k)), header)))
     for (_, first), (_, second) in pairwise(steps):
         n_columns = first.n_features_in_ + len(getattr(first, "classes_", ()))
+        if hasattr(first, "similarity_"):
+            n_columns = first.similarity_.transform(sp.csr_array((1, n_columns))).shape[1]
         if n_columns != second.n_features_in_:
             raise ValueError(f"a step makes {n_columns} columns for {second.n_features_in_}")
     if len(dict(steps)) < len(steps) or not steps:

@@ -385,6 +385,8 @@ def neighbors_by_label(
     -------
     same, other : Neighbors
     """
+    X = sp.csr_array(checks.as_rows(X), dtype=np.float64)
+    checks.check_one_label_per_row(labels, X.shape[0])
     codes = np.unique(labels, return_inverse=True)[1]
     if device == "cpu":
         rows = X, codes

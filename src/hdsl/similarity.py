@@ -62,8 +62,15 @@ class Similarity:
     norm: str | None = None
     columns: np.ndarray | None = None
 
+    def __post_init__(self) -> None:
+        if not atoms_module.are_atoms(np.reshape(self.atoms, (-1, 3)).T, self.n_features).all():
+            raise ValueError(f"An atom is no (i, j, sign) with i < j < {self.n_features}.")
+
     def index_rows(self, X: Any) -> Any:
         """Return rows as S compares them; their dot products with ``rewrite`` of x are S(x, y)."""
+        X = checks.as_rows(X)
+        if X.shape[1] != self.n_features:
+            raise ValueError(f"X has {X.shape[1]} columns, expected {self.n_features}, as learned.")
         return X if self.norm is None else unit_rows(X, self.columns)
 
     @property
@@ -368,7 +375,7 @@ def limit_weights(
     checks.check_number("rewrite", "max_weight", max_weight, low=0, strict=True, words=(None,))
     if not nonnegative and max_terms is None and max_weight is None:
         return queries
-    Z = checks.canonical(sp.csr_array(queries))
+    Z = sp.csr_array(checks.as_rows(queries, "queries"))
     if nonnegative:
         Z = _only(Z, Z.data > 0)
     row = np.repeat(np.arange(Z.shape[0]), np.diff(Z.indptr))

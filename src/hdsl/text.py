@@ -88,7 +88,7 @@ class Words:
     def split(self, text: str) -> list[str]:
         """Return the words of a text, without those that are left out."""
         if self._left_out is None:
-            self._left_out = frozenset(self._stop_words())
+            self._left_out = frozenset(word.lower() for word in self._stop_words())
         text = _WORD_BREAK.sub(" ", text) if self.tokens == "identifiers" else text
         return [word for word in self._find(text.lower()) if word not in self._left_out]
 
@@ -132,9 +132,8 @@ class Words:
 
     def transform(self, texts: Iterable[str]) -> sp.csr_array:
         """Return texts as rows; words that are not known are ignored."""
-        if isinstance(texts, str) or not self._index:
-            fault = "a list of texts is expected. Got one" if self._index else "fit comes first"
-            raise ValueError(f"Words.transform: {fault}.")
+        if not self._index:
+            raise ValueError("Words.transform: fit comes first.")
         return unit_rows(weigh_counts(self._count(texts, self._index, grow=False), self.idf))
 
     def _set(self, names: np.ndarray, idf: np.ndarray) -> None:
@@ -144,7 +143,9 @@ class Words:
     def _count(self, texts: Iterable[str], index: dict[str, int], *, grow: bool) -> sp.csr_array:
         """Return how often each text has each term."""
         indices, ends = array("q"), array("q", [0])
-        for text in texts:
+        for text in [None] if isinstance(texts, str) else texts:
+            if not isinstance(text, str):
+                raise ValueError(f"Words takes a list of texts. Got {checks.short(texts)}.")
             for term in self._terms(self.split(text)):
                 place = index.setdefault(term, len(index)) if grow else index.get(term, -1)
                 if place >= 0:
@@ -246,6 +247,11 @@ class Documents:
     judgements: Any = None
     judgement_weights: Any = None
     facts: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in ("labels", "texts", "ids"):
+            if isinstance(getattr(self, name), list | tuple):
+                object.__setattr__(self, name, np.array(getattr(self, name)))
 
     @property
     def n_rows(self) -> int:

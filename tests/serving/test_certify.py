@@ -109,6 +109,7 @@ def test_limits_of_weights(case, nonnegative, max_terms, max_weight):
     Z, _ = case
     limits = {"nonnegative": nonnegative, "max_terms": max_terms, "max_weight": max_weight}
     limited = limit_weights(Z, **limits)
+    assert limit_weights(np.array([[2, -4, 1]]), max_weight=2).tolist() == [[1.0, -2.0, 0.5]]
     assert_array_equal(limit_weights(sp.csr_array(Z), **limits).toarray(), limited)
     for z, found in zip(Z, limited, strict=True):
         z = np.maximum(z, 0) if nonnegative else z

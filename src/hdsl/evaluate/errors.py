@@ -323,7 +323,7 @@ def knn_error(
 def _wrong(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
     """Return the error of each test row, from 0 to 1; X_test is None for the fitted rows."""
     predicted = knn.predict(X_test)
-    found, truth = label_sets(predicted), label_sets(y_test)
+    found, truth = label_sets(predicted, are_sets=True), label_sets(y_test)
     if found is not None or truth is not None:
         return label_errors(found, truth, which)
     y_test = np.ravel(y_test)

@@ -209,8 +209,7 @@ def _as_row(x: Any, similarity: Similarity, name: str) -> sp.csr_array:
             f"{name} must be one row of {similarity.n_features} features, the number that the "
             f"similarity was learned on. Got shape {x.shape}; X[[0]] is one row of a matrix X."
         )
-    row = checks.canonical(sp.csr_array(x).astype(np.float64))
-    return sp.csr_array(similarity.index_rows(row))
+    return sp.csr_array(similarity.index_rows(sp.csr_array(x, dtype=np.float64)))
 
 
 def _at(features: np.ndarray, row: sp.csr_array) -> np.ndarray:
