@@ -298,7 +298,8 @@ class HDSL(SimilarityModel):
 
         The first call is a fit. Later calls start from the current atoms and weights, use
         ``scale_`` and ``prior_``, and minimise the loss of the comparisons that they are given:
-        pass old ones too where they should still count. Nothing is chosen then.
+        pass old ones too where they should still count. Nothing is chosen then. With a norm,
+        columns that had no value before count in the length of rows from now on, also in ``at``.
 
         Parameters
         ----------

@@ -103,6 +103,8 @@ def evaluate(given: Namespace) -> None:
         data = inputs.read_data(given.data, **vars(given))
     from . import measure
 
+    if given.n_neighbors < 1:
+        raise ValueError(f"-k must be 1 or more. Got {given.n_neighbors}.")
     if data is None:
         result = measure.measure_held_out(found, given.n_neighbors)
     else:
