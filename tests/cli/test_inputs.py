@@ -232,6 +232,8 @@ def test_labels_of_a_file_are_one_per_row_and_of_one_place(rows_file, tmp_path):
     np.save(tmp_path / "y.npy", y.astype("S"))
     options = ("--prior", 1, "--max-iter", 2, "--no-class-scores", "-o", out)
     assert "3 labels" in good("fit", rows_file, "--labels", tmp_path / "y.npy", *options).stdout
+    np.save(tmp_path / "f.npy", y.astype(float))  # 0.0 is the label 0
+    good("evaluate", out, rows_file, "--labels", tmp_path / "f.npy")
     (tmp_path / "y.txt").write_text("\n\n".join(map(str, y)), encoding="utf-8")
     assert "line 2" in bad("fit", rows_file, "--labels", tmp_path / "y.txt", *options)
     table = write_csv(tmp_path / "x.csv", texts())

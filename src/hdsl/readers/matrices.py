@@ -175,7 +175,8 @@ def read_labels(path: str | PathLike[str]) -> np.ndarray:
     Returns
     -------
     ndarray of shape (n_rows,)
-        int64, float64 or strings (dtype object) as in `read_svmlight`; from ``.npy`` as stored.
+        int64, float64 or strings (dtype object) as in `read_svmlight`; from ``.npy`` as stored, but
+        for floats that are all integers.
     """
     if Path(path).suffix.lower() == ".npy":
         y = read_array(path)
@@ -186,6 +187,7 @@ def read_labels(path: str | PathLike[str]) -> np.ndarray:
             )
         if y.dtype.kind == "f" and not np.isfinite(y).all():
             raise DataFileError(f"{path} has a label that is NaN or infinite.")
+        y = _as_labels(y) if y.dtype.kind == "f" else y
         return np.char.decode(y, "utf-8") if y.dtype.kind == "S" else y
     path, text = files.read_text(path)
     labels = []
