@@ -266,3 +266,4 @@ def test_predicted_sets_of_0_and_1_are_sets():
     """Not rows of a matrix of 0 and 1, which lists of as many would be."""
     knn = SimilarityKNeighborsClassifier(1).fit(np.eye(3), [[0, 1], [2], [0, 1, 2]])
     assert knn.score(np.eye(3)[[0, 0]].tolist(), [[0, 1], [2]]) == 0.5
+    assert knn.score(np.eye(3)[[0, 0]], [(0, 1), (0, 1)]) == 1.0

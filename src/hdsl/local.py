@@ -253,6 +253,8 @@ class LocalHDSL(SimilarityModel):
             laid_out = fitting.lay_out(model, run, workers, progress)
             found = fitting.solve(model, run, laid_out, progress)
             if found.result.status == "interrupted":  # no region has its part yet
+                if run.checkpoint is not None:
+                    run.checkpoint.flush()
                 raise KeyboardInterrupt
             fitting.store(shared, found)
             progress.stage("learning the parts of regions")

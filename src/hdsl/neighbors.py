@@ -232,7 +232,8 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the share of rows whose label, or all of whose labels, are predicted."""
-        if (sets := label_sets(y)) is None:
+        form = getattr(getattr(self, "_codes", None), "form", None)
+        if (sets := label_sets(y, are_sets=form == "lists")) is None:
             return float(super().score(X, y, sample_weight))
         found = label_sets(self.predict(X), are_sets=True)
         if found is None:

@@ -250,8 +250,9 @@ class Documents:
 
     def __post_init__(self) -> None:
         for name in ("labels", "texts", "ids"):
-            if isinstance(getattr(self, name), list | tuple):
-                object.__setattr__(self, name, np.array(getattr(self, name)))
+            if isinstance(given := getattr(self, name), list | tuple):
+                kind = object if all(isinstance(value, str) for value in given) else None
+                object.__setattr__(self, name, np.array(given, dtype=kind))
 
     @property
     def n_rows(self) -> int:

@@ -175,6 +175,13 @@ def test_rare_columns_count_in_inner_products_alone(way, after):
         reference.check_partners(found, C, features, after, 1e-13)
 
 
+def test_few_features_among_many_rare_columns(monkeypatch):
+    """The fullest features are an eighth of the entries of features, not of all columns."""
+    monkeypatch.setattr(rows, "SMALL", 0)
+    made = rows.Rows(sp.csr_array(np.ones((10, 40))), Workers(1), 2)
+    assert [bounds.tolist() for bounds in made.bounds_by_turn] == [[0, 1], [1, 2]]
+
+
 @pytest.mark.parametrize("after", [False, True])
 def test_partners_of_many_features(after):
     """Several groups of features, the last not full, some of them rare and some not."""

@@ -242,21 +242,13 @@ def _clean_labels(table: tables.Table, name: str, skip: bool) -> tables.Table:
         say(f"spaces around {counted(n_changed, 'label')} are left out.")
     alike: dict[str, set[str]] = {}
     for label in labels[~empty].tolist():
-        alike.setdefault(_without_case(label), set()).add(label)
+        alike.setdefault(label.lower(), set()).add(label)
     several = [" and ".join(map(repr, sorted(ways))) for ways in alike.values() if len(ways) > 1]
     if several:
         more = " and others" if len(several) > 3 else ""
         say(f"warning: {', '.join(several[:3])}{more} count as different labels.")
     table.columns[name] = labels
     return table.only(~empty)
-
-
-def _without_case(label: str) -> str:
-    """Return what labels have in common that people may think of as one: A and a, 1 and 1.0."""
-    try:
-        return f"{float(label):.17g}"
-    except ValueError:
-        return label.lower()
 
 
 def _check_ids(table: tables.Table, ids: list[Any]) -> None:

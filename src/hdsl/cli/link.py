@@ -106,7 +106,8 @@ def link(given: Namespace) -> None:
     for record, is_match in answers + labelled:
         known["matches" if is_match else "non_matches"].append((record["left"], record["right"]))
     linker.fit(*tables, **known)
-    _check_records(linker, labelled, label_file)
+    # With other columns texts are not those that were asked about.
+    _check_records(linker, [] if given.columns else labelled, label_file)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # the statement is shown in any case
         links = linker.records(linker.predict(given.threshold, one_to_one=given.one_to_one))
@@ -155,9 +156,14 @@ def names(text: str) -> list[str]:
 
 def _id_columns(tables: list[dict[str, list[Any]]], is_asked: bool) -> list[str]:
     """Return the columns that are called id; no other where one table has none."""
-    found = [next((name for name in table if name.lower() == "id"), "") for table in tables]
+
+    def is_id(name: str, values: list[Any]) -> bool:
+        return name == "id" or (name.lower() == "id" and len({*values}) == len(values))
+
+    found = [next((name for name in table if is_id(name, table[name])), "") for table in tables]
     if is_asked and any(found) and not all(found):
-        raise ValueError("One table has a column id, the other has none: name both with --id.")
+        way_out = "name both with --id, or give both one or none"
+        raise ValueError(f"One table has a column id, the other has none: {way_out}.")
     return found if all(found) else []
 
 
@@ -174,8 +180,8 @@ def _answers(path: Path, ids: set[str], *, needed: tuple[str, ...] = (), **how: 
         first = " and ".join(map(shell.one_line, sides))
         raise ValueError(f"{path} has no header, but a pair, {first}: put left,right above it.")
     for name, values in table.items() if "match" not in table else ():
-        answered = [str(value).strip().lower() in YES + NO + UNKNOWN for value in values]
-        if name not in sides and sum(answered) > 0.5 * len(answered):
+        words = [v for value in values if (v := str(value).strip().lower()) not in UNKNOWN]
+        if name not in sides and sum(v in YES + NO for v in words) > 0.5 * len(words):
             raise ValueError(f"{path} has no column match: rename {name!r} if it has the answers.")
     table |= zip(("left", "right"), [table[side] for side in sides], strict=True)
     records = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]

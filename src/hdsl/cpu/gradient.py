@@ -88,7 +88,10 @@ class CPUGradient(Gradient):
         rows, out = self.pairs.rows, np.zeros((len(features), self.n_features))
         groups, rest, n_parts = self._ways(features)
         for some in groups:
-            out[some] = self._side_by_side(features[some])[:, : len(some)].T
+            self._spread(features[some])
+            _, R, S = rows.rooms
+            self.workers.run(kernels.gather, rows.feature_bounds, rows.by_column, R, S)
+            out[some] = S[:, : len(some)].T
         if len(rest):
             self.workers.run(
                 kernels.add_rows, np.arange(n_parts + 1), n_parts, rest, features, rows.by_column,
@@ -109,14 +112,6 @@ class CPUGradient(Gradient):
             order = order[WIDTH:]
         is_long = share[order].sum() * rows.nnz > GRAIN
         return groups, order, min(len(order), self.workers.n_threads) if is_long else 1
-
-    def _side_by_side(self, features: np.ndarray) -> np.ndarray:
-        """Return the rows of S for up to WIDTH features as columns, in the room for them."""
-        rows = self.pairs.rows
-        self._spread(features)
-        _, R, S = rows.rooms
-        self.workers.run(kernels.gather, rows.feature_bounds, rows.by_column, R, S)
-        return S
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
         """Write R = (W + Wᵀ) X[:, features]; return the largest numbers and lengths of columns."""

@@ -45,7 +45,8 @@ class Rows:
         self._largest: np.ndarray | None = None
         #: Features shared out among the threads by the entries of X in them.
         self.feature_bounds = self._shared_out(0, self.n_features)
-        full = int(np.searchsorted(self.by_column[0], self.nnz // 8)) if self.nnz > SMALL else 0
+        ptr = self.by_column[0]
+        full = int(np.searchsorted(ptr, ptr[-1] // 8)) if self.nnz > SMALL else 0
         #: The same of the fullest features, if any, and of the others.
         self.bounds_by_turn = [
             self._shared_out(*turn) for turn in ((0, full), (full, self.n_features)) if any(turn)

@@ -323,12 +323,12 @@ def knn_error(
 def _wrong(knn: Any, X_test: Any, y_test: Any, which: str) -> np.ndarray:
     """Return the error of each test row, from 0 to 1; X_test is None for the fitted rows."""
     predicted = knn.predict(X_test)
-    found, truth = label_sets(predicted, are_sets=True), label_sets(y_test)
+    are_sets = isinstance(predicted, list)
+    found, truth = (label_sets(y, are_sets=are_sets) for y in (predicted, y_test))
     if found is not None or truth is not None:
         return label_errors(found, truth, which)
     y_test = np.ravel(y_test)
     checks.check_one_label_per_row(y_test, len(predicted), which)
-    checks.check_same_labels(y_test, knn.classes_, "y_test")
     return np.asarray(predicted != y_test)
 
 
@@ -392,6 +392,8 @@ def compare_errors(
     if (X_test is None) != (y_test is None):
         raise ValueError("X_test and y_test go together: pass both or none.")
     truth, which = (y, "") if y_test is None else (y_test, "_test")
+    if y_test is not None and label_sets(y_test) is None and label_sets(y) is None:
+        checks.check_same_labels(np.ravel(y_test), np.ravel(y), "y_test")
 
     def wrong(similarity: Rewriter | None, cosine: bool) -> np.ndarray:
         knn = SimilarityKNeighborsClassifier(
