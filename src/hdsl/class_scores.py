@@ -283,7 +283,8 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         self._check_parameters()
         checked = copy(self)
         X = checks.check_matrix(checked, X, reset=True)
-        y = _checked_labels(name, y, X)
+        sets = label_sets(y)
+        y = checks.check_classes(name, y, X.shape[0]) if sets is None else sets.check(X)
         checked.classes_ = y.classes if isinstance(y, LabelSets) else np.unique(y)
         checks.check_several_classes(name, checked.classes_)
         checked.weight_ = AUTO_WEIGHT if self.weight == "auto" else float(self.weight)
@@ -329,11 +330,6 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
                 "Use the number of folds, or a splitter such as KFold."
             )
         return folds
-
-
-def _checked_labels(name: str, y: Any, X: Any) -> Any:
-    sets = label_sets(y)
-    return checks.check_classes(name, y, X.shape[0]) if sets is None else sets.check(X)
 
 
 @dataclass(frozen=True)

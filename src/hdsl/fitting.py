@@ -171,20 +171,28 @@ class LaidOut(NamedTuple):
     X: sp.csr_array
 
 
+def choose(
+    model: Any, run: Any, make_data: Callable[..., Any], workers: Workers, progress: Progress
+) -> choosing.Choice | None:
+    """Choose what is left open, if anything is, on data that are made for it."""
+    rng = np.random.default_rng(run.rng.integers(2**62, size=2))
+    found = None if run.checkpoint is None else run.checkpoint.arrays
+    is_open = model.prior == "auto" or (model.max_iter == "auto" and run.held is not None)
+    if run.earlier is not None or found is not None or not is_open:
+        return None
+    start = lambda part: Fits(model, part, rng, workers)  # noqa: E731
+    choice = choosing.choose(model, make_data(rng), run.held, rng, start, progress)
+    progress.say(choice.reason)
+    return choice
+
+
 def lay_out(model: Any, run: Prepared, workers: Workers, progress: Progress) -> LaidOut:
     """Choose what is left open, make comparisons, and lay them out."""
-    found = None if run.checkpoint is None else run.checkpoint.arrays
-    rng, earlier = run.rng, run.earlier
-    choice_rng = np.random.default_rng(rng.integers(2**62, size=2))
-    choice = None
     if run.data.compared is not None and model.device == "cpu":
         check_memory(model, run.data.X, run.data.compared)
-    if earlier is None and found is None and is_open(model, run.held):
-        start = lambda part: Fits(model, part, choice_rng, workers)  # noqa: E731
-        choice = choosing.choose(model, run.data, run.held, choice_rng, start, progress)
-        progress.say(choice.reason)
+    choice = choose(model, run, lambda rng: run.data, workers, progress)
     progress.stage("making comparisons")
-    data = supervision.compare(Mining.of(model), run.data, rng)
+    data, earlier = supervision.compare(Mining.of(model), run.data, run.rng), run.earlier
     if data.X.shape[0] < run.data.X.shape[0]:
         n, n_all, weights = data.X.shape[0], run.data.X.shape[0], run.data.weights
         is_sample = n < (n_all if weights is None else np.count_nonzero(weights))
@@ -335,11 +343,6 @@ def automatic_scale(statistics: Statistics) -> float:
 def own_similarity(statistics: Statistics) -> float:
     """Return the mean ‖x‖² of the anchors, which automatic priors are divided by."""
     return statistics.own_similarity if statistics.own_similarity > 0 else 1.0
-
-
-def is_open(model: Any, held: Supervision | None) -> bool:
-    """Return whether something is to be chosen on held-out data."""
-    return model.prior == "auto" or (model.max_iter == "auto" and held is not None)
 
 
 def n_steps(model: Any) -> int:

@@ -57,16 +57,25 @@ def test_sorts_by_counting_are_stable_sorts(n_jobs, data, grain):
         assert_array_equal(ours, wanted)
 
 
+def test_memory_serves_again_when_nobody_holds_it():
+    recycled = rows.Recycled(5)
+    part = recycled.empty()[2:4]
+    part[:] = 7.0
+    other = recycled.empty()
+    other[:] = 0.0
+    assert part.tolist() == [7.0, 7.0]
+    where = other.ctypes.data
+    del other
+    assert recycled.empty().ctypes.data == where
+
+
 # --- atoms ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("limit", "grain"), [(0, 20), (5, 1 << 20), (1 << 20, 20)])
 @given(twin=twins(), data=st.data())
 def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
-    """Rows of Z, similarities and scores; scores from stored terms, or without room for them.
-
-    With a small grain, rows in short columns are read by columns.
-    """
+    """Rows of Z, similarities and scores; scores from stored terms, or without room for them."""
     pairs, X = twin.layout.comparisons.pairs, twin.dense.X
     some, factors = data.draw(models(twin.dense.d))
     w = np.random.default_rng(0).normal(size=pairs.n_pairs)
@@ -76,7 +85,7 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(atoms_module, "TERMS_LIMIT", limit)
         patch.setattr(atoms_module, "GRAIN", grain)
-        patch.setattr(atoms_module, "COLUMNS_SHARE", 0)
+        patch.setattr(atoms_module, "PIECE", 5)
         ours = Atoms(pairs)
         for asked in (slice(0, 1), slice(None), slice(None, None, -1)):  # one comes after another
             assert_allclose(ours.scores(some[asked], w), (w @ terms)[asked], rtol=0, atol=size)
@@ -90,6 +99,24 @@ def test_atoms_at_pairs_of_rows(limit, grain, twin, data):
         ours.forget()
         assert_allclose(ours.similarities(some[:1], factors[:1]), terms[:, 0] * factors[0],
                         rtol=0, atol=size)  # fmt: skip
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_line_search_that_begins_with_a_sample_asks_all_less_often(monkeypatch, weighted):
+    X, triplets = random_arrays(0, n=40, d=12, T=9 * CHUNK)
+    omega = np.random.default_rng(0).random(len(triplets)) if weighted else None
+    layout = CPULayout(sp.csr_array(X), triplets, omega, workers=Workers(1))
+    ours, asked, found = layout.problem(losses.get("smoothed_hinge"), 1e4), [], []
+    slopes, move = ours.slopes, Move("forward", Atom(2, 5, 1), None, 1.0)
+    monkeypatch.setattr(ours, "slopes", lambda *given: asked.append(0) or slopes(*given))
+    for n in (64, 2):
+        monkeypatch.setattr(problem, "SAMPLED", n)
+        step = ours.step(ours.margins(np.array([[0, 1, 1]]), np.ones(1)), move)
+        found.append((step.step_size, len(asked)))
+    (size, most), (other, both) = found
+    assert size == pytest.approx(other, rel=1e-9)
+    assert 0.0 < size < 1.0
+    assert both < 2 * most, found
 
 
 def test_curvature_of_many_comparisons_is_that_of_a_sample(monkeypatch):

@@ -15,10 +15,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from devices import DEVICES
 from emulator.device import kernel_names
-from hdsl.cuda import on_card, runtime, segments
-from hdsl.cuda.layout import CUDALayout
+from hdsl.cuda import runtime, segments
 from hdsl.cuda.segments import Segments
-from strategies import matrices, random_arrays
+from strategies import matrices
 
 every_device = pytest.mark.parametrize("device", DEVICES.values(), ids=DEVICES)
 fewer = settings(max_examples=settings().max_examples // 3)
@@ -74,59 +73,6 @@ def test_largest_places(device, values, repeats, count):
     expected = np.argsort(-x, kind="stable")
     assert_array_equal(device.download(out)[: min(count, len(x))], expected[:count])
     assert_array_equal(device.largest(given_x, 3 * count), expected[: 3 * count])
-
-
-@every_device
-@pytest.mark.parametrize("width", [3, 4])
-def test_the_layout_is_that_of_numpy(device, monkeypatch, width):
-    """Features, rows, pairs, links, products and terms, for a row with itself and empty columns."""
-    monkeypatch.setattr(on_card, "ROW_BLOCK", 4)
-    X, T = random_arrays(3, n=20, d=15, T=60, density=0.4)
-    rng = np.random.default_rng(0)
-    X = np.column_stack([np.zeros(20), X[:, rng.permutation(15)]])
-    compared = np.column_stack([T, rng.integers(20, size=60)])[:, :width]
-    compared[0, 1] = compared[0, 0]
-    weights = rng.random(60)
-    layout = CUDALayout(sp.csr_array(X), compared, weights, device=device, columns=np.array([0, 3]))
-    card, down = layout.card, device.download
-    order = np.argsort(compared[:, 0], kind="stable")
-    length = np.count_nonzero(X, axis=0)
-    assert_array_equal(layout.features, [*np.argsort(-length, kind="stable")[:15], 0])
-    dense = X[:, layout.features]
-    for arrays, expected in ((card.by_row, dense), (card.by_column, dense.T)):
-        ptr, idx, val = map(down, arrays)
-        of = sp.csr_array(expected)
-        of.sort_indices()
-        assert_array_equal(ptr, of.indptr)
-        assert_array_equal(idx, of.indices)
-        assert_array_equal(val, of.data)
-    rows = [down(part) for part in card.rows_of if part is not None]
-    assert_array_equal(np.column_stack(rows), compared[order])
-    assert_allclose(down(card.omega), (weights / weights.sum())[order], rtol=1e-15)
-    a, b, *others = rows
-    c, d = others if width == 4 else (a, *others)
-    sides = np.sort([[a, b], [c, d]], axis=1)
-    listed = sorted({*map(tuple, sides[0].T.tolist()), *map(tuple, sides[1].T.tolist())})
-    assert list(zip(*(down(part).tolist() for part in card.pairs), strict=True)) == listed
-    number = {pair: s for s, pair in enumerate(listed)}
-    side = [[number[tuple(pair)] for pair in one.T.tolist()] for one in sides]
-    assert_array_equal(down(card.side).reshape(-1, 2).T, side)
-    ptr, term = down(card.term_ptr), down(card.term)
-    for s in range(len(listed)):
-        both = sorted([2 * t + k for k in range(2) for t in range(60) if side[k][t] == s])
-        assert term[ptr[s] : ptr[s + 1]].tolist() == [~(q // 2) if q % 2 else q // 2 for q in both]
-    ptr, neighbor, pair = down(card.links.ptr), down(card.links.idx), down(card.link_pair)
-    for row in range(20):
-        ends = [(s, k) for s, of in enumerate(listed) for k in range(2) if of[k] == row]
-        at = slice(ptr[row], ptr[row + 1])
-        assert pair[at].tolist() == [s for s, _ in ends]
-        assert neighbor[at].tolist() == [listed[s][1 - k] for s, k in ends]
-    low, high = np.array(listed).T
-    products = sp.csc_array(dense[low] * dense[high])
-    products.sort_indices()
-    assert_array_equal(down(card.products.ptr), products.indptr)
-    assert_array_equal(down(card.products.idx), products.indices)
-    assert_array_equal(down(card.products.val), products.data)
 
 
 @pytest.mark.parametrize("arch", ["sm_80", pytest.param("sm_90", marks=pytest.mark.slow)])

@@ -232,7 +232,8 @@ def _count_or_share(number: float, share: float = 0.0) -> float | int:
 
 def show_outcome(outcome: Outcome, *, n_pairs: int = 10) -> None:
     """Print the data, the model, its errors, and its strongest pairs."""
-    facts, model, kind = outcome.facts(), outcome.model, outcome.row_name
+    facts, model = outcome.facts(), outcome.model
+    kind = "row" if outcome.collection.documents.texts is None else "document"
     by = counted(facts["labels"], "label") if outcome.by == "labels" else "judgements"
     scores = f" and {facts['class scores']} class scores" if facts["class scores"] else ""
     show(

@@ -38,11 +38,6 @@ class Outcome:
         """The model without its class scores."""
         return self.collection.learned
 
-    @property
-    def row_name(self) -> str:
-        """What a row is called: a document if it is a text."""
-        return "row" if self.collection.documents.texts is None else "document"
-
     def facts(self) -> dict[str, Any]:
         """Return the outcome as values for JSON."""
         model, documents = self.model, self.collection.documents

@@ -4,20 +4,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from ..solver.atoms import Key, Terms, TermStore, as_keys
 from .comparisons import Pairs
 from .kernels import atoms as kernels
-from .rows import Arrays, arrays_of, grouped, starts
+from .rows import Arrays, grouped, starts
 from .workers import GRAIN
 
 #: Most terms of atoms that are stored (12 bytes each).
 TERMS_LIMIT = 1 << 26
 
-#: Active features whose columns are short, and have less than one in so many entries of X, are read
-#: by columns, on one thread.
-COLUMNS_SHARE = 8
+#: Terms of an atom that are summed one after the other.
+PIECE = 1 << 16
 
 
 class Active(NamedTuple):
@@ -68,24 +66,21 @@ class Atoms:
         return self._active, places
 
     def similarities(self, atoms: np.ndarray, factors: np.ndarray) -> np.ndarray:
-        """Return Σ_k factors_k z_ak z_bk of each pair."""
-        pairs, out = self.pairs, np.zeros(self.pairs.n_pairs)
-        if len(atoms):
-            active, places = self.active(atoms)
-            (i, j), mixed = active.ends[places].T, factors * active.signs[places]
-            n, ends, every = active.n_features, np.append(i, j), np.arange(active.n_features)
-            squares = np.bincount(ends, np.append(factors, factors), n)
-            row, entries = np.append(every, ends), np.concatenate([squares, mixed, mixed])
-            column, order = np.concatenate([every, j, i]), np.argsort(row, kind="stable")
-            ptr = np.searchsorted(row[order], np.arange(n + 1))
-            M = ptr, column[order].astype(np.int32), entries[order]
-            bounds = self._workers.split(
-                self._rows.n_rows, grain=self._grain(active.rows), work=pairs.ptr
-            )
-            given = pairs.ptr, pairs.b, active.rows, M, out
-            self._workers.run(
-                lambda *part: kernels.similarities(*part, *given, np.zeros(n)), bounds
-            )
+        """Return Σ_k factors_k z_ak z_bk of each pair, of one atom or more."""
+        pairs, out = self.pairs, self.pairs.recycled.empty()
+        active, places = self.active(atoms)
+        (i, j), mixed = active.ends[places].T, factors * active.signs[places]
+        n, ends, every = active.n_features, np.append(i, j), np.arange(active.n_features)
+        squares = np.bincount(ends, np.append(factors, factors), n)
+        row, entries = np.append(every, ends), np.concatenate([squares, mixed, mixed])
+        column, order = np.concatenate([every, j, i]), np.argsort(row, kind="stable")
+        ptr = np.searchsorted(row[order], np.arange(n + 1))
+        M = ptr, column[order].astype(np.int32), entries[order]
+        bounds = self._workers.split(
+            self._rows.n_rows, grain=self._grain(active.rows), work=pairs.ptr
+        )
+        given = pairs.ptr, pairs.b, active.rows, M, out
+        self._workers.run(lambda *part: kernels.similarities(*part, *given, np.zeros(n)), bounds)
         return out
 
     def scores(self, atoms: np.ndarray, w: np.ndarray) -> np.ndarray:
@@ -95,15 +90,20 @@ class Atoms:
             return np.empty(0)
         terms = None if self._covers(keys) else self._store.all_of(keys, self._find_terms)
         if terms is not None:
-            n_terms = [len(pair) for pair, _ in terms]
-            out, is_long = np.empty(len(keys)), sum(n_terms) > GRAIN
+            sizes = np.array([len(pair) for pair, _ in terms])
+            atom = np.repeat(np.arange(len(keys)), sizes // PIECE + 1)
+            first = PIECE * (np.arange(len(atom)) - np.searchsorted(atom, atom))
+            out = np.empty(len(atom))
 
             def add_up(start: int, stop: int) -> None:
                 for k in range(start, stop):
-                    out[k] = kernels.sum_terms(*terms[k], w)
+                    piece = slice(first[k], first[k] + PIECE)
+                    pair, value = terms[atom[k]]
+                    out[k] = kernels.sum_terms(pair[piece], value[piece], w)
 
-            self._workers.run(add_up, self._workers.split(len(keys)) if is_long else [0, len(keys)])
-            return out
+            n, is_long = len(atom), sizes.sum() > GRAIN
+            self._workers.run(add_up, self._workers.split(n) if is_long else [0, n])
+            return np.bincount(atom, out)
         active, places = self.active(atoms)
         n_parts = len(pairs.score_bounds) - 1
         n = active.n_features
@@ -123,8 +123,12 @@ class Atoms:
         active, places = self.active(atoms)
         (graph_ptr, _, end), n_atoms = active.graph, len(active.signs)
         sign = np.where(end % 2, active.signs[end // 2], 1.0)
-        ends = graph_ptr, (end // 2).astype(np.int32), sign
-        return self._product(active.rows, ends, n_atoms, rows), places, n_atoms
+        given = rows, active.rows, (graph_ptr, (end // 2).astype(np.int32), sign)
+
+        def find(start: int, stop: int, *out: np.ndarray) -> None:
+            kernels.product_rows(start, stop, *given, np.full(n_atoms, -1), *out)
+
+        return self._found(active.rows[0], find), places, n_atoms
 
     def _grain(self, rows: Arrays) -> int:
         """Return how many pairs are worth a thread."""
@@ -141,16 +145,10 @@ class Atoms:
         n = len(features)
         place = np.full(self._rows.n_columns + 1, -1, dtype=np.int32)
         place[features] = np.arange(n)
-        n_entries = int(self._rows.lengths[features].sum())
-        if n_entries <= GRAIN < self._rows.nnz - COLUMNS_SHARE * n_entries:
-            rows = self._from_columns(features)
-        else:
-            rows = self._found(
-                self._rows.by_row[0],
-                lambda start, stop, *out: kernels.active_rows(
-                    start, stop, self._rows.by_row, place, *out
-                ),
-            )
+        by_row = self._rows.by_row
+        rows = self._found(
+            by_row[0], lambda *part: kernels.active_rows(*part[:2], by_row, place, *part[2:])
+        )
         ends = np.where(atoms[:, :2] >= 0, place[atoms[:, :2]], n).astype(np.int32)
         number = np.arange(0, 2 * len(atoms), 2, dtype=np.int32)
         keyed = np.append(ends[:, 0], ends[:, 1]), np.append(ends[:, 1], ends[:, 0])
@@ -159,23 +157,6 @@ class Atoms:
         signs = atoms[:, 2].astype(np.float64)
         place_of = {key: k for k, key in enumerate(keys)}
         return Active(atoms.copy(), rows, graph, ends, signs, place_of)
-
-    def _from_columns(self, features: np.ndarray) -> Arrays:
-        """Return the rows in a few features from their columns: quicker than to read all rows."""
-        ptr, idx, val = self._rows.by_column
-        at = starts(self._rows.lengths[features])
-        entries = np.repeat(ptr[features] - at[:-1], np.diff(at)) + np.arange(at[-1])
-        shape = self._rows.n_rows, len(features)
-        return arrays_of(sp.csc_array((val[entries], idx[entries], at), shape=shape).tocsr())
-
-    def _product(self, rows: Arrays, M: Arrays, n_columns: int, wanted: np.ndarray) -> Arrays:
-        """Return the product of rows and a matrix of few entries; rows not wanted are empty."""
-        return self._found(
-            rows[0],
-            lambda start, stop, *out: kernels.product_rows(
-                start, stop, wanted, rows, M, np.full(n_columns, -1), *out
-            ),
-        )
 
     def _found(self, work: np.ndarray, find: Callable[..., None]) -> Arrays:
         """Return rows as CSR arrays: ``find(start, stop, at, idx, val)`` counts, then writes."""
@@ -192,20 +173,20 @@ class Atoms:
     # --- terms of single atoms -------------------------------------------------------------------
 
     def _find_terms(self, key: Key) -> Terms:
-        (i, j, sign), pairs, u = key, self.pairs, np.zeros(self._rows.n_rows)
-        self._rows.add_atom(i, j, sign, u)
-        rows = np.flatnonzero(u != 0.0)
-        at = starts(pairs.ptr[rows + 1] - pairs.ptr[rows])
-        bounds = np.array(self._workers.split(len(rows), grain=GRAIN, work=at))
-        counts = np.zeros(len(bounds) - 1, dtype=np.int64)
-        found = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])
-        self._workers.run(
-            kernels.atom_terms, np.arange(len(bounds)), bounds, rows, at, u, pairs.ptr, pairs.b,
-            *found, counts,
-        )  # fmt: skip
-        first = at[bounds[:-1]]
-        pair, value = (
-            np.concatenate([part[a : a + n] for a, n in zip(first, counts, strict=True)])
-            for part in found
-        )
-        return pair, value
+        pairs, workers, u = self.pairs, self._workers, np.empty(self._rows.n_rows)
+        self._rows.unfold_atom(key, u)
+        bounds = np.array(workers.split(len(u), grain=GRAIN, work=pairs.ptr))
+        counts, parts = np.zeros(len(bounds) - 1, dtype=np.int64), np.arange(len(bounds))
+        found = pairs.recycled.empty().view(np.int32), pairs.recycled.empty()
+        given = bounds, u, pairs.ptr, pairs.b, *found, counts
+        workers.run(kernels.atom_terms, parts, *given)
+        first, at = pairs.ptr[bounds], starts(counts)
+        out = np.empty(at[-1], dtype=np.int32), np.empty(at[-1])
+
+        def move(start: int, stop: int) -> None:
+            for k in range(start, stop):
+                for source, target in zip(found, out, strict=True):
+                    target[at[k] : at[k + 1]] = source[first[k] : first[k] + counts[k]]
+
+        workers.run(move, parts)
+        return out

@@ -5,7 +5,7 @@ import numpy as np
 from ..solver.columns import check_count, sides_of
 from .kernels import pairs as kernels
 from .kernels.compiled import CHUNK
-from .rows import SMALL, Arrays, Rows, counted, grouped, starts
+from .rows import SMALL, Arrays, Recycled, Rows, counted, grouped, starts
 from .workers import GRAIN, Workers
 
 #: A thread is worth calling for this many pairs of rows, of some hundred stored entries each.
@@ -36,7 +36,7 @@ class Pairs:
 
     def __init__(self, rows: Rows, a: np.ndarray, b: np.ndarray) -> None:
         self.rows, self.a, self.b = rows, a, b
-        self.n_pairs, self.workers = len(a), rows.workers
+        self.n_pairs, self.workers, self.recycled = len(a), rows.workers, Recycled(len(a))
         #: Where the pairs of each first row begin.
         self.ptr = starts(counted(a, rows.n_rows, self.workers))
         number = np.arange(self.n_pairs, dtype=np.int32)
@@ -130,6 +130,7 @@ class Comparisons:
     def __init__(self, rows: Rows, compared: np.ndarray, omega: np.ndarray | float) -> None:
         self.rows, self.workers = rows, rows.workers
         self.n_comparisons, self.n_chunks = len(compared), -(-len(compared) // CHUNK)
+        self.recycled = Recycled(len(compared))
         self.columns = tuple(np.ascontiguousarray(part, dtype=np.int32) for part in compared.T)
         self.omega, self.is_weighted = np.atleast_1d(omega), np.ndim(omega) > 0
         a, b, self.winner, self.loser = number_pairs(self.sides, rows.n_rows, self.workers)
@@ -148,10 +149,11 @@ class Comparisons:
         """Margins of the plain dot product."""
         return self.differences(self.pairs.inner_products)
 
-    def differences(self, by_pair: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
-        """Return by how much the pair that is to win exceeds the other, added to `out`."""
-        out = np.zeros(self.n_comparisons) if out is None else out
-        self.workers.run(kernels.differences, self.bounds, self.winner, self.loser, by_pair, out)
+    def differences(self, by_pair: np.ndarray, base: np.ndarray | None = None) -> np.ndarray:
+        """Return by how much the pair that is to win exceeds the other, plus a base."""
+        base, out = EMPTY if base is None else base, self.recycled.empty()
+        given = self.winner, self.loser, by_pair, base, out
+        self.workers.run(kernels.differences, self.bounds, *given)
         return out
 
     def sum_pulls(self, pulls: np.ndarray, omega: np.ndarray = EMPTY) -> np.ndarray:
@@ -159,7 +161,7 @@ class Comparisons:
 
         With weights in `omega`, these are the pulls of margins of the smoothed hinge.
         """
-        n_pairs, w = self.pairs.n_pairs, np.empty(self.pairs.n_pairs)
+        n_pairs, w = self.pairs.n_pairs, self.pairs.recycled.empty()
         if self._terms is None:
             number = np.arange(self.n_comparisons, dtype=np.int32)
             keys = np.append(2 * self.winner, 2 * self.loser + np.int32(1))

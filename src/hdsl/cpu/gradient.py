@@ -114,16 +114,16 @@ class CPUGradient(Gradient):
         return groups, order, min(len(order), self.workers.n_threads) if is_long else 1
 
     def _spread(self, features: np.ndarray) -> np.ndarray:
-        """Write R = (W + Wᵀ) X[:, features]; return the largest numbers and lengths of columns."""
+        """Write R = (W + Wᵀ) X[:, features]; return the largest sizes of numbers by columns."""
         rows, links = self.pairs.rows, self.pairs.links
         U, R = rows.rooms[:2]
         marked = np.empty(rows.n_rows, dtype=np.uint8)
         bounds = np.array(self.workers.split(rows.n_rows, grain=GRAIN // 4, work=links[0]))
-        sizes = np.empty((len(bounds) - 1, 2, WIDTH))
+        largest = np.empty((len(bounds) - 1, WIDTH))
         self.workers.run(kernels.unfold, bounds, features, rows.by_column, U, marked)
-        given = links, self.w, marked, U, R, sizes
+        given = links, self.w, marked, U, R, largest
         self.workers.run(kernels.spread, np.arange(len(bounds)), bounds, *given)
-        return np.stack([sizes[:, 0].max(axis=0), np.sqrt(sizes[:, 1].sum(axis=0))])
+        return largest.max(axis=0)
 
     def drift_since(self, other: CPUGradient) -> np.ndarray:
         """Return for each feature i a bound of |S_ij - S_ij of the other gradient| over all j."""

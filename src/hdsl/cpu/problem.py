@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 
 from ..solver.atoms import ZERO
+from ..solver.line_search import Slopes
 from ..solver.protocols import Base, Correction, Loss, Move, Problem, Step, curvature_stride
 from .atoms import Atoms
 from .comparisons import EMPTY, Comparisons
@@ -20,6 +21,9 @@ CURVATURE_ROOM, MOST_PARTS, LEAST_IN_PART = 1 << 22, 16, 32768
 
 #: Chunks of comparisons whose pulls are computed at a time: fewer calls of Python for each.
 PULLED = 64
+
+#: A line search begins with so many chunks, where all are so many times as many at least.
+SAMPLED, FEWER = 64, 4
 
 #: A batch whose weights are all zero has this weight.
 TINY = 1e-300
@@ -70,17 +74,15 @@ class CPUProblem(Problem):
 
     def margins(self, atoms: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """Return the margins of a combination of atoms, from scratch."""
-        out = None if self.offset is None else self.offset.copy()
-        return self._combined(atoms, self.scale * weights, out)
+        return self._combined(atoms, self.scale * weights, self.offset)
 
     def _combined(
-        self, atoms: np.ndarray, factors: np.ndarray, out: np.ndarray | None
+        self, atoms: np.ndarray, factors: np.ndarray, base: np.ndarray | None
     ) -> np.ndarray:
-        """Return Σ factor · margins of (e_i ± e_j)(e_i ± e_j)ᵀ, added to `out`."""
-        out = np.zeros(self.n_comparisons) if out is None else out
+        """Return Σ factor · margins of (e_i ± e_j)(e_i ± e_j)ᵀ, plus those of a base."""
         if not len(atoms):
-            return out
-        return self.comparisons.differences(self.atoms.similarities(atoms, factors), out)
+            return np.zeros(self.n_comparisons) if base is None else base.copy()
+        return self.comparisons.differences(self.atoms.similarities(atoms, factors), base)
 
     def value(self, margins: np.ndarray) -> float:
         """Return the mean loss."""
@@ -127,9 +129,9 @@ class CPUProblem(Problem):
         if move.toward is None or move.away is None:
             share = 1.0 if move.toward is None else -1.0
         compared = self.comparisons
-        U, out = np.zeros((len(moved), compared.rows.n_rows)), np.empty(self.n_comparisons)
+        U, out = np.empty((len(moved), compared.rows.n_rows)), compared.recycled.empty()
         for u, (atom, _) in zip(U, moved, strict=True):
-            compared.rows.add_atom(*atom, u)
+            compared.rows.unfold_atom(atom, u)
         self.workers.run(
             atom_kernels.direction, compared.bounds, share, margins,
             EMPTY if self.offset is None else self.offset,
@@ -142,6 +144,23 @@ class CPUProblem(Problem):
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
         return np.array([self._along(margins, direction, size)[1:] for size in step_sizes])
+
+    def sampled_slopes(self, margins: np.ndarray, direction: np.ndarray) -> Slopes | None:
+        """Return slopes from chunks of comparisons here and there, where all are many."""
+        n_full = self.n_comparisons // CHUNK
+        every = n_full // SAMPLED
+        if self._code is None or every < FEWER:
+            return None
+        given, sums = (margins, direction, self.comparisons.omega), np.empty((SAMPLED, 3))
+        some = lambda x: x[: n_full * CHUNK].reshape(-1, CHUNK)[::every][:SAMPLED].ravel()  # noqa: E731
+        m, d, omega = (some(x) if len(x) > 1 else x for x in given)
+
+        def slopes(size: float) -> tuple[float, float]:
+            self._along_kernel(0, SAMPLED, self._code, m, d, float(size), omega, EMPTY, sums)
+            _, slope, bend = sums.sum(axis=0).tolist()
+            return slope, bend
+
+        return slopes
 
     def advance(self, margins: np.ndarray, direction: np.ndarray, step_size: float) -> Step:
         """Return the step of this size; its margins take the place of the direction."""

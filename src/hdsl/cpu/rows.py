@@ -1,11 +1,13 @@
 """Rows of X in the forms that the kernels want, and sorts by counting."""
 
+import weakref
+
 import numpy as np
 import scipy.sparse as sp
 
 from .kernels import pairs as kernels
 from .kernels.compiled import WIDTH
-from .kernels.partners import column_sizes
+from .kernels.partners import unfold_atom
 from .workers import GRAIN, Workers
 
 #: The arrays of a sparse matrix: pointers (int64), indices (int32), values (float64).
@@ -69,18 +71,17 @@ class Rows:
 
     @property
     def sizes(self) -> np.ndarray:
-        """Σ |x| and the length of each feature's column."""
+        """Σ |x| of each feature's column."""
         if self._sizes is None:
-            self._sizes = np.empty((self.n_features, 2))
-            self.workers.run(column_sizes, self.feature_bounds, self.by_column, self._sizes)
+            given, self._sizes = np.ones(self.n_rows), np.empty(self.n_features)
+            bounds = self.feature_bounds
+            self.workers.run(kernels.absolute_sums, bounds, self.by_column, given, self._sizes)
         return self._sizes
 
-    def add_atom(self, i: int, j: int, sign: int, u: np.ndarray) -> None:
-        """Add X e_i ± X e_j to u, one number per row."""
-        ptr, idx, val = self.by_column
-        for feature, factor in ((i, 1.0), (j, float(sign))):
-            column = slice(ptr[feature], ptr[feature + 1])
-            u[idx[column]] += factor * val[column]
+    def unfold_atom(self, atom: tuple[int, ...], u: np.ndarray) -> None:
+        """Write X e_i ± X e_j, one number per row."""
+        bounds = self.workers.split(self.n_rows, grain=GRAIN // 4)
+        self.workers.run(unfold_atom, bounds, *atom, self.by_column, u)
 
     @property
     def rooms(self) -> tuple[np.ndarray, ...]:
@@ -100,6 +101,25 @@ class Rows:
                 for n in sizes
             )
         return self._single_rooms
+
+
+class Recycled:
+    """Arrays of one length whose memory serves again when nobody holds them: new one is slow.
+
+    Parameters
+    ----------
+    n : int
+    """
+
+    def __init__(self, n: int) -> None:
+        self._n, self._free = n, list[np.ndarray]()
+
+    def empty(self) -> np.ndarray:
+        """Return an array whose values are open."""
+        room = self._free.pop() if self._free else np.empty(self._n)
+        out = np.frombuffer(room.data)  # parts of it hold it, not `room`
+        weakref.finalize(out, self._free.append, room).atexit = False
+        return out
 
 
 def largest_of_rows(matrix: sp.csr_array) -> np.ndarray:

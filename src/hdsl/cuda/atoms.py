@@ -76,7 +76,8 @@ class Atoms:
         """Yield the rows of blocks of atoms; where there is one, it is remembered."""
         if not len(atoms):
             return
-        sizes = self.card.column_sizes(atoms[:, :2]).sum(axis=1)
+        ends = atoms[:, :2]
+        sizes = np.where(ends < 0, 0, self.card.lengths[ends]).sum(axis=1)
         if sizes.sum() > ENTRIES_LIMIT:
             self._last = None
             bounds = cut_to_fit(sizes, ENTRIES_LIMIT).tolist()

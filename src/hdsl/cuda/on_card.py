@@ -229,10 +229,6 @@ class OnCard:
         self.device.run("pair_margins", self.n, self.n, self.side, self.dots, 1.0, 0.0, out)
         return out
 
-    def column_sizes(self, features: np.ndarray) -> np.ndarray:
-        """Return how many rows have each feature; none has -1."""
-        return np.where(features < 0, 0, self.lengths[features])
-
     def exact_search_cost(self) -> float:
         """Return the number of multiplications of a search of all pairs of features."""
         length = np.diff(self.device.download(self.by_row[0])).astype(np.float64)

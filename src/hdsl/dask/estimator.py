@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from inspect import Parameter, signature
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from .. import checks, choosing, fitting, supervision
+from .. import checks, fitting, supervision
 from .. import hdsl as hdsl_module
 from ..cpu.workers import Workers
 from ..files.checkpoint import digest
@@ -130,18 +131,11 @@ def block_digest(block: Any) -> str:
 
 def lay_out(model: HDSL, run: Prepared, workers: Workers, progress: Progress) -> fitting.LaidOut:
     """Choose what is left open, make comparisons, and lay them out."""
-    found = None if run.checkpoint is None else run.checkpoint.arrays
-    rng, earlier, rows, compared = run.rng, run.earlier, run.rows, run.compared
-    choice_rng, choice = np.random.default_rng(rng.integers(2**62, size=2)), None
-    if earlier is None and found is None and fitting.is_open(model, run.held):
-        choice = choosing.choose(
-            model, choice_data(run, choice_rng), run.held, choice_rng,
-            lambda part: fitting.Fits(model, part, choice_rng, workers), progress,
-        )  # fmt: skip
-        progress.say(choice.reason)
+    earlier, rows, compared = run.earlier, run.rows, run.compared
+    choice = fitting.choose(model, run, partial(choice_data, run), workers, progress)
     if not run.data.is_judged:
         progress.stage("making comparisons")
-        rows, compared = compare(Mining.of(model), run.data, rows, rng)
+        rows, compared = compare(Mining.of(model), run.data, rows, run.rng)
     progress.stage("building shards")
     columns = None if earlier is None else np.unique(earlier.atoms[:, :2])
     least = fitting.least_rows(model, rows.shape[0])

@@ -4,8 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
+#: From a step size to the first two derivatives of the value.
+Slopes = Callable[[float], tuple[float, float]]
 
-def line_search(slopes: Callable[[float], tuple[float, float]], max_step_size: float) -> float:
+
+def line_search(slopes: Slopes, max_step_size: float, sampled: Slopes | None = None) -> float:
     """Return the step size in [0, max_step_size] that minimises the value.
 
     Newton's method on the derivative, inside a bracket. For the hinge losses the derivative is
@@ -15,8 +18,9 @@ def line_search(slopes: Callable[[float], tuple[float, float]], max_step_size: f
     Parameters
     ----------
     slopes : callable
-        From a step size to the first two derivatives of the value.
     max_step_size : float
+    sampled : callable, default=None
+        About the same from a part of the terms: the search begins at the step that is best by it.
 
     Examples
     --------
@@ -28,9 +32,10 @@ def line_search(slopes: Callable[[float], tuple[float, float]], max_step_size: f
         return 0.0
     tiny = 1e-13 * -slope  # sums of millions of terms are not known better
     low, low_slope, high, high_slope = 0.0, slope, max_step_size, np.nan
-    step = 0.0
+    step, start = 0.0, 0.0 if sampled is None else line_search(sampled, max_step_size)
     for _ in range(200):
-        guess = step - slope / curvature if curvature > 0.0 else np.inf
+        guess = start or (step - slope / curvature if curvature > 0.0 else np.inf)
+        start = 0.0
         if guess >= high and np.isnan(high_slope):
             guess = high  # is the far end still downhill?
         elif not low < guess < high:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .atoms import Atom, positioned, renumbered
-from .line_search import line_search
+from .line_search import Slopes, line_search
 
 #: Second derivatives of n atoms are estimated from about this many curved comparisons divided by n,
 #: where there are more, but from so many per atom at least: a step by fewer goes astray. How many
@@ -260,6 +260,10 @@ class Problem(Protocol):
     ) -> np.ndarray:
         """Return the first two derivatives of the value at each step size, shape (n, 2)."""
 
+    def sampled_slopes(self, margins: Margins, direction: Margins) -> Slopes | None:
+        """Return what a line search may begin with, from some comparisons; None for nothing."""
+        return None
+
     @abstractmethod
     def advance(self, margins: Margins, direction: Margins, step_size: float) -> Step:
         """Return the step of this size; its margins may take the place of the direction."""
@@ -268,7 +272,7 @@ class Problem(Protocol):
         """Return the best step along a move; None for no step."""
         direction = self.direction(margins, move)
         slopes = lambda size: self.slopes(margins, direction, [size])[0].tolist()  # noqa: E731
-        size = line_search(slopes, move.max_step_size)
+        size = line_search(slopes, move.max_step_size, self.sampled_slopes(margins, direction))
         return self.advance(margins, direction, size) if size > 0.0 else None
 
     @abstractmethod

@@ -96,11 +96,12 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
     [[0, 1, 2, 3]]
     """
     array = checks.check_comparisons(triplets, checks.INDEX_LIMIT)
-    weights = checks.check_weights(weights, len(array), _noun(array))
-    weights = np.ones(len(array)) if weights is None else weights
-    opposite = [0, 2, 1] if array.shape[1] == 3 else [2, 3, 0, 1]
+    kind, opposite = "triplet", [0, 2, 1]
     if array.shape[1] == 4:
+        kind, opposite = "quadruplet", [2, 3, 0, 1]
         array = np.sort(array.reshape(-1, 2, 2), axis=2).reshape(-1, 4)
+    weights = checks.check_weights(weights, len(array), kind)
+    weights = np.ones(len(array)) if weights is None else weights
     if net:
         # Of two opposites, both are counted as the one that sorts first.
         turned = array[:, opposite]
@@ -116,10 +117,6 @@ def deduplicate(triplets: Any, weights: Any = None, *, net: bool = False) -> Jud
         unique = np.where((total < 0)[:, None], unique[:, opposite], unique)
         unique, total = unique[total != 0], np.abs(total[total != 0])
     return Judgements(unique, total)
-
-
-def _noun(comparisons: np.ndarray) -> str:
-    return "triplet" if comparisons.shape[1] == 3 else "quadruplet"
 
 
 def group_equal_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -117,16 +117,15 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g
 
 
 @kernel()
-def atom_terms(start, stop, bounds, rows, at, u, pair_ptr, b, pair, value, counts):
-    """List the pairs {a, b} where u[a] u[b] is not zero, with a in parts [start, stop) of `rows`.
+def atom_terms(start, stop, bounds, u, pair_ptr, b, pair, value, counts):
+    """List the pairs {a, b} where u[a] u[b] is not zero, with a in parts [start, stop) of the rows.
 
-    Those of rows[k] are found from at[k] on at the latest; a part leaves no gaps, and is counted.
+    Those of a part are listed from the place of its first pair on, and counted.
     """
     for part in range(start, stop):
-        first = n = at[bounds[part]]
-        for k in range(bounds[part], bounds[part + 1]):
-            a = rows[k]
-            for s in range(pair_ptr[a], pair_ptr[a + 1]):
+        first = n = pair_ptr[bounds[part]]
+        for a in range(bounds[part], bounds[part + 1]):
+            for s in range(pair_ptr[a], pair_ptr[a + 1] if u[a] != 0.0 else pair_ptr[a]):
                 x = u[np.uint32(b[s])]
                 if x != 0.0:
                     pair[n], value[n] = s, u[a] * x
@@ -152,7 +151,7 @@ def direction(start, stop, share, margins, offset, factors, U, a, b, c, d, out):
 
     Row k of U is that of atom k: X e_i ± X e_j. An empty `offset` is 0.
     """
-    for t in range(start, stop):
+    for t in range(np.uint64(start), np.uint64(stop)):
         change = 0.0
         if share != 0.0:
             change = share * (margins[t] - offset[t] if offset.size > 0 else margins[t])
@@ -179,12 +178,12 @@ def _fill_terms(n, row, pairs, ends, Z, x, place, used, P):
             a, b = ends[0][pairs[s]], ends[1][pairs[s]]
             a, b = (b, a) if b == row else (a, b)
         if a != last:
-            for k in range(ptr[last], ptr[last + 1]):
+            for k in range(np.uint64(ptr[last]), np.uint64(ptr[last + 1])):
                 x[np.uint32(atom[k])] = 0.0
-            for k in range(ptr[a], ptr[a + 1]):
+            for k in range(np.uint64(ptr[a]), np.uint64(ptr[a + 1])):
                 x[np.uint32(atom[k])] = value[k]
             last = a
-        for k in range(ptr[b], ptr[b + 1]):
+        for k in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
             z = np.uint32(atom[k])
             y = x[z]
             if y != 0.0:

@@ -1,7 +1,7 @@
 """How kernels are compiled, the sizes they share, and what the compiler does not do by itself.
 
 It makes no vectors of scalars: `zeros` returns a line of WIDTH sums in a vector register, which
-`add`, `lift`, `square` and `put` take; `add` with a float32 factor makes 2 · WIDTH sums of float32.
+`add`, `lift` and `put` take; `add` with a float32 factor makes 2 · WIDTH sums of float32.
 A line in memory is given by its address; a multiplication and an addition are one instruction where
 the processor has it. And it brings nothing near before it is read: loops over rows in random order
 would wait for each, so they call `fetch_ahead`.
@@ -72,14 +72,9 @@ def add(line: Any, x: float, address: int) -> None:
     line.view(kind)[:] += x * _at(address).view(kind)
 
 
-def lift(line: Any, x: float, address: int) -> None:
-    """Raise a line to x times the sizes of the numbers at an address, where that is more."""
-    np.maximum(line, x * np.abs(_at(address)), out=line)
-
-
-def square(line: Any, x: float, address: int) -> None:
-    """Add x times the squares of the numbers at an address."""
-    line[:] += x * _at(address) ** 2
+def lift(line: Any, address: int) -> None:
+    """Raise a line to the sizes of the numbers at an address, where these are more."""
+    np.maximum(line, np.abs(_at(address)), out=line)
 
 
 def put(line: Any, address: int) -> None:
@@ -105,44 +100,35 @@ def _zeros(typing: Any) -> Any:
     return types.voidptr(), generate
 
 
-def _combined(combine: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what combines a line, x in all places, and the line at an address."""
+def _add(typing: Any, line: Any, x: Any, address: Any) -> Any:
+    vector = _VECTOR_32 if x == types.float32 else _VECTOR
 
-    def combined(typing: Any, line: Any, x: Any, address: Any) -> Any:
-        vector = _VECTOR_32 if x == types.float32 else _VECTOR
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        line, lane = builder.bitcast(args[0], vector.as_pointer()), ir.IntType(32)
+        undefined = ir.Constant(vector, ir.Undefined)
+        first = builder.insert_element(undefined, args[1], ir.Constant(lane, 0))
+        everywhere = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
+        factor = builder.shuffle_vector(first, undefined, everywhere)
+        other = builder.load(builder.inttoptr(args[2], vector.as_pointer()), align=4)
+        product = builder.fmul(factor, other, flags=("contract",))
+        total = builder.fadd(builder.load(line), product, flags=("contract",))
+        builder.store(total, line)
+        return context.get_dummy_value()
 
-        def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            line, lane = builder.bitcast(args[0], vector.as_pointer()), ir.IntType(32)
-            undefined = ir.Constant(vector, ir.Undefined)
-            first = builder.insert_element(undefined, args[1], ir.Constant(lane, 0))
-            everywhere = ir.Constant(ir.VectorType(lane, vector.count), [0] * vector.count)
-            factor = builder.shuffle_vector(first, undefined, everywhere)
-            other = builder.load(builder.inttoptr(args[2], vector.as_pointer()), align=4)
-            builder.store(combine(builder, builder.load(line), factor, other), line)
-            return context.get_dummy_value()
-
-        kind = types.float32 if vector is _VECTOR_32 else types.float64
-        return types.void(types.voidptr, kind, types.int64), generate
-
-    return combined
+    kind = types.float32 if vector is _VECTOR_32 else types.float64
+    return types.void(types.voidptr, kind, types.int64), generate
 
 
-def _add(builder: Any, line: Any, factor: Any, other: Any) -> Any:
-    product = builder.fmul(factor, other, flags=("contract",))
-    return builder.fadd(line, product, flags=("contract",))
+def _lift(typing: Any, line: Any, address: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        line = builder.bitcast(args[0], _POINTER)
+        other, most = builder.load(builder.inttoptr(args[1], _POINTER), align=8), builder.load(line)
+        for x in (other, builder.fneg(other)):
+            most = builder.select(builder.fcmp_ordered(">", x, most), x, most)
+        builder.store(most, line)
+        return context.get_dummy_value()
 
-
-def _lift(builder: Any, line: Any, x: Any, other: Any) -> Any:
-    size = _larger(builder, other, builder.fneg(other))
-    return _larger(builder, builder.fmul(x, size), line)
-
-
-def _square(builder: Any, line: Any, x: Any, other: Any) -> Any:
-    return _add(builder, line, builder.fmul(x, other), other)
-
-
-def _larger(builder: Any, one: Any, other: Any) -> Any:
-    return builder.select(builder.fcmp_ordered(">", one, other), one, other)
+    return types.void(types.voidptr, types.int64), generate
 
 
 def _put(typing: Any, line: Any, address: Any) -> Any:
@@ -167,8 +153,8 @@ def _fetch(typing: Any, address: Any) -> Any:
 
 
 if not config.DISABLE_JIT:  # type: ignore[attr-defined]
-    zeros, put, fetch = (intrinsic(part) for part in (_zeros, _put, _fetch))
-    add, lift, square = (intrinsic(_combined(part)) for part in (_add, _lift, _square))
+    parts = _zeros, _add, _lift, _put, _fetch
+    zeros, add, lift, put, fetch = (intrinsic(part) for part in parts)
 
 
 @kernel()

@@ -15,17 +15,17 @@ def shared_features(start, stop, a, b, rows, n_features, at, inner, feature, pro
     other entry. `x` is room for it, of zeros.
     """
     ptr, idx, val = rows
-    held, low, high = -1, np.int64(0), np.int64(0)
+    held, low, high = -1, np.uint64(0), np.uint64(0)
     for s in range(start, stop):
         if a[s] != held:
             for k in range(low, high):
                 x[np.uint32(idx[k])] = 0.0
             held = a[s]
-            low, high = ptr[held], ptr[held + 1]
+            low, high = np.uint64(ptr[held]), np.uint64(ptr[held + 1])
             for k in range(low, high):
                 x[np.uint32(idx[k])] = val[k]
         fetch_ahead(s, b, *rows)
-        first, last = ptr[b[s]], ptr[b[s] + 1]
+        first, last = np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])
         if feature.size == 0:
             total, shared = 0.0, 0
             for k in range(first, last):
@@ -49,12 +49,12 @@ def sum_pulls(start, stop, term_ptr, term, pulls, omega, w):
     Lists 2s and 2s + 1 name the comparisons that pair s is to win and to lose. With weights in
     `omega`, `pulls` has margins of the smoothed hinge instead.
     """
-    first, last = pulls.ctypes.data, term.size - 1
+    first, last, ahead = pulls.ctypes.data, np.uint64(term.size - 1), np.uint64(32)
     for s in range(start, stop):
         total = 0.0
-        middle = term_ptr[2 * s + 1]
-        for k in range(term_ptr[2 * s], term_ptr[2 * s + 2]):
-            fetch(first + 8 * np.int64(term[min(k + 32, last)]))
+        middle = np.uint64(term_ptr[2 * s + 1])
+        for k in range(np.uint64(term_ptr[2 * s]), np.uint64(term_ptr[2 * s + 2])):
+            fetch(first + 8 * np.int64(term[min(k + ahead, last)]))
             t = np.uint32(term[k])
             x = pulls[t]
             if omega.size > 0:
@@ -72,7 +72,7 @@ def diagonals(start, stop, bounds, ptr, feature, product, w, out):
         for s in range(bounds[part], bounds[part + 1]):
             x = w[s]
             if x != 0.0:
-                for k in range(ptr[s], ptr[s + 1]):
+                for k in range(np.uint64(ptr[s]), np.uint64(ptr[s + 1])):
                     out[part, np.uint32(feature[k])] += x * product[k]
 
 
@@ -86,10 +86,11 @@ def add_parts(start, stop, parts, out):
 
 
 @kernel()
-def differences(start, stop, winner, loser, by_pair, out):
-    """Add how much the pair that is to win exceeds the other, for the comparisons [start, stop)."""
-    for t in range(start, stop):
-        out[t] += by_pair[np.uint32(winner[t])] - by_pair[np.uint32(loser[t])]
+def differences(start, stop, winner, loser, by_pair, base, out):
+    """Write a base, if any, plus how much the winner exceeds the loser, by comparisons."""
+    for t in range(np.uint64(start), np.uint64(stop)):
+        x = by_pair[np.uint32(winner[t])] - by_pair[np.uint32(loser[t])]
+        out[t] = base[t] + x if base.size > 0 else x
 
 
 @kernel(fastmath=REORDERED)
@@ -98,8 +99,8 @@ def absolute_sums(start, stop, columns, x, out):
     ptr, idx, val = columns
     for j in range(start, stop):
         total = 0.0
-        for k in range(ptr[j], ptr[j + 1]):
-            total += abs(val[k]) * x[idx[k]]
+        for k in range(np.uint64(ptr[j]), np.uint64(ptr[j + 1])):
+            total += abs(val[k]) * x[np.uint32(idx[k])]
         out[j] = total
 
 
@@ -140,7 +141,7 @@ def sort_columns(start, stop, bounds, rows, at, idx, val):
     for part in range(start, stop):
         low, high = bounds[part], bounds[part + 1]
         for a in range(ptr.size - 1):
-            for k in range(ptr[a], ptr[a + 1]):
+            for k in range(np.uint64(ptr[a]), np.uint64(ptr[a + 1])):
                 j = column[k]
                 if low <= j < high:
                     idx[at[j]], val[at[j]] = a, value[k]

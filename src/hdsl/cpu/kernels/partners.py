@@ -5,7 +5,34 @@ The best partner j of a feature i has the largest C_jj + |S_ij|; of equals it is
 
 import numpy as np
 
-from .compiled import LINE, add, kernel, lift, put, square, zeros
+from .compiled import LINE, add, kernel, lift, put, zeros
+
+
+@kernel()
+def _first_from(start, idx, low, high):
+    """Return the first place in [low, high) whose row is not before `start`, else `high`."""
+    while low < high:
+        middle = (low + high) // 2
+        if idx[middle] < start:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@kernel()
+def unfold_atom(start, stop, i, j, sign, columns, u):
+    """Write X e_i ± X e_j for the rows [start, stop)."""
+    ptr, idx, val = columns
+    for a in range(start, stop):
+        u[a] = 0.0
+    for end in range(2):
+        feature, factor = (j, sign) if end else (i, 1.0)
+        last = ptr[feature + 1]
+        k = _first_from(start, idx, ptr[feature], last)
+        while k < last and idx[k] < stop:
+            u[np.uint32(idx[k])] += factor * val[k]
+            k += 1
 
 
 @kernel()
@@ -16,33 +43,27 @@ def unfold(start, stop, features, columns, U, marked):
     for a in range(start, stop):
         marked[a] = 0
     for c in range(features.size):
-        low, last = ptr[features[c]], ptr[features[c] + 1]
-        high = last
-        while low < high:  # the first entry that is not before `start`
-            middle = (low + high) // 2
-            if idx[middle] < start:
-                low = middle + 1
-            else:
-                high = middle
-        while low < last and idx[low] < stop:
-            a = idx[low]
+        last = ptr[features[c] + 1]
+        k = _first_from(start, idx, ptr[features[c]], last)
+        while k < last and idx[k] < stop:
+            a = idx[k]
             if not marked[a]:
                 marked[a] = 1
                 put(nothing, U_first + LINE * np.int64(a))
-            U[a, c] = val[low]
-            low += 1
+            U[a, c] = val[k]
+            k += 1
 
 
 @kernel()
-def spread(start, stop, bounds, links, w, marked, U, R, sizes):
+def spread(start, stop, bounds, links, w, marked, U, R, largest):
     """Write R = (W + Wᵀ) U, n × WIDTH, by parts [start, stop). Rows not marked are not read.
 
-    `sizes` gets the largest numbers of each part in each column, and sums of their squares.
+    `largest` gets the largest sizes of numbers in each column of each part.
     """
     ptr, neighbor, pair = links
-    U_first, R_first, sizes_first = U.ctypes.data, R.ctypes.data, sizes.ctypes.data
+    U_first, R_first = U.ctypes.data, R.ctypes.data
     for part in range(start, stop):
-        largest, squares = zeros(), zeros()
+        most = zeros()
         for b in range(bounds[part], bounds[part + 1]):
             line, at = zeros(), R_first + LINE * b
             for e in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
@@ -50,10 +71,8 @@ def spread(start, stop, bounds, links, w, marked, U, R, sizes):
                 if marked[a]:
                     add(line, w[np.uint32(pair[e])], U_first + LINE * np.int64(a))
             put(line, at)
-            lift(largest, 1.0, at)
-            square(squares, 1.0, at)
-        put(largest, sizes_first + 2 * LINE * part)
-        put(squares, sizes_first + 2 * LINE * part + LINE)
+            lift(most, at)
+        put(most, largest.ctypes.data + LINE * part)
 
 
 @kernel()
@@ -69,24 +88,12 @@ def gather(start, stop, columns, R, out):
 
 
 @kernel()
-def column_sizes(start, stop, columns, out):
-    """Write the sums of |X[:, j]| and the lengths of X[:, j], j in [start, stop) (X as CSC)."""
-    ptr, _, val = columns
-    for j in range(start, stop):
-        total, squares = 0.0, 0.0
-        for k in range(ptr[j], ptr[j + 1]):
-            total += abs(val[k])
-            squares += val[k] * val[k]
-        out[j, 0], out[j, 1] = total, np.sqrt(squares)
-
-
-@kernel()
 def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes, R, limits, room):
     """Find the best partners of up to WIDTH features among parts [start, stop) of the features.
 
     Each part has lines of its own in `room`: S_ij, and the best value so far with its partner and
-    entry. No |S_ij| is above the sum of |X[:, j]| times the largest |R[:, i]|, nor above the
-    product of their lengths: a feature that can be nobody's best is passed over, as most rare ones.
+    entry. No |S_ij| is above the sum of |X[:, j]|, its size, times the largest |R[:, i]|: a feature
+    that can be nobody's best is passed over, as most rare ones.
     """
     ptr, idx, val = columns
     R_first, (S, best, partner, entry) = R.ctypes.data, (room[0], room[1], room[2], room[3])
@@ -94,8 +101,7 @@ def best_of_rows(start, stop, bounds, features, after, diagonal, columns, sizes,
         for j in range(bounds[part], bounds[part + 1]):
             n = 0
             for c in range(features.size):
-                most = min(sizes[j, 0] * limits[0, c], sizes[j, 1] * limits[1, c])
-                n += not diagonal[j] + most < best[part, c]
+                n += not diagonal[j] + sizes[j] * limits[c] < best[part, c]
             if n == 0:
                 continue
             line = zeros()
@@ -120,7 +126,7 @@ def _reach(i, columns, rows, links, w, r, is_reached, reached):
     row_ptr = rows[0]
     n, n_entries = 0, 0
     for k in range(ptr[i], ptr[i + 1]):
-        for e in range(link_ptr[idx[k]], link_ptr[idx[k] + 1]):
+        for e in range(np.uint64(link_ptr[idx[k]]), np.uint64(link_ptr[idx[k] + 1])):
             x = w[np.uint32(pair[e])]
             if x != 0.0:
                 b = np.uint32(neighbor[e])
@@ -137,7 +143,7 @@ def _reach(i, columns, rows, links, w, r, is_reached, reached):
 def _list_features(b, rows, d, is_seen, seen, n):
     """List the features of row b that are not seen yet after the first n; return how many."""
     ptr, idx, _ = rows
-    for q in range(ptr[b], ptr[b + 1]):
+    for q in range(np.uint64(ptr[b]), np.uint64(ptr[b + 1])):
         j = idx[q]
         if j < d and not is_seen[j]:
             is_seen[j] = True
@@ -159,7 +165,7 @@ def add_rows(start, stop, n_parts, places, features, columns, rows, links, w, ro
                 b = np.uint32(reached[k])
                 x = r[b]
                 r[b], is_reached[b] = 0.0, False
-                for q in range(row_ptr[b], row_ptr[b + 1]):
+                for q in range(np.uint64(row_ptr[b]), np.uint64(row_ptr[b + 1])):
                     if row_idx[q] < out.shape[1]:
                         out[at, np.uint32(row_idx[q])] += row_val[q] * x
 
@@ -191,7 +197,7 @@ def scatter(
                 r[b], is_reached[b] = 0.0, False
                 if is_short:
                     n_seen = _list_features(b, rows, d, is_seen, seen, n_seen)
-                for q in range(row_ptr[b], row_ptr[b + 1]):
+                for q in range(np.uint64(row_ptr[b]), np.uint64(row_ptr[b + 1])):
                     j = row_idx[q]
                     s[np.uint32(j if j < d else d)] += row_val[q] * x
             best, partner, entry = -np.inf, -1, 0.0
