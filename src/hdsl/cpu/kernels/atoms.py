@@ -70,13 +70,13 @@ def similarities(start, stop, pair_ptr, b, active, M, out, u):
     """
     (ptr, feature, value), (M_ptr, M_idx, M_val) = active, M
     for a in range(start, stop):
-        first, last = ptr[a], ptr[a + 1]
+        first, last = np.uint64(ptr[a]), np.uint64(ptr[a + 1])
         if pair_ptr[a] == pair_ptr[a + 1]:
             continue
         for k in range(first, last):
-            x, i = value[k], feature[k]
-            for q in range(M_ptr[i], M_ptr[i + 1]):
-                u[M_idx[q]] += x * M_val[q]
+            x, i = value[k], np.uint32(feature[k])
+            for q in range(np.uint64(M_ptr[i]), np.uint64(M_ptr[i + 1])):
+                u[np.uint32(M_idx[q])] += x * M_val[q]
         for s in range(pair_ptr[a], pair_ptr[a + 1]):
             fetch_ahead(s, b, *active)
             total = 0.0
@@ -98,7 +98,7 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g
     (ptr, feature, value), (graph_ptr, other, end) = active, graph
     for part in range(start, stop):
         for a in range(bounds[part], bounds[part + 1]):
-            first, last = ptr[a], ptr[a + 1]
+            first, last = np.uint64(ptr[a]), np.uint64(ptr[a + 1])
             if first == last:
                 continue
             for s in range(pair_ptr[a], pair_ptr[a + 1]):
@@ -108,10 +108,10 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g
                     for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):
                         g[np.uint32(feature[k])] += x * value[k]
             for k in range(first, last):
-                i, x = feature[k], value[k]
+                i, x = np.uint32(feature[k]), value[k]
                 squares[part, i] += x * g[i]
-                for q in range(graph_ptr[i], graph_ptr[i + 1]):
-                    mixed[part, end[q] >> 1] += x * g[other[q]]
+                for q in range(np.uint64(graph_ptr[i]), np.uint64(graph_ptr[i + 1])):
+                    mixed[part, np.uint32(end[q] >> 1)] += x * g[np.uint32(other[q])]
             for i in range(g.size):
                 g[i] = 0.0
 
