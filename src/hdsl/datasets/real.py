@@ -8,7 +8,7 @@ import sysconfig
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -131,7 +131,7 @@ def load_rcv1_4(data_home: str | PathLike[str] | None = None, *, download: bool 
 
 
 Parts = dict[str, Any]
-Rows = tuple[Any, np.ndarray]
+Rows = tuple[Any, Any]
 
 
 @dataclass(frozen=True)
@@ -185,10 +185,9 @@ def _load(function: Any, source: _Source, data_home: Any, download: bool) -> Bun
 
 
 def _data_home(data_home: Any) -> Path:
-    if data_home is None:
-        data_home = os.environ.get("HDSL_DATA")
-    if data_home:
-        return Path(data_home).expanduser()
+    given = os.environ.get("HDSL_DATA") if data_home is None else data_home
+    if given:
+        return Path(given).expanduser()
     from sklearn.datasets import get_data_home
 
     return Path(get_data_home()) / "hdsl"
@@ -228,9 +227,8 @@ def _split(source: _Source, X: Any, y: np.ndarray, where: Any) -> Parts:
     sizes = source.sizes if source.is_shuffled else (*source.sizes[:2], 0)
     if X.shape[0] < sum(sizes):
         raise ValueError(f"{where} has {X.shape[0]} rows, too few: {sum(sizes)} are needed")
-    order = np.arange(X.shape[0])
-    if source.is_shuffled:
-        order = np.random.RandomState(0).permutation(X.shape[0])
+    n = X.shape[0]
+    order = np.random.RandomState(0).permutation(n) if source.is_shuffled else np.arange(n)
     parts: Parts = {}
     for part, start, n in zip(PARTS, np.cumsum([0, *sizes]), sizes, strict=False):
         rows = order[start : start + n]
@@ -265,19 +263,11 @@ def _challenge(
     return _Source(name, sizes, width, origin, fetch, "OpenML", is_shuffled=False)
 
 
-def _read_rcv1(path: Path) -> Rows:
-    X, y = readers.read_svmlight(path, n_features=47_236)
-    return X, np.asarray(y)
-
-
 def _fetch_rcv1(data_home: Any) -> Rows:
-    from sklearn import datasets
-
-    found = datasets.fetch_rcv1(subset="train", data_home=data_home)
-    topic = _topics(found, ("CCAT", "ECAT", "GCAT", "MCAT"))
+    X, topic = _topics("train", data_home, ("CCAT", "ECAT", "GCAT", "MCAT"))
     plus, minus = topic[:, :2].any(axis=1), topic[:, 2:].any(axis=1)
     rows = np.flatnonzero(plus != minus)
-    return sp.csr_array(found.data)[rows], np.where(plus, 1, -1)[rows]
+    return X[rows], np.where(plus, 1, -1)[rows]
 
 
 def _read_rcv1_4(path: Path) -> Rows:
@@ -288,24 +278,24 @@ def _read_rcv1_4(path: Path) -> Rows:
 
 
 def _fetch_rcv1_4(data_home: Any) -> Rows:
-    from sklearn import datasets
-
-    found = datasets.fetch_rcv1(subset="all", data_home=data_home)
-    topic = _topics(found, RCV1_4_CLASSES)
+    X, topic = _topics("all", data_home, RCV1_4_CLASSES)
     single = topic.sum(axis=1) == 1
     rng = np.random.RandomState(0)
     drawn = [
         rng.choice(np.flatnonzero(single & topic[:, c]), size=n, replace=False)
         for c, n in enumerate((2022, 2064, 2901, 2638))
     ]
-    X = sp.csr_array(found.data)[np.concatenate(drawn)]
+    X = X[np.concatenate(drawn)]
     return X[:, np.unique(X.indices)], np.repeat(np.arange(4), [len(rows) for rows in drawn])
 
 
-def _topics(found: Bunch, names: tuple[str, ...]) -> np.ndarray:
-    """Return which documents have which of these topics, shape (n_rows, n_names)."""
+def _topics(subset: str, data_home: Any, names: tuple[str, ...]) -> Rows:
+    """Return documents of rcv1, and which have which of these topics, shape (n_rows, n_names)."""
+    from sklearn import datasets
+
+    found = datasets.fetch_rcv1(subset=subset, data_home=data_home)
     columns = [list(found.target_names).index(name) for name in names]
-    return sp.csc_array(found.target)[:, columns].toarray().astype(bool)
+    return sp.csr_array(found.data), sp.csc_array(found.target)[:, columns].toarray().astype(bool)
 
 
 RCV1_4_CLASSES = ("C15", "ECAT", "GCAT", "MCAT")
@@ -320,7 +310,7 @@ _RCV1 = _Source(
     fetch=_fetch_rcv1,
     fetched_from="sklearn.datasets.fetch_rcv1",
     original="rcv1_train.binary",
-    read=_read_rcv1,
+    read=partial(readers.read_svmlight, n_features=47_236),
 )
 _RCV1_4 = _Source(
     folder="rcv1_4",
@@ -372,9 +362,8 @@ def load_docstrings(
     >>> "asyncio" in docs.y, len(docs.texts) == len(docs.y) == len(docs.names)
     (True, True)
     """
-    checks.check_number(
-        "load_docstrings", "min_rows_per_label", min_rows_per_label, low=1, integer=True
-    )
+    owner = "load_docstrings"
+    checks.check_number(owner, "min_rows_per_label", min_rows_per_label, low=1, integer=True)
     library = Path(sysconfig.get_path("stdlib"))
     found: dict[str, list[tuple[str, str, str]]] = {}
     for name, text in _all_docstrings(library):

@@ -8,6 +8,9 @@ import scipy.sparse as sp
 from .. import checks
 from ..solver import atoms as atoms_module
 
+#: Rows whose products with all rows are formed at a time.
+BLOCK = 256
+
 
 def _check_counts(owner: str, low: int, **counts: Any) -> None:
     for name, value in counts.items():
@@ -103,13 +106,9 @@ def make_recovery(
     X = _uniform_rows(n_rows, n_features, density, rng)
     if correlation:
         X = _copied_to_the_right(X, correlation, rng)
-    starts = [n_features // 10, 6 * n_features // 10]
-    atoms = np.concatenate(
-        [
-            _random_atoms(start, block_size, count, rng)
-            for start, count in zip(starts, (n_atoms // 2, n_atoms - n_atoms // 2), strict=True)
-        ]
-    )
+    first = _random_atoms(n_features // 10, block_size, n_atoms // 2, rng)
+    second = _random_atoms(6 * n_features // 10, block_size, n_atoms - len(first), rng)
+    atoms = np.concatenate([first, second])
     weights = rng.dirichlet(np.full(n_atoms, 9.0))
     L = atoms_module.factors(atoms, np.sqrt(weights), n_features)
     triplets = _judge(X @ L.T, n_triplets, alpha, rng)
@@ -127,15 +126,13 @@ def _uniform_rows(n: int, d: int, density: float, rng: np.random.Generator) -> s
     return sp.csr_array((1.0 - rng.random(indptr[-1]), indices, indptr), shape=(n, d))
 
 
-def _copied_to_the_right(
-    X: sp.csr_array, probability: float, rng: np.random.Generator, block: int = 256
-) -> sp.csr_array:
-    """Give each value to the feature on its right with some probability, row by row, in order."""
+def _copied_to_the_right(X: sp.csr_array, share: float, rng: np.random.Generator) -> sp.csr_array:
+    """Give each value to the feature on its right with a probability, row by row, in order."""
     columns = np.arange(X.shape[1])
     blocks = []
-    for start in range(0, X.shape[0], block):
-        rows = X[start : start + block].toarray()
-        copied = rng.random(rows.shape) < probability
+    for start in range(0, X.shape[0], BLOCK):
+        rows = X[start : start + BLOCK].toarray()
+        copied = rng.random(rows.shape) < share
         copied[:, 0] = False
         source = np.maximum.accumulate(np.where(copied, 0, columns), axis=1)
         blocks.append(sp.csr_array(np.take_along_axis(rows, source, axis=1)))
@@ -150,17 +147,15 @@ def _random_atoms(start: int, size: int, count: int, rng: np.random.Generator) -
     return np.column_stack([start + i[chosen], start + j[chosen], sign])
 
 
-def _judge(
-    Z: sp.csr_array, n_triplets: int, alpha: float, rng: np.random.Generator, block: int = 256
-) -> np.ndarray:
+def _judge(Z: sp.csr_array, n_triplets: int, alpha: float, rng: np.random.Generator) -> np.ndarray:
     """Draw anchors, and a positive and a negative of each by the dot products of rows of Z."""
     n = Z.shape[0]
     share = max(1, int(alpha * (n - 1)))
     anchors = np.sort(rng.integers(n, size=n_triplets))
     triplets = np.empty((n_triplets, 3), dtype=np.int64)
     triplets[:, 0] = anchors
-    for start in range(0, n, block):
-        rows = np.arange(start, min(start + block, n))
+    for start in range(0, n, BLOCK):
+        rows = np.arange(start, min(start + BLOCK, n))
         similar = (Z[rows] @ Z.T).toarray()
         shuffle = rng.random(similar.shape)  # breaks ties at random
         order = np.lexsort((shuffle, similar), axis=1)
@@ -268,10 +263,8 @@ def make_links(
     atoms = np.column_stack([frequent[i], frequent[j], rng.choice([-1, 1], size=n_atoms)])
     weights = rng.dirichlet(np.full(n_atoms, 9.0))
     L = atoms_module.factors(atoms, np.sqrt(weights), n_features)
-    half = n_links // 2
-    positive, negative = _draw_links(
-        sp.csr_array(X @ L.T), share, 3 * half, 3 * (n_links - half), rng
-    )
+    wanted = {"positive": 3 * (n_links // 2), "negative": 3 * (n_links - n_links // 2)}
+    positive, negative = _draw_links(sp.csr_array(X @ L.T), share, wanted, rng)
     links, signs = [], []
     for plus, minus in zip(np.split(positive, 3), np.split(negative, 3), strict=True):
         order = rng.permutation(n_links)
@@ -322,52 +315,44 @@ def _hits(n: int, probability: float, rng: np.random.Generator) -> np.ndarray:
 
 
 def _draw_links(
-    Z: sp.csr_array,
-    share: float,
-    n_positive: int,
-    n_negative: int,
-    rng: np.random.Generator,
-    block: int = 256,
-) -> tuple[np.ndarray, np.ndarray]:
+    Z: sp.csr_array, share: float, wanted: dict[str, int], rng: np.random.Generator
+) -> list[np.ndarray]:
     """Draw distinct pairs i < j among the most and the least similar, each uniformly."""
     n = Z.shape[0]
     count = max(1, int(share * (n - 1)))
     Zt = sp.csr_array(Z.T)
 
     def similar(start: int) -> np.ndarray:
-        return (Z[start : start + block] @ Zt).toarray()
+        return (Z[start : start + BLOCK] @ Zt).toarray()
 
     high, low = np.empty(n), np.empty(n)
-    for start in range(0, n, block):
+    for start in range(0, n, BLOCK):
         S = similar(start)
         rows = np.arange(len(S))
         S[rows, start + rows] = np.nan  # sorts last: a node is not its own neighbour
         S.partition([count - 1, n - 1 - count], axis=1)
-        low[start : start + block] = S[:, count - 1]
-        high[start : start + block] = S[:, n - 1 - count]
+        low[start : start + BLOCK] = S[:, count - 1]
+        high[start : start + BLOCK] = S[:, n - 1 - count]
     kept: list[np.ndarray] = [np.empty((0, 2), dtype=np.int64)] * 2
     keys = [np.empty(0)] * 2
-    for start in range(0, n, block):
+    for start in range(0, n, BLOCK):
         S = similar(start)
-        drawn_here = slice(start, start + block)
+        drawn_here = slice(start, start + BLOCK)
         large = (high[drawn_here, None] <= S) | (high <= S)
         small = (low[drawn_here, None] >= S) | (low >= S)
         upper = np.arange(n) > np.arange(start, start + len(S))[:, None]
-        for sign, (mask, wanted) in enumerate(
-            ((large & ~small & upper, n_positive), (small & ~large & upper, n_negative))
-        ):
+        masks = large & ~small & upper, small & ~large & upper
+        for sign, (mask, n_wanted) in enumerate(zip(masks, wanted.values(), strict=True)):
             # Keep the pairs with the smallest random keys: a uniform draw, block by block.
             pairs = np.argwhere(mask) + np.array([start, 0])
             keys[sign] = np.concatenate([keys[sign], rng.random(len(pairs))])
             kept[sign] = np.concatenate([kept[sign], pairs])
-            best = np.argsort(keys[sign])[:wanted]
+            best = np.argsort(keys[sign])[:n_wanted]
             keys[sign], kept[sign] = keys[sign][best], kept[sign][best]
-    for pairs, wanted, kind in zip(
-        kept, (n_positive, n_negative), ("positive", "negative"), strict=True
-    ):
-        if len(pairs) < wanted:
+    for pairs, (kind, n_wanted) in zip(kept, wanted.items(), strict=True):
+        if len(pairs) < n_wanted:
             raise ValueError(
-                f"There are {len(pairs)} {kind} links among {n} nodes, but {wanted} are "
+                f"There are {len(pairs)} {kind} links among {n} nodes, but {n_wanted} are "
                 "wanted: raise n_nodes or share, or lower n_links."
             )
-    return kept[0], kept[1]
+    return kept
