@@ -139,11 +139,10 @@ def certified_top_k(
     found = CertifiedTopK(indices, np.full((n, k), -np.inf), *np.zeros((2, n), dtype=np.int64))
     for q, (features, weights) in enumerate(sparse_rows(queries)):
         run = _Run(search, documents, np.array(features, dtype=np.int64), np.array(weights), slack)
-        ids, scores = run.best(k, max_candidates, verify)
-        found.size[q], found.n_candidates[q] = len(ids), run.n_candidates
-        found.scores[q, : len(ids)] = scores
-        for place, one in enumerate(ids):
-            found.indices[q, place] = one
+        best = run.best(k, max_candidates, verify)
+        found.size[q], found.n_candidates[q] = len(best), run.n_candidates
+        for place, (one, score) in enumerate(best):
+            found.indices[q, place], found.scores[q, place] = one, score
     return found
 
 
@@ -260,9 +259,7 @@ class _Run:
     def n_candidates(self) -> int:
         return len(self._scores)
 
-    def best(
-        self, k: int, max_candidates: int | None, verify: bool
-    ) -> tuple[list[Any], list[float]]:
+    def best(self, k: int, max_candidates: int | None, verify: bool) -> list[tuple[Any, float]]:
         """Return ids and scores of the documents that are proved to be the best, at most k."""
         most = min(n for n in (np.inf, max_candidates, self._documents.n) if n is not None)
         m = int(min(FIRST * k, most))
@@ -275,15 +272,13 @@ class _Run:
         if self._documents.X is not None:
             self._complete(k, verify)
             ranked = self._ranked()
-        proved = [(one, score) for one, score in ranked[:k] if score >= self._bound]
-        return [one for one, _ in proved], [score for _, score in proved]
+        return [(one, score) for one, score in ranked[:k] if score >= self._bound]
 
     def _ranked(self) -> list[tuple[Any, float]]:
         """Return the candidates, best first; of equals the smaller row, or the first to arrive."""
-        items = list(self._scores.items())
-        if self._documents.X is not None:
-            items.sort(key=lambda item: item[0])
-        return sorted(items, key=lambda item: -item[1])
+        items = self._scores.items()
+        by_id = items if self._documents.X is None else sorted(items)
+        return sorted(by_id, key=lambda item: -item[1])
 
     def _ask(self, m: int) -> bool:
         """Ask for m documents and score the new ones; return whether there are no others."""
@@ -300,8 +295,10 @@ class _Run:
         if self._documents.n is not None and len(self._scores) == self._documents.n:
             self._bound = -np.inf
             return True
-        last = float(scores[-1]) if len(ids) >= m else 0.0
-        self._bound = self._limit(last) / self._documents.shortest
+        # The most that ⟨q⁺, y⟩ can be where the engine has a lower score than the last.
+        last = max(float(scores[-1]), 0.0) if len(ids) >= m else 0.0
+        limit = last * (1.0 + self._rounding) + 2.0 * self._slack
+        self._bound = limit / self._documents.shortest
         return len(ids) < m
 
     def _products(self, X: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
@@ -314,10 +311,6 @@ class _Run:
         products = np.where(features[place] == X.indices, X.data * weights[place], 0.0)
         row = np.repeat(np.arange(n), np.diff(X.indptr))
         return np.bincount(row, np.maximum(products, 0.0), n), np.bincount(row, products, n)
-
-    def _limit(self, score: float) -> float:
-        """Return the most that ⟨q⁺, y⟩ can be where the engine has this score."""
-        return max(score, 0.0) * (1.0 + self._rounding) + 2.0 * self._slack
 
     def _read(self, answer: Any) -> tuple[list[Any], np.ndarray]:
         try:

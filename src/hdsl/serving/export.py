@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,7 @@ def sparse_rows(X: Any, names: Any = None) -> list[Any]:
     [{'dog': 2.0, 'pet': -1.0}]
     """
     X = as_sparse(X, "X")
-    pairs = [
-        (X.indices[a:b].tolist(), X.data[a:b].tolist())
-        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
-    ]
+    pairs = [(X.indices[a:b].tolist(), X.data[a:b].tolist()) for a, b in pairwise(X.indptr)]
     if names is None:
         return pairs
     terms = [str(name) for name in np.asarray(names, dtype=object).ravel()]
@@ -133,10 +131,7 @@ def to_sparsevec(X: Any) -> list[str]:
     d = X.shape[1]
     values = X.data.astype(str)  # the shortest text that float32 reads back
     entries = np.char.add(np.char.add((X.indices.astype(np.int64) + 1).astype(str), ":"), values)
-    return [
-        f"{{{','.join(entries[a:b])}}}/{d}"
-        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
-    ]
+    return [f"{{{','.join(entries[a:b])}}}/{d}" for a, b in pairwise(X.indptr)]
 
 
 def as_sparse(X: Any, name: str) -> sp.csr_array:
