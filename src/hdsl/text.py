@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -122,12 +122,10 @@ class Words:
             share if isinstance(share, int | np.integer) else share * n
             for share in (self.min_df, self.max_df)
         )
-        names = np.array(list(index), dtype=object)[(n_with >= low) & (n_with <= high)]
+        names = np.sort(np.array(list(index), dtype=object)[(n_with >= low) & (n_with <= high)])
         if not len(names):
             raise ValueError(f"no word is in {low:g} to {high:g} of the {n} texts")
-        self._set(np.sort(names), np.empty(0))
-        n_with = np.array([n_with[index[name]] for name in self.names])
-        self.idf = 1 + np.log((1 + n) / (1 + n_with))
+        self._set(names, inverse_frequencies(counts)[[index[name] for name in names]])
         return self
 
     def transform(self, texts: Iterable[str]) -> sp.csr_array:
@@ -267,8 +265,7 @@ class Documents:
     def to_arrays(self) -> tuple[Arrays, dict[str, Any]]:
         """Return all of it as arrays, and what is no array."""
         arrays = {} if self.X is None else tables.csr_to_arrays(self.X, "X")
-        for name in (part.name for part in fields(self)):
-            value = getattr(self, name)
+        for name, value in vars(self).items():
             if isinstance(value, np.ndarray) and value.ndim == 1:
                 arrays |= tables.pack_values(name, value)
             elif isinstance(value, np.ndarray):
