@@ -78,10 +78,8 @@ class Importance(Readable):
         """
         blocks = [(self._title("features", self.features), self._rows(self.features, ["n_rows"]))]
         is_class = has_class(self.pairs["name"])
-        for what, pairs in (
-            ("pairs", self.pairs[~is_class]),
-            ("pairs with a class", self.pairs[is_class]),
-        ):
+        parts = {"pairs": self.pairs[~is_class], "pairs with a class": self.pairs[is_class]}
+        for what, pairs in parts.items():
             if len(pairs) or what == "pairs":
                 rows = self._rows(pairs, ["n_rows_i", "n_rows_j"])
                 blocks.append((self._title(what, pairs), rows))
@@ -271,9 +269,7 @@ def count_occurrences(X: Any, features: np.ndarray, ends: np.ndarray) -> Occurre
     ([1, 1], [1], [0.5, 2.0])
     """
     values = _columns_of(X, features)
-    present = sp.csc_array(
-        (np.ones(values.nnz, dtype=np.int64), values.indices, values.indptr), shape=values.shape
-    )
+    present = values.astype(bool).astype(np.int64)
     n = max(X.shape[0], 1)
     with np.errstate(over="ignore", invalid="ignore"):
         size = np.asarray((values * values).sum(axis=0)).ravel() / n

@@ -34,19 +34,14 @@ class Display:
 
     def start(self, ax: Any, **options: Any) -> Any:
         """Return the axes to draw on, new ones if none are given."""
-        plt = _pyplot()
+        try:
+            import matplotlib.pyplot as plt
+        except ImportError as error:
+            raise ImportError("hdsl.plots needs matplotlib: `pip install hdsl[plots]`.") from error
         if ax is None:
             _, ax = plt.subplots(layout="constrained", **options)
         self.ax_, self.figure_ = ax, ax.figure
         return ax
-
-
-def _pyplot() -> Any:
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise ImportError("hdsl.plots needs matplotlib: `pip install hdsl[plots]`.") from error
-    return plt
 
 
 def legend(ax: Axes, handles: Sequence[Any], labels: Sequence[str], **options: Any) -> None:
