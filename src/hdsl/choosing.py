@@ -10,7 +10,7 @@ the largest prior, then the fewest iterations.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -149,7 +149,6 @@ def make_parts(
     if held is not None:
         return [_part(model, data, held, rng)]
     n_folds = max(2, round(1.0 / model.validation_fraction))
-    splits: Iterator[tuple[Supervision, Supervision]]
     if data.is_judged or callable(model.mining):
         data = supervision.compare(Mining.of(model), data, rng)
         data = _at_most(replace(data, y=None, weights=None), MOST_TRAIN + MOST_HELD, rng)
@@ -410,10 +409,8 @@ def simplest(scores: Sequence[Score], cosine: Score) -> tuple[int, int]:
     allowed = [k for k, score in enumerate(scores) if _finds(score, cosine)]
     allowed = allowed or [int(np.argmax([score.reciprocal_ranks.mean() for score in scores]))]
     best = max(allowed, key=lambda k: (scores[k].units.mean(), -k))
-    for k in allowed:
-        if is_as_good(scores[k].units, scores[best].units):
-            return best, k
-    return best, best
+    first = (k for k in allowed if is_as_good(scores[k].units, scores[best].units))
+    return best, next(first, best)
 
 
 def _finds(score: Score, cosine: Score) -> bool:
@@ -455,8 +452,7 @@ def table(
     candidates: Mapping[str, Sequence[Any]], scores: Sequence[Score], chosen: tuple[Any, ...]
 ) -> dict[str, np.ndarray]:
     """Return candidates with their scores; `candidates` has a column for each item of `chosen`."""
-    with np.errstate(all="ignore"):
-        mrr = [s.reciprocal_ranks.mean() if len(s.reciprocal_ranks) else np.nan for s in scores]
+    mrr = [s.reciprocal_ranks.mean() if len(s.reciprocal_ranks) else np.nan for s in scores]
     return {name: np.array(column) for name, column in candidates.items()} | {
         "score": np.array([s.units.mean() for s in scores]),
         "error": np.array([standard_error(s.units) for s in scores]),

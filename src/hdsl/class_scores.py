@@ -295,9 +295,7 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         classifier = self.classifier
         if classifier is None:
             classifier = LinearSVC(tol=TOL, random_state=seed)
-        if not any(
-            hasattr(classifier, method) for method in ("decision_function", "predict_proba")
-        ):
+        if not (hasattr(classifier, "decision_function") or hasattr(classifier, "predict_proba")):
             raise ValueError(
                 f"The 'classifier' parameter of {name} must have decision_function or "
                 f"predict_proba. Got {classifier!r} instead."
