@@ -146,20 +146,13 @@ def graded_triplets(
     >>> T.tolist(), weights.tolist()
     ([[0, 3, 1], [0, 2, 1], [0, 2, 3]], [1.0, 3.0, 2.0])
     """
-    checks.check_number(
-        "graded_triplets", "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,)
-    )
+    owner = "graded_triplets"
+    checks.check_number(owner, "n_per_anchor", n_per_anchor, low=1, integer=True, words=(None,))
     names = {"anchor": anchor, "item": item, "grade": grade}
     data = tables.read_table(table, names if event is None else {**names, "event": event})
-    index = tables.row_index(ids, data.is_text)
-    judgements = _compare(
-        None if event is None else data.columns[event],
-        tables.row_numbers(data, anchor, index),
-        tables.row_numbers(data, item, index),
-        tables.numbers(data, grade),
-        n_per_anchor,
-        checks.generator(random_state),
-    )
+    columns = _columns(data, event, anchor, item, ids)
+    rng = checks.generator(random_state)
+    judgements = _compare(*columns, tables.numbers(data, grade), n_per_anchor, rng)
     if len(judgements.triplets) == 0:
         raise ValueError("No triplet can be built: no anchor has two items of different grades.")
     return judgements
@@ -198,16 +191,10 @@ def choice_triplets(
     """
     if isinstance(events, list | tuple):
         events = _long_format(events, (event, anchor, item, clicked))
-    data = tables.read_table(
-        events, {"event": event, "anchor": anchor, "item": item, "clicked": clicked}
-    )
-    index = tables.row_index(ids, data.is_text)
-    triplets = _compare(
-        data.columns[event],
-        tables.row_numbers(data, anchor, index),
-        tables.row_numbers(data, item, index),
-        tables.flags(data, clicked),
-    ).triplets
+    names = {"event": event, "anchor": anchor, "item": item, "clicked": clicked}
+    data = tables.read_table(events, names)
+    columns = _columns(data, event, anchor, item, ids)
+    triplets = _compare(*columns, tables.flags(data, clicked)).triplets
     if len(triplets) == 0:
         raise ValueError(
             "No triplet can be built: no event has both an item that was chosen and one that was "
@@ -236,6 +223,15 @@ def _long_format(events: Any, names: tuple[str, str, str, str]) -> dict[str, Any
         items += shown
         clicks += [choice in picked for choice in shown]
     return dict(zip(names, (numbers, anchors, items, clicks), strict=True))
+
+
+def _columns(
+    data: tables.Table, event: str | None, anchor: str, item: str, ids: Any
+) -> tuple[Any, np.ndarray, np.ndarray]:
+    """Return the events, None where there are none, and the rows of anchors and items."""
+    index = tables.row_index(ids, data.is_text)
+    anchors, items = (tables.row_numbers(data, name, index) for name in (anchor, item))
+    return None if event is None else data.columns[event], anchors, items
 
 
 def _compare(

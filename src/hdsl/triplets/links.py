@@ -53,9 +53,8 @@ def link_triplets(
     >>> link_triplets([[0, 1], [0, 2], [3, 0]], [1, -1, -1], n_per_link=None).tolist()
     [[0, 1, 2], [0, 1, 3]]
     """
-    checks.check_number(
-        "link_triplets", "n_per_link", n_per_link, low=1, integer=True, words=(None,)
-    )
+    owner = "link_triplets"
+    checks.check_number(owner, "n_per_link", n_per_link, low=1, integer=True, words=(None,))
     ends, similar = _check_links(links, signs)
     if not directed:
         ends = np.sort(ends, axis=1)

@@ -65,9 +65,7 @@ def neighbor_triplets(
     same, other = search.neighbors_by_label(
         X, codes, n_targets, n_impostors, n_jobs=n_jobs, device=device, memory_limit=memory_limit
     )
-    valid = (np.arange(n_targets) < same.size[:, None])[:, :, None] & (
-        np.arange(n_impostors) < other.size[:, None]
-    )[:, None, :]
+    valid = (same.rows >= 0)[:, :, None] & (other.rows >= 0)[:, None, :]
     anchor, target, impostor = np.nonzero(valid)
     triplets = np.column_stack([anchor, same.rows[anchor, target], other.rows[anchor, impostor]])
     return check_not_empty(triplets)
