@@ -207,9 +207,7 @@ class Rows:
             return self
         cuts, starts = np.searchsorted(rows, self.starts), self.starts
         numbers = [rows[a:b] - first for first, a, b in zip(starts, cuts, cuts[1:], strict=False)]
-        pairs = [
-            (block, part) for block, part in zip(self.blocks, numbers, strict=True) if len(part)
-        ]
+        pairs = [pair for pair in zip(self.blocks, numbers, strict=True) if len(pair[1])]
         return Rows.of(self.client, self.client.map(getitem, *zip(*pairs, strict=True), pure=False))
 
     def fetch(self, rows: np.ndarray) -> sp.csr_array:
@@ -256,9 +254,8 @@ def summarise(block: Compared) -> Summary:
     """Return what the client needs to know of a block of comparisons."""
     compared, weights = block
     anchors, counts = np.unique(compared[:, 0], return_counts=True)
-    pairs = np.column_stack(
-        [np.repeat(compared[:, 0], compared.shape[1] - 1), compared[:, 1:].ravel()]
-    )
+    starts = np.repeat(compared[:, 0], compared.shape[1] - 1)
+    pairs = np.column_stack([starts, compared[:, 1:].ravel()])
     pairs = pairs[:: max(1, len(pairs) // (PER_ANCHOR * max(len(anchors), 1)))]
     given = np.ones(len(compared)) if weights is None else weights
     return Summary(anchors, counts, float(given.sum()), pairs)
@@ -391,12 +388,8 @@ def build(
         needed = client.submit(getitem, joined, 2, pure=False)
         starts = rows.starts[:-1].tolist()
         taken = client.map(take_rows, rows.blocks, [needed] * len(starts), starts, pure=False)
-        home = homes[k * len(homes) // n]
-        shards.append(
-            client.submit(
-                make_shard, joined, frame, total_weight, *taken, workers=[home],
-                allow_other_workers=True, pure=False,
-            )
-        )  # fmt: skip
+        given = joined, frame, total_weight, *taken
+        home = {"workers": [homes[k * len(homes) // n]], "allow_other_workers": True}
+        shards.append(client.submit(make_shard, *given, **home, pure=False))
     squares = sum(float(facts.squares.sum()) for facts in rows.facts)
     return DaskLayout(client, shards, features, places, squares / n_rows)

@@ -83,12 +83,9 @@ def prepare(
         )
     learned.n_features_in_ = rows.shape[1]
     data, compared = supervise(rows, given)
-    present = rows
-    if data.weights is not None and not data.weights.all():
-        present = rows.keep(np.flatnonzero(data.weights))
-    learned.norm_, learned.columns_ = fitting.row_norm(
-        model, present.outline(model.norm), earlier is not None
-    )
+    present = rows if data.weights is None else rows.keep(np.flatnonzero(data.weights))
+    outline = present.outline(model.norm)
+    learned.norm_, learned.columns_ = fitting.row_norm(model, outline, earlier is not None)
     if model.norm is not None:
         rows = rows.at_unit_length()
         data = replace(data, X=rows)

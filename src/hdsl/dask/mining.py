@@ -89,15 +89,12 @@ def neighbor_blocks(
     is_equal = bool((weight[is_anchor] == weight[is_anchor][0]).all())
     numbers, starts = held(client, chosen), rows.starts.tolist()
     cuts, made = [slice(*pair) for pair in pairwise(starts)], []
+    sides = [(block, codes[there]) for block, there in zip(rows.blocks, cuts, strict=True)]
     for q, here in enumerate(cuts):
-        queries = rows.blocks[q], codes[here]
-        sides = [(rows.blocks[k], codes[there]) for k, there in enumerate(cuts)]
         parts = [
-            client.submit(nearest, queries, side, starts[k], wanted, q == k, pure=False)
+            client.submit(nearest, sides[q], side, starts[k], wanted, q == k, pure=False)
             for k, side in enumerate(sides)
         ]
-        weights_here = None if is_equal else weight[here]
-        made.append(
-            client.submit(triplets_of, here.start, weights_here, numbers, *parts, pure=False)
-        )
+        given = here.start, None if is_equal else weight[here], numbers
+        made.append(client.submit(triplets_of, *given, *parts, pure=False))
     return made

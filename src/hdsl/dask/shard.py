@@ -94,11 +94,10 @@ class Shard:
     def comparisons(self) -> Comparisons:
         """Return rows and comparisons laid out."""
         if self._comparisons is None:
-            omega = 1.0 if self.data.weights is None else self.data.weights
+            weights = 1.0 if self.data.weights is None else self.data.weights
+            omega = weights / self.data.total_weight
             rows = Rows(self.data.X, Workers(1), self.data.n_features)
-            self._comparisons = Comparisons(
-                rows, self.data.compared, omega / self.data.total_weight
-            )
+            self._comparisons = Comparisons(rows, self.data.compared, omega)
         return self._comparisons
 
     def problem(self, setting: Setting) -> CPUProblem:
