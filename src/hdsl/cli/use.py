@@ -90,24 +90,22 @@ def evaluate(given: Namespace) -> None:
     from . import inputs
 
     found = inputs.load_collection(given.model)
-    data = None
     named = [name for name in ("text", "label", "labels", *shell.JUDGEMENTS) if vars(given)[name]]
     if given.data is None and named:
         raise ValueError(f"--{named[0]} says what is in DATA, which is not given: name its file.")
-    if given.data is not None:
+    if given.n_neighbors < 1:
+        raise ValueError(f"-k must be 1 or more. Got {given.n_neighbors}.")
+    from . import measure
+
+    if given.data is None:
+        result = measure.measure_held_out(found, given.n_neighbors)
+    else:
         if inputs.is_table(given.data):
             columns = found.documents.facts.get("columns") or {}
             given.text = given.text or columns.get("text")
             if not (given.labels or any(getattr(given, name) for name in shell.JUDGEMENTS)):
                 given.label = given.label or columns.get("label")
         data = inputs.read_data(given.data, **vars(given))
-    from . import measure
-
-    if given.n_neighbors < 1:
-        raise ValueError(f"-k must be 1 or more. Got {given.n_neighbors}.")
-    if data is None:
-        result = measure.measure_held_out(found, given.n_neighbors)
-    else:
         result = measure.measure_new(data, found, given.n_neighbors)
     measured = result.measured
     if given.as_json:
