@@ -21,6 +21,12 @@ Weights = np.ndarray | None
 COUNT: dict[str, Any] = {"low": 1, "integer": True}
 POSITIVE: dict[str, Any] = {"low": 0, "strict": True}
 
+#: What to do where dense matrices do not fit.
+LESS_MEMORY = (
+    "project the rows first (rp_oasis and pca_oasis of hdsl.baselines)",
+    "pass memory_limit=None to try anyway",
+)
+
 
 @dataclass(frozen=True)
 class BilinearSimilarity(Pairwise):
@@ -99,8 +105,7 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
         """
         self._check_parameters()
         rng = checks.generator(self.random_state)
-        X = checks.check_matrix(self, X, reset=True)
-        X = checks.as_problem_matrix(X)
+        X = checks.as_problem_matrix(checks.check_matrix(self, X, reset=True))
         supervision = Supervision.check(type(self).__name__, X, y, triplets=triplets)
         if self.n_matrices:
             self._check_memory(X)
@@ -122,15 +127,8 @@ class TripletLearner(checks.TakesSparse, BaseEstimator, ABC):
     def _check_memory(self, X: sp.csr_array) -> None:
         """Raise MemoryError if dense matrices over the features of X do not fit."""
         d, n = len(np.unique(X.indices)), self.n_matrices
-        memory.check_fits(
-            f"For {n} dense matrices of {d} x {d} features, {type(self).__name__}",
-            8 * n * d**2,
-            self.memory_limit,
-            (
-                "project the rows first (rp_oasis and pca_oasis of hdsl.baselines)",
-                "pass memory_limit=None to try anyway",
-            ),
-        )
+        what = f"For {n} dense matrices of {d} x {d} features, {type(self).__name__}"
+        memory.check_fits(what, 8 * n * d**2, self.memory_limit, LESS_MEMORY)
 
     @abstractmethod
     def _learn(
