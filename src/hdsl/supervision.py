@@ -252,15 +252,12 @@ def _make(how: Mining, data: Supervision, rng: np.random.Generator) -> Compared:
     codes = data.codes
     rows, weight = triplets_module.distinct_rows(triplets_module.row_keys(X), codes, weights)
     options: Any = {"n_jobs": how.n_jobs, "device": how.device, "memory_limit": how.memory_limit}
+    given = X[rows], y[rows], how.n_targets, how.n_impostors
     if several:
-        made, degree = triplets_module.shared_label_triplets(
-            X[rows], y[rows], how.n_targets, how.n_impostors, **options
-        )
+        made, degree = triplets_module.shared_label_triplets(*given, **options)
         return rows[made], degree * weight[made[:, 0]]
     _check_not_all_equal(codes if weights is None else codes[weights > 0], codes[rows])
-    made = triplets_module.neighbor_triplets(
-        X[rows], y[rows], how.n_targets, how.n_impostors, **options
-    )
+    made = triplets_module.neighbor_triplets(*given, **options)
     weight = weight[made[:, 0]]
     return rows[made], None if (weight == weight[0]).all() else weight
 
@@ -300,7 +297,7 @@ def split_rows(
     """
     data = data if data.weights is None else data.take(np.flatnonzero(data.weights))
     n = data.X.shape[0]
-    codes, _, is_split = _splittable(data)
+    codes, is_split = _splittable(data)
     order = np.lexsort((rng.random(n), codes))
     order = order[is_split[order]]
     fold = np.full(n, -1)
@@ -311,15 +308,15 @@ def split_rows(
 
 def count_splittable(data: Supervision) -> int:
     """Return how many labelled rows may be held out in one of the folds."""
-    return int(np.count_nonzero(_splittable(data)[2]))
+    return int(np.count_nonzero(_splittable(data)[1]))
 
 
-def _splittable(data: Supervision) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return class numbers, which rows have a weight, and which of these share their class."""
+def _splittable(data: Supervision) -> tuple[np.ndarray, np.ndarray]:
+    """Return class numbers, and which rows have a weight and share their class with another."""
     codes = data.codes
     present = np.ones(len(codes), dtype=bool) if data.weights is None else data.weights > 0
     size = np.bincount(codes[present], minlength=codes.max() + 1)
-    return codes, present, present & (size[codes] > 1)
+    return codes, present & (size[codes] > 1)
 
 
 def split_anchors(
