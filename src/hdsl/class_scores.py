@@ -291,10 +291,8 @@ class ClassScores(Scores, checks.TakesSparse, TransformerMixin, BaseEstimator):
         checked.columns_ = columns_with_values(X)
         checked.is_wide_ = sp.issparse(X) and is_wide(X) and checked.columns_ is not None
         random_state = check_random_state(self.random_state)
-        seed = random_state.randint(2**31 - 1)
-        classifier = self.classifier
-        if classifier is None:
-            classifier = LinearSVC(tol=TOL, random_state=seed)
+        default = LinearSVC(tol=TOL, random_state=random_state.randint(2**31 - 1))
+        classifier = default if self.classifier is None else self.classifier
         if not (hasattr(classifier, "decision_function") or hasattr(classifier, "predict_proba")):
             raise ValueError(
                 f"The 'classifier' parameter of {name} must have decision_function or "

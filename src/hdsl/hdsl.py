@@ -277,13 +277,9 @@ class HDSL(SimilarityModel):
         -------
         self
         """
-        return self._learn(
-            self,
-            X,
-            _given(y, triplets, quadruplets, sample_weight),
-            (X_val, y_val, triplets_val),
-            continues=self.warm_start,
-        )
+        given = _given(y, triplets, quadruplets, sample_weight)
+        validation = X_val, y_val, triplets_val
+        return self._learn(self, X, given, validation, continues=self.warm_start)
 
     def partial_fit(
         self,

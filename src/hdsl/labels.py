@@ -128,10 +128,8 @@ def aligned(*parts: LabelSets) -> list[LabelSets]:
 def _widened(part: LabelSets, classes: np.ndarray) -> LabelSets:
     old = part.indicator
     columns = np.searchsorted(classes, part.classes)[old.indices]
-    shape = (len(part), len(classes))
-    return replace(
-        part, indicator=sp.csr_array((old.data, columns, old.indptr), shape), classes=classes
-    )
+    indicator = sp.csr_array((old.data, columns, old.indptr), (len(part), len(classes)))
+    return replace(part, indicator=indicator, classes=classes)
 
 
 def ranks(codes: np.ndarray, order: np.ndarray) -> np.ndarray:

@@ -54,8 +54,7 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         """
         similarity, X = self._similarity_and(X)
         Z = similarity.transform(X)
-        Z = unit_rows(Z) if cosine else Z
-        return checks.as_user_sparse(Z)
+        return checks.as_user_sparse(unit_rows(Z) if cosine else Z)
 
     def rewrite(
         self,
@@ -146,10 +145,8 @@ class SimilarityModel(checks.TakesSparse, TransformerMixin, BaseEstimator):
         if similarity.prior == 0:
             return names
         if features is None:
-            features = checks.numbered_names(
-                d,
-                "The transform has a column per feature (with prior=0 it has feature pairs alone)",
-            )
+            why = "The transform has a column per feature (with prior=0 it has feature pairs alone)"
+            features = checks.numbered_names(d, why)
         return np.concatenate([names, features])
 
     def _feature_names(self, input_features: Any) -> np.ndarray | None:

@@ -55,8 +55,7 @@ def knn_votes(
     m = len(rows)
     cells = np.arange(m)[:, None] * n_classes + codes[rows]
     given = np.where(rows >= 0, _vote_weights(scores, weights), 0.0)  # -1 where there is no row
-    votes = np.bincount(cells.ravel(), given.ravel(), m * n_classes)
-    votes = votes.reshape(m, n_classes)
+    votes = np.bincount(cells.ravel(), given.ravel(), m * n_classes).reshape(m, n_classes)
     return votes / votes.sum(axis=1, keepdims=True)
 
 
@@ -342,5 +341,4 @@ class SimilarityKNeighborsClassifier(checks.TakesSparse, ClassifierMixin, BaseEs
 
     def _own_scores(self, X: Any) -> np.ndarray:
         """Return S(x, x) of each row."""
-        queries, rows = self._rewrite(X.astype(np.float64, copy=False))
-        return row_products(queries, rows)
+        return row_products(*self._rewrite(X.astype(np.float64, copy=False)))

@@ -183,9 +183,8 @@ class LinearScorer:
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return classes, coef and intercept, as `from_arrays` takes them."""
-        return pack_values("classes", self.classes_) | {
-            "coef": self.coef_, "intercept": self.intercept_
-        }  # fmt: skip
+        arrays = {"coef": self.coef_, "intercept": self.intercept_}
+        return pack_values("classes", self.classes_) | arrays
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> LinearScorer:
