@@ -435,8 +435,7 @@ def triplet_accuracy(
     0.5
     """
     X, triplets, weights = _check(model, X, triplets, sample_weight)
-    if model is None:
-        model = _plain(X.shape[1], norm=None)
+    model = _plain(X.shape[1], norm=None) if model is None else model
     right = comparison_points(X, triplets)(as_rewriter(model, X.shape[1], "model"))
     return float(np.average(right, weights=weights))
 

@@ -301,9 +301,8 @@ class RankingQuality:
     def values(self, measure: str) -> np.ndarray:
         """Return the value of each query, for "mrr", "precision" or "ndcg"."""
         checks.check_word("RankingQuality.values", "measure", measure, MEASURES)
-        return {"mrr": self.reciprocal_ranks, "precision": self.precisions, "ndcg": self.ndcgs}[
-            measure
-        ]
+        values = {"mrr": self.reciprocal_ranks, "precision": self.precisions, "ndcg": self.ndcgs}
+        return values[measure]
 
     def interval(self, measure: str) -> tuple[float, float]:
         """Return Student's interval of the mean of a measure, inside [0, 1]."""

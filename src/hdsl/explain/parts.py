@@ -63,8 +63,7 @@ class Explanation(Readable):
         """Return `of`, the total and the parts as plain values for JSON."""
         parts = records(self.parts)
         for part in parts:
-            words = self.words_of(part)
-            if words:
+            if words := self.words_of(part):
                 part["words"] = words
         return {"of": self.of, "total": self.total, "parts": parts}
 

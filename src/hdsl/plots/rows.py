@@ -80,10 +80,9 @@ class NeighborsDisplay(Display):
         X, number = checks.as_rows(X), None
         labels, texts = (p if p is None else np.asarray(p, dtype=object) for p in (labels, texts))
         if np.ndim(query) == 0 and not sp.issparse(query):
-            checks.check_number(
-                "NeighborsDisplay", "query", query, low=-X.shape[0], high=X.shape[0], integer=True
-            )
-            number = range(X.shape[0])[query]
+            n = X.shape[0]
+            checks.check_number("NeighborsDisplay", "query", query, low=-n, high=n, integer=True)
+            number = range(n)[query]
             query = X[[number]]
             query_label = labels[number] if labels is not None else query_label
             query_text = texts[number] if texts is not None else query_text

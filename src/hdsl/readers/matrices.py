@@ -198,9 +198,7 @@ def read_labels(path: str | PathLike[str]) -> np.ndarray:
         labels += words
     try:
         y = np.array([float(b"x" if b"_" in label else label) for label in labels])
-        if (np.abs(y) >= 2**53).any():
-            return _as_strings(labels)
-        return _as_labels(y)
+        return _as_strings(labels) if (np.abs(y) >= 2**53).any() else _as_labels(y)
     except ValueError:
         return _as_strings(labels)
 

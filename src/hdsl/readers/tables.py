@@ -198,10 +198,8 @@ def _checked_table(table: Table, null: dict[str, np.ndarray], skip: bool) -> Tab
         elif column.dtype.kind == "f":
             missing = missing | np.isnan(column)
         elif column.dtype.kind == "O":
-            missing = missing | np.array(
-                [v is None or (isinstance(v, float) and v != v) for v in column.tolist()],
-                dtype=bool,
-            )
+            odd = [v is None or (isinstance(v, float) and v != v) for v in column.tolist()]
+            missing = missing | np.array(odd, dtype=bool)
         empty[name] = missing
         bad = np.flatnonzero(missing)
         if len(bad) and not skip:

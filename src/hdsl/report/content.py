@@ -111,10 +111,9 @@ def held_out_errors(model: Any, rows: Rows, X_test: Any, y_test: Any) -> Measure
             "The error is that of test rows whose neighbours are rows of X: X, y, X_test and "
             f"y_test go together. Missing: {missing}."
         )
-    X_test = checks.check_matrix(model, X_test, reset=False, name="X_test")
+    X_test = sp.csr_array(checks.check_matrix(model, X_test, reset=False, name="X_test"))
     y_test = _check_labels(y_test)
     checks.check_one_label_per_row(y_test, X_test.shape[0], "_test")
-    X_test = sp.csr_array(X_test)
     return measure_labels(model.similarity_, X, y, X_test, y_test, n_jobs=model.n_jobs)
 
 
