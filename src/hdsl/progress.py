@@ -64,13 +64,12 @@ class Progress:
             return
         from tqdm.auto import tqdm
 
-        every = LOG_EVERY.get(self._verbose, LOG_EVERY[2])
-        live = sys.stderr.isatty()
+        every = LIVE_EVERY if sys.stderr.isatty() else LOG_EVERY.get(self._verbose, LOG_EVERY[2])
         form = None if total else "{desc} [{elapsed}]"
         with suppress(*BROKEN):
             self._bar = tqdm(
                 total=total, desc=what, leave=False, bar_format=form, dynamic_ncols=True,
-                mininterval=LIVE_EVERY if live else every,
+                mininterval=every,
             )  # fmt: skip
 
     def each(self, items: Iterable[Item]) -> Iterator[Item]:

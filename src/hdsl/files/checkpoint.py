@@ -224,7 +224,5 @@ def _flat(parts: Iterable[Any]) -> Iterable[Any]:
         if sp.issparse(part):
             yield np.array(part.shape)
             yield from (part.indptr.astype(np.int64), part.indices.astype(np.int64), part.data)
-        elif part is not None:
-            yield part
         else:
-            yield "none"
+            yield "none" if part is None else part

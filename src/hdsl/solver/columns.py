@@ -145,10 +145,8 @@ def drop_unused_columns(*matrices: sp.csr_array) -> tuple[list[sp.csr_array], np
     if not is_wide(*matrices):
         return list(matrices), None
     columns = np.unique(np.concatenate([X.indices for X in matrices]))
-    return [
-        sp.csr_array(
-            (X.data, np.searchsorted(columns, X.indices), X.indptr),
-            shape=(X.shape[0], len(columns)),
-        )
-        for X in matrices
-    ], columns
+    narrow = []
+    for X in matrices:
+        arrays = X.data, np.searchsorted(columns, X.indices), X.indptr
+        narrow.append(sp.csr_array(arrays, shape=(X.shape[0], len(columns))))
+    return narrow, columns

@@ -475,8 +475,7 @@ class _Run:
             raise ValueError(f"'zero' is {zero}, which no run with this init has.")
         if not abs(total - 1.0) <= 1e-9:
             raise ValueError(f"the weights sum to {total!r}, expected 1.")
-        n_iter, idle, seen, *checks = arrays["counts"].tolist()
-        n_checks, next_check, wait = checks
+        n_iter, idle, seen, n_checks, next_check, wait = arrays["counts"].tolist()
         if seen < -1 or min(idle, n_checks, next_check, wait - 1) < 0:
             raise ValueError("'counts' has a number that is too small.")
         limit = np.iinfo(np.int64).max
