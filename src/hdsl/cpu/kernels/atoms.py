@@ -84,8 +84,8 @@ def similarities(start, stop, pair_ptr, b, active, M, out, u):
                 for k in range(np.uint64(ptr[b[s]]), np.uint64(ptr[b[s] + 1])):
                     total += u[np.uint32(feature[k])] * value[k]
             out[s] = total
-        for i in range(u.size if last > first else 0):
-            u[i] = 0.0
+        for c in range(u.size if last > first else 0):
+            u[c] = 0.0
 
 
 @kernel()
@@ -112,8 +112,8 @@ def scores(start, stop, bounds, pair_ptr, b, w, active, graph, squares, mixed, g
                 squares[part, i] += x * g[i]
                 for q in range(np.uint64(graph_ptr[i]), np.uint64(graph_ptr[i + 1])):
                     mixed[part, np.uint32(end[q] >> 1)] += x * g[np.uint32(other[q])]
-            for i in range(g.size):
-                g[i] = 0.0
+            for c in range(g.size):
+                g[c] = 0.0
 
 
 @kernel()
