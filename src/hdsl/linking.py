@@ -112,6 +112,9 @@ def _read_table(table: Any, columns: Any, id_column: str | None, name: str) -> _
         ids = np.array(given, dtype=object)
     texts = {c: [*map(_text, v)] for c, v in values.items() if c != id_column}
     chosen = {c: v for c, v in texts.items() if (c in columns if columns else _is_content(c, v))}
+    if columns and not chosen:
+        there = f"{some(columns)}, only {some(values)}"
+        raise ValueError(f"The {name} table has no column {there}: name others with columns=.")
     if not any(any(map(str.isalpha, text)) for v in chosen.values() for text in v):
         there = f"{some(columns or chosen) or 'any'} of {some(values)}"
         raise ValueError(f"The {name} table has no text in {there}: name others with columns=.")

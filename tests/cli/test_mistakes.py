@@ -43,6 +43,8 @@ MISTAKES = [
     ((*LABELLED, "--scale", "big"), "--scale must be a number or auto. Got 'big'"),
     ((*LABELLED, "--scale", "-1"), "--scale must be a float > 0"),
     ((*LABELLED, "--test", "1.5"), "--test"),
+    ((*LABELLED, "--test", "0.999"), "all 90 rows"),
+    ((*LABELLED, "--seed", "-1"), "--seed"),
     ((*LABELLED, "--max-iter", "x"), "See hdsl fit --help"),
     ((*LABELLED, "--step", "x"), "corrective"),
     ((*LABELLED, "--device", "gpu"), "--device"),
@@ -156,6 +158,10 @@ def test_wrong_queries(place, rows_file):
     assert "-k must be 1 or more" in bad("search", model, "goal", "-k", 0)
     assert "--by" in bad("explain", model, "--x", "goal", "--y", "goal", "--by", "x")
     assert "give a table of texts" in bad("evaluate", model, rows_file)
+    assert "DATA" in bad("evaluate", model, "--id", "id")
+    query = "--to", "jsonl", "--query", "goal"
+    assert "leave out -o" in bad("export", model, *query, "-o", rows_file.parent / "q")
+    assert "compressed" in bad("fit", rows_file.parent / "t.csv.gz", *LABELLED)
 
 
 def test_the_output_is_checked_before_the_fit(place, tmp_path, monkeypatch):

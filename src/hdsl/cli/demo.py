@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .fit import show_outcome
-from .shell import INTERRUPTED, Section, add_command, add_json, begin, say, show, show_json
+from .shell import INTERRUPTED, Section, add_command, add_json, begin, say, seed, show, show_json
 from .use import show_hits, write_report
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def add(commands: Any) -> None:
     options = Section(add_command(commands, demo), "demo")
     options.add("-o --output", "HTML page to write.", Path("hdsl-demo.html"))
     options.add("--model", "Model file for the other commands.", Path)
-    options.add("--seed", "Random seed of the split.", 0)
+    options.add("--seed", "Random seed of the split, 0 or more.", 0, type=seed)
     options.flag("--no-class-scores", "Learn by the rows alone, without class scores.")
     add_json(options)
 

@@ -46,7 +46,7 @@ def add(commands: Any) -> None:
         "deleted when the model is written."
     )
     output.add("--checkpoint", saved, Path)
-    output.add("--seed", "Random seed.", 0)
+    output.add("--seed", "Random seed, 0 or more.", 0, type=shell.seed)
     output.add("--device", "Where the solver runs: cpu, cuda or cuda:1.", "cpu")
     output.add("--jobs", "Threads; -1 is all cores.", int)
     output.add("--memory-limit", "Most GiB for the fit, or auto, or none.", "auto")

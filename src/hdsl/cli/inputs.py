@@ -17,6 +17,7 @@ from ..readers import tables
 from .shell import JUDGEMENTS, counted, one_line, say
 
 TABLES = (".csv", ".tsv", ".jsonl", ".parquet")
+PACKED = (".gz", ".bz2", ".xz", ".zip", ".zst")
 
 #: Files that are not text.
 BINARY = (".npz", ".npy", ".parquet", ".gz", ".bz2")
@@ -105,7 +106,9 @@ def read_data(path: Path, **options: Any) -> Data:
 
 
 def is_table(path: Path) -> bool:
-    """Return whether a file is a table, by its name."""
+    """Return whether a file is a table, by its name; raise for a compressed one."""
+    if path.suffix.lower() in PACKED and Path(path.stem).suffix.lower() in TABLES:
+        raise ValueError(f"{path} is compressed: unpack it first.")
     return path.suffix.lower() in TABLES
 
 

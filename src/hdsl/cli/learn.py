@@ -227,6 +227,10 @@ def split(labels: np.ndarray | None, n_rows: int, test: float, seed: int) -> np.
         _, codes = np.unique(labels, return_inverse=True)
     rank = ranks(codes, np.random.default_rng(seed).permutation(n_rows))
     share = (rank + 0.5) / np.bincount(codes)[codes]
+    if n_rows and share.max() < test:
+        raise ValueError(
+            f"--test {test:g} holds out all {n_rows} rows: none is left to learn from."
+        )
     return np.where(share < test, TEST, TRAIN).astype(np.int8)
 
 

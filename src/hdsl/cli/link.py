@@ -56,7 +56,7 @@ def add(commands: Any) -> None:
     options.add("--model", "Model file to write, for hdsl.load.", Path)
     options.add("--sep", "Separator of fields. Default: , in .csv and a tab in .tsv.")
     options.add("--encoding", "Encoding of the tables.", "utf-8", type=shell.encoding)
-    options.add("--seed", "Random seed.", 0)
+    options.add("--seed", "Random seed, 0 or more.", 0, type=shell.seed)
     shell.add_json(options)
 
 

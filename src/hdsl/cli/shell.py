@@ -141,6 +141,13 @@ def add_input(parser: Parser) -> Section:
     return section
 
 
+def seed(text: str) -> int:
+    """Return a random seed."""
+    if int(text) < 0:
+        raise ValueError(text)
+    return int(text)
+
+
 def encoding(name: str) -> str:
     """Return an encoding by its first name: UTF8 is utf-8."""
     try:

@@ -90,7 +90,8 @@ def evaluate(given: Namespace) -> None:
     from . import inputs
 
     found = inputs.load_collection(given.model)
-    named = [name for name in ("text", "label", "labels", *shell.JUDGEMENTS) if vars(given)[name]]
+    about_data = {"ids": "id"} | {n: n for n in ("text", "label", "labels", *shell.JUDGEMENTS)}
+    named = [option for name, option in about_data.items() if vars(given)[name]]
     if given.data is None and named:
         raise ValueError(f"--{named[0]} says what is in DATA, which is not given: name its file.")
     if given.n_neighbors < 1:
@@ -333,6 +334,8 @@ def export(given: Namespace) -> None:
         if to not in SUFFIXES:
             raise ValueError(f"{to} holds the documents already: give a text with --query.")
         inputs.check_output(output, taken=[given.model], is_model=False)
+    elif given.output is not None:
+        raise ValueError("--query prints the query: leave out -o, or end with > FILE.")
     found = inputs.load_collection(given.model)
     from ..serving import expand_query, export_query, export_rows, full_text_query
     from ..similarity import LearnedCosine
